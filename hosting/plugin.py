@@ -158,8 +158,9 @@ class HoldfastPlugin(SimplePlugin):
             resources = load_resources(settings, activities=known, provider=self._provider)
             resources = with_telemetry(resources)
         resources.secrets.learn([client.service_client.config.api_key or ""])
-        parts = WorkerParts(config, settings, resources)
-        config["workflow_runner"] = replace(_runner_of(config), parts=parts)
+        runner = _runner_of(config)
+        parts = WorkerParts(config, settings, resources, runner.query)
+        config["workflow_runner"] = replace(runner, parts=parts)
         if versions is not None:
             # A memory outlives every build, so its workflow moves to the current one.
             kept = [each for each in config["workflows"] if each is not MemoryWorkflow]

@@ -23,7 +23,7 @@ from holdfast.activities.model.page_prefetch import Answer, PagePrefetch
 from holdfast.activities.model.progress import Progress
 from holdfast.activities.model.run_queries import RunQueries
 from holdfast.activities.model.shared_pages import SharedPages
-from holdfast.activities.model.viewers import Viewers
+from holdfast.activities.model.viewers import QueryCached, Viewers
 from holdfast.activities.record_spans import SpanRecorder
 from holdfast.activities.resolve import DefinitionResolver
 from holdfast.hosting.options import WorkerSettings
@@ -54,7 +54,11 @@ class WorkerParts:
     """
 
     def __init__(
-        self, config: WorkerConfig, settings: WorkerSettings, resources: WorkerResources
+        self,
+        config: WorkerConfig,
+        settings: WorkerSettings,
+        resources: WorkerResources,
+        query_cached: QueryCached,
     ) -> None:
         self._client, self._settings, self._resources = config["client"], settings, resources
         self._task_queue = config["task_queue"]
@@ -78,7 +82,9 @@ class WorkerParts:
             resources.telemetry,
             answers,
         )
-        self._viewers = Viewers(answers, settings.viewers, self._client.data_converter)
+        self._viewers = Viewers(
+            answers, settings.viewers, self._client.data_converter, query_cached
+        )
         telemetry = resources.telemetry
         tracing = None if telemetry is None else partial(current_tracing, telemetry)
         self._resolver = DefinitionResolver(resources.current_catalog, lambda: self._facts, tracing)

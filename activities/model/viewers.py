@@ -1,5 +1,7 @@
 """Sends the answers that models are writing to viewer processes: inboxes, and terminals.
 
+It also answers their queries of the runs in its cache, each of which is an Action in Temporal.
+
 The worker opens the connections: often nothing can connect to it. Each viewer process names the
 runs that are watched there (`schemas/internal/live_answer.py`); without one, nothing is encoded or
 sent. A process that is slow receives larger pieces less often. One that cannot be reached is
@@ -9,14 +11,14 @@ reported once, and tried again with back-off.
 import asyncio
 import logging
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from temporalio.api.common.v1 import Payloads
+from temporalio.api.common.v1 import Payload, Payloads
 from temporalio.converter import DataConverter
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import InvalidStatus, InvalidURI
@@ -24,7 +26,15 @@ from websockets.uri import parse_uri
 
 from holdfast.activities.model.progress import MAX_PIECE_CHARACTERS, Progress
 from holdfast.runtime.secrets import HOW_TO_SET, shared_secret
-from holdfast.schemas.internal.live_answer import LIVE_ANSWERS_PATH, VIEWERS_KEY, WatchChange
+from holdfast.schemas.internal.live_answer import (
+    LIVE_ANSWERS_PATH,
+    LIVE_QUERIES,
+    MAX_RESULT_BYTES,
+    VIEWERS_KEY,
+    LiveQuery,
+    QueryResult,
+    WatchChange,
+)
 from holdfast.validation.problems import FixableError
 
 # Between two pieces of an answer.
@@ -34,6 +44,10 @@ RESOLVE_SECONDS = 5.0
 LOOK_SECONDS = 0.5
 # A worker that stops does not wait longer for a viewer process.
 CLOSE_SECONDS = 1.0
+
+# The position of a run in the cache, and its answer to a query of a name with arguments.
+CachedResult = tuple[tuple[str, int], Payload]
+QueryCached = Callable[[str, str, Sequence[Payload]], CachedResult | None]
 
 logger = logging.getLogger("holdfast")
 
@@ -49,14 +63,20 @@ class _Viewer(NamedTuple):
 class Viewers:
     """The connections of a worker to viewer processes; `answers` are the running requests by run.
 
+    `query` answers queries of the runs in the worker's cache.
+
     `places` are addresses of inboxes, and folders in which the viewers of this machine leave
     theirs. Raises as `viewers_key` does.
     """
 
     def __init__(
-        self, answers: Mapping[str, Progress], places: Sequence[str], converter: DataConverter
+        self,
+        answers: Mapping[str, Progress],
+        places: Sequence[str],
+        converter: DataConverter,
+        query: QueryCached,
     ) -> None:
-        self._answers, self._places = answers, frozenset(places)
+        self._answers, self._places, self._query = answers, frozenset(places), query
         # A piece is read at once, and stored nowhere.
         self._converter = replace(converter, external_storage=None)
         self._reported = set[str]()
@@ -116,10 +136,25 @@ class Viewers:
                     watched |= {at.run: _Watched(at.key, at.offset) for at in change.watch}
                     for run in change.leave:
                         watched.pop(run, None)
+                    for query in change.queries:
+                        await self._send(connection, (await self._answer(query)).to_json())
             for run, each in watched.items():
                 while (piece := each.next_piece(self._answers.get(run))) is not None:
-                    payloads = await self._converter.encode([{"run": run, **piece}])
-                    await connection.send(Payloads(payloads=payloads).SerializeToString())
+                    await self._send(connection, {"run": run, **piece})
+
+    async def _answer(self, query: LiveQuery) -> QueryResult:
+        converter = self._converter.payload_converter
+        if query.name in LIVE_QUERIES:
+            arguments = converter.to_payloads(query.args)
+            found = await asyncio.to_thread(self._query, query.run, query.name, arguments)
+            if found is not None and len(found[1].data) <= MAX_RESULT_BYTES:
+                position, [result] = found[0], converter.from_payloads([found[1]])
+                return QueryResult(query=query.id, position=position, result=result)
+        return QueryResult(query=query.id)
+
+    async def _send(self, connection: ClientConnection, value: dict[str, Any]) -> None:
+        payloads = await self._converter.encode([value])
+        await connection.send(Payloads(payloads=payloads).SerializeToString())
 
     def _report(self, address: str, error: Exception) -> None:
         if address in self._reported:

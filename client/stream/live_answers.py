@@ -1,4 +1,4 @@
-"""The answers that models are writing, as workers send them to this process.
+"""The answers that models are writing, as workers send them to this process, and their own answers.
 
 A process has one `LiveAnswers`. A worker that connects is sent the runs that are watched here, each
 with the position that this process has, and sends the rest of their answers. Who watches a run
@@ -10,12 +10,16 @@ reads its `LiveAnswer`:
         show(answer.progress)
 
 No worker has to connect: the end of an answer is in Temporal, and its heartbeats show parts of it.
+
+A worker that is connected also answers queries of the runs in its cache, which are no Action there.
 """
 
 import asyncio
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import Any
 
 from temporalio.api.common.v1 import Payloads
 from temporalio.converter import DataConverter
@@ -24,8 +28,12 @@ from holdfast.client.stream.heartbeats import AnswerProgress, answer_progress
 from holdfast.schemas.internal.live_answer import (
     MAX_LIVE_CHARACTERS,
     AnswerPosition,
+    LiveQuery,
+    QueryResult,
     WatchChange,
 )
+
+_Send = Callable[[str], Awaitable[None]]
 
 
 class LiveAnswer:
@@ -87,7 +95,10 @@ class LiveAnswers:
     def __init__(self, converter: DataConverter) -> None:
         self._converter = converter
         self._answers: dict[str, LiveAnswer] = {}
-        self._wakes = set[asyncio.Event]()
+        # The connected workers: what wakes each, and what sends to it.
+        self._workers: dict[asyncio.Event, _Send] = {}
+        self._ids = count(1)
+        self._queries: dict[int, _Query] = {}
 
     @contextmanager
     def watch(self, run_id: str) -> Iterator[LiveAnswer]:
@@ -103,29 +114,44 @@ class LiveAnswers:
                 del self._answers[run_id]
                 self._wake()
 
-    async def serve(
-        self, messages: AsyncIterable[str | bytes], send: Callable[[str], Awaitable[None]]
-    ) -> None:
+    async def query(self, run: str, name: str, args: list[Any]) -> QueryResult | None:
+        """Return the answer of a worker that has the run in its cache; None if none has.
+
+        Where a connection is lost, it may never return.
+        """
+        query = _Query(set(self._workers), asyncio.get_running_loop().create_future())
+        if not query.workers:
+            return None
+        change = WatchChange(queries=[LiveQuery(id=next(self._ids), run=run, name=name, args=args)])
+        self._queries[change.queries[0].id] = query
+        try:
+            text = change.model_dump_json()
+            await asyncio.gather(*(send(text) for send in self._workers.values()))
+            return await query.answer
+        finally:
+            del self._queries[change.queries[0].id]
+
+    async def serve(self, messages: AsyncIterable[str | bytes], send: _Send) -> None:
         """Serve the connection of a worker, which has shown the key, until it is closed.
 
         Raises:
             Exception: as `messages` and `send` do where the connection is lost.
         """
         wake = asyncio.Event()
-        self._wakes.add(wake)
+        self._workers[wake] = send
         telling = asyncio.create_task(self._send_changes(send, wake))
         try:
             async for message in messages:
                 if isinstance(message, bytes):
                     await self._receive(message, wake)
         finally:
-            self._wakes.discard(wake)
+            del self._workers[wake]
             telling.cancel()
             await asyncio.gather(telling, return_exceptions=True)
             for answer in self._answers.values():
                 answer.lose(wake)
 
-    async def _receive(self, message: bytes, sender: object) -> None:
+    async def _receive(self, message: bytes, sender: asyncio.Event) -> None:
         try:
             payloads = Payloads.FromString(message).payloads
             [value] = await self._converter.decode(payloads)
@@ -136,10 +162,10 @@ class LiveAnswers:
                 piece, answer = answer_progress(key, value), self._answers.get(run)
                 if piece is not None and answer is not None:
                     answer.receive(piece, sender, ended=ended)
+            case {"query": int() as id} if id in self._queries:
+                self._queries[id].receive(QueryResult.read(value), sender)
 
-    async def _send_changes(
-        self, send: Callable[[str], Awaitable[None]], wake: asyncio.Event
-    ) -> None:
+    async def _send_changes(self, send: _Send, wake: asyncio.Event) -> None:
         sent: dict[str, LiveAnswer] = {}
         while True:
             wake.clear()
@@ -153,5 +179,18 @@ class LiveAnswers:
             await wake.wait()
 
     def _wake(self) -> None:
-        for each in self._wakes:
+        for each in self._workers:
             each.set()
+
+
+@dataclass
+class _Query:
+    """A query, and the workers that have not answered yet."""
+
+    workers: set[asyncio.Event]
+    answer: asyncio.Future[QueryResult | None]
+
+    def receive(self, result: QueryResult, sender: asyncio.Event) -> None:
+        self.workers.discard(sender)
+        if not self.answer.done() and (result.position or not self.workers):
+            self.answer.set_result(result if result.position else None)

@@ -59,7 +59,7 @@ class RunWatches:
     """The runs that this process watches, with the answers that it receives for them."""
 
     def __init__(self, live: LiveAnswers) -> None:
-        self._live = live
+        self.live = live
         self._watches: dict[str, _RunWatch] = {}
         self._reads: Reads = {}
 
@@ -67,7 +67,7 @@ class RunWatches:
         self, run_id: str, observe: Observe, most_lost: float
     ) -> AsyncGenerator[Look, None]:
         """Yield the newest look at a run, again and again; see `RemoteRun.looks`."""
-        with self._live.watch(run_id) as answer:
+        with self.live.watch(run_id) as answer:
             watch = self._watches.setdefault(run_id, _RunWatch(observe, answer))
             seen, lost = watch.poll(), 0
             try:

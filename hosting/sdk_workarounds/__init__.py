@@ -2,7 +2,7 @@
 
 - `shared_sandbox`: one sandbox for all runs of a worker
 - `query_divergence`: fail the workflow task of a run that got ahead of its history
-- `cache_eviction`: remove a run that may be ahead from the cache
+- `cached_runs`: remove a run that may be ahead from the cache; query a run there
 - `activity_definitions`: the definition that `@activity.defn` attaches to a function
 - `worker_shutdown`: notice the beginning of a shutdown
 - `workflow_runner`: which of these are in use, by the version of `temporalio`

@@ -13,7 +13,7 @@ and the server sends the same task again.
 
 On a busy worker a query may also arrive with events whose task is scheduled and not started. The
 SDK runs the workflow to these, at the time of the task before. The query is answered from there,
-and `cache_eviction` removes the run.
+and `cached_runs` removes the run.
 
 Private: the messages of the bridge to the SDK's core.
 """
@@ -36,6 +36,14 @@ _RECORDED_COMMANDS = frozenset(
         "upsert_workflow_search_attributes",
     )
 )
+_LAST_COMMANDS = frozenset(
+    (
+        "complete_workflow_execution",
+        "fail_workflow_execution",
+        "cancel_workflow_execution",
+        "continue_as_new_workflow_execution",
+    )
+)
 # Each of these jobs comes from one event.
 _RECORDED_JOBS = frozenset(
     (
@@ -55,8 +63,19 @@ class DivergenceDetector:
     def __init__(self) -> None:
         self._length = 0
         self._recorded = 0
+        # The markers of local activities.
+        self._markers = 0
+        self.has_ended = False
         # The length and the time of the last activation.
-        self._last = (0, 0)
+        self.last = (0, 0)
+
+    @property
+    def length(self) -> int:
+        """Return the length that the history has once the last workflow task is completed.
+
+        It is a lower bound: some commands are counted as no event.
+        """
+        return self._length + 1 + self._recorded + self._markers + self.has_ended
 
     def check(self, activation: WorkflowActivation) -> bool:
         """Check that an activation follows the recorded history; each is passed once, in order.
@@ -69,9 +88,9 @@ class DivergenceDetector:
             ApplicationError: it does not follow, so that the workflow task has to fail.
         """
         length, time = activation.history_length, activation.timestamp.ToNanoseconds()
-        is_task = not (0 < self._last[0] < length and 0 < time == self._last[1])
-        self._last = (length, time)
-        if not is_task or not _is_live(activation) or not self._recorded:
+        is_task = not (0 < self.last[0] < length and 0 < time == self.last[1])
+        self.last = (length, time)
+        if not is_task or not is_live(activation) or not self._recorded:
             return is_task
         incoming = sum(map(_events_of, activation.jobs))
         least = self._length + _EVENTS_BETWEEN + self._recorded + incoming
@@ -83,10 +102,11 @@ class DivergenceDetector:
         self, activation: WorkflowActivation, completion: WorkflowActivationCompletion
     ) -> None:
         """Count the events that the commands of a completed activation become."""
-        if not _is_live(activation):
+        if not is_live(activation):
             return
         if activation.history_length != self._length:
-            self._length, self._recorded = activation.history_length, 0
+            self._length, self._recorded, self._markers = activation.history_length, 0, 0
+        self._markers += sum(job.resolve_activity.is_local for job in activation.jobs)
         started: set[int] = set()
         for each in completion.successful.commands:
             match each.WhichOneof("variant"):
@@ -99,9 +119,11 @@ class DivergenceDetector:
                     started.add(each.start_timer.seq)
                 case kind:
                     self._recorded += kind in _RECORDED_COMMANDS
+                    self.has_ended |= kind in _LAST_COMMANDS
 
 
-def _is_live(activation: WorkflowActivation) -> bool:
+def is_live(activation: WorkflowActivation) -> bool:
+    """Return whether an activation has new events, beside those that a cold worker replays."""
     jobs = (job.WhichOneof("variant") for job in activation.jobs)
     return not activation.is_replaying and not _READ_ONLY_JOBS.issuperset(jobs)
 

@@ -12,12 +12,14 @@ randomness or the outside world is rejected.
 import logging
 import os
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from temporalio.api.common.v1 import Payload
 from temporalio.worker import Worker, WorkflowInstance, WorkflowInstanceDetails, WorkflowRunner
 from temporalio.worker.workflow_sandbox import (
     RestrictedWorkflowAccessError,
@@ -69,9 +71,9 @@ class HoldfastRunner(SandboxedWorkflowRunner):
         """Return a runner for one worker, which had another one."""
         ours: WorkflowRunner = workflow_runner()
         if type(ours) is not SandboxedWorkflowRunner:
-            from holdfast.hosting.sdk_workarounds.cache_eviction import CacheEvictingRunner
+            from holdfast.hosting.sdk_workarounds.cached_runs import TrackingRunner
 
-            ours = CacheEvictingRunner(ours)
+            ours = TrackingRunner(ours)
         if type(theirs) is SandboxedWorkflowRunner:
             # Modules of their workflows may import us: a client, an agent, a type.
             restrictions = theirs.restrictions.with_passthrough_modules("holdfast")
@@ -82,6 +84,13 @@ class HoldfastRunner(SandboxedWorkflowRunner):
         """Complete the workarounds with their worker, in whose event loop this is called."""
         if type(self.ours) is not SandboxedWorkflowRunner:
             self.ours.attach(worker)  # type: ignore[attr-defined]  # not imported before
+
+    def query(
+        self, workflow_id: str, name: str, arguments: Sequence[Payload]
+    ) -> tuple[tuple[str, int], Payload] | None:
+        """Answer a query of a run in the cache; see `TrackingRunner`. None: it is not there."""
+        run = getattr(self.ours, "runs", {}).get(workflow_id)
+        return run and run.query(name, arguments)
 
     def prepare_workflow(self, defn: Any) -> None:
         """Prepare a workflow; the SDK calls this."""

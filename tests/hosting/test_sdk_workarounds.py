@@ -6,12 +6,15 @@ import logging
 import re
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from pydantic import BaseModel
 from temporalio import activity
+from temporalio.api.common.v1 import Payload
 from temporalio.api.enums.v1 import EventType
 from temporalio.bridge.proto.workflow_activation import WorkflowActivation, WorkflowActivationJob
 from temporalio.bridge.proto.workflow_commands import WorkflowCommand
@@ -27,7 +30,7 @@ from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, _importe
 from holdfast.hosting.sdk_workarounds import shared_sandbox
 from holdfast.hosting.sdk_workarounds import workflow_runner as selection
 from holdfast.hosting.sdk_workarounds.activity_definitions import with_raw_arguments
-from holdfast.hosting.sdk_workarounds.cache_eviction import CacheEvictingRunner
+from holdfast.hosting.sdk_workarounds.cached_runs import TrackingRunner
 from holdfast.hosting.sdk_workarounds.query_divergence import DivergenceDetector
 from holdfast.hosting.sdk_workarounds.workflow_runner import HoldfastRunner
 from holdfast.hosting.worker import WorkerSettings, build_worker
@@ -207,6 +210,10 @@ def answered(how: str) -> WorkflowCommand:
 
 UPSERT = WorkflowCommand()
 UPSERT.upsert_workflow_search_attributes.SetInParent()
+ANSWER = WorkflowCommand()
+ANSWER.respond_to_query.succeeded.response.data = b"1"
+COMPLETE = WorkflowCommand()
+COMPLETE.complete_workflow_execution.SetInParent()
 UPDATE, SIGNAL, TIMER = job("do_update"), job("signal_workflow"), job("fire_timer")
 SCHEDULE, START = command("schedule_activity"), command("start_timer")
 
@@ -308,6 +315,7 @@ class Recorded(WorkflowRunner, WorkflowInstance):
 
     def __init__(self) -> None:
         self.given: list[Any] = []
+        self.decided: list[WorkflowCommand] = []
 
     def prepare_workflow(self, defn: Any) -> None:
         raise AssertionError("nobody prepares it")
@@ -317,7 +325,9 @@ class Recorded(WorkflowRunner, WorkflowInstance):
 
     def activate(self, act: Any) -> Any:
         self.given.append(act)
-        return WorkflowActivationCompletion(run_id=f"done {len(self.given)}")
+        completion = decided(*self.decided)
+        completion.run_id = f"done {len(self.given)}"
+        return completion
 
     def get_serialization_context(self, command_info: Any) -> Any:
         return command_info
@@ -326,7 +336,7 @@ class Recorded(WorkflowRunner, WorkflowInstance):
         return command_info
 
     def get_info(self) -> Any:
-        return "info"
+        return SimpleNamespace(workflow_id="w", run_id="run-1")
 
     def get_thread_id(self) -> int:
         return 7
@@ -348,7 +358,8 @@ def one_job(job: str, *, again: bool = False, length: int = 0, task: int = 0) ->
 def put_out(*activations: WorkflowActivation) -> list[str]:
     """The runs that are put out after these."""
     recorded, out, details = Recorded(), list[str](), Any
-    runner = CacheEvictingRunner(recorded, out.append)
+    runner = TrackingRunner(recorded)
+    runner.evict = out.append
     run = runner.create_instance(details)  # type: ignore[arg-type]  # nobody looks at them
     for n, each in enumerate(activations, start=1):
         assert run.activate(each).run_id == f"done {n}"
@@ -381,13 +392,61 @@ def test_which_are_put_out(activations: list[WorkflowActivation], out: list[str]
     assert put_out(*activations) == out
 
 
+def asked(run: Any) -> Any:
+    """What a run answers to a query of its process, and where it is."""
+    return run.query("status", [])
+
+
+def test_a_run_in_the_cache_answers_where_its_history_will_be() -> None:
+    recorded = Recorded()
+    runner = TrackingRunner(recorded)
+    run = runner.create_instance(Any)  # type: ignore[arg-type]  # nobody looks at it
+    assert asked(run) is None
+    recorded.decided = [SCHEDULE, SCHEDULE]
+    run.activate(one_job(READ, length=3, task=7))
+    recorded.decided = [ANSWER]
+    assert runner.runs["w"] is run
+    # Completed, and two scheduled.
+    assert asked(run) == (("run-1", 6), Payload(data=b"1"))
+    query = recorded.given[-1]
+    assert (query.history_length, query.timestamp.seconds) == (3, 7)
+    recorded.decided = []
+    assert asked(run) is None  # it raised an error
+    # Others write no events: it is not known what the history has.
+    run.activate(one_job(RESOLVED, length=9, task=7))
+    recorded.decided = [ANSWER]
+    assert asked(run) is None
+    run.activate(one_job("remove_from_cache"))
+    assert not runner.runs
+
+
+def test_a_run_that_has_ended_stays_for_those_who_read_it() -> None:
+    recorded, later = Recorded(), list[Callable[[], Any]]()
+    runner = TrackingRunner(recorded)
+    runner.remove = later.append
+    run = runner.create_instance(Any)  # type: ignore[arg-type]  # nobody looks at it
+    recorded.decided = [ANSWER]
+    run.activate(one_job(READ, length=3, task=7))
+    assert asked(run)
+    recorded.decided = [COMPLETE]
+    run.activate(one_job(RESOLVED, length=8, task=8))
+    removal = one_job("remove_from_cache")
+    assert run.activate(removal).HasField("successful")
+    recorded.decided = [ANSWER]
+    assert asked(run) == (("run-1", 10), Payload(data=b"1"))
+    [remove] = later
+    remove()
+    assert recorded.given[-1] is removal
+    assert asked(run) is None
+
+
 async def test_a_worker_evicts_in_its_own_event_loop(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     worker = build_worker(client, WorkerSettings(task_queue="evicting"))
     evicted = list[str]()
     monkeypatch.setattr(worker._bridge_worker, "request_workflow_eviction", evicted.append)
-    runner = CacheEvictingRunner(Recorded())
+    runner = TrackingRunner(Recorded())
     runner.attach(worker)
     run = runner.create_instance(Any)  # type: ignore[arg-type]  # not used
     for each in (READ_ANEW, one_job(RESOLVED), one_job(ALONE)):
@@ -399,7 +458,7 @@ async def test_a_worker_evicts_in_its_own_event_loop(
     await eventually(is_evicted)
     runner_of_worker = worker.config(active_config=True)["workflow_runner"]
     assert isinstance(runner_of_worker, HoldfastRunner)
-    assert isinstance(runner_of_worker.ours, CacheEvictingRunner)
+    assert isinstance(runner_of_worker.ours, TrackingRunner)
 
 
 async def test_a_worker_that_is_slow_fails_no_workflow_task(

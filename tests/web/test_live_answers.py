@@ -46,7 +46,9 @@ async def test_each_web_process_receives_what_is_watched_there(
     answers = {each: Progress("t1/1", attempt=1) for each in ("r", "s")}
     async with web_process(ours) as at, web_process(other) as beside:
         places = [f"ws://{at}", f"ws://{beside}/"]
-        task = asyncio.create_task(Viewers(answers, places, pydantic_data_converter).run())
+        task = asyncio.create_task(
+            Viewers(answers, places, pydantic_data_converter, lambda *_: None).run()
+        )
         with ours.watch("r") as one, other.watch("s") as another:
             answers["r"].text("Good day")
             answers["s"].text("Good night")

@@ -14,12 +14,12 @@ from temporalio.converter import DataConverter, PayloadCodec
 from websockets.asyncio.server import ServerConnection, serve
 
 from holdfast.activities.model.progress import MAX_PIECE_CHARACTERS, Progress
-from holdfast.activities.model.viewers import Viewers, viewers_key
+from holdfast.activities.model.viewers import CachedResult, QueryCached, Viewers, viewers_key
 from holdfast.client.stream import local_viewer as local
 from holdfast.client.stream.live_answers import LiveAnswer, LiveAnswers
 from holdfast.client.stream.local_viewer import local_viewer
 from holdfast.runtime.data_converter import with_encryption
-from holdfast.schemas.internal.live_answer import VIEWERS_KEY
+from holdfast.schemas.internal.live_answer import MAX_RESULT_BYTES, VIEWERS_KEY
 from holdfast.validation.problems import FixableError
 from tests.encryption.keys import NEW, ring
 from tests.support.eventually import eventually
@@ -51,9 +51,10 @@ async def sending(
     answers: dict[str, Progress],
     *places: str,
     converter: DataConverter = pydantic_data_converter,
+    query: QueryCached = lambda *_: None,
 ) -> AsyncIterator[None]:
-    """A worker with these answers."""
-    task = asyncio.create_task(Viewers(answers, places, converter).run())
+    """A worker with these answers, and what it answers to queries."""
+    task = asyncio.create_task(Viewers(answers, places, converter, query).run())
     try:
         yield
     finally:
@@ -158,6 +159,33 @@ async def test_an_encrypted_run_s_text_is_encrypted_on_the_wire() -> None:
     assert b"binary/encrypted" in captured
     assert b"private" not in captured
     assert b"a run" not in captured
+
+
+async def test_a_query_is_answered_by_the_worker_that_has_the_run_in_its_cache() -> None:
+    asked = list[tuple[str, str, str]]()
+
+    def query(run: str, name: str, arguments: Sequence[Payload]) -> CachedResult | None:
+        asked.append((run, name, "".join(each.data.decode() for each in arguments)))
+        result = "x" * MAX_RESULT_BYTES if name == "events" else [7]
+        [payload] = pydantic_data_converter.payload_converter.to_payloads([result])
+        return (("run-1", 12), payload) if run == "r" else None
+
+    async with (
+        listening() as wire,
+        sending({}, wire.address),
+        sending({}, wire.address, query=query),
+    ):
+        await until(lambda: len(wire.connections) == 2)
+        live = wire.live
+        found = await live.query("r", "context", [{"after": 3}])
+        assert found is not None
+        assert (found.position, found.result) == (("run-1", 12), [7])
+        assert await live.query("r", "events", []) is None  # it is too long
+        assert await live.query("other", "status", []) is None
+        assert await live.query("r", "state", ["a name"]) is None
+    others = [("r", "events", ""), ("other", "status", "")]
+    assert asked == [("r", "context", '{"after":3}'), *others]
+    assert await live.query("r", "status", []) is None
 
 
 async def test_a_viewer_that_reads_nothing_holds_up_no_one() -> None:
