@@ -2,9 +2,8 @@
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Iterable
 from textwrap import indent
-from typing import Any, TypeVar, get_args
+from typing import Any, get_args
 
 from pydantic.alias_generators import to_camel
 from rich.console import Console
@@ -53,7 +52,6 @@ _MAX_INSTANCES = 20
 # A worker answers some hundred queries a second, one after the other: more would wait there.
 _CONCURRENT = 32
 _CREATE = f"temporal operator search-attribute create --name {names.AGENT_STATUS} --type Keyword"
-_T = TypeVar("_T")
 
 
 def add_parsers(commands: Commands) -> None:
@@ -114,17 +112,6 @@ def _print_approvals(waiting: list[PendingCall]) -> None:
     print(f"To decide:  {how_to_decide(one.run_id, one)}")
 
 
-async def _gather(work: Iterable[Awaitable[_T]]) -> list[_T]:
-    """Await everything, a few at a time; return the results in order."""
-    slots = asyncio.Semaphore(_CONCURRENT)
-
-    async def one(awaitable: Awaitable[_T]) -> _T:
-        async with slots:
-            return await awaitable
-
-    return await asyncio.gather(*map(one, work))
-
-
 async def list_command(*, status: RunStatus | None, limit: int, json: bool) -> int:
     """List the newest runs: id, agent, status, start and summary."""
     client = await connect()
@@ -133,8 +120,8 @@ async def list_command(*, status: RunStatus | None, limit: int, json: bool) -> i
     except MissingAttributesError as error:
         wrong = f"the namespace has no search attribute {names.AGENT_STATUS}"
         raise wrong_command(wrong, f"list without --status, or make it: {_CREATE}") from error
-    encrypted: list[EncryptedError] = []
-    rows = await _gather(_row(client, run, encrypted) for run in found)
+    encrypted, slots = list[EncryptedError](), asyncio.Semaphore(_CONCURRENT)
+    rows = await asyncio.gather(*(_row(client, run, encrypted, slots) for run in found))
     if json:
         print(as_json(rows))
     elif rows:
@@ -156,12 +143,16 @@ async def list_command(*, status: RunStatus | None, limit: int, json: bool) -> i
 
 
 async def _row(
-    client: HoldfastClient, run: RunListing, encrypted: list[EncryptedError]
+    client: HoldfastClient,
+    run: RunListing,
+    encrypted: list[EncryptedError],
+    slots: asyncio.Semaphore,
 ) -> dict[str, Any]:
     """Return the row of a run, with its start, which Temporal's list does not have."""
     start = RunStart(run.started, None)
     try:
-        start = await client.run(run.id).start_info()
+        async with slots:
+            start = await client.run(run.id).start_info()
     except EncryptedError as error:
         encrypted.append(error)
     except HoldfastError:

@@ -8,9 +8,8 @@ run of its own, and counted with its parent.
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
-from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client
 
@@ -18,21 +17,18 @@ from holdfast.client.errors import NoSuchRunError, explain_rpc_errors
 from holdfast.schemas import names
 
 MAX_EXECUTIONS: Final = 1_000
-_ACTIVITY_ENDS: Final = {
-    EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED: "activity_task_completed_event_attributes",
-    EventType.EVENT_TYPE_ACTIVITY_TASK_FAILED: "activity_task_failed_event_attributes",
-    EventType.EVENT_TYPE_ACTIVITY_TASK_TIMED_OUT: "activity_task_timed_out_event_attributes",
-    EventType.EVENT_TYPE_ACTIVITY_TASK_CANCELED: "activity_task_canceled_event_attributes",
-}
 # By event: the kind of its Actions, and their number.
 _ACTIONS: Final = {
-    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW: ("continue-as-new", 1),
-    EventType.EVENT_TYPE_TIMER_STARTED: ("timer", 1),
-    EventType.EVENT_TYPE_UPSERT_WORKFLOW_SEARCH_ATTRIBUTES: ("search attributes", 1),
-    EventType.EVENT_TYPE_START_CHILD_WORKFLOW_EXECUTION_INITIATED: ("child workflow", 2),
-    EventType.EVENT_TYPE_SIGNAL_EXTERNAL_WORKFLOW_EXECUTION_INITIATED: ("signal", 1),
-    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_ACCEPTED: ("update", 1),
+    "workflow_execution_continued_as_new": ("continue-as-new", 1),
+    "timer_started": ("timer", 1),
+    "upsert_workflow_search_attributes": ("search attributes", 1),
+    "start_child_workflow_execution_initiated": ("child workflow", 2),
+    "signal_external_workflow_execution_initiated": ("signal", 1),
+    "workflow_execution_update_accepted": ("update", 1),
 }
+_ACTIVITY_ENDS: Final = [
+    f"activity_task_{end}" for end in ("completed", "failed", "timed_out", "canceled")
+]
 
 
 @dataclass
@@ -88,53 +84,43 @@ class _Execution:
         self._workflow_id, self._cost = workflow_id, cost
         self._last_marker = 0
         # By the number of the event that scheduled an activity.
-        self._timeouts: dict[int, float] = {}
+        self._beats_a_second: dict[int, float] = {}
         self._begins: dict[int, float] = {}
 
     def add(self, event: HistoryEvent) -> None:
         """Count an event."""
-        self._cost.events += 1
-        kind, number = _ACTIONS.get(event.event_type) or self._action(event)
-        self._cost.actions[kind] += number
-        if event.HasField("start_child_workflow_execution_initiated_event_attributes"):
-            child = event.start_child_workflow_execution_initiated_event_attributes
-            self.others.append((child.workflow_id, ""))
-        elif field := _ACTIVITY_ENDS.get(event.event_type):
-            scheduled = getattr(event, field).scheduled_event_id
-            if timeout := self._timeouts[scheduled]:
-                ran_seconds = _seconds(event) - self._begins.get(scheduled, _seconds(event))
-                self._cost.heartbeats += int(ran_seconds * names.BEATS_PER_TIMEOUT / timeout)
-
-    def _action(self, event: HistoryEvent) -> tuple[str, int]:
-        """Return the kind and the number of the Actions of an event."""
-        match event.WhichOneof("attributes"):
-            case "workflow_execution_started_event_attributes":
-                start = event.workflow_execution_started_event_attributes
-                if previous := start.continued_execution_run_id:
+        seconds, field = event.event_time.ToNanoseconds() / 1e9, str(event.WhichOneof("attributes"))
+        attributes: Any = getattr(event, field, None)
+        name = field.removesuffix("_event_attributes")
+        kind, number = _ACTIONS.get(name, ("", 0))
+        match name:
+            case "workflow_execution_started":
+                if previous := attributes.continued_execution_run_id:
                     self.others.append((self._workflow_id, previous))
                 # The two others are counted where they were requested.
-                is_own = not previous and not start.HasField("parent_workflow_execution")
-                return "start", is_own
-            case "workflow_execution_signaled_event_attributes":
-                signal = event.workflow_execution_signaled_event_attributes
-                return "signal", not signal.HasField("external_workflow_execution")
-            case "marker_recorded_event_attributes":
+                is_own = not previous and not attributes.HasField("parent_workflow_execution")
+                kind, number = "start", is_own
+            case "start_child_workflow_execution_initiated":
+                self.others.append((attributes.workflow_id, ""))
+            case "workflow_execution_signaled":
+                kind, number = "signal", not attributes.HasField("external_workflow_execution")
+            case "marker_recorded":
                 # All markers of a workflow task are one.
-                marker = event.marker_recorded_event_attributes.workflow_task_completed_event_id
-                is_first, self._last_marker = marker != self._last_marker, marker
-                return "local activities", is_first
-            case "activity_task_scheduled_event_attributes":
-                activity = event.activity_task_scheduled_event_attributes
-                timeout = activity.heartbeat_timeout
-                self._timeouts[event.event_id] = timeout.ToNanoseconds() / 1e9
-                is_model = activity.activity_type.name == names.GENERATE
-                return "request to a model" if is_model else "activity", 1
-            case "activity_task_started_event_attributes":
-                attempt = event.activity_task_started_event_attributes
-                self._begins[attempt.scheduled_event_id] = _seconds(event)
-                return "retry", attempt.attempt - 1
-        return "", 0
-
-
-def _seconds(event: HistoryEvent) -> float:
-    return event.event_time.ToNanoseconds() / 1e9
+                task = attributes.workflow_task_completed_event_id
+                kind, number = "local activities", task != self._last_marker
+                self._last_marker = task
+            case "activity_task_scheduled":
+                is_model = attributes.activity_type.name == names.GENERATE
+                kind, number = "request to a model" if is_model else "activity", 1
+                timeout_seconds = attributes.heartbeat_timeout.ToNanoseconds() / 1e9
+                beats = names.BEATS_PER_TIMEOUT / timeout_seconds if timeout_seconds else 0.0
+                self._beats_a_second[event.event_id] = beats
+            case "activity_task_started":
+                kind, number = "retry", attributes.attempt - 1
+                self._begins[attributes.scheduled_event_id] = seconds
+            case _ if name in _ACTIVITY_ENDS:
+                scheduled = attributes.scheduled_event_id
+                ran_seconds = seconds - self._begins.get(scheduled, seconds)
+                self._cost.heartbeats += int(ran_seconds * self._beats_a_second[scheduled])
+        self._cost.events += 1
+        self._cost.actions[kind] += number
