@@ -104,7 +104,7 @@ async def codec(
     """Serve the endpoint until it is stopped."""
     check_private(host, url, "`--url https://…`")
     # Imported here: the other commands need no HTTP server, and start sooner.
-    from holdfast.cli.serving import serve
+    from holdfast.cli.serving import serve, server
     from holdfast.web.codec.endpoint import CodecEndpoint
     from holdfast.web.codec.protocol import Protocol
 
@@ -128,5 +128,5 @@ async def codec(
         protocol = Protocol(converter.payload_codec, references)
         endpoint = CodecEndpoint(protocol, secret, frozenset(origins), own)
         shown = f"{public_origin(own)} for {', '.join(sorted(origins))}; sign in there"
-        await serve(endpoint.app(), socket, f"codec endpoint ready: {shown}")
+        await serve(server(endpoint.app()), socket, f"codec endpoint ready: {shown}")
     return DONE

@@ -41,7 +41,7 @@ def add_parser(commands: Commands) -> None:
 async def inbox(*, settings: str | None, host: str, port: int, approver: Approver) -> int:
     """Serve the inbox until it is stopped."""
     # Imported here: the other commands need no HTTP server, and start sooner.
-    from holdfast.cli.serving import serve
+    from holdfast.cli.serving import serve, server
     from holdfast.client.stream.local_viewer import local_viewer
     from holdfast.web.app import application
     from holdfast.web.auth.auth_middleware import AuthMiddleware, RequestAccess, open_sign_in
@@ -90,12 +90,8 @@ async def inbox(*, settings: str | None, host: str, port: int, approver: Approve
         app = AuthMiddleware(application(parts), access, health)
         key = shared_secret(VIEWERS_KEY)
         await stack.enter_async_context(local_viewer(parts.client.live))
-        await serve(
-            with_live_answers(app, parts.client.live, key) if key else app,
-            socket,
-            f"inbox ready: {link.address(at) if sign_in.method is link else at}",
-            stopping=access.stopping,
-            most_connections=MAX_CONNECTIONS,
-            sockets=bool(key),
-        )
+        served = with_live_answers(app, parts.client.live, key) if key else app
+        http = server(served, MAX_CONNECTIONS, sockets=bool(key))
+        shown = link.address(at) if sign_in.method is link else at
+        await serve(http, socket, f"inbox ready: {shown}", access.stopping)
     return DONE

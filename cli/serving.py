@@ -46,20 +46,16 @@ def server(
 
 
 async def serve(
-    app: ASGIApp,
+    serving: uvicorn.Server,
     listening: socket.socket,
     ready: str,
-    *,
     stopping: asyncio.Event | None = None,
-    most_connections: int = MAX_CONNECTIONS,
-    sockets: bool = False,
 ) -> None:
     """Print the line `ready`, and serve until SIGINT or SIGTERM.
 
     The signal sets `stopping`, which ends the responses that have no end of their own.
     """
     logging.basicConfig(format="holdfast: %(message)s", level=logging.WARNING)
-    serving = server(app, most_connections, sockets=sockets)
 
     def stop() -> None:
         serving.should_exit = True

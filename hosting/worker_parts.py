@@ -40,11 +40,6 @@ from holdfast.workflows.commands.interceptors import CommandInterceptor
 from holdfast.workflows.permits import PERMIT_KEYS
 
 MAX_ACTIVITIES = 100
-# What the workers of the limited endpoints have of the worker beside them.
-_SHARED = (
-    *("interceptors", "deployment_config", "graceful_shutdown_timeout"),
-    "max_concurrent_activities",
-)
 
 
 class WorkerParts:
@@ -209,9 +204,12 @@ class WorkerParts:
                 without_plugins(self._client),
                 task_queue=names.request_queue(worker.task_queue, endpoint),
                 activities=[generate],
+                interceptors=config["interceptors"],
+                deployment_config=config["deployment_config"],
+                graceful_shutdown_timeout=config["graceful_shutdown_timeout"],
+                max_concurrent_activities=config["max_concurrent_activities"],
                 max_heartbeat_throttle_interval=throttle,
                 max_task_queue_activities_per_second=None if limit is None else limit / 60,
-                **{name: config[name] for name in _SHARED},
             )
             for endpoint, limit in self._resources.models.request_limits().items()
         ]
