@@ -40,13 +40,7 @@ def add_parser(commands: Commands) -> None:
 
 
 async def decide(
-    *,
-    run: str,
-    call: str,
-    decision: str,
-    approver: Approver,
-    strike: Sequence[str],
-    **fields: Any,
+    *, run: str, call: str, decision: str, approver: Approver, strike: Sequence[str], **fields: Any
 ) -> int:
     """Decide on a pending approval.
 

@@ -154,9 +154,7 @@ _FALLBACKS = (
     ParameterFallback(_model(_NO_USAGE, {"stream_options": None}), of=("stream_options",)),
     # The second is of Bedrock's models without cache marks.
     ParameterFallback(
-        _flag("cache_key", ""),
-        of=("prompt_cache_key", "prompt caching"),
-        statuses=(400, 403, 422),
+        _flag("cache_key", ""), of=("prompt_cache_key", "prompt caching"), statuses=(400, 403, 422)
     ),
     ParameterFallback(_flag("alternates_roles", True), of=_ALTERNATION, statuses=(400, 422, 500)),
     ParameterFallback(

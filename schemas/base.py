@@ -136,9 +136,7 @@ def _variable_name(value: Any) -> str:
 
 
 Variable = Annotated[
-    str,
-    BeforeValidator(_variable_name),
-    Field(json_schema_extra={"pattern": VARIABLE_PATTERN}),
+    str, BeforeValidator(_variable_name), Field(json_schema_extra={"pattern": VARIABLE_PATTERN})
 ]
 """The name of an environment variable that holds a secret."""
 

@@ -68,9 +68,7 @@ class StreamCursor:
     def advanced(self, text: str) -> Self:
         """Return the cursor after these characters."""
         return replace(
-            self,
-            sent_chars=self.sent_chars + len(text),
-            checksum=_checksum(text, self.checksum),
+            self, sent_chars=self.sent_chars + len(text), checksum=_checksum(text, self.checksum)
         )
 
     def in_attempt(self, attempt: int) -> Self:

@@ -59,8 +59,7 @@ class Proxy(Strict):
     groups_header: Annotated[str | None, Field(pattern=_HEADER)] = None
     """The header that holds their groups of approvers, with commas between them."""
     networks: Annotated[
-        list[Annotated[str, AfterValidator(_network)]],
-        Field(min_length=1, max_length=MAX_NETWORKS),
+        list[Annotated[str, AfterValidator(_network)]], Field(min_length=1, max_length=MAX_NETWORKS)
     ]
     """Where the proxy is: the headers count from these addresses alone."""
 

@@ -189,10 +189,7 @@ def order_by_answers(
             wanted.append(implied)
     behind = sort_runs(wanted, view)
     return replace(
-        found,
-        runs=behind[:PAGE_RUNS],
-        count=len(wanted),
-        has_more=len(behind) > PAGE_RUNS,
+        found, runs=behind[:PAGE_RUNS], count=len(wanted), has_more=len(behind) > PAGE_RUNS
     )
 
 

@@ -305,8 +305,7 @@ class StepExecutor:
             return Unknown(f"{outcome.message}; {since}, and may still be running")
         except ValueError as error:
             return fail(
-                ErrorCode.INVALID_OUTPUT,
-                f"`{tool.name}` was run, but its result is lost: {error}",
+                ErrorCode.INVALID_OUTPUT, f"`{tool.name}` was run, but its result is lost: {error}"
             )
 
     async def on_run_time(self, coroutine: Coroutine[Any, Any, Any]) -> Any:

@@ -32,7 +32,11 @@ def propose_fixed_calls(agent: Agent, state: RunState, *, turn: int, calls: int)
     """
     own = call_id(max(turn, 1), calls + 1)
     call = _activity_call(agent, state.skill, state.data["input"], own)
-    fixed = [*_constant_calls(agent), *([] if call is None else [call])]
+    # The author of constant calls may set what a model could choose.
+    open_ = dict.fromkeys(CHOSEN_BY_MODEL, True)
+    tools = [tool.model_copy(update={"chosen": {**open_, **tool.chosen}}) for tool in agent.tools]
+    constant = propose_calls(Solution(calls=agent.calls), 1, tools, {})
+    fixed = [*constant, *([] if call is None else [call])]
     if not fixed:
         return None
     proposals = [each.proposal for each in fixed]
@@ -49,13 +53,6 @@ def constant_answer(agent: Agent, data: Data, last: Any) -> Any:
         raise CallRefused(ErrorCode.UNRESOLVED_REFERENCE, f"`answer`: {error}") from None
     except InvalidArguments as error:
         raise CallRefused(ErrorCode.INVALID_OUTPUT, f"the output does not fit: {error}") from None
-
-
-def _constant_calls(agent: Agent) -> list[ToolCall]:
-    """Build the constant calls of an agent, whose author may set what a model could choose."""
-    open_ = dict.fromkeys(CHOSEN_BY_MODEL, True)
-    tools = [tool.model_copy(update={"chosen": {**open_, **tool.chosen}}) for tool in agent.tools]
-    return propose_calls(Solution(calls=agent.calls), 1, tools, {})
 
 
 def _activity_call(agent: Agent, name: str | None, given: Any, own: str) -> ToolCall | None:
