@@ -18,7 +18,7 @@ from temporalio.api.workflowservice.v1 import (
     DescribeTaskQueueRequest,
     GetWorkflowExecutionHistoryReverseRequest,
 )
-from temporalio.client import Client, WorkflowExecutionDescription
+from temporalio.client import Client, WorkflowExecutionDescription, WorkflowExecutionStatus
 from temporalio.exceptions import FailureError
 
 from holdfast.client.errors import (
@@ -59,9 +59,9 @@ class TaskTimedOutError(BusyWorkerError):
 
 
 class NoBuildError(NoWorkerError):
-    """The run belongs to a build that has no worker."""
+    """The run belongs to a build that has no worker; Temporal moves only an open run."""
 
-    def __init__(self, run_id: str, deployment: str, build: str) -> None:
+    def __init__(self, run_id: str, deployment: str, build: str, *, is_open: bool = True) -> None:
         move = shell_command(
             *("temporal", "workflow", "update-options"),
             *("--versioning-override-behavior", "one_time"),
@@ -72,7 +72,9 @@ class NoBuildError(NoWorkerError):
             self,
             f"run {run_id} is on build {build} of deployment {deployment}, of which no worker"
             " answers",
-            f"start one, or move the run to another build: {move}",
+            f"start one, or move the run to another build: {move}"
+            if is_open
+            else "start one: a run that has ended is read by a worker of its build",
             UNREACHABLE,
         )
 
@@ -113,7 +115,8 @@ async def diagnose_silence(client: Client, run: WorkflowExecutionDescription) ->
     on = run.raw_description.workflow_execution_info.versioning_info
     if on.behavior == VersioningBehavior.VERSIONING_BEHAVIOR_PINNED:
         version = on.deployment_version
-        return NoBuildError(run.id, version.deployment_name, version.build_id)
+        is_open = run.status == WorkflowExecutionStatus.RUNNING
+        return NoBuildError(run.id, version.deployment_name, version.build_id, is_open=is_open)
     name = run.task_queue
     request = DescribeTaskQueueRequest(namespace=client.namespace, task_queue=TaskQueue(name=name))
     with explain_rpc_errors():

@@ -249,6 +249,18 @@ async def test_nothing_begins_before_a_build_is_current(rollout: Rollout) -> Non
     assert await routing_advice(rollout.backend.client, version) is None
 
 
+@pytest.mark.usefixtures("impatient")
+async def test_a_run_that_has_ended_is_read_by_its_build(rollout: Rollout) -> None:
+    old = await rollout.start("1")
+    await rollout.make_current("1")
+    run = await rollout.backend.start()
+    assert (await run.result())["output"] == "done"
+    await old.aclose()
+
+    said = await holdfast("show", run.id)
+    assert (said.code, "of which no worker answers; start one: " in said.err) == (3, True)
+
+
 async def test_a_memory_has_no_build_wait_for_it(rollout: Rollout) -> None:
     old = await rollout.start("1")
     await rollout.make_current("1")
