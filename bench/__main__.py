@@ -23,6 +23,7 @@ from bench.measures import (
     lists,
     permits,
     recovery,
+    rollout,
     shared,
     viewers,
     waiting,
@@ -64,6 +65,7 @@ PARTS: dict[str, Part] = {
     "lists": served(lambda server: lists.table(server, 1_000, 100, 15)),
     "viewers": served(viewers.table),
     "cold": connected(cold.table),
+    "rollout": served(lambda server: rollout.table(server, 60)),
 }
 # Those that take minutes; the others take an hour, and are to be asked for.
 SHORT = ("history", "flow")
@@ -80,6 +82,7 @@ CLUSTER: dict[str, Part] = {
     "turns": partial(comparison.table, sizes=comparison.CLUSTER_TURNS),
     "crowd": partial(comparison.table, sizes=comparison.CLUSTER_CROWD),
     "waiting": PARTS["waiting"],
+    "rollout": PARTS["rollout"],
 }
 
 

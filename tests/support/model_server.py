@@ -137,7 +137,7 @@ def _handler(model: ModelServer) -> type[BaseHTTPRequestHandler]:
                 self.wfile.write(f"data: {json.dumps(chunk)}\n\n".encode())
                 self.wfile.flush()
                 if index == 0 and answer.hold is not None:
-                    answer.hold.wait(60)
+                    answer.hold.wait(600)
             self.wfile.write(b"data: [DONE]\n\n")
             self.close_connection = True
 
