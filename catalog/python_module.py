@@ -7,7 +7,6 @@ first is such a model and the last is a `CallContext`. A module that cannot be i
 with the line at which it fails.
 """
 
-import hashlib
 import importlib
 import importlib.util
 import inspect
@@ -35,7 +34,7 @@ from holdfast.definitions.tool import Tool
 from holdfast.runtime.data_converter import with_pydantic
 from holdfast.runtime.settings_files.file_problems import FileProblem, LoadError, UnreadableError
 from holdfast.runtime.settings_files.source import Source, path_suggestion
-from holdfast.schemas.base import format_duration
+from holdfast.schemas.base import format_duration, sha256
 from holdfast.schemas.names import ErrorCode
 from holdfast.schemas.phrases import suggest_names
 from holdfast.schemas.run import CallContext
@@ -209,7 +208,7 @@ def _import_file(path: Path) -> ModuleType:
     if not path.is_file():
         raise FileNotFoundError("there is no such file")
     full = str(path.resolve())
-    name = f"{path.stem}_{hashlib.sha256(full.encode()).hexdigest()[:8]}"
+    name = f"{path.stem}_{sha256(full.encode())[:8]}"
     if name in sys.modules:
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, path)

@@ -1,4 +1,4 @@
-"""The address, the port and the public names of a server, and its secret in the environment."""
+"""The address, the port and the public names of a server."""
 
 import os
 import socket

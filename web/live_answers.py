@@ -20,7 +20,7 @@ def with_live_answers(app: ASGIApp, live: LiveAnswers, key: str) -> ASGIApp:
     async def serve(worker: WebSocket) -> None:
         _, _, shown = worker.headers.get("authorization", "").partition(" ")
         try:
-            secret.check(shown.strip(), "" if worker.client is None else worker.client.host)
+            secret.check(shown, worker)
         except RefusedRequest:
             await worker.close()  # the handshake is answered with 403
             return

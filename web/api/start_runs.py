@@ -5,7 +5,6 @@ agent of the worker: a definition in the request could switch approvals off. A c
 to Temporal itself has no such limits.
 """
 
-import hashlib
 import re
 from typing import Any, Final
 
@@ -88,8 +87,7 @@ async def _start(asked: ApiRequest, said: NewRun | NewCall, written: dict[str, A
             todo = f"write 1 to {MAX_KEY_CHARS} characters of ASCII, without spaces"
             raise HttpProblem("bad_request", f"`{KEY_HEADER}` is no key; {todo}.")
         memo[_MEMO] = sha256(canonical_json([request.url.path, key, person.name, written]))
-        digest = hashlib.sha256(canonical_json([person.name, key])).hexdigest()
-        run_id = run_id or f"http-{digest[:40]}"
+        run_id = run_id or f"http-{sha256(canonical_json([person.name, key]))[:40]}"
     new = StartRequest.of(
         said,
         {**sent, "principal": own},

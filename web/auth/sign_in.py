@@ -145,7 +145,7 @@ class LinkSignIn:
         if shown is None:
             return page(request, "access/sign_in.html", wrong="", way="link", home=home)
         try:
-            self._secret.check(shown, "" if request.client is None else request.client.host)
+            self._secret.check(shown, request)
         except RefusedRequest as refused:
             return failure_page(request, refused, way="link", home=home)
         # Redirect at once: the key must not remain in the address.

@@ -153,7 +153,7 @@ class CodecEndpoint:
             kind, _, shown = request.headers.get("authorization", "").partition(" ")
             if kind.lower() != "bearer":
                 raise unauthorized("sign in on the page of this endpoint, or send its secret")
-            self._secret.check(shown.strip(), _address(request))
+            self._secret.check(shown, request)
         body = await read_body(request, ["application/json"], MAX_BODY_BYTES)
         verb = request.url.path.rpartition("/")[2]
         keeps = request.query_params.get("preserveStorageRefs", "").lower() == "true"
@@ -177,7 +177,7 @@ class CodecEndpoint:
         )
         try:
             self._check_own_page(request)
-            self._secret.check(form_secrets[0].strip(), _address(request))
+            self._secret.check(form_secrets[0], request)
         except RefusedRequest as refused:
             page = _PAGE.render(minutes_left=0, wrong=refused.sentence)
             return HTMLResponse(page, refused.status, HEADERS | refused.headers)
@@ -195,10 +195,6 @@ class CodecEndpoint:
     def _check_own_page(self, request: Request) -> None:
         if request.headers.get("origin") not in self._own:
             raise forbidden("only the page of this endpoint does that; open it, and try again")
-
-
-def _address(request: Request) -> str:
-    return "" if request.client is None else request.client.host
 
 
 async def _unknown(request: Request, error: Exception) -> Response:

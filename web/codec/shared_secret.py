@@ -7,6 +7,8 @@ from collections import OrderedDict
 from time import monotonic
 from typing import Any
 
+from starlette.requests import HTTPConnection
+
 from holdfast.web.http.problems import RefusedRequest, unauthorized
 
 # After this number of wrong secrets in this time, an address must wait, even with the right one.
@@ -23,19 +25,20 @@ class Secret:
         self._what = what
         self._failures: OrderedDict[str, tuple[int, float]] = OrderedDict()
 
-    def check(self, shown: str, address: str) -> None:
-        """Accept the secret; `address` is the network address of the sender.
+    def check(self, shown: str, sender: HTTPConnection) -> None:
+        """Accept the secret.
 
         Raises:
-            RefusedRequest: the secret is wrong, or the address has sent too many wrong ones.
+            RefusedRequest: it is wrong, or too many wrong ones came from the sender's address.
         """
+        address = "" if sender.client is None else sender.client.host
         count, until = self._failures.get(address, (0, 0.0))
         left = until - monotonic()
         if count >= MAX_FAILURES and left > 0:
             wait = {"Retry-After": str(math.ceil(left))}
             raise RefusedRequest(429, "too many wrong secrets came from here; wait a minute", wait)
         # Digests have one length: the time of a comparison reveals nothing about the secret.
-        if not hmac.compare_digest(digest(shown), self._digest):
+        if not hmac.compare_digest(digest(shown.strip()), self._digest):
             before = count if left > 0 else 0
             self._failures[address] = (before + 1, monotonic() + FAILURES_SECONDS)
             self._failures.move_to_end(address)

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from starlette.requests import HTTPConnection
 from temporalio.api.common.v1 import Payload
 from temporalio.converter import (
     ExternalStorage,
@@ -224,10 +225,14 @@ def test_who_fails_is_remembered_within_bounds(monkeypatch: pytest.MonkeyPatch) 
     for n in range(shared_secret.MAX_FAILURES):
         for address in ("10.0.0.1", f"10.0.1.{n}"):
             with pytest.raises(RefusedRequest, match="that is not the secret"):
-                secret.check("wrong", address)
+                secret.check("wrong", sender(address))
     assert len(secret._failures) == 3
     with pytest.raises(RefusedRequest, match="wait a minute"):
-        secret.check(SECRET, "10.0.0.1")
+        secret.check(SECRET, sender("10.0.0.1"))
+
+
+def sender(address: str) -> HTTPConnection:
+    return HTTPConnection({"type": "http", "client": (address, 1)})
 
 
 # --- who may ask: browsers -------------------------------------------------------------
