@@ -44,12 +44,15 @@ MIN_EVENTS, MAX_EVENTS = 20, 20_000
 MAX_CACHED_RUNS = 100_000
 # With --dev, where heartbeats cost nothing and a person waits for a worker that was restarted.
 DEV_HEARTBEAT_TIMEOUT = timedelta(seconds=3)
+# Of a tool: after the death of its worker, its effect may be unknown until then.
+TOOL_HEARTBEAT_TIMEOUT = timedelta(seconds=3)
 
 
 @dataclass(frozen=True)
 class WorkerSettings:
     """The settings of a worker; its options describe them.
 
+    `tool_heartbeat_timeout` is that of its own tools, if another than of requests to models.
     `agents` are those of a program, with their tools. `plugins` and `converter` are those of the
     Temporal client that the program makes. `between_looks` is the time between two checks of the
     catalog's files; a change takes two.
@@ -73,6 +76,7 @@ class WorkerSettings:
     # Heartbeats are three times as frequent, each an Action. A worker under load can miss two
     # seconds, and each heartbeat timeout costs a request to a model.
     heartbeat_timeout: timedelta = timedelta(seconds=12)
+    tool_heartbeat_timeout: timedelta | None = None
     generate_timeout: timedelta = timedelta(hours=1)
     graceful_timeout: timedelta = timedelta(seconds=10)
     continue_after: int | None = None
@@ -85,6 +89,11 @@ class WorkerSettings:
     plugins: Sequence[str] = ()
     converter: str | None = None
     between_looks: timedelta = timedelta(seconds=1)
+
+    @property
+    def tool_heartbeat(self) -> timedelta:
+        """Return the heartbeat timeout of tools."""
+        return self.tool_heartbeat_timeout or self.heartbeat_timeout
 
 
 @dataclass(frozen=True)
@@ -121,6 +130,7 @@ def read_options(arguments: Sequence[str]) -> Options:
         values.setdefault("store", dev_store_location(server.db))
         values.setdefault("heartbeat_timeout", DEV_HEARTBEAT_TIMEOUT)
         values["viewers"] = [*values.get("viewers", ()), str(server.db.parent / VIEWERS_FOLDER)]
+    values["tool_heartbeat_timeout"] = values.get("heartbeat_timeout", TOOL_HEARTBEAT_TIMEOUT)
     named = [each.name for each in fields(CheckOptions)]
     how = {name: values.pop(name) for name in named if name in values}
     check = CheckOptions(**how) if values.pop("check", False) else None
@@ -219,7 +229,7 @@ def _settings_parser() -> CommandParser:
     for name in ("heartbeat", "generate", "graceful"):
         about = f"default: {format_duration(getattr(WorkerSettings, f'{name}_timeout'))}"
         if name == "heartbeat":
-            about += f"; with --dev, {format_duration(DEV_HEARTBEAT_TIMEOUT)}"
+            about += f"; for tools and with --dev, {format_duration(DEV_HEARTBEAT_TIMEOUT)}"
         add(f"--{name}-timeout", metavar="TIME", type=_duration, help=about)
     span = f"from {MIN_EVENTS} to {MAX_EVENTS}"
     number = number_reader(MIN_EVENTS, MAX_EVENTS, f"write a number {span}")

@@ -72,6 +72,7 @@ class PluginSettings(TypedDict, total=False):
     catalog_only: bool
     permits: str | Path | None
     heartbeat_timeout: timedelta
+    tool_heartbeat_timeout: timedelta | None
     generate_timeout: timedelta
     continue_after: int | None
     viewers: Sequence[str]
@@ -179,7 +180,7 @@ class HoldfastPlugin(SimplePlugin):
     def configure_replayer(self, config: ReplayerConfig) -> ReplayerConfig:
         """Add our workflows and their interceptor to the replayer's; Temporal calls this."""
         config = super().configure_replayer(config)
-        interceptor = CommandInterceptor((), self._settings.heartbeat_timeout)
+        interceptor = CommandInterceptor((), self._settings.tool_heartbeat)
         config["interceptors"] = [*(config.get("interceptors") or ()), interceptor]
         return config
 

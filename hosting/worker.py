@@ -73,7 +73,7 @@ def build_worker(
         max_cached_workflows=settings.cached_runs,
         max_concurrent_activities=MAX_ACTIVITIES,
         max_concurrent_local_activities=MAX_ACTIVITIES,
-        max_heartbeat_throttle_interval=settings.heartbeat_timeout / names.BEATS_PER_TIMEOUT,
+        max_heartbeat_throttle_interval=settings.tool_heartbeat / names.BEATS_PER_TIMEOUT,
         graceful_shutdown_timeout=settings.graceful_timeout,
         deployment_config=deployment.deployment_config(settings.version),
     )

@@ -144,7 +144,7 @@ class WorkerParts:
                 ours=ours,
             ),
             *([] if keys is None else [OwnRunsInterceptor(self._client)]),
-            CommandInterceptor(in_process, self._settings.heartbeat_timeout, externs),
+            CommandInterceptor(in_process, self._settings.tool_heartbeat, externs),
         ]
 
     def _hand_over(

@@ -26,6 +26,8 @@ from tests.support.eventually import eventually
 from tests.support.model_server import Answer, ModelServer, call, serve
 
 REPEATS = 3
+# The heartbeat timeouts of a worker without and with `--dev`.
+TIMEOUTS = ("12s", "3s")
 Handle = WorkflowHandle[Any, Any]
 Moment = Literal["a model answers", "a tool is at work", "a person is waited for"]
 MOMENTS: tuple[Moment, ...] = ("a model answers", "a tool is at work", "a person is waited for")
@@ -33,14 +35,18 @@ MOMENTS: tuple[Moment, ...] = ("a model answers", "a tool is at work", "a person
 
 async def table(client: Client) -> str:
     """The seconds from the kill to the end of the run, as a Markdown table: median (longest)."""
-    rows = ["| killed while | another takes over, s | it is restarted, s |"]
-    rows.append("| --- | ---: | ---: |")
+    rows = ["| killed while | heartbeat timeout | another takes over, s | it is restarted, s |"]
+    rows.append("| --- | ---: | ---: | ---: |")
     for moment in MOMENTS:
-        cells = []
-        for spare in (True, False):
-            took = [await recovery(client, moment, spare=spare) for _ in range(REPEATS)]
-            cells.append(f"{shown(statistics.median(took))} ({shown(max(took))})")
-        rows.append(f"| {moment} | {' | '.join(cells)} |")
+        for timeout in TIMEOUTS:
+            options, cells = ("--heartbeat-timeout", timeout), []
+            for spare in (True, False):
+                took = [
+                    await recovery(client, moment, spare=spare, options=options)
+                    for _ in range(REPEATS)
+                ]
+                cells.append(f"{shown(statistics.median(took))} ({shown(max(took))})")
+            rows.append(f"| {moment} | {timeout} | {' | '.join(cells)} |")
     return "\n".join(rows)
 
 

@@ -373,6 +373,7 @@ def test_options_stand_in_the_environment_too(monkeypatch: pytest.MonkeyPatch) -
     assert given == WorkerSettings(
         task_queue="from-the-environment",
         heartbeat_timeout=timedelta(seconds=2),
+        tool_heartbeat_timeout=timedelta(seconds=2),
         cached_runs=50,
         tools=["a", "b.py"],
         catalog_only=True,
@@ -394,16 +395,27 @@ def test_options_win_over_variables(monkeypatch: pytest.MonkeyPatch) -> None:
         read_options([])
 
 
-def test_the_embedded_server_comes_with_a_store_and_frequent_heartbeats(
+def test_the_embedded_server_comes_with_a_store_and_viewers(
     tmp_path: Path,
 ) -> None:
     dev = ["--dev", "--dev-db", str(tmp_path / "t.db")]
     assert read_options(dev).settings.store == tmp_path / "t.store"
-    assert read_options(dev).settings.heartbeat_timeout == timedelta(seconds=3)
     assert read_options(dev).settings.viewers == [str(tmp_path / "viewers")]
     assert read_options([*dev, "--store", "s3://runs"]).settings.store == BucketLocation("runs")
     assert read_options([*dev, "--store", "none"]).settings.store is None
     assert read_options([]).settings.store is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "request_seconds", "tool_seconds"),
+    [([], 12, 3), (["--heartbeat-timeout", "30s"], 30, 30), (["--dev"], 3, 3)],
+)
+def test_tools_keep_a_short_heartbeat_timeout_unless_it_is_set(
+    arguments: list[str], request_seconds: int, tool_seconds: int
+) -> None:
+    settings = read_options(arguments).settings
+    assert settings.heartbeat_timeout == timedelta(seconds=request_seconds)
+    assert settings.tool_heartbeat == timedelta(seconds=tool_seconds)
 
 
 @pytest.mark.parametrize(
