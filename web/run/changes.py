@@ -38,11 +38,15 @@ async def run_frames(run: Run, seen: str) -> AsyncGenerator[str, None]:
                 continue
             is_over, is_troubled = look.closed, False
             here, is_answered = place(*look.position, look.attempts), answer.is_over(look.streaming)
+            found = list[str]()
             if here != seen or is_answered:
                 seen = here
-                yield _frame("changed", {"answered": is_answered}, here)
+                found.append(_frame("changed", {"answered": is_answered}, here))
             if look.streaming is not None and (more := answer.more(look.streaming)):
-                yield _frame("token", more)
+                found.append(_frame("token", more))
+            # All pages load the news at once: new text precedes that, but follows an older answer.
+            for each in found if is_answered else reversed(found):
+                yield each
             for one in updates.new(look.updates):
                 yield _frame("update", {"call": one.call_id, "text": progress_line(one)})
     yield _frame("over", {})

@@ -145,6 +145,14 @@ async def test_tokens_come_between_and_that_the_answer_is_there() -> None:
     assert "".join(data["text"] for event, data in found if event == "token") == "Good"
 
 
+async def test_text_comes_before_what_all_pages_load_and_after_the_end_of_another_answer() -> None:
+    another = replace(look(3), streaming=streaming("On", key="2/1"))
+    found = await frames("r:1:0", look(2, text="Go"), another, look(3, closed=True))
+    assert [event for event, _ in found] == [
+        *("token", "changed", "changed", "token", "changed", "over")
+    ]
+
+
 async def test_an_answer_that_broke_off_is_over_though_the_run_has_not_moved() -> None:
     found = await frames("r:1:0", look(1, text="Go"), look(1), look(1, closed=True))
     assert [event for event, _ in found] == ["token", "changed", "over"]
