@@ -95,7 +95,7 @@ class Gate:
         return await self.silent()
 
 
-@workflow.defn
+@workflow.defn(sandboxed=False)
 class Begin:
     """Has an activity carried out, by `queue`; `own` is how long it says that it may be silent."""
 
@@ -110,7 +110,7 @@ class Begin:
         )
 
 
-@workflow.defn
+@workflow.defn(sandboxed=False)
 class Briefly:
     """Execute an activity, which may take half a second."""
 
