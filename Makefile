@@ -54,10 +54,13 @@ setup: $(VENV)/.run ## install Holdfast into .venv
 demo: $(VENV)/.run $(if $(filter local,$(MODEL)),$(VENV)/.model) ## run the support desk, which asks for your approvals (MODEL=script, local, openai:NAME, …)
 	@$(BIN)/python -m examples.support_desk.demo --model "$(MODEL)"
 
-# The recipe runs pytest, and pytest alone, last: its closing line ends the output.
-test: lint types $(VENV)/.test ## run the linter, the type checker and the whole suite
+# The type checker, a minute's work without its cache, runs beside the tests. The closing line of pytest
+# ends the output, unless there are errors of types.
+test: lint $(VENV)/.test ## run the linter, the type checker and the whole suite
 	@$(if $(CHROMIUM),:,echo "tests: no /usr/bin/chromium here, so the browser tests are left out (apt-get install chromium)")
-	@$(BIN)/python -m pytest $(SHARED) -m "$(MARKS)" $(ARGS)
+	@$(BIN)/mypy --no-error-summary & types=$$!; \
+	$(BIN)/python -m pytest $(SHARED) -m "$(MARKS)" $(ARGS); tests=$$?; \
+	wait $$types || { echo "types: mypy found errors, printed above"; exit 1; }; exit $$tests
 
 coverage: $(VENV)/.test ## run the suite and report which lines of the product it covers
 	@$(BIN)/python -m pytest $(SHARED) -m "$(MARKS)" --cov --cov-report=term $(ARGS)
