@@ -35,6 +35,7 @@ from holdfast.schemas import names
 from tests.support.eventually import eventually
 from tests.support.process import NOBODY, command
 
+pytestmark = pytest.mark.usefixtures("quick_starts")
 ROOT = Path(__file__).parents[2]
 TOOLS = """
 import asyncio

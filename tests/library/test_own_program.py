@@ -19,6 +19,7 @@ PLUGINS = ("openai_agents", "CompanyPlugin", "work")
 CONVERTER = "tests.library.acme.encoding:converter"
 
 
+@pytest.mark.usefixtures("quick_starts")
 async def test_it_runs_the_company_s_work_and_encodes_as_the_company_does(
     client: Client,
     holdfast: Holdfast,

@@ -29,6 +29,8 @@ from tests.support.model_server import Answer, call
 from tests.support.process import ROOT, WorkerProcess
 from tests.support.signing import SIGNED_PAY, Approver, write_keys
 
+pytestmark = pytest.mark.usefixtures("quick_starts")
+
 # By the variable or the place that holds it.
 PLANTED = {
     "FIRST_KEY": "sk-first-0001/+a",

@@ -28,7 +28,7 @@ from tests.support.model_server import Answer, call, serve
 from tests.support.process import WorkerProcess
 from tests.workflows.commands.test_model_tools import GOOD, MOOD
 
-pytestmark = pytest.mark.usefixtures("ledger")
+pytestmark = pytest.mark.usefixtures("ledger", "quick_starts")
 
 TOOLS = Path(__file__).parents[2] / "support" / "tools.py"
 Asked = Callable[[int, dict[str, Any]], Answer]
