@@ -134,7 +134,7 @@ async def test_what_a_call_tells_of_itself_appears_while_it_is_carried_out(
         assert "what another says" not in await page.evaluate(_TELL_ANOTHER)
         tools.write("step telling")
         # Before a next attempt has the page drawn anew.
-        await expect(now).to_contain_text('{"step": 2, "of": 3}', timeout=10_000)
+        await expect(now).to_contain_text('{"step": 2, "of": 3}')
         await expect(now).not_to_contain_text('{"step": 1')
         await check(page)
         tools.write("open telling")
@@ -182,7 +182,7 @@ async def test_its_log_comes_as_soon_as_a_worker_is_there(
         await expect(page.locator("#none")).to_contain_text("has not answered")
         settings = SIDE_BY_SIDE | {"task_queue": "run-late"}
         async with backend(client, tmp_path, [Answer("Paid.")], **settings):
-            await expect(page.locator("#now")).to_contain_text("Completed.", timeout=30_000)
+            await expect(page.locator("#now")).to_contain_text("Completed.")
         await expect(page.locator("#entries")).to_contain_text("Paid.")
         await expect(page.locator("#none")).to_have_count(0)
         await expect(page.locator("#earlier")).to_have_count(1)

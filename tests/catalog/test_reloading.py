@@ -389,7 +389,7 @@ async def test_a_look_that_hangs_holds_up_neither_the_worker_nor_its_end(
 
     await eventually(hangs)
     task.cancel()
-    await asyncio.wait([task], timeout=5)
+    await asyncio.wait([task], timeout=20)
     assert task.cancelled()
     go_on.set()
 

@@ -43,13 +43,13 @@ class Worker:
         self._sent.put_nowait(Payloads(payloads=encoded).SerializeToString())
 
     async def change(self) -> WatchChange:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             return await self._received.get()
 
 
 async def after(answer: LiveAnswer) -> str | None:
     """The text after the next change."""
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         await answer.changed.wait()
     answer.changed.clear()
     return None if answer.progress is None else answer.progress.text

@@ -69,12 +69,13 @@ async def test_the_poll_slows_down_until_the_run_changes(monkeypatch: pytest.Mon
     monkeypatch.setattr(run_watch, "FASTEST_SECONDS", 0.02)
     monkeypatch.setattr(run_watch, "SLOWEST_SECONDS", 0.2)
     texts = [replace(LOOK, streaming=AnswerProgress("1/1", 1, "x" * n, 0, [])) for n in range(9)]
+    changed = [replace(LOOK, attempts=n) for n in range(2, 9)]
 
-    async with aclosing(Watched(*texts, replace(LOOK, attempts=2)).looks()) as looks:
+    async with aclosing(Watched(*texts, *changed).looks()) as looks:
         await anext(looks)
         before = await seconds_of(8, looks)
         await anext(looks)
-        after = await seconds_of(1, looks)
+        after = min([await seconds_of(1, looks) for _ in changed])
 
     least = sum(min(0.02 * run_watch.SLOWER_BY**n, 0.2) for n in range(8))
     assert before > least, "a text that grows is no change"
@@ -128,7 +129,7 @@ async def test_a_live_answer_is_seen_between_two_polls_from_its_begin_to_its_end
     run = Watched(LOOK, replace(LOOK, requests=["7"]))
 
     async with Worker(run.live).connected() as worker, aclosing(run.looks()) as looks:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             assert text_of(await anext(looks)) is None
             await worker.change()
             found = []
@@ -256,7 +257,8 @@ async def test_a_hundred_viewers_cost_the_requests_of_one(client: Client, tmp_pa
             queries.append(counting.queries - before)
 
     assert seen == [polls] * VIEWERS
-    assert polls < 3 * seconds
+    # The first, and one each when the live request begins and ends, are not waited for.
+    assert polls <= 4 + seconds / run_watch.FASTEST_SECONDS
     assert queries[1] <= 2 * queries[0]
 
 

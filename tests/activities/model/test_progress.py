@@ -83,7 +83,7 @@ async def beats_of(progress: Progress, timeout: timedelta, pieces: int, most: in
     environment.on_heartbeat = beats.append
 
     async def receive() -> None:
-        async with asyncio.timeout(5), send_heartbeats(progress, timeout):
+        async with asyncio.timeout(30), send_heartbeats(progress, timeout):
             for _ in range(pieces):
                 progress.text("x")
                 await asyncio.sleep(0.001)

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -208,9 +207,7 @@ async def test_a_viewer_that_reads_nothing_holds_up_no_one() -> None:
     ):
         with wire.live.watch("r") as answer:
             for _ in range(20):
-                began = time.monotonic()
                 progress.text("x" * 40_000)
-                assert time.monotonic() - began < 0.1
             await until(lambda: len(text_of(answer)) == 20 * 40_000)
         stuck.set()
 
