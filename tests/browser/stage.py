@@ -142,6 +142,11 @@ class Visitor:
         )
         return dialog
 
+    async def leave(self, dialog: Locator) -> None:
+        """Leave a dialog as it was opened."""
+        await dialog.get_by_role("option").first.click()
+        await dialog.get_by_role("button", name="Cancel").last.click()
+
     async def send(self, action: str, name: str, data: str) -> Locator:
         """Send a signal or an update, with data as they were copied; the dialog that it was in."""
         dialog = await self.dialog(action)

@@ -46,43 +46,31 @@ async def run(stage: Stage, tmp_path: Path, request: pytest.FixtureRequest) -> R
     return run
 
 
-async def test_it_shows_what_a_run_waits_for_and_refuses_a_decision_on_something_else(
-    stage: Stage, run: Run
+async def test_calls_are_decided_from_the_dialogs_with_what_the_page_says_to_send(
+    stage: Stage, run: Run, tmp_path: Path
 ) -> None:
     before = await run.history_length()
     async with stage.visitor(run) as visitor:
+        waits = "Turn 3: decision needed (see User Metadata): Refund an order: order_id=1042"
+        assert any(label.startswith(waits) for label in await visitor.timeline(waits))
         details = await visitor.details()
         assert (await visitor.summary()).strip() == SUMMARY
         dialog = await visitor.dialog("Send an Update")
         await expect(dialog.get_by_role("option", name="decide")).to_contain_text(
             "Decide on an approval: an invalid decision is rejected. See User Metadata."
         )
-        await dialog.get_by_role("option").first.click()
-        await dialog.get_by_role("button", name="Cancel").last.click()
+        await visitor.leave(dialog)
         dialog = await visitor.dialog("Send a Signal")
         for name in ("approve", "message", "close"):
             said = await dialog.get_by_role("option", name=name).first.inner_text()
             assert len(said) > len(name) + 10
-        refund, _ = decisions(details)
-        await visitor.opened("user-metadata")
+        await visitor.leave(dialog)
+        refund, cancel = decisions(details)
         other = json.dumps(json.loads(refund) | {"digest": "0" * 64}, indent=2)
         dialog = await visitor.send("Send an Update", "decide", other)
         await expect(dialog).to_contain_text("is not that of the call as it waits now")
-    assert await run.history_length() == before
-    lines = [line for line in details.split("\n") if line]
-    assert lines[0].startswith("This run is the work of an AI agent, support_desk: “Answers cust")
-    assert lines[2].startswith("Now: it waits for 2 decisions of a person.")
-    assert "Approval needed: Refund an order (t3c1)" in details
-    assert f"holdfast decide {run.id} t3c2 deny --reason 'YOUR REASON'" in details
-
-
-async def test_calls_are_decided_from_the_dialogs_with_what_the_page_says_to_send(
-    stage: Stage, run: Run, tmp_path: Path
-) -> None:
-    async with stage.visitor(run) as visitor:
-        waits = "Turn 3: decision needed (see User Metadata): Refund an order: order_id=1042"
-        assert any(label.startswith(waits) for label in await visitor.timeline(waits))
-        refund, cancel = decisions(await visitor.details())
+        assert await run.history_length() == before
+        await dialog.get_by_role("button", name="Cancel").last.click()
         dialog = await visitor.send("Send an Update", "decide", refund)
         await expect(visitor.page.get_by_text("Update successful").first).to_be_visible()
         await expect(dialog).to_be_hidden()
@@ -92,16 +80,21 @@ async def test_calls_are_decided_from_the_dialogs_with_what_the_page_says_to_sen
         (mail,) = decisions(await visitor.details())
         await visitor.send("Send an Update", "decide", mail)
         assert (await run.handle.result())["status"] == "completed"
-        details = await visitor.details()
+        after = await visitor.details()
         labels = await visitor.timeline("Refund an order, approved")
+    lines = [line for line in details.split("\n") if line]
+    assert lines[0].startswith("This run is the work of an AI agent, support_desk: “Answers cust")
+    assert lines[2].startswith("Now: it waits for 2 decisions of a person.")
+    assert "Approval needed: Refund an order (t3c1)" in details
+    assert f"holdfast decide {run.id} t3c2 deny --reason 'YOUR REASON'" in details
     assert "generate • Turn 1: the model decides what to do (script)" in labels
     assert "search_orders • Turn 1: Search orders: customer=ada@example.com, limit=10" in labels
     approved = [label for label in labels if label.startswith("refund_order • ")]
     assert approved[0].startswith("refund_order • Turn 3: Refund an order, approved")
-    assert "Now: it is done." in details
-    assert "Refund an order (order_id=1042, amount=249.0," in details
-    assert "Cancel a shipment (shipment_id=S-2057," in details
-    assert "denied" in details
+    assert "Now: it is done." in after
+    assert "Refund an order (order_id=1042, amount=249.0," in after
+    assert "Cancel a shipment (shipment_id=S-2057," in after
+    assert "denied" in after
     what = [deed.what for deed in shop.deeds(tmp_path / "shop")]
     assert what == [
         "R-1: 249.00 for order 1042, arrived with a cracked water tank",
@@ -180,7 +173,7 @@ async def _rendered(stage: Stage, text: str) -> _Rendered:
         principal={"id": written},
         definition={"description": written},
     )
-    async with httpx.AsyncClient(base_url=stage.ui) as http:
+    async with httpx.AsyncClient(base_url=stage.ui, verify=False) as http:
         answer = await http.get("/render", params={"content": page(play, written)})
     return _Rendered(answer.text.partition("<main>")[2].partition("</main>")[0])
 
