@@ -27,7 +27,7 @@ from holdfast.providers.transport.target import EndpointTarget
 from holdfast.schemas.names import MODEL_ERROR
 from holdfast.schemas.settings.endpoints import Endpoint
 from tests.faults.harness.responses import Again, Final, Polite, Read, Row, say, whole
-from tests.faults.harness.rude_responses import FOREIGN, REFUSALS, rows_for
+from tests.faults.harness.rude_responses import FOREIGN, MANY_BYTES, REFUSALS, rows_for
 from tests.providers.fakes import KEY, RUN, LoggedRun, ask, said, serving
 from tests.providers.test_conformance import WIRES
 
@@ -65,8 +65,9 @@ async def http() -> AsyncIterator[httpx.AsyncClient]:
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The words of a refusal are not waited for as long as a worker does."""
+    """The words of a refusal are not waited for as long, nor as much read, as by a worker."""
     monkeypatch.setattr(conversation, "MAX_ERROR_SECONDS", 0.2)
+    monkeypatch.setattr(conversation, "MAX_ANSWER_BYTES", 2 * MANY_BYTES)
 
 
 class Asking:

@@ -28,7 +28,7 @@ from tests.faults.harness.responses import (
 )
 
 WORDS = "the kitchen is closed"
-_MANY_BYTES = 8 * 1024 * 1024
+MANY_BYTES = 1024 * 1024
 LONGEST_SECONDS = 3600.0
 _PIECE_BYTES = 64 * 1024
 _SLOW_PIECE_BYTES = 40
@@ -231,7 +231,7 @@ def _answers() -> Iterator[Row]:
 
 
 def _many(piece: bytes) -> bytes:
-    return piece * (_MANY_BYTES // len(piece))
+    return piece * (MANY_BYTES // len(piece))
 
 
 def _zipped(body: bytes) -> bytes:
