@@ -14,9 +14,7 @@ LANES = 6
 # It takes half a minute alone, and its share of the processors where others are at work.
 TIMEOUT_SECONDS = 300
 PLANS = [
-    "payment: kill at activity look_up run/t1c1 begun",
     "payment: kill at model asked run 3 halfway",
-    "payment: kill at person decides run/t2c1 call ada done",
     "payment: kill at activity pay run/t2c1 acted",
     "payment: kill at activity pay run/t2c1 returned",
     "payment: kill at activity pay run/t2c1 reported",
@@ -34,11 +32,8 @@ PLANS = [
     "payment: update activity options at activity pay run/t2c1 begun; kill at +1",
     "payment: unpause activity at activity pay run/t2c1 acted; kill at +1",
     "refund: reset activity at activity refund run/t1c1 acted; kill at +1",
-    "refund: kill at activity refund run/t1c1 acted",
     "refund: repeat at person decides run/t1c1 call ada done",
-    "refund: server at person decides run/t1c1 call ada done",
     "delegate: kill at person decides run.t1c1/t1c1 call ada done",
-    "delegate: kill at activity pay run.t1c1/t1c1 acted",
     "repair: kill at activity look_up run.t1c1-repair/t1c1 begun",
     "models: kill at activity mask run/t1-beforeModel begun",
     "models: kill at activity insist run/t1-onModelError returned",

