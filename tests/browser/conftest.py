@@ -11,8 +11,8 @@ from tests.web.conftest import crowd, patience, stage
 __all__ = ["crowd", "patience", "stage"]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 async def browser() -> AsyncIterator[Browser]:
-    """One browser for the tests of a module."""
+    """One browser for the session: each window has a context of its own."""
     async with chromium() as made:
         yield made
