@@ -1,7 +1,8 @@
 """What people who watch a run cost: its Actions, and how soon they see the first token.
 
 A run of four requests whose answers stream for ten seconds each, with three calls. Each viewer is a
-page of the inbox: an event stream, and the new entries whenever it announces some.
+page of the inbox in a browser of its own: an event stream, which it reads on while it loads the new
+entries that the stream announces.
 """
 
 import asyncio
@@ -12,6 +13,7 @@ import sys
 import time
 import uuid
 from collections.abc import Mapping
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 
 import httpx
@@ -75,13 +77,21 @@ def _row(count: int, found: Counts, seen: list["Page"]) -> tuple[str, ...]:
 async def _watched(server: Server, queue: str, url: str, viewers: int) -> list["Page"]:
     """Have a run done while people watch it; return what they saw."""
     engine, id = ENGINES["holdfast"], f"watched-{uuid.uuid4().hex[:8]}"
-    limits = httpx.Limits(max_connections=None)
-    async with httpx.AsyncClient(base_url=url, timeout=TIMEOUT_SECONDS, limits=limits) as http:
+    async with AsyncExitStack() as stack:
+        # With a client each: one pool looks at all its connections before and after each request.
+        browsers = [
+            await stack.enter_async_context(
+                httpx.AsyncClient(base_url=url, timeout=TIMEOUT_SECONDS, verify=False)
+            )
+            for _ in range(viewers)
+        ]
         handle = await server.client.start_workflow(
             names.AGENT_WORKFLOW, args=engine.arguments(WORK), id=id, task_queue=queue
         )
         people = [HEADERS | {"x-user": f"p{n % PEOPLE}"} for n in range(viewers)]
-        pages = [Page(http, f"/run/{id}", person) for person in people]
+        pages = [
+            Page(http, f"/run/{id}", person) for http, person in zip(browsers, people, strict=True)
+        ]
         await asyncio.gather(handle.result(), *(page.watch() for page in pages))
     for page in pages:
         check(len(page.delays) == WORK.turns, f"a page saw {len(page.delays)} answers")
@@ -98,21 +108,34 @@ class Page:
     delays: list[float] = field(default_factory=list)
     _last: str = ""
     _answers: set[str] = field(default_factory=set)
+    _has_news: bool = False
+    _loading: asyncio.Task[None] | None = None
 
     async def watch(self) -> None:
         """Follow the run to its end."""
         await self._news()
         event = ""
-        async with self.http.stream("GET", f"{self.path}/changes", headers=self.headers) as stream:
+        async with (
+            asyncio.TaskGroup() as tasks,
+            self.http.stream("GET", f"{self.path}/changes", headers=self.headers) as stream,
+        ):
             async for line in stream.aiter_lines():
                 if line.startswith("event:"):
                     event = line.partition(": ")[2]
                 elif line.startswith("data:") and event == "changed":
-                    await self._news()
+                    self._has_news = True
+                    if self._loading is None or self._loading.done():
+                        self._loading = tasks.create_task(self._load())
                 elif line.startswith("data:") and event == "token":
                     self._token(json.loads(line.partition(": ")[2]))
                 elif event == "over":
                     return
+
+    async def _load(self) -> None:
+        """Load the news, and again if there are others by then."""
+        while self._has_news:
+            self._has_news = False
+            await self._news()
 
     async def _news(self) -> None:
         after = f"?after={self._last}" if self._last else ""
