@@ -109,6 +109,8 @@ def _become(
     try:
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        # A shell has what it starts in the background ignore Ctrl-C.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         for number, stream in enumerate(streams):
             os.dup2(stream, number)
         os.closerange(3, _MAX_FILES)
