@@ -3,10 +3,11 @@
 import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from playwright.async_api import Browser, ViewportSize, expect
-from temporalio.client import Client
+from playwright.async_api import Browser, Route, ViewportSize, expect
+from temporalio.client import Client, WorkflowHandle
 
 from holdfast.web.run import routes
 from tests.browser.window import DESKTOP, PHONE, check, window
@@ -43,6 +44,20 @@ ANSWERS = [
     ),
     Answer("Twenty euros are **on their way**.", hold=HELD),
 ]
+
+
+# A stream that never connects again: the next answer starts before the news of the last one load.
+_NEXT_ANSWER = """retry: 600000
+event: token
+data: {"key": "a", "text": "First."}
+
+event: changed
+data: {"answered": true}
+
+event: token
+data: {"key": "b", "text": "Second."}
+
+"""
 
 
 @pytest.fixture(scope="module")
@@ -174,9 +189,7 @@ async def test_its_log_comes_as_soon_as_a_worker_is_there(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(routes, "PAGE_SECONDS", 0.2)
-    agent = {"name": "late", "instructions": "Test.", "model": {"endpoint": "fake", "name": "f"}}
-    asked = {"agent": agent, "input": "Pay Ada."}
-    run = await client.start_workflow("AgentWorkflow", asked, id="run-late", task_queue="run-late")
+    run = await _without_worker(client, "run-late")
     async with window(browser, stage) as page:
         await page.goto(f"/run/{run.id}")
         await expect(page.locator("#none")).to_contain_text("has not answered")
@@ -186,6 +199,31 @@ async def test_its_log_comes_as_soon_as_a_worker_is_there(
         await expect(page.locator("#entries")).to_contain_text("Paid.")
         await expect(page.locator("#none")).to_have_count(0)
         await expect(page.locator("#earlier")).to_have_count(1)
+
+
+async def test_news_of_an_answer_leave_the_text_of_the_next(
+    client: Client, browser: Browser, stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(routes, "PAGE_SECONDS", 0.2)
+    run = await _without_worker(client, "run-next")
+    entries = '<ol id="entries" data-last="" data-more="" data-answered="yes">'
+    answers = iter(["", '<li id="e1" class="of-model">First.</li>'])
+    async with window(browser, stage) as page:
+
+        async def news(route: Route) -> None:
+            await expect(page.locator("#said")).to_have_text("Second.")
+            await route.fulfill(content_type="text/html", body=entries + next(answers) + "</ol>")
+
+        async def changes(route: Route) -> None:
+            await route.fulfill(content_type="text/event-stream", body=_NEXT_ANSWER)
+
+        await page.route("**/news*", news)
+        await page.route("**/changes*", changes)
+        await page.goto(f"/run/{run.id}")
+        await expect(page.locator("#entries")).to_have_text("First.")
+        await expect(page.locator("#said")).to_have_text("Second.")
+        await expect(page.locator("#writing")).to_be_visible()
+    await run.terminate()
 
 
 async def test_what_is_earlier_is_put_before_what_is_shown(
@@ -203,3 +241,9 @@ async def test_what_is_earlier_is_put_before_what_is_shown(
             await expect(lines.first).to_contain_text("message 1")
             assert await lines.count() > shown
             await expect(page.get_by_role("link", name="Earlier")).to_have_count(0)
+
+
+async def _without_worker(client: Client, id_: str) -> WorkflowHandle[Any, Any]:
+    agent = {"name": "late", "instructions": "Test.", "model": {"endpoint": "fake", "name": "f"}}
+    asked = {"agent": agent, "input": "Pay Ada."}
+    return await client.start_workflow("AgentWorkflow", asked, id=id_, task_queue=id_)

@@ -32,7 +32,10 @@ const writing = {
     this.at("calls").replaceChildren();
     this.at("writing").hidden = true;
   },
-  settle() { this.over = this.key || this.over; this.clear(); },
+  settle(key) {
+    this.over = key || this.over;
+    if (this.key === key) this.clear();
+  },
   more(news) {
     if (news.key === this.over) return;
     if (news.key !== this.key) this.clear();
@@ -76,7 +79,8 @@ function tell({ call, text }) {
   }
 }
 
-function put(part) {
+// `key` is the answer whose end the part may show.
+function put(part, key) {
   const entries = document.getElementById("entries");
   const fresh = part.getElementById("entries");
   for (const id of ["now", "how", "more", "earlier"]) {
@@ -87,16 +91,16 @@ function put(part) {
     if (id === "earlier") htmx.process(document.getElementById(id));
   }
   const lines = [...fresh.children].filter((line) => !line.id || !document.getElementById(line.id));
-  if (lines.some((line) => line.classList.contains("of-model"))) writing.settle();
+  if (lines.some((line) => line.classList.contains("of-model"))) writing.settle(key);
   if (lines.length) document.getElementById("none")?.remove();
   entries.append(...lines);
   Object.assign(entries.dataset, { last: fresh.dataset.last, more: fresh.dataset.more, answered: fresh.dataset.answered });
 }
 
 const news = {
-  busy: false, again: false, answered: false,
-  async fetch(answered) {
-    this.answered ||= answered;
+  busy: false, again: false, over: "",
+  async fetch(over = "") {
+    this.over = over || this.over;
     this.again = true;
     if (this.busy) return;
     this.busy = true;
@@ -108,8 +112,10 @@ const news = {
   },
   async once() {
     const { here, last } = document.getElementById("entries").dataset;
-    const wasAnswered = this.answered;
-    this.again = this.answered = false;
+    const { over } = this;
+    const key = over || writing.key;
+    this.again = false;
+    this.over = "";
     try {
       const answer = await fetch(`${here}/news${last ? `?after=${last}` : ""}`, { headers: { accept: "text/html" } });
       const text = await answer.text();
@@ -117,19 +123,19 @@ const news = {
       const part = new DOMParser().parseFromString(text, "text/html");
       if (!part.getElementById("entries")) throw new Error("another page");
       following(() => {
-        put(part);
-        if (wasAnswered) writing.settle();
+        put(part, key);
+        if (over) writing.settle(over);
       });
       say("");
     } catch {
       say("The update failed and is retried. If this message stays, reload the page.");
-      this.answered ||= wasAnswered;
-      setTimeout(() => this.fetch(false), AGAIN_MS);
+      this.over ||= over;
+      setTimeout(() => this.fetch(), AGAIN_MS);
       return;
     }
     const { more, answered } = document.getElementById("entries").dataset;
     if (more) this.again = true;
-    else if (!answered) setTimeout(() => this.fetch(false), AGAIN_MS);
+    else if (!answered) setTimeout(() => this.fetch(), AGAIN_MS);
   },
 };
 
@@ -144,7 +150,7 @@ function listen() {
   stream.addEventListener("open", () => writing.clear());
   stream.addEventListener("changed", (event) => {
     entries.dataset.place = event.lastEventId;
-    news.fetch(JSON.parse(event.data).answered);
+    news.fetch(JSON.parse(event.data).answered ? writing.key : "");
   });
   stream.addEventListener("token", (event) => following(() => writing.more(JSON.parse(event.data))));
   stream.addEventListener("update", (event) => tell(JSON.parse(event.data)));
@@ -179,7 +185,7 @@ document.addEventListener("DOMContentLoaded", () => {
   // What a person has unfolded stays open.
   Idiomorph.defaults.callbacks.beforeAttributeUpdated = (name) => name !== "open";
   if (!entries.dataset.newest) return;
-  if (!entries.dataset.answered || entries.dataset.more) news.fetch(false);
+  if (!entries.dataset.answered || entries.dataset.more) news.fetch();
   if (!entries.dataset.live) return;
   document.getElementById("still").hidden = true;
   document.addEventListener("visibilitychange", seen);
