@@ -9,7 +9,6 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
@@ -47,10 +46,6 @@ from holdfast.runtime.secrets import Secrets, environment_secrets
 from holdfast.schemas import names
 from holdfast.validation.problems import FixableError
 
-# In which runs take their steps. Python runs one at a time: with the SDK's hundreds of threads, a
-# turn takes a tenth more of the processor.
-WORKFLOW_THREADS = 4
-
 logger = logging.getLogger("holdfast")
 
 
@@ -69,7 +64,6 @@ def build_worker(
         client,
         task_queue=settings.task_queue,
         plugins=() if has_plugin else [HoldfastPlugin.of(settings, resources)],
-        workflow_task_executor=ThreadPoolExecutor(WORKFLOW_THREADS, "workflow"),
         max_cached_workflows=settings.cached_runs,
         max_concurrent_activities=MAX_ACTIVITIES,
         max_concurrent_local_activities=MAX_ACTIVITIES,

@@ -53,7 +53,7 @@ class Sandbox:
         self._context = _Context()
         self._importer = Importer(restrictions, self._context)
         # A turn makes hundreds of type checks. Our workflows make none with a restricted class,
-        # which Temporal unwraps in each: without that, a turn takes a quarter less of this thread.
+        # which Temporal unwraps in each: without that, a turn takes a tenth less of this thread.
         self._importer.restricted_builtins = [
             each for each in self._importer.restricted_builtins if each[0] not in _TYPE_CHECKS
         ]
