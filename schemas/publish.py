@@ -40,6 +40,7 @@ from holdfast.schemas.settings.inbox import InboxSettings
 from holdfast.schemas.settings.keys import KeySets
 from holdfast.schemas.settings.limits import Limits
 from holdfast.schemas.settings.notify import News, Notifiers
+from holdfast.schemas.settings.servers import Servers
 from holdfast.schemas.tool import Envelope, ShownTool, ToolDefinition
 
 FOLDER = Path(__file__).parent
@@ -102,6 +103,7 @@ PUBLISHED = {
     "tool": Published("Tool", ToolDefinition, "validation"),
     "agent": Published("Agent", AgentDefinition, "validation"),
     "endpoints": Published("Endpoints", Endpoints, "validation"),
+    "servers": Published("MCP servers", Servers, "validation"),
     "keys": Published("Key sets", KeySets, "validation"),
     "encryption": Published("Encryption", Encryption, "validation"),
     "inbox": Published("Inbox", InboxSettings, "validation"),
@@ -152,6 +154,10 @@ _EXAMPLES: dict[str, dict[str, Any]] = {
     "notify": {
         "inbox": "https://inbox.example",
         "channels": {"desk": {"slack": {"urlEnv": "SLACK_URL"}, "on": ["asked", "reminder"]}},
+    },
+    "servers": {
+        "shop": {"url": "https://shop.example/mcp", "headersEnv": {"Authorization": "SHOP_TOKEN"}},
+        "git": {"command": "uvx", "args": ["mcp-server-git"], "trusted": True},
     },
     "endpoints": {
         "local": {"provider": "openai", "baseUrl": "http://localhost:8080/v1", "timeout": "5m"}

@@ -96,7 +96,7 @@ def event(entry: Any) -> dict[str, Any]:
 
 DENIED = CallError(code=ErrorCode.DENIED, message="no")
 # Their schemas show an example.
-WITH_EXAMPLE = ("tool", "agent", "endpoints", "keys", "inbox", "notify")
+WITH_EXAMPLE = ("tool", "agent", "endpoints", "servers", "keys", "inbox", "notify")
 EXAMPLES: list[tuple[str, Any]] = [
     ("tool", TOOL),
     ("tool", {}),
