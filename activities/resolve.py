@@ -13,7 +13,8 @@ from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
 from holdfast.catalog.agent_reader import resolve_definition
 from holdfast.catalog.loader import CurrentCatalog
-from holdfast.catalog.tool_reader import resolve_tool_entry
+from holdfast.catalog.mcp_tools import Listing, ListServers, named_servers, tool_of_entry
+from holdfast.catalog.registry import DefinitionRegistry
 from holdfast.runtime.settings_files.file_problems import InvalidValueError
 from holdfast.schemas import names
 from holdfast.schemas.agent import AgentSnapshot, ToolSnapshot, WorkerFacts
@@ -30,7 +31,8 @@ RequestT = TypeVar("RequestT", bound=Strict)
 class DefinitionResolver:
     """Resolves agents and tools of the catalog; `tracing` returns how the run is traced.
 
-    Each answer reads the current catalog once, since it may be replaced at any time.
+    Each answer reads the current catalog once, since it may be replaced at any time. `list_tools`
+    lists the tools of MCP servers; these are resolved for each run.
     """
 
     def __init__(
@@ -38,10 +40,12 @@ class DefinitionResolver:
         shelf: CurrentCatalog,
         facts: Callable[[], WorkerFacts],
         tracing: Callable[[], Tracing] | None = None,
+        list_tools: ListServers | None = None,
     ) -> None:
         self._shelf = shelf
         self._facts = facts
         self._tracing = tracing
+        self._list_tools = list_tools
 
     # No coroutine: a large inline definition takes a while to check, and must not hold up the loop.
     @activity.defn(name=names.RESOLVE_AGENT)
@@ -49,18 +53,25 @@ class DefinitionResolver:
         """Return the `AgentSnapshot` of a `RunRequest`; the agent in it has at most 1 MB.
 
         Raises:
-            ApplicationError: of type `invalid_request`, not retryable: the request cannot be
-                resolved.
+            ApplicationError: of type `invalid_request`: the request cannot be resolved. It is
+                retryable if an MCP server cannot be reached.
         """
         checked = _check(request, RunRequest)
         last = checked.context[-1] if checked.context else None
         if checked.input is None and last and last.role == "assistant" and not last.calls:
             raise _invalid([ValueProblem(("context",), "it holds no new message", "add one")])
         catalog, definition = self._shelf.catalog, request["agent"]
+        world = catalog.definitions
+        listing: Listing = {}
         try:
             if isinstance(definition, dict):
-                world = replace(catalog.definitions, is_inline=True)
-                agent = resolve_definition(definition, names.UNNAMED_AGENT, world)
+                listing = self._listing(definition, world)
+                world = replace(world, is_inline=True)
+                agent = resolve_definition(definition, names.UNNAMED_AGENT, world, listing)
+            elif definition in catalog.mcp_agents:
+                written = catalog.mcp_agents[definition].value
+                listing = self._listing(written, world)
+                agent = resolve_definition(written, definition, world, listing)
             elif definition in catalog.agents:
                 agent = catalog.agents[definition]
             else:
@@ -69,7 +80,7 @@ class DefinitionResolver:
                 reason = f"there is no agent `{definition}`"
                 raise InvalidValueError([ValueProblem((), reason, fix)])
         except InvalidValueError as error:
-            raise _invalid(fault.under("agent") for fault in error.faults) from None
+            raise _invalid((each.under("agent") for each in error.faults), listing) from None
         return AgentSnapshot(agent=agent, worker=self._of_worker()).to_json()
 
     @activity.defn(name=names.RESOLVE_TOOL)
@@ -77,18 +88,24 @@ class DefinitionResolver:
         """Return the `ToolSnapshot` of a single call's `CallRequest`.
 
         Raises:
-            ApplicationError: of type `invalid_request`, not retryable: the request cannot be
-                resolved.
+            ApplicationError: as `resolve_agent` does.
         """
         _check(request, CallRequest)
+        entry, world = request["tool"], self._shelf.catalog.definitions
+        listing = self._listing(entry, world)
         try:
-            tool = resolve_tool_entry(request["tool"], self._shelf.catalog.definitions)
+            tool = tool_of_entry(entry, world, listing)
             if tool.latent or tool.delegate == ANONYMOUS:
                 reason = f"`{tool.name}` is for a model to answer, and a single call asks none"
                 raise InvalidValueError([ValueProblem((), reason, "name a tool with an activity")])
         except InvalidValueError as error:
-            raise _invalid(fault.under("tool") for fault in error.faults) from None
+            raise _invalid((each.under("tool") for each in error.faults), listing) from None
         return ToolSnapshot(tool=tool, worker=self._of_worker()).to_json()
+
+    def _listing(self, written: Any, world: DefinitionRegistry) -> Listing:
+        """Return what the MCP servers list that a definition names, as far as they are known."""
+        known = [name for name in named_servers(written) if name in world.servers]
+        return self._list_tools(known) if known and self._list_tools is not None else {}
 
     def _of_worker(self) -> WorkerFacts:
         """Return the facts about the worker; tracing is decided for each run."""
@@ -104,10 +121,11 @@ def _check(request: dict[str, Any], model: type[RequestT]) -> RequestT:
         raise _invalid(problems_of(error, request, model)) from None
 
 
-def _invalid(faults: Iterable[ValueProblem]) -> ApplicationError:
+def _invalid(faults: Iterable[ValueProblem], listing: Listing | None = None) -> ApplicationError:
+    is_unreachable = any(isinstance(each, str) for each in (listing or {}).values())
     return ApplicationError(
         summarize_problems(list(faults)),
         type=names.INVALID_REQUEST,
-        non_retryable=True,
+        non_retryable=not is_unreachable,
         category=ApplicationErrorCategory.BENIGN,
     )

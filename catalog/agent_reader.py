@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from holdfast.catalog.builtin_tools import knowledge_tool, memory_tools
 from holdfast.catalog.constant_calls import constant_call_problems
 from holdfast.catalog.limits import limited_agent
+from holdfast.catalog.mcp_tools import Listing, is_mcp, tools_of_entry
 from holdfast.catalog.registry import (
     DefinitionRegistry,
     activity_problems,
@@ -57,6 +58,7 @@ class _ToolPart:
     """The tools of the agent itself, or of the skill at `where` beside the agent's own.
 
     `places` are the places of the tools, one for one; `lost` are those of tools that do not load.
+    It `is_unlisted` if it has tools of MCP servers, which are not listed yet.
     """
 
     where: Where = ()
@@ -65,6 +67,7 @@ class _ToolPart:
     places: list[Where] = field(default_factory=list)
     faults: list[ValueProblem] = field(default_factory=list)
     lost: list[Where] = field(default_factory=list)
+    is_unlisted: bool = False
 
     def add_tool(self, tool: Tool, *place: str | int) -> None:
         """Add a tool and the place where it is written."""
@@ -79,6 +82,11 @@ class _ToolPart:
         except InvalidValueError as refused:
             self.faults.extend(fault.under(*self.where, *place) for fault in refused.faults)
             self.lost.append((*self.where, *place))
+
+    def has(self, tool: Tool) -> bool:
+        """Return whether this tool is there, or one beside."""
+        own = any((each.name, each.mcp) == (tool.name, tool.mcp) for each in self.tools)
+        return own or (self.beside is not None and self.beside.has(tool))
 
     def names(self) -> set[str]:
         """Return the names of the tools, also of those beside."""
@@ -96,8 +104,12 @@ class _ToolPart:
             seen.add(tool.name)
 
 
-def resolve_definition(written: Any, name: str, world: DefinitionRegistry) -> Agent:
+def resolve_definition(
+    written: Any, name: str, world: DefinitionRegistry, listing: Listing | None = None
+) -> Agent:
     """Resolve a written agent to the agent that a run stores, by this name if it has none.
+
+    Without a `listing` of the tools of MCP servers, it has none of these.
 
     Raises:
         InvalidValueError: the agent does not load; the error has every problem.
@@ -108,7 +120,7 @@ def resolve_definition(written: Any, name: str, world: DefinitionRegistry) -> Ag
     unfit = None if "name" in written else name_problem(name, "name")
     named = {"name": name, **written} if unfit is None else written
     faults = [] if unfit is None else [unfit]
-    parts = _read_tool_parts(written, world)
+    parts = _read_tool_parts(written, world, listing)
     try:
         definition = AgentDefinition.model_validate(
             named, by_alias=True, by_name=False, strict=True
@@ -126,7 +138,7 @@ def resolve_definition(written: Any, name: str, world: DefinitionRegistry) -> Ag
     faults += (fault for part in parts for fault in part.problems())
     faults += _definition_problems(definition, parts, world)
     faults += constant_call_problems(definition, parts[0].tools, world)
-    if not any(part.lost for part in parts):
+    if not any(part.lost or part.is_unlisted for part in parts):
         faults += _tool_name_problems(definition, parts)
     if faults:
         raise InvalidValueError(faults)
@@ -145,7 +157,9 @@ def resolve_definition(written: Any, name: str, world: DefinitionRegistry) -> Ag
     return agent
 
 
-def _read_tool_parts(written: dict[str, Any], world: DefinitionRegistry) -> list[_ToolPart]:
+def _read_tool_parts(
+    written: dict[str, Any], world: DefinitionRegistry, listing: Listing | None
+) -> list[_ToolPart]:
     """Read the tools of a written agent: its own first, then those of each skill."""
     own = _ToolPart()
     parts = [(own, written)]
@@ -159,11 +173,9 @@ def _read_tool_parts(written: dict[str, Any], world: DefinitionRegistry) -> list
         # Patterns come last, and add what is not there yet.
         for n, entry in sorted(entries, key=lambda each: is_pattern(each[1])):
             with part.reading("tools", n):
-                if not is_pattern(entry):
-                    part.add_tool(resolve_tool_entry(entry, world), "tools", n)
-                    continue
-                for tool in matching_tools(entry, world):
-                    if tool.name not in part.names():
+                part.is_unlisted |= is_mcp(entry) and listing is None
+                for tool in _tools_of(entry, world, listing):
+                    if not (is_pattern(entry) and part.has(tool)):
                         part.add_tool(tool, "tools", n)
     known = _known_tools([part for part, _ in parts], world)
     for part, holder in parts:
@@ -172,6 +184,12 @@ def _read_tool_parts(written: dict[str, Any], world: DefinitionRegistry) -> list
                 faults = unstated_effects(entry, tool, known, world)
                 part.faults += (fault.under(*where) for fault in faults)
     return [part for part, _ in parts]
+
+
+def _tools_of(entry: Any, world: DefinitionRegistry, listing: Listing | None) -> list[Tool]:
+    if is_mcp(entry):
+        return tools_of_entry(entry, world, listing)
+    return matching_tools(entry, world) if is_pattern(entry) else [resolve_tool_entry(entry, world)]
 
 
 def _add_other_tools(
@@ -197,7 +215,7 @@ def _add_other_tools(
                 part.add_tool(tool, "memory")
     own = parts[0]
     for n, name in enumerate(call.get(TOOL) for call in definition.calls):
-        if isinstance(name, str) and name not in own.names():
+        if isinstance(name, str) and name not in own.names() and not own.is_unlisted:
             with own.reading("calls", n, TOOL):
                 own.add_tool(resolve_tool_entry(name, world), "calls", n, TOOL)
 

@@ -78,7 +78,8 @@ def cycle_problems(agents: Mapping[str, Agent]) -> Iterator[tuple[str, ValueProb
     delegates: dict[str, dict[str, int]] = {}
     for name, agent in agents.items():
         by_tool = {tool.name: tool.delegate for tool in agent.tools}
-        called = [(by_tool[call.tool], n) for n, call in enumerate(agent.calls)]
+        # A tool of an MCP server is not among them.
+        called = [(by_tool.get(call.tool), n) for n, call in enumerate(agent.calls)]
         delegates[name] = {to: n for to, n in reversed(called) if to is not None and to in agents}
     try:
         TopologicalSorter(delegates).prepare()

@@ -4,7 +4,7 @@ Tools come from a folder and from Python modules, agents from the folder. All pr
 at once, each with its file, line, reason and fix, and stop the worker.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -15,6 +15,7 @@ from holdfast.catalog.agent_reader import resolve_definition
 from holdfast.catalog.catalog_files import AGENTS, TOOLS, list_files, unread_file_problems
 from holdfast.catalog.constant_calls import cycle_problems
 from holdfast.catalog.limits import limit_advice, load_limits
+from holdfast.catalog.mcp_tools import named_servers
 from holdfast.catalog.python_module import (
     DefinitionReader,
     PythonActivity,
@@ -35,16 +36,21 @@ from holdfast.runtime.settings_files.source import Source, read_source
 from holdfast.schemas import names
 from holdfast.schemas.agent import Agent
 from holdfast.schemas.settings.limits import NO_LIMITS
+from holdfast.schemas.settings.servers import Server
 from holdfast.schemas.tool import ANONYMOUS, ActivityBinding, Tool
 from holdfast.validation.problems import ValueProblem
 
 
 @dataclass(frozen=True)
 class Catalog:
-    """Tools and agents by name, and what Python defines of them."""
+    """Tools and agents by name, and what Python defines of them.
+
+    `mcp_agents` are the sources of agents with tools of MCP servers, which `agents` lack.
+    """
 
     definitions: DefinitionRegistry
     agents: dict[str, Agent] = field(default_factory=dict)
+    mcp_agents: dict[str, Source] = field(default_factory=dict)
     python: PythonDefinitions = field(default_factory=PythonDefinitions)
     advice: tuple[FileProblem, ...] = ()
 
@@ -91,6 +97,7 @@ def load_catalog(
     knowledge_urls: Collection[AddressPrefix] = (),
     read_definition: DefinitionReader,
     activities: Collection[str] = (),
+    servers: Mapping[str, Server] | None = None,
 ) -> Catalog:
     """Load the tools and agents of a folder, and those of Python.
 
@@ -105,6 +112,7 @@ def load_catalog(
         activities=activities,
         endpoints=endpoints,
         knowledge_urls=knowledge_urls,
+        servers=servers or {},
     )
     before = Path.cwd()
     found = PythonDefinitions()
@@ -204,7 +212,12 @@ class _Loading:
             raise LoadError(self._problems)
         world = replace(self._world, agents=frozenset(self._agents))
         python = PythonDefinitions(tuple(self._activities.values()), self._python_agents)
-        return Catalog(world, self._agents, python, tuple(self._advice))
+        mcp_agents = {
+            name: source
+            for name in self._agents
+            if named_servers((source := self._sources["agent", name]).value)
+        }
+        return Catalog(world, self._agents, mcp_agents, python, tuple(self._advice))
 
     def _read_folder(self, folder: Path) -> tuple[Iterable[Source], Sequence[Source]]:
         """Return the folder's tools and agents as they are written; the tools are read later."""

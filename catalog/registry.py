@@ -12,6 +12,7 @@ from holdfast.schemas import names
 from holdfast.schemas.agent import AgentDefinition
 from holdfast.schemas.phrases import suggest_names
 from holdfast.schemas.settings.limits import NO_LIMITS, Limits
+from holdfast.schemas.settings.servers import Server
 from holdfast.schemas.tool import (
     NOT_FOR_HOOKS,
     ActivityBinding,
@@ -36,7 +37,7 @@ class DefinitionRegistry:
     read.
 
     `folder` is the catalog's, with its `limits`; `knowledge_urls` are the addresses that the worker
-    may fetch from.
+    may fetch from, `servers` its MCP servers.
     `is_inline` is true if the referring definition comes with a run's request.
     """
 
@@ -49,6 +50,7 @@ class DefinitionRegistry:
     is_incomplete: bool = False
     folder: Path | None = None
     knowledge_urls: Collection[AddressPrefix] = ()
+    servers: Mapping[str, Server] = field(default_factory=dict)
     is_inline: bool = False
     limits: Limits = NO_LIMITS
 

@@ -123,7 +123,7 @@ def describe_changes(old: Catalog, new: Catalog) -> str:
     """Describe changes by name: `` new: tool `pay`; gone: agent `desk` ``, or ""."""
     kinds: dict[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {
         "tool": (old.definitions.tools, new.definitions.tools),
-        "agent": (old.agents, new.agents),
+        "agent": (old.agents | old.mcp_agents, new.agents | new.mcp_agents),
     }
     found: dict[str, list[str]] = {"new": [], "changed": [], "gone": []}
     for kind, (was, now) in kinds.items():

@@ -32,11 +32,14 @@ MEMORY_SEARCH: Final = "memory_search"
 CHECK_TOKEN: Final = "check_token"
 RECORD_SPANS: Final = "record_spans"
 TELL_PEOPLE: Final = "tell_people"
+CALL_MCP_TOOL: Final = "call_mcp_tool"
 RESERVED_ACTIVITIES: Final = (
     *(GENERATE, RESOLVE_AGENT, RESOLVE_TOOL, FETCH_KNOWLEDGE),
     *(MEMORY_READ, MEMORY_WRITE, MEMORY_SEARCH),
-    *(CHECK_TOKEN, TELL_PEOPLE, RECORD_SPANS),
+    *(CHECK_TOKEN, TELL_PEOPLE, RECORD_SPANS, CALL_MCP_TOOL),
 )
+# Those that need no permit: all but the one that runs the calls of tools.
+EXEMPT_ACTIVITIES: Final = tuple(each for each in RESERVED_ACTIVITIES if each != CALL_MCP_TOOL)
 
 # A header of an activity that says itself how long it may be silent: no worker beats for it.
 BEATS_ITSELF: Final = "holdfast-beats-itself"
@@ -45,6 +48,9 @@ BEATS_ITSELF: Final = "holdfast-beats-itself"
 ONCE: Final = "holdfast-once"
 # The header with a permit, and the same in the metadata of a result: `runtime/identity/permits.py`.
 PERMIT: Final = "holdfast-permit"
+
+# What a request to an MCP server has in its `_meta`: the same key in each attempt of a call.
+MCP_IDEMPOTENCY_KEY: Final = "dev.holdfast/idempotencyKey"
 
 # Heartbeats in each heartbeat timeout: one may be late by two thirds of it, or get lost.
 BEATS_PER_TIMEOUT: Final = 3

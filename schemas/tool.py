@@ -313,13 +313,26 @@ class KnowledgeSource(Lenient):
     text: str | None = None
 
 
+class McpTool(Lenient):
+    """A tool of an MCP server, by the names of both and the digest of what the server lists.
+
+    `structured`: it has an output schema, so its result is the structured content.
+    """
+
+    server: str
+    tool: str
+    digest: str
+    structured: bool = False
+
+
 class Tool(Lenient):
     """A tool as a run keeps it: resolved when the run starts, unchanged until it ends.
 
     `parameters` is the schema of the arguments alone. `chosen` holds the schemas of those
-    meta-properties that the model fills in. `knowledge` and `memory` are set in tools of the
-    engine's own: what their activity receives besides the call, and no model has a say in. Of the
-    calls of a turn with a `memory_use`, each runs after the writes before it, a write after all.
+    meta-properties that the model fills in. `knowledge`, `memory` and `mcp` are set in tools
+    of the worker's own activities: what these receive besides the call, and no model has a say in.
+    Of the calls of a turn with a `memory_use`, each runs after the writes before it, a write after
+    all.
     """
 
     name: str
@@ -347,6 +360,7 @@ class Tool(Lenient):
     knowledge: KnowledgeSource | None = None
     memory: MemoryOwner | None = None
     memory_use: Literal["read", "write"] | None = None
+    mcp: McpTool | None = None
 
     @property
     def once(self) -> bool:

@@ -8,9 +8,11 @@ from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
 from holdfast.activities.resolve import DefinitionResolver
 from holdfast.catalog.loader import CurrentCatalog, load_catalog
+from holdfast.catalog.mcp_tools import ListedTool
 from holdfast.hosting.sdk_workarounds.activity_definitions import activity_definition
 from holdfast.schemas import names
 from holdfast.schemas.agent import AgentSnapshot, ToolSnapshot, WorkerFacts
+from holdfast.schemas.settings.servers import Server
 from holdfast.validation.problems import MAX_TOLD_CHARS
 from tests.catalog.catalog_folder import Folder
 
@@ -170,3 +172,21 @@ def test_a_transcript_that_ends_with_an_answer_has_nothing_to_do(
     # Calls without results are refused by the run, which names the call.
     open_ = {"role": "assistant", "calls": [{"id": "a", "tool": "look_up", "arguments": {}}]}
     resolver.resolve_agent({"agent": "desk", "context": [open_]})
+
+
+def test_a_server_that_cannot_be_reached_is_requested_again() -> None:
+    shop = Server(url="https://shop.example/mcp")
+    catalog = load_catalog(
+        endpoints=["m"], servers={"shop": shop}, read_definition=activity_definition
+    )
+    found: dict[str, Any] = {"shop": "MCP server `shop`: no route"}
+    resolver = DefinitionResolver(
+        CurrentCatalog(catalog), lambda: FACTS, list_tools=lambda names: found
+    )
+    request = {"agent": {**INLINE, "tools": ["mcp:shop/*"]}, "input": "go"}
+    with pytest.raises(ApplicationError, match="MCP server `shop`: no route") as refused:
+        resolver.resolve_agent(request)
+    assert (refused.value.type, refused.value.non_retryable) == (names.INVALID_REQUEST, False)
+    found["shop"] = [ListedTool("find", input_schema={"type": "object"})]
+    agent = AgentSnapshot.read(resolver.resolve_agent(request)).agent
+    assert [tool.name for tool in agent.tools] == ["shop_find"]

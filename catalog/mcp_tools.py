@@ -1,0 +1,186 @@
+"""Tools of MCP servers, as the tools that a run stores.
+
+An agent names them by entries such as `mcp:shop/find_order` and `mcp:shop/*`. A server is not
+requested while a catalog loads: an entry is then checked for its form and the server's name alone.
+The tools are resolved when a run starts, from what the server lists at that time.
+
+A server describes its own tools, so its hints count for nothing that loosens a rule, unless the
+operator trusts it; the operator's overrides precede both.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from typing import Any
+
+from holdfast.catalog.registry import DefinitionRegistry
+from holdfast.catalog.tool_reader import resolve_tool, resolve_tool_entry
+from holdfast.runtime.settings_files.file_problems import InvalidValueError
+from holdfast.schemas import names
+from holdfast.schemas.base import format_duration
+from holdfast.schemas.phrases import suggest_names
+from holdfast.schemas.tool import McpTool, Tool
+from holdfast.validation.problems import ValueProblem
+
+_PREFIX = "mcp:"
+_ENTRY = re.compile(r"mcp:([^/]+)/(.+)", re.DOTALL)
+# Of a tool's name; that of a server and `_` precede it.
+_MAX_NAME_CHARACTERS = 128
+_DIGEST_CHARACTERS = 8
+
+
+@dataclass(frozen=True)
+class ListedTool:
+    """A tool as its server lists it."""
+
+    name: str
+    title: str | None = None
+    description: str | None = None
+    input_schema: Mapping[str, Any] = field(default_factory=dict)
+    output_schema: Mapping[str, Any] | None = None
+    annotations: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def digest(self) -> str:
+        """Return the SHA-256 of what a model and a person are shown of it, and of its hints."""
+        shown = [self.name, self.description, self.input_schema, self.output_schema]
+        text = json.dumps([*shown, self.annotations], sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+# What servers list, by their names; of a server that cannot be reached, the reason.
+Listing = Mapping[str, Sequence[ListedTool] | str]
+ListServers = Callable[[Collection[str]], Listing]
+
+
+def is_mcp(entry: Any) -> bool:
+    """Return whether an entry of `tools` names tools of an MCP server."""
+    return isinstance(entry, str) and entry.startswith(_PREFIX)
+
+
+def named_servers(written: Any) -> list[str]:
+    """List the servers that a written agent, or an entry of `tools`, names."""
+    if isinstance(written, dict):
+        skills = written.get("skills")
+        holders = [written, *(skills if isinstance(skills, list) else [])]
+        tools = [each.get("tools") for each in holders if isinstance(each, dict)]
+        entries = [entry for each in tools if isinstance(each, list) for entry in each]
+    else:
+        entries = [written]
+    found = (_ENTRY.fullmatch(entry) for entry in entries if is_mcp(entry))
+    return list(dict.fromkeys(each[1] for each in found if each))
+
+
+def tools_of_entry(entry: str, world: DefinitionRegistry, listing: Listing | None) -> list[Tool]:
+    """Return the tools of an `mcp:` entry; none without a listing, as a catalog loads.
+
+    Raises:
+        InvalidValueError: the entry, its server or one of the tools does not load.
+    """
+    parts = _ENTRY.fullmatch(entry)
+    if parts is None:
+        fix = "write `mcp:SERVER/TOOL`, or `mcp:SERVER/*` for all of its tools"
+        raise InvalidValueError([ValueProblem((), f"`{entry}` names no tool of a server", fix)])
+    name, pattern = parts.groups()
+    if name not in world.servers:
+        fix = suggest_names(name, world.servers, "`--servers` gives it some")
+        raise InvalidValueError([ValueProblem((), f"there is no MCP server `{name}`", fix)])
+    if listing is None:
+        return []
+    listed = listing[name]
+    if isinstance(listed, str):
+        fix = "check the server, and its entry in the file of `--servers`"
+        raise InvalidValueError([ValueProblem((), f"{listed} (for `{entry}`)", fix)])
+    found = [each for each in listed if each.name == pattern or fnmatchcase(each.name, pattern)]
+    if not found:
+        fix = suggest_names(pattern.strip("*"), [each.name for each in listed], "it lists none")
+        reason = f"MCP server `{name}` has no tool `{pattern}`"
+        raise InvalidValueError([ValueProblem((), reason, fix)])
+    ours = _names(name, [each.name for each in listed])
+    return [_tool(name, each, ours[each.name], world) for each in found]
+
+
+def tool_of_entry(entry: Any, world: DefinitionRegistry, listing: Listing | None) -> Tool:
+    """Return one tool: of a server, or as `resolve_tool_entry` does.
+
+    Raises:
+        InvalidValueError: there is no such tool, there are several, or it does not load.
+    """
+    if not is_mcp(entry):
+        return resolve_tool_entry(entry, world)
+    found = tools_of_entry(entry, world, listing)
+    if len(found) != 1:
+        reason = f"`{entry}` matches {len(found)} tools"
+        raise InvalidValueError([ValueProblem((), reason, "name one of them")])
+    return found[0]
+
+
+def _names(server: str, tools: Sequence[str]) -> dict[str, str]:
+    """Return our names of a server's tools: characters that do not fit become `_`.
+
+    Equal and too long names get a digest of the tool's own.
+    """
+    fitted = {each: re.sub(r"[^A-Za-z0-9_.-]", "_", f"{server}_{each}") for each in tools}
+    taken = [*fitted.values()]
+    for each, name in fitted.items():
+        if len(name) > _MAX_NAME_CHARACTERS or taken.count(name) > 1:
+            digest = hashlib.sha256(each.encode("utf-8", "surrogatepass")).hexdigest()
+            kept = name[: _MAX_NAME_CHARACTERS - _DIGEST_CHARACTERS - 1]
+            fitted[each] = f"{kept}_{digest[:_DIGEST_CHARACTERS]}"
+    return fitted
+
+
+def hint_properties(annotations: Mapping[str, Any], *, trusted: bool) -> dict[str, Any]:
+    """Return the meta-properties of a tool by its hints, which loosen only if they are trusted."""
+    is_harmless = annotations.get("readOnlyHint") is True
+    is_harmless = is_harmless and annotations.get("destructiveHint") is not True
+    is_idempotent = annotations.get("idempotentHint") is True
+    return {
+        "_sideEffects": not (trusted and is_harmless),
+        **({"_idempotent": True} if trusted and is_idempotent else {}),
+    }
+
+
+def _tool(server: str, listed: ListedTool, name: str, world: DefinitionRegistry) -> Tool:
+    settings = world.servers[server]
+    # The worker's own activity, which no written tool can name, has another name until then.
+    binding = {"type": f"{_PREFIX}{server}"}
+    if settings.timeout is not None:
+        binding["startToCloseTimeout"] = format_duration(settings.timeout)
+    # A title in the schema is often generated, and no name for people.
+    keywords = listed.input_schema.items()
+    written: dict[str, Any] = {
+        "_label": listed.title or listed.annotations.get("title"),
+        "description": listed.description,
+        "_parameters": {key: each for key, each in keywords if key not in ("title", "description")},
+        "_output": None if listed.output_schema is None else {**listed.output_schema},
+        "_activity": binding,
+        "_untrusted": True,
+        **hint_properties(listed.annotations, trusted=settings.trusted),
+        **settings.overrides.get(listed.name, {}),
+    }
+    written = {key: value for key, value in written.items() if value is not None}
+    activities = frozenset([*world.activities, binding["type"]])
+    try:
+        tool = resolve_tool(written, name, replace(world, activities=activities))
+    except InvalidValueError as refused:
+        raise InvalidValueError(_located(refused, server, listed.name)) from None
+    assert tool.activity is not None  # as it is written
+    reference = McpTool(
+        server=server,
+        tool=listed.name,
+        digest=listed.digest,
+        structured=listed.output_schema is not None,
+    )
+    activity = tool.activity.model_copy(update={"type": names.CALL_MCP_TOOL})
+    return tool.model_copy(update={"activity": activity, "mcp": reference})
+
+
+def _located(refused: InvalidValueError, server: str, tool: str) -> Iterator[ValueProblem]:
+    for fault in refused.faults:
+        where = ".".join(map(str, fault.where))
+        reason = f"MCP server `{server}`, tool `{tool}`: {f'{where}: ' if where else ''}"
+        yield ValueProblem((), f"{reason}{fault.reason}", fault.fix)

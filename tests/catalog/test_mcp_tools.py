@@ -1,0 +1,179 @@
+"""Tools of MCP servers: their names, their rules, and the agents that name them."""
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from holdfast.activities.mcp.server_settings import load_servers
+from holdfast.catalog.agent_reader import resolve_definition
+from holdfast.catalog.loader import Catalog, load_catalog
+from holdfast.catalog.mcp_tools import ListedTool, Listing, tool_of_entry
+from holdfast.hosting.sdk_workarounds.activity_definitions import activity_definition
+from holdfast.runtime.settings_files.file_problems import InvalidValueError, LoadError
+from holdfast.schemas.settings.servers import Server
+from holdfast.schemas.tool import Tool
+from tests.catalog.catalog_folder import Folder
+
+URL = "https://shop.example/mcp"
+ORDER = {"type": "object", "properties": {"order_id": {"type": "string"}}, "title": "orderArgs"}
+HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint", "other")
+VALUES: st.SearchStrategy[Any] = st.sampled_from([True, False, None, "true", 1, {}])
+
+
+def listed(name: str = "find", **more: Any) -> ListedTool:
+    return ListedTool(name=name, input_schema=ORDER, **more)
+
+
+def tool(one: ListedTool, *others: ListedTool, **settings: Any) -> Tool:
+    server = Server.model_validate({"url": URL, **settings})
+    catalog = load_catalog(servers={"shop": server}, read_definition=activity_definition)
+    return tool_of_entry(f"mcp:shop/{one.name}", catalog.definitions, {"shop": [one, *others]})
+
+
+def test_a_listed_tool_is_one_of_ours() -> None:
+    found = tool(listed(title="Find", description="Find it.", output_schema={"type": "object"}))
+    assert (found.name, found.label, found.description) == ("shop_find", "Find", "Find it.")
+    assert found.parameters == {"type": "object", "properties": ORDER["properties"]}
+    assert found.output == {"type": "object"}
+    assert (found.untrusted, found.once) == (True, True)
+    assert found.activity is not None
+    assert found.activity.type == "call_mcp_tool"
+    assert found.mcp is not None
+    assert (found.mcp.server, found.mcp.tool, found.mcp.structured) == ("shop", "find", True)
+
+
+@given(st.dictionaries(st.sampled_from(HINTS), VALUES), st.booleans())
+def test_hints_loosen_nothing_unless_the_server_is_trusted(
+    hints: Mapping[str, Any], trusted: bool
+) -> None:
+    found = tool(listed(annotations=hints), trusted=trusted)
+    is_harmless = hints.get("readOnlyHint") is True and hints.get("destructiveHint") is not True
+    assert found.side_effects == (not (trusted and is_harmless))
+    is_idempotent = hints.get("idempotentHint") is True or is_harmless
+    assert found.idempotent == (trusted and is_idempotent)
+    assert found.untrusted
+
+
+def test_overrides_precede_hints() -> None:
+    overrides = {"find": {"_sideEffects": False, "_approval": {"require": "always"}}}
+    found = tool(listed(annotations={"destructiveHint": True}), overrides=overrides, timeout="2m")
+    assert (found.side_effects, found.approval.require) == (False, "always")
+    assert found.activity is not None
+    assert str(found.activity.start_to_close_timeout) == "0:02:00"
+
+
+@pytest.mark.parametrize(
+    ("name", "others", "ours"),
+    [
+        ("user/find", (), "shop_user_find"),
+        ("a b", ("a.b",), "shop_a_b"),
+        ("a b", ("a/b",), "shop_a_b_c8687a08"),
+        ("a" * 200, (), f"shop_{'a' * 114}_c2a908d9"),
+    ],
+)
+def test_a_name_is_fitted(name: str, others: tuple[str, ...], ours: str) -> None:
+    assert tool(listed(name), *map(listed, others)).name == ours
+
+
+def test_the_digest_is_of_what_people_and_models_are_shown() -> None:
+    changes: list[dict[str, Any]] = [
+        {"description": "Now with keys."},
+        {"output_schema": {"type": "object"}},
+        {"annotations": {"readOnlyHint": True}},
+    ]
+    digests = {listed(**each).digest for each in changes} | {listed().digest}
+    assert len(digests) == 4
+    assert listed().digest == listed(title="Another").digest
+
+
+AGENT = """
+    model: {endpoint: m}
+    tools: ["mcp:shop/find"]
+    approval: {auto: [shop_find]}
+    skills: [{name: more, tools: ["mcp:shop/*"]}]
+"""
+
+
+def loaded(shop: Folder) -> Catalog:
+    server = Server.model_validate({"url": URL})
+    return load_catalog(
+        shop.path, endpoints=["m"], servers={"shop": server}, read_definition=activity_definition
+    )
+
+
+def test_a_catalog_loads_without_the_server_and_an_agent_resolves_with_it(shop: Folder) -> None:
+    shop.write("agents/desk.yaml", AGENT)
+    catalog = loaded(shop)
+    assert catalog.agents["desk"].tools == []
+    listing: Listing = {"shop": [listed(), listed("refund")]}
+    written = catalog.mcp_agents["desk"].value
+    agent = resolve_definition(written, "desk", catalog.definitions, listing)
+    assert [each.name for each in agent.tools] == ["shop_find"]
+    assert [each.name for each in agent.skills[0].tools] == ["shop_refund"]
+
+
+@pytest.mark.parametrize(
+    ("entry", "problem"),
+    [
+        ("mcp:shp/*", "there is no MCP server `shp`; did you mean `shop`?"),
+        ("mcp:shop", "`mcp:shop` names no tool of a server; write `mcp:SERVER/TOOL`"),
+    ],
+)
+def test_an_entry_is_checked_as_the_catalog_loads(shop: Folder, entry: str, problem: str) -> None:
+    shop.write("agents/desk.yaml", f"model: {{endpoint: m}}\ntools: ['{entry}']\n")
+    with pytest.raises(LoadError) as refused:
+        loaded(shop)
+    assert f"agents/desk.yaml:2: `tools[0]`: {problem}" in str(refused.value.problems[0])
+
+
+@pytest.mark.parametrize(
+    ("listing", "problem"),
+    [
+        ([listed("refund")], "MCP server `shop` has no tool `find`"),
+        ("MCP server `shop`: no route", "MCP server `shop`: no route (for `mcp:shop/find`)"),
+        (
+            [ListedTool("find", input_schema={"type": "object", "properties": {"a": {"type": 1}}})],
+            "MCP server `shop`, tool `find`: ",
+        ),
+    ],
+)
+def test_a_problem_names_the_server_and_the_tool(shop: Folder, listing: Any, problem: str) -> None:
+    with pytest.raises(InvalidValueError) as refused:
+        tool_of_entry("mcp:shop/find", loaded_world(shop), {"shop": listing})
+    assert problem in str(refused.value)
+
+
+def loaded_world(shop: Folder) -> Any:
+    return loaded(shop).definitions
+
+
+@pytest.mark.parametrize(
+    ("written", "problem"),
+    [
+        ({"url": URL, "command": "x"}, "`url` and `command` stand beside each other"),
+        ({"url": "https://ann:pw@shop.example"}, "url"),
+        ({"url": URL, "envFrom": ["A"]}, "`envFrom` does not apply beside `url`"),
+        ({"url": URL, "headersEnv": {"Authorization": "Bearer x"}}, "names no environment variabl"),
+        ({"url": URL, "overrides": {"f": {"_delegate": "x"}}}, "cannot have `_delegate`"),
+        ({"url": URL, "overrides": {"f": {"_sideEffects": "no"}}}, "`overrides` of `f`: `_sideEff"),
+    ],
+)
+def test_a_server_that_does_not_load(written: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ValidationError, match="(?s)" + problem):
+        Server.model_validate(written)
+
+
+def test_without_the_extra_the_problem_names_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "mcp", None)
+    (tmp_path / "servers.yaml").write_text(f"shop: {{url: '{URL}'}}\n")
+    with pytest.raises(LoadError) as refused:
+        load_servers(tmp_path / "servers.yaml")
+    assert "pip install 'holdfast[mcp]'" in str(refused.value.problems[0])
