@@ -9,6 +9,7 @@
 | `check_token` | `check_token.py` |
 | `tell_people` | `notify/channels.py` |
 | `record_spans` | `record_spans.py` |
+| `call_mcp_tool` | `mcp/call_tool.py` |
 
 `model/` has the parts of `generate`; `interceptors/` wrap every activity of the worker.
 """

@@ -62,6 +62,7 @@ class WorkerSettings:
     tools: Sequence[str | AnyTool] = ()
     agents: Sequence[Agent[Any]] = ()
     endpoints: Path | None = None
+    servers: Path | None = None
     task_queue: str = names.TASK_QUEUE
     knowledge_urls: Sequence[str] = ()
     knowledge_networks: Sequence[str] = ()
@@ -137,7 +138,7 @@ def read_options(arguments: Sequence[str]) -> Options:
     version = version_of(values.pop("deployment", None), values.pop("build", None))
     settings = WorkerSettings(**values, version=version)
     keyed = (settings.encryption, settings.permits, settings.keys)
-    files = (settings.catalog, settings.endpoints, settings.notifiers, *keyed)
+    files = (settings.catalog, settings.endpoints, settings.servers, settings.notifiers, *keyed)
     if check and not (settings.tools or any(files)):
         todo = "name it with `--catalog DIR`, `--tools MODULE` or `--endpoints FILE`"
         raise wrong_setup("there is nothing to check", todo)
@@ -202,6 +203,8 @@ def _settings_parser() -> CommandParser:
     add("--tools", metavar="MODULE", help=about, **several)
     about = "the endpoints of the models (endpoints.yaml)"
     add("--endpoints", metavar="FILE", type=_path, help=about)
+    about = "the MCP servers whose tools agents may have (servers.yaml)"
+    add("--servers", metavar="FILE", type=_path, help=about)
     add("--task-queue", metavar="NAME", type=read_name, help=f"default: {names.TASK_QUEUE}")
     about = "a prefix of the addresses that knowledge may be fetched from; repeatable"
     add("--knowledge-url", dest="knowledge_urls", metavar="PREFIX", help=about, **several)

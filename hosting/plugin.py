@@ -61,6 +61,7 @@ class PluginSettings(TypedDict, total=False):
     tools: Sequence[str | AnyTool]
     agents: Sequence[Agent[Any]]
     endpoints: str | Path | None
+    servers: str | Path | None
     knowledge_urls: Sequence[str]
     knowledge_networks: Sequence[str]
     notify: str | None
@@ -226,7 +227,7 @@ def worker_parts(worker: Worker) -> WorkerParts:
 
 def _read(given: PluginSettings) -> WorkerSettings:
     values: dict[str, Any] = {**given}
-    for name in ("catalog", "endpoints", "notifiers", "encryption", "permits"):
+    for name in ("catalog", "endpoints", "servers", "notifiers", "encryption", "permits"):
         if isinstance(values.get(name), str):
             values[name] = Path(values[name])
     if isinstance(values.get("store"), str):

@@ -4,16 +4,17 @@ Everything is checked before a worker starts, and every problem has its file, li
 """
 
 import os
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import httpx
 from temporalio.client import Plugin
 from temporalio.plugin import SimplePlugin
 
+from holdfast.activities.mcp.server_settings import load_servers
 from holdfast.activities.model.viewers import viewers_key
 from holdfast.activities.notify.channels import NotificationChannels
 from holdfast.activities.notify.notifier_settings import load_notifiers
@@ -40,7 +41,11 @@ from holdfast.runtime.telemetry.telemetry_settings import (
     read_telemetry,
 )
 from holdfast.schemas.phrases import suggest_names
+from holdfast.schemas.settings.servers import Server
 from holdfast.validation.problems import FixableError
+
+if TYPE_CHECKING:
+    from holdfast.activities.mcp.servers import McpServers
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -63,6 +68,7 @@ class WorkerResources:
     key_ring: KeyRing | None = None
     permit_keys: KeyRing | None = None
     key_sets: Sequence[LiveKeySet] = ()
+    servers: "McpServers | None" = None
     channels: NotificationChannels = field(default_factory=NotificationChannels)
     telemetry_settings: TelemetrySettings = field(default_factory=TelemetrySettings)
     telemetry: Telemetry | None = None
@@ -133,6 +139,7 @@ def load_resources(
         lambda: load_key_sets(settings.keys, http, for_principals=settings.principal_tokens),
         default=(),
     )
+    servers = attempt(lambda: load_servers(settings.servers), default=dict[str, Server]())
     channels = attempt(
         lambda: load_notifiers(settings.notifiers, os.environ, http), default=NotificationChannels()
     )
@@ -141,7 +148,8 @@ def load_resources(
     plugins: list[Plugin] = attempt(lambda: _plugins(settings), default=[])
     more = [name for each in plugins for name in _activities_of(each)]
     try:
-        current_catalog, reloader = _load_catalog(settings, endpoints, [*activities, *more])
+        known = [*activities, *more]
+        current_catalog, reloader = _load_catalog(settings, endpoints, known, servers)
     except LoadError as error:
         raise ResourcesError([*problems, *error.problems]) from None
     if problems:
@@ -149,9 +157,21 @@ def load_resources(
     secrets.learn([*models.secrets(), *channels.secrets()])
     return WorkerResources(
         *(current_catalog, models, http, knowledge_http, reloader, secrets),
-        *(key_ring, permit_keys, key_sets, channels, telemetry_settings),
+        *(key_ring, permit_keys, key_sets, _mcp_servers(servers, secrets)),
+        *(channels, telemetry_settings),
         plugins=plugins,
     )
+
+
+def _mcp_servers(servers: Mapping[str, Server], secrets: Secrets) -> "McpServers | None":
+    if not servers:
+        return None
+    # Its library is in an extra, and takes half a second.
+    from holdfast.activities.mcp.servers import McpServers
+
+    made = McpServers(servers, os.environ, secrets)
+    secrets.learn(made.secrets())
+    return made
 
 
 def _plugins(settings: WorkerSettings) -> list[Plugin]:
@@ -166,11 +186,15 @@ def _activities_of(plugin: Plugin) -> list[str]:
 
 
 def _load_catalog(
-    settings: WorkerSettings, endpoints: Collection[str] | None, activities: Collection[str]
+    settings: WorkerSettings,
+    endpoints: Collection[str] | None,
+    activities: Collection[str],
+    servers: Mapping[str, Server],
 ) -> tuple[CurrentCatalog, CatalogReloader]:
     # Absolute: a module, or a running tool, may change the working folder.
     folder = None if settings.catalog is None else settings.catalog.absolute()
-    files = [str(each.absolute()) for each in (settings.endpoints, settings.notifiers) if each]
+    named = (settings.endpoints, settings.servers, settings.notifiers)
+    files = [str(each.absolute()) for each in named if each]
     before = folder_signature(folder)
     catalog = load_catalog(
         settings.catalog,
@@ -180,6 +204,7 @@ def _load_catalog(
         knowledge_urls=_read_each("--knowledge-url", AddressPrefix.read, settings.knowledge_urls),
         read_definition=activity_definition,
         activities=activities,
+        servers=servers,
     )
     known = catalog.definitions.activities
     if settings.notify is not None and settings.notify not in known:

@@ -82,7 +82,10 @@ class WorkerParts:
         )
         telemetry = resources.telemetry
         tracing = None if telemetry is None else partial(current_tracing, telemetry)
-        self._resolver = DefinitionResolver(resources.current_catalog, lambda: self._facts, tracing)
+        list_tools = None if resources.servers is None else resources.servers.list_in_thread
+        self._resolver = DefinitionResolver(
+            resources.current_catalog, lambda: self._facts, tracing, list_tools
+        )
         self.outlived = OutlivedAttempts(MAX_ACTIVITIES)
         if telemetry is not None:
             telemetry.metrics.observe_outlived(lambda: len(self.outlived))
@@ -116,7 +119,15 @@ class WorkerParts:
             spans.record_spans,
             *(self._resolver.resolve_agent, self._resolver.resolve_tool),
             *(memories.memory_read, memories.memory_search, memories.memory_write),
+            *self._mcp_activities(),
         ]
+
+    def _mcp_activities(self) -> list[Callable[..., Any]]:
+        if (servers := self._resources.servers) is None:
+            return []
+        from holdfast.activities.mcp.call_tool import CallMcpToolActivity
+
+        return [with_raw_arguments(CallMcpToolActivity(servers).call_mcp_tool)]
 
     def interceptors(self) -> list[Interceptor]:
         """Return our interceptors, the outermost first: heartbeats go on while a result is stored.
@@ -156,10 +167,11 @@ class WorkerParts:
 
     def _is_exempt(self, activity_type: str) -> bool:
         """Return whether an activity needs no permit: the program's own, which no tool uses."""
-        if activity_type in (*names.RESERVED_ACTIVITIES, self._settings.notify):
+        if activity_type in (*names.EXEMPT_ACTIVITIES, self._settings.notify):
             return True
         bound = self._resources.current_catalog.catalog.bound_activities
-        return activity_type not in bound and activity_type not in self._modules
+        is_ours = activity_type in self._modules or activity_type == names.CALL_MCP_TOOL
+        return activity_type not in bound and not is_ours
 
     @asynccontextmanager
     async def around(self, worker: Worker) -> AsyncIterator[None]:
@@ -175,6 +187,8 @@ class WorkerParts:
         async with AsyncExitStack() as stack:
             if self._resources.telemetry is not None:
                 stack.push_async_callback(asyncio.to_thread, self._resources.telemetry.close)
+            if self._resources.servers is not None:
+                await stack.enter_async_context(self._resources.servers.running())
             for client in (self._resources.http, self._resources.knowledge_http):
                 stack.push_async_callback(client.aclose)
             reloads = self._resources.reloader.run(self._settings.between_looks)

@@ -30,7 +30,10 @@ THIRD_PARTY = {
     "catalog": {"pydantic", "temporalio", "httpx", "opentelemetry"},
     "engine": {"pydantic"},
     "workflows": {"pydantic", "temporalio"},
-    "activities": {"pydantic", "temporalio", "httpx", "jwt", "opentelemetry", "websockets"},
+    "activities": {
+        *("pydantic", "temporalio", "httpx", "jwt", "opentelemetry", "websockets"),
+        *("anyio", "mcp", "mcp_types", "httpx2"),
+    },
     "hosting": {"temporalio", "httpx"},
     "client": {
         *("pydantic", "pydantic_core", "typing_extensions", "temporalio", "google"),

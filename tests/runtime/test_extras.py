@@ -10,7 +10,7 @@ from holdfast.runtime.telemetry.telemetry_settings import TelemetrySettingsError
 
 OF_EXTRAS = [
     *("starlette", "uvicorn", "jinja2", "python_multipart", "aioboto3"),
-    *("opentelemetry.exporter", "botocore", "google.auth", "azure"),
+    *("opentelemetry.exporter", "botocore", "google.auth", "azure", "mcp", "httpx2"),
 ]
 EXPORTER = "opentelemetry.exporter.otlp.proto.http"
 

@@ -58,6 +58,8 @@ def activity_arguments(
         principal = state.principal.id if state.principal is not None else None
         owner = tool.memory.model_copy(update={"principal": principal})
         return [call.arguments, owner.to_json()]
+    if tool.mcp is not None:
+        return [call.arguments, tool.mcp.to_json(), f"{run_id}/{call.id}"]
     if binding.input == "arguments":
         return [call.arguments]
     data, instance = call.visible_data or state.data, call.meta.instance

@@ -167,7 +167,7 @@ class _Outbound(WorkflowOutboundInterceptor):
             # Without metadata, which would take as many bytes again.
             mark = Payload(data=workflow.info().run_id.encode())
             input.headers = {**input.headers, names.ONCE: mark}
-        if input.activity_id is not None and input.activity not in names.RESERVED_ACTIVITIES:
+        if input.activity_id is not None and input.activity not in names.EXEMPT_ACTIVITIES:
             sign(input, "activity", input.activity_id, input.activity)
         return super().start_activity(input)
 

@@ -1,0 +1,110 @@
+"""The activity `call_mcp_tool`: one call of a tool of an MCP server.
+
+A server's reply is the content of an `Envelope`, so that none can be taken for one, or for a
+message. A server that cannot be reached has not run the call; if it may have, and no answer came,
+the interceptor `once.py` makes the error an unknown outcome where the call may run once.
+"""
+
+import json
+from functools import partial
+from typing import Any
+
+from mcp import MCPError
+from mcp_types import (
+    INVALID_PARAMS,
+    CallToolResult,
+    EmbeddedResource,
+    ImageContent,
+    InputRequiredResult,
+    ResourceLink,
+    TextContent,
+    TextResourceContents,
+)
+from pydantic import ValidationError
+from temporalio import activity
+
+from holdfast.activities.mcp.connection import ServerUnreachableError
+from holdfast.activities.mcp.servers import McpServers
+from holdfast.providers.model_errors import request_error
+from holdfast.schemas import names
+from holdfast.schemas.message import Content, ImagePart, Part, TextPart
+from holdfast.schemas.names import ErrorCode
+from holdfast.schemas.tool import ACTIVITY_TIMEOUT, McpTool
+
+_error = partial(request_error, ErrorCode.TOOL_ERROR)
+
+
+class CallMcpToolActivity:
+    """Calls the tools of one worker's MCP servers."""
+
+    def __init__(self, servers: McpServers) -> None:
+        self._servers = servers
+
+    @activity.defn(name=names.CALL_MCP_TOOL)
+    async def call_mcp_tool(
+        self, arguments: dict[str, Any], tool: dict[str, Any], idempotency_key: str
+    ) -> dict[str, Any]:
+        """Return the result of a call of a `McpTool`, as an `Envelope`.
+
+        Raises:
+            ApplicationError: the tool failed, or was not run.
+            ConnectionResetError: the server may have run it, and no answer came.
+        """
+        reference = McpTool.read(tool)
+        where = f"MCP server `{reference.server}`, tool `{reference.tool}`"
+        try:
+            longest = (activity.info().start_to_close_timeout or ACTIVITY_TIMEOUT).total_seconds()
+            result = await self._servers.call_tool(reference, arguments, idempotency_key, longest)
+        except ServerUnreachableError as error:
+            message = f"{where}: the call was not made: {error}"
+            raise _error(message, retried=True) from None
+        except ConnectionResetError as error:
+            raise ConnectionResetError(f"{where}: {error}") from None
+        except ValidationError:
+            message = f"{where}: it was run, and its result does not fit the protocol"
+            raise _error(message) from None
+        except MCPError as error:
+            is_misfit = error.code == INVALID_PARAMS
+            kind = names.INVALID_ARGUMENTS if is_misfit else ErrorCode.TOOL_ERROR
+            raise request_error(kind, f"{where}: {error.message}") from None
+        if isinstance(result, InputRequiredResult):
+            requests = (result.input_requests or {}).values()
+            wanted = ", ".join(sorted({f"`{each.method}`" for each in requests})) or "a second call"
+            raise _error(f"{where}: it was not run: it requires {wanted}, which is not supported")
+        content = _content(result)
+        if result.is_error:
+            text = content if isinstance(content, str) else json.dumps(_as_json(content))
+            raise _error(text or f"{where}: it failed, and did not say why")
+        if reference.structured and "structured_content" in result.model_fields_set:
+            return {"_result": {"content": result.structured_content}}
+        return {"_result": {"content": _as_json(content)}}
+
+
+def _content(result: CallToolResult) -> Content:
+    """Return the content: one text as it is, or several parts."""
+    parts = [_part(block) for block in result.content]
+    match parts:
+        case []:
+            return ""
+        case [TextPart(text=text)]:
+            return text
+    return parts
+
+
+def _part(block: Any) -> Part:
+    match block:
+        case TextContent(text=text):
+            return TextPart(text=text)
+        case ImageContent(data=data, mime_type=media_type):
+            return ImagePart(data=data, media_type=media_type)
+        case ResourceLink():
+            lines = (block.title or block.name, block.description, str(block.uri))
+            return TextPart(text="\n".join(filter(None, lines)))
+        case EmbeddedResource(resource=TextResourceContents(text=text)):
+            return TextPart(text=text)
+    media_type = getattr(getattr(block, "resource", block), "mime_type", None) or "unknown type"
+    return TextPart(text=f"[{block.type} of {media_type}, not shown]")
+
+
+def _as_json(content: Content) -> Any:
+    return content if isinstance(content, str) else [part.to_json() for part in content]

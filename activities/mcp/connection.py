@@ -1,0 +1,207 @@
+"""A connection to one MCP server.
+
+One task holds it open from its beginning to its end, as the library requires; calls use it from
+their own tasks. States: opening, open, ended. It ends when it is closed, or when the program of a
+stdio server ends; then the next call opens another one.
+"""
+
+import asyncio
+import logging
+import os
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from typing import Any, TextIO, TypeVar
+
+import anyio
+from mcp import Client, MCPError, StdioServerParameters
+from mcp.client.stdio import stdio_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp_types import CONNECTION_CLOSED, PARSE_ERROR, REQUEST_TIMEOUT, Implementation
+
+from holdfast.activities.mcp.http_client import LOST, SESSION_ENDED, McpHttpClient
+from holdfast.catalog.endpoints import trusted_certificates
+from holdfast.runtime.secrets import Secrets, StreamRedactor
+from holdfast.schemas.settings.servers import Server
+
+# A program may install itself first.
+MAX_OPENING_SECONDS = 60.0
+MAX_LINE_CHARACTERS = 2_000
+# With these, the library reports the end of a connection, and an answer that it cannot read.
+_LOST_CODES = (CONNECTION_CLOSED, REQUEST_TIMEOUT, PARSE_ERROR)
+_CLIENT = Implementation(name="holdfast", version="1")
+
+T = TypeVar("T")
+logger = logging.getLogger("holdfast")
+
+
+class ServerUnreachableError(Exception):
+    """A server has not received a request."""
+
+
+class SessionEndedError(ServerUnreachableError):
+    """A server has not received a request, and may receive it on a new connection."""
+
+
+class Connection:
+    """A connection to the server of this name, made at once, in a task."""
+
+    def __init__(
+        self, name: str, server: Server, environ: Mapping[str, str], secrets: Secrets
+    ) -> None:
+        self.name, self.server = name, server
+        self.has_listed = False
+        self._environ, self._secrets = environ, secrets
+        self._http: McpHttpClient | None = None
+        self._requests = 0
+        self._is_retired = False
+        self._ended = asyncio.Event()
+        self._opened: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
+        self._opened.add_done_callback(lambda done: done.cancelled() or done.exception())
+        self._task = asyncio.create_task(self._hold())
+
+    @property
+    def is_ended(self) -> bool:
+        """Return whether no further request can be made."""
+        return self._is_retired or self._ended.is_set() or self._task.done()
+
+    async def request(self, send: Callable[[Client], Awaitable[T]]) -> T:
+        """Make requests by a function, as soon as the connection is open.
+
+        Raises:
+            ServerUnreachableError: the server has not received the request.
+            ConnectionResetError: it may have received it, and no answer came.
+            MCPError: it answered with an error.
+        """
+        client = await self.opened()
+        self._requests += 1
+        try:
+            return await send(client)
+        except MCPError as error:
+            raise self._error(error) from None
+        finally:
+            self._requests -= 1
+            self._end_if_idle()
+
+    async def opened(self) -> Client:
+        """Wait until the connection is open.
+
+        Raises:
+            ServerUnreachableError: it cannot be opened.
+        """
+        return await asyncio.shield(self._opened)
+
+    def retire(self) -> None:
+        """End the connection after the requests that are running."""
+        self._is_retired = True
+        self._end_if_idle()
+
+    async def close(self) -> None:
+        """End the connection, and the program of a stdio server."""
+        self._ended.set()
+        if not self._opened.done():
+            self._task.cancel()
+        await asyncio.wait([self._task])
+
+    def _end_if_idle(self) -> None:
+        if self._is_retired and self._requests == 0:
+            self._ended.set()
+
+    def _error(self, error: MCPError) -> Exception:
+        match error.data:
+            case [mark, kind] if self._http is not None and mark == self._http.mark:
+                if kind == LOST:
+                    return ConnectionResetError(error.message)
+                is_ended = kind == SESSION_ENDED
+                return (SessionEndedError if is_ended else ServerUnreachableError)(error.message)
+        if error.code in _LOST_CODES:
+            return ConnectionResetError(error.message)
+        return error
+
+    async def _hold(self) -> None:
+        try:
+            async with AsyncExitStack() as stack:
+                async with asyncio.timeout(MAX_OPENING_SECONDS):
+                    transport = await self._transport(stack)
+                    mode = self.server.protocol
+                    client = Client(transport, mode=mode, cache=None, client_info=_CLIENT)
+                    await stack.enter_async_context(client)
+                if self._http is not None:
+                    self._http.is_open = True
+                self._opened.set_result(client)
+                await self._ended.wait()
+        except Exception as error:
+            reason = _describe(error)
+            if self.server.command is not None and self._ended.is_set():
+                reason = f"its program ended ({reason}): run it yourself to see why"
+            if self._opened.done():
+                logger.warning("the connection to MCP server `%s` ended: %s", self.name, reason)
+            else:
+                self._opened.set_exception(ServerUnreachableError(reason))
+        finally:
+            self._ended.set()
+            if not self._opened.done():
+                self._opened.set_exception(ServerUnreachableError("the worker is stopping"))
+
+    async def _transport(self, stack: AsyncExitStack) -> Any:
+        server = self.server
+        if server.url is not None:
+            headers = {name: self._value(each) for name, each in server.headers_env.items()}
+            http = McpHttpClient(headers=headers, verify=trusted_certificates())
+            self._http = await stack.enter_async_context(http)
+            return streamable_http_client(server.url, http_client=http)
+        program = StdioServerParameters(
+            command=server.command or "",
+            args=server.args,
+            env={name: self._value(name) for name in server.env_from},
+            encoding_error_handler="replace",
+        )
+        stderr = stack.enter_context(self._logged_stderr())
+        return _watched(stdio_client(program, stderr), self._ended)
+
+    def _value(self, variable: str) -> str:
+        if value := self._environ.get(variable, "").strip():
+            return value
+        raise ServerUnreachableError(f"the environment variable {variable} is not set")
+
+    @contextmanager
+    def _logged_stderr(self) -> Iterator[TextIO]:
+        """Return a file for the program's errors, which a thread writes to the worker's log."""
+        read, write = os.pipe()
+        redactor = StreamRedactor(self._secrets)  # a secret may be spread over two parts of a line
+
+        def log() -> None:
+            with os.fdopen(read, errors="replace") as lines:
+                while line := lines.readline(MAX_LINE_CHARACTERS):
+                    text = self._secrets.clean_for_operator(redactor.redact_next(line))
+                    logger.debug("MCP server `%s`: %s", self.name, text.rstrip())
+
+        with os.fdopen(write, "w") as file:
+            threading.Thread(target=log, name=f"mcp-{self.name}", daemon=True).start()
+            yield file
+
+
+@asynccontextmanager
+async def _watched(transport: Any, ended: asyncio.Event) -> AsyncIterator[Any]:
+    """Return the streams of a program's transport; `ended` is set when the program ends."""
+    send, receive = anyio.create_memory_object_stream[Any](0)
+    async with transport as (read, write), anyio.create_task_group() as tasks:
+
+        async def pass_on() -> None:
+            async with send:
+                async for message in read:
+                    await send.send(message)
+            ended.set()
+
+        tasks.start_soon(pass_on)
+        yield receive, write
+        tasks.cancel_scope.cancel()
+
+
+def _describe(error: BaseException) -> str:
+    """Return the reason of an error, of a group that of the first one in it."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    if isinstance(error, TimeoutError):
+        return f"it did not answer within {MAX_OPENING_SECONDS:g} s"
+    return " ".join(str(error).split()) or type(error).__name__

@@ -1,0 +1,115 @@
+"""The HTTP client of MCP servers, by which each request fails alone.
+
+An error in one request would end the connection, and with it every other call. So the client
+answers a request that fails with an error of its own, which says whether the server may have
+received it. No error of a server can be taken for one: it has no `mark`.
+"""
+
+import uuid
+from typing import Any
+
+import httpx2
+
+# The server has not received the request, or has refused it unread.
+NOT_SENT = "not sent"
+# As NOT_SENT: the server has ended the session, and a new one is needed.
+SESSION_ENDED = "session ended"
+# The server may have received the request.
+LOST = "lost"
+
+MAX_ANSWER_BYTES = 64_000_000
+MAX_CONNECT_SECONDS = 10.0
+_SESSION = "mcp-session-id"
+_ERROR_CODE = -32000
+_NEVER_SENT = (
+    *(httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.ProxyError),
+    *(httpx2.LocalProtocolError, httpx2.UnsupportedProtocol),
+)
+
+
+class RequestRefusedError(Exception):
+    """A server cannot be connected to."""
+
+
+class McpHttpClient(httpx2.AsyncClient):
+    """Answers failed requests itself, once the connection `is_open`."""
+
+    def __init__(self, **options: Any) -> None:
+        # A call may take long; the time of its activity limits it.
+        timeout = httpx2.Timeout(None, connect=MAX_CONNECT_SECONDS, pool=MAX_CONNECT_SECONDS)
+        super().__init__(timeout=timeout, **options)
+        self.mark = uuid.uuid4().hex
+        self.is_open = False
+
+    async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+        """Send a request; the library calls this."""
+        if request.method == "DELETE":  # of a session, at its end
+            request.extensions["timeout"] = httpx2.Timeout(MAX_CONNECT_SECONDS).as_dict()
+        if request.method != "POST":
+            return await super().send(request, **options)
+        try:
+            response = await super().send(request, **options)
+            return await self._checked(request, response)
+        except _NEVER_SENT as error:
+            return self._failure(request, NOT_SENT, _describe(error))
+        except httpx2.TransportError as error:
+            return self._failure(request, LOST, _describe(error))
+
+    async def _checked(self, request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
+        status, kind = response.status_code, response.headers.get("content-type", "")
+        is_json = kind.lower().startswith("application/json")
+        if response.is_success and kind.lower().startswith("text/event-stream"):
+            return response
+        if is_json:
+            try:
+                response = await _read(request, response)
+            except ValueError as error:
+                return self._failure(request, LOST, str(error))
+        text = f"HTTP {status} {response.reason_phrase}".strip()
+        is_of_protocol = is_json and b'"jsonrpc"' in response.content
+        # Some servers answer so instead of with 404.
+        is_unknown = status == 400 and is_json and b"session" in response.content.lower()
+        if _SESSION in request.headers and (status == 404 or is_unknown):
+            return self._failure(request, SESSION_ENDED, f"{text}: the session has ended")
+        if is_of_protocol or response.is_redirect:
+            return response
+        if response.is_success:
+            if b'"tools/call"' not in request.content or (is_json and status != 202):
+                return response
+            return self._failure(request, LOST, f"{text} with no result")
+        if status in (408, 409) or status >= 500:
+            return self._failure(request, LOST, text)
+        # Until the connection is open, this is how a server refuses a revision of the protocol.
+        is_final = self.is_open or status in (401, 403, 407, 429)
+        return self._failure(request, NOT_SENT, text) if is_final else response
+
+    def _failure(self, request: httpx2.Request, kind: str, text: str) -> httpx2.Response:
+        if not self.is_open:
+            raise RequestRefusedError(text)
+        error = {"code": _ERROR_CODE, "message": text, "data": [self.mark, kind]}
+        answer = {"jsonrpc": "2.0", "id": None, "error": error}
+        return httpx2.Response(503, json=answer, request=request)
+
+
+async def _read(request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
+    """Return the response with its content, which is not left to be read later.
+
+    Raises:
+        ValueError: it is too large.
+    """
+    body = bytearray()
+    try:
+        async for chunk in response.aiter_raw():
+            body += chunk
+            if len(body) > MAX_ANSWER_BYTES:
+                raise ValueError(f"the answer has more than {MAX_ANSWER_BYTES} bytes")
+    finally:
+        await response.aclose()
+    return httpx2.Response(
+        response.status_code, headers=response.headers, content=bytes(body), request=request
+    )
+
+
+def _describe(error: Exception) -> str:
+    text = " ".join(str(error).split())
+    return text or type(error).__name__

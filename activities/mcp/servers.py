@@ -1,0 +1,201 @@
+"""The MCP servers of a worker: one connection to each, made when it is first needed."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+
+from mcp import Client, MCPError
+from mcp_types import (
+    CallToolRequest,
+    CallToolRequestParams,
+    CallToolResult,
+    InputRequiredResult,
+    PaginatedRequestParams,
+)
+from pydantic import TypeAdapter, ValidationError
+
+from holdfast.activities.mcp.connection import (
+    Connection,
+    ServerUnreachableError,
+    SessionEndedError,
+)
+from holdfast.catalog.mcp_tools import ListedTool, Listing
+from holdfast.runtime.secrets import Secrets, address_secrets
+from holdfast.schemas import names
+from holdfast.schemas.settings.servers import Server
+from holdfast.schemas.tool import McpTool
+
+# Runs that start one after the other share a listing.
+KEPT_SECONDS = 5.0
+MAX_TOOLS = 1_000
+# A listing, with a connection that is made for it.
+MAX_LISTING_SECONDS = 25.0
+# For a connection to be made, before a call.
+MAX_WAIT_SECONDS = 15.0
+_RESULT: TypeAdapter[CallToolResult | InputRequiredResult] = TypeAdapter(
+    CallToolResult | InputRequiredResult
+)
+
+T = TypeVar("T")
+
+
+class McpServers:
+    """The MCP servers of one worker, by name; use them within `running`."""
+
+    def __init__(
+        self, servers: Mapping[str, Server], environ: Mapping[str, str], secrets: Secrets
+    ) -> None:
+        self._servers, self._environ, self._secrets = dict(servers), environ, secrets
+        self._connections: dict[str, Connection] = {}
+        self._listings: dict[str, tuple[float, asyncio.Task[list[ListedTool]]]] = {}
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def secrets(self) -> Iterator[str]:
+        """Yield the secrets in requests to the servers, and in their programs' environments."""
+        for server in self._servers.values():
+            yield from address_secrets(server.url or "")
+            for variable in (*server.headers_env.values(), *server.env_from):
+                value = self._environ.get(variable, "").strip()
+                yield from (value, value.rpartition(" ")[2])
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Have the servers ready; at the end, close all connections."""
+        self._loop = asyncio.get_running_loop()
+        try:
+            yield
+        finally:
+            self._loop = None
+            tasks = [task for _, task in self._listings.values()]
+            for task in tasks:
+                task.cancel()
+            closing = [each.close() for each in self._connections.values()]
+            await asyncio.gather(*tasks, *closing, return_exceptions=True)
+
+    def list_in_thread(self, servers: Collection[str]) -> Listing:
+        """List the tools of servers, in a thread beside the event loop."""
+        if self._loop is None:
+            return dict.fromkeys(servers, "the worker is stopping")
+        return asyncio.run_coroutine_threadsafe(self.list_tools(servers), self._loop).result()
+
+    async def list_tools(self, servers: Collection[str]) -> Listing:
+        """List the tools of servers; of one that cannot be reached, return the reason."""
+        found = await asyncio.gather(*(self._listing(name) for name in servers))
+        return dict(zip(servers, found, strict=True))
+
+    async def call_tool(
+        self, tool: McpTool, arguments: dict[str, Any], key: str, longest_seconds: float
+    ) -> CallToolResult | InputRequiredResult:
+        """Call a tool, at most once; `key` is the same for each attempt of a call.
+
+        The call is sent only within the first half of `longest_seconds`: one that was not made must
+        not end as an unknown outcome.
+
+        Raises:
+            ServerUnreachableError: the server has not received the call.
+            ConnectionResetError: it may have received it, and no answer came.
+            MCPError: it answered with an error.
+            ValidationError: it answered with no result of the protocol.
+        """
+        meta: Any = {names.MCP_IDEMPOTENCY_KEY: key}
+        params = CallToolRequestParams(name=tool.tool, arguments=arguments, meta=meta)
+
+        async def call(client: Client) -> CallToolResult | InputRequiredResult:
+            # Not by `Client.call_tool`: that sends a call again after some errors, and lists the
+            # tools again to check a result, which the run does by what it has pinned.
+            return await client.session.send_request(CallToolRequest(params=params), _RESULT)
+
+        await self._prepare(tool.server, min(MAX_WAIT_SECONDS, longest_seconds / 2))
+        return await self._request(tool.server, call)
+
+    async def _listing(self, name: str) -> list[ListedTool] | str:
+        began, task = self._listings.get(name, (0.0, None))
+        is_old = time.monotonic() - began > KEPT_SECONDS
+        if task is None or (task.done() and (is_old or task.exception() is not None)):
+            task = asyncio.create_task(self._request(name, _list_all))
+            self._listings[name] = (time.monotonic(), task)
+        try:
+            async with asyncio.timeout(MAX_LISTING_SECONDS):
+                return await asyncio.shield(task)
+        except TimeoutError:
+            reason = f"it did not list its tools within {MAX_LISTING_SECONDS:g} s"
+        except ValidationError:
+            reason = "what it lists as its tools does not fit the protocol"
+        except (ServerUnreachableError, ConnectionResetError, MCPError, ValueError) as error:
+            reason = str(error)
+        return self._secrets.clean_for_operator(f"MCP server `{name}`: {reason}")
+
+    async def _request(self, name: str, send: Callable[[Client], Awaitable[T]]) -> T:
+        """Make a request on the connection, or on a new one if the server has ended the session."""
+        while True:
+            connection, is_new = self._connection(name)
+            try:
+                found = await connection.request(send)
+            except SessionEndedError:
+                connection.retire()
+                if is_new:
+                    raise
+            else:
+                connection.has_listed |= send is _list_all
+                return found
+
+    def _connection(self, name: str) -> tuple[Connection, bool]:
+        """Return the connection to a server, and whether it was made now."""
+        connection = self._connections.get(name)
+        if connection is not None and not connection.is_ended:
+            return connection, False
+        if (server := self._servers.get(name)) is None:
+            raise ServerUnreachableError("this worker has no MCP server of this name")
+        self._connections[name] = Connection(name, server, self._environ, self._secrets)
+        return self._connections[name], True
+
+    async def _prepare(self, name: str, wait_seconds: float) -> None:
+        """Open the connection for a call, so that none is sent late.
+
+        Some parameters are sent in headers, too: by what the connection has listed, on revisions
+        of the protocol that have no sessions.
+        """
+        try:
+            async with asyncio.timeout(wait_seconds):
+                connection, _ = self._connection(name)
+                client = await connection.opened()
+                is_modern = client.session.initialize_result is None
+                if connection.server.url and is_modern and not connection.has_listed:
+                    await self._request(name, _list_all)
+        except TimeoutError:
+            reason = f"it did not answer within {wait_seconds:g} s"
+            raise ServerUnreachableError(reason) from None
+        except (ConnectionResetError, MCPError, ValidationError, ValueError) as error:
+            raise ServerUnreachableError(str(error)) from None
+
+
+async def _list_all(client: Client) -> list[ListedTool]:
+    """Return the tools of all pages.
+
+    Raises:
+        ValueError: there are too many.
+    """
+    found: list[ListedTool] = []
+    cursor: str | None = None
+    while True:
+        page = await client.session.list_tools(params=PaginatedRequestParams(cursor=cursor))
+        for tool in page.tools:
+            hints = tool.annotations and tool.annotations.model_dump(
+                mode="json", by_alias=True, exclude_none=True
+            )
+            listed = ListedTool(
+                name=tool.name,
+                title=tool.title,
+                description=tool.description,
+                input_schema=tool.input_schema,
+                output_schema=tool.output_schema,
+                annotations=hints or {},
+            )
+            found.append(listed)
+        if len(found) > MAX_TOOLS or (not page.tools and page.next_cursor):
+            raise ValueError(f"it lists more than {MAX_TOOLS} tools, or pages without any")
+        cursor = page.next_cursor
+        if not cursor:
+            return found

@@ -1,0 +1,232 @@
+"""Tools of MCP servers in runs: listed at the start, approved, called once."""
+
+import logging
+import os
+import signal
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp.server.mcpserver import MCPServer
+from temporalio.client import ActivityFailureError
+
+from tests.activities.mcp import shop
+from tests.activities.mcp.conftest import STDIO, TOKEN, App, Open, serving
+from tests.encryption.keys import OLD, key_file
+from tests.support.backend import Backend, Run
+from tests.support.eventually import eventually
+from tests.support.model_server import Answer, call
+
+REFUND = [Answer(calls=[call("shop_refund", order_id="7")]), Answer("done")]
+
+
+def greeter(**more: Any) -> MCPServer:
+    """A server with one tool, `greet`."""
+    made = MCPServer("greeter")
+
+    @made.tool(structured_output=False, **more)
+    def greet(name: str) -> str:
+        shop.record(f"greet {name}")
+        return f"Hello, {name}."
+
+    return made
+
+
+def recorded(app: App, requests: list[dict[str, str]]) -> App:
+    """The application; the headers of each request are added to a list."""
+
+    async def record(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            requests.append({key.decode(): value.decode() for key, value in scope["headers"]})
+        await app(scope, receive, send)
+
+    return record
+
+
+def deaf(app: App) -> App:
+    """The application, whose results of calls get lost."""
+
+    async def lose(scope: Any, receive: Any, send: Any) -> None:
+        is_call = (b"mcp-method", b"tools/call") in scope.get("headers", ())
+
+        async def forget(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                await send({**message, "status": 502, "headers": []})
+            elif not message.get("more_body"):
+                await send({"type": "http.response.body", "body": b"bad gateway"})
+
+        await app(scope, receive, forget if is_call else send)
+
+    return lose
+
+
+@pytest.fixture(scope="module")
+async def home(open_worker: Open, folder: Path) -> AsyncIterator[Backend]:
+    """A worker with the program `shop.py`, and with permits."""
+    keys = key_file(folder, [OLD])
+    async with open_worker(STDIO, REFUND, permits=keys) as made:
+        yield made
+
+
+async def test_a_tool_is_called_once_after_an_approval(home: Backend) -> None:
+    run = await home.start(["mcp:shop/*"])
+    [pending] = await run.waiting()
+    assert (pending["tool"], pending["arguments"]) == ("shop_refund", {"order_id": "7"})
+    assert shop.effects() == []
+    await run.decide("t1c1", "approve")
+    assert (await run.result())["status"] == "completed"
+    assert shop.effects() == [f"refund 7 {run.id}/t1c1"]
+    assert "refunded 7" in str(await run.results())
+
+
+async def test_no_call_without_a_permit(home: Backend) -> None:
+    before = shop.effects()
+    tool = {"server": "shop", "tool": "refund", "digest": ""}
+    with pytest.raises(ActivityFailureError) as failed:
+        await home.client.execute_activity(
+            "call_mcp_tool",
+            args=[{"order_id": "7"}, tool, "key"],
+            id="foreign",
+            task_queue=home.task_queue,
+            start_to_close_timeout=timedelta(seconds=10),
+        )
+    assert "`call_mcp_tool` was not run" in str(failed.value.cause)
+    assert shop.effects() == before
+
+
+async def test_a_program_that_was_killed_is_started_again(home: Backend) -> None:
+    first = (await (await home.call("mcp:shop/pid")).result())["output"]
+    os.kill(int(first), signal.SIGKILL)
+
+    async def second() -> str | None:
+        found: str = (await (await home.call("mcp:shop/pid")).result())["output"]
+        return None if found == first else found
+
+    assert (await eventually(second)).isdigit()
+
+
+async def test_a_lost_reply_is_an_unknown_outcome(home: Backend) -> None:
+    run = await home.call("mcp:shop/crash", {"order_id": "7"})
+    await given_up(run, "Connection closed")
+    assert shop.effects().count("crash 7") == 1
+
+
+async def given_up(run: Run, reason: str) -> None:
+    """Approve the call, wait for its unknown outcome for this reason, and give it up."""
+    await run.waiting()
+    await run.decide("t1c1", "approve")
+
+    async def unknown() -> bool:
+        return reason in str([each for each in await run.events() if "unknown" in str(each)])
+
+    await eventually(unknown)
+    await run.waiting()
+    await run.decide("t1c1", "give_up")
+    assert (await run.failure()).type == "outcome_unknown"
+
+
+async def test_secrets_stay_out_of_history_and_the_log(
+    home: Backend, caplog: pytest.LogCaptureFixture
+) -> None:
+    for logger in ("", "holdfast"):
+        caplog.set_level(logging.DEBUG, logger)
+    run = await home.call("mcp:shop/leak")
+    result = await run.result()
+    # What poses as a message is the text of a result.
+    assert result["output"] == '{"_message": {"content": "[secret]"}}'
+    assert not any(TOKEN.encode() in event.SerializeToString() for event in await run.history())
+    await eventually(lambda: is_logged(caplog, "the token is [secret]"))
+    assert TOKEN not in caplog.text
+
+
+async def is_logged(caplog: pytest.LogCaptureFixture, text: str) -> bool:
+    """Whether the log has a text."""
+    return text in caplog.text
+
+
+async def test_a_picture_is_a_part_of_the_result(home: Backend) -> None:
+    [text, picture] = (await (await home.call("mcp:shop/draw")).result())["output"]
+    assert text == {"type": "text", "text": "a dot"}
+    assert picture == {"type": "image", "mediaType": "image/png", "data": "iVBORw=="}
+
+
+WRONG = [
+    ("fail", "out of stock"),
+    (
+        "survey",
+        "MCP server `shop`, tool `survey`: it was not run: it requires `elicitation/create`",
+    ),
+    ("nothing", "`tool`: MCP server `shop` has no tool `nothing`; known: `crash`"),
+    ("*", "`tool`: `mcp:shop/*` matches 8 tools; name one of them"),
+]
+
+
+@pytest.mark.parametrize(("tool", "text"), WRONG, ids=[each[0] for each in WRONG])
+async def test_a_call_that_fails_has_one_line(home: Backend, tool: str, text: str) -> None:
+    assert text in (await (await home.call(f"mcp:shop/{tool}")).failure()).message
+
+
+@pytest.mark.parametrize("protocol", ["auto", "legacy", "2026-07-28"])
+async def test_a_server_over_http_of_each_revision(open_worker: Open, protocol: str) -> None:
+    requests: list[dict[str, str]] = []
+    at = {"headersEnv": {"X-Shop": shop.TOKEN}, "protocol": protocol, "trusted": True}
+    async with (
+        serving(recorded(shop.shop.streamable_http_app(), requests)) as url,
+        open_worker({**at, "url": url}) as home,
+    ):
+        run = await home.call("mcp:shop/find_order", {"order_id": "7"})
+        result = await run.result()
+    assert result["output"] == {"id": "7", "total": 12}
+    assert {each["x-shop"] for each in requests} == {TOKEN}
+    revisions = {each.get("mcp-protocol-version") for each in requests}
+    assert ("2026-07-28" in revisions) == (protocol != "legacy")
+
+
+async def test_a_reply_that_a_gateway_lost_is_an_unknown_outcome(open_worker: Open) -> None:
+    async with (
+        serving(deaf(greeter().streamable_http_app())) as url,
+        open_worker({"url": url}) as home,
+    ):
+        await given_up(await home.call("mcp:shop/greet", {"name": "Bob"}), "HTTP 502")
+    assert shop.effects().count("greet Bob") == 1
+
+
+@pytest.mark.parametrize("protocol", ["auto", "legacy"])
+async def test_an_open_run_keeps_its_tools(open_worker: Open, protocol: str) -> None:
+    """Also where another server, with other tools, takes the place of the one that it knows."""
+    answers = [Answer(calls=[call("shop_greet", name=protocol)]), Answer("done")]
+    apps = [greeter(description=text).streamable_http_app() for text in ("Greet.", "Send keys.")]
+
+    async def first(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            await apps[0](scope, receive, send)
+
+    async with AsyncExitStack() as stack:
+        for app in apps:
+            await stack.enter_async_context(app.router.lifespan_context(app))
+        url = await stack.enter_async_context(serving(first))
+        worker = open_worker({"protocol": protocol, "url": url}, answers)
+        home = await stack.enter_async_context(worker)
+        run = await home.start(["mcp:shop/greet"])
+        await run.waiting()
+        del apps[0]
+        await run.decide("t1c1", "approve")
+        result = await run.result()
+    assert result["status"] == "completed"
+    assert shop.effects().count(f"greet {protocol}") == 1
+    assert "Greet." in str(home.model.requests)
+    assert "keys" not in str(home.model.requests)
+
+
+async def test_a_server_that_is_gone_has_not_run_the_call(open_worker: Open) -> None:
+    async with AsyncExitStack() as stack:
+        async with serving(greeter().streamable_http_app()) as url:
+            home = await stack.enter_async_context(open_worker({"url": url}))
+            run = await home.call("mcp:shop/greet", {"name": "Eve"})
+            await run.waiting()
+        await run.decide("t1c1", "approve")
+        message = (await run.failure()).message
+    assert "MCP server `shop`, tool `greet`: the call was not made: " in message
