@@ -32,6 +32,8 @@ def add_parser(commands: Commands) -> None:
     text = "a module of tools; repeatable"
     add("--tools", metavar="MODULE", action="append", default=[], help=text)
     add("--endpoints", metavar="FILE", help="the endpoints of the models (endpoints.yaml)")
+    text = "the MCP servers, which are connected to (servers.yaml)"
+    add("--servers", metavar="FILE", help=text)
     add("--keys", metavar="FILE|URL", help="the keys that verify tokens (keys.yaml)")
     add("--encryption", metavar="FILE", help="the keys that encrypt all payloads (encryption.yaml)")
     add("--permits", metavar="FILE", help="the keys of permits (permits.yaml)")

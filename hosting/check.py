@@ -6,6 +6,7 @@ these cases: it redirects standard output and error to the null device before th
 ends the process at the time limit.
 """
 
+import asyncio
 import json
 import os
 import sys
@@ -18,6 +19,8 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, NoReturn, TextIO
 
 from holdfast.activities.interceptors.lost_replies import LOST_REPLIES
+from holdfast.catalog.agent_reader import resolve_definition
+from holdfast.catalog.mcp_tools import Listing, named_servers
 from holdfast.catalog.python_module import stuck_import_problem
 from holdfast.hosting.options import CheckOptions, WorkerSettings
 from holdfast.hosting.process_exit import STOPPED, WRONG_SETUP
@@ -32,7 +35,7 @@ from holdfast.providers.anthropic.schema import answer_schema
 from holdfast.providers.openai.schema import fits_strict_mode
 from holdfast.providers.tool_schemas import schema_notes
 from holdfast.runtime.secrets import Secrets
-from holdfast.runtime.settings_files.file_problems import FileProblem
+from holdfast.runtime.settings_files.file_problems import FileProblem, InvalidValueError
 from holdfast.runtime.storage.folder import FolderStore
 from holdfast.runtime.storage.store import StoreError
 from holdfast.schemas.phrases import suggest_names
@@ -81,6 +84,7 @@ def _check(settings: WorkerSettings, options: CheckOptions, secrets: Secrets) ->
         problems = [FileProblem("--store", None, error.reason, error.fix)]
     try:
         resources = load_resources(settings, secrets)
+        problems += _add_server_tools(settings, resources)
         if problems:
             return _failure(problems, options)
         if options.composed is not None:
@@ -112,6 +116,42 @@ def _check(settings: WorkerSettings, options: CheckOptions, secrets: Secrets) ->
         return CheckResult(STOPPED, _as_json(warnings))
     lines = [*warnings, f"{summarize_resources(resources)}: OK"]
     return CheckResult(STOPPED, "".join(f"{line}\n" for line in lines))
+
+
+def _add_server_tools(settings: WorkerSettings, resources: WorkerResources) -> list[FileProblem]:
+    """Connect to the MCP servers, and add their tools to the agents of the catalog.
+
+    Returns:
+        The problems of the servers, and of the agents with their tools.
+    """
+    if (servers := resources.servers) is None:
+        return []
+    catalog = resources.current_catalog.catalog
+    names = list(catalog.definitions.servers)
+
+    async def listing() -> Listing:
+        async with servers.running():
+            return await servers.list_tools(names)
+
+    listed, file = asyncio.run(listing()), str(settings.servers)
+    fix = "check the server, and its entry here"
+    found = [
+        FileProblem(file, None, each, fix) for each in listed.values() if isinstance(each, str)
+    ]
+    for name, source in catalog.mcp_agents.items():
+        if all(isinstance(listed[each], list) for each in named_servers(source.value)):
+            try:
+                agent = resolve_definition(source.value, name, catalog.definitions, listed)
+                catalog.agents[name] = agent
+            except InvalidValueError as refused:
+                found += source.problems(refused.faults)
+    for name, server in catalog.definitions.servers.items():
+        if not isinstance(tools := listed[name], str):
+            for tool in server.overrides.keys() - {each.name for each in tools}:
+                fix = suggest_names(tool, [each.name for each in tools], "it lists none")
+                reason = f"MCP server `{name}` has no tool `{tool}`"
+                found.append(FileProblem(file, None, reason, fix, f"{name}.overrides"))
+    return found
 
 
 def _unfit_schemas(resources: WorkerResources, provider: str) -> Iterator[FileProblem]:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.hosting import worker
+from tests.activities.mcp import shop
 from tests.cli.conftest import Holdfast, Start
 from tests.encryption.keys import NEW, key_file
 from tests.support.command import Said
@@ -349,3 +350,21 @@ async def test_what_a_provider_does_not_accept_is_printed_and_no_error(
     ]
     assert [each["file"] for each in json.loads(listed.out)] == ["--provider openai"] * 3
     assert (wrong.code, "did you mean `openai`" in wrong.err) == (2, True)
+
+
+def test_mcp_servers_are_connected_to(
+    place: Path, check: Check, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(shop.LEDGER, str(place / "effects"))
+    program = f"command: {sys.executable}, args: [{shop.__file__}], envFrom: [{shop.LEDGER}]"
+    (place / "servers.yaml").write_text(f"shop: {{{program}}}\nfar: {{url: 'http://{NOBODY}/x'}}\n")
+    agent = "model: {endpoint: m}\ntools: ['mcp:shop/find_orders', 'mcp:shop/refund']\n"
+    (place / "agents" / "shop.yaml").write_text(agent)
+    said = check(*ALL, "--servers", "servers.yaml")
+    far, tool = said.err.splitlines()
+    assert far.startswith("servers.yaml: MCP server `far`: ")
+    assert "shop.yaml:2: `tools[0]`: MCP server `shop` has no tool `find_orders`; did you" in tool
+    (place / "agents" / "shop.yaml").write_text(agent.replace("orders", "order"))
+    (place / "servers.yaml").write_text(f"shop: {{{program}}}\n")
+    said = check(*ALL, "--servers", "servers.yaml", "--composed", "shop")
+    assert (said.code, "shop_refund" in said.out) == (0, True)
