@@ -6,6 +6,7 @@ import pytest
 
 from holdfast.activities import generate
 from holdfast.activities.interceptors import auto_heartbeat, results
+from holdfast.activities.mcp import http_client, servers
 from holdfast.catalog import agent_reader, builtin_tools, catalog_files
 from holdfast.client.records import transcript
 from holdfast.hosting.worker_parts import MAX_ACTIVITIES
@@ -140,6 +141,12 @@ LIMITS: dict[str, list[str]] = {
         kb(notifications.ARGUMENTS_BYTES),
         f"{publisher.MAX_CONCURRENT_DELIVERIES} messages",
         f"{publisher.MAX_PENDING_DELIVERIES:,} queued",
+    ],
+    "tools of [an MCP server](tools/mcp.md)": [
+        f"{servers.MAX_TOOLS:,}",
+        f"{servers.MAX_LISTING_SECONDS:.0f} s to list",
+        f"{servers.MAX_WAIT_SECONDS:.0f} s to connect",
+        kb(http_client.MAX_ANSWER_BYTES),
     ],
     "activities at a time": [str(MAX_ACTIVITIES)],
     "the wait for a cancelled attempt": [f"{auto_heartbeat.GRACE_SECONDS:.0f} s after"],
