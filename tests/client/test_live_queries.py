@@ -9,10 +9,12 @@ from unittest.mock import AsyncMock
 import pytest
 from temporalio.client import Client, Interceptor, OutboundInterceptor, QueryWorkflowInput
 
+from holdfast.client import remote_run
 from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.client.run import Run
 from holdfast.client.stream import local_viewer as local
 from holdfast.client.stream.local_viewer import local_viewer
+from holdfast.hosting.sdk_workarounds import cached_runs
 from holdfast.schemas import names
 from tests.support.backend import SIDE_BY_SIDE, backend
 from tests.support.eventually import eventually
@@ -52,6 +54,9 @@ async def test_a_connected_worker_answers_as_temporal_does(
     client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(local, "DEV_DATABASE", tmp_path / "t.db")
+    # However busy the machine is.
+    monkeypatch.setattr(remote_run, "_LIVE_SECONDS", 20)
+    monkeypatch.setattr(cached_runs, "ENDED_SECONDS", 20)
     queries = Queries()
     watching = HoldfastClient(Client(**(client.config() | {"interceptors": [queries]})))
     said = [Answer(calls=[call("look_up", id=7), call("pay", amount=5)]), Answer("Paid.")]
@@ -79,6 +84,7 @@ async def test_a_connected_worker_answers_as_temporal_does(
             await run.result()
             await check(run.id)
         assert queries.names == [names.APPROVALS]
+        monkeypatch.setattr(remote_run, "_LIVE_SECONDS", 0.1)
         watching.live._workers[asyncio.Event()] = AsyncMock()  # it does not answer
         await check(run.id)
         assert queries.names[1:] == [names.STATUS, names.EVENTS, names.CONTEXT]
