@@ -62,11 +62,10 @@ async def serving(app: App) -> AsyncIterator[str]:
     """Serve an ASGI application on loopback; its address."""
     with socket.socket() as at:
         at.bind(("127.0.0.1", 0))
+        at.listen()  # who connects before it serves waits for it
         config = uvicorn.Config(app, log_level="critical", timeout_graceful_shutdown=1)
         server = uvicorn.Server(config)
         task = asyncio.create_task(server.serve(sockets=[at]))
-        while not server.started:
-            await asyncio.sleep(0.01)
         try:
             yield f"http://127.0.0.1:{at.getsockname()[1]}/mcp"
         finally:
