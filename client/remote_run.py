@@ -224,7 +224,7 @@ class RemoteRun:
         with suppress(TimeoutError):
             async with asyncio.timeout(_LIVE_SECONDS):
                 while found := await self._watches.live.query(self.id, name, args):
-                    now = await self._handle.describe()
+                    now = await self.describe()
                     if found.position == (now.run_id, now.history_length):
                         return found.result
                     await asyncio.sleep(_LIVE_PAUSE_SECONDS)

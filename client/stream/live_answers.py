@@ -126,7 +126,8 @@ class LiveAnswers:
         self._queries[change.queries[0].id] = query
         try:
             text = change.model_dump_json()
-            await asyncio.gather(*(send(text) for send in self._workers.values()))
+            sending = (send(text) for send in self._workers.values())
+            await asyncio.gather(*sending, return_exceptions=True)  # one may be lost by now
             return await query.answer
         finally:
             del self._queries[change.queries[0].id]

@@ -4,12 +4,13 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
+from unittest.mock import AsyncMock
 
 from temporalio.api.common.v1 import Payloads
 from temporalio.contrib.pydantic import pydantic_data_converter
 
 from holdfast.client.stream.live_answers import LiveAnswer, LiveAnswers
-from holdfast.schemas.internal.live_answer import AnswerPosition, WatchChange
+from holdfast.schemas.internal.live_answer import AnswerPosition, QueryResult, WatchChange
 
 
 class Worker:
@@ -39,7 +40,13 @@ class Worker:
     async def send(self, offset: int, text: str, key: str = "t1/1", **more: Any) -> None:
         details = {"attempt": 1, "offset": offset, "text": text, **more}
         piece = {"run": "r", "key": key, "ended": False, **details}
-        encoded = await pydantic_data_converter.encode([piece])
+        await self._send(piece)
+
+    async def answer(self, result: QueryResult) -> None:
+        await self._send(result.to_json())
+
+    async def _send(self, value: dict[str, Any]) -> None:
+        encoded = await pydantic_data_converter.encode([value])
         self._sent.put_nowait(Payloads(payloads=encoded).SerializeToString())
 
     async def change(self) -> WatchChange:
@@ -111,3 +118,16 @@ async def test_viewers_share_an_answer_until_the_last_of_them_leaves() -> None:
         with live.watch("r") as again:  # it has no text: the worker is asked for all of it
             assert again.progress is None
             assert (await worker.change()).watch == [AnswerPosition(run="r")]
+
+
+async def test_a_query_is_answered_though_the_connection_of_another_worker_is_lost() -> None:
+    live = LiveAnswers(pydantic_data_converter)
+    live._workers[asyncio.Event()] = AsyncMock(side_effect=ConnectionResetError)
+    async with Worker(live).connected() as worker:
+        asking = asyncio.create_task(live.query("r", "status", []))
+        [query] = (await worker.change()).queries
+        await worker.answer(QueryResult(query=query.id, position=("run-1", 3), result=[7]))
+        async with asyncio.timeout(5):
+            found = await asking
+    assert found is not None
+    assert found.result == [7]
