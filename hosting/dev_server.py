@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import random
 import shlex
 import shutil
 import signal
@@ -11,6 +10,7 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from temporalio.client import Client
@@ -26,6 +26,7 @@ _BETWEEN_SECONDS = 0.1
 _MAX_QUOTED_CHARS = 300
 # Below those of outgoing connections, one of which could take a port before the server has it.
 _PORTS = range(20_000, 32_000)
+_PORTS_OF_A_PROCESS = 8
 _LEASH = Path(__file__).with_name("parent_watchdog.py")
 # Requests to a rate-limited model endpoint are shared evenly between principals. Each task queue
 # has one partition, since the server divides a queue's rate by the number of partitions. Tests of
@@ -50,6 +51,7 @@ class DevServer:
 
 
 _started: set[int] = set()
+_returned: set[int] = set()
 
 
 def terminate_dev_servers() -> None:
@@ -175,14 +177,20 @@ def _last_line(log: Path) -> str:
 def free_port(preferred: int = 0) -> int:
     """Return the preferred port, or any free port if there is none or it is in use.
 
+    Processes look in places of their own, and each returns a port once: a port is free until its
+    server has started.
+
     Raises:
         OSError: no port is free.
     """
     wanted = [preferred] if preferred else []
-    for port in (*wanted, *random.sample(_PORTS, len(_PORTS))):
+    first = os.getpid() * _PORTS_OF_A_PROCESS % len(_PORTS)
+    own_first = chain(_PORTS[first:], _PORTS[:first])
+    for port in chain(wanted, (port for port in own_first if port not in _returned)):
         with socket.socket() as probe, suppress(OSError):
             # A connection of a server that has just stopped does not block the port.
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind((HOST, port))
+            _returned.add(port)
             return port
     raise OSError(f"no port from {_PORTS.start} to {_PORTS.stop - 1} is free")

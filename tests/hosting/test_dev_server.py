@@ -12,4 +12,5 @@ def test_a_free_port_is_the_preferred_one_or_none_of_outgoing_connections() -> N
         taken.bind((HOST, preferred))
         other = free_port(preferred)
     assert other != preferred
+    assert free_port() not in {preferred, other}, "its server has not started yet"
     assert max(other, preferred) < 32_768
