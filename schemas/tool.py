@@ -325,6 +325,16 @@ class McpTool(Lenient):
     structured: bool = False
 
 
+class McpCall(Lenient):
+    """What the activity of a `McpTool` receives besides the arguments; no model has a say in it.
+
+    `principal` is the id of the run's principal; `idempotency_key` is the same for each attempt.
+    """
+
+    idempotency_key: str
+    principal: str | None = None
+
+
 class Tool(Lenient):
     """A tool as a run keeps it: resolved when the run starts, unchanged until it ends.
 

@@ -29,7 +29,7 @@ from holdfast.providers.model_errors import request_error
 from holdfast.schemas import names
 from holdfast.schemas.message import Content, ImagePart, Part, TextPart
 from holdfast.schemas.names import ErrorCode
-from holdfast.schemas.tool import ACTIVITY_TIMEOUT, McpTool
+from holdfast.schemas.tool import ACTIVITY_TIMEOUT, McpCall, McpTool
 
 _error = partial(request_error, ErrorCode.TOOL_ERROR)
 
@@ -42,19 +42,19 @@ class CallMcpToolActivity:
 
     @activity.defn(name=names.CALL_MCP_TOOL)
     async def call_mcp_tool(
-        self, arguments: dict[str, Any], tool: dict[str, Any], idempotency_key: str
+        self, arguments: dict[str, Any], tool: dict[str, Any], call: dict[str, Any]
     ) -> dict[str, Any]:
-        """Return the result of a call of a `McpTool`, as an `Envelope`.
+        """Return the result of a `McpCall` of a `McpTool`, as an `Envelope`.
 
         Raises:
             ApplicationError: the tool failed, or was not run.
             ConnectionResetError: the server may have run it, and no answer came.
         """
-        reference = McpTool.read(tool)
+        reference, key = McpTool.read(tool), McpCall.read(call).idempotency_key
         where = f"MCP server `{reference.server}`, tool `{reference.tool}`"
         try:
             longest = (activity.info().start_to_close_timeout or ACTIVITY_TIMEOUT).total_seconds()
-            result = await self._servers.call_tool(reference, arguments, idempotency_key, longest)
+            result = await self._servers.call_tool(reference, arguments, key, longest)
         except ServerUnreachableError as error:
             message = f"{where}: the call was not made: {error}"
             raise _error(message, retried=True) from None

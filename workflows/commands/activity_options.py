@@ -17,7 +17,7 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas.base import parse_duration
     from holdfast.schemas.internal.model_request import ConversationPointer
     from holdfast.schemas.run import CallContext, CallPrincipal
-    from holdfast.schemas.tool import ACTIVITY_TIMEOUT, ActivityBinding, Retry
+    from holdfast.schemas.tool import ACTIVITY_TIMEOUT, ActivityBinding, McpCall, Retry
 
 from holdfast.validation.rule_changes import applies
 from holdfast.workflows.engine.call.activities import call_view
@@ -54,12 +54,13 @@ def activity_arguments(
     tool, state = call.tool, work.state
     if tool.knowledge is not None and tool.knowledge.kind != "activity":
         return [tool.knowledge.to_json()]
+    principal = state.principal.id if state.principal is not None else None
     if tool.memory is not None:
-        principal = state.principal.id if state.principal is not None else None
         owner = tool.memory.model_copy(update={"principal": principal})
         return [call.arguments, owner.to_json()]
     if tool.mcp is not None:
-        return [call.arguments, tool.mcp.to_json(), f"{run_id}/{call.id}"]
+        own = McpCall(idempotency_key=f"{run_id}/{call.id}", principal=principal)
+        return [call.arguments, tool.mcp.to_json(), own.to_json()]
     if binding.input == "arguments":
         return [call.arguments]
     data, instance = call.visible_data or state.data, call.meta.instance
