@@ -10,6 +10,7 @@ from itertools import islice
 from pathlib import Path
 
 from holdfast.catalog.limits import LIMITS
+from holdfast.catalog.mcp_tools import MCP_LOCK
 from holdfast.runtime.settings_files.file_problems import FileProblem, UnreadableError
 from holdfast.runtime.settings_files.source import Signature, file_stamp, path_suggestion
 from holdfast.schemas.phrases import closest_names
@@ -58,8 +59,9 @@ def folder_signature(folder: Path | None) -> Signature:
             }
     except OSError as error:
         found = {str(folder): error.strerror or str(error)}
-    if os.path.lexists(folder / LIMITS):
-        found[str(folder / LIMITS)] = file_stamp(folder / LIMITS)
+    for name in (LIMITS, MCP_LOCK):
+        if os.path.lexists(folder / name):
+            found[str(folder / name)] = file_stamp(folder / name)
     for name, suffixes in _SUFFIXES.items():
         try:
             found.update(_seen(folder / name, suffixes) or {})

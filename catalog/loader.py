@@ -15,7 +15,7 @@ from holdfast.catalog.agent_reader import resolve_definition
 from holdfast.catalog.catalog_files import AGENTS, TOOLS, list_files, unread_file_problems
 from holdfast.catalog.constant_calls import cycle_problems
 from holdfast.catalog.limits import limit_advice, load_limits
-from holdfast.catalog.mcp_tools import named_servers
+from holdfast.catalog.mcp_tools import load_lock, named_servers
 from holdfast.catalog.python_module import (
     DefinitionReader,
     PythonActivity,
@@ -176,6 +176,7 @@ class _Loading:
         )
         try:
             self._world = replace(self._world, limits=load_limits(folder))
+            self._world = replace(self._world, mcp_lock=load_lock(folder))
         except LoadError as error:
             problems += error.problems
         for found in self._activities.values():
@@ -226,7 +227,7 @@ class _Loading:
         lost = list(unread_file_problems(folder))
         self._problems.extend(lost)
         is_empty = tools is None and agents is None and self._world.limits == NO_LIMITS
-        if is_empty and not lost:
+        if is_empty and self._world.mcp_lock is None and not lost:
             reason = "it has neither a folder `tools` nor a folder `agents`"
             fix = "make one of them, or name another folder with `--catalog`"
             self._problems.append(FileProblem(str(folder), None, reason, fix))

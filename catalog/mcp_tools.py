@@ -5,31 +5,38 @@ requested while a catalog loads: an entry is then checked for its form and the s
 The tools are resolved when a run starts, from what the server lists at that time.
 
 A server describes its own tools, so its hints count for nothing that loosens a rule, unless the
-operator trusts it; the operator's overrides precede both.
+operator trusts it; the operator's overrides precede both. With a lock in the catalog, new runs have
+only tools that are listed as they were when they were locked.
 """
 
 import hashlib
 import json
+import os
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Any
 
 from holdfast.catalog.registry import DefinitionRegistry
 from holdfast.catalog.tool_reader import resolve_tool, resolve_tool_entry
 from holdfast.runtime.settings_files.file_problems import InvalidValueError
+from holdfast.runtime.settings_files.source import read_source
 from holdfast.schemas import names
 from holdfast.schemas.base import format_duration
 from holdfast.schemas.phrases import suggest_names
+from holdfast.schemas.settings.servers import LockedTool, McpLock
 from holdfast.schemas.tool import McpTool, Tool
 from holdfast.validation.problems import ValueProblem
 
+MCP_LOCK = "mcp.lock.json"
 _PREFIX = "mcp:"
 _ENTRY = re.compile(r"mcp:([^/]+)/(.+)", re.DOTALL)
 # Of a tool's name; that of a server and `_` precede it.
 _MAX_NAME_CHARACTERS = 128
 _DIGEST_CHARACTERS = 8
+_PART_CHARACTERS = 12
 
 
 @dataclass(frozen=True)
@@ -46,9 +53,24 @@ class ListedTool:
     @property
     def digest(self) -> str:
         """Return the SHA-256 of what a model and a person are shown of it, and of its hints."""
-        shown = [self.name, self.description, self.input_schema, self.output_schema]
-        text = json.dumps([*shown, self.annotations], sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+        shown = [self.name, self.title, self.description, self.input_schema, self.output_schema]
+        return _sha256([*shown, self.annotations])
+
+    @property
+    def locked(self) -> LockedTool:
+        """Return its digest, and short ones of its parts, which show what has changed."""
+        parts = {
+            "description": [self.title, self.description],
+            "schemas": [self.input_schema, self.output_schema],
+            "hints": self.annotations,
+        }
+        short = {name: _sha256(part)[:_PART_CHARACTERS] for name, part in parts.items()}
+        return LockedTool(digest=self.digest, **short)
+
+
+def _sha256(value: Any) -> str:
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 # What servers list, by their names; of a server that cannot be reached, the reason.
@@ -63,6 +85,11 @@ def is_mcp(entry: Any) -> bool:
 
 def named_servers(written: Any) -> list[str]:
     """List the servers that a written agent, or an entry of `tools`, names."""
+    return list(dict.fromkeys(name for name, _ in named_tools(written)))
+
+
+def named_tools(written: Any) -> list[tuple[str, str]]:
+    """List the servers, each with the tool or pattern, that a written agent or an entry names."""
     if isinstance(written, dict):
         skills = written.get("skills")
         holders = [written, *(skills if isinstance(skills, list) else [])]
@@ -71,7 +98,64 @@ def named_servers(written: Any) -> list[str]:
     else:
         entries = [written]
     found = (_ENTRY.fullmatch(entry) for entry in entries if is_mcp(entry))
-    return list(dict.fromkeys(each[1] for each in found if each))
+    return [(each[1], each[2]) for each in found if each]
+
+
+def load_lock(folder: Path | None) -> dict[str, LockedTool] | None:
+    """Load the lock of a catalog folder, if it has one, or raise `LoadError`."""
+    if folder is None or not os.path.lexists(folder / MCP_LOCK):
+        return None
+    return read_source(folder / MCP_LOCK).parse_as(McpLock).root
+
+
+def locked_tools(listed: Mapping[str, Sequence[ListedTool]]) -> dict[str, LockedTool]:
+    """Return the listed tools as a lock has them, by `SERVER/TOOL`."""
+    return {f"{name}/{one.name}": one.locked for name, each in listed.items() for one in each}
+
+
+def lock_text(listed: Mapping[str, Sequence[ListedTool]]) -> str:
+    """Return the lock of the listed tools: one line for each, in the order of their names."""
+    locked = locked_tools(listed)
+    lines = [f"{json.dumps(key)}: {json.dumps(locked[key].to_json())}" for key in sorted(locked)]
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def lock_changes(
+    before: Mapping[str, LockedTool], listed: Mapping[str, Sequence[ListedTool]]
+) -> Iterator[str]:
+    """Yield each tool that is new, changed or gone, and what a model is shown of it now."""
+    now = {f"{name}/{one.name}": one for name, each in listed.items() for one in each}
+    for key in sorted({*before, *now}):
+        if key not in now:
+            yield f"gone: {key}"
+        elif key not in before:
+            yield f"new: {key}: {now[key].description or ''}"
+        elif before[key].digest != now[key].digest:
+            old, new = before[key].to_json(), now[key].locked.to_json()
+            parts = [part for part in new if part != "digest" and new[part] != old[part]]
+            yield f"changed: {key} ({', '.join(parts)}): {now[key].description or ''}"
+
+
+def lock_problems(
+    server: str, listed: Iterable[ListedTool], lock: Mapping[str, LockedTool] | None
+) -> dict[str, ValueProblem]:
+    """Return the tools that new runs may not have as they are listed, each with the problem."""
+    if lock is None:
+        return {}
+    found: dict[str, ValueProblem] = {}
+    for each in listed:
+        known = lock.get(f"{server}/{each.name}")
+        if known is None or known.digest != each.digest:
+            what = "is not locked" if known is None else "has changed since it was locked"
+            reason = f"MCP server `{server}`: tool `{each.name}` {what}"
+            fix = "look at it, then `holdfast mcp lock`"
+            found[each.name] = ValueProblem((), reason, fix)
+    return found
+
+
+def matches(tool: str, pattern: str) -> bool:
+    """Return whether a pattern of an entry is a tool's name, or fits it."""
+    return tool == pattern or fnmatchcase(tool, pattern)
 
 
 def tools_of_entry(entry: str, world: DefinitionRegistry, listing: Listing | None) -> list[Tool]:
@@ -94,13 +178,17 @@ def tools_of_entry(entry: str, world: DefinitionRegistry, listing: Listing | Non
     if isinstance(listed, str):
         fix = "check the server, and its entry in the file of `--servers`"
         raise InvalidValueError([ValueProblem((), f"{listed} (for `{entry}`)", fix)])
-    found = [each for each in listed if each.name == pattern or fnmatchcase(each.name, pattern)]
+    found = [each for each in listed if matches(each.name, pattern)]
     if not found:
         fix = suggest_names(pattern.strip("*"), [each.name for each in listed], "it lists none")
         reason = f"MCP server `{name}` has no tool `{pattern}`"
         raise InvalidValueError([ValueProblem((), reason, fix)])
+    unlocked = lock_problems(name, found, world.mcp_lock)
+    allowed = [each for each in found if each.name not in unlocked]
+    if not allowed:
+        raise InvalidValueError(unlocked.values())
     ours = _names(name, [each.name for each in listed])
-    return [_tool(name, each, ours[each.name], world) for each in found]
+    return [_tool(name, each, ours[each.name], world) for each in allowed]
 
 
 def tool_of_entry(entry: Any, world: DefinitionRegistry, listing: Listing | None) -> Tool:

@@ -12,7 +12,7 @@ from holdfast.schemas import names
 from holdfast.schemas.agent import AgentDefinition
 from holdfast.schemas.phrases import suggest_names
 from holdfast.schemas.settings.limits import NO_LIMITS, Limits
-from holdfast.schemas.settings.servers import Server
+from holdfast.schemas.settings.servers import LockedTool, Server
 from holdfast.schemas.tool import (
     NOT_FOR_HOOKS,
     ActivityBinding,
@@ -37,7 +37,7 @@ class DefinitionRegistry:
     read.
 
     `folder` is the catalog's, with its `limits`; `knowledge_urls` are the addresses that the worker
-    may fetch from, `servers` its MCP servers.
+    may fetch from, `servers` its MCP servers, whose tools `mcp_lock` restricts, if there is one.
     `is_inline` is true if the referring definition comes with a run's request.
     """
 
@@ -51,6 +51,7 @@ class DefinitionRegistry:
     folder: Path | None = None
     knowledge_urls: Collection[AddressPrefix] = ()
     servers: Mapping[str, Server] = field(default_factory=dict)
+    mcp_lock: Mapping[str, LockedTool] | None = None
     is_inline: bool = False
     limits: Limits = NO_LIMITS
 

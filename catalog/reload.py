@@ -124,6 +124,7 @@ def describe_changes(old: Catalog, new: Catalog) -> str:
     kinds: dict[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {
         "tool": (old.definitions.tools, new.definitions.tools),
         "agent": (old.agents | old.mcp_agents, new.agents | new.mcp_agents),
+        "locked tool": (old.definitions.mcp_lock or {}, new.definitions.mcp_lock or {}),
     }
     found: dict[str, list[str]] = {"new": [], "changed": [], "gone": []}
     for kind, (was, now) in kinds.items():

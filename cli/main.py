@@ -21,6 +21,7 @@ from holdfast.cli import (
     export_command,
     forget_command,
     inbox_command,
+    mcp_command,
     project_commands,
     run_commands,
     show_commands,
@@ -84,6 +85,7 @@ def client_parser() -> Parser:
     export_command.add_parser(commands)
     codec_command.add_parser(commands)
     inbox_command.add_parser(commands)
+    mcp_command.add_parser(commands)
     forget_command.add_parser(commands)
     for one in commands.choices.values():
         one.set_defaults(parser=one)

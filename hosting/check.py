@@ -20,8 +20,16 @@ from typing import Any, Final, NamedTuple, NoReturn, TextIO
 
 from holdfast.activities.interceptors.lost_replies import LOST_REPLIES
 from holdfast.catalog.agent_reader import resolve_definition
-from holdfast.catalog.mcp_tools import Listing, named_servers
+from holdfast.catalog.mcp_tools import (
+    MCP_LOCK,
+    Listing,
+    lock_problems,
+    matches,
+    named_servers,
+    named_tools,
+)
 from holdfast.catalog.python_module import stuck_import_problem
+from holdfast.catalog.registry import DefinitionRegistry
 from holdfast.hosting.options import CheckOptions, WorkerSettings
 from holdfast.hosting.process_exit import STOPPED, WRONG_SETUP
 from holdfast.hosting.resources import (
@@ -84,7 +92,8 @@ def _check(settings: WorkerSettings, options: CheckOptions, secrets: Secrets) ->
         problems = [FileProblem("--store", None, error.reason, error.fix)]
     try:
         resources = load_resources(settings, secrets)
-        problems += _add_server_tools(settings, resources)
+        faults, notes = _add_server_tools(settings, resources)
+        problems += faults
         if problems:
             return _failure(problems, options)
         if options.composed is not None:
@@ -96,7 +105,7 @@ def _check(settings: WorkerSettings, options: CheckOptions, secrets: Secrets) ->
     reason = "is registered, and is no tool: its one parameter is no pydantic model"
     fix = "give it one, or bind it in `tools/`, if models are to call it"
     catalog = resources.current_catalog.catalog
-    notes = [
+    notes += [
         each.source.problem(ValueProblem((), f"activity `{each.name}` {reason}", fix))
         for each in catalog.python.activities
         if each.name not in catalog.bound_activities and each.name != settings.notify
@@ -118,14 +127,17 @@ def _check(settings: WorkerSettings, options: CheckOptions, secrets: Secrets) ->
     return CheckResult(STOPPED, "".join(f"{line}\n" for line in lines))
 
 
-def _add_server_tools(settings: WorkerSettings, resources: WorkerResources) -> list[FileProblem]:
+def _add_server_tools(
+    settings: WorkerSettings, resources: WorkerResources
+) -> tuple[list[FileProblem], list[FileProblem]]:
     """Connect to the MCP servers, and add their tools to the agents of the catalog.
 
     Returns:
-        The problems of the servers, and of the agents with their tools.
+        The problems of the servers, and of the agents with their tools; and the warnings: tools
+        that are not locked as they are, and locked servers that cannot be reached.
     """
     if (servers := resources.servers) is None:
-        return []
+        return [], []
     catalog = resources.current_catalog.catalog
     names = list(catalog.definitions.servers)
 
@@ -133,11 +145,8 @@ def _add_server_tools(settings: WorkerSettings, resources: WorkerResources) -> l
         async with servers.running():
             return await servers.list_tools(names)
 
-    listed, file = asyncio.run(listing()), str(settings.servers)
-    fix = "check the server, and its entry here"
-    found = [
-        FileProblem(file, None, each, fix) for each in listed.values() if isinstance(each, str)
-    ]
+    listed = asyncio.run(listing())
+    found, warnings = _server_problems(settings, catalog.definitions, listed)
     for name, source in catalog.mcp_agents.items():
         if all(isinstance(listed[each], list) for each in named_servers(source.value)):
             try:
@@ -145,13 +154,37 @@ def _add_server_tools(settings: WorkerSettings, resources: WorkerResources) -> l
                 catalog.agents[name] = agent
             except InvalidValueError as refused:
                 found += source.problems(refused.faults)
-    for name, server in catalog.definitions.servers.items():
-        if not isinstance(tools := listed[name], str):
-            for tool in server.overrides.keys() - {each.name for each in tools}:
-                fix = suggest_names(tool, [each.name for each in tools], "it lists none")
-                reason = f"MCP server `{name}` has no tool `{tool}`"
-                found.append(FileProblem(file, None, reason, fix, f"{name}.overrides"))
-    return found
+        else:
+            locked = catalog.definitions.mcp_lock or {}
+            for tool in named_tools(source.value):
+                if locked and not any(matches(each, "/".join(tool)) for each in locked):
+                    reason = f"no tool `{'/'.join(tool)}` is locked"
+                    fault = ValueProblem(("tools",), reason, "see `holdfast mcp lock`")
+                    found.append(source.problem(fault))
+    return found, warnings
+
+
+def _server_problems(
+    settings: WorkerSettings, world: DefinitionRegistry, listed: Listing
+) -> tuple[list[FileProblem], list[FileProblem]]:
+    file, lock_file = str(settings.servers), f"{settings.catalog}/{MCP_LOCK}"
+    found: list[FileProblem] = []
+    warnings: list[FileProblem] = []
+    for name, server in world.servers.items():
+        tools = listed[name]
+        if isinstance(tools, str):
+            is_locked = any(each.startswith(f"{name}/") for each in world.mcp_lock or ())
+            fix = "only the names of its locked tools are checked"
+            fix = fix if is_locked else "check the server, and its entry here"
+            (warnings if is_locked else found).append(FileProblem(file, None, tools, fix))
+            continue
+        unlocked = lock_problems(name, tools, world.mcp_lock).values()
+        warnings += (FileProblem(lock_file, None, each.reason, each.fix) for each in unlocked)
+        for tool in server.overrides.keys() - {each.name for each in tools}:
+            fix = suggest_names(tool, [each.name for each in tools], "it lists none")
+            reason = f"MCP server `{name}` has no tool `{tool}`"
+            found.append(FileProblem(file, None, reason, fix, f"{name}.overrides"))
+    return found, warnings
 
 
 def _unfit_schemas(resources: WorkerResources, provider: str) -> Iterator[FileProblem]:

@@ -157,13 +157,14 @@ def load_resources(
     secrets.learn([*models.secrets(), *channels.secrets()])
     return WorkerResources(
         *(current_catalog, models, http, knowledge_http, reloader, secrets),
-        *(key_ring, permit_keys, key_sets, _mcp_servers(servers, secrets)),
+        *(key_ring, permit_keys, key_sets, mcp_servers(servers, secrets)),
         *(channels, telemetry_settings),
         plugins=plugins,
     )
 
 
-def _mcp_servers(servers: Mapping[str, Server], secrets: Secrets) -> "McpServers | None":
+def mcp_servers(servers: Mapping[str, Server], secrets: Secrets) -> "McpServers | None":
+    """Return the MCP servers, if there are some; their secrets are added to those given."""
     if not servers:
         return None
     # Its library is in an extra, and takes half a second.

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, JsonValue, RootModel, ValidationError, model_validator
 
-from holdfast.schemas.base import SCHEMA_URI, Duration, OneOf, Variable
+from holdfast.schemas.base import SCHEMA_URI, Duration, OneOf, Strict, Variable
 from holdfast.schemas.phrases import suggest_names
 from holdfast.schemas.tool import META_PROPERTIES, ToolDefinition
 
@@ -83,3 +83,16 @@ class Servers(RootModel[dict[Annotated[str, Field(pattern=SERVER_NAME_PATTERN)],
 
     # What an editor checks the file with is no server.
     model_config = ConfigDict(json_schema_extra={"properties": {"$schema": SCHEMA_URI}})
+
+
+class LockedTool(Strict):
+    """A listed tool when it was locked: its digest, and short ones of its parts."""
+
+    digest: str
+    description: str
+    schemas: str
+    hints: str
+
+
+class McpLock(RootModel[dict[str, LockedTool]]):
+    """`mcp.lock.json`: the locked tools, by `SERVER/TOOL`."""

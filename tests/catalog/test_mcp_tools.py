@@ -13,7 +13,16 @@ from pydantic import ValidationError
 from holdfast.activities.mcp.server_settings import load_servers
 from holdfast.catalog.agent_reader import resolve_definition
 from holdfast.catalog.loader import Catalog, load_catalog
-from holdfast.catalog.mcp_tools import ListedTool, Listing, tool_of_entry
+from holdfast.catalog.mcp_tools import (
+    MCP_LOCK,
+    ListedTool,
+    Listing,
+    lock_changes,
+    lock_text,
+    locked_tools,
+    tool_of_entry,
+    tools_of_entry,
+)
 from holdfast.hosting.sdk_workarounds.activity_definitions import activity_definition
 from holdfast.runtime.settings_files.file_problems import InvalidValueError, LoadError
 from holdfast.schemas.settings.servers import Server
@@ -83,13 +92,57 @@ def test_a_name_is_fitted(name: str, others: tuple[str, ...], ours: str) -> None
 
 def test_the_digest_is_of_what_people_and_models_are_shown() -> None:
     changes: list[dict[str, Any]] = [
+        {"title": "Another"},
         {"description": "Now with keys."},
         {"output_schema": {"type": "object"}},
         {"annotations": {"readOnlyHint": True}},
     ]
     digests = {listed(**each).digest for each in changes} | {listed().digest}
-    assert len(digests) == 4
-    assert listed().digest == listed(title="Another").digest
+    assert len(digests) == 5
+
+
+BEFORE = [listed(), listed("refund"), listed("old")]
+NOW = [
+    listed(),
+    listed("refund", description="Send keys.", annotations={"readOnlyHint": True}),
+    listed("pay"),
+]
+
+
+@pytest.mark.parametrize(
+    ("entry", "allowed"),
+    [
+        ("mcp:shop/find", ["shop_find"]),
+        ("mcp:shop/*", ["shop_find"]),
+        (
+            "mcp:shop/refund",
+            "MCP server `shop`: tool `refund` has changed since it was locked; look",
+        ),
+        ("mcp:shop/pay", "MCP server `shop`: tool `pay` is not locked; look at it, then `holdfast"),
+        ("mcp:shop/[pr]*", "tool `refund` has changed since"),
+    ],
+)
+def test_with_a_lock_new_runs_have_only_locked_tools(
+    shop: Folder, entry: str, allowed: list[str] | str
+) -> None:
+    shop.write(MCP_LOCK, lock_text({"shop": BEFORE}))
+    world = loaded_world(shop)
+    if isinstance(allowed, list):
+        assert [each.name for each in tools_of_entry(entry, world, {"shop": NOW})] == allowed
+        return
+    with pytest.raises(InvalidValueError) as refused:
+        tools_of_entry(entry, world, {"shop": NOW})
+    assert allowed in str(refused.value)
+
+
+def test_a_change_since_the_lock_names_its_parts() -> None:
+    before = locked_tools({"shop": BEFORE})
+    assert list(lock_changes(before, {"shop": NOW})) == [
+        "gone: shop/old",
+        "new: shop/pay: ",
+        "changed: shop/refund (description, hints): Send keys.",
+    ]
+    assert list(lock_changes(before, {"shop": BEFORE})) == []
 
 
 AGENT = """

@@ -16,6 +16,7 @@ import pytest
 from holdfast.catalog import reload
 from holdfast.catalog.catalog_files import folder_signature
 from holdfast.catalog.loader import Catalog, CurrentCatalog, load_catalog, reload_catalog
+from holdfast.catalog.mcp_tools import ListedTool, lock_text
 from holdfast.catalog.reload import STAYS, CatalogReloader, ChangeDetector
 from holdfast.hosting.sdk_workarounds.activity_definitions import activity_definition
 from holdfast.runtime.settings_files.source import Signature, file_signature
@@ -174,6 +175,13 @@ def test_one_line_says_what_is_new_changed_and_gone(place: Place) -> None:
     ]
     assert place.tools == {"look_up", "refund"}
     assert place.shelf.catalog.agents["desk"].instructions == "Be kind. And brief."
+
+
+def test_a_changed_lock_is_read(place: Place) -> None:
+    place.folder.write("mcp.lock.json", lock_text({"shop": [ListedTool("find")]}))
+    [said] = place.settle()
+    assert said.endswith("for new runs: new: locked tool `shop/find`")
+    assert place.shelf.catalog.definitions.mcp_lock
 
 
 def test_of_many_names_the_first_are_told(place: Place) -> None:

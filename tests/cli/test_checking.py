@@ -368,3 +368,42 @@ def test_mcp_servers_are_connected_to(
     (place / "servers.yaml").write_text(f"shop: {{{program}}}\n")
     said = check(*ALL, "--servers", "servers.yaml", "--composed", "shop")
     assert (said.code, "shop_refund" in said.out) == (0, True)
+
+
+async def test_tools_of_mcp_servers_are_locked_and_checked(
+    place: Path, check: Check, holdfast: Holdfast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(shop.LEDGER, str(place / "effects"))
+    program = f"command: {sys.executable}, args: [{shop.__file__}], envFrom: [{shop.LEDGER}]"
+    (place / "servers.yaml").write_text(f"shop: {{{program}}}\n")
+    agent = "model: {endpoint: m}\ntools: ['mcp:shop/*']\n"
+    (place / "agents" / "shop.yaml").write_text(agent)
+    lock, options = place / "mcp.lock.json", ("--catalog", ".", "--servers", "servers.yaml")
+
+    locked = await holdfast("mcp", "lock", *options)
+    assert (locked.code, locked.err) == (0, "")
+    *new, last = locked.out.splitlines()
+    assert "new: shop/refund: Refund an order." in new
+    assert last == f"mcp.lock.json: {len(new)} tools locked"
+    assert len(lock.read_text().splitlines()) == len(new) + 2
+    assert (await holdfast("mcp", "lock", *options)).out == f"{last}\n"
+
+    digests = json.loads(lock.read_text())
+    del digests["shop/crash"]
+    digests["shop/refund"]["digest"] = "0"
+    lock.write_text(json.dumps(digests))
+    warnings = await asyncio.to_thread(check, *ALL, *options[2:])
+    assert warnings.code == 0
+    assert "mcp.lock.json: MCP server `shop`: tool `crash` is not locked; look at" in warnings.out
+    assert "tool `refund` has changed since it was locked; look at it" in warnings.out
+
+    (place / "servers.yaml").write_text(f"shop: {{url: 'http://{NOBODY}/x'}}\n")
+    offline = await asyncio.to_thread(check, *ALL, *options[2:])
+    assert (offline.code, offline.err) == (0, "")
+    assert "; only the names of its locked tools are checked\n" in offline.out
+    (place / "agents" / "shop.yaml").write_text(agent.replace("*", "crash"))
+    unknown = await asyncio.to_thread(check, *ALL, *options[2:])
+    assert "shop.yaml:2: `tools`: no tool `shop/crash` is locked; see `holdf" in unknown.err
+    failed = await holdfast("mcp", "lock", *options)
+    assert (failed.code, failed.out) == (2, "")
+    assert failed.err.endswith("; nothing was locked\n")
