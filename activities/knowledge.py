@@ -1,14 +1,14 @@
 """The activity `fetch_knowledge`: the knowledge of an agent, read when a call requests it.
 
 A text is returned as it is, a file of the catalog is read, an address that the operator allows is
-fetched. All are returned as text, never as JSON: an object from elsewhere could claim to be more
-than a result.
+fetched, a resource is read from its MCP server. All are returned as text, never as JSON: an object
+from elsewhere could claim to be more than a result.
 """
 
 import asyncio
 import codecs
 import re
-from collections.abc import Collection
+from collections.abc import Awaitable, Callable, Collection
 from datetime import UTC, datetime, timedelta
 from email.message import Message
 from functools import partial
@@ -20,6 +20,7 @@ from temporalio import activity
 
 from holdfast.activities.ssrf_guard import NoPublicAddressError
 from holdfast.catalog.builtin_tools import MAX_KNOWLEDGE_BYTES, read_knowledge
+from holdfast.catalog.mcp_tools import named_resource
 from holdfast.providers.model_errors import RETRIED_STATUS, request_error, retry_delay
 from holdfast.runtime.addresses import AddressError, AddressPrefix, allowed_address, display_address
 from holdfast.runtime.settings_files.file_problems import UnreadableError
@@ -48,9 +49,13 @@ class FetchKnowledgeActivity:
     """Fetches from the catalog of one worker, and from the addresses that it allows."""
 
     def __init__(
-        self, http: httpx.AsyncClient, folder: Path | None, prefixes: Collection[AddressPrefix]
+        self,
+        http: httpx.AsyncClient,
+        folder: Path | None,
+        prefixes: Collection[AddressPrefix],
+        read_resource: Callable[[str, str], Awaitable[str]] | None = None,
     ) -> None:
-        self._http = http
+        self._http, self._read_resource = http, read_resource
         self._folder = folder
         self._prefixes = prefixes
 
@@ -72,6 +77,11 @@ class FetchKnowledgeActivity:
                 except UnreadableError as error:
                     reason = f"the file {quote_value(file)} cannot be read: {error.reason}"
                     raise _error(reason) from None
+            case KnowledgeSource(url=str(url)) if resource := named_resource(url):
+                # No other program can start a local activity, and read what this worker may.
+                if self._read_resource is None or not activity.info().is_local:
+                    raise _error(f"the resource {quote_value(url)} cannot be read here")
+                return await self._read_resource(*resource)
             case KnowledgeSource(url=str(url)):
                 return await self._url(url)
             case _:

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from holdfast.catalog.builtin_tools import knowledge_tool, memory_tools
 from holdfast.catalog.constant_calls import constant_call_problems
 from holdfast.catalog.limits import limited_agent
-from holdfast.catalog.mcp_tools import Listing, is_mcp, tools_of_entry
+from holdfast.catalog.mcp_tools import Listing, is_mcp, prompt_problems, tools_of_entry
 from holdfast.catalog.registry import (
     DefinitionRegistry,
     activity_problems,
@@ -120,6 +120,7 @@ def resolve_definition(
     unfit = None if "name" in written else name_problem(name, "name")
     named = {"name": name, **written} if unfit is None else written
     faults = [] if unfit is None else [unfit]
+    faults += prompt_problems(written, world)
     parts = _read_tool_parts(written, world, listing)
     try:
         definition = AgentDefinition.model_validate(

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
+from holdfast.catalog.mcp_tools import named_resource
 from holdfast.catalog.registry import (
     DefinitionRegistry,
     activity_problems,
@@ -24,7 +25,7 @@ from holdfast.schemas.internal.memory import (
     MemoryWrite,
 )
 from holdfast.schemas.json_schema import UntitledSchema
-from holdfast.schemas.phrases import quote_value
+from holdfast.schemas.phrases import quote_value, suggest_names
 from holdfast.schemas.tool import ActivityBinding, KnowledgeSource, Tool, binding_of
 from holdfast.validation.problems import ValueProblem
 
@@ -55,16 +56,17 @@ def knowledge_tool(
 ) -> Tool:
     """Make the tool that returns this knowledge to the model.
 
-    A local activity returns a file or a text. Its input is not recorded, so that history holds a
+    A local activity returns all but an address. Its input is not recorded, so that history holds a
     text once for the agent and once for each call, and the worker that runs the run reads the file.
-    The content of an address belongs to another party and is untrusted. An activity has the rules
-    of the one of these `tools` that runs it.
+    The content of an address or a resource belongs to another party and is untrusted. An activity
+    has the rules of the one of these `tools` that runs it.
 
     Raises:
         InvalidValueError: the knowledge is invalid; the error has every problem.
     """
     faults = [*_source_problems(written, world)]
-    binding = ActivityBinding(type=names.FETCH_KNOWLEDGE, local=written.url is None)
+    is_fetched = written.url is not None and named_resource(written.url) is None
+    binding = ActivityBinding(type=names.FETCH_KNOWLEDGE, local=not is_fetched)
     rules = Tool(name=written.name, parameters={})
     if written.activity is not None:
         binding = binding_of(written.activity)
@@ -117,10 +119,7 @@ def _source_problems(written: Knowledge, world: DefinitionRegistry) -> Iterator[
             fix = error.fix.replace(f"{world.folder.resolve()}/", "")
             yield ValueProblem(("file",), error.reason, fix)
     if written.url is not None:
-        try:
-            allowed_address(written.url, world.knowledge_urls)
-        except AddressError as error:
-            yield ValueProblem(("url",), error.reason, error.fix)
+        yield from (each.under("url") for each in _address_problems(written.url, world))
     if written.text is not None:
         size_bytes = len(written.text.encode("utf-8", "surrogatepass"))
         if not written.text.strip():
@@ -128,6 +127,20 @@ def _source_problems(written: Knowledge, world: DefinitionRegistry) -> Iterator[
         elif size_bytes > MAX_KNOWLEDGE_BYTES:
             reason = f"{size_bytes} bytes are too many"
             yield ValueProblem(("text",), reason, f"at most {MAX_KNOWLEDGE_BYTES}")
+
+
+def _address_problems(url: str, world: DefinitionRegistry) -> Iterator[ValueProblem]:
+    if (resource := named_resource(url)) is None:
+        try:
+            allowed_address(url, world.knowledge_urls)
+        except AddressError as error:
+            yield ValueProblem((), error.reason, error.fix)
+    elif world.is_inline:
+        reason = "only an agent of the catalog can name a resource of a server"
+        yield ValueProblem((), reason, "have an agent in the worker's catalog")
+    elif resource[0] not in world.servers:
+        fix = suggest_names(resource[0], world.servers, "`--servers` gives it some")
+        yield ValueProblem((), f"there is no MCP server `{resource[0]}`", fix)
 
 
 def read_knowledge(folder: Path, file: str) -> str:

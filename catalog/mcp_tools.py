@@ -1,4 +1,4 @@
-"""Tools of MCP servers, as the tools that a run stores.
+"""Tools of MCP servers, as the tools that a run stores; their prompts, as instructions.
 
 An agent names them by entries such as `mcp:shop/find_order` and `mcp:shop/*`. A server is not
 requested while a catalog loads: an entry is then checked for its form and the server's name alone.
@@ -14,6 +14,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -28,11 +29,12 @@ from holdfast.schemas.base import format_duration
 from holdfast.schemas.phrases import suggest_names
 from holdfast.schemas.settings.servers import LockedTool, McpLock
 from holdfast.schemas.tool import McpTool, Tool
-from holdfast.validation.problems import ValueProblem
+from holdfast.validation.problems import ValueProblem, Where
 
 MCP_LOCK = "mcp.lock.json"
 _PREFIX = "mcp:"
 _ENTRY = re.compile(r"mcp:([^/]+)/(.+)", re.DOTALL)
+_PROMPT = re.compile(r"mcp:([^/\s]+)/prompt/(\S+)")
 # Of a tool's name; that of a server and `_` precede it.
 _MAX_NAME_CHARACTERS = 128
 _DIGEST_CHARACTERS = 8
@@ -83,22 +85,68 @@ def is_mcp(entry: Any) -> bool:
     return isinstance(entry, str) and entry.startswith(_PREFIX)
 
 
-def named_servers(written: Any) -> list[str]:
-    """List the servers that a written agent, or an entry of `tools`, names."""
-    return list(dict.fromkeys(name for name, _ in named_tools(written)))
+def _holders(written: Any) -> list[tuple[Where, dict[str, Any]]]:
+    """List the places where a written agent has tools and instructions: itself, its skills."""
+    if not isinstance(written, dict):
+        return []
+    skills = written.get("skills")
+    inner = enumerate(skills if isinstance(skills, list) else [])
+    found: list[tuple[Where, Any]] = [((), written), *((("skills", n), one) for n, one in inner)]
+    return [(where, one) for where, one in found if isinstance(one, dict)]
 
 
 def named_tools(written: Any) -> list[tuple[str, str]]:
     """List the servers, each with the tool or pattern, that a written agent or an entry names."""
-    if isinstance(written, dict):
-        skills = written.get("skills")
-        holders = [written, *(skills if isinstance(skills, list) else [])]
-        tools = [each.get("tools") for each in holders if isinstance(each, dict)]
-        entries = [entry for each in tools if isinstance(each, list) for entry in each]
-    else:
-        entries = [written]
+    tools = [holder.get("tools") for _, holder in _holders(written)]
+    entries = [entry for each in tools if isinstance(each, list) for entry in each]
+    entries = entries if isinstance(written, dict) else [written]
     found = (_ENTRY.fullmatch(entry) for entry in entries if is_mcp(entry))
     return [(each[1], each[2]) for each in found if each]
+
+
+def named_prompts(written: Any) -> dict[Where, tuple[str, str]]:
+    """Return the instructions of a written agent that are prompts: the server and the name."""
+    found = {
+        (*where, "instructions"): _PROMPT.fullmatch(text.strip())
+        for where, holder in _holders(written)
+        if isinstance(text := holder.get("instructions"), str)
+    }
+    return {where: (each[1], each[2]) for where, each in found.items() if each}
+
+
+def named_servers(written: Any) -> list[str]:
+    """List the servers that a written agent, or an entry of `tools`, names."""
+    named = [*named_tools(written), *named_prompts(written).values()]
+    return list(dict.fromkeys(server for server, _ in named))
+
+
+def named_resource(url: str) -> tuple[str, str] | None:
+    """Return the server and the URI of an address `mcp:SERVER/URI` of knowledge."""
+    found = _ENTRY.fullmatch(url)
+    return (found[1], found[2]) if found else None
+
+
+def prompt_problems(written: Any, world: DefinitionRegistry) -> Iterator[ValueProblem]:
+    """Yield why prompts cannot be instructions: a model obeys these, so the server is trusted."""
+    for where, (name, _) in named_prompts(written).items():
+        if name not in world.servers:
+            fix = suggest_names(name, world.servers, "`--servers` gives it some")
+            yield ValueProblem(where, f"there is no MCP server `{name}`", fix)
+        elif not world.servers[name].trusted:
+            reason = f"MCP server `{name}` is not trusted to write instructions"
+            yield ValueProblem(where, reason, "write them here, or set its `trusted: true`")
+
+
+def with_prompts(written: Any, read: Callable[[str, str], str]) -> Any:
+    """Return a written agent with the texts of its prompts as instructions."""
+    prompts = named_prompts(written)
+    written = deepcopy(written) if prompts else written
+    for (*where, key), prompt in prompts.items():
+        holder = written
+        for each in where:
+            holder = holder[each]
+        holder[key] = read(*prompt)
+    return written
 
 
 def load_lock(folder: Path | None) -> dict[str, LockedTool] | None:

@@ -16,15 +16,19 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Final, NamedTuple, NoReturn, TextIO
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TextIO
+
+from temporalio.exceptions import ApplicationError
 
 from holdfast.activities.interceptors.lost_replies import LOST_REPLIES
 from holdfast.catalog.agent_reader import resolve_definition
+from holdfast.catalog.loader import Catalog
 from holdfast.catalog.mcp_tools import (
     MCP_LOCK,
     Listing,
     lock_problems,
     matches,
+    named_prompts,
     named_servers,
     named_tools,
 )
@@ -50,6 +54,9 @@ from holdfast.schemas.phrases import suggest_names
 from holdfast.validation.problems import ValueProblem
 from holdfast.workflows.engine.model.composed import composed_schema
 from holdfast.workflows.engine.skills import allowed_tools
+
+if TYPE_CHECKING:
+    from holdfast.activities.mcp.servers import McpServers
 
 FAILED: Final = 1
 # Those whose errors are known.
@@ -139,14 +146,9 @@ def _add_server_tools(
     if (servers := resources.servers) is None:
         return [], []
     catalog = resources.current_catalog.catalog
-    names = list(catalog.definitions.servers)
-
-    async def listing() -> Listing:
-        async with servers.running():
-            return await servers.list_tools(names)
-
-    listed = asyncio.run(listing())
+    listed, unread = asyncio.run(_list_servers(servers, catalog))
     found, warnings = _server_problems(settings, catalog.definitions, listed)
+    found += unread
     for name, source in catalog.mcp_agents.items():
         if all(isinstance(listed[each], list) for each in named_servers(source.value)):
             try:
@@ -162,6 +164,23 @@ def _add_server_tools(
                     fault = ValueProblem(("tools",), reason, "see `holdfast mcp lock`")
                     found.append(source.problem(fault))
     return found, warnings
+
+
+async def _list_servers(
+    servers: "McpServers", catalog: Catalog
+) -> tuple[Listing, list[FileProblem]]:
+    """Return what the servers list, and the problems of the prompts that agents name."""
+    found: list[FileProblem] = []
+    async with servers.running():
+        listed = await servers.list_tools(list(catalog.definitions.servers))
+        for source in catalog.mcp_agents.values():
+            for where, (server, prompt) in named_prompts(source.value).items():
+                try:
+                    if not isinstance(listed[server], str):
+                        await servers.read_prompt(server, prompt)
+                except ApplicationError as error:
+                    found.append(source.problem(ValueProblem(where, error.message, "")))
+    return listed, found
 
 
 def _server_problems(

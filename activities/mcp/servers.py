@@ -4,10 +4,12 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, TypeVar
 
 from mcp import Client, MCPError
 from mcp_types import (
+    METHOD_NOT_FOUND,
     CallToolRequest,
     CallToolRequestParams,
     CallToolResult,
@@ -21,9 +23,12 @@ from holdfast.activities.mcp.connection import (
     ServerUnreachableError,
     SessionEndedError,
 )
+from holdfast.activities.mcp.texts import read_prompt, read_resource
 from holdfast.catalog.mcp_tools import ListedTool, Listing
+from holdfast.providers.model_errors import request_error
 from holdfast.runtime.secrets import Secrets, address_secrets
 from holdfast.schemas import names
+from holdfast.schemas.names import ErrorCode
 from holdfast.schemas.settings.servers import Server
 from holdfast.schemas.tool import McpTool
 
@@ -39,6 +44,7 @@ _RESULT: TypeAdapter[CallToolResult | InputRequiredResult] = TypeAdapter(
 )
 
 T = TypeVar("T")
+_text_error = partial(request_error, ErrorCode.TOOL_ERROR)
 
 
 class McpServers:
@@ -85,6 +91,25 @@ class McpServers:
         found = await asyncio.gather(*(self._listing(name) for name in servers))
         return dict(zip(servers, found, strict=True))
 
+    def prompt_in_thread(self, server: str, prompt: str) -> str:
+        """Read a prompt as `read_prompt` does, in a thread beside the event loop."""
+        if self._loop is None:
+            raise _text_error("the worker is stopping", retried=True)
+        reading = self.read_prompt(server, prompt)
+        return asyncio.run_coroutine_threadsafe(reading, self._loop).result()
+
+    async def read_prompt(self, server: str, prompt: str) -> str:
+        """Return the text of a prompt without arguments.
+
+        Raises:
+            ApplicationError: it cannot be read; it is retryable if the server cannot be reached.
+        """
+        return await self._read_text(server, f"prompt `{prompt}`", partial(read_prompt, prompt))
+
+    async def read_resource(self, server: str, uri: str) -> str:
+        """Return the text of a resource; it raises errors as `read_prompt` does."""
+        return await self._read_text(server, f"resource `{uri}`", partial(read_resource, uri))
+
     async def call_tool(
         self, tool: McpTool, arguments: dict[str, Any], key: str, longest_seconds: float
     ) -> CallToolResult | InputRequiredResult:
@@ -126,6 +151,25 @@ class McpServers:
         except (ServerUnreachableError, ConnectionResetError, MCPError, ValueError) as error:
             reason = str(error)
         return self._secrets.clean_for_operator(f"MCP server `{name}`: {reason}")
+
+    async def _read_text(
+        self, name: str, what: str, read: Callable[[Client], Awaitable[str]]
+    ) -> str:
+        is_unreachable = True
+        try:
+            async with asyncio.timeout(MAX_LISTING_SECONDS):
+                return await self._request(name, read)
+        except TimeoutError:
+            reason = f"it was not read within {MAX_LISTING_SECONDS:g} s"
+        except (ServerUnreachableError, ConnectionResetError) as error:
+            reason = str(error)
+        except (MCPError, ValueError) as error:
+            is_unreachable = False
+            reason = str(error)
+            if isinstance(error, ValidationError):
+                reason = "the answer does not fit the protocol"
+        line = self._secrets.clean_for_operator(f"MCP server `{name}`, {what}: {reason}")
+        raise _text_error(line, retried=is_unreachable) from None
 
     async def _request(self, name: str, send: Callable[[Client], Awaitable[T]]) -> T:
         """Make a request on the connection, or on a new one if the server has ended the session."""
@@ -180,7 +224,12 @@ async def _list_all(client: Client) -> list[ListedTool]:
     found: list[ListedTool] = []
     cursor: str | None = None
     while True:
-        page = await client.session.list_tools(params=PaginatedRequestParams(cursor=cursor))
+        try:
+            page = await client.session.list_tools(params=PaginatedRequestParams(cursor=cursor))
+        except MCPError as error:
+            if error.code == METHOD_NOT_FOUND:  # it has prompts or resources alone
+                return []
+            raise
         for tool in page.tools:
             hints = tool.annotations and tool.annotations.model_dump(
                 mode="json", by_alias=True, exclude_none=True

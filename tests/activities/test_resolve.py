@@ -1,5 +1,6 @@
 """`resolve_agent`, `resolve_tool`: what a run or a call starts with, and what it is refused for."""
 
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -11,7 +12,7 @@ from holdfast.catalog.loader import CurrentCatalog, load_catalog
 from holdfast.catalog.mcp_tools import ListedTool
 from holdfast.hosting.sdk_workarounds.activity_definitions import activity_definition
 from holdfast.schemas import names
-from holdfast.schemas.agent import AgentSnapshot, ToolSnapshot, WorkerFacts
+from holdfast.schemas.agent import Agent, AgentSnapshot, ToolSnapshot, WorkerFacts
 from holdfast.schemas.settings.servers import Server
 from holdfast.validation.problems import MAX_TOLD_CHARS
 from tests.catalog.catalog_folder import Folder
@@ -190,3 +191,38 @@ def test_a_server_that_cannot_be_reached_is_requested_again() -> None:
     found["shop"] = [ListedTool("find", input_schema={"type": "object"})]
     agent = AgentSnapshot.read(resolver.resolve_agent(request)).agent
     assert [tool.name for tool in agent.tools] == ["shop_find"]
+
+
+def test_prompts_of_a_trusted_server_are_instructions() -> None:
+    shop = Server(url="https://shop.example/mcp", trusted=True)
+    servers = {"shop": shop, "far": shop.model_copy(update={"trusted": False})}
+    catalog = load_catalog(endpoints=["m"], servers=servers, read_definition=activity_definition)
+    texts = {"support": "Be kind."}
+
+    def read(server: str, prompt: str) -> str:
+        if prompt not in texts:
+            raise ApplicationError(f"no {prompt}", non_retryable=prompt == "gone")
+        return texts[prompt]
+
+    resolver = DefinitionResolver(
+        CurrentCatalog(catalog), lambda: FACTS, list_tools=lambda names: {}, read_prompt=read
+    )
+
+    def resolve(instructions: str) -> Agent:
+        skills = [{"name": "more", "instructions": instructions}]
+        agent = {**INLINE, "instructions": instructions, "skills": skills}
+        found = resolver.resolve_agent({"agent": agent, "input": "go"})
+        return AgentSnapshot.read(found).agent
+
+    agent = resolve("mcp:shop/prompt/support")
+    assert (agent.instructions, agent.skills[0].instructions) == ("Be kind.", "Be kind.")
+    assert resolve("Write mcp:shop/prompt/support.").instructions.startswith("Write")
+    for prompt, reason, is_final in [
+        ("mcp:shop/prompt/gone", "no gone", True),
+        ("mcp:shop/prompt/slow", "no slow", False),
+        ("mcp:far/prompt/support", "MCP server `far` is not trusted to write instructions", True),
+        ("mcp:sho/prompt/support", "there is no MCP server `sho`; did you mean `shop`?", True),
+    ]:
+        with pytest.raises(ApplicationError, match=re.escape(reason)) as refused:
+            resolve(prompt)
+        assert refused.value.non_retryable == is_final

@@ -13,6 +13,7 @@ from holdfast.runtime.settings_files.file_problems import InvalidValueError
 from holdfast.schemas.agent import Knowledge
 from holdfast.schemas.base import Strict
 from holdfast.schemas.internal.memory import MemoryOwner, MemoryRead, MemorySearch, MemoryWrite
+from holdfast.schemas.settings.servers import Server
 from holdfast.schemas.tool import ActivityBinding, KnowledgeSource, Tool
 from tests.catalog.catalog_folder import Folder
 
@@ -60,6 +61,18 @@ def test_a_source_of_the_worker_s_own_is_trusted_and_read_by_a_local_activity(
     assert made.activity is not None
     assert (bool(made.activity.local), not made.untrusted) == (is_local, is_local)
     assert not any((made.side_effects, made.latent))
+
+
+def test_a_resource_of_a_server_is_untrusted_and_for_agents_of_the_catalog() -> None:
+    servers = {"shop": Server(url="https://shop.example/mcp")}
+    rules = Knowledge(name="rules", url="mcp:shop/shop://rules")
+    made = knowledge_tool(rules, world(servers=servers))
+    assert made.activity is not None
+    assert (made.untrusted, made.activity.local) == (True, True)
+    with pytest.raises(InvalidValueError, match="there is no MCP server `shop`"):
+        knowledge_tool(rules, world())
+    with pytest.raises(InvalidValueError, match="only an agent of the catalog can name a resource"):
+        knowledge_tool(rules, world(servers=servers, is_inline=True))
 
 
 @pytest.mark.parametrize(
