@@ -117,6 +117,12 @@ def _check(settings: WorkerSettings, options: CheckOptions, secrets: Secrets) ->
         for each in catalog.python.activities
         if each.name not in catalog.bound_activities and each.name != settings.notify
     ]
+    file, reason = str(settings.servers), "`principalTokens`, and no one verifies a run's principal"
+    notes += [
+        FileProblem(file, None, f"MCP server `{name}`: {reason}", "add `--principal-tokens`")
+        for name, server in catalog.definitions.servers.items()
+        if server.principal_tokens is not None and not settings.principal_tokens
+    ]
     own = {each.name for each in catalog.python.activities}
     once = {
         f"`{tool.name}`": None

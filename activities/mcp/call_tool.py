@@ -50,11 +50,11 @@ class CallMcpToolActivity:
             ApplicationError: the tool failed, or was not run.
             ConnectionResetError: the server may have run it, and no answer came.
         """
-        reference, key = McpTool.read(tool), McpCall.read(call).idempotency_key
+        reference, own = McpTool.read(tool), McpCall.read(call)
         where = f"MCP server `{reference.server}`, tool `{reference.tool}`"
         try:
             longest = (activity.info().start_to_close_timeout or ACTIVITY_TIMEOUT).total_seconds()
-            result = await self._servers.call_tool(reference, arguments, key, longest)
+            result = await self._servers.call_tool(reference, arguments, own, longest)
         except ServerUnreachableError as error:
             message = f"{where}: the call was not made: {error}"
             raise _error(message, retried=True) from None

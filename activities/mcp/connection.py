@@ -11,6 +11,7 @@ import os
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from pathlib import Path
 from typing import Any, TextIO, TypeVar
 
 import anyio
@@ -19,9 +20,15 @@ from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CONNECTION_CLOSED, PARSE_ERROR, REQUEST_TIMEOUT, Implementation
 
+from holdfast.activities.mcp.authorization import (
+    ClientTokens,
+    PrincipalTokens,
+    TokenMemory,
+    Tokens,
+)
 from holdfast.activities.mcp.http_client import LOST, SESSION_ENDED, McpHttpClient
 from holdfast.catalog.endpoints import trusted_certificates
-from holdfast.runtime.secrets import Secrets, StreamRedactor
+from holdfast.runtime.secrets import StreamRedactor
 from holdfast.schemas.settings.servers import Server
 
 # A program may install itself first.
@@ -44,14 +51,22 @@ class SessionEndedError(ServerUnreachableError):
 
 
 class Connection:
-    """A connection to the server of this name, made at once, in a task."""
+    """A connection to the server of this name, made at once, in a task.
+
+    `principal` is whose tokens its requests carry, if the server has tokens of principals.
+    """
 
     def __init__(
-        self, name: str, server: Server, environ: Mapping[str, str], secrets: Secrets
+        self,
+        name: str,
+        server: Server,
+        environ: Mapping[str, str],
+        memory: TokenMemory,
+        principal: str | None = None,
     ) -> None:
         self.name, self.server = name, server
         self.has_listed = False
-        self._environ, self._secrets = environ, secrets
+        self._environ, self._memory, self._principal = environ, memory, principal
         self._http: McpHttpClient | None = None
         self._requests = 0
         self._is_retired = False
@@ -147,7 +162,9 @@ class Connection:
         server = self.server
         if server.url is not None:
             headers = {name: self._value(each) for name, each in server.headers_env.items()}
-            http = McpHttpClient(headers=headers, verify=trusted_certificates())
+            tokens = self._tokens()
+            stack.callback(self._memory.keep, tokens)
+            http = McpHttpClient(tokens, headers=headers, verify=trusted_certificates())
             self._http = await stack.enter_async_context(http)
             return streamable_http_client(server.url, http_client=http)
         program = StdioServerParameters(
@@ -159,6 +176,21 @@ class Connection:
         stderr = stack.enter_context(self._logged_stderr())
         return _watched(stdio_client(program, stderr), self._ended)
 
+    def _tokens(self) -> Tokens | None:
+        server, memory = self.server, self._memory
+        if server.principal_tokens is not None and self._principal is not None:
+            return PrincipalTokens(server.principal_tokens, self._principal, memory)
+        if (auth := server.auth) is None:
+            return None
+        if auth.client_secret_env is not None:
+            return ClientTokens(server.url or "", auth, self._value(auth.client_secret_env), memory)
+        try:
+            key = Path(auth.private_key_file or "").read_text(encoding="utf-8")
+        except (OSError, ValueError):
+            raise ServerUnreachableError("its `privateKeyFile` cannot be read") from None
+        memory.secrets.learn([key])
+        return ClientTokens(server.url or "", auth, key, memory)
+
     def _value(self, variable: str) -> str:
         if value := self._environ.get(variable, "").strip():
             return value
@@ -168,12 +200,13 @@ class Connection:
     def _logged_stderr(self) -> Iterator[TextIO]:
         """Return a file for the program's errors, which a thread writes to the worker's log."""
         read, write = os.pipe()
-        redactor = StreamRedactor(self._secrets)  # a secret may be spread over two parts of a line
+        secrets = self._memory.secrets
+        redactor = StreamRedactor(secrets)  # a secret may be spread over two parts of a line
 
         def log() -> None:
             with os.fdopen(read, errors="replace") as lines:
                 while line := lines.readline(MAX_LINE_CHARACTERS):
-                    text = self._secrets.clean_for_operator(redactor.redact_next(line))
+                    text = secrets.clean_for_operator(redactor.redact_next(line))
                     logger.debug("MCP server `%s`: %s", self.name, text.rstrip())
 
         with os.fdopen(write, "w") as file:

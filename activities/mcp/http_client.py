@@ -10,6 +10,8 @@ from typing import Any
 
 import httpx2
 
+from holdfast.activities.mcp.authorization import NoTokenError, Tokens
+
 # The server has not received the request, or has refused it unread.
 NOT_SENT = "not sent"
 # As NOT_SENT: the server has ended the session, and a new one is needed.
@@ -34,26 +36,42 @@ class RequestRefusedError(Exception):
 class McpHttpClient(httpx2.AsyncClient):
     """Answers failed requests itself, once the connection `is_open`."""
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, tokens: Tokens | None = None, **options: Any) -> None:
         # A call may take long; the time of its activity limits it.
         timeout = httpx2.Timeout(None, connect=MAX_CONNECT_SECONDS, pool=MAX_CONNECT_SECONDS)
         super().__init__(timeout=timeout, **options)
         self.mark = uuid.uuid4().hex
         self.is_open = False
+        self._tokens = tokens
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         """Send a request; the library calls this."""
         if request.method == "DELETE":  # of a session, at its end
             request.extensions["timeout"] = httpx2.Timeout(MAX_CONNECT_SECONDS).as_dict()
         if request.method != "POST":
-            return await super().send(request, **options)
+            return await self._authorized(request, options)
         try:
-            response = await super().send(request, **options)
+            response = await self._authorized(request, options)
             return await self._checked(request, response)
-        except _NEVER_SENT as error:
+        except (*_NEVER_SENT, NoTokenError) as error:
             return self._failure(request, NOT_SENT, _describe(error))
-        except httpx2.TransportError as error:
+        except (httpx2.TransportError, ValueError) as error:
             return self._failure(request, LOST, _describe(error))
+
+    async def _authorized(
+        self, request: httpx2.Request, options: dict[str, Any]
+    ) -> httpx2.Response:
+        if self._tokens is not None:
+            self._tokens.authorize(request)
+        response = await super().send(request, **options)
+        if self._tokens is None or response.status_code not in (401, 403):
+            return response
+        response = await _read(request, response)
+        is_renewed = await self._tokens.renew(request, response, self._send_beside)
+        return await super().send(request, **options) if is_renewed else response
+
+    async def _send_beside(self, request: httpx2.Request) -> httpx2.Response:
+        return await _read(request, await super().send(request, stream=True))
 
     async def _checked(self, request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
         status, kind = response.status_code, response.headers.get("content-type", "")
@@ -61,10 +79,7 @@ class McpHttpClient(httpx2.AsyncClient):
         if response.is_success and kind.lower().startswith("text/event-stream"):
             return response
         if is_json:
-            try:
-                response = await _read(request, response)
-            except ValueError as error:
-                return self._failure(request, LOST, str(error))
+            response = await _read(request, response)
         text = f"HTTP {status} {response.reason_phrase}".strip()
         is_of_protocol = is_json and b'"jsonrpc"' in response.content
         # Some servers answer so instead of with 404.

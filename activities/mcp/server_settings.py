@@ -10,7 +10,7 @@ from holdfast.schemas.settings.servers import Server, Servers
 from holdfast.validation.problems import ValueProblem
 
 # The values of these fields may hold a key.
-_SECRET = frozenset({"url", "headersEnv", "args", "envFrom"})
+_SECRET = frozenset({"url", "headersEnv", "args", "envFrom", "auth", "principalTokens"})
 
 
 def load_servers(file: Path | None) -> dict[str, Server]:

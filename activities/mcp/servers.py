@@ -18,6 +18,7 @@ from mcp_types import (
 )
 from pydantic import TypeAdapter, ValidationError
 
+from holdfast.activities.mcp.authorization import TokenMemory
 from holdfast.activities.mcp.connection import (
     Connection,
     ServerUnreachableError,
@@ -30,11 +31,13 @@ from holdfast.runtime.secrets import Secrets, address_secrets
 from holdfast.schemas import names
 from holdfast.schemas.names import ErrorCode
 from holdfast.schemas.settings.servers import Server
-from holdfast.schemas.tool import McpTool
+from holdfast.schemas.tool import McpCall, McpTool
 
 # Runs that start one after the other share a listing.
 KEPT_SECONDS = 5.0
 MAX_TOOLS = 1_000
+# With connections of their own; those of the others end, the longest unused first.
+MAX_PRINCIPALS = 50
 # A listing, with a connection that is made for it.
 MAX_LISTING_SECONDS = 25.0
 # For a connection to be made, before a call.
@@ -44,6 +47,8 @@ _RESULT: TypeAdapter[CallToolResult | InputRequiredResult] = TypeAdapter(
 )
 
 T = TypeVar("T")
+# A server, and the principal whose tokens its requests carry.
+At = tuple[str, str | None]
 _text_error = partial(request_error, ErrorCode.TOOL_ERROR)
 
 
@@ -54,7 +59,8 @@ class McpServers:
         self, servers: Mapping[str, Server], environ: Mapping[str, str], secrets: Secrets
     ) -> None:
         self._servers, self._environ, self._secrets = dict(servers), environ, secrets
-        self._connections: dict[str, Connection] = {}
+        self._memory = TokenMemory(secrets)
+        self._connections: dict[At, Connection] = {}
         self._listings: dict[str, tuple[float, asyncio.Task[list[ListedTool]]]] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -62,7 +68,8 @@ class McpServers:
         """Yield the secrets in requests to the servers, and in their programs' environments."""
         for server in self._servers.values():
             yield from address_secrets(server.url or "")
-            for variable in (*server.headers_env.values(), *server.env_from):
+            of_client = server.auth.client_secret_env if server.auth is not None else None
+            for variable in (*server.headers_env.values(), *server.env_from, of_client or ""):
                 value = self._environ.get(variable, "").strip()
                 yield from (value, value.rpartition(" ")[2])
 
@@ -111,9 +118,9 @@ class McpServers:
         return await self._read_text(server, f"resource `{uri}`", partial(read_resource, uri))
 
     async def call_tool(
-        self, tool: McpTool, arguments: dict[str, Any], key: str, longest_seconds: float
+        self, tool: McpTool, arguments: dict[str, Any], call: McpCall, longest_seconds: float
     ) -> CallToolResult | InputRequiredResult:
-        """Call a tool, at most once; `key` is the same for each attempt of a call.
+        """Call a tool, at most once, with the token of the call's principal if the server has one.
 
         The call is sent only within the first half of `longest_seconds`: one that was not made must
         not end as an unknown outcome.
@@ -124,22 +131,29 @@ class McpServers:
             MCPError: it answered with an error.
             ValidationError: it answered with no result of the protocol.
         """
-        meta: Any = {names.MCP_IDEMPOTENCY_KEY: key}
+        meta: Any = {names.MCP_IDEMPOTENCY_KEY: call.idempotency_key}
         params = CallToolRequestParams(name=tool.tool, arguments=arguments, meta=meta)
 
-        async def call(client: Client) -> CallToolResult | InputRequiredResult:
+        async def send(client: Client) -> CallToolResult | InputRequiredResult:
             # Not by `Client.call_tool`: that sends a call again after some errors, and lists the
             # tools again to check a result, which the run does by what it has pinned.
             return await client.session.send_request(CallToolRequest(params=params), _RESULT)
 
-        await self._prepare(tool.server, min(MAX_WAIT_SECONDS, longest_seconds / 2))
-        return await self._request(tool.server, call)
+        server = self._servers.get(tool.server)
+        principal = call.principal if server and server.principal_tokens else None
+        if server and server.principal_tokens and principal is None:
+            reason = "it requires the token of a principal, and the run acts for none"
+            raise ServerUnreachableError(reason)
+        at = (tool.server, principal)
+        await self._prepare(at, min(MAX_WAIT_SECONDS, longest_seconds / 2))
+        return await self._request(at, send)
 
     async def _listing(self, name: str) -> list[ListedTool] | str:
         began, task = self._listings.get(name, (0.0, None))
         is_old = time.monotonic() - began > KEPT_SECONDS
         if task is None or (task.done() and (is_old or task.exception() is not None)):
-            task = asyncio.create_task(self._request(name, _list_all))
+            # Not with a principal's token: at a run's start, theirs may not be verified yet.
+            task = asyncio.create_task(self._request((name, None), _list_all))
             self._listings[name] = (time.monotonic(), task)
         try:
             async with asyncio.timeout(MAX_LISTING_SECONDS):
@@ -158,7 +172,7 @@ class McpServers:
         is_unreachable = True
         try:
             async with asyncio.timeout(MAX_LISTING_SECONDS):
-                return await self._request(name, read)
+                return await self._request((name, None), read)
         except TimeoutError:
             reason = f"it was not read within {MAX_LISTING_SECONDS:g} s"
         except (ServerUnreachableError, ConnectionResetError) as error:
@@ -171,10 +185,10 @@ class McpServers:
         line = self._secrets.clean_for_operator(f"MCP server `{name}`, {what}: {reason}")
         raise _text_error(line, retried=is_unreachable) from None
 
-    async def _request(self, name: str, send: Callable[[Client], Awaitable[T]]) -> T:
+    async def _request(self, at: At, send: Callable[[Client], Awaitable[T]]) -> T:
         """Make a request on the connection, or on a new one if the server has ended the session."""
         while True:
-            connection, is_new = self._connection(name)
+            connection, is_new = self._connection(at)
             try:
                 found = await connection.request(send)
             except SessionEndedError:
@@ -185,17 +199,21 @@ class McpServers:
                 connection.has_listed |= send is _list_all
                 return found
 
-    def _connection(self, name: str) -> tuple[Connection, bool]:
+    def _connection(self, at: At) -> tuple[Connection, bool]:
         """Return the connection to a server, and whether it was made now."""
-        connection = self._connections.get(name)
-        if connection is not None and not connection.is_ended:
-            return connection, False
-        if (server := self._servers.get(name)) is None:
-            raise ServerUnreachableError("this worker has no MCP server of this name")
-        self._connections[name] = Connection(name, server, self._environ, self._secrets)
-        return self._connections[name], True
+        connection, is_new = self._connections.pop(at, None), False
+        if connection is None or connection.is_ended:
+            name, principal = at
+            if (server := self._servers.get(name)) is None:
+                raise ServerUnreachableError("this worker has no MCP server of this name")
+            connection = Connection(name, server, self._environ, self._memory, principal)
+            is_new = True
+        self._connections[at] = connection  # the last one used is the last one here
+        if len(self._connections) > len(self._servers) + MAX_PRINCIPALS:
+            self._connections.pop(next(iter(self._connections))).retire()
+        return connection, is_new
 
-    async def _prepare(self, name: str, wait_seconds: float) -> None:
+    async def _prepare(self, at: At, wait_seconds: float) -> None:
         """Open the connection for a call, so that none is sent late.
 
         Some parameters are sent in headers, too: by what the connection has listed, on revisions
@@ -203,11 +221,11 @@ class McpServers:
         """
         try:
             async with asyncio.timeout(wait_seconds):
-                connection, _ = self._connection(name)
+                connection, _ = self._connection(at)
                 client = await connection.opened()
                 is_modern = client.session.initialize_result is None
                 if connection.server.url and is_modern and not connection.has_listed:
-                    await self._request(name, _list_all)
+                    await self._request(at, _list_all)
         except TimeoutError:
             reason = f"it did not answer within {wait_seconds:g} s"
             raise ServerUnreachableError(reason) from None

@@ -19,6 +19,24 @@ OVERRIDES = tuple(name for name in META_PROPERTIES if name not in _NOT_TO_OVERRI
 _OVERRIDES_SCHEMA: JsonValue = {"propertyNames": {"enum": [*OVERRIDES]}}
 
 
+_File = Annotated[str, Field(pattern="^/")]
+
+
+class ClientAuth(OneOf):
+    """The worker as a client of an authorization server (OAuth 2.1, client credentials)."""
+
+    one_of = ("client_secret_env", "private_key_file")
+
+    issuer: Annotated[str, Field(pattern=r"^https?://[^/@\s?#]+(/[^\s?#]*)?$")]
+    """The authorization server; no other receives the secret."""
+    client_id: Annotated[str, Field(min_length=1)]
+    """The worker's name there."""
+    client_secret_env: Variable | None = None
+    """The environment variable that holds its secret."""
+    private_key_file: _File | None = None
+    """The file, by its full path, that holds its private key in PEM, in place of a secret."""
+
+
 class Server(OneOf):
     """One MCP server: where it is or how it is started, and how far its hints are trusted."""
 
@@ -27,7 +45,9 @@ class Server(OneOf):
         json_schema_extra={
             "dependentSchemas": {
                 "url": {"properties": {"args": False, "envFrom": False}},
-                "command": {"properties": {"headersEnv": False}},
+                "command": {
+                    "properties": {"headersEnv": False, "auth": False, "principalTokens": False}
+                },
             }
         }
     )
@@ -38,6 +58,10 @@ class Server(OneOf):
         Annotated[str, Field(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")], Variable
     ] = {}
     """Headers of every request: of each, the environment variable that holds its value."""
+    auth: ClientAuth | None = None
+    """The worker's own identity, whose tokens the requests carry."""
+    principal_tokens: _File | None = None
+    """The folder, by its full path, with a token for each principal, which their calls carry."""
     command: Annotated[str | None, Field(min_length=1)] = None
     """The program that each worker starts, and uses by its standard input and output."""
     args: list[str] = []
@@ -58,7 +82,9 @@ class Server(OneOf):
     @model_validator(mode="after")
     def _complete(self) -> "Server":
         of_program: dict[str, Any] = {"args": self.args, "envFrom": self.env_from}
-        unused: dict[str, Any] = {"headersEnv": self.headers_env} if self.command else of_program
+        of_address: dict[str, Any] = {"headersEnv": self.headers_env, "auth": self.auth}
+        of_address["principalTokens"] = self.principal_tokens
+        unused = of_address if self.command else of_program
         for field, value in unused.items():
             if value:
                 other = "command" if self.command else "url"

@@ -213,6 +213,8 @@ def loaded_world(shop: Folder) -> Any:
         ({"url": "https://ann:pw@shop.example"}, "url"),
         ({"url": URL, "envFrom": ["A"]}, "`envFrom` does not apply beside `url`"),
         ({"url": URL, "headersEnv": {"Authorization": "Bearer x"}}, "names no environment variabl"),
+        ({"command": "x", "principalTokens": "/d"}, "`principalTokens` does not apply beside `c"),
+        ({"url": URL, "auth": {"issuer": URL, "clientId": "a"}}, "`clientSecretEnv` or `privateK"),
         ({"url": URL, "overrides": {"f": {"_delegate": "x"}}}, "cannot have `_delegate`"),
         ({"url": URL, "overrides": {"f": {"_sideEffects": "no"}}}, "`overrides` of `f`: `_sideEff"),
     ],

@@ -397,10 +397,12 @@ async def test_tools_of_mcp_servers_are_locked_and_checked(
     assert "mcp.lock.json: MCP server `shop`: tool `crash` is not locked; look at" in warnings.out
     assert "tool `refund` has changed since it was locked; look at it" in warnings.out
 
-    (place / "servers.yaml").write_text(f"shop: {{url: 'http://{NOBODY}/x'}}\n")
+    far = f"shop: {{url: 'http://{NOBODY}/x', principalTokens: /run/tokens}}\n"
+    (place / "servers.yaml").write_text(far)
     offline = await asyncio.to_thread(check, *ALL, *options[2:])
     assert (offline.code, offline.err) == (0, "")
     assert "; only the names of its locked tools are checked\n" in offline.out
+    assert "MCP server `shop`: `principalTokens`, and no one verifies" in offline.out
     (place / "agents" / "shop.yaml").write_text(agent.replace("*", "crash"))
     unknown = await asyncio.to_thread(check, *ALL, *options[2:])
     assert "shop.yaml:2: `tools`: no tool `shop/crash` is locked; see `holdf" in unknown.err

@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.activities import generate
 from holdfast.activities.interceptors import auto_heartbeat, results
-from holdfast.activities.mcp import http_client, servers
+from holdfast.activities.mcp import authorization, http_client, servers
 from holdfast.catalog import agent_reader, builtin_tools, catalog_files
 from holdfast.client.records import transcript
 from holdfast.hosting.worker_parts import MAX_ACTIVITIES
@@ -147,6 +147,8 @@ LIMITS: dict[str, list[str]] = {
         f"{servers.MAX_LISTING_SECONDS:.0f} s to list",
         f"{servers.MAX_WAIT_SECONDS:.0f} s to connect",
         kb(http_client.MAX_ANSWER_BYTES),
+        f"{authorization.MAX_TOKEN_SECONDS:.0f} s for a token",
+        f"connections for {servers.MAX_PRINCIPALS} principals",
     ],
     "activities at a time": [str(MAX_ACTIVITIES)],
     "the wait for a cancelled attempt": [f"{auto_heartbeat.GRACE_SECONDS:.0f} s after"],
