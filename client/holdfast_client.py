@@ -44,7 +44,13 @@ from holdfast.client.run_lists import (
     RunListing,
     list_problem,
 )
-from holdfast.client.start import RunExistsError, StartRequest, client_in_trace, run_of_token
+from holdfast.client.start import (
+    REQUEST_MEMO,
+    RunExistsError,
+    StartRequest,
+    client_in_trace,
+    run_of_token,
+)
 from holdfast.client.stream.live_answers import LiveAnswers
 from holdfast.client.stream.run_watch import RunWatches
 from holdfast.definitions.agent import Agent
@@ -122,8 +128,10 @@ class HoldfastClient:
     ) -> Run:
         """Start a run or a single call; with `reuse`, return the one with this id if there is one.
 
+        So does a repeated request, by its `REQUEST_MEMO`.
+
         Raises:
-            RunExistsError: a run with this id exists.
+            RunExistsError: another run with this id exists.
             HoldfastError: Temporal rejects the start, or does not answer.
         """
         prefix = re.sub(r"[^A-Za-z0-9_.-]+", "-", new.name)[:100]
@@ -144,9 +152,17 @@ class HoldfastClient:
                     id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
                 )
         except WorkflowAlreadyStartedError as error:
-            if not reuse:
+            if not reuse and not await self._has_started(run_id, new.memo.get(REQUEST_MEMO)):
                 raise RunExistsError(run_id) from error
         return self.run(run_id)
+
+    async def _has_started(self, run_id: str, request: str | None) -> bool:
+        """Report whether this request has started the run."""
+        if request is None:
+            return False
+        found = await self.run(run_id).describe()
+        started_by = await found.memo_value(REQUEST_MEMO, default=None)
+        return bool(started_by == request)
 
     def run(self, id: str, output: type[OutputT] | None = None) -> Run[OutputT]:
         """Return the run with this id, whose result is an `output`; sends no request."""

@@ -35,6 +35,8 @@ from holdfast.schemas.run import CallRequest, RunRequest
 
 TRACESTATE: Final = "tracestate"
 FIELDS: Final = (TRACEPARENT, TRACESTATE)
+# In the memo of a run, the digest of the request that started it.
+REQUEST_MEMO: Final = "HttpRequest"
 # The W3C requires this length to be passed on; a longer value may be dropped.
 MAX_STATE_CHARACTERS: Final = 512
 _STATE = re.compile(rf"[ -~]{{1,{MAX_STATE_CHARACTERS}}}")
@@ -56,7 +58,8 @@ class StartRequest:
     """The start of a workflow: its type and input, its name, and its subject.
 
     `about` is the subject. `started_by` is the person or program that starts it, as Temporal's UI
-    shows it. `memo` is stored with the run. `caller` is the caller's place in a trace.
+    shows it. `memo` is stored with the run; a `REQUEST_MEMO` in it identifies the request, which
+    starts one run however often it is sent. `caller` is the caller's place in a trace.
     """
 
     workflow: str

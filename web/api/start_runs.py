@@ -11,7 +11,14 @@ from typing import Any, Final
 from starlette.responses import JSONResponse, Response
 
 from holdfast.client.holdfast_client import HoldfastClient
-from holdfast.client.start import FIELDS, RunExistsError, StartRequest, run_of_token, trace_caller
+from holdfast.client.start import (
+    FIELDS,
+    REQUEST_MEMO,
+    RunExistsError,
+    StartRequest,
+    run_of_token,
+    trace_caller,
+)
 from holdfast.runtime.text_safety import as_sentence
 from holdfast.schemas.base import canonical_json, sha256
 from holdfast.schemas.run import AnyPrincipal, Principal, PrincipalToken
@@ -24,8 +31,6 @@ from holdfast.web.services import Services
 
 KEY_HEADER: Final = "Idempotency-Key"
 MAX_KEY_CHARS: Final = 200
-# The key of the request in the memo of the run that it started.
-_MEMO: Final = "HttpRequest"
 _OWN: Final = ("id", "taskQueue", "task_queue", "principal")
 
 
@@ -86,7 +91,7 @@ async def _start(asked: ApiRequest, said: NewRun | NewCall, written: dict[str, A
         if not re.fullmatch(rf"[!-~]{{1,{MAX_KEY_CHARS}}}", key):
             todo = f"write 1 to {MAX_KEY_CHARS} characters of ASCII, without spaces"
             raise HttpProblem("bad_request", f"`{KEY_HEADER}` is no key; {todo}.")
-        memo[_MEMO] = sha256(canonical_json([request.url.path, key, person.name, written]))
+        memo[REQUEST_MEMO] = sha256(canonical_json([request.url.path, key, person.name, written]))
         run_id = run_id or f"http-{sha256(canonical_json([person.name, key]))[:40]}"
     new = StartRequest.of(
         said,
@@ -99,16 +104,13 @@ async def _start(asked: ApiRequest, said: NewRun | NewCall, written: dict[str, A
         agents = HoldfastClient(asked.parts.client.temporal, said.task_queue)
         run_id = (await agents.start_request(new, run_id)).id
     except RunExistsError:
-        assert run_id is not None  # a new id is not in use
-        there = await asked.parts.client.run(run_id).describe()
-        if not memo or await there.memo_value(_MEMO, default=None) != memo[_MEMO]:
-            if named is None:
-                todo = "send another key, or the same request"
-                raise HttpProblem(
-                    "key_reused", f"This `{KEY_HEADER}` was sent with another request; {todo}."
-                ) from None
+        if named is None:
+            todo = "send another key, or the same request"
             raise HttpProblem(
-                "run_exists", "There is a run with this id; choose another `id`."
+                "key_reused", f"This `{KEY_HEADER}` was sent with another request; {todo}."
             ) from None
+        raise HttpProblem(
+            "run_exists", "There is a run with this id; choose another `id`."
+        ) from None
     headers = {"Location": address("runs", run_id)}
     return JSONResponse(Started(run=run_id).to_json(), 201, headers)
