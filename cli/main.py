@@ -37,7 +37,9 @@ from holdfast.client.errors import (
 from holdfast.hosting.process_exit import StartError, start_error
 from holdfast.validation.problems import FixableError
 
-_OF_EXTRA_WEB = frozenset({"starlette", "uvicorn", "jinja2", "python_multipart"})
+# The extras, by the packages that they bring.
+_EXTRAS = dict.fromkeys(("starlette", "uvicorn", "jinja2", "python_multipart"), "web")
+_EXTRAS |= dict.fromkeys(("mcp", "mcp_types"), "mcp")
 
 
 def main() -> NoReturn:
@@ -108,10 +110,10 @@ def _run(command: Command, **options: Any) -> int:
         return error.code
     except ModuleNotFoundError as error:
         module = (error.name or "").partition(".")[0]
-        if module not in _OF_EXTRA_WEB:
+        if module not in _EXTRAS:
             raise
         wrong = f"this needs the package {module}, which is not installed"
-        problem = wrong_command(wrong, 'pip install "holdfast[web]"')
+        problem = wrong_command(wrong, f'pip install "holdfast[{_EXTRAS[module]}]"')
     except KeyboardInterrupt:
         return INTERRUPTED
     print(problem.line(), file=sys.stderr)

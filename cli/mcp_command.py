@@ -1,21 +1,47 @@
-"""`holdfast mcp lock`: write down which tools of MCP servers new runs may have."""
+"""`holdfast mcp`: offer agents and tools to MCP clients; lock the tools of MCP servers.
 
+`holdfast mcp` is a client of runs: the worker runs them. By standard input and output it serves the
+program that has started it, and ends with it.
+"""
+
+import asyncio
 import os
+import signal
+import sys
+from collections.abc import Sequence
+from contextlib import redirect_stdout
+from typing import TYPE_CHECKING
 
+import holdfast
 from holdfast.cli.parser import Commands
-from holdfast.client.errors import DONE, wrong_command
+from holdfast.client.connection import connect
+from holdfast.client.errors import DONE, INTERRUPTED, wrong_command
 from holdfast.hosting.process_exit import StartError
 from holdfast.runtime.secrets import Secrets, environment_secrets
 from holdfast.runtime.settings_files.file_problems import LoadError
 from holdfast.runtime.text_safety import one_line
+from holdfast.schemas import names
+
+if TYPE_CHECKING:
+    from holdfast.catalog.loader import Catalog
 
 _LINE_CHARS = 1_000
 
 
 def add_parser(commands: Commands) -> None:
     """Add `mcp`, with `lock`."""
-    parser = commands.add_parser("mcp", help="lock the tools of MCP servers: `mcp lock`")
-    actions = parser.add_subparsers(metavar="ACTION", required=True)
+    text = "offer agents and tools to MCP clients; `mcp lock` locks those of MCP servers"
+    parser = commands.add_parser("mcp", help=text, description=f"{text.capitalize()}.")
+    parser.set_defaults(command=serve_mcp)
+    add = parser.add_argument
+    add("--catalog", metavar="DIR", help="a folder with tools/ and agents/")
+    text = "a module of tools; repeatable"
+    add("--tools", metavar="MODULE", action="append", default=[], help=text)
+    text = "the MCP servers whose tools agents have (servers.yaml)"
+    add("--servers", metavar="FILE", help=text)
+    add("--task-queue", metavar="NAME", help=f"the worker's (default: {names.TASK_QUEUE})")
+    add("--inbox-url", metavar="URL", help="the address of the inbox, where people decide")
+    actions = parser.add_subparsers(metavar="ACTION")
     text = "write the digests of the servers' tools into the catalog: new runs have these alone"
     parser = actions.add_parser("lock", help=text, description=f"{text.capitalize()}.")
     add = parser.add_argument
@@ -25,7 +51,63 @@ def add_parser(commands: Commands) -> None:
     parser.set_defaults(command=lock, parser=parser)
 
 
-async def lock(*, catalog: str | None, servers: str | None) -> int:
+async def serve_mcp(
+    *, task_queue: str | None, inbox_url: str | None, **given: str | Sequence[str] | None
+) -> int:
+    """Serve MCP clients until the standard input ends."""
+    # Imported here: its library is in an extra, and takes half a second.
+    from mcp.server.stdio import stdio_server
+
+    from holdfast.web.mcp.callers import Caller
+    from holdfast.web.mcp.offered_tools import offered_tools
+    from holdfast.web.mcp.server import McpHandlers
+    from holdfast.web.services import Services
+
+    with redirect_stdout(sys.stderr):  # of modules of tools: standard output is the protocol's
+        catalog, queue = _load_catalog({**given, "task_queue": task_queue})
+    services = Services(await connect(queue))
+    handlers = McpHandlers(services, offered_tools(catalog), Caller, inbox_url)
+    server = handlers.server(holdfast.__version__)
+    # A thread reads the standard input, and no signal ends it; nothing is lost with the process.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, os._exit, INTERRUPTED)
+    async with stdio_server() as (read, write):
+        await server.run(read, write, server.create_initialization_options())
+    return DONE
+
+
+def _load_catalog(given: dict[str, str | Sequence[str] | None]) -> tuple["Catalog", str]:
+    """Load the catalog of these options as a worker does; return it with the task queue."""
+    from holdfast.activities.mcp.server_settings import load_servers
+    from holdfast.catalog.loader import load_catalog
+    from holdfast.hosting.options import read_options
+    from holdfast.hosting.sdk_workarounds.activity_definitions import activity_definition
+    from holdfast.runtime.addresses import AddressPrefix
+
+    words = []
+    for name, value in given.items():
+        texts = [value] if isinstance(value, str) else value or []
+        words += [f"--{name.replace('_', '-')}={text}" for text in texts]
+    settings = read_options(words).settings
+    if settings.catalog is None and not settings.tools:
+        todo = "name them with `--catalog DIR` or `--tools MODULE`"
+        raise wrong_command("there are no agents and no tools", todo)
+    try:
+        catalog = load_catalog(
+            settings.catalog,
+            settings.tools,
+            endpoints=None,  # the worker has them
+            task_queue=settings.task_queue,
+            knowledge_urls=[AddressPrefix.read(each) for each in settings.knowledge_urls],
+            read_definition=activity_definition,
+            servers=load_servers(settings.servers),
+        )
+    except LoadError as error:
+        raise StartError([str(problem) for problem in error.problems]) from None
+    return catalog, settings.task_queue
+
+
+async def lock(*, catalog: str | None, servers: str | None, **_: object) -> int:
     """Print what has changed since the tools were locked, and lock them as they are listed now."""
     # Imported here: the other commands need no worker, and start sooner.
     from holdfast.activities.mcp.server_settings import load_servers

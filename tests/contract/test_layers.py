@@ -41,11 +41,11 @@ THIRD_PARTY = {
     },
     "web": {
         *("pydantic", "temporalio", "google", "httpx", "jwt"),
-        *("cryptography", "starlette", "jinja2", "opentelemetry"),
+        *("cryptography", "starlette", "jinja2", "opentelemetry", "mcp", "mcp_types"),
     },
     "cli": {
         *("pydantic", "temporalio", "google", "rich", "jwt", "cryptography"),
-        *("starlette", "uvicorn"),
+        *("starlette", "uvicorn", "mcp"),
     },
     "testing": {"pydantic", "pydantic_core", "temporalio", "google", "httpx", "pytest"},
 }

@@ -39,8 +39,9 @@ def options(parser: argparse.ArgumentParser) -> set[str]:
         ("security/encryption.md", options(command("codec"))),
         ("operating/operating.md", options(command("check"))),
         ("operating/inbox.md", options(command("inbox"))),
+        ("mcp-server.md", options(command("mcp"))),
     ],
-    ids=["worker", "codec", "check", "inbox"],
+    ids=["worker", "codec", "check", "inbox", "mcp"],
 )
 def test_a_page_names_everything_that_can_be_set(page: str, settable: set[str]) -> None:
     assert settable - told(page) == set()

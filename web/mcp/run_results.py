@@ -1,0 +1,151 @@
+"""What a client receives of a run: its result, or its state and where a person decides."""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from contextlib import aclosing, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+from urllib.parse import quote
+
+from mcp_types import CallToolResult, TextContent
+
+from holdfast.client import question_text
+from holdfast.client.errors import HoldfastError
+from holdfast.client.pending_call import PendingCall
+from holdfast.client.result import RunEnding, RunFailedError
+from holdfast.client.run import Run
+from holdfast.client.stream.deltas import BETWEEN_EVENTS, Frame, StreamCursor
+from holdfast.client.stream.frames import frames
+from holdfast.client.stream.run_watch import MAX_LOST_LOOKS
+from holdfast.runtime.narration.log_narration import LogNarration
+from holdfast.runtime.text_safety import arguments_line, as_text, clean, one_line
+from holdfast.schemas import names
+from holdfast.schemas.base import rfc3339, sha256
+from holdfast.schemas.decision import PendingApproval
+from holdfast.schemas.log_entry import ConfirmationRequiredEntry, LogRecord, read_record
+
+RUN_META: Final = "dev.holdfast/run"
+# With the longest wait, less than a minute.
+_STATE_SECONDS: Final = 5.0
+_SHOWN_EVENTS: Final = 30
+_LINE_CHARS: Final = 300
+# Between this machine and a server of Temporal.
+_CLOCK_DIFFERENCE: Final = timedelta(seconds=5)
+
+
+def approval_key(approval: PendingApproval) -> str:
+    """Return the key of a question with these arguments, which no other question has."""
+    return f"{approval.call_id}.{sha256(f'{approval.nonce} {approval.digest}'.encode())[:32]}"
+
+
+async def next_step(
+    run: Run,
+    seconds: float,
+    known: Collection[str] | None,
+    report: Callable[[LogRecord, str], Awaitable[None]],
+) -> RunEnding | list[PendingCall]:
+    """Return the ending of a run, or approvals whose keys are not `known`; none after `seconds`.
+
+    New events are reported with a text: of a new run (`known` is None), all.
+
+    Raises:
+        HoldfastError: the run cannot be read.
+    """
+    narration = LogNarration(run.id, with_commands=False)
+    since = "" if known is None else rfc3339(datetime.now(UTC) - _CLOCK_DIFFERENCE)
+    with suppress(TimeoutError):
+        events = frames(run, StreamCursor(0), most_lost=MAX_LOST_LOOKS)
+        async with asyncio.timeout(seconds), aclosing(events):
+            async for frame in events:
+                if not isinstance(frame, Frame) or frame.type in BETWEEN_EVENTS:
+                    continue
+                record = read_record(frame.data)
+                text = _narrate(narration, record)
+                if text and record.at >= since:
+                    await report(record, text)
+                if isinstance(record.entry, ConfirmationRequiredEntry) and record.at >= since:
+                    pending = await run.approvals()
+                    if new := [each for each in pending if approval_key(each) not in (known or ())]:
+                        return new
+            return await run.ending()
+    return []
+
+
+@dataclass(frozen=True)
+class RunResults:
+    """Makes results of tools; `inbox` is the address of the inbox, if people have one."""
+
+    inbox: str | None = None
+
+    def where_to_decide(self, run_id: str, approval: PendingApproval) -> str:
+        """Return where a person decides: the page of the call, or the command."""
+        if self.inbox is None:
+            return f"`{question_text.how_to_decide(run_id, approval)}`"
+        return self._link(run_id, approval.call_id)
+
+    def finished(self, run_id: str, ending: RunEnding, notes: Sequence[str] = ()) -> CallToolResult:
+        """Return the output of a run that has ended, or the reason why there is none."""
+        result, failure = ending.result, ending.output_error
+        if result is None or ending.exit_code:
+            failure = RunFailedError(run_id, ending)
+        if failure is not None or result is None:
+            return tool_result([*notes, str(failure)], run_id, is_error=True)
+        structured = result.output if isinstance(result.output, dict) else None
+        return tool_result([*notes, as_text(result.output)], run_id, structured)
+
+    async def unfinished(
+        self, run: Run, notes: Sequence[str] = (), *, with_log: bool = False
+    ) -> CallToolResult:
+        """Return the state of a run, and with `with_log` its last events."""
+        name, status, lines = clean(run.id), "running", [*notes]
+        try:
+            async with asyncio.timeout(_STATE_SECONDS):
+                report = await run.status()
+                status = report.status
+                lines.append(f"Run {name} has not finished: {status.replace('_', ' ')}.")
+                for each in await run.approvals():
+                    shown = f"{question_text.heading(each)} {arguments_line(each.arguments)}"
+                    lines.append(f"{shown}: {self.where_to_decide(run.id, each)}")
+                for there in report.delegate_approvals:
+                    link = self._link(there.workflow_id, there.call_id) if self.inbox else ""
+                    lines.append(f"Approval needed {question_text.delegate_line(there)} {link}")
+                if with_log:
+                    lines.append(await _last_events(run))
+        except TimeoutError:
+            lines.append(f"Run {name} does not answer now.")
+        except HoldfastError as error:
+            lines.append(f"Run {name} does not answer: {error}.")
+        if status == "awaiting_approval":
+            lines.append("Only a person can decide: show the user where.")
+        lines.append(f"`wait_run` with the run `{name}` waits for its result.")
+        return tool_result(lines, run.id, {"run": run.id, "status": status})
+
+    def _link(self, run_id: str, call_id: str) -> str:
+        return f"{self.inbox}/waiting/{quote(run_id, safe='')}/{quote(call_id, safe='')}"
+
+
+def tool_result(
+    lines: Sequence[str], run_id: str = "", structured: Any = None, *, is_error: bool = False
+) -> CallToolResult:
+    """Return a result with these texts; its `_meta` has the id of the run."""
+    return CallToolResult(
+        content=[TextContent(text=line) for line in lines],
+        structured_content=structured,
+        is_error=is_error,
+        meta={RUN_META: run_id} if run_id else None,
+    )
+
+
+async def _last_events(run: Run) -> str:
+    narration, last = LogNarration(run.id, with_commands=False), deque[str](maxlen=_SHOWN_EVENTS)
+    async for entry in run.entries(names.EVENTS):
+        last.append(_narrate(narration, read_record(entry)))
+    return "\n".join(filter(None, last))
+
+
+def _narrate(narration: LogNarration, record: LogRecord) -> str:
+    lines = [each for each in narration.lines(record) if not each.minor]
+    texts = (f"{each.word} {each.text} {each.body}" for each in lines)
+    return "\n".join(one_line(text, _LINE_CHARS) for text in texts)
