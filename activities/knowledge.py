@@ -20,7 +20,7 @@ from temporalio import activity
 
 from holdfast.activities.ssrf_guard import NoPublicAddressError
 from holdfast.catalog.builtin_tools import MAX_KNOWLEDGE_BYTES, read_knowledge
-from holdfast.catalog.mcp_tools import named_resource
+from holdfast.catalog.mcp_tools import MCP, Listing, is_mcp
 from holdfast.providers.model_errors import RETRIED_STATUS, request_error, retry_delay
 from holdfast.runtime.addresses import AddressError, AddressPrefix, allowed_address, display_address
 from holdfast.runtime.settings_files.file_problems import UnreadableError
@@ -53,9 +53,9 @@ class FetchKnowledgeActivity:
         http: httpx.AsyncClient,
         folder: Path | None,
         prefixes: Collection[AddressPrefix],
-        read_resource: Callable[[str, str], Awaitable[str]] | None = None,
+        list_tools: Callable[[Collection[str]], Awaitable[Listing]] | None = None,
     ) -> None:
-        self._http, self._read_resource = http, read_resource
+        self._http, self._list_tools = http, list_tools
         self._folder = folder
         self._prefixes = prefixes
 
@@ -77,15 +77,21 @@ class FetchKnowledgeActivity:
                 except UnreadableError as error:
                     reason = f"the file {quote_value(file)} cannot be read: {error.reason}"
                     raise _error(reason) from None
-            case KnowledgeSource(url=str(url)) if resource := named_resource(url):
-                # No other program can start a local activity, and read what this worker may.
-                if self._read_resource is None or not activity.info().is_local:
-                    raise _error(f"the resource {quote_value(url)} cannot be read here")
-                return await self._read_resource(*resource)
+            case KnowledgeSource(url=str(url)) if is_mcp(url):
+                return await self._resource(url)
             case KnowledgeSource(url=str(url)):
                 return await self._url(url)
             case _:
                 raise _error("there is nothing to fetch")
+
+    async def _resource(self, url: str) -> str:
+        # No other program can start a local activity, and read what this worker may.
+        if self._list_tools is None or not activity.info().is_local:
+            raise _error(f"the resource {quote_value(url)} cannot be read here")
+        [found] = (await self._list_tools([url.removeprefix(MCP)])).values()
+        if isinstance(found, str):
+            raise _error(found)
+        return found[0].description or ""
 
     async def _url(self, text: str) -> str:
         try:

@@ -13,14 +13,7 @@ from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
 from holdfast.catalog.agent_reader import resolve_definition
 from holdfast.catalog.loader import CurrentCatalog
-from holdfast.catalog.mcp_tools import (
-    Listing,
-    ListServers,
-    named_servers,
-    prompt_problems,
-    tool_of_entry,
-    with_prompts,
-)
+from holdfast.catalog.mcp_tools import Listing, ListServers, named_servers, tool_of_entry
 from holdfast.catalog.registry import DefinitionRegistry
 from holdfast.runtime.settings_files.file_problems import InvalidValueError
 from holdfast.schemas import names
@@ -39,7 +32,7 @@ class DefinitionResolver:
     """Resolves agents and tools of the catalog; `tracing` returns how the run is traced.
 
     Each answer reads the current catalog once, since it may be replaced at any time. `list_tools`
-    lists the tools of MCP servers, and `read_prompt` returns a prompt; both for each run.
+    lists the tools of MCP servers; these are resolved for each run.
     """
 
     def __init__(
@@ -48,12 +41,11 @@ class DefinitionResolver:
         facts: Callable[[], WorkerFacts],
         tracing: Callable[[], Tracing] | None = None,
         list_tools: ListServers | None = None,
-        read_prompt: Callable[[str, str], str] | None = None,
     ) -> None:
         self._shelf = shelf
         self._facts = facts
         self._tracing = tracing
-        self._list_tools, self._read_prompt = list_tools, read_prompt
+        self._list_tools = list_tools
 
     # No coroutine: a large inline definition takes a while to check, and must not hold up the loop.
     @activity.defn(name=names.RESOLVE_AGENT)
@@ -75,12 +67,10 @@ class DefinitionResolver:
             if isinstance(definition, dict):
                 listing = self._listing(definition, world)
                 world = replace(world, is_inline=True)
-                written = self._with_prompts(definition, world)
-                agent = resolve_definition(written, names.UNNAMED_AGENT, world, listing)
+                agent = resolve_definition(definition, names.UNNAMED_AGENT, world, listing)
             elif definition in catalog.mcp_agents:
                 written = catalog.mcp_agents[definition].value
                 listing = self._listing(written, world)
-                written = self._with_prompts(written, world)
                 agent = resolve_definition(written, definition, world, listing)
             elif definition in catalog.agents:
                 agent = catalog.agents[definition]
@@ -114,17 +104,9 @@ class DefinitionResolver:
 
     def _listing(self, written: Any, world: DefinitionRegistry) -> Listing:
         """Return what the MCP servers list that a definition names, as far as they are known."""
-        known = [name for name in named_servers(written) if name in world.servers]
+        names = named_servers(written)
+        known = [each for each in names if each.partition("/")[0] in world.servers]
         return self._list_tools(known) if known and self._list_tools is not None else {}
-
-    def _with_prompts(self, written: Any, world: DefinitionRegistry) -> Any:
-        if self._read_prompt is None or any(prompt_problems(written, world)):
-            return written  # the problems are reported with the others
-        try:
-            return with_prompts(written, self._read_prompt)
-        except ApplicationError as error:
-            problem = ValueProblem(("agent", "instructions"), error.message, "check it")
-            raise _invalid([problem], is_final=error.non_retryable) from None
 
     def _of_worker(self) -> WorkerFacts:
         """Return the facts about the worker; tracing is decided for each run."""
@@ -140,13 +122,11 @@ def _check(request: dict[str, Any], model: type[RequestT]) -> RequestT:
         raise _invalid(problems_of(error, request, model)) from None
 
 
-def _invalid(
-    faults: Iterable[ValueProblem], listing: Listing | None = None, *, is_final: bool = True
-) -> ApplicationError:
+def _invalid(faults: Iterable[ValueProblem], listing: Listing | None = None) -> ApplicationError:
     is_unreachable = any(isinstance(each, str) for each in (listing or {}).values())
     return ApplicationError(
         summarize_problems(list(faults)),
         type=names.INVALID_REQUEST,
-        non_retryable=is_final and not is_unreachable,
+        non_retryable=not is_unreachable,
         category=ApplicationErrorCategory.BENIGN,
     )

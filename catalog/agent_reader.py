@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from holdfast.catalog.builtin_tools import knowledge_tool, memory_tools
 from holdfast.catalog.constant_calls import constant_call_problems
 from holdfast.catalog.limits import limited_agent
-from holdfast.catalog.mcp_tools import Listing, is_mcp, prompt_problems, tools_of_entry
+from holdfast.catalog.mcp_tools import Listing, instructions_of, is_mcp, tools_of_entry
 from holdfast.catalog.registry import (
     DefinitionRegistry,
     activity_problems,
@@ -68,6 +68,7 @@ class _ToolPart:
     faults: list[ValueProblem] = field(default_factory=list)
     lost: list[Where] = field(default_factory=list)
     is_unlisted: bool = False
+    instructions: str = ""
 
     def add_tool(self, tool: Tool, *place: str | int) -> None:
         """Add a tool and the place where it is written."""
@@ -120,7 +121,6 @@ def resolve_definition(
     unfit = None if "name" in written else name_problem(name, "name")
     named = {"name": name, **written} if unfit is None else written
     faults = [] if unfit is None else [unfit]
-    faults += prompt_problems(written, world)
     parts = _read_tool_parts(written, world, listing)
     try:
         definition = AgentDefinition.model_validate(
@@ -136,6 +136,10 @@ def resolve_definition(
         own = [fault for part in parts for fault in part.problems()]
         raise InvalidValueError([*faults, *own, *new]) from None
     _add_other_tools(definition, parts, world, is_named="name" in written)
+    texts = [definition.instructions, *(skill.instructions for skill in definition.skills)]
+    for part, text in zip(parts, texts, strict=True):
+        with part.reading("instructions"):
+            part.instructions = instructions_of(text, world, listing)
     faults += (fault for part in parts for fault in part.problems())
     faults += _definition_problems(definition, parts, world)
     faults += constant_call_problems(definition, parts[0].tools, world)
@@ -336,13 +340,14 @@ def _agent(
         **{key: to_current_draft(same[key]) for key in ("input", "output", "state")},
         "name": definition.name or name,
         "description": definition.description or "",
+        "instructions": parts[0].instructions,
         "tools": parts[0].tools,
         "skills": [
             Skill(
                 name=written.name,
                 description=written.description,
                 when=to_current_draft(written.when),
-                instructions=written.instructions,
+                instructions=part.instructions,
                 tools=part.tools,
                 activity=None if written.activity is None else binding_of(written.activity),
                 rules=next(iter(_skill_rules(written, parts, world)), None),

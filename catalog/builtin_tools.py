@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
-from holdfast.catalog.mcp_tools import named_resource
+from holdfast.catalog.mcp_tools import is_mcp, read_entry
 from holdfast.catalog.registry import (
     DefinitionRegistry,
     activity_problems,
@@ -25,7 +25,7 @@ from holdfast.schemas.internal.memory import (
     MemoryWrite,
 )
 from holdfast.schemas.json_schema import UntitledSchema
-from holdfast.schemas.phrases import quote_value, suggest_names
+from holdfast.schemas.phrases import quote_value
 from holdfast.schemas.tool import ActivityBinding, KnowledgeSource, Tool, binding_of
 from holdfast.validation.problems import ValueProblem
 
@@ -65,7 +65,7 @@ def knowledge_tool(
         InvalidValueError: the knowledge is invalid; the error has every problem.
     """
     faults = [*_source_problems(written, world)]
-    is_fetched = written.url is not None and named_resource(written.url) is None
+    is_fetched = written.url is not None and not is_mcp(written.url)
     binding = ActivityBinding(type=names.FETCH_KNOWLEDGE, local=not is_fetched)
     rules = Tool(name=written.name, parameters={})
     if written.activity is not None:
@@ -130,17 +130,18 @@ def _source_problems(written: Knowledge, world: DefinitionRegistry) -> Iterator[
 
 
 def _address_problems(url: str, world: DefinitionRegistry) -> Iterator[ValueProblem]:
-    if (resource := named_resource(url)) is None:
-        try:
+    try:
+        if is_mcp(url):
+            read_entry(url, world)
+        else:
             allowed_address(url, world.knowledge_urls)
-        except AddressError as error:
-            yield ValueProblem((), error.reason, error.fix)
-    elif world.is_inline:
+    except AddressError as error:
+        yield ValueProblem((), error.reason, error.fix)
+    except InvalidValueError as error:
+        yield from error.faults
+    if is_mcp(url) and world.is_inline:
         reason = "only an agent of the catalog can name a resource of a server"
         yield ValueProblem((), reason, "have an agent in the worker's catalog")
-    elif resource[0] not in world.servers:
-        fix = suggest_names(resource[0], world.servers, "`--servers` gives it some")
-        yield ValueProblem((), f"there is no MCP server `{resource[0]}`", fix)
 
 
 def read_knowledge(folder: Path, file: str) -> str:

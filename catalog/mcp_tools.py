@@ -14,7 +14,6 @@ import json
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -27,14 +26,15 @@ from holdfast.runtime.settings_files.source import read_source
 from holdfast.schemas import names
 from holdfast.schemas.base import format_duration
 from holdfast.schemas.phrases import suggest_names
-from holdfast.schemas.settings.servers import LockedTool, McpLock
+from holdfast.schemas.settings.servers import McpLock, McpLocked
 from holdfast.schemas.tool import McpTool, Tool
-from holdfast.validation.problems import ValueProblem, Where
+from holdfast.validation.problems import ValueProblem
 
 MCP_LOCK = "mcp.lock.json"
-_PREFIX = "mcp:"
+MCP = "mcp:"
+PROMPT = "prompt/"
 _ENTRY = re.compile(r"mcp:([^/]+)/(.+)", re.DOTALL)
-_PROMPT = re.compile(r"mcp:([^/\s]+)/prompt/(\S+)")
+_PROMPT_ENTRY = re.compile(rf"mcp:([^/\s]+/{PROMPT}\S+)")
 # Of a tool's name; that of a server and `_` precede it.
 _MAX_NAME_CHARACTERS = 128
 _DIGEST_CHARACTERS = 8
@@ -59,7 +59,7 @@ class ListedTool:
         return _sha256([*shown, self.annotations])
 
     @property
-    def locked(self) -> LockedTool:
+    def locked(self) -> dict[str, str]:
         """Return its digest, and short ones of its parts, which show what has changed."""
         parts = {
             "description": [self.title, self.description],
@@ -67,7 +67,7 @@ class ListedTool:
             "hints": self.annotations,
         }
         short = {name: _sha256(part)[:_PART_CHARACTERS] for name, part in parts.items()}
-        return LockedTool(digest=self.digest, **short)
+        return {"digest": self.digest, **short}
 
 
 def _sha256(value: Any) -> str:
@@ -75,102 +75,72 @@ def _sha256(value: Any) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-# What servers list, by their names; of a server that cannot be reached, the reason.
+# What servers list, by their names; of a server that cannot be reached, the reason. A prompt or a
+# resource is by `SERVER/prompt/NAME` or `SERVER/URI`: its text is the description of the one there.
 Listing = Mapping[str, Sequence[ListedTool] | str]
 ListServers = Callable[[Collection[str]], Listing]
 
 
 def is_mcp(entry: Any) -> bool:
     """Return whether an entry of `tools` names tools of an MCP server."""
-    return isinstance(entry, str) and entry.startswith(_PREFIX)
-
-
-def _holders(written: Any) -> list[tuple[Where, dict[str, Any]]]:
-    """List the places where a written agent has tools and instructions: itself, its skills."""
-    if not isinstance(written, dict):
-        return []
-    skills = written.get("skills")
-    inner = enumerate(skills if isinstance(skills, list) else [])
-    found: list[tuple[Where, Any]] = [((), written), *((("skills", n), one) for n, one in inner)]
-    return [(where, one) for where, one in found if isinstance(one, dict)]
-
-
-def named_tools(written: Any) -> list[tuple[str, str]]:
-    """List the servers, each with the tool or pattern, that a written agent or an entry names."""
-    tools = [holder.get("tools") for _, holder in _holders(written)]
-    entries = [entry for each in tools if isinstance(each, list) for entry in each]
-    entries = entries if isinstance(written, dict) else [written]
-    found = (_ENTRY.fullmatch(entry) for entry in entries if is_mcp(entry))
-    return [(each[1], each[2]) for each in found if each]
-
-
-def named_prompts(written: Any) -> dict[Where, tuple[str, str]]:
-    """Return the instructions of a written agent that are prompts: the server and the name."""
-    found = {
-        (*where, "instructions"): _PROMPT.fullmatch(text.strip())
-        for where, holder in _holders(written)
-        if isinstance(text := holder.get("instructions"), str)
-    }
-    return {where: (each[1], each[2]) for where, each in found.items() if each}
+    return isinstance(entry, str) and entry.startswith(MCP)
 
 
 def named_servers(written: Any) -> list[str]:
-    """List the servers that a written agent, or an entry of `tools`, names."""
-    named = [*named_tools(written), *named_prompts(written).values()]
-    return list(dict.fromkeys(server for server, _ in named))
+    """List the servers that a written agent, or an entry of `tools`, names, and the prompts."""
+    if isinstance(written, dict):
+        skills = written.get("skills")
+        holders = [written, *(skills if isinstance(skills, list) else [])]
+        holders = [each for each in holders if isinstance(each, dict)]
+        tools = [each.get("tools") for each in holders]
+        entries = [entry for each in tools if isinstance(each, list) for entry in each]
+        prompts = [_prompt_in(each.get("instructions")) for each in holders]
+    else:
+        entries, prompts = [written], []
+    found = (_ENTRY.fullmatch(entry) for entry in entries if is_mcp(entry))
+    return list(dict.fromkeys([*(each[1] for each in found if each), *filter(None, prompts)]))
 
 
-def named_resource(url: str) -> tuple[str, str] | None:
-    """Return the server and the URI of an address `mcp:SERVER/URI` of knowledge."""
-    found = _ENTRY.fullmatch(url)
-    return (found[1], found[2]) if found else None
+def _prompt_in(instructions: Any) -> str | None:
+    """Return the prompt that instructions name, as `SERVER/prompt/NAME`."""
+    found = isinstance(instructions, str) and _PROMPT_ENTRY.fullmatch(instructions.strip())
+    return found[1] if found else None
 
 
-def prompt_problems(written: Any, world: DefinitionRegistry) -> Iterator[ValueProblem]:
-    """Yield why prompts cannot be instructions: a model obeys these, so the server is trusted."""
-    for where, (name, _) in named_prompts(written).items():
-        if name not in world.servers:
-            fix = suggest_names(name, world.servers, "`--servers` gives it some")
-            yield ValueProblem(where, f"there is no MCP server `{name}`", fix)
-        elif not world.servers[name].trusted:
-            reason = f"MCP server `{name}` is not trusted to write instructions"
-            yield ValueProblem(where, reason, "write them here, or set its `trusted: true`")
+def instructions_of(written: str, world: DefinitionRegistry, listing: Listing | None) -> str:
+    """Return instructions, or the text of the prompt that they name.
+
+    Raises:
+        InvalidValueError: it cannot be read, or its server is not trusted: a model obeys it.
+    """
+    if (prompt := _prompt_in(written)) is None:
+        return written
+    server, _ = read_entry(f"{MCP}{prompt}", world)
+    if not world.servers[server].trusted:
+        reason = f"MCP server `{server}` is not trusted to write instructions"
+        fix = "write them here, or set its `trusted: true`"
+        raise InvalidValueError([ValueProblem((), reason, fix)])
+    found = written if listing is None else listing[prompt]
+    if isinstance(found, str) and listing is not None:
+        raise InvalidValueError([ValueProblem((), found, "check the server")])
+    return found if isinstance(found, str) else found[0].description or ""
 
 
-def with_prompts(written: Any, read: Callable[[str, str], str]) -> Any:
-    """Return a written agent with the texts of its prompts as instructions."""
-    prompts = named_prompts(written)
-    written = deepcopy(written) if prompts else written
-    for (*where, key), prompt in prompts.items():
-        holder = written
-        for each in where:
-            holder = holder[each]
-        holder[key] = read(*prompt)
-    return written
-
-
-def load_lock(folder: Path | None) -> dict[str, LockedTool] | None:
+def load_lock(folder: Path | None) -> McpLocked | None:
     """Load the lock of a catalog folder, if it has one, or raise `LoadError`."""
     if folder is None or not os.path.lexists(folder / MCP_LOCK):
         return None
     return read_source(folder / MCP_LOCK).parse_as(McpLock).root
 
 
-def locked_tools(listed: Mapping[str, Sequence[ListedTool]]) -> dict[str, LockedTool]:
-    """Return the listed tools as a lock has them, by `SERVER/TOOL`."""
-    return {f"{name}/{one.name}": one.locked for name, each in listed.items() for one in each}
-
-
 def lock_text(listed: Mapping[str, Sequence[ListedTool]]) -> str:
     """Return the lock of the listed tools: one line for each, in the order of their names."""
-    locked = locked_tools(listed)
-    lines = [f"{json.dumps(key)}: {json.dumps(locked[key].to_json())}" for key in sorted(locked)]
+    locked = {f"{name}/{one.name}": one.locked for name, each in listed.items() for one in each}
+    lines = [f"{json.dumps(key)}: {json.dumps(locked[key])}" for key in sorted(locked)]
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
-def lock_changes(
-    before: Mapping[str, LockedTool], listed: Mapping[str, Sequence[ListedTool]]
-) -> Iterator[str]:
+def lock_changes(before: McpLocked, listed: Mapping[str, Sequence[ListedTool]]) -> Iterator[str]:
     """Yield each tool that is new, changed or gone, and what a model is shown of it now."""
     now = {f"{name}/{one.name}": one for name, each in listed.items() for one in each}
     for key in sorted({*before, *now}):
@@ -178,22 +148,19 @@ def lock_changes(
             yield f"gone: {key}"
         elif key not in before:
             yield f"new: {key}: {now[key].description or ''}"
-        elif before[key].digest != now[key].digest:
-            old, new = before[key].to_json(), now[key].locked.to_json()
-            parts = [part for part in new if part != "digest" and new[part] != old[part]]
+        elif before[key] != (new := now[key].locked):
+            parts = [part for part in new if part != "digest" and new[part] != before[key][part]]
             yield f"changed: {key} ({', '.join(parts)}): {now[key].description or ''}"
 
 
 def lock_problems(
-    server: str, listed: Iterable[ListedTool], lock: Mapping[str, LockedTool] | None
+    server: str, listed: Iterable[ListedTool], lock: McpLocked | None
 ) -> dict[str, ValueProblem]:
     """Return the tools that new runs may not have as they are listed, each with the problem."""
-    if lock is None:
-        return {}
     found: dict[str, ValueProblem] = {}
     for each in listed:
-        known = lock.get(f"{server}/{each.name}")
-        if known is None or known.digest != each.digest:
+        known = each.locked if lock is None else lock.get(f"{server}/{each.name}")
+        if known != each.locked:
             what = "is not locked" if known is None else "has changed since it was locked"
             reason = f"MCP server `{server}`: tool `{each.name}` {what}"
             fix = "look at it, then `holdfast mcp lock`"
@@ -206,20 +173,34 @@ def matches(tool: str, pattern: str) -> bool:
     return tool == pattern or fnmatchcase(tool, pattern)
 
 
+def read_entry(entry: str, world: DefinitionRegistry) -> tuple[str, str]:
+    """Return the server of an `mcp:` entry, and what it names of it.
+
+    Raises:
+        InvalidValueError: it has another form, or there is no such server.
+    """
+    parts = _ENTRY.fullmatch(entry)
+    if parts is None:
+        fix = "write `mcp:SERVER/TOOL`, or `mcp:SERVER/*` for all of its tools"
+        raise InvalidValueError([ValueProblem((), f"`{entry}` names no tool of a server", fix)])
+    if parts[1] not in world.servers:
+        fix = suggest_names(parts[1], world.servers, "`--servers` gives it some")
+        raise InvalidValueError([ValueProblem((), f"there is no MCP server `{parts[1]}`", fix)])
+    return parts[1], parts[2]
+
+
 def tools_of_entry(entry: str, world: DefinitionRegistry, listing: Listing | None) -> list[Tool]:
     """Return the tools of an `mcp:` entry; none without a listing, as a catalog loads.
 
     Raises:
         InvalidValueError: the entry, its server or one of the tools does not load.
     """
-    parts = _ENTRY.fullmatch(entry)
-    if parts is None:
-        fix = "write `mcp:SERVER/TOOL`, or `mcp:SERVER/*` for all of its tools"
-        raise InvalidValueError([ValueProblem((), f"`{entry}` names no tool of a server", fix)])
-    name, pattern = parts.groups()
-    if name not in world.servers:
-        fix = suggest_names(name, world.servers, "`--servers` gives it some")
-        raise InvalidValueError([ValueProblem((), f"there is no MCP server `{name}`", fix)])
+    name, pattern = read_entry(entry, world)
+    lock = world.mcp_lock
+    if lock is not None and not any(matches(each, f"{name}/{pattern}") for each in lock):
+        reason = f"no tool `{name}/{pattern}` is locked"
+        fix = "correct it, or look at the server's tools, then `holdfast mcp lock`"
+        raise InvalidValueError([ValueProblem((), reason, fix)])
     if listing is None:
         return []
     listed = listing[name]
@@ -231,7 +212,7 @@ def tools_of_entry(entry: str, world: DefinitionRegistry, listing: Listing | Non
         fix = suggest_names(pattern.strip("*"), [each.name for each in listed], "it lists none")
         reason = f"MCP server `{name}` has no tool `{pattern}`"
         raise InvalidValueError([ValueProblem((), reason, fix)])
-    unlocked = lock_problems(name, found, world.mcp_lock)
+    unlocked = lock_problems(name, found, lock)
     allowed = [each for each in found if each.name not in unlocked]
     if not allowed:
         raise InvalidValueError(unlocked.values())
@@ -283,7 +264,7 @@ def hint_properties(annotations: Mapping[str, Any], *, trusted: bool) -> dict[st
 def _tool(server: str, listed: ListedTool, name: str, world: DefinitionRegistry) -> Tool:
     settings = world.servers[server]
     # The worker's own activity, which no written tool can name, has another name until then.
-    binding = {"type": f"{_PREFIX}{server}"}
+    binding = {"type": f"{MCP}{server}"}
     if settings.timeout is not None:
         binding["startToCloseTimeout"] = format_duration(settings.timeout)
     # A title in the schema is often generated, and no name for people.

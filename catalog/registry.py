@@ -12,7 +12,7 @@ from holdfast.schemas import names
 from holdfast.schemas.agent import AgentDefinition
 from holdfast.schemas.phrases import suggest_names
 from holdfast.schemas.settings.limits import NO_LIMITS, Limits
-from holdfast.schemas.settings.servers import LockedTool, Server
+from holdfast.schemas.settings.servers import McpLocked, Server
 from holdfast.schemas.tool import (
     NOT_FOR_HOOKS,
     ActivityBinding,
@@ -51,7 +51,7 @@ class DefinitionRegistry:
     folder: Path | None = None
     knowledge_urls: Collection[AddressPrefix] = ()
     servers: Mapping[str, Server] = field(default_factory=dict)
-    mcp_lock: Mapping[str, LockedTool] | None = None
+    mcp_lock: McpLocked | None = None
     is_inline: bool = False
     limits: Limits = NO_LIMITS
 

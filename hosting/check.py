@@ -16,22 +16,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TextIO
-
-from temporalio.exceptions import ApplicationError
+from typing import Any, Final, NamedTuple, NoReturn, TextIO
 
 from holdfast.activities.interceptors.lost_replies import LOST_REPLIES
 from holdfast.catalog.agent_reader import resolve_definition
-from holdfast.catalog.loader import Catalog
-from holdfast.catalog.mcp_tools import (
-    MCP_LOCK,
-    Listing,
-    lock_problems,
-    matches,
-    named_prompts,
-    named_servers,
-    named_tools,
-)
+from holdfast.catalog.mcp_tools import MCP_LOCK, Listing, lock_problems, named_servers
 from holdfast.catalog.python_module import stuck_import_problem
 from holdfast.catalog.registry import DefinitionRegistry
 from holdfast.hosting.options import CheckOptions, WorkerSettings
@@ -54,9 +43,6 @@ from holdfast.schemas.phrases import suggest_names
 from holdfast.validation.problems import ValueProblem
 from holdfast.workflows.engine.model.composed import composed_schema
 from holdfast.workflows.engine.skills import allowed_tools
-
-if TYPE_CHECKING:
-    from holdfast.activities.mcp.servers import McpServers
 
 FAILED: Final = 1
 # Those whose errors are known.
@@ -152,9 +138,15 @@ def _add_server_tools(
     if (servers := resources.servers) is None:
         return [], []
     catalog = resources.current_catalog.catalog
-    listed, unread = asyncio.run(_list_servers(servers, catalog))
+    named = [each for source in catalog.mcp_agents.values() for each in named_servers(source.value)]
+
+    async def listing() -> Listing:
+        async with servers.running():
+            names = dict.fromkeys([*catalog.definitions.servers, *named])
+            return await servers.list_tools(list(names))
+
+    listed = asyncio.run(listing())
     found, warnings = _server_problems(settings, catalog.definitions, listed)
-    found += unread
     for name, source in catalog.mcp_agents.items():
         if all(isinstance(listed[each], list) for each in named_servers(source.value)):
             try:
@@ -162,53 +154,30 @@ def _add_server_tools(
                 catalog.agents[name] = agent
             except InvalidValueError as refused:
                 found += source.problems(refused.faults)
-        else:
-            locked = catalog.definitions.mcp_lock or {}
-            for tool in named_tools(source.value):
-                if locked and not any(matches(each, "/".join(tool)) for each in locked):
-                    reason = f"no tool `{'/'.join(tool)}` is locked"
-                    fault = ValueProblem(("tools",), reason, "see `holdfast mcp lock`")
-                    found.append(source.problem(fault))
     return found, warnings
-
-
-async def _list_servers(
-    servers: "McpServers", catalog: Catalog
-) -> tuple[Listing, list[FileProblem]]:
-    """Return what the servers list, and the problems of the prompts that agents name."""
-    found: list[FileProblem] = []
-    async with servers.running():
-        listed = await servers.list_tools(list(catalog.definitions.servers))
-        for source in catalog.mcp_agents.values():
-            for where, (server, prompt) in named_prompts(source.value).items():
-                try:
-                    if not isinstance(listed[server], str):
-                        await servers.read_prompt(server, prompt)
-                except ApplicationError as error:
-                    found.append(source.problem(ValueProblem(where, error.message, "")))
-    return listed, found
 
 
 def _server_problems(
     settings: WorkerSettings, world: DefinitionRegistry, listed: Listing
 ) -> tuple[list[FileProblem], list[FileProblem]]:
-    file, lock_file = str(settings.servers), f"{settings.catalog}/{MCP_LOCK}"
+    file, locked = str(settings.servers), {each.partition("/")[0] for each in world.mcp_lock or ()}
     found: list[FileProblem] = []
     warnings: list[FileProblem] = []
-    for name, server in world.servers.items():
-        tools = listed[name]
+    for name, tools in listed.items():
+        server = name.partition("/")[0]
         if isinstance(tools, str):
-            is_locked = any(each.startswith(f"{name}/") for each in world.mcp_lock or ())
-            fix = "only the names of its locked tools are checked"
-            fix = fix if is_locked else "check the server, and its entry here"
-            (warnings if is_locked else found).append(FileProblem(file, None, tools, fix))
-            continue
-        unlocked = lock_problems(name, tools, world.mcp_lock).values()
-        warnings += (FileProblem(lock_file, None, each.reason, each.fix) for each in unlocked)
-        for tool in server.overrides.keys() - {each.name for each in tools}:
-            fix = suggest_names(tool, [each.name for each in tools], "it lists none")
-            reason = f"MCP server `{name}` has no tool `{tool}`"
-            found.append(FileProblem(file, None, reason, fix, f"{name}.overrides"))
+            is_offline = server in locked and isinstance(listed[server], str)
+            fix = "check the server, and its entry here"
+            fix = "of its tools, only the names are checked, by the lock" if is_offline else fix
+            (warnings if is_offline else found).append(FileProblem(file, None, tools, fix))
+        elif name in world.servers:
+            unlocked = lock_problems(name, tools, world.mcp_lock).values()
+            lock = f"{settings.catalog}/{MCP_LOCK}"
+            warnings += (FileProblem(lock, None, each.reason, each.fix) for each in unlocked)
+            for tool in world.servers[name].overrides.keys() - {each.name for each in tools}:
+                fix = suggest_names(tool, [each.name for each in tools], "it lists none")
+                reason = f"MCP server `{name}` has no tool `{tool}`"
+                found.append(FileProblem(file, None, reason, fix, f"{name}.overrides"))
     return found, warnings
 
 

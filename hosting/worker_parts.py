@@ -82,10 +82,9 @@ class WorkerParts:
         )
         telemetry = resources.telemetry
         tracing = None if telemetry is None else partial(current_tracing, telemetry)
-        servers = resources.servers
-        of_servers = (servers.list_in_thread, servers.prompt_in_thread) if servers else ()
+        list_tools = None if resources.servers is None else resources.servers.list_in_thread
         self._resolver = DefinitionResolver(
-            resources.current_catalog, lambda: self._facts, tracing, *of_servers
+            resources.current_catalog, lambda: self._facts, tracing, list_tools
         )
         self.outlived = OutlivedAttempts(MAX_ACTIVITIES)
         if telemetry is not None:
@@ -106,10 +105,10 @@ class WorkerParts:
         ]
         memories = MemoryActivities(self._client, RunQueries(self._client))
         world = self._resources.current_catalog.catalog.definitions
-        resources = self._resources
-        read_resource = resources.servers.read_resource if resources.servers else None
+        servers = self._resources.servers
         knowledge = FetchKnowledgeActivity(
-            resources.knowledge_http, world.folder, world.knowledge_urls, read_resource
+            *(self._resources.knowledge_http, world.folder, world.knowledge_urls),
+            servers.list_tools if servers is not None else None,
         )
         spans = SpanRecorder(self._resources.telemetry, self._resources.models)
         return [

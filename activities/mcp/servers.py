@@ -15,6 +15,8 @@ from mcp_types import (
     CallToolResult,
     InputRequiredResult,
     PaginatedRequestParams,
+    TextContent,
+    TextResourceContents,
 )
 from pydantic import TypeAdapter, ValidationError
 
@@ -24,12 +26,10 @@ from holdfast.activities.mcp.connection import (
     ServerUnreachableError,
     SessionEndedError,
 )
-from holdfast.activities.mcp.texts import read_prompt, read_resource
-from holdfast.catalog.mcp_tools import ListedTool, Listing
-from holdfast.providers.model_errors import request_error
+from holdfast.catalog.builtin_tools import MAX_KNOWLEDGE_BYTES
+from holdfast.catalog.mcp_tools import PROMPT, ListedTool, Listing
 from holdfast.runtime.secrets import Secrets, address_secrets
 from holdfast.schemas import names
-from holdfast.schemas.names import ErrorCode
 from holdfast.schemas.settings.servers import Server
 from holdfast.schemas.tool import McpCall, McpTool
 
@@ -49,7 +49,6 @@ _RESULT: TypeAdapter[CallToolResult | InputRequiredResult] = TypeAdapter(
 T = TypeVar("T")
 # A server, and the principal whose tokens its requests carry.
 At = tuple[str, str | None]
-_text_error = partial(request_error, ErrorCode.TOOL_ERROR)
 
 
 class McpServers:
@@ -94,28 +93,14 @@ class McpServers:
         return asyncio.run_coroutine_threadsafe(self.list_tools(servers), self._loop).result()
 
     async def list_tools(self, servers: Collection[str]) -> Listing:
-        """List the tools of servers; of one that cannot be reached, return the reason."""
-        found = await asyncio.gather(*(self._listing(name) for name in servers))
-        return dict(zip(servers, found, strict=True))
+        """List the tools of servers; of one that cannot be reached, return the reason.
 
-    def prompt_in_thread(self, server: str, prompt: str) -> str:
-        """Read a prompt as `read_prompt` does, in a thread beside the event loop."""
-        if self._loop is None:
-            raise _text_error("the worker is stopping", retried=True)
-        reading = self.read_prompt(server, prompt)
-        return asyncio.run_coroutine_threadsafe(reading, self._loop).result()
-
-    async def read_prompt(self, server: str, prompt: str) -> str:
-        """Return the text of a prompt without arguments.
-
-        Raises:
-            ApplicationError: it cannot be read; it is retryable if the server cannot be reached.
+        `SERVER/prompt/NAME` is a prompt, and `SERVER/URI` a resource: its text is listed.
         """
-        return await self._read_text(server, f"prompt `{prompt}`", partial(read_prompt, prompt))
-
-    async def read_resource(self, server: str, uri: str) -> str:
-        """Return the text of a resource; it raises errors as `read_prompt` does."""
-        return await self._read_text(server, f"resource `{uri}`", partial(read_resource, uri))
+        found = await asyncio.gather(
+            *(self._listing(*each.partition("/")[::2]) for each in servers)
+        )
+        return dict(zip(servers, found, strict=True))
 
     async def call_tool(
         self, tool: McpTool, arguments: dict[str, Any], call: McpCall, longest_seconds: float
@@ -148,42 +133,26 @@ class McpServers:
         await self._prepare(at, min(MAX_WAIT_SECONDS, longest_seconds / 2))
         return await self._request(at, send)
 
-    async def _listing(self, name: str) -> list[ListedTool] | str:
+    async def _listing(self, name: str, text: str) -> list[ListedTool] | str:
         began, task = self._listings.get(name, (0.0, None))
         is_old = time.monotonic() - began > KEPT_SECONDS
-        if task is None or (task.done() and (is_old or task.exception() is not None)):
-            # Not with a principal's token: at a run's start, theirs may not be verified yet.
+        # Not with a principal's token: at a run's start, theirs may not be verified yet.
+        if text:
+            task = asyncio.create_task(self._request((name, None), partial(_read_text, text)))
+        elif task is None or (task.done() and (is_old or task.exception() is not None)):
             task = asyncio.create_task(self._request((name, None), _list_all))
             self._listings[name] = (time.monotonic(), task)
         try:
             async with asyncio.timeout(MAX_LISTING_SECONDS):
                 return await asyncio.shield(task)
         except TimeoutError:
-            reason = f"it did not list its tools within {MAX_LISTING_SECONDS:g} s"
+            reason = f"it did not answer within {MAX_LISTING_SECONDS:g} s"
         except ValidationError:
-            reason = "what it lists as its tools does not fit the protocol"
+            reason = "what it lists does not fit the protocol"
         except (ServerUnreachableError, ConnectionResetError, MCPError, ValueError) as error:
             reason = str(error)
-        return self._secrets.clean_for_operator(f"MCP server `{name}`: {reason}")
-
-    async def _read_text(
-        self, name: str, what: str, read: Callable[[Client], Awaitable[str]]
-    ) -> str:
-        is_unreachable = True
-        try:
-            async with asyncio.timeout(MAX_LISTING_SECONDS):
-                return await self._request((name, None), read)
-        except TimeoutError:
-            reason = f"it was not read within {MAX_LISTING_SECONDS:g} s"
-        except (ServerUnreachableError, ConnectionResetError) as error:
-            reason = str(error)
-        except (MCPError, ValueError) as error:
-            is_unreachable = False
-            reason = str(error)
-            if isinstance(error, ValidationError):
-                reason = "the answer does not fit the protocol"
-        line = self._secrets.clean_for_operator(f"MCP server `{name}`, {what}: {reason}")
-        raise _text_error(line, retried=is_unreachable) from None
+        where = f"MCP server `{name}`" + (f", `{text}`" if text else "")
+        return self._secrets.clean_for_operator(f"{where}: {reason}")
 
     async def _request(self, at: At, send: Callable[[Client], Awaitable[T]]) -> T:
         """Make a request on the connection, or on a new one if the server has ended the session."""
@@ -266,3 +235,28 @@ async def _list_all(client: Client) -> list[ListedTool]:
         cursor = page.next_cursor
         if not cursor:
             return found
+
+
+async def _read_text(which: str, client: Client) -> list[ListedTool]:
+    """Return the text of a resource, or of a prompt without arguments.
+
+    Raises:
+        ValueError: it is no text, or has too much of it.
+    """
+    try:
+        if which.startswith(PROMPT):
+            prompt = await client.session.get_prompt(which.removeprefix(PROMPT))
+            parts: list[Any] = [each.content for each in prompt.messages if each.role == "user"]
+            count = len(prompt.messages)
+        else:
+            parts = [*(await client.session.read_resource(which)).contents]
+            count = len(parts)
+    except RuntimeError:
+        raise ValueError("it requires the answer of a person") from None
+    texts = [each.text for each in parts if isinstance(each, TextContent | TextResourceContents)]
+    text = "\n\n".join(texts)
+    if len(texts) < count or not text.strip():
+        raise ValueError("it is no text of the user")
+    if len(text.encode("utf-8", "surrogatepass")) > MAX_KNOWLEDGE_BYTES:
+        raise ValueError(f"it has more than {MAX_KNOWLEDGE_BYTES} bytes")
+    return [ListedTool(which, description=text)]

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, JsonValue, RootModel, ValidationError, model_validator
 
-from holdfast.schemas.base import SCHEMA_URI, Duration, OneOf, Strict, Variable
+from holdfast.schemas.base import SCHEMA_URI, Duration, OneOf, Variable
 from holdfast.schemas.phrases import suggest_names
 from holdfast.schemas.tool import META_PROPERTIES, ToolDefinition
 
@@ -111,14 +111,9 @@ class Servers(RootModel[dict[Annotated[str, Field(pattern=SERVER_NAME_PATTERN)],
     model_config = ConfigDict(json_schema_extra={"properties": {"$schema": SCHEMA_URI}})
 
 
-class LockedTool(Strict):
-    """A listed tool when it was locked: its digest, and short ones of its parts."""
-
-    digest: str
-    description: str
-    schemas: str
-    hints: str
+McpLocked = dict[str, dict[str, str]]
+"""The locked tools, by `SERVER/TOOL`: of each its digest, and short ones of its parts."""
 
 
-class McpLock(RootModel[dict[str, LockedTool]]):
-    """`mcp.lock.json`: the locked tools, by `SERVER/TOOL`."""
+class McpLock(RootModel[McpLocked]):
+    """`mcp.lock.json`."""

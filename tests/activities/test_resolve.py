@@ -197,15 +197,17 @@ def test_prompts_of_a_trusted_server_are_instructions() -> None:
     shop = Server(url="https://shop.example/mcp", trusted=True)
     servers = {"shop": shop, "far": shop.model_copy(update={"trusted": False})}
     catalog = load_catalog(endpoints=["m"], servers=servers, read_definition=activity_definition)
-    texts = {"support": "Be kind."}
-
-    def read(server: str, prompt: str) -> str:
-        if prompt not in texts:
-            raise ApplicationError(f"no {prompt}", non_retryable=prompt == "gone")
-        return texts[prompt]
-
+    texts: dict[str, Any] = {
+        "shop": [],
+        "far": [],
+        "shop/prompt/support": [ListedTool("support", description="Be kind.")],
+        "far/prompt/support": [ListedTool("support", description="Be kind.")],
+        "shop/prompt/gone": "MCP server `shop`, `prompt/gone`: no such prompt",
+    }
     resolver = DefinitionResolver(
-        CurrentCatalog(catalog), lambda: FACTS, list_tools=lambda names: {}, read_prompt=read
+        CurrentCatalog(catalog),
+        lambda: FACTS,
+        list_tools=lambda names: {n: texts[n] for n in names},
     )
 
     def resolve(instructions: str) -> Agent:
@@ -217,12 +219,10 @@ def test_prompts_of_a_trusted_server_are_instructions() -> None:
     agent = resolve("mcp:shop/prompt/support")
     assert (agent.instructions, agent.skills[0].instructions) == ("Be kind.", "Be kind.")
     assert resolve("Write mcp:shop/prompt/support.").instructions.startswith("Write")
-    for prompt, reason, is_final in [
-        ("mcp:shop/prompt/gone", "no gone", True),
-        ("mcp:shop/prompt/slow", "no slow", False),
-        ("mcp:far/prompt/support", "MCP server `far` is not trusted to write instructions", True),
-        ("mcp:sho/prompt/support", "there is no MCP server `sho`; did you mean `shop`?", True),
+    for prompt, reason in [
+        ("mcp:shop/prompt/gone", "`agent.instructions`: MCP server `shop`, `prompt/gone`: no such"),
+        ("mcp:far/prompt/support", "MCP server `far` is not trusted to write instructions"),
+        ("mcp:sho/prompt/support", "there is no MCP server `sho`; did you mean `shop`?"),
     ]:
-        with pytest.raises(ApplicationError, match=re.escape(reason)) as refused:
+        with pytest.raises(ApplicationError, match=re.escape(reason)):
             resolve(prompt)
-        assert refused.value.non_retryable == is_final

@@ -18,8 +18,8 @@ from holdfast.catalog.mcp_tools import (
     ListedTool,
     Listing,
     lock_changes,
+    lock_problems,
     lock_text,
-    locked_tools,
     tool_of_entry,
     tools_of_entry,
 )
@@ -118,7 +118,10 @@ NOW = [
             "mcp:shop/refund",
             "MCP server `shop`: tool `refund` has changed since it was locked; look",
         ),
-        ("mcp:shop/pay", "MCP server `shop`: tool `pay` is not locked; look at it, then `holdfast"),
+        (
+            "mcp:shop/pay",
+            "no tool `shop/pay` is locked; correct it, or look at the server's tools,",
+        ),
         ("mcp:shop/[pr]*", "tool `refund` has changed since"),
     ],
 )
@@ -135,8 +138,16 @@ def test_with_a_lock_new_runs_have_only_locked_tools(
     assert allowed in str(refused.value)
 
 
+def test_check_names_what_is_not_locked() -> None:
+    lock = {f"shop/{each.name}": each.locked for each in BEFORE}
+    found = lock_problems("shop", NOW, lock)
+    assert list(found) == ["refund", "pay"]
+    assert found["pay"].reason == "MCP server `shop`: tool `pay` is not locked"
+    assert not lock_problems("shop", NOW, None)
+
+
 def test_a_change_since_the_lock_names_its_parts() -> None:
-    before = locked_tools({"shop": BEFORE})
+    before = {f"shop/{each.name}": each.locked for each in BEFORE}
     assert list(lock_changes(before, {"shop": NOW})) == [
         "gone: shop/old",
         "new: shop/pay: ",

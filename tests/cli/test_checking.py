@@ -401,11 +401,11 @@ async def test_tools_of_mcp_servers_are_locked_and_checked(
     (place / "servers.yaml").write_text(far)
     offline = await asyncio.to_thread(check, *ALL, *options[2:])
     assert (offline.code, offline.err) == (0, "")
-    assert "; only the names of its locked tools are checked\n" in offline.out
+    assert "; of its tools, only the names are checked, by the lock\n" in offline.out
     assert "MCP server `shop`: `principalTokens`, and no one verifies" in offline.out
     (place / "agents" / "shop.yaml").write_text(agent.replace("*", "crash"))
     unknown = await asyncio.to_thread(check, *ALL, *options[2:])
-    assert "shop.yaml:2: `tools`: no tool `shop/crash` is locked; see `holdf" in unknown.err
+    assert "shop.yaml:2: `tools[0]`: no tool `shop/crash` is locked; correct" in unknown.err
     failed = await holdfast("mcp", "lock", *options)
     assert (failed.code, failed.out) == (2, "")
     assert failed.err.endswith("; nothing was locked\n")
