@@ -214,8 +214,9 @@ def tools_of_entry(entry: str, world: DefinitionRegistry, listing: Listing | Non
         raise InvalidValueError([ValueProblem((), reason, fix)])
     unlocked = lock_problems(name, found, lock)
     allowed = [each for each in found if each.name not in unlocked]
-    if not allowed:
-        raise InvalidValueError(unlocked.values())
+    changed = [each for tool, each in unlocked.items() if lock and f"{name}/{tool}" in lock]
+    if changed or not allowed:
+        raise InvalidValueError(changed or unlocked.values())
     ours = _names(name, [each.name for each in listed])
     return [_tool(name, each, ours[each.name], world) for each in allowed]
 

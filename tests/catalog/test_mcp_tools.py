@@ -113,7 +113,8 @@ NOW = [
     ("entry", "allowed"),
     [
         ("mcp:shop/find", ["shop_find"]),
-        ("mcp:shop/*", ["shop_find"]),
+        ("mcp:shop/[fp]*", ["shop_find"]),
+        ("mcp:shop/*", "tool `refund` has changed since"),
         (
             "mcp:shop/refund",
             "MCP server `shop`: tool `refund` has changed since it was locked; look",
