@@ -34,7 +34,8 @@ MAX_TOKEN_SECONDS = 10.0
 _HEADER = "Authorization"
 _TOKEN = re.compile(r"[!-~]+")
 _ERROR = re.compile(rb'"error"\s*:\s*"([a-z_]{1,50})"')  # RFC 6749, section 5.2
-# It logs what an authorization server answers, which may be a token.
+# The library logs what servers answer, which may be a secret: in full, and if it is no OAuth.
+logging.getLogger("mcp.client").setLevel(logging.INFO)
 logging.getLogger("mcp.client.auth").setLevel(logging.CRITICAL)
 
 Send = Callable[[httpx2.Request], Awaitable[httpx2.Response]]

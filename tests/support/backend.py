@@ -21,6 +21,7 @@ from holdfast.client.run_lists import status_query
 from holdfast.hosting.resources import WorkerResources, load_resources
 from holdfast.hosting.sdk_workarounds.activity_definitions import activity_definition
 from holdfast.hosting.worker import WorkerSettings, build_worker
+from holdfast.runtime.secrets import Secrets
 from holdfast.schemas.run import RunStatus
 from tests.support.eventually import eventually
 from tests.support.model_server import Answer, ModelServer, serve
@@ -214,9 +215,9 @@ def _catalog() -> Catalog:
     return load_catalog(CATALOG, python, endpoints=["fake"], read_definition=activity_definition)
 
 
-def _resources(settings: WorkerSettings) -> WorkerResources:
+def _resources(settings: WorkerSettings, secrets: Secrets | None) -> WorkerResources:
     """Load a worker's resources, but its catalog only once: that takes a tenth of a second."""
-    loaded = load_resources(replace(settings, catalog=None, tools=[]))
+    loaded = load_resources(replace(settings, catalog=None, tools=[]), secrets)
     world = replace(_catalog().definitions, task_queue=settings.task_queue)
     return replace(loaded, current_catalog=CurrentCatalog(replace(_catalog(), definitions=world)))
 
@@ -237,8 +238,10 @@ async def backend(
     client: Client, folder: Path, answers: Answers, before: Before = _nothing, **settings: Any
 ) -> AsyncIterator[Backend]:
     """A worker with the tools of `tests/support/tools.py`, and a model that gives the answers;
-    `telemetry` is what tells of it, `provider` the format that the model is asked in."""
+    `telemetry` is what tells of it, `secrets` are those that it has beside its settings', and
+    `provider` is the format that the model is asked in."""
     telemetry, provider = settings.pop("telemetry", None), settings.pop("provider", "openai")
+    secrets: Secrets | None = settings.pop("secrets", None)
     task_queue = settings.pop("task_queue", None) or f"queue-{uuid.uuid4().hex[:8]}"
     with serve(answers) as model:
         async with before(model.url) as url:
@@ -256,6 +259,7 @@ async def backend(
                     **settings,
                 },
             )
-            loaded = load_resources(made) if OF_CATALOG & settings.keys() else _resources(made)
+            load = load_resources if OF_CATALOG & settings.keys() else _resources
+            loaded = load(made, secrets)
             async with build_worker(client, made, replace(loaded, telemetry=telemetry)):
                 yield Backend(client, task_queue, model)

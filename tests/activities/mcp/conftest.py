@@ -18,7 +18,7 @@ from tests.support.backend import Backend, backend
 from tests.support.model_server import Answer
 
 TOKEN = "sk-planted-8f3a91c2d7e64b05"
-FREE = ("draw", "leak", "fail", "pid", "survey")
+FREE = ("draw", "fail", "pid", "survey")
 STDIO: dict[str, Any] = {
     "command": sys.executable,
     "args": [shop.__file__],

@@ -32,6 +32,8 @@ class Guard:
         self.grants: list[dict[str, str]] = []
         self.refresh = "rt-planted-9c2f6e18a4"
         self.expires_in = 3600
+        self.is_closed = False  # to the client
+        self.all: list[str] = []  # tokens ever
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
@@ -83,9 +85,12 @@ class Guard:
     async def _grant(self, request: Request, issuer: str) -> Response:
         form = {key: value[0] for key, value in parse_qs((await request.body()).decode()).items()}
         self.grants.append(form)
-        if not self._is_client(form, request.headers.get("authorization", ""), issuer):
+        if self.is_closed or not self._is_client(
+            form, request.headers.get("authorization", ""), issuer
+        ):
             return JSONResponse({"error": "invalid_client", "error_description": SECRET}, 401)
         token = f"at-planted-{len(self.grants)}-b7d05e1f"
+        self.all.append(token)
         self.tokens[token] = form.get("scope") or "read"
         more = {"refresh_token": self.refresh, "expires_in": self.expires_in}
         return JSONResponse({"access_token": token, "token_type": "Bearer", **more})
