@@ -237,8 +237,8 @@ $(VERSIONS)/.made: $(VENV)/.made
 	@touch $@
 
 lock: .venv-lock/.made ## compile the lock files from pyproject.toml (with Python 3.11)
-	@$(COMPILE) --extra dev --extra otlp --build-deps-for editable -o requirements/run.lock pyproject.toml
-	@$(COMPILE) --extra dev --extra otlp --extra test --extra test-plugins --build-deps-for editable \
+	@$(COMPILE) --extra dev --extra otlp --extra mcp --build-deps-for editable -o requirements/run.lock pyproject.toml
+	@$(COMPILE) --extra dev --extra otlp --extra mcp --extra test --extra test-plugins --build-deps-for editable \
 	  -c requirements/run.lock -o requirements/test.lock pyproject.toml
 	@for peer in $(PEERS); do $(COMPILE) -o $$peer/requirements.lock $$peer/requirements.in; done
 	@echo xllamacpp | $(COMPILE) -c requirements/test.lock -o requirements/model.lock -
