@@ -99,13 +99,16 @@ class Decided(Lenient):
         return "signed" if self.signed else "unverified" if self.by else ""
 
 
-def digest_of(tool: str, arguments: dict[str, Any], kind: Kind, round_: int) -> str:
-    """Return the digest that a decision is bound to: of the tool and its arguments.
+def digest_of(
+    tool: str, arguments: dict[str, Any], kind: Kind, round_: int, form: Any = None
+) -> str:
+    """Return the digest that a decision is bound to: of the tool, its arguments and its form.
 
     The digest differs for each unknown outcome of a call: a decision that arrives late, or twice,
     must not run the call again.
     """
     again = {} if kind == "call" else {"kind": kind, "round": round_}
+    again |= {"form": form} if form else {}
     return sha256(canonical_json({"tool": tool, "arguments": arguments, **again}))
 
 
@@ -114,11 +117,12 @@ class PendingApproval(Explicit):
 
     `digest` is the SHA-256 of `{"arguments": …, "tool": …}` as JSON with sorted keys, no white
     space, in UTF-8; for other kinds than `call`, `kind` and `round` (how often it was asked) stand
-    in it too. `question` says in a sentence what each decision would do. The calls of a plan wait
-    together: its `tool` is `plan`, its `arguments` are `{"calls": …}`, and a decision is on all.
+    in it too, and so does `form`. `question` says in a sentence what each decision would do. The
+    calls of a plan wait together: its `tool` is `plan`, its `arguments` are `{"calls": …}`, and a
+    decision is on all.
     """
 
-    left_out_if_empty = ("instance", "nonce", "signed", "on_timeout", "filled_in")
+    left_out_if_empty = ("instance", "nonce", "signed", "on_timeout", "filled_in", "form")
 
     call_id: str
     """What a decision names."""
@@ -160,6 +164,8 @@ class PendingApproval(Explicit):
     on_timeout: Literal["approve", "fail"] | None = None
     """What happens where no one decides: it is run, or the run fails. Only where it
     is no denial."""
+    form: dict[str, Any] = {}
+    """The schema of the answer that an MCP server requires to continue the call. Only of such."""
 
     def find_round(self) -> int | None:
         """Return how often it was asked, which only the digest has.
@@ -167,8 +173,8 @@ class PendingApproval(Explicit):
         None where the arguments are cut: they do not have the digest.
         """
         rounds = range(1, 2 if self.kind == "call" else MAX_ROUNDS + 1)
-        parts = (self.tool, self.arguments, self.kind)
-        return next((each for each in rounds if digest_of(*parts, each) == self.digest), None)
+        one, digest = (self.tool, self.arguments, self.kind), self.digest
+        return next((each for each in rounds if digest_of(*one, each, self.form) == digest), None)
 
 
 class Receipt(Explicit):

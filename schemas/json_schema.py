@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Iterator
 from itertools import islice
 from typing import Any, Final
 from urllib.parse import unquote
@@ -25,6 +26,10 @@ _MAX_EXAMPLE_DEPTH = 3
 _MAX_EXAMPLE_PROPERTIES = 10
 # An end of code, and a word in braces: Temporal's UI replaces some, and a model may write both.
 _UNSAFE = re.compile(r"`|\{\w")
+
+_BOUNDS = (
+    *("format", "minLength", "maxLength", "minimum", "maximum", "minItems", "maxItems", "default"),
+)
 
 _SCHEMA = {"$ref": f"#/$defs/{JSON_SCHEMA}"}
 # Of a tool, `$schema` may also name the schema that an editor is to check it with.
@@ -161,6 +166,23 @@ def example_json(schema: Any) -> str:
     text = json.dumps(_example(schema, schema, 0))
     is_usable = len(text) <= MAX_EXAMPLE_CHARACTERS and not _UNSAFE.search(text)
     return text if is_usable else json.dumps(PLACEHOLDER)
+
+
+def answer_fields(schema: Any, within: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the name and the description of each field of a form, or of forms by their keys."""
+    for name, field in schema.get("properties", {}).items():
+        if "properties" in field:
+            yield from answer_fields(field, f"{within}{name}.")
+            continue
+        titled = field.get("oneOf") or field.get("items", {}).get("anyOf") or []
+        choices = [f"{each['const']} ({each['title']})" for each in titled]
+        choices += field.get("enum") or field.get("items", {}).get("enum") or []
+        bounds = [f"{key} {field[key]}" for key in _BOUNDS if key in field]
+        kind = field["type"] if isinstance(field.get("type"), str) else "null"
+        parts = [field.get("title"), field.get("description"), None if choices else kind]
+        parts += [f"one of {', '.join(map(str, choices))}" if choices else None, *bounds]
+        parts.append(None if name in schema.get("required", []) else "optional")
+        yield f"{within}{name}", "; ".join(filter(None, parts))
 
 
 def _example(schema: Any, root: Any, depth: int) -> Any:

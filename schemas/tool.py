@@ -18,6 +18,7 @@ from pydantic import (
 )
 
 from holdfast.schemas.base import Described, Duration, Explicit, Lenient, Partial, Strict
+from holdfast.schemas.internal.mcp_input import McpContinuation
 from holdfast.schemas.internal.memory import MemoryOwner
 from holdfast.schemas.json_schema import IS_JSON_SCHEMA
 from holdfast.schemas.names import CHOOSE_SKILL, RESERVED_ACTIVITIES
@@ -329,10 +330,12 @@ class McpCall(Lenient):
     """What the activity of a `McpTool` receives besides the arguments; no model has a say in it.
 
     `principal` is the id of the run's principal; `idempotency_key` is the same for each attempt.
+    A call that a person has answered forms of has a `continuation`.
     """
 
     idempotency_key: str
     principal: str | None = None
+    continuation: McpContinuation | None = None
 
 
 class Tool(Lenient):

@@ -5,6 +5,7 @@ message. A server that cannot be reached has not run the call; if it may have, a
 the interceptor `once.py` makes the error an unknown outcome where the call may run once.
 """
 
+import asyncio
 import json
 from functools import partial
 from typing import Any
@@ -22,16 +23,21 @@ from mcp_types import (
 )
 from pydantic import ValidationError
 from temporalio import activity
+from temporalio.exceptions import ApplicationError
 
 from holdfast.activities.mcp.connection import ServerUnreachableError
+from holdfast.activities.mcp.input_forms import UnusableFormError, read_forms
 from holdfast.activities.mcp.servers import McpServers
 from holdfast.providers.model_errors import request_error
 from holdfast.schemas import names
+from holdfast.schemas.internal.mcp_input import INPUT_REQUIRED, McpContinuation
 from holdfast.schemas.message import Content, ImagePart, Part, TextPart
 from holdfast.schemas.names import ErrorCode
 from holdfast.schemas.tool import ACTIVITY_TIMEOUT, McpCall, McpTool
 
 _error = partial(request_error, ErrorCode.TOOL_ERROR)
+# A server may return a state alone, and is then called again at once, after these pauses.
+STATE_PAUSES_SECONDS = (0.05, 0.2, 0.5, 1.0, 2.0)
 
 
 class CallMcpToolActivity:
@@ -44,17 +50,20 @@ class CallMcpToolActivity:
     async def call_mcp_tool(
         self, arguments: dict[str, Any], tool: dict[str, Any], call: dict[str, Any]
     ) -> dict[str, Any]:
-        """Return the result of a `McpCall` of a `McpTool`, as an `Envelope`.
+        """Return the result of a `McpCall` of a `McpTool`, as an `Envelope`, or what it requires.
 
         Raises:
             ApplicationError: the tool failed, or was not run.
             ConnectionResetError: the server may have run it, and no answer came.
         """
-        reference, own = McpTool.read(tool), McpCall.read(call)
+        reference = McpTool.read(tool)
         where = f"MCP server `{reference.server}`, tool `{reference.tool}`"
         try:
-            longest = (activity.info().start_to_close_timeout or ACTIVITY_TIMEOUT).total_seconds()
-            result = await self._servers.call_tool(reference, arguments, own, longest)
+            result = await self._call(reference, arguments, McpCall.read(call), where)
+            if isinstance(result, InputRequiredResult):
+                return {INPUT_REQUIRED: read_forms(result).to_json()}
+        except UnusableFormError as error:
+            raise _error(f"{where}: {error}") from None
         except ServerUnreachableError as error:
             message = f"{where}: the call was not made: {error}"
             raise _error(message, retried=True) from None
@@ -67,10 +76,6 @@ class CallMcpToolActivity:
             is_misfit = error.code == INVALID_PARAMS
             kind = names.INVALID_ARGUMENTS if is_misfit else ErrorCode.TOOL_ERROR
             raise request_error(kind, f"{where}: {error.message}") from None
-        if isinstance(result, InputRequiredResult):
-            requests = (result.input_requests or {}).values()
-            wanted = ", ".join(sorted({f"`{each.method}`" for each in requests})) or "a second call"
-            raise _error(f"{where}: it was not run: it requires {wanted}, which is not supported")
         content = _content(result)
         if result.is_error:
             text = content if isinstance(content, str) else json.dumps(_as_json(content))
@@ -78,6 +83,37 @@ class CallMcpToolActivity:
         if reference.structured and "structured_content" in result.model_fields_set:
             return {"_result": {"content": result.structured_content}}
         return {"_result": {"content": _as_json(content)}}
+
+    async def _call(
+        self, tool: McpTool, arguments: dict[str, Any], call: McpCall, where: str
+    ) -> CallToolResult | InputRequiredResult:
+        """Make or continue a call; one that may be made again is, if its state was refused."""
+        longest = (activity.info().start_to_close_timeout or ACTIVITY_TIMEOUT).total_seconds()
+        given = call.continuation
+
+        async def send(given: McpContinuation | None) -> CallToolResult | InputRequiredResult:
+            own = call.model_copy(update={"continuation": given})
+            return await self._servers.call_tool(tool, arguments, own, longest)
+
+        try:
+            result = await send(given)
+        except MCPError as error:
+            if given is None or given.state is None or error.code != INVALID_PARAMS:
+                raise
+            if not given.may_repeat:
+                message = f"{where}: it no longer accepts the state of the call: {error.message}"
+                unknown = ErrorCode.OUTCOME_UNKNOWN
+                raise ApplicationError(message, type=unknown, non_retryable=True) from None
+            result = await send(None)
+            if isinstance(result, InputRequiredResult) and read_forms(result).digest == given.forms:
+                result = await send(given.model_copy(update={"state": result.request_state}))
+        for pause_seconds in STATE_PAUSES_SECONDS:
+            if not isinstance(result, InputRequiredResult) or result.input_requests:
+                break
+            await asyncio.sleep(pause_seconds)
+            state = McpContinuation(state=result.request_state, responses={}, forms="")
+            result = await send(state)
+        return result
 
 
 def _content(result: CallToolResult) -> Content:

@@ -16,9 +16,17 @@ from typing import Any, TextIO, TypeVar
 
 import anyio
 from mcp import Client, MCPError, StdioServerParameters
+from mcp.client.session import ClientRequestContext
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
-from mcp_types import CONNECTION_CLOSED, PARSE_ERROR, REQUEST_TIMEOUT, Implementation
+from mcp_types import (
+    CONNECTION_CLOSED,
+    PARSE_ERROR,
+    REQUEST_TIMEOUT,
+    ElicitRequestParams,
+    ElicitResult,
+    Implementation,
+)
 
 from holdfast.activities.mcp.authorization import (
     ClientTokens,
@@ -139,7 +147,13 @@ class Connection:
                 async with asyncio.timeout(MAX_OPENING_SECONDS):
                     transport = await self._transport(stack)
                     mode = self.server.protocol
-                    client = Client(transport, mode=mode, cache=None, client_info=_CLIENT)
+                    client = Client(
+                        transport,
+                        mode=mode,
+                        cache=None,
+                        client_info=_CLIENT,
+                        elicitation_callback=_cancel_elicitation,
+                    )
                     await stack.enter_async_context(client)
                 if self._http is not None:
                     self._http.is_open = True
@@ -212,6 +226,16 @@ class Connection:
         with os.fdopen(write, "w") as file:
             threading.Thread(target=log, name=f"mcp-{self.name}", daemon=True).start()
             yield file
+
+
+async def _cancel_elicitation(
+    context: ClientRequestContext, params: ElicitRequestParams
+) -> ElicitResult:
+    """Answer a request of an older revision, whose call cannot wait for a person.
+
+    To have an answer declares the capability, of this revision's requests too.
+    """
+    return ElicitResult(action="cancel")
 
 
 @asynccontextmanager

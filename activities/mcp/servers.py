@@ -13,6 +13,7 @@ from mcp_types import (
     CallToolRequest,
     CallToolRequestParams,
     CallToolResult,
+    ElicitResult,
     InputRequiredResult,
     PaginatedRequestParams,
     TextContent,
@@ -105,7 +106,7 @@ class McpServers:
     async def call_tool(
         self, tool: McpTool, arguments: dict[str, Any], call: McpCall, longest_seconds: float
     ) -> CallToolResult | InputRequiredResult:
-        """Call a tool, at most once, with the token of the call's principal if the server has one.
+        """Make or continue a call, once, with its principal's token if the server has one.
 
         The call is sent only within the first half of `longest_seconds`: one that was not made must
         not end as an unknown outcome.
@@ -118,6 +119,10 @@ class McpServers:
         """
         meta: Any = {names.MCP_IDEMPOTENCY_KEY: call.idempotency_key}
         params = CallToolRequestParams(name=tool.tool, arguments=arguments, meta=meta)
+        if (given := call.continuation) is not None:
+            answers = {key: ElicitResult(**each) for key, each in given.responses.items()}
+            continued = {"input_responses": answers or None, "request_state": given.state}
+            params = params.model_copy(update=continued)
 
         async def send(client: Client) -> CallToolResult | InputRequiredResult:
             # Not by `Client.call_tool`: that sends a call again after some errors, and lists the

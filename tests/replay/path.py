@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
@@ -79,6 +80,21 @@ class CallPath(Path):
     async def start(self, backend: Backend) -> Run:
         """Start it."""
         return await backend.call(self.tool, self.arguments, **self.request)
+
+
+@dataclass
+class ServerPath(Path):
+    """One path of a run with the tools of the MCP server `airline`."""
+
+    @asynccontextmanager
+    async def told_to(self, folder: FilePath) -> AsyncIterator[dict[str, Any]]:
+        """The server, as a setting of the worker."""
+        os.environ["AIRLINE_LEDGER"] = str(folder / "flights")
+        script = FilePath(__file__).parents[1] / "activities/mcp/airline.py"
+        server = {"command": sys.executable, "args": [str(script)], "envFrom": ["AIRLINE_LEDGER"]}
+        file = folder / "servers.json"
+        file.write_text(json.dumps({"airline": server}))
+        yield {"servers": file}
 
 
 @dataclass

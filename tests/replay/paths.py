@@ -5,7 +5,7 @@ from datetime import timedelta
 
 from temporalio.client import WorkflowUpdateFailedError
 
-from tests.replay.path import LatePath, Path, decides, says, single
+from tests.replay.path import LatePath, Path, ServerPath, decides, says, single
 from tests.replay.whole import WHOLE
 from tests.support import tools
 from tests.support.backend import Run
@@ -137,6 +137,24 @@ async def started_again(run: Run) -> None:
     await run.decide("t1c1", "happened", result="paid")
 
 
+async def fills_in(run: Run) -> None:
+    """Somebody approves a call, and answers both forms of its server."""
+    await run.waiting()
+    await run.decide("t1c1", "approve")
+    await eventually(lambda: _requires(run, "row"))
+    await run.decide("t1c1", "respond", result={"row": 3}, by="ada")
+    await eventually(lambda: _requires(run, "sure"))
+    [form] = await run.waiting()
+    answer = {"sure": {"sure": True}, "pay": None}
+    await run.decide("t1c1", "respond", result=answer, digest=form["digest"])
+
+
+async def _requires(run: Run, field: str) -> bool:
+    return [field] == [
+        next(iter(each["form"]["properties"])) for each in await run.waiting() if "form" in each
+    ]
+
+
 async def _waits(run: Run, call_id: str) -> bool:
     return call_id in [one["callId"] for one in await run.waiting()]
 
@@ -265,6 +283,9 @@ PATHS: dict[str, Path] = {
     "approved": Path(PAYS, ["pay"], people=decides(says("t1c1", "approve", by="ada"))),
     "denied": Path(PAYS, ["pay"], people=decides(says("t1c1", "deny", reason="no"))),
     "edited": Path(PAYS, ["pay"], people=decides(says("t1c1", "edit", arguments={"amount": 3}))),
+    "mcp_forms": ServerPath(
+        [Answer(calls=[call("airline_upgrade")]), DONE], ["mcp:airline/upgrade"], people=fills_in
+    ),
     "answered": Path(PAYS, ["pay"], people=decides(says("t1c1", "respond", result="cash"))),
     "remembered": Path(
         [PAYS[0], PAYS[0], DONE], ["pay"], people=decides(says("t1c1", "approve", remember=True))

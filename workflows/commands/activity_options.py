@@ -59,7 +59,8 @@ def activity_arguments(
         owner = tool.memory.model_copy(update={"principal": principal})
         return [call.arguments, owner.to_json()]
     if tool.mcp is not None:
-        own = McpCall(idempotency_key=f"{run_id}/{call.id}", principal=principal)
+        key = f"{run_id}/{call.id}"
+        own = McpCall(idempotency_key=key, principal=principal, continuation=call.continuation)
         return [call.arguments, tool.mcp.to_json(), own.to_json()]
     if binding.input == "arguments":
         return [call.arguments]

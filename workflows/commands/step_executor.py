@@ -19,6 +19,7 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas import names
     from holdfast.schemas.agent import WorkerFacts
     from holdfast.schemas.base import json_size
+    from holdfast.schemas.internal import mcp_input
     from holdfast.schemas.names import LOST_REPLIES, ErrorCode
     from holdfast.schemas.tool import ActivityBinding, RepairAgent
 
@@ -195,7 +196,7 @@ class StepExecutor:
         work, calls = self.work, self.work.calls
         if work.is_halting and call.unknown_outcomes == 0:
             calls.refuse(call, ErrorCode.CANCELLED, "the run ended before this call")
-        elif work.is_steered and call.unknown_outcomes == 0:
+        elif work.is_steered and call.unknown_outcomes == 0 and call.continuation is None:
             work.planning.hold_back([call])
         else:
             outcome: Outcome | None = calls.doubt_after_reset(call)
@@ -283,9 +284,14 @@ class StepExecutor:
                 )
             scheduled_at = workflow.now()
             result = await self.on_run_time(running)
-            if tool.once and is_foreign_result(activity, call.id, call.unknown_outcomes, result):
+            number = call.unknown_outcomes + call.forms_required
+            if tool.once and is_foreign_result(activity, call.id, number, result):
                 return Unknown(f"a result of `{tool.name}` came that its worker has not signed")
-            return outcome_of_result(tool, payload_json(result))
+            match payload_json(result):
+                case {mcp_input.INPUT_REQUIRED: dict(required)} if tool.mcp is not None:
+                    return mcp_input.McpInputRequired.read(required)
+                case value:
+                    return outcome_of_result(tool, value)
         except FailureError as error:
             failure, waited = activity_failure(error), workflow.now() - scheduled_at
             may_have_started = (

@@ -170,7 +170,7 @@ class ExecutionBase(ABC):
 
     def needs_no_decision(self, question: Question) -> bool:
         """Return whether a question is void: not if its call may have had effects."""
-        has_started = question.kind in ("reconcile", "budget")
+        has_started = question.kind in ("reconcile", "budget") or question.form is not None
         return self.is_halting or (self.is_steered and not has_started)
 
     @property

@@ -7,9 +7,8 @@ from typing import Annotated, Any
 from mcp.server.mcpserver import Context, Image, MCPServer, server
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import (
-    ElicitRequest,
-    ElicitRequestFormParams,
     InputRequiredResult,
+    ListRootsRequest,
     ToolAnnotations,
 )
 from pydantic import BaseModel, Field
@@ -74,10 +73,8 @@ def fail() -> str:
 
 @shop.tool(structured_output=False)
 def survey() -> InputRequiredResult | str:
-    """Ask a person for more."""
-    schema = {"type": "object", "properties": {}}
-    asked = ElicitRequestFormParams(message="Why?", requested_schema=schema)
-    return InputRequiredResult(input_requests={"why": ElicitRequest(params=asked)})
+    """Ask for the folders of the client."""
+    return InputRequiredResult(input_requests={"where": ListRootsRequest()})
 
 
 @shop.tool(structured_output=False)

@@ -138,7 +138,7 @@ WRONG = [
     ("fail", "out of stock"),
     (
         "survey",
-        "MCP server `shop`, tool `survey`: it was not run: it requires `elicitation/create`",
+        "MCP server `shop`, tool `survey`: it requires `roots/list`, which is not supported",
     ),
     ("nothing", "`tool`: MCP server `shop` has no tool `nothing`; known: `crash`"),
     ("*", "`tool`: `mcp:shop/*` matches 7 tools; name one of them"),

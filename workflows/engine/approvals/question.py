@@ -51,6 +51,10 @@ _AGAIN = (
     "this call may have happened; to run it again send `did_not_happen` with the `digest` that is"
     " shown now"
 )
+_NEXT_FORM = (
+    "the call requires a further answer; to give it, send the `digest` that is shown now"
+    " (`holdfast approvals --json`)"
+)
 # The decisions that use a field of their own.
 _USED_BY: dict[str, tuple[Verdict, ...]] = {
     "arguments": ("edit",),
@@ -123,6 +127,7 @@ class Question:
     principal: Principal | None = None
     instance: str | None = None
     output: Schema | bool | None = None
+    form: Schema | None = None
     filled_in: list[str] = field(default_factory=list)
     round: int = 1
     decisions: list[tuple[Decided, bytes]] = field(default_factory=list)
@@ -198,6 +203,7 @@ class Question:
             question=self.text,
             signed=bool(self.policy.signed),
             filled_in=self.filled_in,
+            form=self.form or {},
             # A denial, or an action that does not apply to this kind, is not shown.
             on_timeout=shown if shown != "deny" and self.kind in _OBEYS_TIMEOUT else None,
         )
@@ -216,11 +222,13 @@ class Question:
                 what = misfit if self.kind == "plan" else "the edited arguments do not fit"
                 raise _invalid(f"{what}: {error}") from None
             meant = meant.model_copy(update={"arguments": arguments})
-        if meant.decision == "respond" and self.kind == "input" and self.output is not None:
+        wanted = self.output if self.form is None else self.form
+        if meant.decision == "respond" and self.kind == "input" and wanted is not None:
             try:
-                meant = meant.model_copy(update={"result": fit(meant.result, self.output)})
+                meant = meant.model_copy(update={"result": fit(meant.result, wanted)})
             except InvalidArguments as error:
-                raise _invalid(f"the answer does not fit the tool's `_output`: {error}") from None
+                what = "the tool's `_output`" if self.form is None else "the server's form"
+                raise _invalid(f"the answer does not fit {what}: {error}") from None
         own = self._latest().get(normalized_person(meant.by)) if meant.by is not None else None
         if own is not None and own[1] == self._effect(meant):
             raise DecisionRejected(ALREADY_DECIDED, f"{decision.by} has decided so already")
@@ -297,7 +305,7 @@ class Question:
         return {normalized_person(one.by): (one, effect) for one, effect in self.decisions}
 
     def _digest_of(self, arguments: dict[str, Any]) -> str:
-        return digest_of(self.tool, arguments, self.kind, self.round)
+        return digest_of(self.tool, arguments, self.kind, self.round, self.form)
 
     def _check_signature(self, decision: Decision) -> None:
         if isinstance(decision, SignedDecision):
@@ -341,6 +349,9 @@ class Question:
         runs_again = verdict == "approve" or (verdict == "did_not_happen" and self.round > 1)
         if self.kind == "reconcile" and decision.digest is None and runs_again:
             raise _invalid(_AGAIN)
+        is_bound = decision.digest is not None or isinstance(decision, SignedDecision)
+        if self.form is not None and self.round > 1 and verdict == "respond" and not is_bound:
+            raise _invalid(_NEXT_FORM)
         return decision.model_copy(update={"decision": _RECONCILE.get(verdict, verdict)})
 
     def _check_fields(self, decision: Decision) -> None:

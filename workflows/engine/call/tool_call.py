@@ -7,7 +7,8 @@
 
 A call is pending while it needs the result of another call of its turn, waiting while people
 decide, and queued while an earlier call has yet to write to the same place. Just before it starts,
-it goes (back) to waiting if the token of the run's principal has expired. Results are logged in
+it goes (back) to waiting if the token of the run's principal has expired; so does a running call
+whose MCP server requires a person's input. Results are logged in
 source order: when the whole turn has ended, or, in a sequential turn, before the next call starts.
 Every expected ending is an outcome and a value, not an exception.
 """
@@ -16,6 +17,7 @@ from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 from typing import Any, Literal
 
+from holdfast.schemas.internal.mcp_input import McpContinuation, McpInputRequired
 from holdfast.schemas.message import AskedCall, Message
 from holdfast.schemas.names import CallError, ErrorCode
 from holdfast.schemas.reference import OutputPath, Path
@@ -75,7 +77,7 @@ class Stopped:
 
 
 Final = Succeeded | Answered | Refused | Failed | Stopped
-Outcome = Final | Unknown
+Outcome = Final | Unknown | McpInputRequired
 
 
 @dataclass(frozen=True)
@@ -178,6 +180,7 @@ class ToolCall:
     `resolved_late` if its arguments were resolved after it was pending and no person has
     seen them since; it is `is_approved` if the approval of its plan, or of an edit, covers it. Its
     `approver` has approved these arguments. It `is_counted` if it counts against its tool's limits.
+    `required` are the forms that its MCP server returned last, of `forms_required` in all.
     """
 
     proposal: AskedCall
@@ -200,6 +203,9 @@ class ToolCall:
     stage: CallStage = CallStage.PROPOSED
     resolved_late: bool = False
     unknown_outcomes: int = 0
+    forms_required: int = 0
+    required: McpInputRequired | None = None
+    continuation: McpContinuation | None = None
     outcome: Final | None = None
     result_stage: ResultStage = ResultStage.ENDED
 
@@ -280,6 +286,18 @@ class ToolCall:
             self.resolved_late = stage is CallStage.PENDING
         elif stage is CallStage.UNSURE:
             self.unknown_outcomes += 1
+            self.continuation = None
+
+    def require(self, required: McpInputRequired) -> None:
+        """Wait for a person's answer to forms, and count these."""
+        self.move(CallStage.WAITING)
+        self.required, self.continuation = required, None
+        self.forms_required += 1
+
+    def answer(self, answer: Any) -> None:
+        """Set the answer that continues the call."""
+        assert self.required is not None  # the question was on it
+        self.continuation = self.required.answered(answer, may_repeat=not self.tool.once)
 
     def end(self, outcome: Final) -> None:
         """End the call with its one result."""

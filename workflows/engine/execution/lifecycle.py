@@ -7,6 +7,7 @@ pending calls and `start` queued ones; then `finish` them. Log entries are in so
 
 from typing import Any, assert_never
 
+from holdfast.schemas.internal.mcp_input import McpInputRequired
 from holdfast.schemas.log_entry import (
     KnowledgeUsedEntry,
     ToolCallEntry,
@@ -75,6 +76,9 @@ from holdfast.workflows.engine.model.answer import as_said, is_shown_whole, resu
 from holdfast.workflows.engine.model.latent_calls import proposed_result
 from holdfast.workflows.engine.run_state import RunState
 from holdfast.workflows.engine.state.data import VisibleData, is_same_json
+
+# The forms of one call of an MCP server's tool.
+MAX_FORMS = 20
 
 
 class CallLifecycle:
@@ -178,7 +182,10 @@ class CallLifecycle:
             self._questions.log_expiry(question)
         if isinstance(ruling, Approved) and question.kind != "principal_expired":
             call.set_approver(question.approver)
-        if call.stage is CallStage.UNSURE:
+        if question.form is not None and isinstance(ruling, AnsweredByPerson):
+            call.answer(ruling.result)
+            self.start(turn, call)
+        elif call.stage is CallStage.UNSURE:
             self._reconcile(turn, call, ruling)
         else:
             self._decide(turn, call, ruling, question)
@@ -231,8 +238,10 @@ class CallLifecycle:
                 assert_never(ruling)
 
     def apply_outcome(self, turn: int, call: ToolCall, outcome: Outcome) -> None:
-        """End a call that ran; request a decision if its outcome is unknown."""
+        """End a call that ran; ask people if its outcome is unknown, or its server requires it."""
         match outcome:
+            case McpInputRequired():
+                self._require(turn, call, outcome)
             case Unknown(message) if self._state.asks_people:
                 call.move(CallStage.UNSURE)
                 self._questions.ask_about(turn, call, "reconcile", message)
@@ -240,6 +249,17 @@ class CallLifecycle:
                 call.end(fail(ErrorCode.OUTCOME_UNKNOWN, message))
             case _:
                 call.end(outcome)
+
+    def _require(self, turn: int, call: ToolCall, required: McpInputRequired) -> None:
+        if not self._state.asks_people:
+            message = f"`{call.name}` requires a person's input, and this run does not wait for any"
+            call.end(fail(ErrorCode.DENIED, message))
+        elif call.forms_required >= MAX_FORMS:
+            message = f"`{call.name}` requires input again after {MAX_FORMS} answers"
+            call.end(fail(ErrorCode.TOOL_ERROR, message))
+        else:
+            call.require(required)
+            self._questions.ask_about(turn, call, "input")
 
     def doubt_after_reset(self, call: ToolCall) -> Unknown | None:
         """Return an unknown outcome for a call that may have run before a reset, if so."""

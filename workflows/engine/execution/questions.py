@@ -65,7 +65,11 @@ class Questions:
             is_fatal = kind == "input" and policy.on_timeout == "fail"
             update = {"on_timeout": "fail" if is_fatal else "deny", "quorum": 1}
             policy, round_ = policy.model_copy(update=update), max(1, round_)
-        if kind == "input":
+        required = call.required if kind == "input" else None
+        text = ""
+        if required is not None and tool.mcp is not None:
+            text, round_ = required.question(tool.mcp.server, call.name), call.forms_required
+        elif kind == "input":
             message = example_json(tool.output)
         question = Question(
             call_id=call.id,
@@ -74,13 +78,14 @@ class Questions:
             label=call.label,
             arguments=call.arguments,
             reasoning=call.meta.reasoning,
-            text=_TEXTS[kind].format(name=call.name, message=message.rstrip(".")),
+            text=text or _TEXTS[kind].format(name=call.name, message=message.rstrip(".")),
             policy=policy,
             requested_at=state.clock(),
             check_arguments=lambda arguments: fit_arguments(tool, arguments),
             principal=state.principal,
             instance=call.meta.instance,
             output=tool.output,
+            form=None if required is None else required.schema_of_answer,
             filled_in=places_filled_in(call, call.arguments),
             round=round_,
         )
