@@ -34,6 +34,7 @@ from holdfast.schemas.decision import (
     shown_calls,
 )
 from holdfast.schemas.internal.delegate import DelegatePending
+from holdfast.schemas.json_schema import answer_fields
 
 MAX_CALLS: Final = 100
 _LABEL_CHARS = 60
@@ -152,7 +153,8 @@ def arguments(waiting: PendingApproval) -> list[tuple[str, str]]:
         note = [("…", f"{more} more calls: see holdfast approvals --json")] if more > 0 else []
         return rows + note
     rows = []
-    for name, value in waiting.arguments.items():
+    answer = ((f"answer: {name}", text) for name, text in answer_fields(waiting.form))
+    for name, value in (*waiting.arguments.items(), *answer):
         text = format_argument(value).rstrip("\n")
         hidden = len(text) - _VALUE_CHARS
         if hidden > 0:

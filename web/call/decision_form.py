@@ -172,7 +172,8 @@ def _result(form: DecisionForm, pending: OpenCall) -> dict[str, Any] | FormProbl
         return {"result": None}
     if found := form_violations(value, schema):
         return FormProblem("The answer is invalid; see the marked fields.", result=found)
-    if form.is_untouched and is_same(initial_value(schema), value):
+    has_fields = schema.get("properties") or not pending.approval.form
+    if has_fields and form.is_untouched and is_same(initial_value(schema), value):
         return FormProblem("Not sent yet: nothing was filled in. Send it again to confirm.")
     return {"result": value}
 

@@ -85,7 +85,9 @@ class OpenCall:
 
     @property
     def output_schema(self) -> Any:
-        """Return the schema of the call's result; without one, any value fits."""
+        """Return the schema of the answer, or of the call's result; without one, any value fits."""
+        if self.approval.form:
+            return self.approval.form
         tool = self.tool
         return {} if tool is None or not isinstance(tool.output, dict) else tool.output
 

@@ -173,6 +173,8 @@ def outcome_text(question: QuestionRound, stage: CallStage) -> str:
     is_reconcile = kind == "reconcile"
     if is_reconcile and verdict in ("deny", "give_up"):
         return "It is not executed again, and its outcome stays unknown."
+    if question.approval.form and verdict == "respond":
+        return "The call is continued with the answer."
     if kind == "input":
         return "The answer is its result." if verdict == "respond" else "It has no answer."
     if verdict == "deny":

@@ -22,7 +22,7 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas import names
     from holdfast.schemas.decision import Kind, example_edit, shown_calls
     from holdfast.schemas.internal.delegate import DelegatePending
-    from holdfast.schemas.json_schema import example_json
+    from holdfast.schemas.json_schema import answer_fields, example_json
 
 from holdfast.workflows.engine.approvals.question import Question
 from holdfast.workflows.ui_details.markdown import (
@@ -87,8 +87,10 @@ def question_block(question: Question, workflow_id: str, room_bytes: int) -> str
     label = prose(question.label, NAME_BYTES)
     whose = f" for {code(question.instance)}" if question.instance else ""
     # The example in the text of an answer can be cut; the command and the data have all of it.
-    told = "" if question.kind == "input" else question_facts(question.kind, question.text)
-    facts = own_sentence(told, WORDS_BYTES)
+    is_form = question.form is not None
+    is_told = is_form or question.kind != "input"
+    told = question_facts(question.kind, question.text) if is_told else ""
+    facts = own_sentence(told, max(room_bytes, WORDS_BYTES) if is_form else WORDS_BYTES)
     if question.kind == "plan":
         arguments, is_whole = _plan_calls(question, room_bytes)
         edit, means = example_edit(question.arguments)
@@ -96,11 +98,15 @@ def question_block(question: Question, workflow_id: str, room_bytes: int) -> str
             example = f"An `edit`, for example: {code(edit)} ({prose(means, WORDS_BYTES)})."
             facts = f"{facts}\n{example}" if facts else example
     else:
-        arguments, is_whole = _items(question.arguments, room_bytes)
+        answer = {f"answer: {name}": text for name, text in answer_fields(question.form or {})}
+        arguments, is_whole = _items({**question.arguments, **answer}, room_bytes)
+        is_whole &= not (is_form and facts.endswith("…"))
     options = " --groups 'YOUR GROUP'" if question.policy.approvers else ""
     options += " --key FILE" if question.policy.signed else ""
-    options += f" --digest {question.digest}" if question.edited_by else ""
-    ways = _ways(workflow_id, question.call_id, question.kind, options, question.output)
+    is_again = question.edited_by or (is_form and question.round > 1)
+    options += f" --digest {question.digest}" if is_again else ""
+    wanted = question.form or question.output
+    ways = _ways(workflow_id, question.call_id, question.kind, options, wanted)
     terms = [*_terms(question, is_whole), "**Command:** " + "\nor ".join(ways)]
     blocks = [
         f"### {REQUESTS[question.kind]}: {label}{whose} (`{question.call_id}`)",
@@ -209,7 +215,7 @@ def _decision(question: Question) -> str:
     if question.kind == "reconcile":
         decision |= {"decision": "happened", "result": None}
     elif question.kind == "input":
-        answer = json.loads(example_json(question.output))
+        answer = json.loads(example_json(question.form or question.output))
         decision |= {"decision": "respond", "result": answer}
     else:
         decision["decision"] = "deny" if question.kind == "principal_expired" else "approve"

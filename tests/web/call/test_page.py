@@ -351,6 +351,30 @@ def test_a_persons_answer_is_a_form_of_the_output_and_nothing_can_be_approved() 
     assert "Not everything is shown:" not in text
 
 
+def test_a_servers_form_is_shown_with_its_words_and_read_as_the_answer() -> None:
+    seat = {"type": "string", "oneOf": [{"const": "A", "title": "Aisle"}]}
+    form = {"type": "object", "properties": {"seat": seat}, "required": ["seat"]}
+    one = question(kind="input", form=form, question='MCP server `air`: "Which <b>seat</b>?"')
+    text = page(one)
+    assert "MCP server `air`: &#34;Which &lt;b&gt;seat&lt;/b&gt;?&#34;" in text
+    assert "Aisle" in text.partition('<form id="respond"')[2]
+    answer = read_decision(
+        typed("respond", ("object:/result", ""), ("pick:/result/seat", '"A"')), one, ANN
+    )
+    assert isinstance(answer, Decision)
+    assert answer.result == {"seat": "A"}
+
+
+def test_that_an_address_was_opened_is_one_click() -> None:
+    done = {"type": ["object", "null"], "additionalProperties": False, "description": "Open it."}
+    one = question(kind="input", form=done)
+    assert "Open it." in page(one)
+    sent = typed("respond", ("object:/result", ""), ("untouched", "yes"))
+    answer = read_decision(sent, one, ANN)
+    assert isinstance(answer, Decision)
+    assert answer.result == {}
+
+
 @pytest.mark.parametrize(
     ("verdict", "outcome"),
     [("respond", "The answer is its result."), ("deny", "It has no answer.")],
