@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.activities import generate
 from holdfast.activities.interceptors import auto_heartbeat, results
-from holdfast.activities.mcp import authorization, http_client, servers
+from holdfast.activities.mcp import authorization, http_client, input_forms, servers
 from holdfast.catalog import agent_reader, builtin_tools, catalog_files
 from holdfast.client.records import transcript
 from holdfast.hosting.worker_parts import MAX_ACTIVITIES
@@ -22,7 +22,7 @@ from holdfast.workflows.commands import activity_options, publisher
 from holdfast.workflows.engine import continue_as_new, memory_store, run_state
 from holdfast.workflows.engine.approvals import notifications, pending, question
 from holdfast.workflows.engine.conversation import data_messages, mailbox, scopes
-from holdfast.workflows.engine.execution import preparation, questions
+from holdfast.workflows.engine.execution import lifecycle, preparation, questions
 from holdfast.workflows.engine.log import compressed_pages
 from holdfast.workflows.engine.model import model_choice, request_hooks
 from holdfast.workflows.engine.state import references
@@ -149,6 +149,12 @@ LIMITS: dict[str, list[str]] = {
         kb(http_client.MAX_ANSWER_BYTES),
         f"{authorization.MAX_TOKEN_SECONDS:.0f} s for a token",
         f"connections for {servers.MAX_PRINCIPALS} principals",
+    ],
+    "forms of [an MCP server](tools/mcp-questions.md)": [
+        f"{lifecycle.MAX_FORMS} for each call",
+        kb(input_forms.MAX_STATE_AND_FORMS_BYTES),
+        f"{kb(input_forms.MAX_FORMS_BYTES)} the forms",
+        f"{input_forms.MAX_MESSAGE_CHARACTERS:,} characters",
     ],
     "activities at a time": [str(MAX_ACTIVITIES)],
     "the wait for a cancelled attempt": [f"{auto_heartbeat.GRACE_SECONDS:.0f} s after"],
