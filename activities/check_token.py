@@ -90,8 +90,12 @@ class CheckTokenActivity:
             raise ApplicationError(message, type=names.KEYS_UNAVAILABLE) from None
 
 
-async def matching_key_set(token: SignedToken, sets: Sequence[LiveKeySet], use: Use) -> KeySet:
+async def matching_key_set(
+    token: SignedToken, sets: Sequence[LiveKeySet], use: Use, audience: str | None = None
+) -> KeySet:
     """Return the settings of the key that signed this token, which meets all of them.
+
+    The token is for the set's audience, by default for `audience`, or else for that of its use.
 
     Raises:
         InvalidTokenError: it is rejected.
@@ -122,7 +126,8 @@ async def matching_key_set(token: SignedToken, sets: Sequence[LiveKeySet], use: 
     refusals: list[InvalidTokenError] = []
     for key, settings in candidates:
         try:
-            if _is_signed(token, key, settings, settings.audience or AUDIENCES[use]):
+            wanted = settings.audience or audience or AUDIENCES[use]
+            if _is_signed(token, key, settings, wanted):
                 return settings
         except InvalidTokenError as error:
             refusals.append(error)

@@ -15,7 +15,8 @@ from temporalio.client import Client
 
 from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.schemas.settings.inbox import Oidc
-from holdfast.web.auth.auth_middleware import BearerTokens, SignInMethod
+from holdfast.web.auth.auth_middleware import SignInMethod
+from holdfast.web.auth.bearer_tokens import BearerTokens
 from holdfast.web.auth.oidc import OidcProvider, OidcSignIn
 from holdfast.web.auth.sessions import TextSealer
 from holdfast.web.auth.sign_in import LinkSignIn

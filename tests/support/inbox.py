@@ -22,10 +22,10 @@ from holdfast.runtime.identity.key_sets import LiveKeySet
 from holdfast.web.app import application
 from holdfast.web.auth.auth_middleware import (
     AuthMiddleware,
-    BearerTokens,
     RequestAccess,
     SignInMethod,
 )
+from holdfast.web.auth.bearer_tokens import BearerTokens
 from holdfast.web.auth.sessions import TextSealer
 from holdfast.web.auth.sign_in import LinkSignIn
 from holdfast.web.http.origins import own_origins

@@ -7,7 +7,7 @@ A refused request has changed nothing, and its response states that.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,13 +20,10 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from holdfast.activities.check_token import check_groups, matching_key_set
-from holdfast.runtime.identity.key_sets import KeysUnavailableError, LiveKeySet
-from holdfast.runtime.identity.tokens import InvalidTokenError, SignedToken, principal_claims
-from holdfast.schemas.decision import PrincipalClaims
 from holdfast.schemas.settings.inbox import InboxSettings
+from holdfast.web.auth.bearer_tokens import BearerTokens
 from holdfast.web.auth.oidc import OidcProvider, OidcSignIn
-from holdfast.web.auth.sessions import Authentication, TextSealer, build_person
+from holdfast.web.auth.sessions import TextSealer
 from holdfast.web.auth.sign_in import (
     SIGN_IN,
     SIGN_OUT,
@@ -57,45 +54,6 @@ _FORGED: Final = (
 
 
 SignInMethod = LinkSignIn | OidcSignIn | ProxySignIn
-
-
-class BearerTokens:
-    """Authenticates programs by JWTs, checked as the workers check a principal's.
-
-    The audience is the inbox's own: a principal's token that was read in a history is rejected.
-
-    Beside `sub` and `scopes`, a token may have `groups`: the approver groups that the program
-    decides for, as far as its key may sign for them. Without keys, no token is accepted.
-    """
-
-    def __init__(self, seal: TextSealer, sets: Sequence[LiveKeySet]) -> None:
-        self._seal, self._sets = seal, sets
-
-    async def authenticate(self, request: Request) -> Authentication | None:
-        """Return the sender; None without a token, or without keys.
-
-        Raises:
-            RefusedRequest: the token is rejected, or its keys are not available.
-        """
-        kind, _, shown = request.headers.get("authorization", "").partition(" ")
-        if not self._sets or kind.lower() != "bearer":
-            return None
-        try:
-            token = SignedToken.read(shown.strip())
-            settings = await matching_key_set(token, self._sets, "inbox")
-            claims = PrincipalClaims.read(principal_claims(token))
-            groups = token.claims.get("groups", [])
-            if not isinstance(groups, list) or not all(isinstance(each, str) for each in groups):
-                raise InvalidTokenError(
-                    "the token's `groups` are no list of texts: sign one that says one"
-                )
-            check_groups(groups, settings.groups)
-        except InvalidTokenError as error:
-            raise unauthorized(str(error)) from None
-        except KeysUnavailableError as error:
-            message = f"the key set `{error}` cannot be had now; try again"
-            raise RefusedRequest(503, message, {"Retry-After": "10"}) from None
-        return Authentication(build_person(self._seal, claims.id, groups, "token", claims.scopes))
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from temporalio.client import Client
 
 from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.web.auth import sessions
-from holdfast.web.auth.auth_middleware import BearerTokens
+from holdfast.web.auth.bearer_tokens import BearerTokens
 from holdfast.web.auth.sessions import Person, TextSealer
 from holdfast.web.auth.sign_in import LinkSignIn, local_path
 from holdfast.web.http import request_body

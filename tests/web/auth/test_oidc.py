@@ -18,7 +18,7 @@ from temporalio.client import Client
 from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.schemas.settings.inbox import Oidc
 from holdfast.web.auth import oidc as of_provider
-from holdfast.web.auth.auth_middleware import BearerTokens
+from holdfast.web.auth.bearer_tokens import BearerTokens
 from holdfast.web.auth.oidc import MAX_ANSWER_BYTES, METADATA, SIGN_IN_SECONDS, OidcSignIn
 from holdfast.web.auth.oidc import OidcProvider as Known
 from holdfast.web.auth.sessions import TextSealer
