@@ -1,31 +1,45 @@
 """`holdfast mcp`: offer agents and tools to MCP clients; lock the tools of MCP servers.
 
 `holdfast mcp` is a client of runs: the worker runs them. By standard input and output it serves the
-program that has started it, and ends with it.
+program that has started it, and ends with it. Over HTTP it is an OAuth resource server: it accepts
+tokens of an authorization server for its own address.
 """
 
 import asyncio
 import os
 import signal
 import sys
-from collections.abc import Sequence
-from contextlib import redirect_stdout
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack, redirect_stdout
+from functools import partial
+from ipaddress import ip_address
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 import holdfast
-from holdfast.cli.parser import Commands
+from holdfast.cli.listen_address import check_private, open_listener, public_origin
+from holdfast.cli.parser import Commands, add_person
+from holdfast.cli.prompts.answers import Approver
 from holdfast.client.connection import connect
-from holdfast.client.errors import DONE, INTERRUPTED, wrong_command
+from holdfast.client.errors import DONE, INTERRUPTED, wrong_command, wrong_settings
 from holdfast.hosting.process_exit import StartError
+from holdfast.runtime.command_line import read_by
+from holdfast.runtime.encryption.key_ring import KEY_BYTES, KeyRing
 from holdfast.runtime.secrets import Secrets, environment_secrets
 from holdfast.runtime.settings_files.file_problems import LoadError
 from holdfast.runtime.text_safety import one_line
 from holdfast.schemas import names
+from holdfast.web.http.origins import hosts_of, own_origins, read_origin
 
 if TYPE_CHECKING:
     from holdfast.catalog.loader import Catalog
+    from holdfast.hosting.probes import ProbeAddress
+    from holdfast.web.mcp.server import McpHandlers
 
 _LINE_CHARS = 1_000
+# Each open call has one, to receive events.
+_MAX_CONNECTIONS: Final = 2_000
+_STATE_KEYS: Final = b"holdfast: states of MCP requests"
 
 
 def add_parser(commands: Commands) -> None:
@@ -41,6 +55,18 @@ def add_parser(commands: Commands) -> None:
     add("--servers", metavar="FILE", help=text)
     add("--task-queue", metavar="NAME", help=f"the worker's (default: {names.TASK_QUEUE})")
     add("--inbox-url", metavar="URL", help="the address of the inbox, where people decide")
+    text = "the person at the program that starts this one: answers to its forms are decisions"
+    add_person(parser, "--approver", text)
+    text = "serve over HTTP at this port, on this machine or at this address"
+    add("--listen", metavar="[ADDRESS:]PORT", type=read_by(_read_address), help=text)
+    url: dict[str, Any] = {"metavar": "URL", "type": read_by(read_origin)}
+    add("--url", **url, help="with --listen: its public address behind a proxy")
+    text = "with --listen: the keys that verify tokens, as of the inbox (keys.yaml)"
+    add("--keys", metavar="FILE|URL", help=text)
+    text = "with --keys: the id of a client whose users decide in it; repeatable"
+    add("--trusted-client", dest="trusted", metavar="ID", action="append", default=[], help=text)
+    text = "the keys of forms, which processes side by side share (as encryption.yaml)"
+    add("--state-keys", metavar="FILE", help=text)
     actions = parser.add_subparsers(metavar="ACTION")
     text = "write the digests of the servers' tools into the catalog: new runs have these alone"
     parser = actions.add_parser("lock", help=text, description=f"{text.capitalize()}.")
@@ -52,28 +78,95 @@ def add_parser(commands: Commands) -> None:
 
 
 async def serve_mcp(
-    *, task_queue: str | None, inbox_url: str | None, **given: str | Sequence[str] | None
+    *,
+    inbox_url: str | None,
+    approver: Approver,
+    listen: "ProbeAddress | None",
+    url: str | None,
+    keys: str | None,
+    trusted: Sequence[str],
+    state_keys: str | None,
+    **given: str | Sequence[str] | None,
 ) -> int:
-    """Serve MCP clients until the standard input ends."""
+    """Serve MCP clients, until the standard input ends or over HTTP until it is stopped."""
+    if listen is None and (url or keys or trusted):
+        raise wrong_command("--url, --keys and --trusted-client are for HTTP", "add --listen PORT")
+    if listen is not None and approver.by:
+        raise wrong_command("--approver is for standard input", "name clients: --trusted-client")
+    if trusted and not keys:
+        raise wrong_command("only tokens name clients", "name the keys that verify them: --keys")
     # Imported here: its library is in an extra, and takes half a second.
-    from mcp.server.stdio import stdio_server
-
+    from holdfast.web.auth.sessions import Person
     from holdfast.web.mcp.callers import Caller
     from holdfast.web.mcp.offered_tools import offered_tools
     from holdfast.web.mcp.server import McpHandlers
     from holdfast.web.services import Services
 
     with redirect_stdout(sys.stderr):  # of modules of tools: standard output is the protocol's
-        catalog, queue = _load_catalog({**given, "task_queue": task_queue})
-    services = Services(await connect(queue))
-    handlers = McpHandlers(services, offered_tools(catalog), Caller, inbox_url)
-    server = handlers.server(holdfast.__version__)
+        catalog, queue = _load_catalog(given)
+    tools, services = offered_tools(catalog), Services(await connect(queue), approver.signer)
+    try:
+        ring = KeyRing.load(Path(state_keys), os.environ) if state_keys else None
+    except LoadError as error:
+        raise wrong_settings("`--state-keys`", error.problems) from None
+    secrets = [os.urandom(KEY_BYTES)] if ring is None else ring.derive(_STATE_KEYS)
+    if listen is None:
+        person = Person(approver.by, tuple(approver.groups)) if approver.by else None
+        local = Caller(approver=person)
+        handlers = McpHandlers(services, tools, lambda: local, inbox_url)
+        await _serve_standard_input(handlers.server(holdfast.__version__, secrets))
+    else:
+        make = partial(McpHandlers, services, tools, inbox=inbox_url)
+        await _serve_http(make, secrets, listen, url, keys, trusted)
+    return DONE
+
+
+async def _serve_standard_input(server: Any) -> None:
+    from mcp.server.stdio import stdio_server
+
     # A thread reads the standard input, and no signal ends it; nothing is lost with the process.
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, os._exit, INTERRUPTED)
     async with stdio_server() as (read, write):
         await server.run(read, write, server.create_initialization_options())
-    return DONE
+
+
+async def _serve_http(
+    make: Callable[..., "McpHandlers"],
+    secrets: Sequence[bytes],
+    listen: "ProbeAddress",
+    url: str | None,
+    keys: str | None,
+    trusted: Sequence[str],
+) -> None:
+    from mcp.server.transport_security import TransportSecuritySettings
+
+    from holdfast.cli.serving import serve, server
+    from holdfast.web.mcp.callers import Caller, open_token_callers
+
+    check_private(listen.host, url, "`--url https://…`")
+    if keys is None and (url or not ip_address(listen.host).is_loopback):
+        raise wrong_command("anyone could start runs", "name the keys that verify tokens: --keys")
+    async with AsyncExitStack() as stack:
+        socket = stack.enter_context(open_listener(*listen))
+        own = own_origins(listen.host, socket.getsockname()[1], url)
+        at, auth = f"{public_origin(own)}/mcp", dict[str, Any]()
+        find_caller: Callable[[], Caller] = Caller
+        if keys is not None:
+            callers = await stack.enter_async_context(open_token_callers(keys, at, trusted))
+            find_caller = callers.find
+            auth = {"auth": callers.settings(), "token_verifier": callers}
+        served = make(find_caller=find_caller).server(holdfast.__version__, secrets)
+        allowed = TransportSecuritySettings(allowed_hosts=[*hosts_of(own)], allowed_origins=[*own])
+        app = served.streamable_http_app(transport_security=allowed, **auth)
+        await stack.enter_async_context(served.session_manager.run())
+        await serve(server(app, _MAX_CONNECTIONS), socket, f"mcp ready: {at}")
+
+
+def _read_address(text: str) -> "ProbeAddress":
+    from holdfast.hosting.probes import read_probe_address
+
+    return read_probe_address(text)
 
 
 def _load_catalog(given: dict[str, str | Sequence[str] | None]) -> tuple["Catalog", str]:

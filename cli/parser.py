@@ -29,10 +29,12 @@ def add_run_command(commands: Commands, name: str, command: Command, text: str) 
     return parser
 
 
-def add_person(parser: argparse.ArgumentParser) -> Any:
+def add_person(
+    parser: argparse.ArgumentParser, option: str = "--by", text: str = "the approver (default: you)"
+) -> Any:
     """Add the options for the approver; return the group of the ways to sign, to add others."""
     add = parser.add_argument
-    add("--by", metavar="NAME", help="the approver (default: you)")
+    add(option, dest="by", metavar="NAME", help=text)
     text = "the groups of the approver"
     add("--groups", metavar="A,B", type=option_values.groups, default=[], help=text)
     signing = parser.add_mutually_exclusive_group()

@@ -106,6 +106,10 @@ class KeyRing:
         """Return the key of this id, or None."""
         return self._by_id.get(id)
 
+    def derive(self, purpose: bytes) -> list[bytes]:
+        """Return a key of 32 bytes for another purpose from each key, the newest first."""
+        return [key.sign(purpose) for key in self._by_id.values()]
+
     def has_signed(self, data: bytes, signature: bytes) -> bool:
         """Return whether a key of the ring has signed the data."""
         return any(hmac.compare_digest(key.sign(data), signature) for key in self._by_id.values())

@@ -5,10 +5,26 @@ standard input and output, the operator names that person; over HTTP, the operat
 and a token names the client and the person. Nothing else in a request makes a client trusted.
 """
 
+import logging
+from collections.abc import AsyncIterator, Collection, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast.web.auth.sessions import Person
+import httpx
+from mcp.server.auth.middleware.auth_context import get_access_token
+from mcp.server.auth.provider import AccessToken
+from mcp.server.auth.settings import AuthSettings
+
+from holdfast.client.errors import wrong_command, wrong_settings
+from holdfast.runtime.identity.key_sets import LiveKeySet, load_key_sets
+from holdfast.runtime.settings_files.file_problems import LoadError
+from holdfast.schemas.run import Principal
+from holdfast.web.auth.bearer_tokens import BearerTokens
+from holdfast.web.auth.sessions import Person, TextSealer
+from holdfast.web.http.problems import RefusedRequest
+
+logger = logging.getLogger("holdfast")
 
 
 @dataclass(frozen=True)
@@ -18,3 +34,73 @@ class Caller:
     owner: str = ""
     principal: dict[str, Any] | None = None
     approver: Person | None = None
+
+
+@asynccontextmanager
+async def open_token_callers(
+    keys: str, at: str, trusted: Collection[str]
+) -> AsyncIterator["TokenCallers"]:
+    """Return the senders of tokens for the address `at`, checked with these keys.
+
+    Raises:
+        HoldfastError: the keys do not load.
+    """
+    async with httpx.AsyncClient() as http:
+        try:
+            sets = load_key_sets(keys, http)
+        except LoadError as error:
+            raise wrong_settings("`--keys`", error.problems) from None
+        yield TokenCallers(sets, at, trusted)
+
+
+class TokenCallers:
+    """The senders of tokens; those of `trusted` clients decide."""
+
+    def __init__(self, sets: Sequence[LiveKeySet], at: str, trusted: Collection[str]) -> None:
+        self._tokens = BearerTokens(TextSealer(), sets, at)
+        self._sets, self._at, self._trusted = sets, at, trusted
+
+    def settings(self) -> AuthSettings:
+        """Return what the server's metadata states.
+
+        Raises:
+            HoldfastError: no set of keys names the issuer of its tokens.
+        """
+        found = (each.settings.issuer for each in self._sets if "inbox" in each.settings.for_)
+        if not (issuer := next(filter(None, found), None)):
+            todo = "name it in a set that is for `inbox`"
+            raise wrong_command("`--keys`: no set has the `issuer` of its tokens", todo)
+        return AuthSettings.model_validate(
+            {
+                "issuer_url": issuer,
+                "resource_server_url": self._at,
+                "validate_token_resource": False,
+            }
+        )
+
+    async def verify_token(self, token: str) -> AccessToken | None:
+        """Return what a token states, or None for one that is rejected; the library calls this."""
+        try:
+            person, claims = await self._tokens.read(token)
+        except RefusedRequest as refused:
+            logger.warning("an MCP client's token was rejected: %s", refused.sentence)
+            return None
+        return AccessToken(
+            token=token,
+            client_id=str(claims.get("client_id", claims.get("azp", ""))),
+            scopes=list(person.scopes),
+            expires_at=int(claims["exp"]),
+            subject=person.name,
+            claims={"iss": claims.get("iss"), "groups": person.groups},
+        )
+
+    def find(self) -> Caller:
+        """Return the sender of the current request."""
+        token = get_access_token()
+        assert token is not None  # no request is handled without one
+        name, claims = token.subject or "", token.claims or {}
+        # A program with a token of its own is no person.
+        is_trusted = token.client_id in self._trusted and token.client_id != name
+        person = Person(name, tuple(claims["groups"]), "token", scopes=tuple(token.scopes))
+        principal = Principal(id=name, scopes=token.scopes).to_json()
+        return Caller(name, principal, person if is_trusted else None)

@@ -2,33 +2,54 @@
 
     call ─► start a run ─► its end, or a pending approval, or 45 seconds ─► result
 
+A trusted client shows a pending approval to a person as a form (`input_required`). It then repeats
+the call, with the answer and our sealed state, and the answer becomes a decision.
+
 Each call of an agent or a tool starts a run of the worker, with the worker's rules: the server runs
 nothing itself, and stores nothing. So any process can continue what another has started. A call
 that is cancelled ends the wait; the run goes on.
 """
 
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 from mcp import MCPError
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel.server import Server
-from mcp_types import INVALID_PARAMS, CallToolRequestParams, ListToolsResult
+from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
+from mcp_types import (
+    INVALID_PARAMS,
+    CallToolRequestParams,
+    InputRequiredResult,
+    ListToolsResult,
+)
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from holdfast.client.errors import HoldfastError, NoSuchRunError, invalid_input, wrong_command
+from holdfast.client.pending_call import PendingCall
 from holdfast.client.result import RunEnding
 from holdfast.client.run import Run
 from holdfast.client.start import REQUEST_MEMO, RunExistsError
 from holdfast.schemas.base import Strict, canonical_json, sha256
 from holdfast.schemas.log_entry import LogRecord
 from holdfast.web.mcp import offered_tools as offered
+from holdfast.web.mcp.approval_forms import ApprovalForms
 from holdfast.web.mcp.callers import Caller
-from holdfast.web.mcp.run_results import RunResults, approval_key, next_step, tool_result
+from holdfast.web.mcp.run_results import (
+    RUN_META,
+    RunResults,
+    approval_key,
+    next_step,
+    tool_result,
+)
 from holdfast.web.services import Services
 
 KEY_META: Final = "dev.holdfast/idempotencyKey"
 MAX_KEY_CHARS: Final = 200
+# A run refuses the answer to a question whose own time is over.
+MAX_STATE_SECONDS: Final = 366 * 86_400.0
 # The owner of a run, in its memo.
 OWNER_MEMO: Final = "McpOwner"
 INSTRUCTIONS: Final = (
@@ -52,16 +73,20 @@ class McpHandlers:
     ) -> None:
         self._services, self._tools, self._find_caller = services, tools, find_caller
         self._results = RunResults(inbox and inbox.rstrip("/"))
+        self._forms = ApprovalForms(services, self._results)
 
-    def server(self, version: str) -> Server[Any]:
-        """Return the server of the library."""
-        return Server(
+    def server(self, version: str, state_keys: Sequence[bytes]) -> Server[Any]:
+        """Return the server of the library; processes with the same keys accept the same states."""
+        server = Server[Any](
             "holdfast",
             version=version,
             instructions=INSTRUCTIONS,
             on_list_tools=self.list_tools,
             on_call_tool=self.call_tool,
         )
+        security = RequestStateSecurity(keys=state_keys, ttl=MAX_STATE_SECONDS)
+        server.middleware.append(RequestStateBoundary(security, default_audience="holdfast"))
+        return server
 
     async def list_tools(self, ctx: Context, params: Any) -> ListToolsResult:
         """List the tools."""
@@ -81,23 +106,77 @@ class McpHandlers:
                 if (await run.observe()).closed:
                     return self._results.finished(run.id, await run.ending())
                 return await self._results.unfinished(run, with_log=True)
-            known, seconds = None, offered.MAX_WAIT_SECONDS
+            if params.request_state is not None:
+                return await self._answer(ctx, params, caller)
             if name == offered.WAIT:
                 wait = _read(offered.WaitArguments, arguments)
-                run, seconds = await self._own_run(wait.run, caller), wait.seconds
-                known = {approval_key(each) for each in await run.approvals()}
-            else:
-                run = await self._start(ctx, name, arguments, caller)
-
-            async def report(record: LogRecord, text: str) -> None:
-                await ctx.session.report_progress(record.n, message=text)
-
-            step = await next_step(run, seconds, known, report)
-            if isinstance(step, RunEnding):
-                return self._results.finished(run.id, step)
-            return await self._results.unfinished(run)
+                run = await self._own_run(wait.run, caller)
+                return await self._follow(ctx, run, caller, (), seconds=wait.seconds)
+            run = await self._start(ctx, name, arguments, caller)
+            return await self._follow(ctx, run, caller, None)
         except HoldfastError as error:
             return tool_result([str(error)], is_error=True)
+
+    async def _follow(
+        self,
+        ctx: Context,
+        run: Run,
+        caller: Caller,
+        known: Collection[str] | None,
+        notes: Sequence[str] = (),
+        *,
+        seconds: float | None = None,
+    ) -> Any:
+        """Return the result of a run, or a form of an approval whose key is not `known`."""
+
+        async def report(record: LogRecord, text: str) -> None:
+            await ctx.session.report_progress(record.n, message=text)
+
+        if known is not None:  # the run was started before
+            pending = {approval_key(each): each for each in await run.approvals()}
+            new = [each for key, each in pending.items() if key not in known]
+            if form := await self._ask(ctx, run, new, caller):
+                return form
+            known = {*known, *pending}
+        seconds = offered.MAX_WAIT_SECONDS if seconds is None else seconds
+        step = await next_step(run, seconds, known, report)
+        if isinstance(step, RunEnding):
+            return self._results.finished(run.id, step, notes)
+        if form := await self._ask(ctx, run, step, caller):
+            return form
+        return await self._results.unfinished(run, notes)
+
+    async def _ask(
+        self, ctx: Context, run: Run, approvals: Sequence[PendingCall], caller: Caller
+    ) -> InputRequiredResult | None:
+        """Return the forms of approvals for the person at a trusted client that can show them."""
+        declared = ctx.session.client_capabilities
+        shown = declared.elicitation if declared else None
+        is_able = shown is not None and (shown.form is not None or shown.url is None)
+        if caller.approver is None or not is_able:
+            return None
+        if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+            return None
+        if not (forms := await self._forms.requests(run, approvals)):
+            return None
+        state = {"run": run.id, "by": caller.approver.name, "asked": [*forms]}
+        meta = {RUN_META: run.id}
+        return InputRequiredResult(
+            input_requests={**forms}, request_state=json.dumps(state), meta=meta
+        )
+
+    async def _answer(self, ctx: Context, params: CallToolRequestParams, caller: Caller) -> Any:
+        """Send the answers of forms to their run, and follow it."""
+        state = json.loads(params.request_state or "")
+        run = await self._own_run(state["run"], caller)
+        if caller.approver is None or caller.approver.name != state["by"]:
+            todo = "call `wait_run` for the state of the run"
+            raise wrong_command("the form was for another person", todo)
+        given, asked = params.input_responses or {}, state["asked"]
+        answers = {key: given[key] for key in asked if key in given}
+        if not (notes := await self._forms.decide(run, answers, caller.approver)):
+            return await self._results.unfinished(run)
+        return await self._follow(ctx, run, caller, asked, notes)
 
     async def _start(
         self, ctx: Context, name: str, arguments: Mapping[str, Any], caller: Caller

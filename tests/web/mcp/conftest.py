@@ -18,9 +18,10 @@ from holdfast.web.mcp.offered_tools import offered_tools
 from holdfast.web.mcp.server import McpHandlers
 from holdfast.web.services import Services
 from tests.support import tools
-from tests.support.backend import TOOLS, Backend, backend
+from tests.support.backend import TOOLS, Backend, Run, backend
 from tests.support.model_server import Answer, call
 
+KEYS = [b"1" * 32]
 LOCAL = Caller()
 INBOX = "https://inbox.example"
 PAYS = [Answer(calls=[call("pay", amount=5)]), Answer("Paid.")]
@@ -33,6 +34,20 @@ output:
   properties: {paid: {$ref: "#/$defs/money"}}
   $defs: {money: {type: number}}
 calls: [{_tool: pay, amount: †input.sum}]
+"""
+SPEND = """\
+_activity: pay
+_sideEffects: true
+_approval: {approvers: [finance]}
+properties: {amount: {type: number}}
+"""
+PERSON = """\
+description: Have a person choose a size.
+_person: true
+_output:
+  type: object
+  properties: {size: {type: string, enum: [s, m], pattern: "[a-z]"}, count: {type: integer}}
+  required: [size]
 """
 
 # An MCP client of a server for the worker.
@@ -47,6 +62,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "agents" / "clerk.yaml").write_text(MODEL)
     (folder / "agents" / "teller.yaml").write_text(TELLER)
     (folder / "agents" / "wait_run.yaml").write_text(MODEL)
+    (folder / "tools").mkdir()
+    (folder / "tools" / "choose.yaml").write_text(PERSON)
+    (folder / "tools" / "spend.yaml").write_text(SPEND)
     return folder
 
 
@@ -73,10 +91,15 @@ def open_client(desk: Backend, catalog: Catalog) -> Open:
     async def open_(caller: Caller = LOCAL, **options: Any) -> AsyncIterator[McpClient]:
         services = Services(HoldfastClient(desk.client, desk.task_queue))
         handlers = McpHandlers(services, offered_tools(catalog), lambda: caller, INBOX)
-        async with McpClient(handlers.server("1"), **options) as made:
+        async with McpClient(handlers.server("1", KEYS), **options) as made:
             yield made
 
     return open_
+
+
+def run_of(desk: Backend, result: Any) -> Run:
+    """The run of a result."""
+    return Run(desk.client.get_workflow_handle(run_id(result)), desk.client)
 
 
 def run_id(result: Any) -> str:

@@ -18,15 +18,11 @@ from holdfast.schemas.run import Principal
 from holdfast.web.mcp import offered_tools, server
 from holdfast.web.mcp.callers import Caller
 from tests.support import tools
-from tests.support.backend import TOOLS, Backend, Run
-from tests.web.mcp.conftest import INBOX, Open, run_id, text
+from tests.support.backend import TOOLS, Backend
+from tests.web.mcp.conftest import INBOX, Open, run_id, run_of, text
 
 KEY = server.KEY_META
 EMPTY: Any = {KEY: ""}
-
-
-def run_of(desk: Backend, found: str) -> Run:
-    return Run(desk.client.get_workflow_handle(found), desk.client)
 
 
 async def test_agents_and_tools_are_listed_with_their_schemas(open_client: Open) -> None:
@@ -73,7 +69,7 @@ async def test_an_approval_is_a_link_and_the_wait_goes_on(
 ) -> None:
     async with open_client(mode=mode) as mcp:
         first = await mcp.call_tool("teller", {"sum": 5})
-        run = run_of(desk, run_id(first))
+        run = run_of(desk, first)
         shown = await mcp.call_tool("show_run", {"run": run.id})
         early = await mcp.call_tool("wait_run", {"run": run.id, "seconds": 0.2})
         before = tools.read()
@@ -95,7 +91,7 @@ async def test_an_approval_is_a_link_and_the_wait_goes_on(
 async def test_a_denied_call_is_an_error_with_one_line(open_client: Open, desk: Backend) -> None:
     async with open_client() as mcp:
         first = await mcp.call_tool("pay", {"amount": 7})
-        await run_of(desk, run_id(first)).decide("t1c1", "deny", reason="too much")
+        await run_of(desk, first).decide("t1c1", "deny", reason="too much")
         ended = await mcp.call_tool("wait_run", {"run": run_id(first)})
     assert ended.is_error
     assert "denied: too much" in text(ended)
@@ -122,7 +118,7 @@ async def test_a_run_is_its_owners_alone(open_client: Open, desk: Backend) -> No
         for name in ("show_run", "wait_run"):
             refused = await other.call_tool(name, {"run": run_id(first)})
             assert text(refused).startswith(f"there is no run {run_id(first)};")
-    start = (await run_of(desk, run_id(first)).history())[0]
+    start = (await run_of(desk, first).history())[0]
     request = start.workflow_execution_started_event_attributes.input.payloads[0].data
     assert b'"principal":{"id":"ann","scopes":["pay"]}' in request
 
@@ -156,7 +152,7 @@ async def test_a_wait_ends_in_time_and_when_it_is_cancelled(
     assert slow.structured_content is not None
     assert slow.structured_content["status"] == "running"
     assert "has not finished: running" in text(shown)
-    await run_of(desk, run_id(slow)).handle.cancel()
+    await run_of(desk, slow).handle.cancel()
 
 
 async def test_a_program_serves_standard_input(client: Client, desk: Backend, folder: Path) -> None:
