@@ -7,7 +7,9 @@ while the call is pending.
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from mcp.server.context import ServerRequestContext
 from mcp_types import ElicitRequest, ElicitRequestFormParams, ElicitResult
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from holdfast.client import question_text
@@ -18,6 +20,7 @@ from holdfast.runtime.narration.phrases import filled_in_phrase, question_facts
 from holdfast.runtime.text_safety import clean, one_line
 from holdfast.schemas.decision import Decision, PendingApproval
 from holdfast.web.auth.sessions import Person
+from holdfast.web.mcp.callers import Caller
 from holdfast.web.mcp.run_results import RunResults, approval_key
 from holdfast.web.services import Services
 
@@ -38,6 +41,15 @@ _FIELDS: Final = {
     "boolean": (),
 }
 _FORMATS: Final = (None, "date", "date-time", "email", "uri")
+
+
+def person_to_ask(ctx: ServerRequestContext[Any, Any], caller: Caller) -> Person | None:
+    """Return the person who decides in the client, if it is trusted and can show forms."""
+    declared = ctx.session.client_capabilities
+    shown = declared.elicitation if declared else None
+    is_able = shown is not None and (shown.form is not None or shown.url is None)
+    is_able = is_able and ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
+    return caller.approver if is_able else None
 
 
 class ApprovalForms:
@@ -106,7 +118,9 @@ def _decision(approval: PendingApproval, content: dict[str, Any], approver: Pers
 async def _form(run: Run, approval: PendingApproval) -> dict[str, Any] | None:
     if approval.kind in ("call", "plan", "budget"):
         return dict(_DECIDES)
-    return _flat((await run.tool(approval.tool)).output) if approval.kind == "input" else None
+    if approval.kind != "input":
+        return None
+    return _flat(approval.form or (await run.tool(approval.tool)).output)
 
 
 def _flat(schema: Any) -> dict[str, Any] | None:

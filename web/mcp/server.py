@@ -24,7 +24,6 @@ from mcp_types import (
     InputRequiredResult,
     ListToolsResult,
 )
-from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from holdfast.client.errors import HoldfastError, NoSuchRunError, invalid_input, wrong_command
@@ -35,7 +34,7 @@ from holdfast.client.start import REQUEST_MEMO, RunExistsError
 from holdfast.schemas.base import Strict, canonical_json, sha256
 from holdfast.schemas.log_entry import LogRecord
 from holdfast.web.mcp import offered_tools as offered
-from holdfast.web.mcp.approval_forms import ApprovalForms
+from holdfast.web.mcp.approval_forms import ApprovalForms, person_to_ask
 from holdfast.web.mcp.callers import Caller
 from holdfast.web.mcp.run_results import (
     RUN_META,
@@ -44,6 +43,7 @@ from holdfast.web.mcp.run_results import (
     next_step,
     tool_result,
 )
+from holdfast.web.mcp.tasks import TASK_AFTER_SECONDS, RunTasks, declares_tasks, task_of
 from holdfast.web.services import Services
 
 KEY_META: Final = "dev.holdfast/idempotencyKey"
@@ -74,6 +74,7 @@ class McpHandlers:
         self._services, self._tools, self._find_caller = services, tools, find_caller
         self._results = RunResults(inbox and inbox.rstrip("/"))
         self._forms = ApprovalForms(services, self._results)
+        self._tasks = RunTasks(self._own_run, find_caller, self._forms, self._results)
 
     def server(self, version: str, state_keys: Sequence[bytes]) -> Server[Any]:
         """Return the server of the library; processes with the same keys accept the same states."""
@@ -84,6 +85,7 @@ class McpHandlers:
             on_list_tools=self.list_tools,
             on_call_tool=self.call_tool,
         )
+        self._tasks.add_to(server)
         security = RequestStateSecurity(keys=state_keys, ttl=MAX_STATE_SECONDS)
         server.middleware.append(RequestStateBoundary(security, default_audience="holdfast"))
         return server
@@ -111,7 +113,7 @@ class McpHandlers:
             if name == offered.WAIT:
                 wait = _read(offered.WaitArguments, arguments)
                 run = await self._own_run(wait.run, caller)
-                return await self._follow(ctx, run, caller, (), seconds=wait.seconds)
+                return await self._follow(ctx, run, caller, (), (), wait.seconds)
             run = await self._start(ctx, name, arguments, caller)
             return await self._follow(ctx, run, caller, None)
         except HoldfastError as error:
@@ -124,7 +126,6 @@ class McpHandlers:
         caller: Caller,
         known: Collection[str] | None,
         notes: Sequence[str] = (),
-        *,
         seconds: float | None = None,
     ) -> Any:
         """Return the result of a run, or a form of an approval whose key is not `known`."""
@@ -132,16 +133,20 @@ class McpHandlers:
         async def report(record: LogRecord, text: str) -> None:
             await ctx.session.report_progress(record.n, message=text)
 
+        seconds = offered.MAX_WAIT_SECONDS if seconds is None else seconds
+        is_task = known is None and declares_tasks(ctx)
         if known is not None:  # the run was started before
             pending = {approval_key(each): each for each in await run.approvals()}
             new = [each for key, each in pending.items() if key not in known]
             if form := await self._ask(ctx, run, new, caller):
                 return form
             known = {*known, *pending}
-        seconds = offered.MAX_WAIT_SECONDS if seconds is None else seconds
-        step = await next_step(run, seconds, known, report)
+        step = await next_step(run, TASK_AFTER_SECONDS if is_task else seconds, known, report)
         if isinstance(step, RunEnding):
             return self._results.finished(run.id, step, notes)
+        if is_task:
+            task = task_of(await run.describe())
+            return {"resultType": "task", "_meta": {RUN_META: run.id}, **task}
         if form := await self._ask(ctx, run, step, caller):
             return form
         return await self._results.unfinished(run, notes)
@@ -149,21 +154,14 @@ class McpHandlers:
     async def _ask(
         self, ctx: Context, run: Run, approvals: Sequence[PendingCall], caller: Caller
     ) -> InputRequiredResult | None:
-        """Return the forms of approvals for the person at a trusted client that can show them."""
-        declared = ctx.session.client_capabilities
-        shown = declared.elicitation if declared else None
-        is_able = shown is not None and (shown.form is not None or shown.url is None)
-        if caller.approver is None or not is_able:
-            return None
-        if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+        """Return the forms of approvals for the person at the client; None without any."""
+        if (person := person_to_ask(ctx, caller)) is None:
             return None
         if not (forms := await self._forms.requests(run, approvals)):
             return None
-        state = {"run": run.id, "by": caller.approver.name, "asked": [*forms]}
+        state = json.dumps({"run": run.id, "by": person.name, "asked": [*forms]})
         meta = {RUN_META: run.id}
-        return InputRequiredResult(
-            input_requests={**forms}, request_state=json.dumps(state), meta=meta
-        )
+        return InputRequiredResult(input_requests={**forms}, request_state=state, meta=meta)
 
     async def _answer(self, ctx: Context, params: CallToolRequestParams, caller: Caller) -> Any:
         """Send the answers of forms to their run, and follow it."""
