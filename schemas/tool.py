@@ -18,7 +18,7 @@ from pydantic import (
 )
 
 from holdfast.schemas.base import Described, Duration, Explicit, Lenient, Partial, Strict
-from holdfast.schemas.internal.mcp_input import McpContinuation
+from holdfast.schemas.internal.mcp_input import McpContinuation, McpTask
 from holdfast.schemas.internal.memory import MemoryOwner
 from holdfast.schemas.json_schema import IS_JSON_SCHEMA
 from holdfast.schemas.names import CHOOSE_SKILL, RESERVED_ACTIVITIES
@@ -330,12 +330,13 @@ class McpCall(Lenient):
     """What the activity of a `McpTool` receives besides the arguments; no model has a say in it.
 
     `principal` is the id of the run's principal; `idempotency_key` is the same for each attempt.
-    A call that a person has answered forms of has a `continuation`.
+    A call that a person has answered forms of has a `continuation`; a request about its task, that.
     """
 
     idempotency_key: str
     principal: str | None = None
     continuation: McpContinuation | None = None
+    task: McpTask | None = None
 
 
 class Tool(Lenient):

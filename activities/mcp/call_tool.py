@@ -23,14 +23,17 @@ from mcp_types import (
 )
 from pydantic import ValidationError
 from temporalio import activity
-from temporalio.exceptions import ApplicationError
 
-from holdfast.activities.mcp.connection import ServerUnreachableError
-from holdfast.activities.mcp.input_forms import UnusableFormError, read_forms
-from holdfast.activities.mcp.servers import McpServers
+from holdfast.activities.mcp.connection import NoResultError, ServerUnreachableError
+from holdfast.activities.mcp.input_forms import read_forms
+from holdfast.activities.mcp.server_tasks import (
+    TaskResult,
+    request_state,
+)
+from holdfast.activities.mcp.servers import McpServers, Reply
 from holdfast.providers.model_errors import request_error
 from holdfast.schemas import names
-from holdfast.schemas.internal.mcp_input import INPUT_REQUIRED, McpContinuation
+from holdfast.schemas.internal.mcp_input import INPUT_REQUIRED, TASK, McpContinuation, McpTask
 from holdfast.schemas.message import Content, ImagePart, Part, TextPart
 from holdfast.schemas.names import ErrorCode
 from holdfast.schemas.tool import ACTIVITY_TIMEOUT, McpCall, McpTool
@@ -59,11 +62,11 @@ class CallMcpToolActivity:
         reference = McpTool.read(tool)
         where = f"MCP server `{reference.server}`, tool `{reference.tool}`"
         try:
-            result = await self._call(reference, arguments, McpCall.read(call), where)
+            result = await self._call(reference, arguments, McpCall.read(call))
             if isinstance(result, InputRequiredResult):
                 return {INPUT_REQUIRED: read_forms(result).to_json()}
-        except UnusableFormError as error:
-            raise _error(f"{where}: {error}") from None
+        except NoResultError as error:
+            raise request_error(error.code, f"{where}: {error}") from None
         except ServerUnreachableError as error:
             message = f"{where}: the call was not made: {error}"
             raise _error(message, retried=True) from None
@@ -76,6 +79,8 @@ class CallMcpToolActivity:
             is_misfit = error.code == INVALID_PARAMS
             kind = names.INVALID_ARGUMENTS if is_misfit else ErrorCode.TOOL_ERROR
             raise request_error(kind, f"{where}: {error.message}") from None
+        if isinstance(result, McpTask):
+            return {TASK: result.to_json()}
         content = _content(result)
         if result.is_error:
             text = content if isinstance(content, str) else json.dumps(_as_json(content))
@@ -85,15 +90,17 @@ class CallMcpToolActivity:
         return {"_result": {"content": _as_json(content)}}
 
     async def _call(
-        self, tool: McpTool, arguments: dict[str, Any], call: McpCall, where: str
-    ) -> CallToolResult | InputRequiredResult:
+        self, tool: McpTool, arguments: dict[str, Any], call: McpCall
+    ) -> CallToolResult | InputRequiredResult | McpTask:
         """Make or continue a call; one that may be made again is, if its state was refused."""
-        longest = (activity.info().start_to_close_timeout or ACTIVITY_TIMEOUT).total_seconds()
+        if call.task is not None:
+            request = partial(self._servers.request, tool.server, call, _longest_seconds())
+            return await request_state(call.task, request)
         given = call.continuation
 
-        async def send(given: McpContinuation | None) -> CallToolResult | InputRequiredResult:
+        async def send(given: McpContinuation | None) -> Reply:
             own = call.model_copy(update={"continuation": given})
-            return await self._servers.call_tool(tool, arguments, own, longest)
+            return await self._servers.call_tool(tool, arguments, own, _longest_seconds())
 
         try:
             result = await send(given)
@@ -101,9 +108,8 @@ class CallMcpToolActivity:
             if given is None or given.state is None or error.code != INVALID_PARAMS:
                 raise
             if not given.may_repeat:
-                message = f"{where}: it no longer accepts the state of the call: {error.message}"
-                unknown = ErrorCode.OUTCOME_UNKNOWN
-                raise ApplicationError(message, type=unknown, non_retryable=True) from None
+                why = f"it no longer accepts the state of the call: {error.message}"
+                raise NoResultError(why, ErrorCode.OUTCOME_UNKNOWN) from None
             result = await send(None)
             if isinstance(result, InputRequiredResult) and read_forms(result).digest == given.forms:
                 result = await send(given.model_copy(update={"state": result.request_state}))
@@ -113,7 +119,11 @@ class CallMcpToolActivity:
             await asyncio.sleep(pause_seconds)
             state = McpContinuation(state=result.request_state, responses={}, forms="")
             result = await send(state)
-        return result
+        return result.task if isinstance(result, TaskResult) else result
+
+
+def _longest_seconds() -> float:
+    return (activity.info().start_to_close_timeout or ACTIVITY_TIMEOUT).total_seconds()
 
 
 def _content(result: CallToolResult) -> Content:

@@ -16,6 +16,7 @@ from typing import Any, TextIO, TypeVar
 
 import anyio
 from mcp import Client, MCPError, StdioServerParameters
+from mcp.client.extension import advertise
 from mcp.client.session import ClientRequestContext
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
@@ -37,6 +38,7 @@ from holdfast.activities.mcp.authorization import (
 from holdfast.activities.mcp.http_client import LOST, SESSION_ENDED, McpHttpClient
 from holdfast.catalog.endpoints import trusted_certificates
 from holdfast.runtime.secrets import StreamRedactor
+from holdfast.schemas.names import ErrorCode
 from holdfast.schemas.settings.servers import Server
 
 # A program may install itself first.
@@ -44,6 +46,7 @@ MAX_OPENING_SECONDS = 60.0
 MAX_LINE_CHARACTERS = 2_000
 # With these, the library reports the end of a connection, and an answer that it cannot read.
 _LOST_CODES = (CONNECTION_CLOSED, REQUEST_TIMEOUT, PARSE_ERROR)
+_TASKS = "io.modelcontextprotocol/tasks"
 _CLIENT = Implementation(name="holdfast", version="1")
 
 T = TypeVar("T")
@@ -52,6 +55,14 @@ logger = logging.getLogger("holdfast")
 
 class ServerUnreachableError(Exception):
     """A server has not received a request."""
+
+
+class NoResultError(Exception):
+    """A server has replied, and the call has no result: it failed, or its outcome is unknown."""
+
+    def __init__(self, message: str, code: ErrorCode = ErrorCode.TOOL_ERROR) -> None:
+        super().__init__(message)
+        self.code = code
 
 
 class SessionEndedError(ServerUnreachableError):
@@ -152,7 +163,9 @@ class Connection:
                         mode=mode,
                         cache=None,
                         client_info=_CLIENT,
-                        elicitation_callback=_cancel_elicitation,
+                        # To have one declares the capability to an older server, too.
+                        elicitation_callback=None if mode == "legacy" else _cancel_elicitation,
+                        extensions=[advertise(_TASKS)],
                     )
                     await stack.enter_async_context(client)
                 if self._http is not None:

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from mcp_types import ElicitRequest, ElicitRequestURLParams, InputRequiredResult
 
+from holdfast.activities.mcp.connection import NoResultError
 from holdfast.runtime.text_safety import one_line
 from holdfast.schemas.base import json_size
 from holdfast.schemas.internal.mcp_input import McpForm, McpInputRequired
@@ -50,28 +51,24 @@ _WANTED = re.compile(
 _WARNED = re.compile(r"\b(never|not|don t|without|no)\b")
 
 
-class UnusableFormError(Exception):
-    """A server requires what no person is asked for."""
-
-
 def read_forms(result: InputRequiredResult) -> McpInputRequired:
     """Return what a server requires.
 
     Raises:
-        UnusableFormError: it is no form that is shown to people; the message says why.
+        NoResultError: it is no form that is shown to people; the message says why.
     """
     if not result.input_requests:
-        raise UnusableFormError("it requires the call again and again, without a form")
+        raise NoResultError("it requires the call again and again, without a form")
     forms = {}
     for key, request in result.input_requests.items():
         if not isinstance(request, ElicitRequest):
-            raise UnusableFormError(f"it requires `{request.method}`, which is not supported")
+            raise NoResultError(f"it requires `{request.method}`, which is not supported")
         forms[key] = _form(request.params)
     required = McpInputRequired(state=result.request_state, forms=forms)
     size, forms_size = json_size(required.to_json()), json_size(required.schema_of_answer)
     if size > MAX_STATE_AND_FORMS_BYTES or forms_size > MAX_FORMS_BYTES:
         bounds = f"{MAX_STATE_AND_FORMS_BYTES}, of which {MAX_FORMS_BYTES} the forms"
-        raise UnusableFormError(f"its forms and state have {size} bytes; at most {bounds}")
+        raise NoResultError(f"its forms and state have {size} bytes; at most {bounds}")
     return required
 
 
@@ -82,17 +79,15 @@ def _form(params: Any) -> McpForm:
     written = params.requested_schema
     properties, required = written.get("properties"), written.get("required") or []
     if not isinstance(properties, dict) or not isinstance(required, list):
-        raise UnusableFormError("its form has no fields")
+        raise NoResultError("its form has no fields")
     fields = {name: _field(name, each) for name, each in properties.items()}
     if wants_secret(message):
-        raise UnusableFormError(
-            "its form asks for a secret in its message; it has to use an address"
-        )
+        raise NoResultError("its form asks for a secret in its message; it has to use an address")
     needed = [name for name in fields if name in required]
     schema: dict[str, Any] = {"type": "object", "properties": fields, "required": needed}
     schema["additionalProperties"] = False
     if problems := schema_problems(schema):
-        raise UnusableFormError(f"its form is no JSON Schema: {summarize_problems(problems)}")
+        raise NoResultError(f"its form is no JSON Schema: {summarize_problems(problems)}")
     return McpForm(message=message, fields=schema)
 
 
@@ -101,9 +96,7 @@ def _field(name: str, written: Any) -> dict[str, Any]:
     shown = one_line(name, MAX_NAME_CHARACTERS)
     kind = written.get("type") if isinstance(written, Mapping) else None
     if not isinstance(kind, str) or kind not in _KEYWORDS or visible(name) != name:
-        raise UnusableFormError(
-            f"field `{shown}` of its form is no text, number, choice, or yes or no"
-        )
+        raise NoResultError(f"field `{shown}` of its form is no text, number, choice, or yes or no")
     texts = {"title": MAX_NAME_CHARACTERS, "description": MAX_MESSAGE_CHARACTERS}
     field: dict[str, Any] = {
         "type": kind,
@@ -115,7 +108,7 @@ def _field(name: str, written: Any) -> dict[str, Any]:
         choices = {"items": {"type": "string", **_choices(written.get("items"), "anyOf")}}
     is_open = kind in ("string", "number", "integer") and not choices
     if is_open and is_secret(name, field.get("title", ""), field.get("description", "")):
-        raise UnusableFormError(
+        raise NoResultError(
             f"field `{shown}` of its form asks for a secret; it has to use an address"
         )
     return {**field, **choices}
@@ -168,7 +161,7 @@ def _host(url: str) -> str:
     """Return the host of an address that a person may open.
 
     Raises:
-        UnusableFormError: it is no such address.
+        NoResultError: it is no such address.
     """
     problem = "the address of its form is not one of https, in plain characters, without a user"
     try:
@@ -176,8 +169,8 @@ def _host(url: str) -> str:
         host = parts.hostname or ""
         is_local = host == "localhost" or (host[:1].isdigit() and ip_address(host).is_loopback)
     except ValueError:
-        raise UnusableFormError(problem) from None
+        raise NoResultError(problem) from None
     is_plain = re.fullmatch(r"[!-~]{1,2000}", url) and not re.search(r"[\\\"'<>`@]", url)
     if not (is_plain and host and parts.scheme in ("https", *(["http"] if is_local else []))):
-        raise UnusableFormError(problem)
+        raise NoResultError(problem)
     return host

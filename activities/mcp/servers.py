@@ -27,6 +27,7 @@ from holdfast.activities.mcp.connection import (
     ServerUnreachableError,
     SessionEndedError,
 )
+from holdfast.activities.mcp.server_tasks import TaskResult
 from holdfast.catalog.builtin_tools import MAX_KNOWLEDGE_BYTES
 from holdfast.catalog.mcp_tools import PROMPT, ListedTool, Listing
 from holdfast.runtime.secrets import Secrets, address_secrets
@@ -43,9 +44,8 @@ MAX_PRINCIPALS = 50
 MAX_LISTING_SECONDS = 25.0
 # For a connection to be made, before a call.
 MAX_WAIT_SECONDS = 15.0
-_RESULT: TypeAdapter[CallToolResult | InputRequiredResult] = TypeAdapter(
-    CallToolResult | InputRequiredResult
-)
+Reply = CallToolResult | InputRequiredResult | TaskResult
+_RESULT: TypeAdapter[Reply] = TypeAdapter(Reply)
 
 T = TypeVar("T")
 # A server, and the principal whose tokens its requests carry.
@@ -105,7 +105,7 @@ class McpServers:
 
     async def call_tool(
         self, tool: McpTool, arguments: dict[str, Any], call: McpCall, longest_seconds: float
-    ) -> CallToolResult | InputRequiredResult:
+    ) -> Reply:
         """Make or continue a call, once, with its principal's token if the server has one.
 
         The call is sent only within the first half of `longest_seconds`: one that was not made must
@@ -124,17 +124,27 @@ class McpServers:
             continued = {"input_responses": answers or None, "request_state": given.state}
             params = params.model_copy(update=continued)
 
-        async def send(client: Client) -> CallToolResult | InputRequiredResult:
+        async def send(client: Client) -> Reply:
             # Not by `Client.call_tool`: that sends a call again after some errors, and lists the
             # tools again to check a result, which the run does by what it has pinned.
             return await client.session.send_request(CallToolRequest(params=params), _RESULT)
 
-        server = self._servers.get(tool.server)
+        return await self.request(tool.server, call, longest_seconds, send)
+
+    async def request(
+        self,
+        name: str,
+        call: McpCall,
+        longest_seconds: float,
+        send: Callable[[Client], Awaitable[T]],
+    ) -> T:
+        """Make a request for a call, as `call_tool` does."""
+        server = self._servers.get(name)
         principal = call.principal if server and server.principal_tokens else None
         if server and server.principal_tokens and principal is None:
             reason = "it requires the token of a principal, and the run acts for none"
             raise ServerUnreachableError(reason)
-        at = (tool.server, principal)
+        at = (name, principal)
         await self._prepare(at, min(MAX_WAIT_SECONDS, longest_seconds / 2))
         return await self._request(at, send)
 

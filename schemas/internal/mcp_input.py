@@ -1,7 +1,8 @@
 """What an MCP server requires of a person before it continues a call, and the answer to it.
 
 `call_mcp_tool` returns the first in place of a result, under `INPUT_REQUIRED`; the continued call
-receives the second. The activity has checked and cleaned the forms: their texts have one line.
+receives the second. The activity has checked and cleaned the forms: their texts have one line. A
+server that returns a task in place of a result is polled for its state, under `TASK`.
 """
 
 import json
@@ -11,6 +12,7 @@ from holdfast.schemas.base import Lenient, canonical_json, sha256
 from holdfast.schemas.json_schema import example_json
 
 INPUT_REQUIRED: Final = "_input_required"
+TASK: Final = "_task"
 # An answer that a person has opened an address has no content.
 NO_CONTENT: Final[dict[str, Any]] = {"type": ["object", "null"], "additionalProperties": False}
 
@@ -25,6 +27,20 @@ class McpContinuation(Lenient):
     responses: dict[str, dict[str, Any]]
     forms: str
     may_repeat: bool = False
+
+
+class McpTask(Lenient):
+    """A task that a server runs in place of a call; each field but `id` is of the next request.
+
+    It delivers the `responses`; forms whose keys are `answered` are no new ones. Or it is the
+    request to cancel the task.
+    """
+
+    id: str
+    poll_ms: float = 0
+    responses: dict[str, dict[str, Any]] = {}
+    answered: list[str] = []
+    cancel: bool = False
 
 
 class McpForm(Lenient):

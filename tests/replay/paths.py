@@ -149,6 +149,26 @@ async def fills_in(run: Run) -> None:
     await run.decide("t1c1", "respond", result=answer, digest=form["digest"])
 
 
+async def eats(run: Run) -> None:
+    """Somebody approves a call, and answers the form of its task."""
+    await run.waiting()
+    await run.decide("t1c1", "approve")
+    await eventually(lambda: _requires(run, "meal"))
+    await run.decide("t1c1", "respond", result={"meal": "soup"})
+
+
+async def cancels_task(run: Run) -> None:
+    """Somebody approves a call, and cancels the run while its task runs."""
+    await run.waiting()
+    await run.decide("t1c1", "approve")
+
+    async def is_polled() -> bool:
+        return "t1c1-task" in str(await run.history())
+
+    await eventually(is_polled)
+    await run.handle.cancel()
+
+
 async def _requires(run: Run, field: str) -> bool:
     return [field] == [
         next(iter(each["form"]["properties"])) for each in await run.waiting() if "form" in each
@@ -285,6 +305,14 @@ PATHS: dict[str, Path] = {
     "edited": Path(PAYS, ["pay"], people=decides(says("t1c1", "edit", arguments={"amount": 3}))),
     "mcp_forms": ServerPath(
         [Answer(calls=[call("airline_upgrade")]), DONE], ["mcp:airline/upgrade"], people=fills_in
+    ),
+    "mcp_task": ServerPath(
+        [Answer(calls=[call("airline_fly", flight="T1")]), DONE], ["mcp:airline/fly"], people=eats
+    ),
+    "mcp_task_cancelled": ServerPath(
+        [Answer(calls=[call("airline_fly", flight="LONG")]), DONE],
+        ["mcp:airline/fly"],
+        people=cancels_task,
     ),
     "answered": Path(PAYS, ["pay"], people=decides(says("t1c1", "respond", result="cash"))),
     "remembered": Path(

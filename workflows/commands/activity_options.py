@@ -35,6 +35,8 @@ SCHEDULE_TO_CLOSE = parse_duration("24h")
 TURN_TO_COME = parse_duration("24h")
 # The whole turn waits for a hook.
 HOOK_TO_CLOSE = parse_duration("10m")
+# One request about a task of an MCP server, with the wait for a worker.
+TASK_REQUEST = parse_duration("2m")
 MAX_INPUT_BYTES = 1_500_000
 # An activity may outlast its run's time by this: the run's own timer reports the end.
 OVERTIME = parse_duration("10s")
@@ -60,6 +62,9 @@ def activity_arguments(
         return [call.arguments, owner.to_json()]
     if tool.mcp is not None:
         key = f"{run_id}/{call.id}"
+        if call.task is not None:
+            own = McpCall(idempotency_key=key, principal=principal, task=call.task)
+            return [{}, tool.mcp.to_json(), own.to_json()]
         own = McpCall(idempotency_key=key, principal=principal, continuation=call.continuation)
         return [call.arguments, tool.mcp.to_json(), own.to_json()]
     if binding.input == "arguments":
@@ -98,6 +103,14 @@ def activity_config(
     if call.tool.once:
         config["retry_policy"] = _retry(binding.retry, once=True)
         config["schedule_to_start_timeout"] = config.pop("schedule_to_close_timeout")
+    return config
+
+
+def task_config(call: ToolCall, binding: ActivityBinding, id: str) -> ActivityConfig:
+    """Return the options of a request about the task of a call, which has one attempt."""
+    config = queued_config(id, binding, summary(f"The task of {call.label}"), TASK_REQUEST, None)
+    config["retry_policy"] = _retry(binding.retry, once=True)
+    config["schedule_to_close_timeout"] = TASK_REQUEST
     return config
 
 

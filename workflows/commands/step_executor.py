@@ -19,12 +19,12 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas import names
     from holdfast.schemas.agent import WorkerFacts
     from holdfast.schemas.base import json_size
-    from holdfast.schemas.internal import mcp_input
+    from holdfast.schemas.internal.mcp_input import McpTask
     from holdfast.schemas.names import LOST_REPLIES, ErrorCode
     from holdfast.schemas.tool import ActivityBinding, RepairAgent
 
 from holdfast.validation.rule_changes import applies
-from holdfast.workflows.commands import activity_options, child_workflows, model_tools
+from holdfast.workflows.commands import activity_options, child_workflows, mcp_tasks, model_tools
 from holdfast.workflows.commands.interceptors import Trace
 from holdfast.workflows.commands.publisher import Publisher
 from holdfast.workflows.engine.approvals.question import Question
@@ -34,7 +34,6 @@ from holdfast.workflows.engine.call.activities import (
     HookResult,
     advance,
     outcome_of_failure,
-    outcome_of_result,
 )
 from holdfast.workflows.engine.call.tool_call import (
     CallStage,
@@ -49,7 +48,6 @@ from holdfast.workflows.engine.call.tool_call import (
 from holdfast.workflows.engine.execution_base import AskModel, ExecutionBase
 from holdfast.workflows.engine.run import AgentRun
 from holdfast.workflows.input import activity_failure, model_failure_message, payload_json
-from holdfast.workflows.permits import is_foreign_result
 from holdfast.workflows.token_verification import count_decision
 
 # The commands of one workflow task stay far under the server's limit of four megabytes.
@@ -155,6 +153,15 @@ class StepExecutor:
 
     async def _execute_to_end(self, turn: Turn, call: ToolCall, slots: asyncio.Semaphore) -> None:
         """Execute a call from its present stage to its end, and publish its result."""
+        try:
+            await self._advance_to_end(turn, call, slots)
+        finally:
+            await mcp_tasks.cancel(call, self)
+        self._trace.call_ended(call.id)
+        if call.dependencies.has_dependents and not call.result_published:
+            await self._decide(self.work.calls.publish_result(call))
+
+    async def _advance_to_end(self, turn: Turn, call: ToolCall, slots: asyncio.Semaphore) -> None:
         work = self.work
         while call.stage is not CallStage.ENDED:
             match call.stage:
@@ -171,9 +178,6 @@ class StepExecutor:
                     else:
                         work.calls.apply_ruling(turn.number, call)
             self.publisher.update()
-        self._trace.call_ended(call.id)
-        if call.dependencies.has_dependents and not call.result_published:
-            await self._decide(work.calls.publish_result(call))
 
     async def _wait_for_others(self, turn: Turn, call: ToolCall) -> None:
         """Wait for the dependencies of a call, and prepare it again."""
@@ -247,6 +251,8 @@ class StepExecutor:
         """Execute a call as an activity; `None` if its principal's token expired before."""
         activity = call.tool.activity
         assert activity is not None  # only an activity is left to execute it
+        if call.task is not None:
+            return await mcp_tasks.follow(call, activity, call.task, self)
         run_id = workflow.info().workflow_id
         arguments = activity_options.activity_arguments(call, activity, self.work, run_id)
         size = json_size(arguments)
@@ -257,11 +263,14 @@ class StepExecutor:
         async with self.in_flight(size):
             if self.work.calls.withhold(turn, call):
                 return None
-            return await self._outcome_of_activity(call, activity, arguments)
+            outcome = await self._outcome_of_activity(call, activity, arguments)
+        if isinstance(outcome, McpTask):
+            return await mcp_tasks.follow(call, activity, outcome, self)
+        return outcome
 
     async def _outcome_of_activity(
         self, call: ToolCall, activity: ActivityBinding, arguments: list[Any]
-    ) -> Outcome:
+    ) -> Outcome | McpTask:
         tool = call.tool
         start_timeout, scheduled_at = None, workflow.now()
         try:
@@ -285,13 +294,7 @@ class StepExecutor:
             scheduled_at = workflow.now()
             result = await self.on_run_time(running)
             number = call.unknown_outcomes + call.forms_required
-            if tool.once and is_foreign_result(activity, call.id, number, result):
-                return Unknown(f"a result of `{tool.name}` came that its worker has not signed")
-            match payload_json(result):
-                case {mcp_input.INPUT_REQUIRED: dict(required)} if tool.mcp is not None:
-                    return mcp_input.McpInputRequired.read(required)
-                case value:
-                    return outcome_of_result(tool, value)
+            return mcp_tasks.read_result(call, activity, call.id, number, result)
         except FailureError as error:
             failure, waited = activity_failure(error), workflow.now() - scheduled_at
             may_have_started = (
@@ -342,6 +345,16 @@ class StepExecutor:
             if is_idle and self._timer is not None:
                 self._timer.cancel()
                 self._timer = None
+
+    async def has_time_after(self, pause: timedelta) -> bool:
+        """Wait, and return whether the run goes on."""
+        work = self.work
+
+        def is_over() -> bool:
+            return work.is_halting or work.state.meter.out_of_time
+
+        line = "Waits before the state of a task is requested again"
+        return not await self.on_run_time(wait_in_time(is_over, pause, line))
 
     @asynccontextmanager
     async def in_flight(self, size: int) -> AsyncIterator[None]:

@@ -5,13 +5,17 @@ import time
 from pathlib import Path
 from typing import Any
 
+from mcp import MCPError
+from mcp.server.extension import Extension, MethodBinding
 from mcp.server.mcpserver import Context, MCPServer, RequestStateSecurity, server
 from mcp_types import (
     ElicitRequest,
     ElicitRequestFormParams,
     ElicitRequestURLParams,
+    ElicitResult,
     InputRequests,
     InputRequiredResult,
+    RequestParams,
 )
 
 # A file with a line for each effect.
@@ -42,13 +46,13 @@ def answer(ctx: Asked, key: str) -> Any:
 
 
 def held() -> Path:
-    """A file that holds continued calls while it exists; each writes what it would do."""
+    """A file that holds continued calls while it exists; each writes its process and effect."""
     return ledger().with_name(ledger().name + ".held")
 
 
 def done(line: str) -> str:
     if held().exists():
-        held().write_text(line, encoding="utf-8")
+        held().write_text(f"{os.getpid()} {line}", encoding="utf-8")
     while held().exists():
         time.sleep(0.01)
     with ledger().open("a", encoding="utf-8") as lines:
@@ -101,6 +105,68 @@ def log_in() -> Reply:
     return InputRequiredResult(input_requests={"a": form("Log in.", apiKey={"type": "string"})})
 
 
+def fly(flight: str) -> str:
+    """Fly; the extension below runs it as a task."""
+    return flight
+
+
+class TaskParams(RequestParams):
+    task_id: str
+    input_responses: dict[str, ElicitResult] | None = None
+
+
+class Tasks(Extension):
+    """Tasks with the flight as their id: working, then a form, then done, at one poll each."""
+
+    identifier = "io.modelcontextprotocol/tasks"
+
+    def __init__(self) -> None:
+        self.polls: dict[str, int] = {}
+        self.meals: dict[str, Any] = {}
+
+    def methods(self) -> list[MethodBinding]:
+        bound = {"tasks/get": self.get, "tasks/update": self.update, "tasks/cancel": self.cancel}
+        return [MethodBinding(name, TaskParams, each) for name, each in bound.items()]
+
+    async def intercept_tool_call(self, params: Any, ctx: Any, call_next: Any) -> Any:
+        if params.name != "fly":
+            return await call_next(ctx)
+        flight = params.arguments["flight"]
+        self.polls[flight] = 0
+        return {"resultType": "task", **self.state(flight, "working")}
+
+    def state(self, flight: str, status: str, **more: Any) -> dict[str, Any]:
+        at = "2026-07-28T00:00:00Z"
+        known = {"taskId": flight, "status": status, "createdAt": at, "lastUpdatedAt": at}
+        return {**known, "ttlMs": None, "pollIntervalMs": 10, **more}
+
+    async def get(self, ctx: Any, params: TaskParams) -> dict[str, Any]:
+        flight = params.task_id
+        if flight not in self.polls:
+            raise MCPError(code=-32602, message="there is no such task")
+        self.polls[flight] += 1
+        if self.polls[flight] == 1 or flight == "LONG":
+            return self.state(flight, "working")
+        meal = self.meals.get(flight)
+        if meal is None or meal.pop("is_new", False):  # an answer shows with the next poll but one
+            asked = {"meal": form("Which meal?", meal={"type": "string"})}
+            shown = {
+                key: each.model_dump(mode="json", by_alias=True) for key, each in asked.items()
+            }
+            return self.state(flight, "input_required", inputRequests=shown)
+        result = {"content": [{"type": "text", "text": done(f"{flight} {meal['meal']}")}]}
+        return self.state(flight, "completed", result=result)
+
+    async def update(self, ctx: Any, params: TaskParams) -> dict[str, Any]:
+        given = (params.input_responses or {})["meal"]
+        self.meals[params.task_id] = {**(given.content or {}), "is_new": True}
+        return {}
+
+    async def cancel(self, ctx: Any, params: TaskParams) -> dict[str, Any]:
+        done(f"{params.task_id} cancelled")
+        return {}
+
+
 def key_file() -> Path:
     """A file with the key of states: another process with this key accepts them, too."""
     return ledger().with_name(ledger().name + ".key")
@@ -110,8 +176,8 @@ def serve() -> None:
     """Serve the tools by standard input and output."""
     key = key_file().read_text(encoding="utf-8") if key_file().exists() else ""
     security = RequestStateSecurity(keys=[key or "k" * 32])
-    airline = MCPServer("airline", request_state_security=security)
-    for tool in (book, book_twice, upgrade, pid, log_in):
+    airline = MCPServer("airline", request_state_security=security, extensions=[Tasks()])
+    for tool in (book, book_twice, upgrade, fly, pid, log_in):
         airline.tool(structured_output=False)(tool)
     airline.run("stdio")
 

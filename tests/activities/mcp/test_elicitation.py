@@ -4,17 +4,21 @@ import os
 import signal
 import sys
 from collections.abc import AsyncIterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from temporalio.client import WorkflowUpdateFailedError
+import yaml
+from temporalio.client import Client, WorkflowFailureError, WorkflowUpdateFailedError
 
+from holdfast.workflows.commands.mcp_tasks import pause_before
 from tests.activities.mcp import airline
 from tests.activities.mcp.conftest import Open
 from tests.encryption.keys import OLD, key_file
 from tests.support.backend import Backend, Run
 from tests.support.eventually import eventually
+from tests.support.process import WorkerProcess
 
 FREE = {"_approval": {"require": "never"}}
 STDIO: dict[str, Any] = {
@@ -22,7 +26,7 @@ STDIO: dict[str, Any] = {
     "args": [airline.__file__],
     "envFrom": [airline.LEDGER],
     "overrides": {
-        **dict.fromkeys(("book", "upgrade", "log_in"), FREE),
+        **dict.fromkeys(("book", "upgrade", "log_in", "fly"), FREE),
         "pid": {"_sideEffects": False},
         "book_twice": {**FREE, "_idempotent": True},
     },
@@ -116,28 +120,37 @@ async def restarted(home: Backend) -> None:
 
 
 async def test_a_continued_call_whose_reply_got_lost_has_an_unknown_outcome(home: Backend) -> None:
-    process = await pid(home)
     run = await home.call("mcp:shop/book", {"flight": "LH3"})
     airline.held().touch()
     await answers(run, "A")
+    os.kill(await continuing("LH3 A"), signal.SIGKILL)
+    await made_again(run, "LH3")
 
-    async def continued() -> bool:
-        return airline.held().read_text(encoding="utf-8") == "LH3 A"
 
-    await eventually(continued)
-    os.kill(process, signal.SIGKILL)
+async def continuing(effect: str) -> int:
+    """The process of the server that is about to have an effect."""
+
+    async def process() -> int | None:
+        found, _, text = airline.held().read_text(encoding="utf-8").partition(" ")
+        return int(found) if text == effect else None
+
+    return await eventually(process)
+
+
+async def made_again(run: Run, flight: str) -> None:
+    """Say that the call did not happen, and answer its form again; there is one effect."""
     await eventually(lambda: asks(run, "reconcile"))
     airline.held().unlink()
     await run.decide("t1c1", "did_not_happen")
     await eventually(lambda: asks(run, "input"))
     await answers(run, "W")
-    assert (await run.result())["output"] == "LH3 W"
-    assert [line for line in airline.effects() if line.startswith("LH3")] == ["LH3 W"]
+    assert (await run.result())["output"] == f"{flight} W"
+    assert [line for line in airline.effects() if line.startswith(flight)] == [f"{flight} W"]
 
 
 async def asks(run: Run, kind: str) -> bool:
     """Whether its question is of this kind."""
-    return [each["kind"] for each in await run.handle.query("approvals")] == [kind]
+    return [each["kind"] for each in await run.waiting()] == [kind]
 
 
 @pytest.mark.parametrize("tool", ["book", "book_twice"])
@@ -156,3 +169,88 @@ async def test_an_answer_whose_state_the_server_no_longer_accepts(home: Backend,
     else:
         assert (await run.result())["output"] == "book_twice A"
     assert airline.effects().count(f"{tool} A") == (tool == "book_twice")
+
+
+async def test_a_task_is_polled_and_its_form_is_a_question(home: Backend) -> None:
+    run = await home.call("mcp:shop/fly", {"flight": "T1"})
+    [pending] = await run.waiting()
+    assert (pending["kind"], "Which meal?" in pending["question"]) == ("input", True)
+    await run.decide("t1c1", "respond", result={"meal": "soup"})
+    assert (await run.result())["output"] == "T1 soup"
+    assert airline.effects().count("T1 soup") == 1
+    started = [
+        event.activity_task_scheduled_event_attributes.activity_id
+        for event in await run.history()
+        if event.HasField("activity_task_scheduled_event_attributes")
+    ]
+    assert started == ["t1c1", *(f"t1c1-task{n}" for n in ("", 2, 3, 4))]
+
+
+def test_a_task_of_an_hour_costs_about_a_hundred_requests() -> None:
+    waited, requests = timedelta(), 0
+    while waited < timedelta(hours=1):
+        waited += pause_before(waited, 10.0)
+        requests += 1
+    assert 100 <= requests <= 150
+    assert pause_before(timedelta(), 30_000.0) == timedelta(seconds=30)
+
+
+@pytest.mark.parametrize("flight", ["LONG", "T2"])
+async def test_a_cancelled_run_or_a_denial_cancels_the_task_once(
+    home: Backend, flight: str
+) -> None:
+    run = await home.call("mcp:shop/fly", {"flight": flight})
+    if flight == "LONG":
+        await eventually(lambda: polled(run))
+        await run.handle.cancel()
+        with pytest.raises(WorkflowFailureError):
+            await run.result()
+    else:
+        await run.waiting()
+        await run.decide("t1c1", "deny")
+        assert (await run.failure()).type == "denied"
+    assert airline.effects().count(f"{flight} cancelled") == 1
+
+
+async def polled(run: Run) -> bool:
+    """Whether the state of its task was requested."""
+    return "t1c1-task" in str(await run.history())
+
+
+async def test_a_task_that_its_server_has_lost_has_an_unknown_outcome(home: Backend) -> None:
+    run = await home.call("mcp:shop/fly", {"flight": "T3"})
+    await run.waiting()
+    await restarted(home)
+    await run.decide("t1c1", "respond", result={"meal": "soup"})
+    await eventually(lambda: asks(run, "reconcile"))
+    assert "there is no such task" in (await run.waiting())[0]["question"]
+    await run.decide("t1c1", "happened", result="flown")
+    assert (await run.result())["output"] == "flown"
+
+
+@pytest.mark.usefixtures("quick_starts")
+async def test_a_worker_that_is_killed_at_any_point_loses_and_doubles_nothing(
+    client: Client, tmp_path: Path
+) -> None:
+    servers, queue = tmp_path / "servers.yaml", tmp_path.name
+    servers.write_text(yaml.safe_dump({"shop": STDIO}))
+    options = ("--servers", str(servers), "--task-queue", queue, "--heartbeat-timeout", "1s")
+    with WorkerProcess(client.service_client.config.target_host, *options) as worker:
+        handle = await client.start_workflow(
+            "CallWorkflow",
+            {"tool": "mcp:shop/book", "arguments": {"flight": "LH4"}},
+            id=f"call-{queue}",
+            task_queue=queue,
+            task_timeout=timedelta(seconds=2),
+        )
+        run = Run(handle, client)
+        await run.waiting()
+        worker.kill()
+        airline.held().touch()
+        await run.signal("t1c1", "respond", result={"seat": "A"})
+        worker.start()
+        process = await continuing("LH4 A")
+        worker.kill()
+        os.kill(process, signal.SIGKILL)
+        worker.start()
+        await made_again(run, "LH4")

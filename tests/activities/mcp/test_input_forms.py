@@ -6,7 +6,8 @@ import pytest
 from mcp_types import ElicitRequest, ElicitRequestURLParams, InputRequiredResult, ListRootsRequest
 
 from holdfast.activities.mcp import input_forms
-from holdfast.activities.mcp.input_forms import UnusableFormError, is_secret, read_forms
+from holdfast.activities.mcp.connection import NoResultError
+from holdfast.activities.mcp.input_forms import is_secret, read_forms
 from tests.activities.mcp.airline import form
 
 SECRET = [
@@ -90,12 +91,12 @@ REFUSED = [
 
 @pytest.mark.parametrize(("request_", "why"), REFUSED, ids=[each[1] for each in REFUSED])
 def test_what_no_person_is_asked_for_is_refused(request_: Any, why: str) -> None:
-    with pytest.raises(UnusableFormError, match=why):
+    with pytest.raises(NoResultError, match=why):
         read(request_)
 
 
 def test_a_large_state_is_refused() -> None:
-    with pytest.raises(UnusableFormError, match="at most 100000"):
+    with pytest.raises(NoResultError, match="at most 100000"):
         read(address("http://localhost:8000/x"), state="x" * 100_000)
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 from typing import Any, Literal
 
-from holdfast.schemas.internal.mcp_input import McpContinuation, McpInputRequired
+from holdfast.schemas.internal.mcp_input import McpContinuation, McpInputRequired, McpTask
 from holdfast.schemas.message import AskedCall, Message
 from holdfast.schemas.names import CallError, ErrorCode
 from holdfast.schemas.reference import OutputPath, Path
@@ -206,6 +206,7 @@ class ToolCall:
     forms_required: int = 0
     required: McpInputRequired | None = None
     continuation: McpContinuation | None = None
+    task: McpTask | None = None
     outcome: Final | None = None
     result_stage: ResultStage = ResultStage.ENDED
 
@@ -286,7 +287,7 @@ class ToolCall:
             self.resolved_late = stage is CallStage.PENDING
         elif stage is CallStage.UNSURE:
             self.unknown_outcomes += 1
-            self.continuation = None
+            self.continuation = self.task = None
 
     def require(self, required: McpInputRequired) -> None:
         """Wait for a person's answer to forms, and count these."""
@@ -297,7 +298,16 @@ class ToolCall:
     def answer(self, answer: Any) -> None:
         """Set the answer that continues the call."""
         assert self.required is not None  # the question was on it
-        self.continuation = self.required.answered(answer, may_repeat=not self.tool.once)
+        given = self.required.answered(answer, may_repeat=not self.tool.once)
+        self.continuation = given
+        if self.task is not None:
+            answered = [*self.task.answered, *given.responses]
+            update = {"responses": given.responses, "answered": answered}
+            self.task = self.task.model_copy(update=update)
+
+    def follow(self, task: McpTask | None) -> None:
+        """Set the task in which the server runs the call now, if it does."""
+        self.task = task
 
     def end(self, outcome: Final) -> None:
         """End the call with its one result."""
