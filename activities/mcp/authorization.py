@@ -85,6 +85,16 @@ class PrincipalTokens:
         return False
 
 
+class _BySecret(ClientCredentialsOAuthProvider):
+    async def _perform_authorization(self) -> httpx2.Request:
+        """Send the secret in the form if the server takes none in a header."""
+        metadata, client = self.context.oauth_metadata, self.context.client_info
+        known = metadata and metadata.token_endpoint_auth_methods_supported
+        if client and known and "client_secret_basic" not in known:
+            client.token_endpoint_auth_method = "client_secret_post"
+        return await super()._perform_authorization()
+
+
 class ClientTokens:
     """The worker's own tokens, by the client credentials grant of its authorization server.
 
@@ -100,8 +110,7 @@ class ClientTokens:
         client, issuer = auth.client_id, auth.issuer
         self._provider: ClientCredentialsOAuthProvider | PrivateKeyJWTOAuthProvider
         if auth.private_key_file is None:
-            by_secret = ClientCredentialsOAuthProvider
-            self._provider = by_secret(url, storage, client, secret, issuer=issuer)
+            self._provider = _BySecret(url, storage, client, secret, issuer=issuer)
         else:
             signer = SignedJWTParameters(issuer=client, subject=client, signing_key=secret)
             signer.signing_algorithm = _algorithm(secret)

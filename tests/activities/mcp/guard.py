@@ -32,6 +32,7 @@ class Guard:
         self.grants: list[dict[str, str]] = []
         self.refresh = "rt-planted-9c2f6e18a4"
         self.expires_in = 3600
+        self.methods = ["client_secret_basic"]
         self.is_closed = False  # to the client
         self.all: list[str] = []  # tokens ever
 
@@ -53,7 +54,9 @@ class Guard:
                 answer = JSONResponse(body)
             case path if path == _SERVER:
                 at = {"authorization_endpoint": f"{root}/authorize"}
-                answer = JSONResponse({"issuer": issuer, "token_endpoint": f"{root}/token", **at})
+                methods = {"token_endpoint_auth_methods_supported": self.methods}
+                known = {"issuer": issuer, "token_endpoint": f"{root}/token"}
+                answer = JSONResponse({**known, **at, **methods})
             case "/token":
                 answer = await self._grant(request, root)
             case _:
@@ -109,6 +112,8 @@ class Guard:
             except jwt.InvalidTokenError:
                 return False
             return bool(claims["iss"] == claims["sub"] == CLIENT)
+        if self.methods == ["client_secret_post"]:
+            return not header and (form["client_id"], form["client_secret"]) == (CLIENT, SECRET)
         return header == f"Basic {_basic(CLIENT, SECRET)}"
 
 

@@ -88,6 +88,12 @@ async def test_a_token_is_requested_and_renewed(guard: Guard) -> None:
         assert [each["grant_type"] for each in guard.grants] == [full, full, short, full, short]
 
 
+async def test_a_secret_is_sent_in_the_form_if_no_header_is_accepted(guard: Guard) -> None:
+    guard.methods = ["client_secret_post"]
+    async with opened(guard, client_secret_env="SHOP_SECRET") as home:
+        assert "refunded post" in await home.call("post")
+
+
 KEYS: dict[str, Any] = {
     "RSA": lambda: rsa.generate_private_key(65537, 2048),
     "P-256": lambda: ec.generate_private_key(ec.SECP256R1()),
