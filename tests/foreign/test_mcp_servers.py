@@ -4,6 +4,7 @@
 with a line that names the reason, unless they have it here.
 """
 
+import asyncio
 import re
 import subprocess
 from pathlib import Path
@@ -12,11 +13,16 @@ from typing import Any
 import pytest
 import yaml
 from temporalio.client import Client
+from temporalio.service import RPCError
 
-from holdfast.catalog.mcp_tools import load_lock
-from tests.support.backend import backend
+from holdfast.catalog.mcp_tools import MCP_LOCK, load_lock
+from tests.docs.stage import prints
+from tests.examples.readme import Readme
+from tests.support.backend import Run, backend
 from tests.support.command import holdfast
+from tests.support.eventually import eventually
 from tests.support.model_server import Answer, call
+from tests.support.process import ROOT, WorkerProcess
 
 pytestmark = pytest.mark.mcp_servers
 
@@ -132,3 +138,52 @@ async def test_a_tool_of_each_is_called_after_an_approval(client: Client, folder
         results = await run.results()
     for (name, (*_, expected)), result in zip(made.items(), results.values(), strict=True):
         assert re.search(expected, str(result), re.DOTALL), f"{name}: {result}"
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """A repository with a commit."""
+    subprocess.run(["git", "init", "--quiet", tmp_path / "own"], check=True)
+    commit = "git -c user.name=a -c user.email=a@b commit --quiet --allow-empty -m First"
+    subprocess.run(commit.split(), cwd=tmp_path / "own", check=True)
+    return tmp_path / "own"
+
+
+async def test_the_example_is_as_its_readme_says(
+    client: Client, tmp_path: Path, repository: Path
+) -> None:
+    # The reader's server works on the folder of the project: this one, on another.
+    place = ROOT / "examples/mcp_server"
+    servers = yaml.safe_load((place / "servers.yaml").read_text())
+    program = f"cd {repository} && exec {CURRENT}/mcp-server-git --repository ."
+    servers["repo"] |= {"command": "sh", "args": ["-c", program]}
+    (tmp_path / "servers.yaml").write_text(yaml.safe_dump(servers))
+    readme = Readme("mcp_server")
+    lock, run = ([_moved(word, tmp_path) for word in words[1:]] for words in readme.commands)
+    address = client.service_client.config.target_host
+    worker = [_moved(word, tmp_path) for word in readme.worker[2:] if word != "--dev"]
+    before = (place / MCP_LOCK).read_text()
+    with pytest.MonkeyPatch.context() as patch, WorkerProcess(address, *worker):
+        patch.setenv("TEMPORAL_ADDRESS", address)
+        patch.chdir(ROOT)
+        locked = await holdfast(*lock)
+        assert (locked.out, locked.err) == (readme.prints[0], "")
+        assert (place / MCP_LOCK).read_text() == before
+        following = asyncio.create_task(holdfast(*run))
+        release = Run(client.get_workflow_handle("release"))
+        await eventually(lambda: _is_asked(release))
+        await release.decide("t2c1", "approve")
+        told = (await following).out
+    assert prints(readme.prints[1], told), told
+    assert (repository / ".git/refs/heads/release-2.1").exists()
+
+
+def _moved(word: str, folder: Path) -> str:
+    return word.replace("examples/mcp_server/servers.yaml", str(folder / "servers.yaml"))
+
+
+async def _is_asked(run: Run) -> bool:
+    try:
+        return bool(await run.handle.query("approvals"))
+    except RPCError:
+        return False  # it has not started
