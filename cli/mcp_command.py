@@ -91,8 +91,9 @@ async def serve_mcp(
     """Serve MCP clients, until the standard input ends or over HTTP until it is stopped."""
     if listen is None and (url or keys or trusted):
         raise wrong_command("--url, --keys and --trusted-client are for HTTP", "add --listen PORT")
-    if listen is not None and approver.by:
-        raise wrong_command("--approver is for standard input", "name clients: --trusted-client")
+    if listen is not None and (approver.by or approver.groups):
+        wrong = "--approver and --groups are for standard input"
+        raise wrong_command(wrong, "name clients: --trusted-client")
     if trusted and not keys:
         raise wrong_command("only tokens name clients", "name the keys that verify them: --keys")
     # Imported here: its library is in an extra, and takes half a second.
@@ -158,7 +159,8 @@ async def _serve_http(
             auth = {"auth": callers.settings(), "token_verifier": callers}
         served = make(find_caller=find_caller).server(holdfast.__version__, secrets)
         allowed = TransportSecuritySettings(allowed_hosts=[*hosts_of(own)], allowed_origins=[*own])
-        app = served.streamable_http_app(transport_security=allowed, **auth)
+        # Without sessions, also of older revisions: any process answers any request.
+        app = served.streamable_http_app(stateless_http=True, transport_security=allowed, **auth)
         await stack.enter_async_context(served.session_manager.run())
         await serve(server(app, _MAX_CONNECTIONS), socket, f"mcp ready: {at}")
 

@@ -14,6 +14,8 @@ from holdfast.web.codec import shared_secret
 from holdfast.web.forms import field_builder
 from holdfast.web.http import request_body, streaming
 from holdfast.web.listing import bulk, page_query, pending_runs, routes, run_answers
+from holdfast.web.mcp import approval_forms, offered_tools, tasks
+from holdfast.web.mcp import server as mcp_server
 from holdfast.web.run import routes as live
 from holdfast.web.run import snapshot, timeline, view
 from tests.support.process import ROOT
@@ -21,6 +23,12 @@ from tests.support.process import ROOT
 WORDS = {1.5: "a second and a half", 5: "five", 8: "eight", 10: "ten"}
 
 BOUNDS = {
+    "mcp-server.md": [
+        f"has not finished after {offered_tools.MAX_WAIT_SECONDS:g} seconds",
+        f"a text of 1 to {mcp_server.MAX_KEY_CHARS} characters",
+        f"has not finished after {tasks.TASK_AFTER_SECONDS:g} seconds",
+        f"of more than {approval_forms.MAX_VALUE_CHARS:,} characters",
+    ],
     "operating/inbox.md": [
         f"A session lasts {WORDS[sessions.SESSION_SECONDS / 3600]} hours",
         f"a form has at most {request_body.MAX_FORM_BYTES // 10**6} MB and "

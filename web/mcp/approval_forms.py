@@ -24,7 +24,7 @@ from holdfast.web.mcp.callers import Caller
 from holdfast.web.mcp.run_results import RunResults, approval_key
 from holdfast.web.services import Services
 
-_VALUE_CHARS: Final = 2_000
+MAX_VALUE_CHARS: Final = 2_000
 _REASON: Final = {"type": "string", "title": "Reason", "maxLength": 10_000}
 _DECISION: Final = {"type": "string", "title": "Decision", "enum": ["approve", "deny"]}
 _DECIDES: Final[Any] = {
@@ -65,7 +65,7 @@ class ApprovalForms:
         found = {}
         for each in approvals:
             rows = question_text.arguments(each)
-            is_whole = all(len(value) <= _VALUE_CHARS for _, value in rows)
+            is_whole = all(len(value) <= MAX_VALUE_CHARS for _, value in rows)
             is_whole = is_whole and len(rows) <= MAX_CALLS and each.find_round() is not None
             if not is_whole or (schema := await _form(run, each)) is None:
                 continue
@@ -74,7 +74,7 @@ class ApprovalForms:
             facts = clean(question_facts(each.kind, each.question))
             lines = [
                 question_text.heading(each),
-                *(f"{name}: {one_line(value, _VALUE_CHARS)}" for name, value in rows),
+                *(f"{name}: {one_line(value, MAX_VALUE_CHARS)}" for name, value in rows),
                 *filter(None, (facts, filled_in_phrase(each.filled_in))),
                 f"Run {clean(run.id)}: {self._results.where_to_decide(run.id, each)}",
             ]
@@ -118,9 +118,13 @@ def _decision(approval: PendingApproval, content: dict[str, Any], approver: Pers
 async def _form(run: Run, approval: PendingApproval) -> dict[str, Any] | None:
     if approval.kind in ("call", "plan", "budget"):
         return dict(_DECIDES)
-    if approval.kind != "input":
-        return None
-    return _flat(approval.form or (await run.tool(approval.tool)).output)
+    if approval.form:  # of an MCP server, as the protocol has it; of several requests, nested
+        fields = approval.form.get("properties") or {}
+        if not fields or any("properties" in each for each in fields.values()):
+            return None
+        required = approval.form.get("required", [])
+        return {"type": "object", "properties": fields, "required": required}
+    return _flat((await run.tool(approval.tool)).output) if approval.kind == "input" else None
 
 
 def _flat(schema: Any) -> dict[str, Any] | None:

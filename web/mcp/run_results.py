@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 from urllib.parse import quote
 
-from mcp_types import CallToolResult, TextContent
+from mcp_types import CallToolResult, ContentBlock, ImageContent, TextContent
 
 from holdfast.client import question_text
 from holdfast.client.errors import HoldfastError
@@ -93,7 +93,9 @@ class RunResults:
         if failure is not None or result is None:
             return tool_result([*notes, str(failure)], run_id, is_error=True)
         structured = result.output if isinstance(result.output, dict) else None
-        return tool_result([*notes, as_text(result.output)], run_id, structured)
+        made = tool_result(notes, run_id, structured)
+        made.content.extend(_blocks(result.output))
+        return made
 
     async def unfinished(
         self, run: Run, notes: Sequence[str] = (), *, with_log: bool = False
@@ -136,6 +138,20 @@ def tool_result(
         is_error=is_error,
         meta={RUN_META: run_id} if run_id else None,
     )
+
+
+def _blocks(output: Any) -> list[ContentBlock]:
+    """Return an output as content: texts and pictures as they are, anything else as JSON."""
+    blocks: list[ContentBlock] = []
+    for part in output if isinstance(output, list) else ():
+        match part:
+            case {"type": "text", "text": str(text)}:
+                blocks.append(TextContent(text=clean(text)))
+            case {"type": "image", "data": str(data), "mediaType": str(media_type)}:
+                blocks.append(ImageContent(data=data, mime_type=media_type))
+            case _:
+                return [TextContent(text=as_text(output))]
+    return blocks or [TextContent(text=as_text(output))]
 
 
 async def _last_events(run: Run) -> str:

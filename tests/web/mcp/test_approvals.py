@@ -6,8 +6,13 @@ import pytest
 from mcp import MCPError
 from mcp_types import ElicitRequestFormParams, ElicitResult, InputRequiredResult
 
+from holdfast.client.holdfast_client import HoldfastClient
+from holdfast.schemas.decision import PendingApproval, digest_of
 from holdfast.web.auth.sessions import Person
+from holdfast.web.mcp.approval_forms import ApprovalForms
 from holdfast.web.mcp.callers import Caller
+from holdfast.web.mcp.run_results import RunResults
+from holdfast.web.services import Services
 from tests.support import tools
 from tests.support.backend import Backend
 from tests.web.mcp.conftest import INBOX, Open, run_id, run_of, text
@@ -67,6 +72,25 @@ async def test_a_person_answers_a_call_that_only_people_answer(open_client: Open
     assert result.structured_content == {"size": "m", "count": 2}
     size = screen.forms[0].requested_schema["properties"]["size"]
     assert size == {"type": "string", "enum": ["s", "m"]}
+
+
+async def test_a_form_of_an_mcp_server_is_shown_as_it_is(desk: Backend) -> None:
+    """Several of them at once are not, nor what is no form."""
+    fields = {"size": {"type": "string", "oneOf": [{"const": "s", "title": "Small"}]}}
+    form = {"type": "object", "properties": fields, "description": "Which?"}
+    keyed = {"type": "object", "properties": {"a": form, "b": form}}
+    forms = ApprovalForms(Services(HoldfastClient(desk.client)), RunResults(INBOX))
+    run = HoldfastClient(desk.client).run("run-1")
+    found = []
+    for schema in (form, keyed, {"type": ["object", "null"]}):
+        asked = {"callId": "t1c1", "kind": "input", "tool": "t", "label": "T", "arguments": {}}
+        asked |= {"digest": digest_of("t", {}, "input", 1, schema), "form": schema}
+        asked |= {"requestedAt": "2026-01-01T00:00:00Z", "expiresAt": "2026-01-02T00:00:00Z"}
+        found.append(await forms.requests(run, [PendingApproval.read(asked)]))
+    [shown] = found[0].values()
+    assert isinstance(shown.params, ElicitRequestFormParams)
+    assert shown.params.requested_schema["properties"] == fields
+    assert found[1:] == [{}, {}]
 
 
 async def test_a_form_that_is_closed_decides_nothing(open_client: Open) -> None:

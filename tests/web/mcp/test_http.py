@@ -138,7 +138,7 @@ async def test_tokens_of_this_server_alone_and_trust_of_clients_alone(start: Sta
     [
         (["--listen", "0.0.0.0:0"], "would travel in the open; put a proxy with https in front"),
         (["--listen", "0", "--url", "https://a.example"], "anyone could start runs; name the keys"),
-        (["--listen", "0", "--approver", "ann"], "--approver is for standard input; name clients"),
+        (["--listen", "0", "--approver", "ann"], "are for standard input; name clients"),
         (["--listen", "0", "--trusted-client", "a"], "only tokens name clients; name the keys"),
         (["--keys", "keys.yaml"], "are for HTTP; add --listen PORT"),
         (["--state-keys", "none.yaml"], "`--state-keys`: none.yaml: there is no such file"),

@@ -88,6 +88,15 @@ async def test_an_approval_is_a_link_and_the_wait_goes_on(
     assert tools.read().count(f"pay 5 {run.id}/t1c1") == 1
 
 
+async def test_a_picture_is_one_in_the_result(open_client: Open) -> None:
+    picture = {"type": "image", "mediaType": "image/png", "data": "iVBORw=="}
+    async with open_client() as mcp:
+        both = await mcp.call_tool("says", {"result": [{"type": "text", "text": "a dot"}, picture]})
+        other = await mcp.call_tool("says", {"result": [picture, 1]})
+    assert [each.type for each in both.content] == ["text", "image"]
+    assert [each.type for each in other.content] == ["text"]
+
+
 async def test_a_denied_call_is_an_error_with_one_line(open_client: Open, desk: Backend) -> None:
     async with open_client() as mcp:
         first = await mcp.call_tool("pay", {"amount": 7})
