@@ -97,6 +97,8 @@ async def serve_mcp(
     if trusted and not keys:
         raise wrong_command("only tokens name clients", "name the keys that verify them: --keys")
     # Imported here: its library is in an extra, and takes half a second.
+    from mcp.server.stdio import stdio_server
+
     from holdfast.web.auth.sessions import Person
     from holdfast.web.mcp.callers import Caller
     from holdfast.web.mcp.offered_tools import offered_tools
@@ -115,21 +117,16 @@ async def serve_mcp(
         person = Person(approver.by, tuple(approver.groups)) if approver.by else None
         local = Caller(approver=person)
         handlers = McpHandlers(services, tools, lambda: local, inbox_url)
-        await _serve_standard_input(handlers.server(holdfast.__version__, secrets))
+        served = handlers.server(holdfast.__version__, secrets)
+        # A thread reads the standard input, and no signal ends it; the process has nothing to lose.
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, os._exit, INTERRUPTED)
+        async with stdio_server() as (read, write):
+            await served.run(read, write, served.create_initialization_options())
     else:
         make = partial(McpHandlers, services, tools, inbox=inbox_url)
         await _serve_http(make, secrets, listen, url, keys, trusted)
     return DONE
-
-
-async def _serve_standard_input(server: Any) -> None:
-    from mcp.server.stdio import stdio_server
-
-    # A thread reads the standard input, and no signal ends it; nothing is lost with the process.
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, os._exit, INTERRUPTED)
-    async with stdio_server() as (read, write):
-        await server.run(read, write, server.create_initialization_options())
 
 
 async def _serve_http(

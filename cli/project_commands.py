@@ -20,7 +20,6 @@ from holdfast.client.errors import DONE, wrong_command
 from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.runtime.text_safety import shell_command
 from holdfast.schemas.internal.live_answer import VIEWERS_FOLDER
-from holdfast.web.auth.bearer_tokens import BearerTokens
 
 TEMPLATE: Final = Path(__file__).with_name("template")
 AGENT: Final = "support"
@@ -118,6 +117,7 @@ async def _inbox(client: HoldfastClient, temporal_ui: str) -> AsyncIterator[str]
     from holdfast.cli.serving import server
     from holdfast.web.app import application
     from holdfast.web.auth.auth_middleware import AuthMiddleware, RequestAccess
+    from holdfast.web.auth.bearer_tokens import BearerTokens
     from holdfast.web.auth.sessions import TextSealer
     from holdfast.web.auth.sign_in import LinkSignIn
     from holdfast.web.http.origins import own_origins

@@ -28,16 +28,16 @@ def test_a_worker_and_a_client_need_no_extra() -> None:
 
 
 def test_a_command_that_needs_an_extra_names_it(tmp_path: Path) -> None:
-    commands = [["codec", "--origin", "http://localhost"], ["inbox"]]
+    commands = [["codec", "--origin", "http://localhost"], ["inbox"], ["mcp"]]
     done = bare(
         "import os; from holdfast.cli.main import command_line\n"
         f"os.chdir({str(tmp_path)!r}); os.environ['HOLDFAST_CODEC_TOKEN'] = 'x' * 32\n"
         f"print([command_line(each) for each in {commands}])"
     )
-    assert done.stdout == "[2, 2]\n"
-    for line in done.stderr.splitlines():
+    assert done.stdout == "[2, 2, 2]\n"
+    for line, extra in zip(done.stderr.splitlines(), ("web", "web", "mcp"), strict=True):
         assert line.startswith("holdfast: this needs the package ")
-        assert line.endswith(', which is not installed; pip install "holdfast[web]"')
+        assert line.endswith(f', which is not installed; pip install "holdfast[{extra}]"')
 
 
 def test_telemetry_without_its_exporter_is_a_problem_at_start(
