@@ -6,10 +6,7 @@ data has to send the person to an address of its own instead: here, such a form 
 
 import re
 import unicodedata
-from collections.abc import Mapping
-from ipaddress import ip_address
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 from mcp_types import ElicitRequest, ElicitRequestURLParams, InputRequiredResult
 
@@ -25,14 +22,16 @@ MAX_STATE_AND_FORMS_BYTES: Final = 100_000
 MAX_FORMS_BYTES: Final = 20_000
 MAX_MESSAGE_CHARACTERS: Final = 2_000
 MAX_NAME_CHARACTERS: Final = 120
-# By type, the keywords of a field; `title`, `description`, `default` and choices are of all.
-_KEYWORDS: Final[dict[str, tuple[str, ...]]] = {
-    "string": ("minLength", "maxLength", "format"),
-    "number": ("minimum", "maximum"),
-    "integer": ("minimum", "maximum"),
-    "boolean": (),
-    "array": ("minItems", "maxItems"),
-}
+_KINDS: Final = ("string", "number", "integer", "boolean", "array")
+_TEXTS: Final = {"title": MAX_NAME_CHARACTERS, "description": MAX_MESSAGE_CHARACTERS}
+_PARTS: Final = ("items", "oneOf", "anyOf")
+_LIMITS: Final = ("minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems", "format")
+_KEYWORDS: Final = frozenset((*_TEXTS, *_PARTS, *_LIMITS, "type", "const", "enum", "default"))
+# In plain characters, and without a user: what a person sees is where it leads.
+_ADDRESS = re.compile(
+    r"(?:https://(?P<host>[A-Za-z0-9.-]+)|http://(?P<local>localhost|127\.0\.0\.1))(:\d{1,5})?"
+    r"([/?#][!#-&(-;=?-\[\]-_a-~]{0,2000})?"
+)
 # Secrets, wherever their names are in a text; a few words after them name something else.
 _CLEAR = re.compile(
     r"\b(pass ?(word|phrase|code)|passwd|pwd|passwort|kennwort|mot de passe|contraseña|senha"
@@ -75,15 +74,16 @@ def read_forms(result: InputRequiredResult) -> McpInputRequired:
 def _form(params: Any) -> McpForm:
     message = one_line(params.message, MAX_MESSAGE_CHARACTERS)
     if isinstance(params, ElicitRequestURLParams):
-        return McpForm(message=message, url=params.url, host=_host(params.url))
-    written = params.requested_schema
-    properties, required = written.get("properties"), written.get("required") or []
-    if not isinstance(properties, dict) or not isinstance(required, list):
-        raise NoResultError("its form has no fields")
-    fields = {name: _field(name, each) for name, each in properties.items()}
+        if (address := _ADDRESS.fullmatch(params.url)) is None:
+            raise NoResultError("its address is not one of https, in plain characters")
+        return McpForm(message=message, url=params.url, host=address["host"] or address["local"])
     if wants_secret(message):
         raise NoResultError("its form asks for a secret in its message; it has to use an address")
-    needed = [name for name in fields if name in required]
+    written = params.requested_schema
+    if not isinstance(properties := written.get("properties"), dict):
+        raise NoResultError("its form has no fields")
+    fields = {name: _field(name, each) for name, each in properties.items()}
+    needed = [name for name in fields if name in (written.get("required") or [])]
     schema: dict[str, Any] = {"type": "object", "properties": fields, "required": needed}
     schema["additionalProperties"] = False
     if problems := schema_problems(schema):
@@ -92,44 +92,34 @@ def _form(params: Any) -> McpForm:
 
 
 def _field(name: str, written: Any) -> dict[str, Any]:
-    """Return a field with the keywords that the protocol has."""
+    """Return a field with the keywords that the protocol has, and cleaned texts."""
     shown = one_line(name, MAX_NAME_CHARACTERS)
-    kind = written.get("type") if isinstance(written, Mapping) else None
-    if not isinstance(kind, str) or kind not in _KEYWORDS or visible(name) != name:
+    field: dict[str, Any] = _cleaned(written) if isinstance(written, dict) else {}
+    kind = field.get("type")
+    items: Any = field.get("items") if kind == "array" else {}
+    is_nested = not isinstance(items, dict) or items.get("type", "string") != "string"
+    if kind not in _KINDS or is_nested or visible(name) != name:
         raise NoResultError(f"field `{shown}` of its form is no text, number, choice, or yes or no")
-    texts = {"title": MAX_NAME_CHARACTERS, "description": MAX_MESSAGE_CHARACTERS}
-    field: dict[str, Any] = {
-        "type": kind,
-        **{key: one_line(str(written[key]), texts[key]) for key in texts if written.get(key)},
-        **{key: written[key] for key in (*_KEYWORDS[kind], "default") if key in written},
-    }
-    choices = _choices(written, "oneOf") if kind == "string" else {}
-    if kind == "array":
-        choices = {"items": {"type": "string", **_choices(written.get("items"), "anyOf")}}
-    is_open = kind in ("string", "number", "integer") and not choices
+    is_open = kind not in ("boolean", "array") and not {"enum", "oneOf"} & {*field}
     if is_open and is_secret(name, field.get("title", ""), field.get("description", "")):
-        raise NoResultError(
-            f"field `{shown}` of its form asks for a secret; it has to use an address"
-        )
-    return {**field, **choices}
+        raise NoResultError(f"field `{shown}` asks for a secret; the server has to use an address")
+    return field
 
 
-def _choices(written: Any, titled: str) -> dict[str, Any]:
-    """Return the allowed values; those with titles are constants."""
-    values = written.get("enum") if isinstance(written, Mapping) else None
-    if isinstance(values, list) and isinstance(written.get("enumNames"), list):
-        pairs = zip(values, written["enumNames"], strict=False)
-        return {titled: [_constant(value, name) for value, name in pairs]}
-    if isinstance(values, list):
-        return {"enum": values}
-    several = written.get(titled) if isinstance(written, Mapping) else None
-    if not isinstance(several, list):
-        return {}
-    return {titled: [_constant(each.get("const"), each.get("title")) for each in several]}
-
-
-def _constant(value: Any, title: Any) -> dict[str, Any]:
-    return {"const": value, "title": one_line(str(title), MAX_NAME_CHARACTERS)}
+def _cleaned(written: Any) -> Any:
+    if isinstance(written, list):
+        return [_cleaned(each) for each in written]
+    if not isinstance(written, dict):
+        return written
+    return {
+        key: one_line(str(value), _TEXTS[key])
+        if key in _TEXTS
+        else _cleaned(value)
+        if key in _PARTS
+        else value
+        for key, value in written.items()
+        if key in _KEYWORDS
+    }
 
 
 def is_secret(name: str, title: str = "", description: str = "") -> bool:
@@ -155,22 +145,3 @@ def _plain(text: str) -> str:
     folded = unicodedata.normalize("NFKC", text)
     apart = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|[^\w.]|_", " ", folded)
     return " ".join(apart.lower().split())
-
-
-def _host(url: str) -> str:
-    """Return the host of an address that a person may open.
-
-    Raises:
-        NoResultError: it is no such address.
-    """
-    problem = "the address of its form is not one of https, in plain characters, without a user"
-    try:
-        parts = urlsplit(url)
-        host = parts.hostname or ""
-        is_local = host == "localhost" or (host[:1].isdigit() and ip_address(host).is_loopback)
-    except ValueError:
-        raise NoResultError(problem) from None
-    is_plain = re.fullmatch(r"[!-~]{1,2000}", url) and not re.search(r"[\\\"'<>`@]", url)
-    if not (is_plain and host and parts.scheme in ("https", *(["http"] if is_local else []))):
-        raise NoResultError(problem)
-    return host

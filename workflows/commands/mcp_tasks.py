@@ -14,7 +14,6 @@ from temporalio.exceptions import FailureError
 
 with workflow.unsafe.imports_passed_through():
     from holdfast.schemas import names
-    from holdfast.schemas.base import format_duration
     from holdfast.schemas.internal import mcp_input
     from holdfast.schemas.internal.mcp_input import McpInputRequired, McpTask
     from holdfast.schemas.names import ErrorCode
@@ -58,18 +57,19 @@ async def follow(
     call: ToolCall, activity: ActivityBinding, task: McpTask, executor: "StepExecutor"
 ) -> Outcome:
     """Request the state of a call's task until it ends or requires input, or its time is over."""
-    began, name = workflow.now(), call.name
+    began, name, answers = workflow.now(), call.name, bool(task.responses)
     longest = activity.schedule_to_close_timeout or activity_options.SCHEDULE_TO_CLOSE
     outcome: Outcome | McpTask = task
     while isinstance(outcome, McpTask):
         call.follow(outcome)
         waited = workflow.now() - began
         pause = min(pause_before(waited, outcome.poll_ms), longest - waited)
-        is_over = waited >= longest
-        if is_over or not (outcome.responses or await executor.has_time_after(pause)):
+        # An answer is delivered at once.
+        if waited >= longest or not (answers or await executor.has_time_after(pause)):
             await cancel(call, executor)
-            message = f"the task of `{name}` did not end within {format_duration(longest)}"
+            message = f"the task of `{name}` did not end in time"
             return Unknown(message) if call.tool.once else fail(ErrorCode.TIMEOUT, message)
+        answers = False
         try:
             outcome = await executor.on_run_time(_request(call, activity, executor))
         except FailureError as error:

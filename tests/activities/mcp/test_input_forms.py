@@ -58,8 +58,7 @@ def test_texts_are_cleaned_and_unknown_keywords_left_out() -> None:
     field = {
         "type": "string",
         "title": "Se\u202eat\n",
-        "enum": ["a", "b"],
-        "enumNames": ["Aisle", "Window"],
+        "oneOf": [{"const": "a", "title": "Ais\x07le", "x": 1}, {"const": "b", "title": "Window"}],
         "pattern": "(a+)+$",
         "x": 1,
     }
@@ -79,9 +78,16 @@ REFUSED = [
     (ListRootsRequest(), "it requires `roots/list`, which is not supported"),
     (form("?", a={"type": "object"}), "field `a` of its form is no text"),
     (form("?", a={"type": "string", "minLength": "x"}), "its form is no JSON Schema"),
-    (form("?", pw={"type": "string", "description": "The password."}), "field `pw` of its form"),
+    (
+        form("?", pw={"type": "string", "description": "The password."}),
+        "field `pw` asks for a secret",
+    ),
     (form("Enter your password.", a={"type": "string"}), "asks for a secret in its message"),
     (form("x" * 99, **{f"f{n}": {"type": "string"} for n in range(999)}), "at most 100000"),
+    (form("?", a={"type": "array", "items": {"type": "object"}}), "field `a` of its form is no"),
+    (form("?", a={"type": "array", "items": True}), "field `a` of its form is no text, number"),
+    (form("?", a=True), "field `a` of its form is no text, number, choice"),
+    (form("?", a={"type": "string", "oneOf": [1]}), "its form is no JSON Schema"),
     (address("http://pay.example/"), "is not one of https"),
     (address("https://bank.example@pay.example/"), "is not one of https"),
     (address("javascript:alert(1)"), "is not one of https"),
