@@ -8,10 +8,17 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from mcp.server.context import ServerRequestContext
-from mcp_types import ElicitRequest, ElicitRequestFormParams, ElicitResult
+from mcp_types import (
+    ElicitRequest,
+    ElicitRequestFormParams,
+    ElicitResult,
+    InputRequiredResult,
+)
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
+from holdfast.activities.mcp.connection import NoResultError
+from holdfast.activities.mcp.input_forms import read_forms
 from holdfast.client import question_text
 from holdfast.client.errors import invalid_input
 from holdfast.client.question_text import MAX_CALLS
@@ -31,14 +38,6 @@ _DECIDES: Final[Any] = {
     "type": "object",
     "properties": {"decision": _DECISION, "reason": _REASON},
     "required": ["decision"],
-}
-# What fields of the protocol's forms can have; the run checks the answer by the whole schema.
-_NOTES: Final = ("type", "title", "description", "default")
-_FIELDS: Final = {
-    "string": ("enum", "minLength", "maxLength", "format"),
-    "number": ("minimum", "maximum"),
-    "integer": ("minimum", "maximum"),
-    "boolean": (),
 }
 _FORMATS: Final = (None, "date", "date-time", "email", "uri")
 
@@ -118,28 +117,24 @@ def _decision(approval: PendingApproval, content: dict[str, Any], approver: Pers
 async def _form(run: Run, approval: PendingApproval) -> dict[str, Any] | None:
     if approval.kind in ("call", "plan", "budget"):
         return dict(_DECIDES)
-    if approval.form:  # of an MCP server, as the protocol has it; of several requests, nested
-        fields = approval.form.get("properties") or {}
-        if not fields or any("properties" in each for each in fields.values()):
-            return None
-        required = approval.form.get("required", [])
-        return {"type": "object", "properties": fields, "required": required}
-    return _flat((await run.tool(approval.tool)).output) if approval.kind == "input" else None
-
-
-def _flat(schema: Any) -> dict[str, Any] | None:
-    """Return the form of an answer; None if the protocol has no fields for it."""
-    fields = schema.get("properties") if isinstance(schema, dict) else None
-    if not fields or schema.get("type") != "object":
+    if approval.kind != "input":
         return None
-    for field in fields.values():
-        if not isinstance(field, dict) or field.get("type") not in _FIELDS:
+    return _answer_form(approval.form or (await run.tool(approval.tool)).output)
+
+
+def _answer_form(schema: Any) -> dict[str, Any] | None:
+    """Return the form of an answer; None if the protocol has no fields for it, or for a secret."""
+    if not isinstance(schema, dict) or schema.get("type") != "object":
+        return None
+    asked = ElicitRequest(params=ElicitRequestFormParams(message="", requested_schema=schema))
+    try:
+        form = read_forms(InputRequiredResult(input_requests={"": asked})).forms[""].fields
+    except NoResultError:
+        return None
+    for field in form["properties"].values():
+        choices = field.get("items", field)
+        is_closed = field["type"] != "array" or not {"enum", "anyOf"}.isdisjoint(choices)
+        texts = all(isinstance(each, str) for each in choices.get("enum", ()))
+        if not (is_closed and texts and field.get("format") in _FORMATS):
             return None
-        texts = field.get("enum", [])
-        if field.get("format") not in _FORMATS or not all(isinstance(each, str) for each in texts):
-            return None
-    kept = {
-        name: {key: field[key] for key in (*_NOTES, *_FIELDS[field["type"]]) if key in field}
-        for name, field in fields.items()
-    }
-    return {"type": "object", "properties": kept, "required": schema.get("required", [])}
+    return {key: form[key] for key in ("type", "properties", "required")}

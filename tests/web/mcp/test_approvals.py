@@ -75,14 +75,16 @@ async def test_a_person_answers_a_call_that_only_people_answer(open_client: Open
 
 
 async def test_a_form_of_an_mcp_server_is_shown_as_it_is(desk: Backend) -> None:
-    """Several of them at once are not, nor what is no form."""
+    """Several of them at once are not, nor what is no form, or asks for a secret."""
     fields = {"size": {"type": "string", "oneOf": [{"const": "s", "title": "Small"}]}}
     form = {"type": "object", "properties": fields, "description": "Which?"}
     keyed = {"type": "object", "properties": {"a": form, "b": form}}
     forms = ApprovalForms(Services(HoldfastClient(desk.client)), RunResults(INBOX))
     run = HoldfastClient(desk.client).run("run-1")
     found = []
-    for schema in (form, keyed, {"type": ["object", "null"]}):
+    secret = {"type": "object", "properties": {"password": {"type": "string"}}}
+    free = {"type": "object", "properties": {"x": {"type": "string", "format": "uuid"}}}
+    for schema in (form, keyed, {"type": ["object", "null"]}, secret, free):
         asked = {"callId": "t1c1", "kind": "input", "tool": "t", "label": "T", "arguments": {}}
         asked |= {"digest": digest_of("t", {}, "input", 1, schema), "form": schema}
         asked |= {"requestedAt": "2026-01-01T00:00:00Z", "expiresAt": "2026-01-02T00:00:00Z"}
@@ -90,7 +92,7 @@ async def test_a_form_of_an_mcp_server_is_shown_as_it_is(desk: Backend) -> None:
     [shown] = found[0].values()
     assert isinstance(shown.params, ElicitRequestFormParams)
     assert shown.params.requested_schema["properties"] == fields
-    assert found[1:] == [{}, {}]
+    assert found[1:] == [{}, {}, {}, {}]
 
 
 async def test_a_form_that_is_closed_decides_nothing(open_client: Open) -> None:
