@@ -151,9 +151,9 @@ async def _serve_http(
         at, auth = f"{public_origin(own)}/mcp", dict[str, Any]()
         find_caller: Callable[[], Caller] = Caller
         if keys is not None:
-            callers = await stack.enter_async_context(open_token_callers(keys, at, trusted))
-            find_caller = callers.find
-            auth = {"auth": callers.settings(), "token_verifier": callers}
+            opened = open_token_callers(keys, at, trusted)
+            callers, settings = await stack.enter_async_context(opened)
+            find_caller, auth = callers.find, {"auth": settings, "token_verifier": callers}
         served = make(find_caller=find_caller).server(holdfast.__version__, secrets)
         allowed = TransportSecuritySettings(allowed_hosts=[*hosts_of(own)], allowed_origins=[*own])
         # Without sessions, also of older revisions: any process answers any request.

@@ -6,7 +6,7 @@ and a token names the client and the person. Nothing else in a request makes a c
 """
 
 import logging
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +17,7 @@ from mcp.server.auth.provider import AccessToken
 from mcp.server.auth.settings import AuthSettings
 
 from holdfast.client.errors import wrong_command, wrong_settings
-from holdfast.runtime.identity.key_sets import LiveKeySet, load_key_sets
+from holdfast.runtime.identity.key_sets import load_key_sets
 from holdfast.runtime.settings_files.file_problems import LoadError
 from holdfast.schemas.run import Principal
 from holdfast.web.auth.bearer_tokens import BearerTokens
@@ -39,44 +39,32 @@ class Caller:
 @asynccontextmanager
 async def open_token_callers(
     keys: str, at: str, trusted: Collection[str]
-) -> AsyncIterator["TokenCallers"]:
-    """Return the senders of tokens for the address `at`, checked with these keys.
+) -> AsyncIterator[tuple["TokenCallers", AuthSettings]]:
+    """Return the senders of tokens for the address `at`, and what the server's metadata states.
 
     Raises:
-        HoldfastError: the keys do not load.
+        HoldfastError: the keys do not load, or no set names the issuer of its tokens.
     """
     async with httpx.AsyncClient() as http:
         try:
             sets = load_key_sets(keys, http)
         except LoadError as error:
             raise wrong_settings("`--keys`", error.problems) from None
-        yield TokenCallers(sets, at, trusted)
+        issuers = [each.settings.issuer for each in sets if "inbox" in each.settings.for_]
+        if not any(issuers):
+            todo = "name it in a set that is for `inbox`"
+            raise wrong_command("`--keys`: no set has the `issuer` of its tokens", todo)
+        metadata = {"issuer_url": next(filter(None, issuers)), "resource_server_url": at}
+        # The audience is checked with the signature.
+        settings = AuthSettings.model_validate({**metadata, "validate_token_resource": False})
+        yield TokenCallers(BearerTokens(TextSealer(), sets, at), trusted), settings
 
 
 class TokenCallers:
     """The senders of tokens; those of `trusted` clients decide."""
 
-    def __init__(self, sets: Sequence[LiveKeySet], at: str, trusted: Collection[str]) -> None:
-        self._tokens = BearerTokens(TextSealer(), sets, at)
-        self._sets, self._at, self._trusted = sets, at, trusted
-
-    def settings(self) -> AuthSettings:
-        """Return what the server's metadata states.
-
-        Raises:
-            HoldfastError: no set of keys names the issuer of its tokens.
-        """
-        found = (each.settings.issuer for each in self._sets if "inbox" in each.settings.for_)
-        if not (issuer := next(filter(None, found), None)):
-            todo = "name it in a set that is for `inbox`"
-            raise wrong_command("`--keys`: no set has the `issuer` of its tokens", todo)
-        return AuthSettings.model_validate(
-            {
-                "issuer_url": issuer,
-                "resource_server_url": self._at,
-                "validate_token_resource": False,
-            }
-        )
+    def __init__(self, tokens: BearerTokens, trusted: Collection[str]) -> None:
+        self._tokens, self._trusted = tokens, trusted
 
     async def verify_token(self, token: str) -> AccessToken | None:
         """Return what a token states, or None for one that is rejected; the library calls this."""
