@@ -87,7 +87,10 @@ def is_mcp(entry: Any) -> bool:
 
 
 def named_servers(written: Any) -> list[str]:
-    """List the servers that a written agent, or an entry of `tools`, names, and the prompts."""
+    """List the servers that a written agent, or an entry of `tools`, names.
+
+    A prompt that is the instructions is listed by itself, as `SERVER/prompt/NAME`.
+    """
     if isinstance(written, dict):
         skills = written.get("skills")
         holders = [written, *(skills if isinstance(skills, list) else [])]
@@ -108,7 +111,7 @@ def _prompt_in(instructions: Any) -> str | None:
 
 
 def instructions_of(written: str, world: DefinitionRegistry, listing: Listing | None) -> str:
-    """Return instructions, or the text of the prompt that they name.
+    """Return instructions, or the text of the prompt that they name, if that is listed.
 
     Raises:
         InvalidValueError: it cannot be read, or its server is not trusted: a model obeys it.
@@ -120,10 +123,11 @@ def instructions_of(written: str, world: DefinitionRegistry, listing: Listing | 
         reason = f"MCP server `{server}` is not trusted to write instructions"
         fix = "write them here, or set its `trusted: true`"
         raise InvalidValueError([ValueProblem((), reason, fix)])
-    found = written if listing is None else listing[prompt]
-    if isinstance(found, str) and listing is not None:
+    if listing is None:
+        return written
+    if isinstance(found := listing[prompt], str):
         raise InvalidValueError([ValueProblem((), found, "check the server")])
-    return found if isinstance(found, str) else found[0].description or ""
+    return found[0].description or ""
 
 
 def load_lock(folder: Path | None) -> McpLocked | None:

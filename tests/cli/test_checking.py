@@ -390,12 +390,14 @@ async def test_tools_of_mcp_servers_are_locked_and_checked(
 
     digests = json.loads(lock.read_text())
     del digests["shop/crash"]
-    digests["shop/refund"]["digest"] = "0"
     lock.write_text(json.dumps(digests))
     warnings = await asyncio.to_thread(check, *ALL, *options[2:])
     assert warnings.code == 0
     assert "mcp.lock.json: MCP server `shop`: tool `crash` is not locked; look at" in warnings.out
-    assert "tool `refund` has changed since it was locked; look at it" in warnings.out
+    lock.write_text(json.dumps(digests | {"shop/refund": digests["shop/refund"] | {"digest": ""}}))
+    changed = await asyncio.to_thread(check, *ALL, *options[2:])
+    assert "tool `refund` has changed since it was locked; look at it" in changed.err
+    lock.write_text(json.dumps(digests))
 
     far = f"shop: {{url: 'http://{NOBODY}/x', principalTokens: /run/tokens}}\n"
     (place / "servers.yaml").write_text(far)
