@@ -5,17 +5,20 @@ one does. `--write` puts the results into the page, between its markers.
 """
 
 import argparse
+import asyncio
 import json
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
 import yaml
+
+from tests.foreign.mcp_conformance.server import serving
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
@@ -23,6 +26,8 @@ PAGE = ROOT / "docs/mcp-conformance.md"
 SUITE = HERE / "node_modules/@modelcontextprotocol/conformance"
 EXPECTED = HERE / "expected-failures.yaml"
 REVISION = "2026-07-28"
+LEGS = ("client", "server")
+JUDGED = ("SUCCESS", "WARNING", "FAILURE")
 # All scenarios of a leg run at once.
 PATIENCE_MS = 300_000
 
@@ -69,22 +74,24 @@ def run(leg: str, *options: str) -> tuple[int, list[str]]:
         command = [*node(), str(SUITE / "dist/index.js"), leg, "--requirements", REVISION]
         command += ["--expected-failures", str(EXPECTED), "-o", folder, *options]
         ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-        summary = ended.stdout.partition("SUITE SUMMARY")[2] or ended.stdout
+        summary = ended.stdout.partition("SUMMARY ===")[2] or ended.stdout
         errors = ended.stderr if ended.returncode else ""
         print(f"{leg}: exit code {ended.returncode}\n{summary}{errors}")
-        return ended.returncode, list(rows(leg, Path(folder), summary))
+        return ended.returncode, list(rows(leg, Path(folder)))
 
 
-def rows(leg: str, folder: Path, summary: str) -> Iterator[str]:
+def rows(leg: str, folder: Path) -> Iterator[str]:
     """Each scenario with its checks: how many passed, and what is not offered."""
     expected = reasons(leg)
-    optional = dict(re.findall(r"[✓✗] (\S+) \(([a-z-]+)\)$", summary, re.MULTILINE))
+    required = SUITE / f"requirements/{REVISION}.yaml"
+    not_scored = yaml.safe_load(required.read_text(encoding="utf-8"))["not_scored"]
+    optional = {each["scenario"]: each["reason"] for each in not_scored}
     for file in sorted(folder.rglob("checks.json")):
         scenario = re.sub(r"-\d{4}-\d\d-\d\dT.*", "", str(file.parent.relative_to(folder)))
         scenario = scenario.removeprefix(f"{leg}-")
         checks = json.loads(file.read_text(encoding="utf-8"))
-        judged = [each for each in checks if each["status"] in ("SUCCESS", "FAILURE")]
-        failed = dict.fromkeys(each["id"] for each in judged if each["status"] == "FAILURE")
+        judged = [each for each in checks if each["status"] in JUDGED]
+        failed = dict.fromkeys(each["id"] for each in judged if each["status"] != "SUCCESS")
         passed = sum(each["status"] == "SUCCESS" for each in judged)
         keys = [key for each in failed for key in (f"{scenario}:{each}", scenario)]
         why = dict.fromkeys(expected[key] for key in keys if key in expected)
@@ -100,14 +107,19 @@ def write(leg: str, table: list[str]) -> None:
     """Put the table of a leg into the page."""
     page = PAGE.read_text(encoding="utf-8")
     marked = re.compile(rf"(?<=<!-- {leg} -->\n).*?(?=<!-- /{leg} -->)", re.DOTALL)
-    head = "| scenario | checks passed | not offered |\n| --- | --- | --- |\n"
+    required = [each for each in table if "` (" not in each.split("|")[1]]
+    whole = sum(each.endswith("|  |") for each in required)
+    others = len(required) - whole
+    said = f"{whole} of the {len(required)} required scenarios pass every check"
+    said += f", {others} all but those of what is not offered.\n\n"
+    head = f"{said}| scenario | checks passed | not offered |\n| --- | --- | --- |\n"
     page = marked.sub(lambda _: head + "\n".join(table) + "\n", page)
     PAGE.write_text(page, encoding="utf-8")
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="make test-mcp-conformance")
-    parser.add_argument("--leg", choices=["client", "server"], help="one of both")
+    parser.add_argument("--leg", choices=LEGS, help="one of both")
     parser.add_argument("--write", action="store_true", help="write the results into the page")
     given = parser.parse_args()
     try:
@@ -116,13 +128,20 @@ def main() -> int:
         shutil.rmtree(HERE / "node_modules", ignore_errors=True)
         print("skipped: the suite cannot be installed from npm")
         return 0
+    return asyncio.run(run_legs([given.leg] if given.leg else LEGS, is_written=given.write))
+
+
+async def run_legs(legs: Sequence[str], *, is_written: bool) -> int:
     codes = []
-    program = f"{sys.executable} -m tests.foreign.mcp_conformance.client"
-    options = {"client": ("--command", program, "--timeout", str(PATIENCE_MS))}
-    for leg in [given.leg] if given.leg else options:
-        code, table = run(leg, *options[leg])
+    for leg in legs:
+        if leg == "client":
+            program = f"{sys.executable} -m tests.foreign.mcp_conformance.client"
+            code, table = run(leg, "--command", program, "--timeout", str(PATIENCE_MS))
+        else:
+            async with serving() as url:
+                code, table = await asyncio.to_thread(run, leg, "--url", url)
         codes.append(code)
-        if given.write:
+        if is_written:
             write(leg, table)
     return max(codes)
 
