@@ -25,6 +25,7 @@ from pydantic import ValidationError
 from temporalio import activity
 
 from holdfast.activities.mcp.connection import NoResultError, ServerUnreachableError
+from holdfast.activities.mcp.held_calls import HELD_CALL
 from holdfast.activities.mcp.input_forms import read_forms
 from holdfast.activities.mcp.server_tasks import (
     TaskResult,
@@ -93,12 +94,16 @@ class CallMcpToolActivity:
         self, tool: McpTool, arguments: dict[str, Any], call: McpCall
     ) -> CallToolResult | InputRequiredResult | McpTask:
         """Make or continue a call; one that may be made again is, if its state was refused."""
+        if call.task is not None and call.task.id.startswith(HELD_CALL):
+            found: CallToolResult | InputRequiredResult | McpTask
+            found = await self._servers.held_calls.request_state(call.task)
+            return found
         if call.task is not None:
             request = partial(self._servers.request, tool.server, call, _longest_seconds())
             return await request_state(call.task, request)
         given = call.continuation
 
-        async def send(given: McpContinuation | None) -> Reply:
+        async def send(given: McpContinuation | None) -> Reply | McpTask:
             own = call.model_copy(update={"continuation": given})
             return await self._servers.call_tool(tool, arguments, own, _longest_seconds())
 

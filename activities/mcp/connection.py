@@ -17,15 +17,13 @@ from typing import Any, TextIO, TypeVar
 import anyio
 from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.extension import advertise
-from mcp.client.session import ClientRequestContext
+from mcp.client.session import ElicitationFnT
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import (
     CONNECTION_CLOSED,
     PARSE_ERROR,
     REQUEST_TIMEOUT,
-    ElicitRequestParams,
-    ElicitResult,
     Implementation,
 )
 
@@ -72,7 +70,8 @@ class SessionEndedError(ServerUnreachableError):
 class Connection:
     """A connection to the server of this name, made at once, in a task.
 
-    `principal` is whose tokens its requests carry, if the server has tokens of principals.
+    `principal` is whose tokens its requests carry, if the server has tokens of principals; `ask`
+    answers elicitations of older revisions.
     """
 
     def __init__(
@@ -81,9 +80,10 @@ class Connection:
         server: Server,
         environ: Mapping[str, str],
         memory: TokenMemory,
+        ask: ElicitationFnT,
         principal: str | None = None,
     ) -> None:
-        self.name, self.server = name, server
+        self.name, self.server, self._ask = name, server, ask
         self.has_listed = False
         self._environ, self._memory, self._principal = environ, memory, principal
         self._http: McpHttpClient | None = None
@@ -163,8 +163,7 @@ class Connection:
                         mode=mode,
                         cache=None,
                         client_info=_CLIENT,
-                        # To have one declares the capability to an older server, too.
-                        elicitation_callback=None if mode == "legacy" else _cancel_elicitation,
+                        elicitation_callback=self._ask,
                         extensions=[advertise(_TASKS)],
                     )
                     await stack.enter_async_context(client)
@@ -239,16 +238,6 @@ class Connection:
         with os.fdopen(write, "w") as file:
             threading.Thread(target=log, name=f"mcp-{self.name}", daemon=True).start()
             yield file
-
-
-async def _cancel_elicitation(
-    context: ClientRequestContext, params: ElicitRequestParams
-) -> ElicitResult:
-    """Answer a request of an older revision, whose call cannot wait for a person.
-
-    To have an answer declares the capability, of this revision's requests too.
-    """
-    return ElicitResult(action="cancel")
 
 
 @asynccontextmanager

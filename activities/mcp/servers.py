@@ -27,11 +27,13 @@ from holdfast.activities.mcp.connection import (
     ServerUnreachableError,
     SessionEndedError,
 )
+from holdfast.activities.mcp.held_calls import HeldCall, HeldCalls
 from holdfast.activities.mcp.server_tasks import TaskResult
 from holdfast.catalog.builtin_tools import MAX_KNOWLEDGE_BYTES
 from holdfast.catalog.mcp_tools import PROMPT, ListedTool, Listing
 from holdfast.runtime.secrets import Secrets, address_secrets
 from holdfast.schemas import names
+from holdfast.schemas.internal.mcp_input import McpTask
 from holdfast.schemas.settings.servers import Server
 from holdfast.schemas.tool import McpCall, McpTool
 
@@ -60,6 +62,7 @@ class McpServers:
     ) -> None:
         self._servers, self._environ, self._secrets = dict(servers), environ, secrets
         self._memory = TokenMemory(secrets)
+        self.held_calls = HeldCalls()
         self._connections: dict[At, Connection] = {}
         self._listings: dict[str, tuple[float, asyncio.Task[list[ListedTool]]]] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -105,11 +108,12 @@ class McpServers:
 
     async def call_tool(
         self, tool: McpTool, arguments: dict[str, Any], call: McpCall, longest_seconds: float
-    ) -> Reply:
+    ) -> Reply | McpTask:
         """Make or continue a call, once, with its principal's token if the server has one.
 
         The call is sent only within the first half of `longest_seconds`: one that was not made must
-        not end as an unknown outcome.
+        not end as an unknown outcome. If the server waits for a person within it, it is a task of
+        the `held_calls`.
 
         Raises:
             ServerUnreachableError: the server has not received the call.
@@ -124,12 +128,15 @@ class McpServers:
             continued = {"input_responses": answers or None, "request_state": given.state}
             params = params.model_copy(update=continued)
 
-        async def send(client: Client) -> Reply:
+        async def send(held: HeldCall, client: Client) -> Reply:
+            held.session = client.session
             # Not by `Client.call_tool`: that sends a call again after some errors, and lists the
             # tools again to check a result, which the run does by what it has pinned.
             return await client.session.send_request(CallToolRequest(params=params), _RESULT)
 
-        return await self.request(tool.server, call, longest_seconds, send)
+        return await self.held_calls.reply(
+            lambda held: self.request(tool.server, call, longest_seconds, partial(send, held))
+        )
 
     async def request(
         self,
@@ -190,7 +197,9 @@ class McpServers:
             name, principal = at
             if (server := self._servers.get(name)) is None:
                 raise ServerUnreachableError("this worker has no MCP server of this name")
-            connection = Connection(name, server, self._environ, self._memory, principal)
+            connection = Connection(
+                *(name, server, self._environ, self._memory, self.held_calls.ask, principal)
+            )
             is_new = True
         self._connections[at] = connection  # the last one used is the last one here
         if len(self._connections) > len(self._servers) + MAX_PRINCIPALS:

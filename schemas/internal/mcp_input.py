@@ -33,7 +33,8 @@ class McpTask(Lenient):
     """A task that a server runs in place of a call; each field but `id` is of the next request.
 
     It delivers the `responses`; forms whose keys are `answered` are no new ones. Or it is the
-    request to cancel the task.
+    request to cancel the task. `misses` counts the requests about an open call to workers that do
+    not hold it.
     """
 
     id: str
@@ -41,6 +42,7 @@ class McpTask(Lenient):
     responses: dict[str, dict[str, Any]] = {}
     answered: list[str] = []
     cancel: bool = False
+    misses: int = 0
 
 
 class McpForm(Lenient):

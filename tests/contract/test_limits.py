@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.activities import generate
 from holdfast.activities.interceptors import auto_heartbeat, results
-from holdfast.activities.mcp import authorization, http_client, input_forms, servers
+from holdfast.activities.mcp import authorization, held_calls, http_client, input_forms, servers
 from holdfast.catalog import agent_reader, builtin_tools, catalog_files
 from holdfast.client.records import transcript
 from holdfast.hosting.worker_parts import MAX_ACTIVITIES
@@ -155,6 +155,9 @@ LIMITS: dict[str, list[str]] = {
         kb(input_forms.MAX_STATE_AND_FORMS_BYTES),
         f"{kb(input_forms.MAX_FORMS_BYTES)} the forms",
         f"{input_forms.MAX_MESSAGE_CHARACTERS:,} characters",
+    ],
+    "open calls of [older MCP servers](tools/mcp-questions.md) that wait for a person": [
+        f"{held_calls.MAX_HELD_CALLS} of a worker"
     ],
     "activities at a time": [str(MAX_ACTIVITIES)],
     "the wait for a cancelled attempt": [f"{auto_heartbeat.GRACE_SECONDS:.0f} s after"],

@@ -17,6 +17,7 @@ from mcp_types import (
     InputRequiredResult,
     RequestParams,
 )
+from pydantic import BaseModel
 
 # A file with a line for each effect.
 LEDGER = "AIRLINE_LEDGER"
@@ -93,6 +94,18 @@ def upgrade(ctx: Asked) -> Reply:
         asked = {"sure": form("Sure?", sure={"type": "boolean"}), "pay": ElicitRequest(params=paid)}
         return InputRequiredResult(input_requests=asked, request_state=f"row {row}")
     return done(f"{ctx.request_state} {answer(ctx, 'sure')['sure']} {answer(ctx, 'pay')}")
+
+
+class Seat(BaseModel):
+    """What an older server asks for."""
+
+    seat: str
+
+
+async def book_within(flight: str, ctx: Asked) -> str:
+    """Book a flight as an older server does, whose form is within the open call."""
+    found = await ctx.elicit(f"Which seat in {flight}?", Seat)
+    return done(f"{flight} {found.data.seat if found.action == 'accept' else found.action}")
 
 
 def pid() -> str:
@@ -177,7 +190,7 @@ def serve() -> None:
     key = key_file().read_text(encoding="utf-8") if key_file().exists() else ""
     security = RequestStateSecurity(keys=[key or "k" * 32])
     airline = MCPServer("airline", request_state_security=security, extensions=[Tasks()])
-    for tool in (book, book_twice, upgrade, fly, pid, log_in):
+    for tool in (book, book_twice, book_within, upgrade, fly, pid, log_in):
         airline.tool(structured_output=False)(tool)
     airline.run("stdio")
 

@@ -26,7 +26,7 @@ STDIO: dict[str, Any] = {
     "args": [airline.__file__],
     "envFrom": [airline.LEDGER],
     "overrides": {
-        **dict.fromkeys(("book", "upgrade", "log_in", "fly"), FREE),
+        **dict.fromkeys(("book", "book_within", "upgrade", "log_in", "fly"), FREE),
         "pid": {"_sideEffects": False},
         "book_twice": {**FREE, "_idempotent": True},
     },
@@ -224,6 +224,46 @@ async def test_a_task_that_its_server_has_lost_has_an_unknown_outcome(home: Back
     assert "there is no such task" in (await run.waiting())[0]["question"]
     await run.decide("t1c1", "happened", result="flown")
     assert (await run.result())["output"] == "flown"
+
+
+@pytest.fixture(scope="module")
+async def older(open_worker: Open) -> AsyncIterator[Backend]:
+    """A worker whose server has an older revision of the protocol."""
+    async with open_worker({**STDIO, "protocol": "legacy"}) as made:
+        yield made
+
+
+async def test_a_form_of_an_older_server_is_answered_within_the_open_call(older: Backend) -> None:
+    run = await older.call("mcp:shop/book_within", {"flight": "O1"})
+    [pending] = await run.waiting()
+    assert (pending["kind"], "Which seat in O1?" in pending["question"]) == ("input", True)
+    await run.decide("t1c1", "respond", result={"seat": "A"})
+    assert (await run.result())["output"] == "O1 A"
+    assert airline.effects().count("O1 A") == 1
+
+
+async def test_a_denial_of_it_is_declined_in_the_open_call(older: Backend) -> None:
+    run = await older.call("mcp:shop/book_within", {"flight": "O2"})
+    await run.waiting()
+    await run.decide("t1c1", "deny")
+    assert (await run.failure()).type == "denied"
+
+    async def is_declined() -> bool:
+        return "O2 decline" in airline.effects()
+
+    await eventually(is_declined)
+
+
+async def test_an_answer_for_a_call_that_is_open_no_more_has_an_unknown_outcome(
+    older: Backend,
+) -> None:
+    run = await older.call("mcp:shop/book_within", {"flight": "O3"})
+    await run.waiting()
+    await restarted(older)
+    await run.decide("t1c1", "respond", result={"seat": "A"})
+    await eventually(lambda: asks(run, "reconcile"))
+    await run.decide("t1c1", "give_up")
+    assert (await run.failure()).type == "outcome_unknown"
 
 
 @pytest.mark.usefixtures("quick_starts")
