@@ -32,6 +32,7 @@ from holdfast.schemas.settings.servers import ClientAuth
 # A call waits for its token, within its own time.
 MAX_TOKEN_SECONDS = 10.0
 _HEADER = "Authorization"
+_ACTS = re.compile(rb'"(tools/call|tasks/update)"')
 _TOKEN = re.compile(r"[!-~]+")
 _ERROR = re.compile(rb'"error"\s*:\s*"([a-z_]{1,50})"')  # RFC 6749, section 5.2
 # The library logs what servers answer, which may be a secret: in full, and if it is no OAuth.
@@ -146,7 +147,7 @@ class ClientTokens:
             text = str(error) if type(error) is OAuthFlowError else "an answer does not fit OAuth"
             raise NoTokenError(f"no token: {shortened(text)}") from None
         self.authorize(request)
-        return is_unread or b'"tools/call"' not in request.content
+        return is_unread or not _ACTS.search(request.content)
 
     async def _request_token(self, refusal: httpx2.Response, send: Send) -> None:
         """Answer the requests of the library's flow, until its own request has a new token."""

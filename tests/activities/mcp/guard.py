@@ -34,6 +34,7 @@ class Guard:
         self.expires_in = 3600
         self.methods = ["client_secret_basic"]
         self.is_closed = False  # to the client
+        self.is_silent = False  # it takes requests for tokens, and answers none
         self.all: list[str] = []  # tokens ever
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -88,6 +89,8 @@ class Guard:
     async def _grant(self, request: Request, issuer: str) -> Response:
         form = {key: value[0] for key, value in parse_qs((await request.body()).decode()).items()}
         self.grants.append(form)
+        if self.is_silent:
+            await request.receive()  # that the client has gone
         if self.is_closed or not self._is_client(
             form, request.headers.get("authorization", ""), issuer
         ):

@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from mcp.server.mcpserver import MCPServer
 
+from holdfast.activities.mcp import authorization
 from holdfast.activities.mcp import servers as servers_module
 from holdfast.activities.mcp.connection import ServerUnreachableError
 from holdfast.activities.mcp.servers import McpServers
@@ -205,6 +206,22 @@ async def test_a_token_that_cannot_be_had_has_one_line(
     assert "never" not in str(shop.effects())
     assert SECRET not in str(failed.value)
     assert "Traceback" not in caplog.text
+
+
+async def test_a_silent_authorization_server_makes_no_unknown_outcome(
+    guard: Guard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with opened(guard, client_secret_env="SHOP_SECRET") as home:
+        await home.servers.list_tools(["shop"])
+        guard.tokens.clear()
+        guard.is_silent = True
+        with monkeypatch.context() as patch:
+            patch.setattr(authorization, "MAX_TOKEN_SECONDS", 0.3)
+            with pytest.raises(ServerUnreachableError, match="did not answer within"):
+                await home.call("silent")
+        guard.is_silent = False
+        assert "refunded spoken" in await home.call("spoken")
+    assert "silent" not in str(shop.effects())
 
 
 async def test_a_call_carries_the_token_of_its_principal(guard: Guard, tmp_path: Path) -> None:
