@@ -51,9 +51,9 @@ class HeldCall:
 
     def end(self) -> None:
         """Have the server end the call: decline its form, or cancel the request."""
-        if self.form is None:
+        if self.form is None or self.answer.done():
             self.reply.cancel()
-        elif not self.answer.done():
+        else:
             self.answer.set_result(ElicitResult(action="decline"))
 
 
@@ -78,17 +78,16 @@ class HeldCalls:
         try:
             await call.changed.wait()
         except asyncio.CancelledError:
+            del self._calls[id]
             reply.cancel()
             raise
-        finally:
-            if call.form is None:
-                del self._calls[id]
         if call.form is None:
+            del self._calls[id]
             return await reply
         reply.add_done_callback(lambda done: done.cancelled() or done.exception())
-        held = [each for each in self._calls.values() if each.form is not None]
+        held = [id for id, each in self._calls.items() if each.form is not None]
         if len(held) > MAX_HELD_CALLS:
-            held[0].end()
+            self._calls.pop(held[0]).end()
         return McpTask(id=id)
 
     async def ask(self, context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
@@ -120,7 +119,7 @@ class HeldCalls:
                 raise NoResultError(f"the call is lost: {why}", ErrorCode.OUTCOME_UNKNOWN)
             return task.model_copy(update={"misses": task.misses + 1})
         if task.cancel:
-            call.end()
+            self._calls.pop(task.id).end()
             return task
         if (given := task.responses.get(str(call.forms))) and not call.answer.done():
             call.changed.clear()
@@ -141,7 +140,7 @@ class HeldCalls:
             try:
                 read_forms(required)
             except NoResultError:
-                call.end()
+                self._calls.pop(task.id).end()
                 raise
             return required
         return task.model_copy(update={"responses": {}, "misses": 0})

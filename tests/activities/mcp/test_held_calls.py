@@ -7,6 +7,7 @@ import pytest
 from mcp.client.session import ClientRequestContext
 from mcp_types import ElicitRequestFormParams, ElicitResult
 
+from holdfast.activities.mcp import held_calls
 from holdfast.activities.mcp.connection import NoResultError
 from holdfast.activities.mcp.held_calls import MAX_MISSES, HeldCall, HeldCalls
 from holdfast.schemas.internal.mcp_input import McpTask
@@ -21,12 +22,19 @@ async def ask(calls: HeldCalls, form: ElicitRequestFormParams = FORM) -> ElicitR
     return await calls.ask(ClientRequestContext(session=SESSION, request_id=1), form)
 
 
-async def asking(calls: HeldCalls, form: ElicitRequestFormParams = FORM) -> McpTask:
+async def asking(
+    calls: HeldCalls,
+    form: ElicitRequestFormParams = FORM,
+    answers: asyncio.Queue[str] | None = None,
+) -> McpTask:
     """A call whose server waits for a person, as a task; its reply is the action of the answer."""
 
     async def send(call: HeldCall) -> str:
         call.session = SESSION
-        return (await ask(calls, form)).action
+        action = (await ask(calls, form)).action
+        if answers is not None:
+            answers.put_nowait(action)
+        return action
 
     task = await calls.reply(send)
     assert isinstance(task, McpTask)
@@ -71,8 +79,20 @@ async def test_another_process_returns_the_task_until_it_is_taken_for_lost() -> 
 async def test_a_form_that_asks_for_a_secret_is_declined() -> None:
     calls = HeldCalls()
     schema = {"type": "object", "properties": {"password": {"type": "string"}}}
-    task = await asking(calls, FORM.model_copy(update={"requested_schema": schema}))
+    answers: asyncio.Queue[str] = asyncio.Queue()
+    task = await asking(calls, FORM.model_copy(update={"requested_schema": schema}), answers)
     with pytest.raises(NoResultError, match="field `password`"):
         await calls.request_state(task)
-    answered = task.model_copy(update={"answered": ["1"]})
-    assert await calls.request_state(answered) == "decline"
+    assert await answers.get() == "decline"
+
+
+async def test_beyond_the_bound_the_longest_open_call_is_declined(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(held_calls, "MAX_HELD_CALLS", 1)
+    calls, answers = HeldCalls(), asyncio.Queue[str]()
+    first, second = await asking(calls, answers=answers), await asking(calls)
+    assert await answers.get() == "decline"
+    with pytest.raises(NoResultError, match="the call is lost"):
+        await calls.request_state(first)
+    assert await calls.request_state(second) != second
