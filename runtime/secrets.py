@@ -202,10 +202,11 @@ def _parts(value: str) -> Iterator[str]:
     if _is_telling(value):
         yield value
     lines = [line.strip() for line in value.splitlines()]
+    is_pem = value.startswith("-----BEGIN")  # its lines may begin as a path does
     for line in lines if len(lines) > 1 else ():
         # The first and last lines of PEM are the same in every key.
         is_of_all = len(line) < _MIN_LINE_CHARACTERS or line.startswith("-----")
-        if not is_of_all and _is_telling(line):
+        if not is_of_all and (is_pem or _is_telling(line)):
             yield line
 
 

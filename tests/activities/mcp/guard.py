@@ -33,7 +33,7 @@ class Guard:
         self.refresh = "rt-planted-9c2f6e18a4"
         self.expires_in = 3600
         self.methods = ["client_secret_basic"]
-        self.is_closed = False  # to the client
+        self.is_closed = False  # it issues no more tokens, and calls need a new one
         self.is_silent = False  # it takes requests for tokens, and answers none
         self.all: list[str] = []  # tokens ever
 
@@ -71,7 +71,7 @@ class Guard:
             self.received.append(token)
         challenge = f'Bearer resource_metadata="{root}{_RESOURCE}/mcp"'
         refusal: Response | None = None
-        if token not in self.tokens:
+        if token not in self.tokens or (is_call and self.is_closed):
             refusal = Response(status_code=401, headers={"WWW-Authenticate": challenge})
         elif is_call and self.scope not in self.tokens[token].split():
             challenge += f', error="insufficient_scope", scope="{self.scope}"'

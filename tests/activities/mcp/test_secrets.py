@@ -106,7 +106,6 @@ async def test_no_secret_of_a_server_leaves_the_worker(
         told = (await telling.result())["output"]
         failing = await home.call("mcp:key/fail", **ann)
         failure = await failing.failure()
-        by_secret.tokens.clear()
         by_secret.is_closed = True
         refusing = await home.call("mcp:secret/tell", **ann)
         refused = await refusing.failure()
