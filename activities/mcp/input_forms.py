@@ -58,6 +58,10 @@ def read_forms(result: InputRequiredResult) -> McpInputRequired:
     """
     if not result.input_requests:
         raise NoResultError("it requires the call again and again, without a form")
+    bounds = f"at most {MAX_STATE_AND_FORMS_BYTES}, of which {MAX_FORMS_BYTES} the forms"
+    # Before their words are checked, which keeps the worker from its other work.
+    if (size := len(result.model_dump_json())) > MAX_STATE_AND_FORMS_BYTES:
+        raise NoResultError(f"its forms and state have {size} bytes; {bounds}")
     forms = {}
     for key, request in result.input_requests.items():
         if not isinstance(request, ElicitRequest):
@@ -65,9 +69,8 @@ def read_forms(result: InputRequiredResult) -> McpInputRequired:
         forms[key] = _form(request.params)
     required = McpInputRequired(state=result.request_state, forms=forms)
     size, forms_size = json_size(required.to_json()), json_size(required.schema_of_answer)
-    if size > MAX_STATE_AND_FORMS_BYTES or forms_size > MAX_FORMS_BYTES:
-        bounds = f"{MAX_STATE_AND_FORMS_BYTES}, of which {MAX_FORMS_BYTES} the forms"
-        raise NoResultError(f"its forms and state have {size} bytes; at most {bounds}")
+    if forms_size > MAX_FORMS_BYTES:
+        raise NoResultError(f"its forms and state have {size} bytes; {bounds}")
     return required
 
 

@@ -106,6 +106,12 @@ def test_a_large_state_is_refused() -> None:
         read(address("http://localhost:8000/x"), state="x" * 100_000)
 
 
+def test_words_of_large_forms_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(input_forms, "wants_secret", None)
+    with pytest.raises(NoResultError, match="at most 100000"):
+        read(form("x" * 100_000, seat={"type": "string"}))
+
+
 def test_a_field_without_free_text_is_no_secret() -> None:
     made = read(form("Reset it?", reset_password={"type": "boolean"}))
     assert "reset_password" in made.forms["r0"].fields["properties"]
