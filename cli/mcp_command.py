@@ -23,7 +23,7 @@ from holdfast.cli.prompts.answers import Approver
 from holdfast.client.connection import connect
 from holdfast.client.errors import DONE, INTERRUPTED, wrong_command, wrong_settings
 from holdfast.hosting.process_exit import StartError
-from holdfast.runtime.command_line import read_by
+from holdfast.runtime.command_line import read_by, read_name
 from holdfast.runtime.encryption.key_ring import KEY_BYTES, KeyRing
 from holdfast.runtime.secrets import Secrets, environment_secrets
 from holdfast.runtime.settings_files.file_problems import LoadError
@@ -64,7 +64,8 @@ def add_parser(commands: Commands) -> None:
     text = "with --listen: the keys that verify tokens, as of the inbox (keys.yaml)"
     add("--keys", metavar="FILE|URL", help=text)
     text = "with --keys: the id of a client whose users decide in it; repeatable"
-    add("--trusted-client", dest="trusted", metavar="ID", action="append", default=[], help=text)
+    several: dict[str, Any] = {"type": read_name, "action": "append", "default": []}
+    add("--trusted-client", dest="trusted", metavar="ID", **several, help=text)
     text = "the keys of forms, which processes side by side share (as encryption.yaml)"
     add("--state-keys", metavar="FILE", help=text)
     actions = parser.add_subparsers(metavar="ACTION")

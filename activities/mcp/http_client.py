@@ -114,14 +114,16 @@ async def _read(request: httpx2.Request, response: httpx2.Response) -> httpx2.Re
     """
     body = bytearray()
     try:
-        async for chunk in response.aiter_raw():
+        async for chunk in response.aiter_bytes():
             body += chunk
             if len(body) > MAX_ANSWER_BYTES:
                 raise ValueError(f"the answer has more than {MAX_ANSWER_BYTES} bytes")
     finally:
         await response.aclose()
+    headers = response.headers.copy()
+    headers.pop("content-encoding", None)  # a small one may unpack to any size: it was counted so
     return httpx2.Response(
-        response.status_code, headers=response.headers, content=bytes(body), request=request
+        response.status_code, headers=headers, content=bytes(body), request=request
     )
 
 

@@ -96,4 +96,5 @@ def _read(found: Found, task: McpTask) -> CallToolResult | InputRequiredResult |
 
 
 def _poll_ms(value: Any) -> float:
-    return min(max(value, 0.0), MAX_POLL_MS) if isinstance(value, int | float) else 0.0
+    # In this order, not a number is 0.
+    return min(max(0.0, value), MAX_POLL_MS) if isinstance(value, int | float) else 0.0

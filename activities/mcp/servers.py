@@ -159,14 +159,14 @@ class McpServers:
         began, task = self._listings.get(name, (0.0, None))
         is_old = time.monotonic() - began > KEPT_SECONDS
         # Not with a principal's token: at a run's start, theirs may not be verified yet.
-        if text:
-            task = asyncio.create_task(self._request((name, None), partial(_read_text, text)))
-        elif task is None or (task.done() and (is_old or task.exception() is not None)):
-            task = asyncio.create_task(self._request((name, None), _list_all))
-            self._listings[name] = (time.monotonic(), task)
+        if text or task is None or (task.done() and (is_old or task.exception() is not None)):
+            reading = self._request((name, None), partial(_read_text, text) if text else _list_all)
+            # It ends itself: later runs would wait for one that hangs, too.
+            task = asyncio.create_task(asyncio.wait_for(reading, MAX_LISTING_SECONDS))
+            if not text:
+                self._listings[name] = (time.monotonic(), task)
         try:
-            async with asyncio.timeout(MAX_LISTING_SECONDS):
-                return await asyncio.shield(task)
+            return await asyncio.shield(task)
         except TimeoutError:
             reason = f"it did not answer within {MAX_LISTING_SECONDS:g} s"
         except ValidationError:
