@@ -27,10 +27,7 @@ from temporalio import activity
 from holdfast.activities.mcp.connection import NoResultError, ServerUnreachableError
 from holdfast.activities.mcp.held_calls import HELD_CALL
 from holdfast.activities.mcp.input_forms import read_forms
-from holdfast.activities.mcp.server_tasks import (
-    TaskResult,
-    request_state,
-)
+from holdfast.activities.mcp.server_tasks import TaskResult, request_state
 from holdfast.activities.mcp.servers import McpServers, Reply
 from holdfast.providers.model_errors import request_error
 from holdfast.schemas import names

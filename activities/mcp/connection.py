@@ -20,19 +20,9 @@ from mcp.client.extension import advertise
 from mcp.client.session import ElicitationFnT
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
-from mcp_types import (
-    CONNECTION_CLOSED,
-    PARSE_ERROR,
-    REQUEST_TIMEOUT,
-    Implementation,
-)
+from mcp_types import CONNECTION_CLOSED, PARSE_ERROR, REQUEST_TIMEOUT, Implementation
 
-from holdfast.activities.mcp.authorization import (
-    ClientTokens,
-    PrincipalTokens,
-    TokenMemory,
-    Tokens,
-)
+from holdfast.activities.mcp.authorization import ClientTokens, PrincipalTokens, TokenMemory, Tokens
 from holdfast.activities.mcp.http_client import LOST, SESSION_ENDED, McpHttpClient
 from holdfast.catalog.endpoints import trusted_certificates
 from holdfast.runtime.secrets import StreamRedactor

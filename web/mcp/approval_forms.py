@@ -8,12 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from mcp.server.context import ServerRequestContext
-from mcp_types import (
-    ElicitRequest,
-    ElicitRequestFormParams,
-    ElicitResult,
-    InputRequiredResult,
-)
+from mcp_types import ElicitRequest, ElicitRequestFormParams, ElicitResult, InputRequiredResult
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 

@@ -18,12 +18,7 @@ from mcp import MCPError
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel.server import Server
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
-from mcp_types import (
-    INVALID_PARAMS,
-    CallToolRequestParams,
-    InputRequiredResult,
-    ListToolsResult,
-)
+from mcp_types import INVALID_PARAMS, CallToolRequestParams, InputRequiredResult, ListToolsResult
 from pydantic import ValidationError
 
 from holdfast.client.errors import HoldfastError, NoSuchRunError, invalid_input, wrong_command
@@ -36,13 +31,7 @@ from holdfast.schemas.log_entry import LogRecord
 from holdfast.web.mcp import offered_tools as offered
 from holdfast.web.mcp.approval_forms import ApprovalForms, person_to_ask
 from holdfast.web.mcp.callers import Caller
-from holdfast.web.mcp.run_results import (
-    RUN_META,
-    RunResults,
-    approval_key,
-    next_step,
-    tool_result,
-)
+from holdfast.web.mcp.run_results import RUN_META, RunResults, approval_key, next_step, tool_result
 from holdfast.web.mcp.tasks import TASK_AFTER_SECONDS, RunTasks, declares_tasks, task_of
 from holdfast.web.services import Services
 
