@@ -11,6 +11,7 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack, redirect_stdout
+from dataclasses import replace
 from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
@@ -172,10 +173,8 @@ def _read_address(text: str) -> "ProbeAddress":
 def _load_catalog(given: dict[str, str | Sequence[str] | None]) -> tuple["Catalog", str]:
     """Load the catalog of these options as a worker does; return it with the task queue."""
     from holdfast.activities.mcp.server_settings import load_servers
-    from holdfast.catalog.loader import load_catalog
     from holdfast.hosting.options import read_options
-    from holdfast.hosting.sdk_workarounds.activity_definitions import activity_definition
-    from holdfast.runtime.addresses import AddressPrefix
+    from holdfast.hosting.resources import load_worker_catalog
 
     words = []
     for name, value in given.items():
@@ -186,18 +185,12 @@ def _load_catalog(given: dict[str, str | Sequence[str] | None]) -> tuple["Catalo
         todo = "name them with `--catalog DIR` or `--tools MODULE`"
         raise wrong_command("there are no agents and no tools", todo)
     try:
-        catalog = load_catalog(
-            settings.catalog,
-            settings.tools,
-            endpoints=None,  # the worker has them
-            task_queue=settings.task_queue,
-            knowledge_urls=[AddressPrefix.read(each) for each in settings.knowledge_urls],
-            read_definition=activity_definition,
-            servers=load_servers(settings.servers),
-        )
+        servers = load_servers(settings.servers)
+        # The worker has the endpoints, and notifies.
+        current, _ = load_worker_catalog(replace(settings, notify=None), None, (), servers)
     except LoadError as error:
         raise StartError([str(problem) for problem in error.problems]) from None
-    return catalog, settings.task_queue
+    return current.catalog, settings.task_queue
 
 
 async def lock(*, catalog: str | None, servers: str | None, **_: object) -> int:

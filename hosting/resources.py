@@ -149,7 +149,7 @@ def load_resources(
     more = [name for each in plugins for name in _activities_of(each)]
     try:
         known = [*activities, *more]
-        current_catalog, reloader = _load_catalog(settings, endpoints, known, servers)
+        current_catalog, reloader = load_worker_catalog(settings, endpoints, known, servers)
     except LoadError as error:
         raise ResourcesError([*problems, *error.problems]) from None
     if problems:
@@ -186,12 +186,13 @@ def _activities_of(plugin: Plugin) -> list[str]:
     return [activity_name(each) for each in (given(None) if callable(given) else given)]
 
 
-def _load_catalog(
+def load_worker_catalog(
     settings: WorkerSettings,
     endpoints: Collection[str] | None,
     activities: Collection[str],
     servers: Mapping[str, Server],
 ) -> tuple[CurrentCatalog, CatalogReloader]:
+    """Load the catalog of these settings, or raise `LoadError`."""
     # Absolute: a module, or a running tool, may change the working folder.
     folder = None if settings.catalog is None else settings.catalog.absolute()
     named = (settings.endpoints, settings.servers, settings.notifiers)
