@@ -17,8 +17,9 @@ _NOT_TO_OVERRIDE = (
 )
 OVERRIDES = tuple(name for name in META_PROPERTIES if name not in _NOT_TO_OVERRIDE)
 _OVERRIDES_SCHEMA: JsonValue = {"propertyNames": {"enum": [*OVERRIDES]}}
-
-
+# Each applies beside one of `command` and `url`.
+_OF_PROGRAM = ("args", "envFrom")
+_OF_ADDRESS = ("headersEnv", "auth", "principalTokens")
 _File = Annotated[str, Field(pattern="^/")]
 
 
@@ -44,10 +45,8 @@ class Server(OneOf):
     model_config = ConfigDict(
         json_schema_extra={
             "dependentSchemas": {
-                "url": {"properties": {"args": False, "envFrom": False}},
-                "command": {
-                    "properties": {"headersEnv": False, "auth": False, "principalTokens": False}
-                },
+                "url": {"properties": dict.fromkeys(_OF_PROGRAM, False)},
+                "command": {"properties": dict.fromkeys(_OF_ADDRESS, False)},
             }
         }
     )
@@ -81,13 +80,10 @@ class Server(OneOf):
 
     @model_validator(mode="after")
     def _complete(self) -> "Server":
-        of_program: dict[str, Any] = {"args": self.args, "envFrom": self.env_from}
-        of_address: dict[str, Any] = {"headersEnv": self.headers_env, "auth": self.auth}
-        of_address["principalTokens"] = self.principal_tokens
-        unused = of_address if self.command else of_program
-        for field, value in unused.items():
-            if value:
-                other = "command" if self.command else "url"
+        other, unused = ("command", _OF_ADDRESS) if self.command else ("url", _OF_PROGRAM)
+        written = self.model_dump(by_alias=True)
+        for field in unused:
+            if written[field]:
                 raise ValueError(f"`{field}` does not apply beside `{other}`; leave it out")
         for tool, properties in self.overrides.items():
             for name in properties:
