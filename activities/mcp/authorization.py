@@ -176,8 +176,7 @@ class ClientTokens:
         try:
             answer = await send(request)
         except (httpx2.RequestError, ValueError) as error:
-            what = " ".join(str(error).split()) or type(error).__name__
-            raise NoTokenError(f"no token: {url.host} did not answer: {what}") from None
+            raise NoTokenError(f"no token: {url.host} did not answer: {describe(error)}") from None
         # If a token cannot be refreshed, the flow requests another one.
         if is_post and answer.is_error and b"grant_type=refresh_token" not in request.content:
             code = b"".join(_ERROR.findall(answer.content)[:1]).decode()
@@ -206,6 +205,11 @@ def _algorithm(pem: str) -> str:
             return name
     kinds = "RSA, P-256 or Ed25519, in PEM and without a password"
     raise NoTokenError(f"no token: its `privateKeyFile` holds no private key: {kinds}")
+
+
+def describe(error: BaseException) -> str:
+    """Return the text of an error in one line, or its type if it has none."""
+    return " ".join(str(error).split()) or type(error).__name__
 
 
 def _origin(url: httpx2.URL) -> tuple[str, str, int | None]:

@@ -22,7 +22,13 @@ from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CONNECTION_CLOSED, PARSE_ERROR, REQUEST_TIMEOUT, Implementation
 
-from holdfast.activities.mcp.authorization import ClientTokens, PrincipalTokens, TokenMemory, Tokens
+from holdfast.activities.mcp.authorization import (
+    ClientTokens,
+    PrincipalTokens,
+    TokenMemory,
+    Tokens,
+    describe,
+)
 from holdfast.activities.mcp.http_client import LOST, SESSION_ENDED, McpHttpClient
 from holdfast.catalog.endpoints import trusted_certificates
 from holdfast.runtime.secrets import StreamRedactor
@@ -253,4 +259,4 @@ def _describe(error: BaseException) -> str:
         error = error.exceptions[0]
     if isinstance(error, TimeoutError):
         return f"it did not answer within {MAX_OPENING_SECONDS:g} s"
-    return " ".join(str(error).split()) or type(error).__name__
+    return describe(error)

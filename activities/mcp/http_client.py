@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx2
 
-from holdfast.activities.mcp.authorization import NoTokenError, Tokens
+from holdfast.activities.mcp.authorization import NoTokenError, Tokens, describe
 
 # The server has not received the request, or has refused it unread.
 NOT_SENT = "not sent"
@@ -54,9 +54,9 @@ class McpHttpClient(httpx2.AsyncClient):
             response = await self._authorized(request, options)
             return await self._checked(request, response)
         except (*_NEVER_SENT, NoTokenError) as error:
-            return self._failure(request, NOT_SENT, _describe(error))
+            return self._failure(request, NOT_SENT, describe(error))
         except (httpx2.TransportError, ValueError) as error:
-            return self._failure(request, LOST, _describe(error))
+            return self._failure(request, LOST, describe(error))
 
     async def _authorized(
         self, request: httpx2.Request, options: dict[str, Any]
@@ -125,8 +125,3 @@ async def _read(request: httpx2.Request, response: httpx2.Response) -> httpx2.Re
     return httpx2.Response(
         response.status_code, headers=headers, content=bytes(body), request=request
     )
-
-
-def _describe(error: Exception) -> str:
-    text = " ".join(str(error).split())
-    return text or type(error).__name__

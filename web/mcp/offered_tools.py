@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeVar
 
 from mcp_types import Tool as McpTool
 from mcp_types import ToolAnnotations
@@ -25,6 +25,7 @@ _UNFINISHED: Final[Any] = {
     "properties": {"run": {"type": "string"}, "status": {"type": "string"}},
     "required": ["run", "status"],
 }
+ArgumentsT = TypeVar("ArgumentsT", bound=Strict)
 
 
 class StartArguments(Strict):
@@ -76,13 +77,18 @@ class OfferedTool:
             fields = {"agent": self.definition.name, "input": content}
         if principal is not None:
             fields["principal"] = principal
-        try:
-            request = model.model_validate(fields)
-        except ValidationError as error:
-            raise invalid_input("call", error, fields, model, "see the tool's schema") from None
+        request = read_arguments(model, fields)
         if isinstance(request, RunRequest) and (lack := request.lack_of_input()):
             raise wrong_command(lack, "say what as `input`")
         return StartRequest.of(request, fields, started_by="`holdfast mcp`", **more)
+
+
+def read_arguments(model: type[ArgumentsT], given: Mapping[str, Any]) -> ArgumentsT:
+    """Return the arguments of a call, or raise `HoldfastError`: they do not fit."""
+    try:
+        return model.model_validate(given)
+    except ValidationError as error:
+        raise invalid_input("call", error, given, model, "see the tool's schema") from None
 
 
 def own_tools() -> list[McpTool]:

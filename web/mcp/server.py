@@ -12,21 +12,20 @@ that is cancelled ends the wait; the run goes on.
 
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from mcp import MCPError
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel.server import Server
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 from mcp_types import INVALID_PARAMS, CallToolRequestParams, InputRequiredResult, ListToolsResult
-from pydantic import ValidationError
 
-from holdfast.client.errors import HoldfastError, NoSuchRunError, invalid_input, wrong_command
+from holdfast.client.errors import HoldfastError, NoSuchRunError, wrong_command
 from holdfast.client.pending_call import PendingCall
 from holdfast.client.result import RunEnding
 from holdfast.client.run import Run
 from holdfast.client.start import REQUEST_MEMO, RunExistsError
-from holdfast.schemas.base import Strict, canonical_json, sha256
+from holdfast.schemas.base import canonical_json, sha256
 from holdfast.schemas.log_entry import LogRecord
 from holdfast.web.mcp import offered_tools as offered
 from holdfast.web.mcp.approval_forms import ApprovalForms, person_to_ask
@@ -47,7 +46,6 @@ INSTRUCTIONS: Final = (
     " call `wait_run`. You cannot approve: no tool and no argument is an approval."
 )
 Context = ServerRequestContext[Any, Any]
-ArgumentsT = TypeVar("ArgumentsT", bound=Strict)
 
 
 class McpHandlers:
@@ -89,18 +87,19 @@ class McpHandlers:
         caller, name, arguments = self._find_caller(), params.name, params.arguments or {}
         try:
             if name == offered.START:
-                start = _read(offered.StartArguments, arguments)
+                start = offered.read_arguments(offered.StartArguments, arguments)
                 run = await self._start(ctx, start.tool, start.arguments, caller)
                 return await self._results.unfinished(run)
             if name == offered.SHOW:
-                run = await self._own_run(_read(offered.ShowArguments, arguments).run, caller)
+                show = offered.read_arguments(offered.ShowArguments, arguments)
+                run = await self._own_run(show.run, caller)
                 if (await run.observe()).closed:
                     return self._results.finished(run.id, await run.ending())
                 return await self._results.unfinished(run, with_log=True)
             if params.request_state is not None:
                 return await self._answer(ctx, params, caller)
             if name == offered.WAIT:
-                wait = _read(offered.WaitArguments, arguments)
+                wait = offered.read_arguments(offered.WaitArguments, arguments)
                 run = await self._own_run(wait.run, caller)
                 return await self._follow(ctx, run, caller, (), (), wait.seconds)
             run = await self._start(ctx, name, arguments, caller)
@@ -190,11 +189,3 @@ class McpHandlers:
         if await (await run.describe()).memo_value(OWNER_MEMO, default=None) != caller.owner:
             raise NoSuchRunError(run_id)
         return run
-
-
-def _read(model: type[ArgumentsT], arguments: Mapping[str, Any]) -> ArgumentsT:
-    try:
-        return model.model_validate(arguments)
-    except ValidationError as error:
-        todo = "see the tool's schema"
-        raise invalid_input("call", error, arguments, model, todo) from None
