@@ -5,7 +5,7 @@
 .DELETE_ON_ERROR:
 .PHONY: help setup demo test test-versions coverage test-faults test-fuzz test-model test-slow
 .PHONY: test-typescript test-go test-java test-image test-upgrade test-mcp-servers
-.PHONY: test-mcp-conformance lint types
+.PHONY: test-mcp-clients test-mcp-conformance lint types
 .PHONY: bench cluster structure histories schemas dist lock clean
 
 PYTHON ?= python3
@@ -45,6 +45,8 @@ GO := examples/go_tool
 JAVA := examples/java_tool
 # A model server and a type checker of others, for Node.
 NODE_TESTS := tests/foreign/node
+# The TypeScript SDK of MCP, of two revisions of the protocol, and its tasks.
+MCP_CLIENTS := tests/foreign/mcp_clients
 # Public MCP servers, for Python (of two revisions of the protocol) and for Node.
 MCP_SERVERS := tests/foreign/mcp_servers
 
@@ -103,8 +105,11 @@ test-versions: $(VERSIONS)/.made ## run unit tests with the oldest dependencies,
 	  done; \
 	done
 
-test-typescript: .node $(VENV)/.test $(TYPESCRIPT)/dist/.made $(NODE_TESTS)/node_modules/.made ## run the tests that need Node 20: the TypeScript example, a model server, Pyright
+test-typescript: .node $(VENV)/.test $(TYPESCRIPT)/dist/.made $(NODE_TESTS)/node_modules/.made $(MCP_CLIENTS)/node_modules/.made ## run the tests that need Node 20: the TypeScript example, a model server, Pyright, MCP clients
 	@$(BIN)/python -m pytest -m typescript $(ARGS)
+
+test-mcp-clients: .node $(VENV)/.test $(MCP_CLIENTS)/node_modules/.made ## approve and deny calls of holdfast mcp in the TypeScript SDK of MCP
+	@$(BIN)/python -m pytest tests/foreign/test_mcp_clients.py -m typescript $(ARGS)
 
 test-mcp-conformance: $(VENV)/.node ## run the official suite of MCP (ARGS="--leg client", --write: into docs/mcp-conformance.md)
 	@$(BIN)/python -m tests.foreign.mcp_conformance $(ARGS)
@@ -172,7 +177,7 @@ clean: ## remove everything that make created
 	@rm -rf $(VENV) $(VERSIONS) .venv-lock build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	@rm -rf bench/.venv
 	@rm -rf $(TYPESCRIPT)/node_modules $(TYPESCRIPT)/dist $(GO)/dist $(JAVA)/target $(NODE_TESTS)/node_modules
-	@rm -rf $(MCP_SERVERS)/node_modules $(MCP_SERVERS)/.venv
+	@rm -rf $(MCP_SERVERS)/node_modules $(MCP_SERVERS)/.venv $(MCP_CLIENTS)/node_modules
 	@rm -rf tests/foreign/mcp_conformance/node_modules
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
