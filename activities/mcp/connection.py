@@ -32,6 +32,7 @@ from holdfast.activities.mcp.authorization import (
 from holdfast.activities.mcp.http_client import LOST, SESSION_ENDED, McpHttpClient
 from holdfast.catalog.endpoints import trusted_certificates
 from holdfast.runtime.secrets import StreamRedactor
+from holdfast.runtime.text_safety import clean
 from holdfast.schemas.names import ErrorCode
 from holdfast.schemas.settings.servers import Server
 
@@ -228,7 +229,7 @@ class Connection:
         def log() -> None:
             with os.fdopen(read, errors="replace") as lines:
                 while line := lines.readline(MAX_LINE_CHARACTERS):
-                    text = secrets.clean_for_operator(redactor.redact_next(line))
+                    text = clean(secrets.clean_for_operator(redactor.redact_next(line)))
                     logger.debug("MCP server `%s`: %s", self.name, text.rstrip())
 
         with os.fdopen(write, "w") as file:

@@ -28,6 +28,7 @@ from holdfast.activities.mcp.server_tasks import TaskResult
 from holdfast.catalog.builtin_tools import MAX_KNOWLEDGE_BYTES
 from holdfast.catalog.mcp_tools import PROMPT, ListedTool, Listing
 from holdfast.runtime.secrets import Secrets, address_secrets
+from holdfast.runtime.text_safety import one_line
 from holdfast.schemas import names
 from holdfast.schemas.internal.mcp_input import McpTask
 from holdfast.schemas.settings.servers import Server
@@ -40,6 +41,7 @@ MAX_TOOLS = 1_000
 MAX_PRINCIPALS = 50
 # A listing, with a connection that is made for it.
 MAX_LISTING_SECONDS = 25.0
+MAX_REASON_CHARS = 1_000
 # For a connection to be made, before a call.
 MAX_WAIT_SECONDS = 15.0
 Reply = CallToolResult | InputRequiredResult | TaskResult
@@ -170,7 +172,8 @@ class McpServers:
         except (ServerUnreachableError, ConnectionResetError, MCPError, ValueError) as error:
             reason = str(error)
         where = f"MCP server `{name}`" + (f", `{text}`" if text else "")
-        return self._secrets.clean_for_operator(f"{where}: {reason}")
+        text = self._secrets.clean_for_operator(f"{where}: {reason}")
+        return one_line(text, MAX_REASON_CHARS)
 
     async def _request(self, at: At, send: Callable[[Client], Awaitable[T]]) -> T:
         """Make a request on the connection, or on a new one if the server has ended the session."""

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from holdfast.runtime.text_safety import clean
 from holdfast.schemas.phrases import quote_value
 from holdfast.validation.problems import FixableError, ValueProblem
 
@@ -51,7 +52,7 @@ class FileProblem:
         is_named = not self.field or any(f"`{name}`" in self.reason for name in names)
         field = "" if is_named else f"{quote_value(self.field)}: "
         message = f"{self.reason}; {self.fix}" if self.fix else self.reason
-        return " ".join(f"{place}: {field}{message}".split())
+        return clean(" ".join(f"{place}: {field}{message}".split()))
 
     def to_json(self) -> dict[str, Any]:
         """Return the problem as programs read it."""

@@ -1,4 +1,4 @@
-"""Servers that flood a worker, or hang, in one process."""
+"""Servers that flood a worker, hang, or write to its terminal."""
 
 import asyncio
 import gzip
@@ -7,11 +7,14 @@ from typing import Any
 
 import httpx2
 import pytest
+from mcp import MCPError
 
 from holdfast.activities.mcp import http_client, server_tasks, servers
 from holdfast.activities.mcp.http_client import McpHttpClient
 from holdfast.activities.mcp.servers import McpServers
+from holdfast.catalog.mcp_tools import ListedTool, lock_problems
 from holdfast.runtime.secrets import Secrets
+from holdfast.runtime.settings_files.file_problems import FileProblem
 
 
 async def test_an_answer_is_measured_as_it_unpacks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -49,3 +52,18 @@ async def test_a_listing_that_hangs_is_made_again(monkeypatch: pytest.MonkeyPatc
         expected = "MCP server `shop`: it did not answer within 0.01 s"
         assert await shop.list_tools(["shop"]) == {"shop": expected}
         assert await shop.list_tools(["shop"]) == {"shop": []}
+
+
+async def test_what_a_server_writes_moves_no_cursor(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def request(self: McpServers, at: Any, send: Any) -> list[Any]:
+        raise MCPError(-1, "\x1b[2Jall \x9b1mlocked" + "!" * 5_000)
+
+    monkeypatch.setattr(McpServers, "_request", request)
+    shop = McpServers({}, {}, Secrets([]))
+    async with shop.running():
+        reason = str((await shop.list_tools(["shop"]))["shop"])
+    assert reason.startswith("MCP server `shop`: all locked!!!")
+    assert len(reason) < 1_100
+    unlocked = lock_problems("shop", [ListedTool("pay\x1b[2J\u202e")], {})["pay\x1b[2J\u202e"]
+    shown = str(FileProblem("mcp.lock.json", None, unlocked.reason, unlocked.fix))
+    assert "tool `pay` is not locked" in shown
