@@ -127,6 +127,10 @@ async def test_a_run_is_its_owners_alone(open_client: Open, desk: Backend) -> No
         for name in ("show_run", "wait_run"):
             refused = await other.call_tool(name, {"run": run_id(first)})
             assert text(refused).startswith(f"there is no run {run_id(first)};")
+        payroll = await desk.client.start_workflow("Payroll", id="payroll", task_queue="payroll")
+        await payroll.terminate()
+        foreign = await other.call_tool("show_run", {"run": "payroll"})
+        assert text(foreign).startswith("there is no run payroll;")
     start = (await run_of(desk, first).history())[0]
     request = start.workflow_execution_started_event_attributes.input.payloads[0].data
     assert b'"principal":{"id":"ann","scopes":["pay"]}' in request
