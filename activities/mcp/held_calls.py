@@ -85,6 +85,7 @@ class HeldCalls:
             del self._calls[id]
             return await reply
         reply.add_done_callback(lambda done: done.cancelled() or done.exception())
+        reply.add_done_callback(lambda _: call.end())  # a server may reply without the answer
         held = [id for id, each in self._calls.items() if each.form is not None]
         if len(held) > MAX_HELD_CALLS:
             self._calls.pop(held[0]).end()

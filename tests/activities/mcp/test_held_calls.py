@@ -96,3 +96,18 @@ async def test_beyond_the_bound_the_longest_open_call_is_declined(
     with pytest.raises(NoResultError, match="the call is lost"):
         await calls.request_state(first)
     assert await calls.request_state(second) != second
+
+
+async def test_a_form_ends_with_its_call() -> None:
+    calls, forms = HeldCalls(), list[asyncio.Task[ElicitResult]]()
+
+    async def send(call: HeldCall) -> str:
+        call.session = SESSION
+        forms.append(asyncio.create_task(ask(calls)))
+        await call.changed.wait()
+        return "replied"
+
+    task: Any = await calls.reply(send)
+    async with asyncio.timeout(30):
+        assert (await forms[0]).action == "decline"
+    assert await calls.request_state(task) == "replied"
