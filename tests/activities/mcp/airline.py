@@ -47,15 +47,19 @@ def answer(ctx: Asked, key: str) -> Any:
 
 
 def held() -> Path:
-    """A file that holds continued calls while it exists; each writes its process and effect."""
+    """A file that holds calls while it exists; each writes its process and what it is to do."""
     return ledger().with_name(ledger().name + ".held")
 
 
-def done(line: str) -> str:
+def hold(line: str) -> None:
     if held().exists():
         held().write_text(f"{os.getpid()} {line}", encoding="utf-8")
     while held().exists():
         time.sleep(0.01)
+
+
+def done(line: str) -> str:
+    hold(line)
     with ledger().open("a", encoding="utf-8") as lines:
         lines.write(f"{line}\n")
     return line
@@ -71,6 +75,7 @@ SEAT = {
 def book(flight: str, ctx: Asked) -> Reply:
     """Book a flight, in a seat that a person chooses."""
     if (given := answer(ctx, "seat")) is None:
+        hold(f"{flight} form")
         asked: InputRequests = {"seat": form(f"Which seat in {flight}?\n`approve` it.", seat=SEAT)}
         return InputRequiredResult(input_requests=asked, request_state=f"{flight} {os.getpid()}")
     return done(f"{flight} {given['seat']}")
@@ -180,15 +185,17 @@ class Tasks(Extension):
         return {}
 
 
-def key_file() -> Path:
-    """A file with the key of states: another process with this key accepts them, too."""
-    return ledger().with_name(ledger().name + ".key")
+def days_later() -> Path:
+    """A file with the days by which the clock of a server that starts now is moved."""
+    return ledger().with_name(ledger().name + ".later")
 
 
 def serve() -> None:
     """Serve the tools by standard input and output."""
-    key = key_file().read_text(encoding="utf-8") if key_file().exists() else ""
-    security = RequestStateSecurity(keys=[key or "k" * 32])
+    if days_later().exists():
+        now, days = time.time, int(days_later().read_text(encoding="utf-8"))
+        time.time = lambda: now() + days * 24 * 3600
+    security = RequestStateSecurity(keys=["k" * 32], ttl=600)
     airline = MCPServer("airline", request_state_security=security, extensions=[Tasks()])
     for tool in (book, book_twice, book_within, upgrade, fly, pid, log_in):
         airline.tool(structured_output=False)(tool)

@@ -119,6 +119,7 @@ async def restarted(home: Backend) -> None:
 
 async def test_a_continued_call_whose_reply_got_lost_has_an_unknown_outcome(home: Backend) -> None:
     run = await home.call("mcp:shop/book", {"flight": "LH3"})
+    await run.waiting()
     airline.held().touch()
     await answers(run, "A")
     os.kill(await continuing("LH3 A"), signal.SIGKILL)
@@ -139,7 +140,8 @@ async def made_again(run: Run, flight: str) -> None:
     """Say that the call did not happen, and answer its form again; there is one effect."""
     await eventually(lambda: asks(run, "reconcile"))
     airline.held().unlink()
-    await run.decide("t1c1", "did_not_happen")
+    [pending] = await run.waiting()
+    await run.decide("t1c1", "did_not_happen", digest=pending["digest"])
     await eventually(lambda: asks(run, "input"))
     await answers(run, "W")
     assert (await run.result())["output"] == f"{flight} W"
@@ -151,12 +153,14 @@ async def asks(run: Run, kind: str) -> bool:
     return [each["kind"] for each in await run.waiting()] == [kind]
 
 
-@pytest.mark.parametrize("tool", ["book", "book_twice"])
-async def test_an_answer_whose_state_the_server_no_longer_accepts(home: Backend, tool: str) -> None:
+@pytest.mark.parametrize(("tool", "day"), [("book", 1), ("book_twice", 2)])
+async def test_an_answer_a_day_later_when_the_state_has_expired(
+    home: Backend, tool: str, day: int
+) -> None:
     """A call that may be made twice is made again; of another one, the outcome is unknown."""
     run = await home.call(f"mcp:shop/{tool}", {"flight": tool})
     await run.waiting()
-    airline.key_file().write_text(tool * 10, encoding="utf-8")
+    airline.days_later().write_text(str(day), encoding="utf-8")
     await restarted(home)
     await answers(run, "A")
     if tool == "book":
@@ -273,6 +277,7 @@ async def test_a_worker_that_is_killed_at_any_point_loses_and_doubles_nothing(
     servers, queue = tmp_path / "servers.yaml", tmp_path.name
     servers.write_text(yaml.safe_dump({"shop": STDIO}))
     options = ("--servers", str(servers), "--task-queue", queue, "--heartbeat-timeout", "1s")
+    airline.held().touch()
     with WorkerProcess(client.service_client.config.target_host, *options) as worker:
         handle = await client.start_workflow(
             "CallWorkflow",
@@ -282,7 +287,14 @@ async def test_a_worker_that_is_killed_at_any_point_loses_and_doubles_nothing(
             task_timeout=timedelta(seconds=2),
         )
         run = Run(handle, client)
-        await run.waiting()
+        process = await continuing("LH4 form")
+        worker.kill()
+        os.kill(process, signal.SIGKILL)
+        airline.held().unlink()
+        worker.start()
+        await eventually(lambda: asks(run, "reconcile"))
+        await run.decide("t1c1", "did_not_happen")
+        await eventually(lambda: asks(run, "input"))
         worker.kill()
         airline.held().touch()
         await run.signal("t1c1", "respond", result={"seat": "A"})
