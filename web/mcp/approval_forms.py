@@ -18,7 +18,11 @@ from holdfast.client import question_text
 from holdfast.client.errors import invalid_input
 from holdfast.client.question_text import MAX_CALLS
 from holdfast.client.run import Run
-from holdfast.runtime.narration.phrases import filled_in_phrase, question_facts
+from holdfast.runtime.narration.phrases import (
+    decision_phrase,
+    filled_in_phrase,
+    question_facts,
+)
 from holdfast.runtime.text_safety import clean, one_line
 from holdfast.schemas.decision import Decision, PendingApproval
 from holdfast.web.auth.sessions import Person
@@ -93,7 +97,8 @@ class ApprovalForms:
                 continue
             decision = _decision(pending[key], answer.content or {}, approver)
             await self._services.decide(run.id, pending[key], decision)
-            notes.append(f"{call_id}: {decision.decision}, by {clean(approver.name)}.")
+            words = decision_phrase(decision.decision, pending[key].kind)
+            notes.append(f"{call_id}: {words}, by {clean(approver.name)}.")
         return notes
 
 

@@ -52,7 +52,7 @@ async def test_a_person_at_a_trusted_client_approves_and_denies(
         paid = await mcp.call_tool("teller", {"sum": 5})
         refused = await strict.call_tool("pay", {"amount": 5})
     assert paid.structured_content == {"paid": 5}
-    assert text(paid).startswith("t1c1: approve, by ann.")
+    assert text(paid).startswith("t1c1: approved, by ann.")
     [form] = yes.forms
     link = f"{INBOX}/waiting/{run_id(paid)}/t1c1"
     shown = f"Approval needed: Pay (t1c1)\namount: 5\nRun {run_id(paid)}: {link}"
