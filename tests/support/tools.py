@@ -294,6 +294,19 @@ async def in_order(arguments: Ordered) -> str:
     return arguments.name
 
 
+class Unsure(BaseModel):
+    model_config = ConfigDict(
+        json_schema_extra={"_sideEffects": True, "_approval": {"require": "never"}}
+    )
+
+
+@activity.defn
+async def unsure(arguments: Unsure) -> None:
+    """Change the world, or not: it does not know."""
+    write("unsure")
+    raise ApplicationError("the bank did not answer", type="outcome_unknown")
+
+
 class Scoped(BaseModel):
     model_config = ConfigDict(json_schema_extra={"_requires": ["orders:write"]})
 
