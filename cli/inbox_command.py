@@ -45,6 +45,7 @@ async def inbox(*, settings: str | None, host: str, port: int, approver: Approve
     from holdfast.client.stream.local_viewer import local_viewer
     from holdfast.web.app import application
     from holdfast.web.auth.auth_middleware import AuthMiddleware, RequestAccess, open_sign_in
+    from holdfast.web.auth.permissions import Permissions
     from holdfast.web.auth.sessions import TextSealer, build_person
     from holdfast.web.auth.sign_in import LinkSignIn
     from holdfast.web.http.problems import RefusedRequest
@@ -81,7 +82,13 @@ async def inbox(*, settings: str | None, host: str, port: int, approver: Approve
                 todo = "have people sign in: `oidc` or `proxy` in its `--settings`"
                 raise wrong_command(wrong, todo)
         check_private(host, url, "`url: https://…` in its `--settings`")
-        parts = Services(await connect(), approver.signer, chosen.temporal_ui, chosen.programs)
+        parts = Services(
+            await connect(),
+            approver.signer,
+            chosen.temporal_ui,
+            chosen.programs,
+            Permissions(chosen.permissions),
+        )
         await stack.enter_async_context(export_metrics(parts.pending, os.environ))
         socket = stack.enter_context(open_listener(host, port))
         own = own_origins(host, socket.getsockname()[1], url)

@@ -4,6 +4,7 @@ A filter is a query of Temporal. The result is as current as the lists, which ca
 runs by a moment.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
@@ -151,6 +152,11 @@ def status_query(status: RunStatus | None) -> str:
             return f'{OPEN} AND {names.AGENT_STATUS} = "{status}"'
         case _:
             return f'{RUNS} AND ExecutionStatus = "Completed" AND {names.AGENT_STATUS} = "{status}"'
+
+
+def equals_one_of(attribute: str, texts: Iterable[str]) -> str:
+    """Return the term of a query for the runs with one of these values; raises as `terms` does."""
+    return f"{attribute} IN ({', '.join(map(_quoted, texts))})"
 
 
 def list_problem(error: RPCError) -> HoldfastError:

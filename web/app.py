@@ -34,6 +34,7 @@ def application(parts: Services) -> Starlette:
         middleware=[Middleware(ErrorMiddleware)],
         exception_handlers={HTTPException: error_response},
     )
+    app.state.services = parts
     # A redirect from `/run/` would use http, even where a proxy uses https.
     app.router.redirect_slashes = False
     return app

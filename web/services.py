@@ -3,17 +3,22 @@
 The page of a call, the list and the HTTP API send their decisions through `Services.decide`.
 """
 
-from dataclasses import dataclass, field
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from urllib.parse import quote
 
-from holdfast.client.errors import RejectedError
+from holdfast.client.errors import NoSuchRunError, RejectedError
 from holdfast.client.holdfast_client import HoldfastClient
+from holdfast.client.run_lists import RunListing
 from holdfast.client.signing import Signer
 from holdfast.schemas import names
 from holdfast.schemas.decision import Decision, PendingApproval, Receipt
-from holdfast.schemas.settings.inbox import Programs
-from holdfast.web.listing.pending_runs import PendingRuns
+from holdfast.schemas.settings.inbox import Programs, Right
+from holdfast.web.auth.permissions import ALL, Permissions, RunAccess
+from holdfast.web.auth.sessions import Person
+from holdfast.web.http.problems import NotPermittedError
+from holdfast.web.listing.pending_runs import PendingList, PendingRuns
 
 
 @dataclass(frozen=True)
@@ -28,11 +33,54 @@ class Services:
     signer: Signer | None = None
     temporal_ui: str | None = None
     programs: Programs = field(default_factory=Programs)
+    permissions: Permissions = field(default_factory=Permissions)
 
     @cached_property
     def pending(self) -> PendingRuns:
         """Return the list of pending approvals that all pages share."""
         return PendingRuns(self.client)
+
+    async def pending_for(self, person: Person) -> PendingList:
+        """Return the runs with pending approvals that a person may see; raises as `read` does."""
+        found = await self.pending.read()
+        if (scope := self.permissions.scope(person)) is None:
+            return found
+        if scope not in found.scoped:
+            has_groups = not found.missing_attributes
+            runs = self.permissions.visible(person, found.runs, has_groups=has_groups)
+            found.scoped[scope] = replace(found, runs=runs, count=len(runs))
+        return found.scoped[scope]
+
+    async def access(self, person: Person, run_id: str) -> RunAccess:
+        """Return what a person may do on a run.
+
+        Raises:
+            HoldfastError: the run does not exist, or Temporal does not answer.
+        """
+        if self.permissions.rules is None:
+            return RunAccess(person, ALL & person.may)
+        run = self.client.run(run_id)
+        found = await run.share("description", run.describe)
+        return self.permissions.access(person, RunListing.of(found))
+
+    async def require(
+        self, person: Person, right: Right | Collection[Right], run_id: str
+    ) -> RunAccess:
+        """Return what a person may do on a run, if they have the right, or one of the rights.
+
+        Raises:
+            NoSuchRunError: the run does not exist, or the person may not know that it does.
+            NotPermittedError: the person has other rights on it.
+            HoldfastError: Temporal does not answer.
+        """
+        found = await self.access(person, run_id)
+        rights = (right,) if isinstance(right, str) else right
+        if found.has_one_of(rights):
+            return found
+        if found.is_hidden:
+            raise NoSuchRunError(run_id)
+        lacking = " or ".join(f"`{each}`" for each in rights)
+        raise NotPermittedError(f"your permissions on run {run_id} do not include {lacking}")
 
     def link_to(self, run_id: str, execution: str = "") -> str | None:
         """Return the page of an execution in Temporal's UI, by default of the newest one."""

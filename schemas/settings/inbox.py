@@ -1,7 +1,7 @@
 """`inbox.yaml`: the address of the inbox, and how it identifies the approver."""
 
 from ipaddress import ip_network
-from typing import Annotated
+from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -9,6 +9,9 @@ from holdfast.schemas.base import SettingsFile, Strict, Variable
 
 MAX_NETWORKS = 100
 MAX_MAPPED_GROUPS = 1_000
+MAX_RULES = 100
+# What `principals` of a rule calls the person's own name.
+OWN: Final = "own"
 _HEADER = r"^[A-Za-z0-9-]{1,100}$"
 _ORIGIN = r"^https?://[^/?#\\@]+/?$"
 
@@ -75,6 +78,22 @@ class Programs(Strict):
     caller)."""
 
 
+Right = Literal["read", "decide", "cancel", "message"]
+
+
+class PermissionRule(Strict):
+    """The rights of some people on some runs; a person has those of all rules that match."""
+
+    groups: Annotated[list[Name], Field(min_length=1, max_length=MAX_RULES)] | None = None
+    """The groups of approvers that have these rights (default: everyone who may sign in)."""
+    agents: Annotated[list[Name], Field(min_length=1, max_length=MAX_RULES)] | None = None
+    """The agents whose runs it is about (default: every run, single calls too)."""
+    principals: Annotated[list[Name], Field(min_length=1, max_length=MAX_RULES)] | None = None
+    """The principals of the runs; `own` is the person's own name (default: every run)."""
+    may: Annotated[list[Right], Field(min_length=1)]
+    """The rights: to read the run and its log, to decide, to cancel it, to send it messages."""
+
+
 class InboxSettings(SettingsFile):
     """`inbox.yaml`: without `oidc` and `proxy`, people sign in by a link."""
 
@@ -90,6 +109,8 @@ class InboxSettings(SettingsFile):
     """The keys that programs' tokens are checked with: a file such as `keys.yaml`, seen from the
     folder of this one, or an address."""
 
+    permissions: Annotated[list[PermissionRule], Field(max_length=MAX_RULES)] | None = None
+    """Who may read, decide, cancel and send messages (default: everyone everything)."""
     programs: Programs = Programs()
     """What programs may do."""
 

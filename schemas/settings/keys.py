@@ -1,7 +1,7 @@
 """Key sets: the worker's own configuration of the issuers that it trusts, and for which tokens."""
 
 from datetime import timedelta
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal, get_args
 
 from pydantic import AfterValidator, ConfigDict, Field, RootModel, model_validator
 
@@ -12,7 +12,9 @@ MAX_LEEWAY = timedelta(minutes=10)
 MAX_SETS = 100
 
 Use = Literal["decisions", "principals", "inbox"]
+KeyRight = Literal["start", "read", "message", "decide", "cancel"]
 USES: dict[Purpose, Use] = {"decision": "decisions", "principal": "principals"}
+KEY_RIGHTS: Final[frozenset[str]] = frozenset(get_args(KeyRight))
 # The `aud` of tokens of sets without an audience of their own: a token is good for one use alone.
 AUDIENCES: dict[Use, str] = {
     "decisions": "holdfast:decision",
@@ -49,6 +51,9 @@ class KeySet(OneOf):
     """The groups that decisions may be signed for with these keys (default: any)."""
     for_: Annotated[list[Use], Field(alias="for", min_length=1)] = [*AUDIENCES]
     """What its tokens are good for: signed decisions, principals of runs, programs at the inbox."""
+    may: Annotated[list[KeyRight], Field(min_length=1)] | None = None
+    """What programs with its tokens may do at the inbox and at `holdfast mcp`, as far as the
+    inbox's own `permissions` allow it (default: all of it)."""
     leeway: Annotated[Duration, AfterValidator(_small)] = parse_duration("30s")
     """By how much the clocks of this worker and of the signer may differ."""
     refresh: Duration = parse_duration("10m")
@@ -58,6 +63,11 @@ class KeySet(OneOf):
 
     @model_validator(mode="after")
     def _one_use(self) -> "KeySet":
+        if self.may is not None and "inbox" not in self.for_:
+            raise ValueError(
+                "`may` limits the tokens of programs at the inbox; add `inbox` to `for`, or leave"
+                " `may` out"
+            )
         if self.audience is not None and len(set(self.for_)) > 1:
             raise ValueError(
                 "tokens of one `audience` are good for one use; add `for: [decisions]`,"

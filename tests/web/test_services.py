@@ -15,6 +15,7 @@ from holdfast.schemas.decision import Decided, Decision, PendingApproval, Receip
 from holdfast.schemas.names import NO_SUCH_CALL
 from holdfast.web.api.api_request import ApiRequest
 from holdfast.web.api.runs import decide
+from holdfast.web.auth.permissions import RunAccess
 from holdfast.web.auth.sessions import Person
 from holdfast.web.http.problems import HttpProblem
 from holdfast.web.services import Services
@@ -54,7 +55,8 @@ def asked(parts: Services, **sent: Any) -> ApiRequest:
         return {"type": "http.request", "body": json.dumps(decision(**sent)).encode()}
 
     head = [(b"content-type", b"application/json")]
-    state = {"person": Person("ann", ("finance",))}
+    ann = Person("ann", ("finance",))
+    state = {"person": ann, "access": RunAccess(ann)}
     return ApiRequest(
         Request({"type": "http", "headers": head, "state": state}, receive), parts, "r"
     )

@@ -14,6 +14,7 @@ from holdfast.schemas import names
 from holdfast.schemas.base import Strict
 from holdfast.validation.lenient_json import exact_json
 from holdfast.validation.problems import problems_of, summarize_problems
+from holdfast.web.auth.permissions import RunAccess, access_of
 from holdfast.web.auth.sessions import Person, person_of
 from holdfast.web.http.problems import HttpProblem
 from holdfast.web.http.request_body import read_body
@@ -38,6 +39,11 @@ class ApiRequest:
     def person(self) -> Person:
         """Return the sender of the request."""
         return person_of(self.request)
+
+    @property
+    def access(self) -> RunAccess:
+        """Return what the sender may do on the run."""
+        return access_of(self.request)
 
     async def run(self, *, listens: bool = False) -> Run:
         """Return the run, if it exists; `listens`: a message is to be sent to it."""

@@ -5,7 +5,7 @@ The schemas are the published ones (`schemas/publish.py`), each once, under the 
 
 import json
 import shlex
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
@@ -17,6 +17,7 @@ from starlette.routing import BaseRoute, Route
 
 from holdfast.schemas.base import Strict
 from holdfast.schemas.publish import EVENTS, described
+from holdfast.schemas.settings.inbox import Right
 from holdfast.web.api import models
 from holdfast.web.api.api_request import JSON, MAX_BODY_BYTES, ApiRequest
 from holdfast.web.http.problems import CODES, MEDIA_TYPE, HttpProblem, ProblemView
@@ -77,7 +78,9 @@ class Answer:
 class Operation:
     """An operation of the HTTP API.
 
-    `problems` are the codes with which it may be refused, beside those of every operation.
+    `right` is what a caller needs on the run of the address, one of several is enough; without a
+    run, the handler checks. `problems` are the codes with which it may be refused, beside those of
+    every operation.
     """
 
     method: str
@@ -87,6 +90,7 @@ class Operation:
     text: str
     handler: Handler
     answers: Mapping[int, Answer]
+    right: Right | Collection[Right] | None
     problems: Sequence[str] = ()
     body: type[Strict] | None = None
     example: Any = None

@@ -17,6 +17,7 @@ from holdfast.schemas.message import Withdrawal
 from holdfast.web.api import models, runs, start_runs
 from holdfast.web.api.api_request import ApiRequest
 from holdfast.web.api.openapi import Answer, Operation, build_description, docs_routes, parameter
+from holdfast.web.auth.sessions import person_of
 from holdfast.web.http.problems import HttpProblem, problem_of
 from holdfast.web.http.routing import RunRoute
 from holdfast.web.http.streaming import MEDIA_TYPE
@@ -80,6 +81,7 @@ OPERATIONS: Final = [
         " you hold, unless the inbox is set to take other principals.",
         start_runs.start_run,
         {201: _STARTED["run"]},
+        None,
         _START,
         models.NewRun,
         {"agent": "support", "input": "Refund order A-1001, it came broken."},
@@ -94,6 +96,7 @@ OPERATIONS: Final = [
         " and record as in a run. It is looked at, decided on and cancelled as a run is.",
         start_runs.start_call,
         {201: _STARTED["call"]},
+        None,
         _START,
         models.NewCall,
         {"tool": "refund", "arguments": {"order_id": "A-1001", "amount": 40}},
@@ -112,6 +115,7 @@ OPERATIONS: Final = [
             200: Answer("The events, as they come.", None, MEDIA_TYPE, _STREAMED),
             204: Answer("You have the last frame: nothing more comes."),
         },
+        "read",
         (*_EVERY_RUN, "too_many_streams"),
         parameters=[
             parameter("Last-Event-ID", "header", "The id of the last frame that you have."),
@@ -131,6 +135,7 @@ OPERATIONS: Final = [
         "The log of a run, page by page: all that was said, called, decided and written.",
         runs.context,
         {200: Answer("A page.", models.LogPage, example={"entries": [], "next": 0})},
+        "read",
         _ASKED,
         parameters=[
             parameter(
@@ -161,6 +166,7 @@ OPERATIONS: Final = [
         "The calls of the run that wait for a decision, each with its digest.",
         runs.approvals,
         {200: Answer("The pending approvals.", models.Approvals, example={"approvals": []})},
+        ("read", "decide"),
         _ASKED,
     ),
     Operation(
@@ -173,6 +179,7 @@ OPERATIONS: Final = [
         " reference to it.",
         runs.show,
         {200: Answer("The run.", models.RunView, example=_VIEW)},
+        "read",
         _ASKED,
     ),
     Operation(
@@ -184,6 +191,7 @@ OPERATIONS: Final = [
         " has signed says itself whose it is. Send the `digest` of what you decide on.",
         runs.decide,
         {200: Answer("The receipt.", Receipt, example=_RECEIPT)},
+        "decide",
         (*_ASKED, *_BODY, "ended", "no_such_call", "already_decided", "invalid_decision"),
         Decision,
         {"callId": "t1c1", "decision": "approve"},
@@ -206,6 +214,7 @@ OPERATIONS: Final = [
             ),
             **_ACCEPTED,
         },
+        "message",
         (*_ASKED, *_BODY, "ended", "single_call", "no_answer"),
         models.NewMessage,
         {"content": "It was order A-1002."},
@@ -226,6 +235,7 @@ OPERATIONS: Final = [
         "Takes back a message that the run has not read yet: `queued` lists those.",
         runs.withdraw,
         {200: Answer("The run never reads it.", models.Started, example={"run": _RUN})},
+        "message",
         (*_ASKED, *_BODY, "ended", "single_call", "no_such_message"),
         Withdrawal,
         {"message": 3},
@@ -239,6 +249,7 @@ OPERATIONS: Final = [
         " because the token before it has expired (`principal_expired`) start.",
         runs.renew,
         {200: Answer("The token is accepted.", models.Started, example={"run": _RUN})},
+        "message",
         (*_ASKED, *_BODY, "ended"),
         models.NewToken,
         {"token": "eyJhbGciOi…"},
@@ -251,6 +262,7 @@ OPERATIONS: Final = [
         "The conversation ends after its last answer.",
         runs.close,
         _ACCEPTED,
+        "message",
         (*_EVERY_RUN, "ended", "single_call"),
     ),
     Operation(
@@ -261,6 +273,7 @@ OPERATIONS: Final = [
         "The run ends as soon as it can: every open call gets its one result.",
         runs.cancel,
         _ACCEPTED,
+        "cancel",
         (*_EVERY_RUN, "ended"),
     ),
 ]
@@ -270,7 +283,7 @@ def routes(parts: Services) -> list[BaseRoute]:
     """Return the routes of the operations and of their description."""
     # An address that ends with a run's id is matched last: the id may contain slashes.
     ordered = sorted(OPERATIONS, key=lambda each: each.path.endswith("{run}"))
-    found = [RunRoute(each.path, Resource(each, parts)) for each in ordered]
+    found = [RunRoute(each.path, Resource(each, parts), None) for each in ordered]
     return [*found, *docs_routes(build_description(OPERATIONS))]
 
 
@@ -288,7 +301,11 @@ class Resource:
             if ("GET" if request.method == "HEAD" else request.method) != allowed:
                 message = f"There is no {request.method[:20]} here; ask with {allowed}."
                 raise HttpProblem("method_not_allowed", message, headers={"Allow": allowed})
-            api_request = ApiRequest(request, self._parts, request.path_params.get("run", ""))
+            run_id, right = request.path_params.get("run", ""), self.operation.right
+            if right is not None:
+                required = self._parts.require(person_of(request), right, run_id)
+                request.state.access = await required
+            api_request = ApiRequest(request, self._parts, run_id)
             answer = await self.operation.handler(api_request)
         except Exception as error:
             answer = problem_of(error).response()

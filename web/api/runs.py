@@ -7,7 +7,7 @@ from typing import Final
 
 from starlette.responses import JSONResponse, Response
 
-from holdfast.client.errors import HasEndedError, HoldfastError, RejectedError
+from holdfast.client.errors import HasEndedError, HoldfastError, NoSuchRunError, RejectedError
 from holdfast.client.run import Run
 from holdfast.client.stream.deltas import Frame, StreamCursor
 from holdfast.client.stream.frames import frames
@@ -18,6 +18,7 @@ from holdfast.schemas.message import Withdrawal
 from holdfast.schemas.names import ErrorCode
 from holdfast.web.api.api_request import ApiRequest, read_number
 from holdfast.web.api.models import FailureResponse, NewMessage, NewToken, RunView, Started
+from holdfast.web.call.loader import load_visible_call
 from holdfast.web.http.problems import HttpProblem, problem_of
 from holdfast.web.http.streaming import (
     HEADERS,
@@ -71,7 +72,10 @@ async def context(asked: ApiRequest) -> Response:
 
 async def approvals(asked: ApiRequest) -> Response:
     """Return the pending approvals of a run."""
-    pending = await (await asked.run()).approvals()
+    found = await (await asked.run()).approvals()
+    pending = [one for one in found if asked.access.sees(one.approvers)]
+    if not pending and asked.access.is_hidden:
+        raise NoSuchRunError(asked.run_id)
     return JSONResponse({"approvals": [one.to_json() for one in pending]})
 
 
@@ -79,6 +83,8 @@ async def decide(asked: ApiRequest) -> Response:
     """Decide on a pending approval in the name of the sender; a signed decision has its own."""
     decision, _ = await asked.read_json(Decision, "decision")
     run, person = await asked.run(), asked.person
+    if "read" not in asked.access.rights:  # raises if the approval is for others
+        await load_visible_call(asked.parts, asked.access, run.id, decision.call_id)
     own = {"by": person.name, "groups": list(person.groups)}
     meant = decision.model_copy(
         update=own if decision.token is None else {"by": None, "groups": []}

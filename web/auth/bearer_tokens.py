@@ -1,6 +1,7 @@
 """Programs, authenticated by JWTs."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from starlette.requests import Request
@@ -9,6 +10,7 @@ from holdfast.activities.check_token import check_groups, matching_key_set
 from holdfast.runtime.identity.key_sets import KeysUnavailableError, LiveKeySet
 from holdfast.runtime.identity.tokens import InvalidTokenError, SignedToken, principal_claims
 from holdfast.schemas.decision import PrincipalClaims
+from holdfast.schemas.settings.keys import KEY_RIGHTS
 from holdfast.web.auth.sessions import Authentication, Person, TextSealer, build_person
 from holdfast.web.http.problems import RefusedRequest, unauthorized
 
@@ -56,4 +58,6 @@ class BearerTokens:
         except KeysUnavailableError as error:
             message = f"the key set `{error}` cannot be had now; try again"
             raise RefusedRequest(503, message, {"Retry-After": "10"}) from None
-        return build_person(self._seal, claims.id, groups, "token", claims.scopes), token.claims
+        person = build_person(self._seal, claims.id, groups, "token", claims.scopes)
+        may = KEY_RIGHTS if settings.may is None else frozenset[str](settings.may)
+        return replace(person, may=may), token.claims

@@ -23,6 +23,7 @@ from jwt.utils import base64url_decode, base64url_encode
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 
+from holdfast.schemas.settings.keys import KEY_RIGHTS
 from holdfast.validation.text_safety import plain_name
 from holdfast.web.http.problems import forbidden
 
@@ -91,7 +92,8 @@ class Person:
     """An authenticated sender: the name, and the groups that they decide for.
 
     `via` is the method of authentication. `form_token` is the token in every form of their pages; a
-    program, which has a bearer token, has none. `scopes` are the scopes of that token.
+    program, which has a bearer token, has none. `scopes` are the scopes of that token, and `may`
+    are the rights of its key.
     """
 
     name: str
@@ -99,6 +101,7 @@ class Person:
     via: Via = "link"
     form_token: str = ""
     scopes: tuple[str, ...] = ()
+    may: frozenset[str] = KEY_RIGHTS
 
 
 def person_of(connection: HTTPConnection) -> Person:

@@ -6,12 +6,12 @@ A `OpenCall` needs a decision; a `ClosedCall` no longer does, and has an outcome
 import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from holdfast.client.errors import NO_SUCH, HoldfastError
+from holdfast.client.errors import NO_SUCH, HoldfastError, NoSuchRunError
 from holdfast.client.run import Run
-from holdfast.client.run_lists import RunFilter
+from holdfast.client.run_lists import RunFilter, RunListing
 from holdfast.runtime.text_safety import one_line
 from holdfast.schemas import names
 from holdfast.schemas.base import canonical_json, json_size, sha256
@@ -21,6 +21,7 @@ from holdfast.schemas.phrases import quote_value
 from holdfast.schemas.run import RunReport
 from holdfast.schemas.tool import ShownTool
 from holdfast.validation.text_safety import is_same_person
+from holdfast.web.auth.permissions import RunAccess
 from holdfast.web.auth.sessions import Person
 from holdfast.web.call.history import CallHistory, QuestionRound, read_history
 from holdfast.web.listing.page_query import ListView, sort_runs
@@ -110,6 +111,11 @@ class ClosedCall:
     report: RunReport
 
     @property
+    def approval(self) -> PendingApproval:
+        """Return the last question, as it was requested."""
+        return self.question.approval
+
+    @property
     def run_ended(self) -> bool:
         """Report whether the run has ended."""
         return self.run_info.ended is not None
@@ -145,6 +151,23 @@ async def load_call(parts: Services, run_id: str, call_id: str) -> OpenCall | Cl
     if isinstance(found, ClosedCall) and found.is_unexplained:
         # It may have been requested or decided between two queries.
         return await _load(parts, run_id, call_id)
+    return found
+
+
+async def load_visible_call(
+    parts: Services, access: RunAccess, run_id: str, call_id: str
+) -> OpenCall | ClosedCall:
+    """Load a call that a person may see; raises as `load_call` does, or `NoSuchRunError`."""
+    try:
+        found = await load_call(parts, run_id, call_id)
+    except HoldfastError:
+        if access.is_hidden:
+            raise NoSuchRunError(run_id) from None
+        raise
+    if not access.sees(found.approval.approvers):
+        raise NoSuchRunError(run_id)
+    if isinstance(found, OpenCall):
+        return replace(found, others=[one for one in found.others if access.sees(one.approvers)])
     return found
 
 
@@ -185,7 +208,8 @@ async def find_next_pending(
         async with asyncio.timeout(NEXT_SECONDS):
             wanted = (names.FOR_ANYBODY, *person.groups)
             may_have = RunFilter(groups=wanted).matches
-            runs = sort_runs(filter(may_have, (await parts.pending.read()).runs), ListView())
+            visible = (await parts.pending_for(person)).runs
+            runs = sort_runs(filter(may_have, visible), ListView())
             for one in dict.fromkeys([run_id, *(run.id for run in runs[:_MAX_NEXT_RUNS])]):
                 with suppress(HoldfastError):
                     for approval in await parts.client.run(one).approvals():
@@ -208,7 +232,9 @@ class SimilarCall:
     same_arguments: bool
 
 
-async def find_similar_calls(parts: Services, pending: OpenCall) -> list[SimilarCall]:
+async def find_similar_calls(
+    parts: Services, pending: OpenCall, person: Person
+) -> list[SimilarCall]:
     """Return pending calls of the same tool, or plans, for the same principal in other runs.
 
     Calls with the same arguments come first. The search ends after `SIMILAR_SECONDS`: the result is
@@ -219,20 +245,21 @@ async def find_similar_calls(parts: Services, pending: OpenCall) -> list[Similar
     found: list[SimilarCall] = []
     tool, own = pending.approval.tool, canonical_json(pending.approval.arguments)
 
-    async def search(run_id: str) -> None:
+    async def search(run: RunListing) -> None:
+        access = parts.permissions.access(person, run)
         with suppress(HoldfastError):
-            for one in await parts.client.run(run_id).approvals():
-                if one.tool == tool:
-                    here = address("waiting", run_id, one.call_id)
+            for one in await parts.client.run(run.id).approvals():
+                if one.tool == tool and access.sees(one.approvers):
+                    here = address("waiting", run.id, one.call_id)
                     is_same = canonical_json(one.arguments) == own
-                    found.append(SimilarCall(here, one_line(run_id, _NAME_CHARS), is_same))
+                    found.append(SimilarCall(here, one_line(run.id, _NAME_CHARS), is_same))
 
     with suppress(HoldfastError, TimeoutError):
         async with asyncio.timeout(SIMILAR_SECONDS):
             info = pending.run_info
             by_agent = "" if info.principal else info.agent or ""
             is_similar = RunFilter(by_agent, tool, info.principal or "").matches
-            runs = (await parts.pending.read()).runs
-            others = [run.id for run in runs if is_similar(run) and run.id != pending.run_id]
+            runs = (await parts.pending_for(person)).runs
+            others = [run for run in runs if is_similar(run) and run.id != pending.run_id]
             await asyncio.gather(*map(search, others[:MAX_SIMILAR]))
     return sorted(found, key=lambda one: not one.same_arguments)[:MAX_SIMILAR]

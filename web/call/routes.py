@@ -23,6 +23,8 @@ from holdfast.client.errors import UNREACHABLE, HoldfastError, RejectedError
 from holdfast.runtime.text_safety import as_sentence, clean
 from holdfast.schemas import names
 from holdfast.schemas.decision import Decision, PendingApproval
+from holdfast.schemas.settings.inbox import Right
+from holdfast.web.auth.permissions import access_of
 from holdfast.web.auth.sessions import Person, person_of
 from holdfast.web.call import phrases
 from holdfast.web.call.decision_form import DecisionForm, FormProblem, build_decision, read_decision
@@ -33,6 +35,7 @@ from holdfast.web.call.loader import (
     find_next_pending,
     find_similar_calls,
     load_call,
+    load_visible_call,
 )
 from holdfast.web.call.plan import argument_differences
 from holdfast.web.call.view_model import build_call_page, build_closed_page
@@ -49,6 +52,7 @@ from holdfast.web.pages import ENVIRONMENT, address, page
 from holdfast.web.services import Services
 
 MAX_STREAMS: Final = 200
+SEEN: Final[tuple[Right, ...]] = ("read", "decide")
 _CHANGED: Final = (
     "The call has changed since it was shown to you, so your decision was rejected. Your input is"
     " below. Check the differences, and decide again."
@@ -59,9 +63,9 @@ def routes(parts: Services) -> list[BaseRoute]:
     """Return the routes of the pages of calls."""
     pages = CallPages(parts)
     return [
-        RunRoute("/waiting/{run}/{call}/changes", pages.changes, methods=["GET"]),
-        RunRoute("/waiting/{run}/{call}", pages.show, methods=["GET"]),
-        RunRoute("/waiting/{run}/{call}", pages.decide, methods=["POST"]),
+        RunRoute("/waiting/{run}/{call}/changes", pages.changes, SEEN, methods=["GET"]),
+        RunRoute("/waiting/{run}/{call}", pages.show, SEEN, methods=["GET"]),
+        RunRoute("/waiting/{run}/{call}", pages.decide, "decide", methods=["POST"]),
     ]
 
 
@@ -84,6 +88,7 @@ class CallPages:
         form, person, is_sent = DecisionForm.of(await read_form(request)), person_of(request), False
         run = self._parts.client.run(request.path_params["run"])
         call_id = request.path_params["call"]
+        await self._check_visible(request)
         approval: PendingApproval | None = None
         decision: Decision | FormProblem | None = None
         try:
@@ -128,11 +133,18 @@ class CallPages:
             return too_many_streams()
         run, call = request.path_params["run"], request.path_params["call"]
         seen = request.query_params.get("seen", "")
+        await self._check_visible(request)
         frames = self._frames(run, call, seen, person)
         return EventStream(self._room, person.name, frames, MAX_PAGE_SECONDS)
 
     async def _load(self, request: Request) -> OpenCall | ClosedCall:
-        return await load_call(self._parts, request.path_params["run"], request.path_params["call"])
+        run, call = request.path_params["run"], request.path_params["call"]
+        return await load_visible_call(self._parts, access_of(request), run, call)
+
+    async def _check_visible(self, request: Request) -> None:
+        """Refuse a person who may only decide, on the approval of others."""
+        if "read" not in access_of(request).rights:
+            await self._load(request)
 
     async def _page(
         self,
@@ -152,7 +164,7 @@ class CallPages:
             form=form,
             problem=problem,
         )
-        similar = await find_similar_calls(self._parts, pending)
+        similar = await find_similar_calls(self._parts, pending, person_of(request))
         return page(request, "call/page.html", status, call=values, similar=similar)
 
     async def _changed_page(

@@ -78,6 +78,13 @@ _REFUSED: Final = {
 logger = logging.getLogger("holdfast")
 
 
+class NotPermittedError(HoldfastError):
+    """The sender does not have the right to do this."""
+
+    def __init__(self, wrong: str) -> None:
+        super().__init__(wrong, "ask the operator of the inbox for it", WRONG_COMMAND)
+
+
 class FaultView(Lenient):
     """One thing that is wrong with what was sent."""
 
@@ -150,6 +157,7 @@ class HttpProblem(Exception):
 
 # Each kind of error of the commands with its code; the others have one by their exit code.
 _COMMAND_CODES: Final = {
+    NotPermittedError: "forbidden",
     EncryptedError: "encrypted",
     StuckRunError: "stuck",
     NoWorkerError: "no_worker",

@@ -44,7 +44,8 @@ class PendingList:
 
     `missing_attributes` names the search attributes that the namespace lacks; without a status, the
     list has all open runs. `decisions` counts those that this process has sent to each run, and
-    `marks` has the digests of pages for all viewers of a view.
+    `marks` has the digests of pages for all viewers of a view. `scoped` are the parts of the list
+    for people who may not see all of it (`Services.pending_for`).
     """
 
     runs: Sequence[RunListing]
@@ -52,6 +53,7 @@ class PendingList:
     missing_attributes: str = ""
     decisions: Mapping[str, int] = field(default_factory=dict)
     marks: dict[object, str] = field(init=False, default_factory=dict)
+    scoped: dict[object, "PendingList"] = field(init=False, default_factory=dict)
 
 
 class PendingRuns:

@@ -71,18 +71,18 @@ def routes(parts: Services) -> list[BaseRoute]:
     pages = RunPages(parts)
     at = "/run/{run}"
     return [
-        RunRoute(f"{at}/news", pages.news),
-        RunRoute(f"{at}/earlier", pages.earlier),
-        RunRoute(f"{at}/changes", pages.changes),
-        RunRoute(f"{at}/entry/{{n:number}}", pages.entry),
-        RunRoute(f"{at}/picture/{{n:number}}/{{index:number}}", pages.picture),
-        RunRoute(f"{at}/state", pages.state),
-        RunRoute(f"{at}/message", pages.message, methods=["POST"]),
-        RunRoute(f"{at}/withdraw", pages.withdraw, methods=["POST"]),
-        RunRoute(f"{at}/close", pages.close, methods=["POST"]),
-        RunRoute(f"{at}/cancel", pages.before_cancel, methods=["GET"]),
-        RunRoute(f"{at}/cancel", pages.cancel, methods=["POST"]),
-        RunRoute(at, pages.page),
+        RunRoute(f"{at}/news", pages.news, "read"),
+        RunRoute(f"{at}/earlier", pages.earlier, "read"),
+        RunRoute(f"{at}/changes", pages.changes, "read"),
+        RunRoute(f"{at}/entry/{{n:number}}", pages.entry, "read"),
+        RunRoute(f"{at}/picture/{{n:number}}/{{index:number}}", pages.picture, "read"),
+        RunRoute(f"{at}/state", pages.state, "read"),
+        RunRoute(f"{at}/message", pages.message, "message", methods=["POST"]),
+        RunRoute(f"{at}/withdraw", pages.withdraw, "message", methods=["POST"]),
+        RunRoute(f"{at}/close", pages.close, "message", methods=["POST"]),
+        RunRoute(f"{at}/cancel", pages.before_cancel, "cancel", methods=["GET"]),
+        RunRoute(f"{at}/cancel", pages.cancel, "cancel", methods=["POST"]),
+        RunRoute(at, pages.page, "read"),
     ]
 
 

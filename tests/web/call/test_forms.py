@@ -300,7 +300,7 @@ async def test_so_it_is_where_a_plan_was_changed_meanwhile(
     async def none(*_: Any) -> list[Any]:
         return []
 
-    monkeypatch.setattr(routes, "load_call", look)
+    monkeypatch.setattr(routes, "load_visible_call", look)
     monkeypatch.setattr(routes, "find_similar_calls", none)
     monkeypatch.setattr(Run, "approvals", none)
     sent = request(ANN, ("about", "deny"), ("digest", past.versions[0].digest))

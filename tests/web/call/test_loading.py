@@ -22,6 +22,7 @@ from holdfast.client.run_lists import RunListing
 from holdfast.client.stream.run_watch import RunDescription
 from holdfast.schemas import names
 from holdfast.schemas.decision import PendingApproval
+from holdfast.web.auth.permissions import RunAccess
 from holdfast.web.auth.sessions import Person
 from holdfast.web.call import decision_form, loader, routes
 from holdfast.web.call.decision_form import DecisionForm
@@ -69,17 +70,17 @@ async def test_what_is_alike_is_told_first_what_is_the_same_and_no_more_than_a_f
     silent = HoldfastError("no", "look", UNREACHABLE)
     said = {"order-7": [waiting()], "a": other, "silent": silent, "b": [waiting()]}
     answering(monkeypatch, **said)
-    found = await loader.find_similar_calls(Services(HoldfastClient(nowhere)), question())
+    found = await loader.find_similar_calls(Services(HoldfastClient(nowhere)), question(), ANN)
     assert [(one.run, one.same_arguments) for one in found] == [("b", True), ("a", False)]
     assert found[1].href == "/waiting/a/t1c9"
     answering(monkeypatch, a=[waiting(f"t1c{n}") for n in range(9)])
     assert (
-        len(await loader.find_similar_calls(Services(HoldfastClient(nowhere)), question()))
+        len(await loader.find_similar_calls(Services(HoldfastClient(nowhere)), question(), ANN))
         == loader.MAX_SIMILAR
     )
     assert (
         await loader.find_similar_calls(
-            Services(HoldfastClient(nowhere)), question(kind="reconcile")
+            Services(HoldfastClient(nowhere)), question(kind="reconcile"), ANN
         )
         == []
     )
@@ -99,7 +100,7 @@ async def test_alike_is_of_the_same_principal_or_else_of_the_same_agent(
     )
     one = question(principal)
     one = replace(one, run_info=replace(one.run_info, agent="desk"))
-    found = await loader.find_similar_calls(Services(HoldfastClient(nowhere)), one)
+    found = await loader.find_similar_calls(Services(HoldfastClient(nowhere)), one, ANN)
     assert [each.run for each in found] == similar
 
 
@@ -110,7 +111,8 @@ async def test_nobody_waits_long_for_what_is_alike_or_next(
     monkeypatch.setattr(loader, "NEXT_SECONDS", 0.01)
     answering(monkeypatch, never=[])
     async with asyncio.timeout(20):
-        assert await loader.find_similar_calls(Services(HoldfastClient(nowhere)), question()) == []
+        similar = loader.find_similar_calls(Services(HoldfastClient(nowhere)), question(), ANN)
+        assert await similar == []
         assert (
             await find_next_pending(Services(HoldfastClient(nowhere)), "never", "t1c1", ANN) is None
         )
@@ -145,7 +147,7 @@ async def test_the_next_is_one_that_this_person_may_decide_and_has_not(
 
 def request(person: Person, *form: tuple[str, str]) -> Request:
     scope = {"type": "http", "path": "/", "query_string": b"", "headers": []}
-    state = {"person": person, "form": FormData([*form])}
+    state = {"person": person, "access": RunAccess(person), "form": FormData([*form])}
     return Request({**scope, "path_params": {"run": "order-7", "call": "t1c1"}, "state": state})
 
 
@@ -208,7 +210,7 @@ async def test_a_call_that_changed_while_a_decision_was_on_its_way_is_shown_anew
 
     monkeypatch.setattr(Services, "decide", refuses)
     monkeypatch.setattr(Run, "approvals", pending)
-    for name, instead in {"load_call": look, "find_similar_calls": none}.items():
+    for name, instead in {"load_visible_call": look, "find_similar_calls": none}.items():
         monkeypatch.setattr(routes, name, instead)
     form = [("about", "deny"), ("digest", before.approval.digest), ("reason", "Too much.")]
     answer = await routes.CallPages(Services(HoldfastClient(nowhere))).decide(request(ANN, *form))

@@ -26,7 +26,7 @@ async def _page(request: Request) -> Response:
 def named(template: str, path: str) -> Any:
     """The id that a path names, by an address of this form; None: it is of another."""
     scope = {"type": "http", "method": "GET", "path": "/decoded", "raw_path": path.encode()}
-    _, found = RunRoute(template, _page).matches(scope)
+    _, found = RunRoute(template, _page, None).matches(scope)
     return found.get("path_params", {"run": None}).get("run", "")
 
 
@@ -64,7 +64,7 @@ async def test_what_is_asked_otherwise_is_refused_and_not_taken_for_another() ->
         sent.append(message)
 
     scope: dict[str, Any] = {"type": "http", "method": "POST", "path": "/run/a", "headers": []}
-    await Router([RunRoute("/run/{run}", said)])(scope, _never, send)
+    await Router([RunRoute("/run/{run}", said, None)])(scope, _never, send)
 
     assert sent[0]["status"] == 405
 

@@ -1,0 +1,156 @@
+"""Permissions: which rights a person has on a run, by the rules of `inbox.yaml`.
+
+    rules that match the person and the run ─► rights, as far as the key of a token has them
+    `decide` without `read` ─► the pending approvals of the person's groups, and nothing else
+
+Without rules, everyone has all rights. A run is matched by its own agent and principal, which
+Temporal knows: a run without them, such as a single call, is matched by rules that name none.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, get_args
+
+from starlette.requests import HTTPConnection
+
+from holdfast.client.run_lists import RunListing, equals_one_of
+from holdfast.schemas import names
+from holdfast.schemas.settings.inbox import OWN, PermissionRule, Right
+from holdfast.web.auth.sessions import Person
+
+Rights = frozenset[Right]
+ALL: Final[Rights] = frozenset(get_args(Right))
+# One of these is enough to see that a run exists.
+LISTED: Final[Rights] = frozenset({"read", "cancel", "message"})
+
+
+def is_approver(person: Person, approvers: Iterable[str]) -> bool:
+    """Report whether a person is in one of these groups, or no group is named."""
+    groups = {*approvers}
+    return not groups or names.FOR_ANYBODY in groups or not groups.isdisjoint(person.groups)
+
+
+@dataclass(frozen=True)
+class RunAccess:
+    """The rights of a person on one run; `is_addressed`: an approval is pending for them."""
+
+    person: Person
+    rights: Rights = ALL
+    is_addressed: bool = True
+
+    def has_one_of(self, rights: Iterable[Right]) -> bool:
+        """Report whether the person has one of these rights."""
+        return not self.rights.isdisjoint(rights)
+
+    def sees(self, approvers: Iterable[str]) -> bool:
+        """Report whether the person may see an approval, open or closed, of these approvers."""
+        return "read" in self.rights or (
+            "decide" in self.rights and is_approver(self.person, approvers)
+        )
+
+    @property
+    def is_hidden(self) -> bool:
+        """Report whether the person may not know that the run exists."""
+        return self.rights <= {"decide"} and not (self.rights and self.is_addressed)
+
+
+def access_of(connection: HTTPConnection) -> RunAccess:
+    """Return what the sender of a request may do on the run of its address."""
+    access = connection.state.access
+    assert isinstance(access, RunAccess)  # it was required before the endpoint was called
+    return access
+
+
+@dataclass(frozen=True)
+class Permissions:
+    """The rules of an inbox; None: everyone has all rights."""
+
+    rules: Sequence[PermissionRule] | None = None
+
+    def rights(self, person: Person, agent: str | None, principal: str | None) -> Rights:
+        """Return the rights of a person on the runs of an agent for a principal."""
+        if self.rules is None:
+            return ALL & person.may
+        found = {
+            right
+            for rule in self.rules
+            if _is_for(rule, person)
+            and (rule.agents is None or agent in rule.agents)
+            and (rule.principals is None or principal in _principals(rule, person))
+            for right in rule.may
+        }
+        return frozenset(found & person.may)
+
+    def access(self, person: Person, run: RunListing) -> RunAccess:
+        """Return what a person may do on a run."""
+        rights = self.rights(person, run.agent, run.principal)
+        return RunAccess(person, rights, bool(run.groups) and is_approver(person, run.groups))
+
+    def visible(
+        self, person: Person, runs: Iterable[RunListing], *, has_groups: bool
+    ) -> list[RunListing]:
+        """Return the runs with pending approvals that a person may see, as they may see them.
+
+        `has_groups`: the list has the approvers; without them, a run must answer first.
+        """
+        known: dict[tuple[str | None, str | None], Rights] = {}
+        found = []
+        for run in runs:
+            facts = run.agent, run.principal
+            if (rights := known.get(facts)) is None:
+                rights = known[facts] = self.rights(person, *facts)
+            if "read" in rights:
+                found.append(run)
+            elif "decide" in rights and (
+                not has_groups or (run.groups and is_approver(person, run.groups))
+            ):
+                found.append(_as_approver(person, run))
+        return found
+
+    def scope(self, person: Person) -> object:
+        """Return a value that is equal for persons who see the same runs; None: they see all."""
+        if self.rules is None and "read" in person.may:
+            return None
+        rules = [rule for rule in self.rules or () if _is_for(rule, person)]
+        is_own = any(OWN in (rule.principals or ()) for rule in rules)
+        return tuple(map(id, rules)), person.groups, person.may, is_own and person.name
+
+    def query(self, person: Person) -> str | None:
+        """Return further terms of a query for the runs that a person may list; None: for none.
+
+        Raises:
+            HoldfastError: Temporal cannot search for one of the names.
+        """
+        if not LISTED & person.may:
+            return None
+        if self.rules is None:
+            return ""
+        wanted = LISTED & person.may
+        rules = [r for r in self.rules if _is_for(r, person) and wanted.intersection(r.may)]
+        terms = [_query(rule, person) for rule in rules]
+        if not terms:
+            return None
+        return "" if "" in terms else f" AND ({' OR '.join(terms)})"
+
+
+def _as_approver(person: Person, run: RunListing) -> RunListing:
+    """Return a run without the tools and the groups of approvals for others."""
+    own = tuple(group for group in run.groups if is_approver(person, [group]))
+    return run if own == run.groups else replace(run, groups=own, tools=())
+
+
+def _is_for(rule: PermissionRule, person: Person) -> bool:
+    return rule.groups is None or not {*rule.groups}.isdisjoint(person.groups)
+
+
+def _principals(rule: PermissionRule, person: Person) -> list[str]:
+    return [person.name if one == OWN else one for one in rule.principals or ()]
+
+
+def _query(rule: PermissionRule, person: Person) -> str:
+    terms = []
+    if rule.agents is not None:
+        terms.append(equals_one_of(names.AGENT_NAME, rule.agents))
+    if rule.principals is not None:
+        terms.append(equals_one_of(names.AGENT_PRINCIPAL, _principals(rule, person)))
+    return f"({' AND '.join(terms)})" if terms else ""
