@@ -21,6 +21,8 @@ from holdfast.catalog.registry import (
     hook_bindings,
     hook_problems,
 )
+from holdfast.runtime.narration.arguments import effect_names
+from holdfast.runtime.narration.schema_shape import ShapeReader
 from holdfast.runtime.settings_files.file_problems import InvalidValueError
 from holdfast.schemas import names
 from holdfast.schemas.phrases import closest_names, suggest_names
@@ -268,6 +270,11 @@ def _part_problems(definition: ToolDefinition, schema: Mapping[str, Any]) -> Ite
     yield from (fault.under("_output") for fault in schema_problems(definition.output))
     policy = definition.approval or ApprovalPolicy()
     yield from (fault.under("_approval", "when") for fault in schema_problems(policy.when))
+    known = ShapeReader(schema).read(schema).properties
+    for name in effect_names(policy.effect):
+        if name not in known:
+            reason = f"`{{{name}}}` names no argument"
+            yield ValueProblem(("_approval", "effect"), reason, suggest_names(name, known))
     if policy.require == "never" and policy.on_timeout is not None:
         reason = "`onTimeout` does not apply to an unknown outcome, the only question here"
         fix = "leave it out, or leave out `require: never`"

@@ -18,6 +18,7 @@ from holdfast.schemas.agent import ForcedTool
 from holdfast.schemas.internal.model_request import Ask, ToolOffer
 from holdfast.schemas.internal.solution import Solution
 from holdfast.schemas.message import ChatMessage
+from holdfast.validation.schema_keywords import subschemas
 
 _PLAIN = re.compile(r"[a-zA-Z0-9_-]{1,64}\Z")
 _SHORTENED_CHARACTERS = 55
@@ -225,11 +226,23 @@ class ToolNames:
         """Return tools, each as a name, its parameters as `field`, and a description, if any."""
         declared = []
         for tool in tools:
-            parameters, description = accepted(tool.parameters, tool.description)
+            parameters, description = accepted(_without_display(tool.parameters), tool.description)
             name = self.to_provider(tool.name)
             fields = {"name": name, field: parameters, "description": description}
             declared.append({key: value for key, value in fields.items() if value})
         return declared
+
+
+def _without_display(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema without the keywords that only screens read: a provider may refuse them."""
+    if all(part.get("format") != "money" for _, part in subschemas(schema)):
+        return schema
+    plain: dict[str, Any] = json.loads(json.dumps(schema))
+    for _, part in subschemas(plain):
+        if part.get("format") == "money":
+            for keyword in ("format", "currency", "minorUnits"):
+                part.pop(keyword, None)
+    return plain
 
 
 def short_name(name: str) -> str:

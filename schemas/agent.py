@@ -1,6 +1,6 @@
 """Agents: their model, instructions, tools and skills."""
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, ConfigDict, Field, JsonValue, model_validator
 
@@ -86,6 +86,12 @@ class AgentApproval(ApprovalPolicy):
 
     auto: list[str] = []
     """The tools whose calls need no person."""
+
+    @model_validator(mode="after")
+    def _of_no_tool(self) -> Self:
+        if self.effect is not None:
+            raise ValueError("`effect` is of one tool; write it in that tool's `_approval`")
+        return self
 
 
 class Knowledge(OneOf):

@@ -137,6 +137,8 @@ class ApprovalPolicy(Partial):
     """`principal`: the run's own principal may not decide."""
     signed: bool | None = None
     """Only a signed decision counts: one with a `token` (default: false)."""
+    effect: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    """What an approval has done, for its button: `refund of {amount}`, with arguments by name."""
 
 
 APPROVAL_DEFAULTS = ApprovalPolicy.model_validate(

@@ -20,9 +20,12 @@ from pathlib import Path
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
+from pydantic.config import JsonDict
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
+# People read an amount as €249.00.
+EUROS: JsonDict = {"format": "money", "currency": "EUR"}
 OrderId = Annotated[int, Field(description="The order's number, such as 1042.")]
 MAX_FOUND = 50
 
@@ -65,13 +68,17 @@ class RefundOrder(BaseModel):
             "_approval": {
                 "when": {"properties": {"amount": {"exclusiveMinimum": 100}}},
                 "timeout": "24h",
+                "effect": "refund of {amount}",
             },
             "_outputPath": "†state.refund",
         }
     )
 
     order_id: OrderId
-    amount: Annotated[float, Field(gt=0, description="How much to pay back, in euros.")]
+    amount: Annotated[
+        float,
+        Field(gt=0, description="How much to pay back, in euros.", json_schema_extra=EUROS),
+    ]
     reason: Annotated[str, Field(min_length=3, description="Why, in a few words, for the books.")]
 
 

@@ -177,6 +177,10 @@ def _row(length: int) -> dict[str, Any]:
 
 REFUSED = [
     (
+        "_activity: charge\nproperties: {amount: {}}\n_approval:\n  effect: pay {amuont}",
+        "4: `_approval.effect`: `{amuont}` names no argument; did you mean `amount`?",
+    ),
+    (
         "_activity: charge\n_approval:\n  when: {type: strin}",
         "3: `_approval.when.type`: `strin` is no type; did you mean `string`?",
     ),

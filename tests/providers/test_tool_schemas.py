@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
+from holdfast.providers.base import ToolNames
 from holdfast.providers.tool_schemas import arguments_schema, schema_notes, with_items
+from holdfast.schemas.internal.model_request import ToolOffer
 
 PLAIN: dict[str, Any] = {
     "properties": {"id": {"type": "string", "pattern": "^A"}, "n": {"anyOf": [{"type": "null"}]}},
@@ -50,6 +52,17 @@ def test_openai_gets_no_longer_description_than_it_accepts() -> None:
     schema, description = arguments_schema("openai", PLAIN | branches, "Find.")
     assert description == "Find."
     assert json.dumps(branches) in schema["description"]
+
+
+def test_no_provider_reads_how_screens_show_an_amount() -> None:
+    amount = {"type": "number", "format": "money", "currency": "EUR", "minorUnits": True}
+    other = {"type": "string", "format": "email", "currency": "of ours"}
+    written = {"properties": {"amount": amount, "to": other, "currency": {}}}
+    offered = ToolOffer(name="pay", description="", parameters=written)
+    [sent] = ToolNames([offered]).declare([offered], "schema", lambda schema, text: (schema, text))
+    shown = {"amount": {"type": "number"}, "to": other, "currency": {}}
+    assert sent["schema"] == {"properties": shown}
+    assert amount["currency"] == "EUR"
 
 
 def test_every_list_has_items_for_openai() -> None:

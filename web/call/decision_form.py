@@ -25,8 +25,14 @@ from holdfast.web.auth.sessions import Person
 from holdfast.web.call.loader import OpenCall
 from holdfast.web.call.plan import PlanSteps, call_place, describe_unusable
 from holdfast.web.forms.field_builder import build_fields, form_violations
-from holdfast.web.forms.form_values import DO, MISSING, FormValue, Place, SubmittedForm
-from holdfast.web.forms.schema_shape import initial_value
+from holdfast.web.forms.form_values import (
+    DO,
+    MISSING,
+    FormValue,
+    Place,
+    SubmittedForm,
+    initial_value,
+)
 from holdfast.web.forms.structure_edits import apply_action
 from holdfast.web.forms.value_diff import Difference, is_same
 

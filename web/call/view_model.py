@@ -26,8 +26,7 @@ from holdfast.web.call.loader import ClosedCall, OpenCall
 from holdfast.web.call.plan import PlanRow, argument_differences, plan_rows, side_effect_warnings
 from holdfast.web.forms.field_builder import MAX_FIELDS, build_fields
 from holdfast.web.forms.fields import Field
-from holdfast.web.forms.form_values import MISSING, FormValue
-from holdfast.web.forms.schema_shape import initial_value
+from holdfast.web.forms.form_values import MISSING, FormValue, initial_value
 from holdfast.web.forms.value_diff import Difference, is_same
 from holdfast.web.listing.rows import MAX_BRIEF_CHARS, brief
 from holdfast.web.page_text import budget_uses

@@ -10,6 +10,14 @@ from dataclasses import replace
 from itertools import count
 from typing import Any, Final
 
+from holdfast.runtime.narration.arguments import readable_name
+from holdfast.runtime.narration.schema_shape import (
+    FORMATS,
+    ShapeReader,
+    describe_doubt,
+    describe_limits,
+    schema_hint,
+)
 from holdfast.runtime.text_safety import one_line
 from holdfast.validation.validator import Violation, violations
 from holdfast.validation.work_budget import bounded
@@ -30,13 +38,6 @@ from holdfast.web.forms.form_values import (
     UnreadableText,
     pointer,
     unreadable_places,
-)
-from holdfast.web.forms.schema_shape import (
-    FORMATS,
-    ShapeReader,
-    describe_doubt,
-    describe_limits,
-    schema_hint,
 )
 
 MAX_FIELDS: Final = 200
@@ -134,8 +135,10 @@ class _FieldBuilder:
                 part = shape.item_schema(index), key, (*place, index), str(index + 1)
                 one, drop = self.field(*part, required=True), f"Remove {index + 1}"
             else:
-                part = shape.property_schema(key), value.get(key, MISSING), (*place, key), key
+                named, label = (*place, key), readable_name(key) if key in properties else key
+                part = shape.property_schema(key), value.get(key, MISSING), named, label
                 one = self.field(*part, required=shape.requires(key))
+                one.siblings = value
                 drop = "" if key in properties else "Omit"
             if drop:
                 one.buttons.append(Button(f"drop:{pointer(one.place)}", drop))

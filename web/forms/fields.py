@@ -4,17 +4,17 @@ A text that a control cannot hold exactly (invisible characters, another kind of
 as JSON, which can.
 """
 
-from calendar import day_name
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date
 from typing import Any, Final, Literal
 
-from holdfast.runtime.text_safety import as_json, clean, format_argument, one_line
+from holdfast.runtime.narration.arguments import format_value
+from holdfast.runtime.narration.schema_shape import FORMATS, Shape, choice_label
+from holdfast.runtime.text_safety import as_json, clean, one_line
 from holdfast.schemas.base import canonical_json, sha256
 from holdfast.schemas.reference import MARK
 from holdfast.web.forms.form_values import MISSING, Place, UnreadableText, pointer
-from holdfast.web.forms.schema_shape import FORMATS, Shape, choice_label
 
 # The characters that fit in one line on a phone.
 _LINE_CHARS: Final = 30
@@ -55,6 +55,7 @@ class Button:
 class Field:
     """One value of a form: its control, or the fields inside it.
 
+    `siblings` is the object that holds the value.
     One of `alternatives` describes the value: number `branch`; the buttons `branches` select
     another. `notice` is the effect of a button here, `notice_after` its effect behind the last
     inner field.
@@ -66,6 +67,7 @@ class Field:
     label: str
     value: Any
     shape: Shape
+    siblings: Any = None
     required: bool = False
     hint: str = ""
     limits: list[str] = field(default_factory=list)
@@ -92,12 +94,9 @@ class Field:
     @property
     def display_text(self) -> str:
         """Return the value for display."""
-        if isinstance(self.value, bool):
-            return MEANINGS["true" if self.value else "false"]
-        plain = isinstance(self.value, str) and self.value.isascii() and self.value.isalnum()
-        if plain and self.shape.kinds == ("string",):
-            return str(self.value)  # the value is a text, even if it looks like a number
-        return "omitted" if self.value is MISSING else format_argument(self.value).rstrip("\n")
+        if self.value is MISSING:
+            return "omitted"
+        return format_value(self.value, self.shape, self.siblings)
 
     @property
     def key(self) -> str:
@@ -112,12 +111,9 @@ class Field:
 
     @property
     def alternate_label(self) -> str:
-        """Return the label of the selected option, if it adds something.
-
-        For a date, return the day of the week.
-        """
-        if self.control == "date" and self.text:
-            return day_name[date.fromisoformat(self.text).weekday()]
+        """Return the label of the selected option, if it adds something."""
+        if isinstance(self.value, bool):
+            return ""
         names = [one.label for one in self.options if one.selected]
         return names[0] if names and names[0] != self.display_text else ""
 

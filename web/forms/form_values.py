@@ -12,12 +12,16 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import quote, unquote_to_bytes
 
+from holdfast.runtime.narration.schema_shape import Shape, ShapeReader
 from holdfast.schemas.base import MAX_JSON_DEPTH, is_deeper
 from holdfast.validation.lenient_json import InexactNumber, exact_json
 
 # The place of an item in a list, as a form writes it.
 _NUMBERED: Final = re.compile(r"0|[1-9][0-9]{0,8}")
 _NUMBER: Final = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+# The parts of the first value of an empty form.
+_MAX_INITIAL: Final = 50
+_MAX_INITIAL_DEPTH: Final = 4
 _INEXACT: Final = "A number is too large or too long: write 15 digits at most."
 _NO_NUMBER: Final = "Enter a number in digits, such as 12 or 12.50."
 Place = tuple[str | int, ...]
@@ -189,3 +193,30 @@ def _parse(text: str, kind: str) -> Any:
     except (ValueError, RecursionError) as error:
         problem = f"Invalid JSON: {error}."
     return UnreadableText(text, kind, problem)
+
+
+def initial_value(schema: Any) -> Any:
+    """Return the first value of an empty form: its object or list, with what is required."""
+    shapes = ShapeReader(schema)
+    shape = shapes.read(schema)
+    holds = shape.branches or {"object", "array"} & set(shape.kinds)
+    return start_value(shape, shapes) if holds else MISSING
+
+
+def start_value(shape: Shape, shapes: ShapeReader, depth: int = 0) -> Any:
+    """Return the first value for a shape: its default, its constant, or what is required."""
+    rules = shape.rules
+    if "default" in rules:
+        return rules["default"]
+    if "const" in rules:
+        return rules["const"]
+    if shape.branches:
+        return start_value(shape.branches[0], shapes, depth)
+    if "object" in shape.kinds and depth < _MAX_INITIAL_DEPTH:
+        needed = [key for key in shape.properties if shape.requires(key)][:_MAX_INITIAL]
+        inside = {
+            key: start_value(shapes.read(shape.property_schema(key)), shapes, depth + 1)
+            for key in needed
+        }
+        return {key: value for key, value in inside.items() if value is not MISSING}
+    return [] if "array" in shape.kinds else MISSING

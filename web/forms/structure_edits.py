@@ -6,10 +6,17 @@ The form is submitted, changed, and shown again with all input.
 from dataclasses import replace
 from typing import Any, Final
 
+from holdfast.runtime.narration.schema_shape import ShapeReader
 from holdfast.runtime.text_safety import one_line
 from holdfast.web.forms.field_builder import build_fields
-from holdfast.web.forms.form_values import MISSING, EditNotice, FormValue, Place, UnreadableText
-from holdfast.web.forms.schema_shape import ShapeReader, start_value
+from holdfast.web.forms.form_values import (
+    MISSING,
+    EditNotice,
+    FormValue,
+    Place,
+    UnreadableText,
+    start_value,
+)
 
 _VALUE_CHARS: Final = 100
 

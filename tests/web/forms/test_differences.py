@@ -6,8 +6,7 @@ import pytest
 
 from holdfast.web.forms.field_builder import FEW, MAX_ITEMS, build_fields
 from holdfast.web.forms.fields import Field
-from holdfast.web.forms.form_values import MISSING, FormValue, UnreadableText
-from holdfast.web.forms.schema_shape import initial_value
+from holdfast.web.forms.form_values import MISSING, FormValue, UnreadableText, initial_value
 from holdfast.web.forms.structure_edits import apply_action
 from holdfast.web.forms.value_diff import MAX_COMPARED, differences
 from holdfast.web.pages import ENVIRONMENT
@@ -125,7 +124,7 @@ def stands(whole: Field) -> list[tuple[str, str, str]]:
         ("drop:/to/2", "", ("to", "behind"), "Removed entry 3."),
         ("add:/to", "", ("4", "at"), "Added entry 4."),
         ("make:/address", "", ("address", "at"), "Added “Address”: fill it in."),
-        ("drop:/labels", "", ("labels", "at"), "Omitted “labels”."),
+        ("drop:/labels", "", ("labels", "at"), "Omitted “Labels”."),
         ("drop:/labels/x", "", ("labels", "behind"), "Omitted “x”: 1"),
         ("key:/labels", "y", ("y", "at"), "Added “y”."),
         ("key:/labels", "", ("labels", "behind"), "Nothing was added: enter a name first."),
@@ -135,7 +134,7 @@ def stands(whole: Field) -> list[tuple[str, str, str]]:
             ("labels", "behind"),
             "Nothing was added: a property of that name exists.",
         ),
-        ("branch:/by:1", "", ("by", "at"), "“by” is now: Cash."),
+        ("branch:/by:1", "", ("by", "at"), "“By” is now: Cash."),
     ],
 )
 def test_what_a_button_did_is_said_where_it_was_pressed(
@@ -191,12 +190,13 @@ def test_nothing_was_done_where_no_button_was_pressed() -> None:
 def test_a_day_is_asked_for_as_its_browser_shows_it_and_told_with_its_weekday() -> None:
     day = {"type": "string", "format": "date", "description": "When."}
     asked = field(day, "2026-11-29")
-    assert (asked.control, asked.limits, asked.alternate_label) == ("date", [], "Sunday")
+    assert (asked.control, asked.limits) == ("date", [])
+    assert asked.display_text == "Sunday, 29 November 2026"
     # What a calendar cannot hold is written, and says how.
     typed = field(day, "soon")
-    assert (typed.control, typed.alternate_label) == ("line", "")
+    assert (typed.control, typed.display_text) == ("line", "soon")
     assert typed.limits == ["a date, such as 2026-03-01"]
-    assert field(TEXT, "2026-11-29").alternate_label == ""
+    assert field(TEXT, "2026-11-29").display_text == "2026-11-29"
 
 
 @pytest.mark.parametrize(("chars", "control"), [(30, "line"), (31, "lines")])

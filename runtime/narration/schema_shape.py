@@ -1,6 +1,6 @@
-"""The part of a schema that a form can show: kinds of value, choices, parts, and hints for people.
+"""The part of a schema that people are shown: kinds of value, choices, parts, and hints.
 
-A constraint without a control is left to the run's validator, which checks the whole value.
+A constraint without a control of a form is left to the run's validator, which checks a whole value.
 """
 
 import re
@@ -13,7 +13,6 @@ from urllib.parse import urlsplit
 from holdfast.runtime.text_safety import as_json, clean, one_line
 from holdfast.schemas.json_schema import target_of
 from holdfast.schemas.reference import MARK
-from holdfast.web.forms.form_values import MISSING
 
 _HINT_CHARS: Final = 2_000
 _SAID_CHARS: Final = 200
@@ -42,9 +41,7 @@ _BOUNDS: Final = (
 MAX_REFERENCES: Final = 16
 MAX_CHOICES: Final = 200
 MAX_BRANCHES: Final = 10
-# The limit for the schemas of one form: schemas that refer to each other can expand without end.
-_MAX_INITIAL: Final = 50
-_MAX_INITIAL_DEPTH: Final = 4
+# The limit for the schemas of one value: schemas that refer to each other can expand without end.
 MAX_READ: Final = 20_000
 _NAMES_A_READ: Final = 50
 _LABEL_CHARS: Final = 120
@@ -253,30 +250,3 @@ def describe_limits(shape: Shape) -> list[str]:
 
 def _said(value: Any) -> str:
     return one_line(value if isinstance(value, str) and value else as_json(value), _SAID_CHARS)
-
-
-def initial_value(schema: Any) -> Any:
-    """Return the first value of an empty form: its object or list, with what is required."""
-    shapes = ShapeReader(schema)
-    shape = shapes.read(schema)
-    holds = shape.branches or {"object", "array"} & set(shape.kinds)
-    return start_value(shape, shapes) if holds else MISSING
-
-
-def start_value(shape: Shape, shapes: ShapeReader, depth: int = 0) -> Any:
-    """Return the first value for a shape: its default, its constant, or what is required."""
-    rules = shape.rules
-    if "default" in rules:
-        return rules["default"]
-    if "const" in rules:
-        return rules["const"]
-    if shape.branches:
-        return start_value(shape.branches[0], shapes, depth)
-    if "object" in shape.kinds and depth < _MAX_INITIAL_DEPTH:
-        needed = [key for key in shape.properties if shape.requires(key)][:_MAX_INITIAL]
-        inside = {
-            key: start_value(shapes.read(shape.property_schema(key)), shapes, depth + 1)
-            for key in needed
-        }
-        return {key: value for key, value in inside.items() if value is not MISSING}
-    return [] if "array" in shape.kinds else MISSING

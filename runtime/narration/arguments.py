@@ -1,0 +1,135 @@
+"""Arguments as a person reads them: `€249.00` for 249.0, `Order id` for `order_id`.
+
+The schema names and describes the values. A value is formatted only where that loses nothing; any
+other is shown as it is written, so each formatted text is of exactly one value.
+"""
+
+import re
+from collections.abc import Mapping
+from datetime import datetime
+from decimal import Decimal
+from typing import Any, Final
+
+from holdfast.runtime.narration.schema_shape import Shape, ShapeReader
+from holdfast.runtime.text_safety import as_json, format_argument, one_line, shorten
+from holdfast.schemas.reference import MARK
+from holdfast.validation.formats import fits_format
+
+# Larger numbers, and fractions with more digits, may not be exact.
+_EXACT: Final = re.compile(r"-?(0|[1-9][0-9]{0,14})(\.[0-9]{1,9})?")
+_SYMBOLS: Final = {"EUR": "€", "USD": "$", "GBP": "£", "JPY": "¥", "INR": "₹"}
+# The currencies by the digits of their minor units, where these are not two (ISO 4217).
+_DIGITS: Final = {
+    "BIF CLP DJF GNF ISK JPY KMF KRW PYG RWF UGX UYI VND VUV XAF XOF XPF": 0,
+    "BHD IQD JOD KWD LYD OMR TND": 3,
+    "CLF UYW": 4,
+}
+_BOUNDS: Final = {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"}
+# An integer without bounds may well be an identifier, which has no groups of digits.
+_LEAST_GROUPED: Final = 10_000
+_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+_PLACEHOLDER: Final = re.compile(r"\{([^{}]+)\}")
+_VALUE_CHARS: Final = 80
+
+
+def readable_name(name: str) -> str:
+    """Return the title of a value without one: `Order id` for `order_id` and for `orderId`."""
+    if not _NAME.fullmatch(name):
+        return name
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|[_-]+", " ", name).split()
+    title = " ".join(word if word.isupper() else word.lower() for word in words)
+    return f"{title[:1].upper()}{title[1:]}"
+
+
+def format_value(value: Any, shape: Shape, siblings: Any = None) -> str:
+    """Return a value for a person; `siblings` are the values beside it, by name."""
+    text, rules = format_argument(value).rstrip("\n"), shape.rules
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, str) and MARK in value:
+        return text  # a reference: the value is not known yet
+    if rules.get("format") == "money" and isinstance(value, str | int | float):
+        return _money(value, rules, siblings) or text
+    if isinstance(value, str):
+        # A text that looks like a number is clearly a text where nothing else fits.
+        is_plain = value.isascii() and value.isalnum() and shape.kinds == ("string",)
+        return _date(value, rules.get("format")) or (value if is_plain else text)
+    is_quantity = "number" in shape.kinds or not _BOUNDS.isdisjoint(rules)
+    if isinstance(value, int | float) and is_quantity and _EXACT.fullmatch(repr(value)):
+        return f"{Decimal(repr(value)):,}" if abs(value) >= _LEAST_GROUPED else text
+    return text
+
+
+def arguments_in_line(arguments: Mapping[str, Any], schema: Any, limit_chars: int) -> str:
+    """Return arguments in one line, money first: `€249.00 · Order 1042 · Reason broken`."""
+    shapes = ShapeReader(schema)
+    whole, parts = shapes.read(schema), list[tuple[bool, str, str]]()
+    for name, value in arguments.items():
+        shape = shapes.read(whole.property_schema(name))
+        text = one_line(format_value(value, shape, arguments), _VALUE_CHARS)
+        # A text must not look like a further argument.
+        text = shorten(as_json(value), _VALUE_CHARS) if "·" in text else text
+        title = shape.title or one_line(readable_name(name), _VALUE_CHARS)
+        is_money = shape.rules.get("format") == "money"
+        parts.append((not is_money, title.removesuffix(" id"), text))
+    has_one = sum(not other for other, _, _ in parts) == 1
+    ordered = sorted(parts, key=lambda part: part[0])
+    texts = [text if has_one and not other else f"{name} {text}" for other, name, text in ordered]
+    return shorten(" · ".join(texts), limit_chars)
+
+
+def effect_text(template: str | None, arguments: Mapping[str, Any], schema: Any) -> str:
+    """Return the effect of a call from its template: `refund of €249.00`.
+
+    Empty without a template, and where a value is missing or cannot be shown whole in a line.
+    """
+    shapes, texts = ShapeReader(schema), dict[str, str]()
+    whole = shapes.read(schema)
+    for name in effect_names(template):
+        value = arguments.get(name)
+        text = format_value(value, shapes.read(whole.property_schema(name)), arguments)
+        is_reference = isinstance(value, str) and MARK in value
+        is_single = isinstance(value, str | int | float) and one_line(text, _VALUE_CHARS) == text
+        if is_reference or not is_single:
+            return ""
+        texts[name] = text
+    return _PLACEHOLDER.sub(lambda found: texts[found[1]], template or "")
+
+
+def effect_names(template: str | None) -> list[str]:
+    """Return the names of the arguments that the template of an effect contains."""
+    return _PLACEHOLDER.findall(template or "")
+
+
+def _money(value: str | float, rules: Mapping[str, Any], siblings: Any) -> str:
+    """Return an amount in its currency, raw where it has fractions of the minor unit."""
+    code, raw = rules.get("currency"), value if isinstance(value, str) else repr(value)
+    if isinstance(code, Mapping):
+        code = siblings.get(code.get("property")) if isinstance(siblings, Mapping) else None
+    if not isinstance(code, str) or not re.fullmatch("[A-Za-z]{3}", code):
+        return ""
+    code, is_minor = code.upper(), rules.get("minorUnits") is True
+    digits = next((count for codes, count in _DIGITS.items() if code in codes), 2)
+    amount = Decimal(raw if _EXACT.fullmatch(raw) else "NaN").scaleb(-digits if is_minor else 0)
+    if not amount.is_finite() or amount != round(amount, digits):
+        written = format_argument(value)
+        return f"{written} minor units of {code}" if is_minor else f"{code} {written}"
+    sign, text = "-" if amount < 0 else "", f"{abs(amount):,.{digits}f}"
+    return f"{sign}{_SYMBOLS.get(code, f'{code} ')}{text}"
+
+
+def _date(text: str, name: Any) -> str:
+    """Return a date, or a time with its zone, in words; empty where that would lose something."""
+    if name not in ("date", "date-time") or not fits_format(name, text):
+        return ""
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        return ""
+    day = f"{at:%A}, {at.day} {at:%B} {at.year}"
+    if name == "date":
+        return day
+    if at.microsecond or at.tzinfo is None:
+        return ""
+    clock = f"{at:%H:%M:%S}".removesuffix(":00")
+    return f"{day}, {clock} {at:%Z}"

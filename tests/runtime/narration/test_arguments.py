@@ -1,0 +1,102 @@
+"""Arguments as a person reads them: formatted where that loses nothing, and else as written."""
+
+from typing import Any
+
+import pytest
+
+from holdfast.runtime.narration.arguments import (
+    arguments_in_line,
+    effect_text,
+    format_value,
+    readable_name,
+)
+from holdfast.runtime.narration.schema_shape import ShapeReader
+
+EUROS = {"type": "number", "format": "money", "currency": "EUR"}
+CENTS = {"type": "integer", "format": "money", "currency": {"property": "in"}, "minorUnits": True}
+REFUND = {"properties": {"order_id": {"type": "string"}, "amount": EUROS, "note": {}}}
+
+
+@pytest.mark.parametrize(
+    ("value", "schema", "shown"),
+    [
+        (249.0, EUROS, "€249.00"),
+        (-1234567.5, EUROS, "-€1,234,567.50"),
+        ("249.00", EUROS, "€249.00"),
+        # What cannot be shown in cents exactly is shown as it is.
+        (249.005, EUROS, "EUR 249.005"),
+        (0.1 + 0.2, EUROS, "EUR 0.30000000000000004"),
+        (1e21, EUROS, "EUR 1e+21"),
+        (float("inf"), EUROS, "EUR Infinity"),
+        ("much", EUROS, "EUR much"),
+        ("\u202e1", EUROS, r'EUR "\u202e1"'),
+        ("†state.paid", EUROS, "†state.paid"),
+        (24900, {**CENTS, "currency": "EUR"}, "€249.00"),
+        (24900, {**CENTS, "currency": "JPY"}, "¥24,900"),
+        (24900, {**CENTS, "currency": "KWD"}, "KWD 24.900"),
+        (24900, CENTS, "CHF 249.00"),
+        (2.5, CENTS, "2.5 minor units of CHF"),
+        (5, {**EUROS, "currency": "euros"}, "5"),
+        (5, {**EUROS, "currency": {"property": "nowhere"}}, "5"),
+        (1042, {"type": "integer"}, "1042"),
+        (10420, {"type": "integer"}, "10420"),
+        (1000000, {"type": "integer", "minimum": 1}, "1,000,000"),
+        (12500.5, {"type": "number"}, "12,500.5"),
+        (10**15, {"type": "number"}, "1000000000000000"),
+        (True, {"type": "boolean"}, "yes"),
+        ("2026-03-01", {"format": "date"}, "Sunday, 1 March 2026"),
+        ("2026-02-30", {"format": "date"}, "2026-02-30"),
+        ("2026-03-01", {}, "2026-03-01"),
+        ("2026-03-01T14:00:00Z", {"format": "date-time"}, "Sunday, 1 March 2026, 14:00 UTC"),
+        (
+            "2026-03-01T14:00:05-03:30",
+            {"format": "date-time"},
+            "Sunday, 1 March 2026, 14:00:05 UTC-03:30",
+        ),
+        ("2026-03-01T14:00:00", {"format": "date-time"}, "2026-03-01T14:00:00"),
+        ("2026-03-01T14:00:00.5Z", {"format": "date-time"}, "2026-03-01T14:00:00.5Z"),
+        ("1042", {"type": "string"}, "1042"),
+        ("1042", {}, '"1042"'),
+    ],
+)
+def test_a_value_is_formatted_only_where_that_loses_nothing(
+    value: Any, schema: Any, shown: str
+) -> None:
+    assert format_value(value, ShapeReader({}).read(schema), {"in": "chf"}) == shown
+
+
+@pytest.mark.parametrize(
+    ("name", "title"),
+    [
+        ("order_id", "Order id"),
+        ("orderId", "Order id"),
+        ("customerIBAN", "Customer IBAN"),
+        ("to.address", "to.address"),
+    ],
+)
+def test_a_name_is_a_title_where_there_is_none(name: str, title: str) -> None:
+    assert readable_name(name) == title
+
+
+def test_in_a_line_money_is_first_and_no_text_looks_like_an_argument() -> None:
+    line = arguments_in_line({"order_id": "7", "note": "no · €1.00", "amount": 20}, REFUND, 200)
+    assert line == '€20.00 · Order 7 · Note "no · €1.00"'
+    assert arguments_in_line({"note": "x" * 90}, REFUND, 200).endswith("x…")
+    assert arguments_in_line({"orderId": 7}, True, 200) == "Order 7"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ({"amount": 20, "note": "a"}, "refund of €20.00 for a"),
+        ({"amount": 20}, ""),
+        ({"amount": 20, "note": "x" * 81}, ""),
+        ({"amount": 20, "note": "a  b"}, ""),
+        ({"amount": 20, "note": "†state.note"}, ""),
+        ({"amount": 20, "note": ["a"]}, ""),
+        ({"amount": "{note}", "note": "a"}, "refund of EUR {note} for a"),
+    ],
+)
+def test_an_effect_has_whole_values_or_is_none(arguments: dict[str, Any], text: str) -> None:
+    assert effect_text("refund of {amount} for {note}", arguments, REFUND) == text
+    assert effect_text(None, arguments, REFUND) == ""
