@@ -22,7 +22,7 @@ from holdfast.client.errors import (
 )
 from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.client.pending_call import PendingCall
-from holdfast.client.question_text import call_name, delegate_line, how_to_decide
+from holdfast.client.question_text import call_name, delegate_line, how_to_decide, subject
 from holdfast.client.records.run_cost import read_run_cost
 from holdfast.client.remote_run import RunStart
 from holdfast.client.result import ending_lines, queued_line, token_counts
@@ -100,7 +100,7 @@ def _print_approvals(waiting: list[PendingCall]) -> None:
         (
             one.run_id,
             one.call_id,
-            call_name(one),
+            subject(one.kind, call_name(one)),
             format_age(one.requested_at),
             arguments_line(brief_arguments(one.kind, one.arguments)),
         )
@@ -218,7 +218,7 @@ async def _print_status(console: Console, remote: Run) -> None:
     for pending in status.pending:
         name = one_line(f"{pending.call_id} {pending.label or pending.tool}", 100)
         command = holdfast_command("decide", remote.id, pending.call_id)
-        _print_field(console, "waiting", f"{name}: {command} …")
+        _print_field(console, "waiting", f"{subject(pending.kind, name)}: {command} …")
     for message in status.queued:
         _print_field(console, "queued", queued_line(message))
     for there in status.delegate_approvals:

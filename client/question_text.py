@@ -118,6 +118,16 @@ def call_name(waiting: PendingApproval) -> str:
     return one_line(waiting.label or waiting.tool, _LABEL_CHARS) + whose
 
 
+def subject(kind: Kind, name: str) -> str:
+    """Return a pending call in a list: its name, and its kind if it needs more than yes or no.
+
+    `Did it happen? Refund an order`
+    """
+    if kind in ("call", "plan"):  # the label of a plan is `plan of 3 calls`
+        return name
+    return f"Did it happen? {name}" if kind == "reconcile" else f"{REQUESTS[kind]}: {name}"
+
+
 def heading(waiting: PendingApproval) -> str:
     """Return the request and the call: `Approval needed: Refund an order (t2c1)`."""
     return f"{REQUESTS[waiting.kind]}: {title(waiting)}"
@@ -206,7 +216,7 @@ def how_to_renew(run_id: str) -> str:
 def delegate_line(there: DelegatePending) -> str:
     """Return the run, the call and the command for a pending approval of a delegate."""
     how = _command(there.workflow_id, there.call_id, there.kind)
-    name = one_line(there.label or there.tool, _LABEL_CHARS)
+    name = subject(there.kind, one_line(there.label or there.tool, _LABEL_CHARS))
     return f"in {clean(there.workflow_id)}: {name}: {how}"
 
 

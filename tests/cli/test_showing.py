@@ -2,16 +2,20 @@
 
 import io
 import json
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import AsyncMock, Mock
 
 import pytest
 from temporalio.client import Client
 
+from holdfast.cli import show_commands
 from holdfast.cli.prompts.question_loop import ApprovalPrompts
 from holdfast.cli.screens.activity_line import Activity
 from holdfast.cli.screens.plain import PlainScreen
 from holdfast.client import question_text, remote_run
+from holdfast.client.pending_call import PendingCall
 from holdfast.client.run import Run as ClientRun
 from holdfast.schemas.internal.delegate import DelegatePending
 from holdfast.schemas.log_entry import ToolStartEntry
@@ -139,6 +143,31 @@ async def test_every_waiting_call_of_every_run_is_shown(launch: Launch, holdfast
     mine = [one for one in listed if one["run"] == runs[0].id]
     [waiting] = await runs[0].waiting()
     assert mine == [{"run": runs[0].id, **waiting}]
+
+
+@pytest.mark.parametrize(
+    ("kind", "named"),
+    [
+        ("call", "Pay "),
+        ("reconcile", "Did it happen? Pay"),
+        ("input", "Answer needed: Pay"),
+        ("budget", "Budget limit reached: Pay"),
+        ("principal_expired", "New token needed: Pay"),
+    ],
+)
+async def test_the_list_names_what_needs_more_than_a_yes(
+    kind: str, named: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    at = {"requestedAt": "2026-01-02T03:04:05Z", "expiresAt": "2026-01-09T03:04:05Z"}
+    said = {"callId": "t1c1", "kind": kind, "tool": "pay", "label": "Pay", "arguments": {}}
+    call = PendingCall.of({**said, **at, "digest": "d"}, "order-7", AsyncMock())
+
+    async def approvals() -> AsyncIterator[PendingCall]:
+        yield call
+
+    monkeypatch.setattr(show_commands, "connect", AsyncMock(return_value=Mock(approvals=approvals)))
+    assert await show_commands.approvals(json=False) == 0
+    assert f"order-7  t1c1  {named}" in capsys.readouterr().out
 
 
 async def test_an_ended_run_waits_for_nobody_though_it_could_not_say_so(launch: Launch) -> None:
