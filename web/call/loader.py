@@ -24,6 +24,7 @@ from holdfast.validation.text_safety import is_same_person
 from holdfast.web.auth.permissions import RunAccess
 from holdfast.web.auth.sessions import Person
 from holdfast.web.call.history import CallHistory, QuestionRound, read_history
+from holdfast.web.listing.identical import request_key
 from holdfast.web.listing.page_query import ListView, sort_runs
 from holdfast.web.pages import address
 from holdfast.web.run.snapshot import RunInfo, read_run_info
@@ -243,7 +244,7 @@ async def find_similar_calls(
     if pending.approval.kind not in ("call", "plan"):
         return []
     found: list[SimilarCall] = []
-    tool, own = pending.approval.tool, canonical_json(pending.approval.arguments)
+    tool, own = pending.approval.tool, request_key(pending.approval)
 
     async def search(run: RunListing) -> None:
         access = parts.permissions.access(person, run)
@@ -251,7 +252,7 @@ async def find_similar_calls(
             for one in await parts.client.run(run.id).approvals():
                 if one.tool == tool and access.sees(one.approvers):
                     here = address("waiting", run.id, one.call_id)
-                    is_same = canonical_json(one.arguments) == own
+                    is_same = request_key(one) == own
                     found.append(SimilarCall(here, one_line(run.id, _NAME_CHARS), is_same))
 
     with suppress(HoldfastError, TimeoutError):

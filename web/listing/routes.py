@@ -27,6 +27,7 @@ from holdfast.web.auth.sessions import person_of
 from holdfast.web.http.request_body import read_form
 from holdfast.web.http.streaming import EventStream, StreamLimit, frame, too_many_streams
 from holdfast.web.listing.bulk import decide_selected, read_choices
+from holdfast.web.listing.identical import find_identical
 from holdfast.web.listing.page_query import (
     MAX_ASKED,
     MINE,
@@ -35,7 +36,7 @@ from holdfast.web.listing.page_query import (
     find_page,
     order_by_answers,
 )
-from holdfast.web.listing.rows import pending_rows, plain_names
+from holdfast.web.listing.rows import SelectedCall, pending_rows, plain_names
 from holdfast.web.listing.runs import RunsPage
 from holdfast.web.pages import page
 from holdfast.web.services import Services
@@ -81,10 +82,17 @@ class PendingPages:
         if seen.missing_attributes:
             found = order_by_answers(seen, answers, view, person.groups)
         runs, signs = found.runs, self._parts.signer is not None
+        read = {
+            SelectedCall.of(run, one): one
+            for run, waiting in self._pending.answers.kept().items()
+            for one in waiting
+            if one.kind in ("call", "plan", "reconcile")
+        }
+        same = find_identical(read, pending.runs)
         rows = [
             row
             for run in runs
-            for row in pending_rows(run, answers.get(run.id), person, signs=signs)
+            for row in pending_rows(run, answers.get(run.id), person, signs=signs, identical=same)
         ]
         groups = [*person.groups, *(group for run in runs for group in run.groups)]
         return page(
@@ -128,14 +136,19 @@ class PendingPages:
         """Decide all selected calls."""
         person, view = person_of(request), ListView.parse(request.query_params)
         form = await read_form(request)
-        choices, verdict = read_choices(form.getlist("chosen")), form.get("decision")
+        confirmed, verdict = read_choices(form.getlist("identical")), form.get("decision")
+        choices = list(dict.fromkeys([*read_choices(form.getlist("chosen")), *confirmed]))
         reason, here = str(form.get("reason", "")).strip(), view.address
         if not choices:
             return page(request, "listing/result.html", 400, outcomes=[], here=here)
         if verdict not in ("approve", "deny"):
             raise wrong_command("the form has neither approve nor deny", "send it from its page")
         if verdict == "approve":
-            outcomes = await decide_selected(self._parts, person, choices, "approve")
+            outcomes = await decide_selected(
+                self._parts, person, choices, "approve", confirmed=confirmed
+            )
+            if any(one.group for one in outcomes):
+                return page(request, "listing/confirm.html", outcomes=outcomes, here=here)
         elif 0 < len(reason) <= MAX_REASON_CHARS:
             outcomes = await decide_selected(self._parts, person, choices, "deny", reason)
         else:

@@ -3,10 +3,10 @@
 A run that has not answered yet has one row, with the search attributes of the run.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import astuple, dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Any, Final
 from urllib.parse import quote, unquote
 
 from holdfast.client.errors import HoldfastError
@@ -30,6 +30,7 @@ MAX_OF_A_RUN: Final = 10
 _NAME_CHARS: Final = 60
 _ID_CHARS: Final = 200
 _TEXT_CHARS: Final = 200
+_NONE: Final[Mapping[Any, Any]] = {}
 ASKING: Final = "Querying the run…"
 
 # The badge of a question, and why it cannot be decided in the list.
@@ -50,7 +51,10 @@ _ENDS: Final = {None: "expires", "approve": "executed", "fail": "the run fails"}
 
 @dataclass(frozen=True)
 class PendingRow:
-    """A row; `obstacle` is why the call cannot be selected, `trouble` why the run has no answer."""
+    """A row; `obstacle` is why the call cannot be selected, `trouble` why the run has no answer.
+
+    `twins` are the other pending calls that are identical, as far as they have been read.
+    """
 
     run: RunListing
     title: str
@@ -67,6 +71,7 @@ class PendingRow:
     trouble: str = ""
     is_loading: bool = False
     expiry_label: str = "expires"
+    twins: Sequence["SelectedCall"] = ()
 
     @property
     def id(self) -> str:
@@ -99,7 +104,12 @@ class SelectedCall:
 
 
 def pending_rows(
-    run: RunListing, answer: RunAnswer | None, person: Person, *, signs: bool
+    run: RunListing,
+    answer: RunAnswer | None,
+    person: Person,
+    *,
+    signs: bool,
+    identical: Mapping[SelectedCall, Sequence[SelectedCall]] = _NONE,
 ) -> Iterator[PendingRow]:
     """Yield the rows of a run; `signs`: the inbox signs decisions for the person."""
     match answer:
@@ -109,7 +119,9 @@ def pending_rows(
             yield _unanswered(run, as_sentence(clean(str(error))))
         case waiting:
             for one in waiting[:MAX_OF_A_RUN]:
-                yield _row(run, one, person, signs=signs)
+                call = SelectedCall.of(run.id, one)
+                twins = [twin for twin in identical.get(call, ()) if twin != call]
+                yield replace(_row(run, one, person, signs=signs), twins=twins)
             if len(waiting) > MAX_OF_A_RUN:
                 more = f"{len(waiting) - MAX_OF_A_RUN} more pending calls in this run"
                 yield _unanswered(run, f"{more}: open the run.")

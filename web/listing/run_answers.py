@@ -71,6 +71,12 @@ class RunAnswers:
         answer, kept_until = task.result()
         return answer == [] and monotonic() < kept_until
 
+    def kept(self) -> dict[str, list[PendingApproval]]:
+        """Return the pending calls of the runs that have answered, by run id."""
+        done = {key: one for key, one in self._tasks.items() if one.done() and not one.exception()}
+        found = {str(key[0]): task.result()[0] for key, task in done.items()}
+        return {run: answer for run, answer in found.items() if isinstance(answer, list)}
+
     def forget(self, run_id: str) -> None:
         """Query this run again."""
         self._tasks = {key: task for key, task in self._tasks.items() if key[0] != run_id}

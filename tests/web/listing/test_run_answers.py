@@ -1,7 +1,8 @@
 """What runs are asked for a list, and decisions on several (§7): how often, and how many."""
 
 import asyncio
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -207,8 +208,8 @@ async def test_a_run_whose_id_was_used_again_says_so_and_leads_to_no_other(
 # --- several at once ---------------------------------------------------------------------
 
 
-def choice(id: str = "order-7") -> SelectedCall:
-    return SelectedCall(id, "t1c1", waiting().digest)
+def choice(id: str = "order-7", **arguments: Any) -> SelectedCall:
+    return SelectedCall(id, "t1c1", waiting(arguments=arguments).digest)
 
 
 def sending(monkeypatch: pytest.MonkeyPatch, refusal: Exception | None = None) -> list[Decision]:
@@ -263,9 +264,12 @@ async def test_each_is_decided_once_a_few_at_a_time_and_what_is_too_much_is_told
     monkeypatch: pytest.MonkeyPatch, nowhere: Client
 ) -> None:
     monkeypatch.setattr(bulk, "MAX_CHOICES", 20)
-    asks = answering(monkeypatch, lambda _: [waiting()])
+    asks = answering(monkeypatch, lambda run: [waiting(arguments={"order": run})])
+    listing(monkeypatch, [PendingList([], 0)])
     sent = sending(monkeypatch)
-    choices = read_choices([*(str(choice(f"order-{n}")) for n in range(22))] * 2)
+    choices = read_choices(
+        [*(str(choice(f"order-{n}", order=f"order-{n}")) for n in range(22))] * 2
+    )
     assert len(choices) == 22
     outcomes = await decide_selected(Services(HoldfastClient(nowhere)), ANN, choices, "approve")
     assert [one.tone for one in outcomes] == ["good"] * 20 + ["asks"] * 2
@@ -305,6 +309,67 @@ async def test_a_reason_is_one_that_a_run_takes(
     text = bytes(page.body).decode()
     assert said in text
     assert (f'value="{choice()}"' in text) is (status == 422), "it is offered again"
+
+
+def identical_calls(monkeypatch: pytest.MonkeyPatch) -> list[Decision]:
+    """Two runs ask for the same refund for ada, others for another, or for another person."""
+    amounts = {"a": 20, "b": 20, "c": 7, "of-bob": 20, "per-customer": 20}
+    answering(
+        monkeypatch,
+        lambda run: [
+            waiting(
+                arguments={"amount": amounts[run]},
+                **({"instance": "k-77"} if run == "per-customer" else {}),
+            )
+        ],
+    )
+    whose = {name: "bob" if name == "of-bob" else "ada" for name in amounts}
+    runs = [run(name, since=AT, principal=whose[name]) for name in amounts]
+    listing(monkeypatch, [PendingList(runs, len(runs))])
+    return sending(monkeypatch)
+
+
+async def test_identical_calls_are_never_approved_together_without_a_second_step(
+    monkeypatch: pytest.MonkeyPatch, nowhere: Client
+) -> None:
+    """Whatever the page sends: each identical call must be ticked again, by itself."""
+    sent = identical_calls(monkeypatch)
+    first, twin, *others = (
+        choice(name, amount=7 if name == "c" else 20)
+        for name in ("a", "b", "c", "of-bob", "per-customer")
+    )
+    pages = routes.PendingPages(Services(HoldfastClient(nowhere)))
+
+    async def post(chosen: Sequence[SelectedCall], identical: Sequence[SelectedCall] = ()) -> str:
+        fields = [("chosen", str(one)) for one in chosen]
+        fields += [("identical", str(one)) for one in identical]
+        response = await pages.decide(request("", ANN, ("decision", "approve"), *fields))
+        return bytes(response.body).decode()
+
+    page = await post([first, *others, twin])
+    assert sent == []
+    assert "Nothing is decided yet" in page
+    ticks = re.findall(r'name="identical" value="([^"]+)" id="[^"]+" (checked|)', page)
+    assert ticks == [(str(first), "checked"), (str(twin), "")]
+    assert re.findall(r'name="chosen" value="([^"]+)"', page) == [*map(str, others)]
+    # One that was ticked again does not confirm the other.
+    assert "Nothing is decided yet" in await post([twin, *others], [first])
+    assert sent == []
+    assert "accepted for 4 of 4" in await post(others, [first])
+    sent.clear()
+    assert "accepted for 2 of 2" in await post([], [first, twin])
+    assert len(sent) == 2
+
+
+async def test_of_a_run_that_is_not_listed_any_identical_call_counts(
+    monkeypatch: pytest.MonkeyPatch, nowhere: Client
+) -> None:
+    """Lists lag behind runs: of a run that is not listed yet, the principal is unknown."""
+    sent = identical_calls(monkeypatch)
+    listing(monkeypatch, [PendingList([run("a", principal="ada")], 1)])
+    two = [choice("a", amount=20), choice("of-bob", amount=20)]
+    outcomes = await decide_selected(Services(HoldfastClient(nowhere)), ANN, two, "approve")
+    assert ([one.group for one in outcomes], sent) == ([1, 1], [])
 
 
 # --- who looks is told -------------------------------------------------------------------
