@@ -172,14 +172,16 @@ class RemoteRun:
         found: list[Entry] = await self._query(log, {"after": after, "limit": limit})
         return found
 
-    async def ending(self, *, unread: str = "") -> RunEnding:
+    async def ending(self, *, unread: str = "", execution: str = "") -> RunEnding:
         """Wait for the end of the run and return it; needs no worker.
 
         `unread` is the reason not to read an output in the store: its beginning represents it.
+        `execution` is one of several runs of the id; without it, it is the newest.
         """
+        handle = self._client.get_workflow_handle(self.id, run_id=execution or None)
         try:
             with explain_rpc_errors(self.id):
-                end = result.ending_of_result(await self._handle.result())
+                end = result.ending_of_result(await handle.result())
         except WorkflowFailureError as error:
             return result.ending_of_failure(error)
         converter = self._client.data_converter

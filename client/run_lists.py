@@ -66,6 +66,13 @@ class RunListing:
     execution: str = ""
     parent: str | None = None
 
+    @property
+    def call_of_parent(self) -> str | None:
+        """Return the call of the parent that this run executes as a delegate."""
+        if self.parent is None or not self.id.startswith(f"{self.parent}."):
+            return None
+        return self.id.removeprefix(f"{self.parent}.")
+
     @classmethod
     def of(cls, run: WorkflowExecution) -> "RunListing":
         """Read a run from a list."""

@@ -15,6 +15,7 @@ from starlette.staticfiles import StaticFiles
 
 from holdfast.web.api import operations as api
 from holdfast.web.call import routes as call
+from holdfast.web.home import routes as home
 from holdfast.web.listing import routes as listing
 from holdfast.web.pages import STATIC, ErrorMiddleware, error_response
 from holdfast.web.run import routes as live
@@ -26,6 +27,7 @@ def application(parts: Services) -> Starlette:
     app = Starlette(
         routes=[
             Mount("/static", StaticFiles(directory=STATIC)),
+            *home.routes(parts),
             *listing.routes(parts),
             *call.routes(parts),
             *live.routes(parts),

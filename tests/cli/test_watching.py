@@ -138,7 +138,7 @@ async def test_a_busy_worker_has_time_to_repeat_a_task_before_it_is_told(
         async def page(self, log: str, after: int, limit: int) -> list[Entry]:
             return []
 
-        async def ending(self, *, unread: str = "") -> RunEnding:
+        async def ending(self, *, unread: str = "", execution: str = "") -> RunEnding:
             return RunEnding("cancelled")
 
     run, screen = Busy(), PlainScreen(out, "run-1")
@@ -338,7 +338,7 @@ class Ending(Asked):
     async def page(self, log: str, after: int, limit: int) -> list[Entry]:
         return []
 
-    async def ending(self, *, unread: str = "") -> RunEnding:
+    async def ending(self, *, unread: str = "", execution: str = "") -> RunEnding:
         return RunEnding("cancelled")
 
     async def drawn(self) -> str:

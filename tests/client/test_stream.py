@@ -88,7 +88,7 @@ class Told(Run):
     async def page(self, log: str, after: int, limit: int) -> list[Entry]:
         return [entry async for entry in self.entries(log, after)][:limit]
 
-    async def ending(self, *, unread: str = "") -> RunEnding:
+    async def ending(self, *, unread: str = "", execution: str = "") -> RunEnding:
         return RunEnding("terminated", "terminated", "the run was terminated")
 
 

@@ -2,7 +2,7 @@
 
 Without the search attributes for times and approvers, every run with pending calls is queried and
 sorted by its answer; without those for pending calls, every open run. The parameters of the
-address are `order`, `agent`, `tool`, `principal`, `group`, `run` and `after`.
+address are `order`, `agent`, `tool`, `principal`, `group`, `run`, `age` and `after`.
 """
 
 import hashlib
@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from math import inf
 from typing import Final
 from urllib.parse import urlencode
 
@@ -23,11 +24,18 @@ from holdfast.web.listing.run_answers import RunAnswer
 
 MINE: Final = "mine"
 _GROUP: Final = "group:"
-_TEXTS: Final = ("agent", "tool", "principal", "run")
+_TEXTS: Final = ("agent", "tool", "principal", "run", "age")
 NEWEST: Final = "newest"
 ORDERS: Final = {NEWEST: "Newest first", "expiring": "Soonest to expire first"}
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _NEVER: Final = datetime.max.replace(tzinfo=UTC)
+# By the hours since the newest approval of a run was requested.
+AGES: Final = {
+    "hour": ("under 1 hour", -inf, 1),
+    "day": ("1 hour to 1 day", 1, 24),
+    "days": ("1 to 3 days", 24, 72),
+    "older": ("over 3 days", 72, inf),
+}
 PAGE_RUNS: Final = 25
 MAX_ASKED: Final = 200
 
@@ -49,6 +57,7 @@ class ListView:
     principal: str = ""
     group: str = ""
     run: str = ""
+    age: str = ""
     after: Place | None = None
 
     @classmethod
@@ -62,6 +71,8 @@ class ListView:
         texts = {name: said.get(name, "").strip() for name in _TEXTS}
         if order not in ORDERS:
             raise wrong_command(f"there is no order {order!r}", f"use one of {', '.join(ORDERS)}")
+        if texts["age"] not in ("", *AGES):
+            raise wrong_command(f"`age={texts['age']}` is no age", f"use one of {', '.join(AGES)}")
         group = said.get("group", "")
         if group not in ("", MINE) and not group.startswith(_GROUP):
             raise wrong_command(f"`group={group}` is no group", f"say `{MINE}` or `{_GROUP}NAME`")
@@ -71,7 +82,7 @@ class ListView:
     @property
     def is_filtered(self) -> bool:
         """Report whether a filter is set."""
-        return bool(self.agent or self.tool or self.principal or self.group or self.run)
+        return bool(self.group or any(getattr(self, name) for name in _TEXTS))
 
     def groups(self, own: tuple[str, ...]) -> tuple[str, ...]:
         """Return the groups to filter for; none: no filter."""
@@ -149,7 +160,7 @@ def find_page(pending: PendingList, view: ListView, own_groups: tuple[str, ...])
         wanted = RunFilter(id_prefix=view.run)
     elif pending.missing_attributes:
         wanted = replace(wanted, tool="", groups=())
-    runs = [run for run in pending.runs if wanted.matches(run)]
+    runs = [run for run in pending.runs if wanted.matches(run) and _is_of_age(run, view.age)]
     if pending.missing_attributes:
         asked, is_cut = runs[:MAX_ASKED], left_out > 0 or len(runs) > MAX_ASKED
         return ListPage(asked, len(asked), False, pending.missing_attributes, is_cut)
@@ -204,6 +215,13 @@ def sort_runs(runs: Iterable[RunListing], view: ListView) -> list[RunListing]:
     placed = [(place_of(run, view.order), run) for run in runs]
     placed.sort(key=lambda pair: pair[0])
     return [run for place, run in placed if view.after is None or place > view.after]
+
+
+def _is_of_age(run: RunListing, age: str) -> bool:
+    if not age or run.since is None:
+        return not age
+    _, start, end = AGES[age]
+    return start <= (datetime.now(UTC) - run.since) / timedelta(hours=1) < end
 
 
 def _parse_place(text: str, order: str) -> Place:

@@ -68,13 +68,6 @@ class RunInfo(RunListing):
     activities: tuple[PendingActivity, ...] = ()
     is_rate_limited: bool = False
 
-    @property
-    def call_of_parent(self) -> str | None:
-        """Return the call of the parent that this run executes as a delegate."""
-        if self.parent is None or not self.id.startswith(f"{self.parent}."):
-            return None
-        return self.id.removeprefix(f"{self.parent}.")
-
 
 @dataclass(frozen=True)
 class LoadedRun:

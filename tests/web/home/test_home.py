@@ -1,0 +1,104 @@
+"""The home page: what each number counts, where it leads, and that many readers cost as one."""
+
+import asyncio
+import re
+from datetime import UTC, datetime, timedelta
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import pytest
+from temporalio.client import Client
+
+from holdfast.client.holdfast_client import HoldfastClient
+from holdfast.client.run_lists import RunListing
+from holdfast.schemas.names import AGENT_NAME
+from holdfast.web.home import figures, routes
+from holdfast.web.home.figures import EndedRun, Figures
+from holdfast.web.home.routes import costs, failures
+from holdfast.web.listing.page_query import AGES, ListView, find_page
+from holdfast.web.listing.pending_runs import PendingList
+from tests.client.crowd import Asks, Crowd
+from tests.support.backend import SIDE_BY_SIDE, backend
+from tests.support.inbox import Stage
+from tests.support.model_server import Answer
+
+NOW = datetime.now(UTC)
+
+
+def ended(code: str, agent: str = "desk", cost: float | None = None, **more: Any) -> EndedRun:
+    parent = more.pop("parent", None)
+    run = RunListing(more.pop("id", "a"), "q", NOW, "failed", agent, parent=parent)
+    return EndedRun(run, code, more.pop("turns", 1), cost)
+
+
+def test_failures_are_counted_by_code_without_what_people_ended() -> None:
+    codes = ["completed", "cancelled", "denied", "budget_exceeded", "model_error", "model_error"]
+    runs = [ended(code) for code in codes]
+    assert failures([*runs, ended("")]) == [("model_error", 2), ("budget_exceeded", 1)]
+
+
+def test_cost_is_by_agent_with_that_of_delegates_counted_once() -> None:
+    runs = [
+        ended("completed", "a&b", 0.5),
+        ended("failed", "a&b", 0.25),
+        ended("completed", "a&b"),
+        ended("completed", "clerk", 0.2, id="x.t1c1", parent="x"),
+        ended("completed", "clerk", 2, id="y", parent="another workflow"),
+        ended("completed", "", turns=0),
+    ]
+    assert costs(runs) == [("clerk", 2, 1, 0), ("a&b", 0.75, 2, 1)]
+
+
+def test_a_run_is_listed_by_the_age_of_its_newest_approval() -> None:
+    runs = [
+        RunListing(str(hours), "q", NOW, "awaiting_approval", since=NOW - timedelta(hours=hours))
+        for hours in (0, 2, 25, 100)
+    ]
+    pending = PendingList([*runs, RunListing("", "q", NOW, "awaiting_approval")], 5)
+    views = [ListView.parse({"age": age}) for age in AGES]
+    found = [find_page(pending, view, ()) for view in views]
+    assert [[run.id for run in page.runs] for page in found] == [["0"], ["2"], ["25"], ["100"]]
+    assert [page.count for page in found] == [1, 1, 1, 1]
+
+
+async def test_each_number_is_that_of_its_link_and_is_read_once_for_all(
+    client: Client, crowd: Crowd, stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of_crowd = f' AND {AGENT_NAME} = "{crowd.agent}"'
+    monkeypatch.setattr(figures, "_ENDED", figures._ENDED + of_crowd)
+    await crowd.start([Asks("1"), Asks("2", ago=timedelta(days=2))])
+    async with backend(client, tmp_path, [Answer("Done.")], **SIDE_BY_SIDE) as made:
+        done = await made.start(agent={"name": crowd.agent})
+        await done.result()
+        await done.listed("completed")
+    holdfast = HoldfastClient(client)
+    shown = Figures(holdfast)
+    found = await asyncio.gather(shown.read(of_crowd), shown.read(of_crowd))
+    counts, [end] = found[0]
+    assert {name: count for name, count in counts if count} == {
+        "awaiting_approval": 2,
+        "completed": 1,
+    }
+    assert (end.run.id, end.code, end.turns, end.cost) == (done.id, "completed", 1, None)
+    monkeypatch.setattr(holdfast, "count_runs", None)
+    monkeypatch.setattr(holdfast, "list_runs", None)
+    assert [await shown.read(of_crowd), found[1]] == [found[0]] * 2
+
+    page = await stage.get("/home")
+    links = [unescape(link) for link in re.findall(r'<th scope="row"><a href="([^"]+)"', page.text)]
+    assert links[: len(AGES)] == [f"/?age={age}" for age in AGES]
+    assert f"/run?agent={crowd.agent}" in links
+    assert "unknown of 1" in page.text
+    for link in links:
+        assert (await stage.get(link)).status_code == 200, link
+    assert (await stage.get("/?age=old")).status_code == 400
+
+
+async def test_figures_that_are_late_are_on_a_later_page(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(routes, "ANSWER_SECONDS", 0.0)
+    page = await stage.get("/home")
+    assert (page.status_code, "still being read" in page.text) == (200, True)
+    assert "Pending approvals by age" in page.text
