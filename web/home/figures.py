@@ -41,14 +41,14 @@ class Figures:
         self._client = client
         self._lock, self._gate = asyncio.Lock(), asyncio.Semaphore(AT_ONCE)
         self._due = 0.0
-        self._counts: dict[str, list[tuple[RunStatus, int]]] = {}
+        self._counts: dict[str | None, list[tuple[RunStatus, int]]] = {}
         self._ended: dict[str, EndedRun] = {}
 
-    async def read(self, terms: str = "") -> tuple[list[tuple[RunStatus, int]], list[EndedRun]]:
+    async def read(self, terms: str | None) -> tuple[list[tuple[RunStatus, int]], list[EndedRun]]:
         """Return the number of runs of each status, and the newest ended runs, the latest first.
 
-        Further `terms` of a query select the runs that are counted. Temporal groups a count by its
-        own status only, so each status of a run is a count of its own.
+        Further `terms` of a query select the runs that are counted; None: no run. Temporal groups
+        a count by its own status only, so each status of a run is a count of its own.
 
         Raises:
             HoldfastError: Temporal does not answer, or lacks the search attributes of runs.
@@ -59,12 +59,12 @@ class Figures:
                 await asyncio.gather(*map(self._read_end, runs))
                 self._ended = {run.execution: self._ended[run.execution] for run in runs}
                 self._counts, self._due = {}, monotonic() + EVERY_SECONDS
-            if terms not in self._counts:
+            if terms is not None and terms not in self._counts:
                 wanted = get_args(RunStatus)
                 queries = [self._client.count_runs(status_query(one) + terms) for one in wanted]
                 counts = await asyncio.gather(*queries)
                 self._counts[terms] = [*zip(wanted, counts, strict=True)]
-            return self._counts[terms], [*self._ended.values()]
+            return self._counts.get(terms, []), [*self._ended.values()]
 
     async def _read_end(self, run: RunListing) -> None:
         if run.execution in self._ended and self._ended[run.execution].code:

@@ -13,6 +13,7 @@ from starlette.routing import BaseRoute, Route
 from holdfast.client.errors import HoldfastError
 from holdfast.runtime.text_safety import as_sentence, clean
 from holdfast.schemas.names import ErrorCode
+from holdfast.web.auth.sessions import person_of
 from holdfast.web.home.figures import EndedRun, Figures
 from holdfast.web.listing.page_query import AGES, ListView, find_page
 from holdfast.web.page_text import STATUS_LABELS
@@ -39,14 +40,16 @@ class HomePage:
 
     async def show(self, request: Request) -> Response:
         """Show the figures that can be read in time, and why others cannot."""
-        pending, newest = await self._parts.pending.read(), ListView()
+        person, permissions = person_of(request), self._parts.permissions
+        pending, newest = await self._parts.pending_for(person), ListView()
         views = [(label, replace(newest, age=age)) for age, (label, *_) in AGES.items()]
         ages = [(label, find_page(pending, view, ()).count, view.address) for label, view in views]
         expiring = find_page(pending, newest, ()).expiring
         values: dict[str, Any] = {"problem": "", "lacking": pending.missing_attributes}
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
-                counts, ended = await self._figures.read()
+                counts, found = await self._figures.read(permissions.query(person))
+            ended = [one for one in found if "read" in permissions.access(person, one.run).rights]
             values |= {"counts": counts, "failures": failures(ended), "costs": costs(ended)}
             values |= {"read": len(ended), "unread": sum(not one.code for one in ended)}
         except TimeoutError:

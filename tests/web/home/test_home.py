@@ -2,22 +2,28 @@
 
 import asyncio
 import re
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from html import unescape
 from pathlib import Path
 from typing import Any
 
 import pytest
+from starlette.requests import Request
 from temporalio.client import Client
 
 from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.client.run_lists import RunListing
 from holdfast.schemas.names import AGENT_NAME
+from holdfast.schemas.settings.inbox import PermissionRule
+from holdfast.web.auth.permissions import Permissions
+from holdfast.web.auth.sessions import Person
 from holdfast.web.home import figures, routes
 from holdfast.web.home.figures import EndedRun, Figures
-from holdfast.web.home.routes import costs, failures
+from holdfast.web.home.routes import HomePage, costs, failures
 from holdfast.web.listing.page_query import AGES, ListView, find_page
 from holdfast.web.listing.pending_runs import PendingList
+from holdfast.web.services import Services
 from tests.client.crowd import Asks, Crowd
 from tests.support.backend import SIDE_BY_SIDE, backend
 from tests.support.inbox import Stage
@@ -85,14 +91,33 @@ async def test_each_number_is_that_of_its_link_and_is_read_once_for_all(
     monkeypatch.setattr(holdfast, "list_runs", None)
     assert [await shown.read(of_crowd), found[1]] == [found[0]] * 2
 
-    page = await stage.get("/home")
-    links = [unescape(link) for link in re.findall(r'<th scope="row"><a href="([^"]+)"', page.text)]
+    parts = Services(HoldfastClient(client))
+    all_ = await shown_to(parts)
+    links = [unescape(link) for link in re.findall(r'<th scope="row"><a href="([^"]+)"', all_)]
     assert links[: len(AGES)] == [f"/?age={age}" for age in AGES]
-    assert f"/run?agent={crowd.agent}" in links
-    assert "unknown of 1" in page.text
     for link in links:
         assert (await stage.get(link)).status_code == 200, link
     assert (await stage.get("/?age=old")).status_code == 400
+
+    of_agent = PermissionRule(agents=[crowd.agent], may=["read"])
+    own = await shown_to(replace(parts, permissions=Permissions([of_agent])))
+    rows = re.findall(r'<th scope="row"><a [^>]+>([^<]+)</a></th><td>([^<]+)</td>', own)
+    assert {name: number for name, number in rows if number != "0"} == {
+        "under 1 hour": "1",
+        "1 to 3 days": "1",
+        "waiting for approval": "2",
+        "completed": "1",
+        crowd.agent: "unknown of 1",
+    }
+    none = await shown_to(replace(parts, permissions=Permissions([])))
+    assert set(re.findall(r"</th><td>([^<]+)</td>", none)) == {"0"}
+    assert "Runs by status" not in none
+
+
+async def shown_to(parts: Services) -> str:
+    """The home page of a person in no group."""
+    scope = {"type": "http", "path": "/home", "headers": [], "state": {"person": Person("ann")}}
+    return bytes((await HomePage(parts).show(Request(scope))).body).decode()
 
 
 async def test_figures_that_are_late_are_on_a_later_page(
