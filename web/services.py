@@ -3,22 +3,23 @@
 The page of a call, the list and the HTTP API send their decisions through `Services.decide`.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from urllib.parse import quote
 
-from holdfast.client.errors import NoSuchRunError, RejectedError
+from holdfast.client.errors import HoldfastError, NoSuchRunError, RejectedError
 from holdfast.client.holdfast_client import HoldfastClient
-from holdfast.client.run_lists import RunListing
+from holdfast.client.run_lists import RunFilter, RunListing
 from holdfast.client.signing import Signer
 from holdfast.schemas import names
 from holdfast.schemas.decision import Decision, PendingApproval, Receipt
 from holdfast.schemas.settings.inbox import Programs, Right
-from holdfast.web.auth.permissions import ALL, Permissions, RunAccess
+from holdfast.web.auth.permissions import ALL, LISTED, Permissions, RunAccess
 from holdfast.web.auth.sessions import Person
 from holdfast.web.http.problems import NotPermittedError
 from holdfast.web.listing.pending_runs import PendingList, PendingRuns
+from holdfast.web.listing.run_answers import RunAnswer
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,51 @@ class Services:
             raise NoSuchRunError(run_id)
         lacking = " or ".join(f"`{each}`" for each in rights)
         raise NotPermittedError(f"your permissions on run {run_id} do not include {lacking}")
+
+    async def approvals(self, access: RunAccess, run_id: str) -> list[PendingApproval]:
+        """Return the pending approvals of a run that a person may see.
+
+        Raises:
+            NoSuchRunError: the person may not know that the run exists.
+            HoldfastError: the run does not answer.
+        """
+        try:
+            pending = await self.client.run(run_id).approvals()
+        except HoldfastError:
+            if access.is_hidden:
+                raise NoSuchRunError(run_id) from None
+            raise
+        found: list[PendingApproval] = [one for one in pending if access.sees(one.approvers)]
+        if access.is_hidden and not found:
+            raise NoSuchRunError(run_id)
+        return found
+
+    def visible_answers(
+        self, person: Person, runs: Iterable[RunListing], answers: Mapping[str, RunAnswer]
+    ) -> dict[str, RunAnswer]:
+        """Return the answers of runs, as far as a person may see them."""
+        if self.permissions.scope(person) is None:
+            return dict(answers)
+        seen = dict[str, RunAnswer]()
+        for run in runs:
+            access, answer = self.permissions.access(person, run), answers.get(run.id)
+            if isinstance(answer, list):
+                answer = [one for one in answer if access.sees(one.approvers)]
+            elif access.is_hidden:
+                answer = []
+            if answer is not None:
+                seen[run.id] = answer
+        return seen
+
+    async def list_runs(
+        self, person: Person, wanted: RunFilter, size: int, after: bytes | None
+    ) -> tuple[list[RunListing], bytes | None]:
+        """Return a page of the runs that a person may list; raises as `list_page` does."""
+        if (terms := self.permissions.query(person)) is None:
+            return [], None
+        found, token = await self.client.list_page(f"{wanted}{terms}", size, after)
+        accesses = ((run, self.permissions.access(person, run)) for run in found)
+        return [run for run, access in accesses if access.has_one_of(LISTED)], token
 
     def link_to(self, run_id: str, execution: str = "") -> str | None:
         """Return the page of an execution in Temporal's UI, by default of the newest one."""

@@ -7,7 +7,7 @@ from typing import Final
 
 from starlette.responses import JSONResponse, Response
 
-from holdfast.client.errors import HasEndedError, HoldfastError, NoSuchRunError, RejectedError
+from holdfast.client.errors import HasEndedError, HoldfastError, RejectedError
 from holdfast.client.run import Run
 from holdfast.client.stream.deltas import Frame, StreamCursor
 from holdfast.client.stream.frames import frames
@@ -72,10 +72,7 @@ async def context(asked: ApiRequest) -> Response:
 
 async def approvals(asked: ApiRequest) -> Response:
     """Return the pending approvals of a run."""
-    found = await (await asked.run()).approvals()
-    pending = [one for one in found if asked.access.sees(one.approvers)]
-    if not pending and asked.access.is_hidden:
-        raise NoSuchRunError(asked.run_id)
+    pending = await asked.parts.approvals(asked.access, asked.run_id)
     return JSONResponse({"approvals": [one.to_json() for one in pending]})
 
 

@@ -25,7 +25,7 @@ from holdfast.schemas.run import AnyPrincipal, Principal, PrincipalToken
 from holdfast.web.api.api_request import ApiRequest
 from holdfast.web.api.models import NewCall, NewRun, Started
 from holdfast.web.auth.sessions import Person
-from holdfast.web.http.problems import HttpProblem
+from holdfast.web.http.problems import HttpProblem, NotPermittedError
 from holdfast.web.pages import address
 from holdfast.web.services import Services
 
@@ -39,9 +39,10 @@ async def start_run(asked: ApiRequest) -> Response:
     new_run, written = await asked.read_json(NewRun, "run request")
     if lack := new_run.lack_of_input():
         raise HttpProblem("invalid_request", as_sentence(f"{lack}; say what as `input`"))
-    if not isinstance(new_run.agent, str):
-        _check_definition("agent", asked.parts)
-    return await _start(asked, new_run, written)
+    if isinstance(new_run.agent, str):
+        return await _start(asked, new_run, written, new_run.agent)
+    _check_definition("agent", asked.parts)
+    return await _start(asked, new_run, written, new_run.agent.name)
 
 
 async def start_call(asked: ApiRequest) -> Response:
@@ -80,10 +81,14 @@ def _check_definition(what: str, parts: Services) -> None:
         raise HttpProblem("definition_not_taken", f"Here no {what} is written out; {todo}.")
 
 
-async def _start(asked: ApiRequest, said: NewRun | NewCall, written: dict[str, Any]) -> Response:
+async def _start(
+    asked: ApiRequest, said: NewRun | NewCall, written: dict[str, Any], agent: str | None = None
+) -> Response:
     """Start the workflow of a request; a repeated request with the same key starts none."""
     request, person = asked.request, asked.person
     own = principal_of(said.principal, person, any_principal=asked.parts.programs.principals)
+    if not asked.parts.permissions.may_start(person, agent, own.get("id")):
+        raise NotPermittedError("your permissions do not include to start this")
     sent = {name: value for name, value in written.items() if name not in _OWN}
     named = said.id or run_of_token(own)
     key, run_id, memo = request.headers.get(KEY_HEADER), named, {}

@@ -16,8 +16,10 @@ from starlette.requests import HTTPConnection
 from holdfast.client.run_lists import RunListing, equals_one_of
 from holdfast.schemas import names
 from holdfast.schemas.settings.inbox import OWN, PermissionRule, Right
+from holdfast.schemas.settings.keys import KEY_RIGHTS
 from holdfast.web.auth.sessions import Person
 
+MAY_NOT_DECIDE: Final = "Your permissions do not include decisions on this run."
 Rights = frozenset[Right]
 ALL: Final[Rights] = frozenset(get_args(Right))
 # One of these is enough to see that a run exists.
@@ -106,6 +108,14 @@ class Permissions:
             ):
                 found.append(_as_approver(person, run))
         return found
+
+    def may_start(self, person: Person, agent: str | None, principal: str | None) -> bool:
+        """Report whether a person may start runs of an agent for a principal.
+
+        A start is the first message of a run: the rules allow it by that right.
+        """
+        rights = self.rights(replace(person, may=KEY_RIGHTS), agent, principal)
+        return "start" in person.may and "message" in rights
 
     def scope(self, person: Person) -> object:
         """Return a value that is equal for persons who see the same runs; None: they see all."""

@@ -209,8 +209,10 @@ async def find_next_pending(
         async with asyncio.timeout(NEXT_SECONDS):
             wanted = (names.FOR_ANYBODY, *person.groups)
             may_have = RunFilter(groups=wanted).matches
-            visible = (await parts.pending_for(person)).runs
-            runs = sort_runs(filter(may_have, visible), ListView())
+            visible = filter(may_have, (await parts.pending_for(person)).runs)
+            accesses = ((run, parts.permissions.access(person, run)) for run in visible)
+            may = (run for run, access in accesses if "decide" in access.rights)
+            runs = sort_runs(may, ListView())
             for one in dict.fromkeys([run_id, *(run.id for run in runs[:_MAX_NEXT_RUNS])]):
                 with suppress(HoldfastError):
                     for approval in await parts.client.run(one).approvals():

@@ -161,6 +161,7 @@ class CallPages:
             pending,
             person_of(request),
             signs=self._parts.signer is not None,
+            may_decide="decide" in access_of(request).rights,
             form=form,
             problem=problem,
         )

@@ -12,6 +12,7 @@ from holdfast.runtime.narration.phrases import EXPIRED, REQUESTS, filled_in_phra
 from holdfast.runtime.text_safety import clean, holdfast_command, shorten
 from holdfast.schemas.decision import Decision, shown_calls
 from holdfast.validation.text_safety import is_same_person
+from holdfast.web.auth.permissions import MAY_NOT_DECIDE
 from holdfast.web.auth.sessions import Person
 from holdfast.web.call import phrases
 from holdfast.web.call.decision_form import (
@@ -49,6 +50,7 @@ def build_call_page(
     person: Person,
     *,
     signs: bool,
+    may_decide: bool = True,
     form: DecisionForm | None = None,
     problem: FormProblem | None = None,
 ) -> dict[str, Any]:
@@ -66,6 +68,7 @@ def build_call_page(
     policy = strictest_policy(approvals) if approvals else None
     principal = pending.run_info.principal
     obstacle, terms = phrases.check_eligibility(approval, policy, person, principal, signs=signs)
+    obstacle = obstacle if may_decide else MAY_NOT_DECIDE
     may_edit = not obstacle and pending.is_editable
     edit, plan = _edit_form(pending, form, wrong, may_edit=may_edit)
     result = build_fields(

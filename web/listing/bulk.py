@@ -65,7 +65,7 @@ async def decide_selected(
     the calls is decided, and the identical ones have a `group`.
     """
     first = choices[:MAX_CHOICES]
-    found = await _gather(_look(parts, choice) for choice in first)
+    found = await _gather(_look(parts, person, choice) for choice in first)
     groups = dict[SelectedCall, int]()
     if verdict == "approve":
         groups = await _number_identical(parts, dict(zip(first, found, strict=True)))
@@ -95,10 +95,13 @@ async def _gather(requests: Iterable[Awaitable[_T]]) -> list[_T]:
     return await asyncio.gather(*map(send, requests))
 
 
-async def _look(parts: Services, choice: SelectedCall) -> PendingApproval | BulkOutcome:
+async def _look(
+    parts: Services, person: Person, choice: SelectedCall
+) -> PendingApproval | BulkOutcome:
     """Return the selected call if it is still as it was shown, or else the outcome."""
     try:
-        pending = await parts.client.run(choice.run).approvals()
+        access = await parts.require(person, "decide", choice.run)
+        pending = await parts.approvals(access, choice.run)
     except HoldfastError as error:
         return _rejected(choice, None, error)
     approval = next((one for one in pending if one.call_id == choice.call), None)

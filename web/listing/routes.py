@@ -23,7 +23,7 @@ from starlette.routing import BaseRoute, Route
 from holdfast.client.errors import HoldfastError, wrong_command
 from holdfast.client.run_lists import MAX_RUNS
 from holdfast.runtime.text_safety import one_line
-from holdfast.web.auth.sessions import person_of
+from holdfast.web.auth.sessions import Person, person_of
 from holdfast.web.http.request_body import read_form
 from holdfast.web.http.streaming import EventStream, StreamLimit, frame, too_many_streams
 from holdfast.web.listing.bulk import decide_selected, read_choices
@@ -71,20 +71,25 @@ class PendingPages:
     async def show(self, request: Request) -> Response:
         """Show one page of the list."""
         person, view = person_of(request), ListView.parse(request.query_params)
-        pending = await self._pending.read()
+        pending = await self._parts.pending_for(person)
         ends = monotonic() + (ASK_ALL_SECONDS if pending.missing_attributes else ANSWER_SECONDS)
         while True:
             seen = found = find_page(pending, view, person.groups)
             answers = await self._pending.answers.read(seen.runs, max(0.0, ends - monotonic()))
             if not self._pending.hide_settled():
                 break
-            pending = await self._pending.read()
+            pending = await self._parts.pending_for(person)
+        answers = self._parts.visible_answers(person, seen.runs, answers)
         if seen.missing_attributes:
             found = order_by_answers(seen, answers, view, person.groups)
         runs, signs = found.runs, self._parts.signer is not None
+        all_kept = self._pending.answers.kept()
+        listed = (run for run in pending.runs if run.id in all_kept)
+        kept = self._parts.visible_answers(person, listed, {**all_kept})
         read = {
             SelectedCall.of(run, one): one
-            for run, waiting in self._pending.answers.kept().items()
+            for run, waiting in kept.items()
+            if isinstance(waiting, list)
             for one in waiting
             if one.kind in ("call", "plan", "reconcile")
         }
@@ -92,7 +97,14 @@ class PendingPages:
         rows = [
             row
             for run in runs
-            for row in pending_rows(run, answers.get(run.id), person, signs=signs, identical=same)
+            for row in pending_rows(
+                run,
+                answers.get(run.id),
+                person,
+                signs=signs,
+                identical=same,
+                may_decide="decide" in self._parts.permissions.access(person, run).rights,
+            )
         ]
         groups = [*person.groups, *(group for run in runs for group in run.groups)]
         return page(
@@ -130,7 +142,7 @@ class PendingPages:
         seen = request.headers.get("last-event-id") or request.query_params.get("seen", "")
         if self._room.is_full(person.name):
             return too_many_streams()
-        return EventStream(self._room, person.name, self._frames(view, groups, seen))
+        return EventStream(self._room, person.name, self._frames(person, view, groups, seen))
 
     async def decide(self, request: Request) -> Response:
         """Decide all selected calls."""
@@ -162,13 +174,13 @@ class PendingPages:
         return page(request, "listing/result.html", outcomes=outcomes, here=here)
 
     async def _frames(
-        self, view: ListView, groups: tuple[str, ...], seen: str
+        self, person: Person, view: ListView, groups: tuple[str, ...], seen: str
     ) -> AsyncGenerator[str, None]:
         trouble = ""
         while True:
             mark, problem, changed = "", "", self._pending.changed
             try:
-                pending = await self._pending.read()
+                pending = await self._parts.pending_for(person)
                 if (view, groups) not in pending.marks:
                     pending.marks[view, groups] = find_page(pending, view, groups).mark
                 mark = pending.marks[view, groups]

@@ -17,6 +17,7 @@ from holdfast.runtime.text_safety import as_json, as_sentence, clean, local_time
 from holdfast.schemas import names
 from holdfast.schemas.decision import Kind, PendingApproval, shown_calls
 from holdfast.validation.text_safety import is_same_person
+from holdfast.web.auth.permissions import MAY_NOT_DECIDE
 from holdfast.web.auth.sessions import Person
 from holdfast.web.listing.run_answers import RunAnswer
 from holdfast.web.page_text import DisplayTime, display_time, limit_reached
@@ -110,6 +111,7 @@ def pending_rows(
     *,
     signs: bool,
     identical: Mapping[SelectedCall, Sequence[SelectedCall]] = _NONE,
+    may_decide: bool = True,
 ) -> Iterator[PendingRow]:
     """Yield the rows of a run; `signs`: the inbox signs decisions for the person."""
     match answer:
@@ -121,7 +123,8 @@ def pending_rows(
             for one in waiting[:MAX_OF_A_RUN]:
                 call = SelectedCall.of(run.id, one)
                 twins = [twin for twin in identical.get(call, ()) if twin != call]
-                yield replace(_row(run, one, person, signs=signs), twins=twins)
+                row = replace(_row(run, one, person, signs=signs), twins=twins)
+                yield row if may_decide else replace(row, choice="", obstacle=MAY_NOT_DECIDE)
             if len(waiting) > MAX_OF_A_RUN:
                 more = f"{len(waiting) - MAX_OF_A_RUN} more pending calls in this run"
                 yield _unanswered(run, f"{more}: open the run.")

@@ -23,6 +23,7 @@ from holdfast.client.run_lists import RunFilter, RunListing
 from holdfast.runtime.text_safety import one_line
 from holdfast.schemas.run import RunStatus
 from holdfast.web import page_text
+from holdfast.web.auth.sessions import Person, person_of
 from holdfast.web.listing.rows import plain_names
 from holdfast.web.pages import page
 from holdfast.web.services import Services
@@ -85,11 +86,12 @@ class RunsPage:
         except ValueError:
             wrong = "`after` names no page of this list"
             raise wrong_command(wrong, "open the first page") from None
-        shown, token = await self._parts.client.list_page(wanted, PAGE_RUNS, token)
+        person = person_of(request)
+        shown, token = await self._parts.list_runs(person, wanted, PAGE_RUNS, token)
         return page(
             request,
             "listing/runs.html",
-            rows=await self.rows(shown),
+            rows=await self.rows(shown, person),
             statuses=[(name, page_text.STATUS_LABELS[name][0]) for name in CHOICES],
             query=filters,
             filtered=bool(active_filters),
@@ -98,12 +100,14 @@ class RunsPage:
             agents=plain_names({run.agent for run in shown if run.agent}),
         )
 
-    async def rows(self, runs: Sequence[RunListing]) -> list[RunRow]:
+    async def rows(self, runs: Sequence[RunListing], person: Person) -> list[RunRow]:
         """Return the rows of runs, with the details that arrive within `ANSWER_SECONDS`."""
-        return await asyncio.gather(*map(self._row, runs))
+        return await asyncio.gather(*(self._row(run, person) for run in runs))
 
-    async def _row(self, run: RunListing) -> RunRow:
-        """Read the details of a run from the server, without a worker."""
+    async def _row(self, run: RunListing, person: Person) -> RunRow:
+        """Read the details of a run from the server, without a worker, if the person may."""
+        if "read" not in self._parts.permissions.access(person, run).rights:
+            return RunRow(run)
         remote = self._parts.client.run(run.id)
         try:
             async with asyncio.timeout(ANSWER_SECONDS), self._gate:

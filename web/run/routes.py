@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from typing import Any, Final
+from urllib.parse import urlencode
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -24,6 +25,7 @@ from holdfast.client.run import Run
 from holdfast.runtime.text_safety import as_json, clean
 from holdfast.schemas.log_entry import read_record
 from holdfast.schemas.message import Delivered
+from holdfast.web.auth.permissions import LISTED, access_of
 from holdfast.web.auth.sessions import person_of
 from holdfast.web.http.request_body import read_form
 from holdfast.web.http.routing import NUMBER, RunRoute
@@ -82,7 +84,7 @@ def routes(parts: Services) -> list[BaseRoute]:
         RunRoute(f"{at}/close", pages.close, "message", methods=["POST"]),
         RunRoute(f"{at}/cancel", pages.before_cancel, "cancel", methods=["GET"]),
         RunRoute(f"{at}/cancel", pages.cancel, "cancel", methods=["POST"]),
-        RunRoute(at, pages.page, "read"),
+        RunRoute(at, pages.page, LISTED),
     ]
 
 
@@ -94,7 +96,9 @@ class RunPages:
     streams: StreamLimit = field(default_factory=lambda: StreamLimit(MAX_STREAMS))
 
     async def page(self, request: Request) -> Response:
-        """Show a run."""
+        """Show a run; to a person who may not read it, its place in the list."""
+        if "read" not in access_of(request).rights:
+            return RedirectResponse(f"/run?{urlencode({'run': request.path_params['run']})}", 303)
         before = _number(request, "before")
         shown = await self._view(request, EntryRange(before=before), PAGE_SECONDS)
         result = ACTION_RESULTS.get(request.query_params.get("said", ""), "")
@@ -105,7 +109,8 @@ class RunPages:
         """Return the new entries."""
         after = _number(request, "after")
         view = partial(self._view, request, EntryRange(after=after), NEWS_SECONDS)
-        shown = await self._run(request).share(("news", after), view)
+        scope = self.parts.permissions.scope(person_of(request))
+        shown = await self._run(request).share(("news", after, scope), view)
         return page(request, "run/news.html", run=shown, after=after)
 
     async def earlier(self, request: Request) -> Response:
@@ -115,7 +120,7 @@ class RunPages:
         seen = await take_snapshot(self.parts, run_id, EntryRange(before=before), NEWS_SECONDS)
         if seen.problem is not None:
             raise seen.problem
-        shown = await build_run_view(self.parts, seen)
+        shown = await build_run_view(self.parts, seen, access_of(request))
         return page(request, "run/entries.html", run=shown, after=None)
 
     async def changes(self, request: Request) -> Response:
@@ -228,7 +233,7 @@ class RunPages:
 
     async def _view(self, request: Request, span: EntryRange, seconds: float) -> dict[str, Any]:
         seen = await take_snapshot(self.parts, request.path_params["run"], span, seconds)
-        return await build_run_view(self.parts, seen)
+        return await build_run_view(self.parts, seen, access_of(request))
 
 
 async def _entry(run: Run, number: int) -> Entry:

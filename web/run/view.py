@@ -11,6 +11,7 @@ from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.runtime.text_safety import arguments_line, as_text, clean, one_line, shorten
 from holdfast.schemas import names
 from holdfast.schemas.run import RunResult, Spent
+from holdfast.web.auth.permissions import RunAccess
 from holdfast.web.page_text import budget_uses, status_label
 from holdfast.web.pages import address
 from holdfast.web.run.snapshot import LoadedRun
@@ -36,15 +37,16 @@ class DelegateBranch:
     children: list["DelegateBranch"] = field(default_factory=list)
 
 
-async def build_run_view(parts: Services, seen: LoadedRun) -> dict[str, Any]:
-    """Return the values of the page of a run.
+async def build_run_view(parts: Services, seen: LoadedRun, access: RunAccess) -> dict[str, Any]:
+    """Return the values of the page of a run, for a person with this access to it.
 
     It shows entries up to `last`, after `earlier_count` earlier ones.
 
     Raises:
         HoldfastError: Temporal does not answer.
     """
-    delegates, has_more_delegates = await read_delegates(parts.client, seen)
+    listed = parts.permissions.query(access.person)
+    delegates, has_more_delegates = await read_delegates(parts.client, seen, listed)
     info, report, ending = seen.info, seen.report, seen.ending
     timeline = Timeline(info.id, seen.earlier_entries)
     # In this order: the timeline learns the labels of calls from the entries.
@@ -90,6 +92,7 @@ async def build_run_view(parts: Services, seen: LoadedRun) -> dict[str, Any]:
         "has_answered": seen.has_answered,
         "is_loading": not seen.has_answered and seen.problem is None,
         "queued": [(message.number, result.queued_line(message)) for message in report.queued],
+        "rights": access.rights,
         "takes_messages": ending is None and not info.single,
         "awaits_message": status == "awaiting_message",
         "temporal_link": parts.link_to(info.id),
@@ -135,9 +138,11 @@ def used_text(seen: LoadedRun) -> str:
 
 
 async def read_delegates(
-    client: HoldfastClient, seen: LoadedRun
+    client: HoldfastClient, seen: LoadedRun, listed: str | None = ""
 ) -> tuple[list[DelegateBranch], bool]:
     """Return the delegates of a run with theirs, and whether some were left out.
+
+    `listed` are further terms of the query (`Permissions.query`).
 
     Raises:
         HoldfastError: Temporal does not answer.
@@ -147,7 +152,7 @@ async def read_delegates(
         f'RootWorkflowId = "{root}" AND WorkflowType = "{names.AGENT_WORKFLOW}"'
         ' AND ExecutionStatus != "ContinuedAsNew"'
     )
-    found = await client.list_runs(query, MAX_DELEGATES + 1)
+    found = [] if listed is None else await client.list_runs(query + listed, MAX_DELEGATES + 1)
     children: dict[str | None, list[DelegateBranch]] = defaultdict(list)
     branches: dict[str, DelegateBranch] = {}
     for run in sorted(found, key=lambda run: run.started):

@@ -167,7 +167,7 @@ async def test_a_run_of_which_nothing_is_heard_in_time_is_listed_all_the_same(
     monkeypatch.setattr(runs, "ANSWER_SECONDS", 0.01)
     async with asyncio.timeout(20):
         found = await runs.RunsPage(Services(HoldfastClient(nowhere))).rows(
-            [*map(run, ["silent", "gone", "order-7"])]
+            [*map(run, ["silent", "gone", "order-7"])], ANN
         )
     assert [(row.summary, row.failure[:20]) for row in found] == [
         ("", ""),
@@ -187,13 +187,13 @@ async def test_a_run_whose_id_was_used_again_says_so_and_leads_to_no_other(
     monkeypatch.setattr(Run, "start_info", beginning)
     before = replace(run(), status="completed", started=AT - timedelta(days=1), execution="e/1")
     parts = Services(HoldfastClient(nowhere), temporal_ui="https://ui.example")
-    newer, older = await runs.RunsPage(parts).rows([run(), before])
+    newer, older = await runs.RunsPage(parts).rows([run(), before], ANN)
     assert (newer.summary, newer.is_earlier_run, newer.link) == ("The newer one.", False, None)
     assert (older.summary, older.is_earlier_run, older.run.status) == ("", True, "completed")
     assert older.link == "https://ui.example/namespaces/default/workflows/order-7/e%2F1"
     # A time of a list that is less exact than the run's own makes no other run of it.
     [same] = await runs.RunsPage(parts).rows(
-        [replace(run(), started=AT - timedelta(microseconds=9))]
+        [replace(run(), started=AT - timedelta(microseconds=9))], ANN
     )
     assert not same.is_earlier_run
     said = dict.fromkeys(("status", "agent", "principal", "run"), "")

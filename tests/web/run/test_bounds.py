@@ -21,6 +21,8 @@ from holdfast.runtime.data_converter import data_converter
 from holdfast.schemas import names
 from holdfast.schemas.internal.solution import Usage
 from holdfast.schemas.run import RunReport, RunResult
+from holdfast.web.auth.permissions import RunAccess
+from holdfast.web.auth.sessions import Person
 from holdfast.web.run.routes import MAX_INSTANCES, RunPages
 from holdfast.web.run.snapshot import MAX_ACTIVITIES, LoadedRun, RunInfo, read_run_info
 from holdfast.web.run.view import MAX_DELEGATES, MAX_OUTPUT_CHARS, build_run_view, read_delegates
@@ -55,6 +57,9 @@ def delegate(id_: str, parent: str, status: Any = RUNNING, told: str = "running"
     more = {"status": status, "start_time": AT, "typed_search_attributes": pairs}
     more |= {"task_queue": "desk", "run_id": "e", "workflow_type": names.AGENT_WORKFLOW}
     return SimpleNamespace(id=id_, parent_id=parent, **more)
+
+
+ACCESS = RunAccess(Person("ann"))
 
 
 def of(run_id: str, **more: Any) -> LoadedRun:
@@ -253,7 +258,7 @@ async def test_an_output_is_shown_in_part_and_so_is_what_a_run_is_called() -> No
         "a", "desk", AT, "running", ended=AT, agent="n" * 5_000, principal="p\u202e\nq", root="a"
     )
     seen = LoadedRun(facts, ending=RunEnding("completed", result=result), has_answered=True)
-    shown = await build_run_view(Services(lists(), temporal_ui="https://ui"), seen)
+    shown = await build_run_view(Services(lists(), temporal_ui="https://ui"), seen, ACCESS)
     assert len(shown["output"]) == MAX_OUTPUT_CHARS
     assert max(len(text) for _, text in shown["facts"]) == 200
     assert ("On behalf of", "p q") in shown["facts"]

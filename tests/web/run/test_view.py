@@ -12,12 +12,15 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from holdfast.client.errors import NoWorkerError
 from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.schemas.run import RunReport
+from holdfast.web.auth.permissions import RunAccess
+from holdfast.web.auth.sessions import Person
 from holdfast.web.run import routes
 from holdfast.web.run.routes import RunPages
 from holdfast.web.run.snapshot import LoadedRun, RunInfo
 from holdfast.web.run.view import MAX_OUTPUT_CHARS, build_run_view, state_sections
 from holdfast.web.services import Services
 
+ACCESS = RunAccess(Person("ann"))
 AT = datetime(2026, 3, 1, 14, 3, tzinfo=UTC)
 
 
@@ -35,7 +38,7 @@ class NoDelegates:
 async def shown(known: RunInfo, **more: Any) -> dict[str, Any]:
     server: Any = NoDelegates()
     return await build_run_view(
-        Services(HoldfastClient(server)), LoadedRun(known, **more, has_answered=True)
+        Services(HoldfastClient(server)), LoadedRun(known, **more, has_answered=True), ACCESS
     )
 
 
