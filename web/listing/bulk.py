@@ -1,9 +1,9 @@
 """Decide several calls at once: each as it was shown, and each with its own outcome."""
 
 import asyncio
-from collections.abc import Awaitable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Literal, TypeVar
+from typing import Final, Literal
 
 from holdfast.client.errors import HoldfastError, RejectedError
 from holdfast.client.question_text import call_name
@@ -28,18 +28,18 @@ _MEANWHILE: Final = (names.ALREADY_DECIDED, names.NO_SUCH_CALL)
 
 Verdict = Literal["approve", "deny"]
 Tone = Literal["good", "asks", "bad"]
-_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
 class BulkOutcome:
-    """The outcome of one selected call; identical calls have the same `group`, 1 or more."""
+    """The outcome of one selected call; identical ones have the same `group`, which is not 0."""
 
     choice: SelectedCall
     title: str
     brief: str
     text: str
     tone: Tone
+    approval: PendingApproval | None = None
     group: int = 0
 
 
@@ -55,112 +55,77 @@ async def decide_selected(
     choices: Sequence[SelectedCall],
     verdict: Verdict | None,
     reason: str | None = None,
-    *,
-    confirmed: Collection[SelectedCall] = (),
 ) -> list[BulkOutcome]:
     """Send a decision to each selected call; return the outcomes in the same order.
 
     Without a verdict, only check that the calls are still pending and unchanged: such calls have no
-    text. The same applies to an approval of identical calls that are not all `confirmed`: none of
-    the calls is decided, and the identical ones have a `group`.
+    text.
     """
-    first = choices[:MAX_CHOICES]
-    found = await _gather(_look(parts, person, choice) for choice in first)
-    groups = dict[SelectedCall, int]()
-    if verdict == "approve":
-        groups = await _number_identical(parts, dict(zip(first, found, strict=True)))
-    if verdict is None or groups.keys() - set(confirmed):
-        outcomes = [
-            replace(_outcome(choice, seen, "", "good"), group=groups.get(choice, 0))
-            if isinstance(seen, PendingApproval)
-            else seen
-            for choice, seen in zip(first, found, strict=True)
-        ]
-    else:
-        outcomes = await _gather(
-            _decide(parts, person, choice, seen, verdict, reason)
-            for choice, seen in zip(first, found, strict=True)
-        )
-    return [*outcomes, *(_outcome(one, None, _TOO_MANY, "asks") for one in choices[MAX_CHOICES:])]
-
-
-async def _gather(requests: Iterable[Awaitable[_T]]) -> list[_T]:
-    """Return all results in order; `AT_ONCE` requests run at a time."""
     gate = asyncio.Semaphore(AT_ONCE)
 
-    async def send(request: Awaitable[_T]) -> _T:
+    async def decide(choice: SelectedCall) -> BulkOutcome:
+        approval = None
         async with gate:
-            return await request
+            try:
+                access = await parts.require(person, "decide", choice.run)
+                pending = await parts.approvals(access, choice.run)
+                approval = next((one for one in pending if one.call_id == choice.call), None)
+                if approval is None:
+                    parts.pending.recheck(choice.run)
+                    return _outcome(choice, None, _NOT_PENDING, "asks")
+                if SelectedCall.of(choice.run, approval) != choice:
+                    return _outcome(choice, approval, _CHANGED, "asks")
+                if verdict is None:
+                    return _outcome(choice, approval, "", "good")
+                decision = Decision(
+                    call_id=choice.call,
+                    decision=verdict,
+                    reason=reason,
+                    by=person.name,
+                    groups=list(person.groups),
+                    digest=choice.digest,
+                )
+                receipt = await parts.decide(choice.run, approval, decision)
+            except RejectedError as refusal:
+                tone: Tone = "asks" if refusal.code in _MEANWHILE else "bad"
+                return _outcome(choice, approval, _not_decided(refusal.reason), tone)
+            except HoldfastError as error:
+                return _outcome(choice, approval, _not_decided(str(error)), "bad")
+        text = f"Recorded; {receipt.missing} more must approve."
+        if receipt.decided:
+            text = f"{decision_phrase(receipt.decision).capitalize()}."
+        return _outcome(choice, approval, text, "good")
 
-    return await asyncio.gather(*map(send, requests))
+    found = await asyncio.gather(*map(decide, choices[:MAX_CHOICES]))
+    return [*found, *(_outcome(each, None, _TOO_MANY, "asks") for each in choices[MAX_CHOICES:])]
 
 
-async def _look(
-    parts: Services, person: Person, choice: SelectedCall
-) -> PendingApproval | BulkOutcome:
-    """Return the selected call if it is still as it was shown, or else the outcome."""
-    try:
-        access = await parts.require(person, "decide", choice.run)
-        pending = await parts.approvals(access, choice.run)
-    except HoldfastError as error:
-        return _rejected(choice, None, error)
-    approval = next((one for one in pending if one.call_id == choice.call), None)
-    if approval is None:
-        parts.pending.recheck(choice.run)
-        return _outcome(choice, None, _NOT_PENDING, "asks")
-    if SelectedCall.of(choice.run, approval) != choice:
-        return _outcome(choice, approval, _CHANGED, "asks")
-    return approval
-
-
-async def _decide(
+async def approve_selected(
     parts: Services,
     person: Person,
-    choice: SelectedCall,
-    seen: PendingApproval | BulkOutcome,
-    verdict: Verdict,
-    reason: str | None,
-) -> BulkOutcome:
-    if isinstance(seen, BulkOutcome):
-        return seen
-    decision = Decision(
-        call_id=choice.call,
-        decision=verdict,
-        reason=reason,
-        by=person.name,
-        groups=list(person.groups),
-        digest=choice.digest,
-    )
-    try:
-        receipt = await parts.decide(choice.run, seen, decision)
-    except HoldfastError as error:
-        return _rejected(choice, seen, error)
-    text = f"Recorded; {receipt.missing} more must approve."
-    if receipt.decided:
-        text = f"{decision_phrase(receipt.decision).capitalize()}."
-    return _outcome(choice, seen, text, "good")
+    choices: Sequence[SelectedCall],
+    confirmed: Collection[SelectedCall],
+) -> list[BulkOutcome]:
+    """Approve each selected call, and return the outcomes.
+
+    Where identical calls are not all `confirmed`, nothing is approved: these have a `group`, and a
+    pending call has no text.
+    """
+    if len({choice.digest for choice in choices}) == len(choices):
+        return await decide_selected(parts, person, choices, "approve")
+    seen = await decide_selected(parts, person, choices, None)
+    pending = {one.choice: one.approval for one in seen if one.approval and not one.text}
+    same = find_identical(pending, (await parts.pending_for(person)).runs)
+    if same.keys() - set(confirmed):
+        groups = {one: 1 + choices.index(group[0]) for one, group in same.items()}
+        return [replace(one, group=groups.get(one.choice, 0)) for one in seen]
+    # A call that was not compared is not approved.
+    done = await decide_selected(parts, person, [*pending], "approve")
+    return [*done, *(one for one in seen if one.choice not in pending)]
 
 
-async def _number_identical(
-    parts: Services, found: Mapping[SelectedCall, PendingApproval | BulkOutcome]
-) -> dict[SelectedCall, int]:
-    pending = {call: one for call, one in found.items() if isinstance(one, PendingApproval)}
-    if len(pending) < 2:
-        return {}
-    same = find_identical(pending, (await parts.pending.read()).runs)
-    order = list(pending)
-    return {call: 1 + order.index(group[0]) for call, group in same.items()}
-
-
-def _rejected(
-    choice: SelectedCall, approval: PendingApproval | None, error: HoldfastError
-) -> BulkOutcome:
-    tone: Tone = "bad"
-    reason = str(error)
-    if isinstance(error, RejectedError):
-        tone, reason = "asks" if error.code in _MEANWHILE else "bad", error.reason
-    text = f"Not decided: {one_line(reason, _ERROR_CHARS).rstrip('.')}."
-    return _outcome(choice, approval, text, tone)
+def _not_decided(reason: str) -> str:
+    return f"Not decided: {one_line(reason, _ERROR_CHARS).rstrip('.')}."
 
 
 def _outcome(
@@ -169,4 +134,4 @@ def _outcome(
     title, in_line = f"{one_line(choice.call, _ID_CHARS)} of {one_line(choice.run, _ID_CHARS)}", ""
     if approval is not None:
         title, in_line = call_name(approval), shorten(brief(approval), MAX_BRIEF_CHARS)
-    return BulkOutcome(choice, title, in_line, text, tone)
+    return BulkOutcome(choice, title, in_line, text, tone, approval)

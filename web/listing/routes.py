@@ -26,7 +26,7 @@ from holdfast.runtime.text_safety import one_line
 from holdfast.web.auth.sessions import Person, person_of
 from holdfast.web.http.request_body import read_form
 from holdfast.web.http.streaming import EventStream, StreamLimit, frame, too_many_streams
-from holdfast.web.listing.bulk import decide_selected, read_choices
+from holdfast.web.listing.bulk import approve_selected, decide_selected, read_choices
 from holdfast.web.listing.identical import find_identical
 from holdfast.web.listing.page_query import (
     MAX_ASKED,
@@ -156,9 +156,7 @@ class PendingPages:
         if verdict not in ("approve", "deny"):
             raise wrong_command("the form has neither approve nor deny", "send it from its page")
         if verdict == "approve":
-            outcomes = await decide_selected(
-                self._parts, person, choices, "approve", confirmed=confirmed
-            )
+            outcomes = await approve_selected(self._parts, person, choices, confirmed)
             if any(one.group for one in outcomes):
                 return page(request, "listing/confirm.html", outcomes=outcomes, here=here)
         elif 0 < len(reason) <= MAX_REASON_CHARS:

@@ -29,7 +29,7 @@ from holdfast.schemas import names
 from holdfast.schemas.decision import Decision, PendingApproval, Receipt
 from holdfast.web.auth.sessions import Person
 from holdfast.web.listing import bulk, routes, run_answers, runs
-from holdfast.web.listing.bulk import decide_selected, read_choices
+from holdfast.web.listing.bulk import approve_selected, decide_selected, read_choices
 from holdfast.web.listing.pending_runs import PendingList, PendingRuns
 from holdfast.web.listing.rows import SelectedCall
 from holdfast.web.listing.run_answers import RunAnswers
@@ -361,15 +361,30 @@ async def test_identical_calls_are_never_approved_together_without_a_second_step
     assert len(sent) == 2
 
 
-async def test_of_a_run_that_is_not_listed_any_identical_call_counts(
+async def test_a_call_that_could_not_be_compared_is_not_approved_beside_others(
     monkeypatch: pytest.MonkeyPatch, nowhere: Client
 ) -> None:
     """Lists lag behind runs: of a run that is not listed yet, the principal is unknown."""
     sent = identical_calls(monkeypatch)
+    two, parts = (
+        [choice("a", amount=20), choice("of-bob", amount=20)],
+        Services(HoldfastClient(nowhere)),
+    )
     listing(monkeypatch, [PendingList([run("a", principal="ada")], 1)])
-    two = [choice("a", amount=20), choice("of-bob", amount=20)]
-    outcomes = await decide_selected(Services(HoldfastClient(nowhere)), ANN, two, "approve")
-    assert ([one.group for one in outcomes], sent) == ([1, 1], [])
+    assert [one.group for one in await approve_selected(parts, ANN, two, ())] == [1, 1]
+    assert sent == []
+    silent = ["of-bob"]
+
+    def say(run: str) -> list[PendingApproval]:
+        if run in silent:
+            silent.remove(run)
+            raise HoldfastError("no worker answers", "start one", UNREACHABLE)
+        return [waiting(arguments={"amount": 20})]
+
+    answering(monkeypatch, say)
+    outcomes = await approve_selected(parts, ANN, two, ())
+    assert [one.tone for one in outcomes] == ["good", "bad"]
+    assert len(sent) == 1
 
 
 # --- who looks is told -------------------------------------------------------------------
