@@ -121,7 +121,8 @@ async def approve_selected(
         return [replace(one, group=groups.get(one.choice, 0)) for one in seen]
     # A call that was not compared is not approved.
     done = await decide_selected(parts, person, [*pending], "approve")
-    return [*done, *(one for one in seen if one.choice not in pending)]
+    outcomes = {one.choice: one for one in (*seen, *done)}
+    return list(outcomes.values())
 
 
 def _not_decided(reason: str) -> str:
