@@ -28,6 +28,7 @@ from holdfast.catalog.registry import (
     unstated_effects,
 )
 from holdfast.catalog.tool_reader import (
+    forward_problems,
     in_current_draft,
     is_pattern,
     matching_tools,
@@ -253,6 +254,7 @@ def _definition_problems(
     }
     for where, schema in schemas.items():
         yield from (fault.under(*where) for fault in schema_problems(schema))
+    yield from (fault.under("approval") for fault in forward_problems(definition.approval))
     yield from hook_problems(definition, world)
     yield from hook_effects(hook_bindings(definition), _known_tools(parts, world), world)
     yield from _skill_problems(definition, parts, world)

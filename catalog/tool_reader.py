@@ -8,6 +8,7 @@ the place where its value is written.
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from datetime import timedelta
 from fnmatch import fnmatchcase
 from typing import Any, TypeVar
 
@@ -25,10 +26,12 @@ from holdfast.runtime.narration.arguments import effect_names
 from holdfast.runtime.narration.schema_shape import ShapeReader
 from holdfast.runtime.settings_files.file_problems import InvalidValueError
 from holdfast.schemas import names
+from holdfast.schemas.base import format_duration
 from holdfast.schemas.phrases import closest_names, suggest_names
 from holdfast.schemas.reference import parse_output_path
 from holdfast.schemas.tool import (
     ANONYMOUS,
+    APPROVAL_DEFAULTS,
     CHOSEN_BY_MODEL,
     META_PROPERTIES,
     REASONING,
@@ -275,12 +278,27 @@ def _part_problems(definition: ToolDefinition, schema: Mapping[str, Any]) -> Ite
         if name not in known:
             reason = f"`{{{name}}}` names no argument"
             yield ValueProblem(("_approval", "effect"), reason, suggest_names(name, known))
+    yield from (fault.under("_approval") for fault in forward_problems(policy))
     if policy.require == "never" and policy.on_timeout is not None:
         reason = "`onTimeout` does not apply to an unknown outcome, the only question here"
         fix = "leave it out, or leave out `require: never`"
         yield ValueProblem(("_approval", "onTimeout"), reason, fix)
     if definition.output_path is not None:
         yield from output_path_problems(definition.output_path)
+
+
+def forward_problems(policy: ApprovalPolicy) -> Iterator[ValueProblem]:
+    """Yield the problems of a policy's forwards."""
+    if policy.forward and not policy.approvers:
+        reason = "anyone may decide without `approvers`, so that there is no one to forward it to"
+        yield ValueProblem(("forward",), reason, "add `approvers`, or leave it out")
+    before, end = timedelta(), policy.over(APPROVAL_DEFAULTS).timeout or timedelta.max
+    for n, forward in enumerate(policy.forward or []):
+        if not before < forward.after < end:
+            reason = f"it is not between {format_duration(before)} and {format_duration(end)}"
+            fix = "list the earliest first, each before the `timeout`"
+            yield ValueProblem(("forward", n, "after"), reason, fix)
+        before = forward.after
 
 
 def _executor_problems(

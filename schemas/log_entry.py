@@ -146,6 +146,8 @@ class ConfirmationRequiredEntry(_OfCall, Entry):
     type: Literal["confirmation_required"] = "confirmation_required"
     reminder: int = 0
     """How often it was asked again."""
+    forwarded: list[str] = []
+    """The groups that are asked from now on, too."""
     approval: PendingApproval
     """What is asked."""
 

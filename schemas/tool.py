@@ -29,6 +29,7 @@ Schema = Annotated[dict[str, Any], WithJsonSchema(IS_JSON_SCHEMA)]
 _PLACE = r"^\s*†(?!input\b)[A-Za-z][A-Za-z0-9_-]*[.\[]"
 OutputMethod = Literal["set", "merge", "assign", "push", "concat"]
 Show = Literal["full", "preview", "none"]
+MAX_FORWARDS = 5
 
 
 class Retry(Strict):
@@ -113,6 +114,15 @@ def binding_of(written: "ActivityRef") -> ActivityBinding:
     return ActivityBinding(type=written) if isinstance(written, str) else written
 
 
+class Forward(Strict):
+    """When further groups are asked to decide, too."""
+
+    after: Duration
+    """How long after the request, unless it is decided by then."""
+    to: Annotated[list[str], Field(min_length=1, max_length=20)]
+    """The groups whose members may decide from then on."""
+
+
 class ApprovalPolicy(Partial):
     """When a call needs an approval, who approves it, and how long it waits.
 
@@ -131,6 +141,11 @@ class ApprovalPolicy(Partial):
     """How long until people are asked again."""
     approvers: list[str] | None = None
     """The groups whose members may decide; none: anybody."""
+    forward: Annotated[
+        list[Forward] | None,
+        Field(max_length=MAX_FORWARDS, exclude_if=lambda forward: forward is None),
+    ] = None
+    """Which further groups may decide, and after how long."""
     quorum: Annotated[int, Field(ge=1, le=100)] | None = None
     """How many people must approve (default: 1)."""
     not_by: Literal["principal"] | None = None

@@ -31,7 +31,12 @@ class NotificationChannels:
     def listeners(self) -> list[Listener]:
         """Return the facts about channels that runs need."""
         return [
-            Listener(name=name, groups=served.settings.groups, on=served.settings.on)
+            Listener(
+                name=name,
+                groups=served.settings.groups,
+                on=served.settings.on,
+                to_groups=[*(served.settings.mail.to_groups if served.settings.mail else ())],
+            )
             for name, served in self._served.items()
         ]
 

@@ -85,7 +85,7 @@ class MailNotifier(Notifier):
 
     def recipients(self, news: News) -> list[str]:
         """Return the recipients: of the groups that decide, or of all groups where anyone may."""
-        deciding = news.waiting.approvers
+        deciding = news.forwarded or news.waiting.approvers
         chosen = [
             address
             for group, addresses in self.mail.to_groups.items()

@@ -182,6 +182,9 @@ class LogNarration:
         call_id, approval = asked.call_id, asked.approval
         self._labels.setdefault(call_id, approval.label)
         name = self.name(call_id)
+        if asked.forwarded:
+            groups = one_line(", ".join(asked.forwarded), _LIST_CHARS)
+            return NarrationLine(at, "approval forwarded", f"{name} to {groups}", tone="asks")
         if asked.reminder:
             return NarrationLine(at, "approval reminder", f"{name} ({asked.reminder})", tone="asks")
         self._kinds[call_id] = approval.kind

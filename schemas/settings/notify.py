@@ -149,6 +149,7 @@ class Listener(Lenient):
     name: str
     groups: list[str] = []
     on: list[NewsKind] = []
+    to_groups: list[str] = []
 
 
 class News(Lenient):
@@ -176,6 +177,8 @@ class News(Lenient):
     """On whose behalf it acts."""
     waiting: PendingApproval
     """The call, as it is shown; what is long is cut."""
+    forwarded: list[str] = []
+    """The groups that it is forwarded to, where that is the news."""
     lapse: Lapse
     """What becomes of it where no one decides: it is denied, the run fails, it is run, it
     is given up, the run ends."""

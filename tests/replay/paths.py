@@ -15,6 +15,7 @@ from tests.support.operators import Operator
 
 AT_ONCE = timedelta(milliseconds=1)
 DONE = Answer("done")
+BOARD = {"after": "100ms", "to": ["board"]}
 
 
 async def early(run: Run) -> None:
@@ -115,6 +116,17 @@ async def pays_again(run: Run) -> None:
     await run.waiting()
     tools.write("open rent")
     await run.decide("t1c1", "did_not_happen")
+
+
+async def decides_forwarded(run: Run) -> None:
+    """A member of a group that is asked later decides."""
+
+    async def is_forwarded() -> bool:
+        [waiting] = await run.waiting()
+        return "board" in waiting["approvers"]
+
+    await eventually(is_forwarded)
+    await run.decide("t1c1", "approve", by="ada", groups=["board"])
 
 
 async def edits_oddly(run: Run) -> None:
@@ -354,6 +366,13 @@ PATHS: dict[str, Path] = {
     "nobody_decided": Path(PAYS, ["pay"], {"agent": {"approval": {"timeout": "50ms"}}}),
     "reminded": Path(
         PAYS, ["pay"], {"agent": {"approval": {"timeout": "300ms", "remind": "100ms"}}}
+    ),
+    "forwarded": Path(
+        PAYS,
+        ["pay"],
+        {"agent": {"approval": {"approvers": ["desk"], "forward": [BOARD], "remind": "2s"}}},
+        decides_forwarded,
+        told=True,
     ),
     "told": Path(
         [PAYS[0], Answer(calls=[call("look_up", id=1), call("pay", amount=9)]), DONE],

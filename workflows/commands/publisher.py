@@ -32,10 +32,10 @@ with workflow.unsafe.imports_passed_through():
         DelegatePending,
     )
     from holdfast.schemas.log_entry import read_record
-    from holdfast.schemas.settings.notify import NewsKind
 
 from holdfast.workflows.commands.activity_options import summary
 from holdfast.workflows.engine.approvals.notifications import (
+    NewsEvent,
     NewsTracker,
     QuestionOrigin,
     build_news,
@@ -226,7 +226,7 @@ class ApprovalNotifier:
                 for each in self._pending:
                     if each.question is question:
                         each.task.cancel()
-            if kind in ("asked", "reminder") and self._activity is not None:
+            if kind in ("asked", "forwarded", "reminder") and self._activity is not None:
                 self._start_activity(self._activity, question)
             if kind is not None:
                 self._notify(question, kind)
@@ -255,7 +255,7 @@ class ApprovalNotifier:
             retry_policy=RetryPolicy(maximum_attempts=5),
         )
 
-    def _notify(self, question: Question, kind: NewsKind) -> None:
+    def _notify(self, question: Question, kind: NewsEvent) -> None:
         concerned = [each.name for each in self._listeners if is_for_listener(each, kind, question)]
         if kind == "reminder":
             pending = {each.channel for each in self._pending if each.question is question}

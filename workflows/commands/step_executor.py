@@ -390,8 +390,8 @@ class StepExecutor:
                 return
             if question.advance(alarm):
                 self.work.state.pending.expire(question)
-            elif not question.decisions:
-                self.work.questions.remind(self.work.turn_number, question)
+            else:
+                self.work.questions.ring(self.work.turn_number, question)
             self.publisher.update()
 
     def _group(self, turn: int) -> EventGroup:

@@ -267,6 +267,13 @@ def test_a_group_is_told_of_what_it_decides_on(approvers: list[str], recipients:
     assert notifier.recipients(news(waiting={"approvers": approvers})) == recipients
 
 
+def test_a_forward_is_mailed_to_its_groups_alone() -> None:
+    groups = {"finance": ["fin@acme.org"], "legal": ["law@acme.org"]}
+    notifier = MailNotifier(mail(Post(port=1), toGroups=groups), None)
+    told = news(waiting={"approvers": ["finance", "legal"]}, forwarded=["legal"])
+    assert notifier.recipients(told) == ["ada@acme.org", "law@acme.org"]
+
+
 async def test_where_there_is_nobody_to_tell_no_server_is_asked() -> None:
     await tell(mail(Post(port=1), to=[], toGroups={"board": ["b@acme.org"]}))
 

@@ -229,6 +229,19 @@ AGENTS = [
         "model; leave it out, or leave out `activity`",
     ),
     agent(
+        "a forward to no one",
+        MODEL + "approval:\n  approvers: [ops]\n  forward: [{after: 4h, to: []}]\n",
+        "4: `approval.forward[0].to`: `[]` does not fit; write at least 1",
+    ),
+    agent(
+        "forwards in another order",
+        MODEL + "approval:\n  approvers: [ops]\n"
+        "  forward: [{after: 2h, to: [a]}, {after: 1h, to: [b]}]\n",
+        "4: `approval.forward[1].after`: it is not between 2h and 7d; list the earliest"
+        " first, each before the `timeout`",
+        editor=False,
+    ),
+    agent(
         "a delegate of an agent's own tool that does not exist",
         MODEL + "tools:\n- _tool: ask\n  _delegate: b\n",
         "4: `tools[0]._delegate`: there is no agent `b`; known: `a`, `anonymous`",

@@ -85,6 +85,21 @@ TOOLS = [
         editor=False,
     ),
     tool(
+        "a forward of what anyone may decide",
+        CHARGED + "_approval: {forward: [{after: 4h, to: [board]}]}\n",
+        "2: `_approval.forward`: anyone may decide without `approvers`, so that there is no one to"
+        " forward it to; add `approvers`, or leave it out",
+        editor=False,
+    ),
+    tool(
+        "a forward after the timeout",
+        CHARGED + "_approval:\n  timeout: 4h\n  approvers: [ops]\n"
+        "  forward: [{after: 1h, to: [board]}, {after: 4h, to: [legal]}]\n",
+        "5: `_approval.forward[1].after`: it is not between 1h and 4h; list the earliest"
+        " first, each before the `timeout`",
+        editor=False,
+    ),
+    tool(
         "a turn before the first",
         CHARGED + "_limits: {forceAtStep: 0}\n",
         "2: `_limits.forceAtStep`: `0` does not fit; write 1 or more",

@@ -10,6 +10,7 @@ from holdfast.schemas.decision import Decision
 from holdfast.schemas.settings.notify import Listener, News, NewsKind
 from holdfast.workflows.engine.approvals.notifications import (
     MAX_GROUPS_TOLD,
+    NewsEvent,
     NewsTracker,
     QuestionOrigin,
     build_news,
@@ -24,7 +25,7 @@ ORIGIN = QuestionOrigin("order/7", "first-history", "desk", "ada")
 ALL: list[NewsKind] = ["asked", "reminder", "expired", "decided"]
 
 
-def kinds(followed: NewsTracker, play: Play) -> list[NewsKind | None]:
+def kinds(followed: NewsTracker, play: Play) -> list[NewsEvent | None]:
     """What there is to tell now."""
     return [kind for _, kind in followed.take_news(play.desk.list_open())]
 
@@ -109,6 +110,34 @@ def test_a_channel_is_told_of_what_its_groups_decide_on(
 ) -> None:
     question = open_question(asks(policy={"approvers": approvers}))
     assert is_for_listener(listener(groups=groups), "asked", question) is is_told
+
+
+@pytest.mark.parametrize(
+    ("more", "is_told"),
+    [
+        ({}, False),  # it had the question before
+        ({"groups": ["legal"]}, True),
+        ({"groups": ["legal"], "on": ["reminder"]}, False),
+        ({"groups": ["legal", "finance"]}, False),
+        ({"groups": ["board"], "to_groups": ["legal"]}, False),
+        ({"to_groups": ["finance"]}, False),
+        ({"to_groups": ["legal"]}, True),
+    ],
+)
+def test_a_forward_is_told_to_those_who_may_decide_from_now_on(
+    more: dict[str, Any], is_told: bool
+) -> None:
+    forward = [{"after": "1h", "to": ["legal"]}]
+    play, followed = asks(policy={"approvers": ["finance"], "forward": forward}), NewsTracker()
+    question = open_question(play)
+    kinds(followed, play)
+    question.advance(question.next_alarm())
+    play.run.questions.ring(1, question)
+    assert kinds(followed, play) == ["forwarded"]
+    assert is_for_listener(listener(**more), "forwarded", question) is is_told
+    news = build_news(question, "forwarded", ORIGIN, NOW)
+    assert (news.kind, news.forwarded) == ("asked", ["legal"])
+    assert news.id != told(question).id
 
 
 def test_a_channel_is_told_of_what_it_is_for() -> None:

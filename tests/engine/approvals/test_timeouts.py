@@ -21,6 +21,7 @@ from tests.engine.asking import (
     early,
     edit,
     open_question,
+    refusal,
 )
 from tests.engine.driver import Play, call, says, tool
 
@@ -157,3 +158,46 @@ def test_people_are_reminded_only_so_often() -> None:
     question.reminders = MAX_REMINDERS
 
     assert question.next_alarm() == parse_duration("7d")
+
+
+FORWARD = [{"after": "3h", "to": ["legal", "ops"]}, {"after": "8h", "to": ["board"]}]
+POLICY = {"approvers": ["ops"], "forward": FORWARD, "remind": "4h", "timeout": "9h", "quorum": 2}
+
+
+def test_after_its_time_further_groups_may_decide_and_no_reminder_is_late() -> None:
+    play = asks(policy=POLICY)
+    question, digest = open_question(play), open_question(play).digest
+    times = []
+    while not question.advance(question.next_alarm()):
+        times.append(question.waited / timedelta(hours=1))
+        play.run.questions.ring(1, question)
+
+    assert times == [3, 4, 8]
+    rung = play.records("confirmation_required")[1:]
+    assert [(each["reminder"], each.get("forwarded", [])) for each in rung] == [
+        (1, ["legal"]),
+        (2, []),
+        (3, ["board"]),
+        (4, []),
+    ]
+    assert rung[0]["approval"]["approvers"] == ["ops", "legal"]
+    assert question.to_pending_approval().approvers == ["ops", "legal", "board"]
+    assert question.digest == digest
+
+
+def test_some_of_the_decisions_that_it_takes_hold_no_forward_up() -> None:
+    play = asks(policy=POLICY)
+    question = open_question(play)
+    member = approve(**ANN, groups=["legal"])
+    decides(play, approve(by="bob", groups=["ops"]))
+    unfit = "only these groups decide on this call: ops"
+    assert refusal(play, member) == ("invalid_decision", unfit)
+    assert not question.advance(question.next_alarm())
+    play.run.questions.ring(1, question)
+    decides(play, member)
+    assert question.ruling is not None
+
+
+def test_what_anybody_may_decide_is_not_restricted_by_a_forward() -> None:
+    question = open_question(asks(policy={"forward": FORWARD, "timeout": "9h"}))
+    assert question.next_alarm() == timedelta(hours=9)

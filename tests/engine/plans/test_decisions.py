@@ -238,6 +238,30 @@ def test_a_call_that_those_who_approved_may_not_approve_asks_for_itself(
 
 
 @pytest.mark.parametrize(
+    ("others", "alone"),
+    [(["ops"], []), (["board"], None), ([], None)],
+)
+def test_a_plan_is_forwarded_where_each_of_its_calls_is(
+    others: list[str], alone: list[str] | None
+) -> None:
+    same = {"approvers": ["finance"], "forward": [{"after": "1h", "to": ["ops"]}]}
+    forward = [{"after": "1h", "to": others}] if others else []
+    tools = (payer("a", **same), payer("b", approvers=["legal"], forward=forward))
+
+    def ops(now: Any) -> dict[str, Any]:
+        now.advance(now.next_alarm())
+        now.take_forward()
+        return {"decision": "approve", "by": "ann", "groups": ["ops"]}
+
+    decisions = {PLAN: [ops, "expire"]}
+    play = lazy(*[call(each.name) for each in tools], tools=tools, decisions=decisions).to_end()
+
+    first, *rest = asked(play)
+    expected = None if play.errors()["t1c1"] else [one["tool"] for one in rest]
+    assert (first["tool"], expected) == ("plan", alone)
+
+
+@pytest.mark.parametrize(
     ("policy", "by", "enough"),
     [
         ({}, [None], True),

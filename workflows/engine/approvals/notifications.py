@@ -5,11 +5,13 @@
               └───────────────┴──► expired   the timeout passed
                               └──► nothing   the run ends, or a message arrived
 
-A question that is decided before its first notification gets no notification.
+A question that is decided before its first notification gets no notification. A forward requests
+approval in the channels of its groups.
 """
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Literal
 
 from holdfast.schemas.base import canonical_json, json_size, rfc3339, sha256
 from holdfast.schemas.decision import PendingApproval
@@ -38,42 +40,60 @@ class QuestionOrigin:
     principal: str | None
 
 
+NewsEvent = NewsKind | Literal["forwarded"]
+
+
 class NewsTracker:
     """The questions of a run that notifications were sent for."""
 
     def __init__(self) -> None:
-        self._told: dict[int, tuple[Question, int]] = {}
+        self._told: dict[int, tuple[Question, int, int]] = {}
 
-    def take_news(self, waiting: list[Question]) -> list[tuple[Question, NewsKind | None]]:
+    def take_news(self, waiting: list[Question]) -> list[tuple[Question, NewsEvent | None]]:
         """Take the news since the last call; a kind of None means no further news of a question."""
         known = {id(question) for question in waiting}
-        over = [question for key, (question, _) in self._told.items() if key not in known]
-        found: list[tuple[Question, NewsKind | None]] = []
+        over = [question for key, (question, *_) in self._told.items() if key not in known]
+        found: list[tuple[Question, NewsEvent | None]] = []
         for question in over:
             ruled: NewsKind = "expired" if isinstance(question.ruling, Expired) else "decided"
             found.append((question, None if question.ruling is None else ruled))
         for question in waiting:
-            _, reminders = self._told.get(id(question), (question, None))
-            if reminders != question.reminders:
-                found.append((question, "asked" if reminders is None else "reminder"))
-        self._told = {id(question): (question, question.reminders) for question in waiting}
+            if id(question) not in self._told:
+                found.append((question, "asked"))
+                continue
+            _, reminders, forwards = self._told[id(question)]
+            if forwards != question.forwards:
+                found.append((question, "forwarded"))
+            # A forward is logged as a reminder, too.
+            if question.reminders - reminders > question.forwards - forwards:
+                found.append((question, "reminder"))
+        self._told = {id(each): (each, each.reminders, each.forwards) for each in waiting}
         return found
 
 
-def is_for_listener(listener: Listener, kind: NewsKind, question: Question) -> bool:
-    """Return whether a channel takes this kind of news on a question of these groups."""
+def is_for_listener(listener: Listener, kind: NewsEvent, question: Question) -> bool:
+    """Return whether a channel takes this kind of news on a question of these groups.
+
+    A channel that had the question before takes a forward if it has recipients of its groups alone.
+    """
     deciding = question.policy.approvers
+    if kind == "forwarded":
+        new, groups = question.forwarded, listener.groups
+        is_told = not groups or any(one in groups and one not in new for one in deciding or [])
+        theirs = any(one in new for one in (listener.to_groups if is_told else groups))
+        return "asked" in listener.on and theirs
     theirs = not listener.groups or not deciding or any(one in deciding for one in listener.groups)
     return kind in listener.on and theirs
 
 
-def build_news(question: Question, kind: NewsKind, origin: QuestionOrigin, now: datetime) -> News:
+def build_news(question: Question, event: NewsEvent, origin: QuestionOrigin, now: datetime) -> News:
     """Build the news of a question."""
+    kind: NewsKind = "asked" if event == "forwarded" else event
     # The question's id by its position: a reset run requests approval again.
     place = [origin.workflow_id, origin.run_id, question.call_id, question.kind, question.round]
     place.append(rfc3339(question.requested_at))
     about = sha256(canonical_json(place))[:_ABOUT_CHARACTERS]
-    number = f"-{question.reminders}" if kind == "reminder" else ""
+    number = f"-{question.reminders}" if event in ("forwarded", "reminder") else ""
     shown = _shown(question.to_pending_approval(origin.run_id))
     return News(
         id=f"{about}-{kind}{number}",
@@ -85,6 +105,7 @@ def build_news(question: Question, kind: NewsKind, origin: QuestionOrigin, now: 
         agent=origin.agent,
         principal=origin.principal,
         waiting=shown,
+        forwarded=question.forwarded if event == "forwarded" else [],
         lapse=_GIVEN_UP.get(question.kind) or question.policy.on_timeout or "deny",
         decided=shown.decisions[-1] if kind == "decided" and shown.decisions else None,
     )

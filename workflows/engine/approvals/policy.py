@@ -2,7 +2,8 @@
 
 A plan has the strictest of its calls' policies, so that its approvers may, as far as possible,
 approve each of its calls. If no group may decide on all calls, each group that may decide on one
-call may decide on the plan; a call that this approval does not cover needs its own.
+call may decide on the plan; a call that this approval does not cover needs its own. A plan is
+forwarded only if the policy of each call forwards to the same groups at the same times.
 """
 
 from collections.abc import Sequence
@@ -45,6 +46,7 @@ def strictest_policy(policies: Sequence[ApprovalPolicy]) -> ApprovalPolicy:
     named = [each.approvers for each in policies if each.approvers]
     groups = list(dict.fromkeys(group for each in named for group in each))
     careful = [each.on_timeout for each in policies if each.on_timeout is not None]
+    forward = policies[0].forward
     return ApprovalPolicy(
         timeout=min(timeouts, default=None),
         on_timeout=min(careful, key=_ON_TIMEOUT.index, default=None),
@@ -54,7 +56,17 @@ def strictest_policy(policies: Sequence[ApprovalPolicy]) -> ApprovalPolicy:
         quorum=max(each.quorum or 1 for each in policies),
         not_by=next((each.not_by for each in policies if each.not_by), None),
         signed=any(each.signed for each in policies) or None,
+        forward=forward if all(each.forward == forward for each in policies) else None,
     ).over(APPROVAL_DEFAULTS)
+
+
+def forward_policy(policy: ApprovalPolicy, forwards: int) -> ApprovalPolicy:
+    """Return a policy whose approvers are also the groups of so many of its forwards."""
+    if not policy.approvers:
+        return policy  # anyone may decide
+    groups = [group for each in (policy.forward or [])[:forwards] for group in each.to]
+    approvers = list(dict.fromkeys([*policy.approvers, *groups]))
+    return policy.model_copy(update={"approvers": approvers})
 
 
 def satisfies(policy: ApprovalPolicy, by: Sequence[Decided], principal: Principal | None) -> bool:

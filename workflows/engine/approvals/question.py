@@ -23,10 +23,11 @@ from holdfast.schemas.decision import (
 )
 from holdfast.schemas.names import ALREADY_DECIDED, INVALID_DECISION, UNUSED_FIELDS
 from holdfast.schemas.run import CallApprover, Principal
-from holdfast.schemas.tool import ApprovalPolicy, Schema
+from holdfast.schemas.tool import ApprovalPolicy, Forward, Schema
 from holdfast.validation.arguments import InvalidArguments, fit
 from holdfast.validation.rule_changes import applies
 from holdfast.validation.text_safety import normalized_person
+from holdfast.workflows.engine.approvals.policy import forward_policy
 from holdfast.workflows.engine.approvals.signed_decision import (
     RESULTS,
     DecisionRejected,
@@ -133,6 +134,8 @@ class Question:
     decisions: list[tuple[Decided, bytes]] = field(default_factory=list)
     edited_by: str | None = None
     reminders: int = 0
+    forwards: int = 0
+    forwarded: list[str] = field(default_factory=list)
     waited: timedelta = timedelta()
     ruling: Ruling | None = None
 
@@ -148,19 +151,49 @@ class Question:
         return self.requested_at + self.policy.timeout
 
     def next_alarm(self) -> timedelta:
-        """Return the duration until the next reminder or the end of the wait."""
-        left = self.expires_at - self.requested_at - self.waited
-        reminds = not self.decisions and self.reminders < MAX_REMINDERS
-        return min(left, self.policy.remind or left) if reminds else left
+        """Return the duration until the next reminder or forward, or the end of the wait."""
+        alarms = [self.expires_at - self.requested_at - self.waited]
+        if self._reminds and self.policy.remind is not None:
+            # From the request on: a forward in between delays no reminder.
+            alarms.append(self.policy.remind - self.waited % self.policy.remind)
+        if (forward := self._next_forward) is not None:
+            alarms.append(forward.after - self.waited)
+        return min(alarms)
 
     def advance(self, alarm: timedelta) -> bool:
         """Count the time of an alarm that fired; return whether the wait is over."""
         self.waited += alarm
-        return self.next_alarm() <= timedelta()
+        return self.expires_at - self.requested_at <= self.waited
+
+    @property
+    def is_reminder_due(self) -> bool:
+        """Return whether the alarm that fired is that of a reminder."""
+        remind = self.policy.remind
+        return self._reminds and remind is not None and not self.waited % remind
 
     def count_reminder(self) -> None:
         """Count a reminder."""
         self.reminders += 1
+
+    def take_forward(self) -> bool:
+        """Let the groups of a due forward decide, too; return whether one is due."""
+        forward, before = self._next_forward, self.policy.approvers or []
+        if forward is None or forward.after > self.waited:
+            return False
+        self.forwards += 1
+        self.forwarded = [group for group in forward.to if group not in before]
+        self.policy = forward_policy(self.policy, self.forwards)
+        return True
+
+    @property
+    def _reminds(self) -> bool:
+        return not self.decisions and self.reminders < MAX_REMINDERS
+
+    @property
+    def _next_forward(self) -> Forward | None:
+        # What anybody may decide is not forwarded: that would restrict it.
+        left = (self.policy.forward or [])[self.forwards :]
+        return left[0] if left and self.policy.approvers else None
 
     def renew(self, by: str, now: datetime) -> Decided:
         """Count the principal's new token, which a question on its expiry waits for."""

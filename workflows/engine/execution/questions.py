@@ -1,5 +1,6 @@
 """The questions of a run to people: asked, decided, renewed and logged."""
 
+from collections.abc import Sequence
 from itertools import islice
 from typing import Any
 
@@ -99,10 +100,17 @@ class Questions:
         for decision in early:
             self.count_or_log(decision)
 
-    def remind(self, turn: int, question: Question) -> None:
-        """Log a reminder of a question."""
+    def ring(self, turn: int, question: Question) -> None:
+        """Forward a question, or remind people of it, as is due at its alarm."""
+        if question.take_forward():
+            self.remind(turn, question, question.forwarded)
+        if question.is_reminder_due:
+            self.remind(turn, question)
+
+    def remind(self, turn: int, question: Question, forwarded: Sequence[str] = ()) -> None:
+        """Log a reminder of a question, which is `forwarded` to these groups."""
         question.count_reminder()
-        self._log(turn, question)
+        self._log(turn, question, forwarded)
 
     def count(self, decision: Decision) -> Receipt:
         """Count a decision, or raise `DecisionRejected` with the reason."""
@@ -146,12 +154,13 @@ class Questions:
         """Log that the timeout for a decision passed."""
         self._state.log.append(DecisionEntry(call_id=question.call_id, outcome="expired"))
 
-    def _log(self, turn: int, question: Question) -> None:
+    def _log(self, turn: int, question: Question, forwarded: Sequence[str] = ()) -> None:
         self._state.log.append(
             ConfirmationRequiredEntry(
                 turn=turn,
                 call_id=question.call_id,
                 reminder=question.reminders,
+                forwarded=[*forwarded],
                 approval=question.to_pending_approval(),
             )
         )

@@ -32,7 +32,12 @@ from holdfast.schemas.reference import Path
 from holdfast.schemas.tool import APPROVAL_DEFAULTS, ApprovalPolicy
 from holdfast.validation.arguments import InvalidArguments
 from holdfast.validation.rule_changes import applies
-from holdfast.workflows.engine.approvals.policy import effective_policy, satisfies, strictest_policy
+from holdfast.workflows.engine.approvals.policy import (
+    effective_policy,
+    forward_policy,
+    satisfies,
+    strictest_policy,
+)
 from holdfast.workflows.engine.approvals.question import Approved, Denied, Expired, Question
 from holdfast.workflows.engine.call.activities import HookRequests
 from holdfast.workflows.engine.call.tool_call import (
@@ -271,6 +276,8 @@ class Planning:
         by, state = question.agreeing_decisions(), self._state
         for call in unstarted(calls):
             policy = effective_policy(call.tool, state.rules)
+            if policy.forward == question.policy.forward:
+                policy = forward_policy(policy, question.forwards)
             is_covered = satisfies(policy, by, state.principal)
             if is_covered and is_unseen(call):
                 is_bound = call.bound is not None or not applies(STRICTER_CALLS)
