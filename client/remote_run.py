@@ -255,13 +255,14 @@ class RemoteRun:
         stage: WorkflowUpdateStage,
         wait_seconds: float | None = None,
         rejected: type[RejectedError] = RejectedError,
+        id: str | None = None,
     ) -> Any:
         await self._check_start(name)
         limit = timedelta(seconds=NO_WORKER_SECONDS)
         try:
             with _own_cancellation():
                 handle = await self._handle.start_update(
-                    name, argument, wait_for_stage=stage, rpc_timeout=limit
+                    name, argument, wait_for_stage=stage, rpc_timeout=limit, id=id
                 )
             async with asyncio.timeout(wait_seconds):
                 with _own_cancellation():

@@ -154,14 +154,15 @@ class Run(RemoteRun, Generic[OutputT]):
         state: JsonValue = await self._query(names.STATE, *([] if instance is None else [instance]))
         return state
 
-    async def decide(self, decision: Decision) -> Receipt:
-        """Send a decision and return its receipt.
+    async def decide(self, decision: Decision, update_id: str | None = None) -> Receipt:
+        """Send a decision and return its receipt; of two with the same id, the run takes the first.
 
         Raises:
             DecisionRejectedError: the run rejects it.
         """
         stage, rejected = WorkflowUpdateStage.COMPLETED, DecisionRejectedError
-        answer = await self._update(names.DECIDE, decision.to_json(), stage, rejected=rejected)
+        sent = decision.to_json()
+        answer = await self._update(names.DECIDE, sent, stage, rejected=rejected, id=update_id)
         return Receipt.read(answer)
 
     async def renew(self, token: str) -> Principal:

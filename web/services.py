@@ -8,12 +8,13 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from urllib.parse import quote
 
-from holdfast.client.errors import HoldfastError, NoSuchRunError, RejectedError
+from holdfast.client.errors import NO_SUCH, HoldfastError, NoSuchRunError, RejectedError
 from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.client.run_lists import RunFilter, RunListing
 from holdfast.client.signing import Signer
 from holdfast.schemas import names
 from holdfast.schemas.decision import Decision, PendingApproval, Receipt
+from holdfast.schemas.internal.selected_call import SelectedCall
 from holdfast.schemas.settings.inbox import Programs, Right
 from holdfast.web.auth.permissions import ALL, LISTED, Permissions, RunAccess
 from holdfast.web.auth.sessions import Person
@@ -128,6 +129,21 @@ class Services:
         accesses = ((run, self.permissions.access(person, run)) for run in found)
         return [run for run, access in accesses if access.has_one_of(LISTED)], token
 
+    async def find_shown(self, person: Person, call: SelectedCall) -> PendingApproval:
+        """Return a pending call on which a person may decide, if it is still as it was shown.
+
+        Raises:
+            HoldfastError: it is not, or the run does not exist or answer.
+        """
+        access = await self.require(person, "decide", call.run)
+        pending = await self.approvals(access, call.run)
+        found = next((one for one in pending if one.call_id == call.call), None)
+        if found is None:
+            raise HoldfastError("it is no longer pending", "open it to see the outcome", NO_SUCH)
+        if SelectedCall.of(call.run, found) != call:
+            raise HoldfastError("it has changed since it was shown", "open it again", NO_SUCH)
+        return found
+
     def link_to(self, run_id: str, execution: str = "") -> str | None:
         """Return the page of an execution in Temporal's UI, by default of the newest one."""
         if self.temporal_ui is None:
@@ -136,8 +152,16 @@ class Services:
         one = f"/{quote(execution, safe='')}" if execution else ""
         return f"{self.temporal_ui}/{where}/{quote(run_id, safe='')}{one}"
 
-    async def decide(self, run_id: str, approval: PendingApproval, decision: Decision) -> Receipt:
+    async def decide(
+        self,
+        run_id: str,
+        approval: PendingApproval,
+        decision: Decision,
+        update_id: str | None = None,
+    ) -> Receipt:
         """Sign a decision where the inbox signs, and send it to the run.
+
+        Of two with the same `update_id`, the run takes the first.
 
         Raises:
             DecisionRejectedError: the run rejects it.
@@ -147,7 +171,7 @@ class Services:
         if self.signer is not None and approval.signed and decision.token is None:
             decision = self.signer.sign(decision, approval, run_id)
         try:
-            return await run.decide(decision)
+            return await run.decide(decision, update_id)
         except RejectedError as refusal:
             # After a crash, a run that replays may not know its pending call for a moment.
             if refusal.code != names.NO_SUCH_CALL:
@@ -155,6 +179,6 @@ class Services:
             pending = [(one.call_id, one.digest) for one in await run.approvals()]
             if (decision.call_id, decision.digest) not in pending:
                 raise
-            return await run.decide(decision)
+            return await run.decide(decision, update_id)
         finally:
             self.pending.recheck(run_id)

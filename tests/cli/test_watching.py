@@ -268,7 +268,7 @@ class Asked(ClientRun):
     async def approvals(self) -> list[PendingCall]:
         return self.waits
 
-    async def decide(self, decision: Decision) -> Receipt:
+    async def decide(self, decision: Decision, update_id: str | None = None) -> Receipt:
         self.decided.append(decision)
         return Receipt(
             call_id=decision.call_id, decision=decision.decision, decided=False, missing=1

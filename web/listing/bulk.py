@@ -11,9 +11,10 @@ from holdfast.runtime.narration.phrases import decision_phrase
 from holdfast.runtime.text_safety import one_line, shorten
 from holdfast.schemas import names
 from holdfast.schemas.decision import Decision, PendingApproval
+from holdfast.schemas.internal.selected_call import SelectedCall
 from holdfast.web.auth.sessions import Person
 from holdfast.web.listing.identical import find_identical
-from holdfast.web.listing.rows import MAX_BRIEF_CHARS, SelectedCall, brief
+from holdfast.web.listing.rows import MAX_BRIEF_CHARS, brief
 from holdfast.web.services import Services
 
 MAX_CHOICES: Final = 250

@@ -5,7 +5,7 @@ from itertools import chain
 
 from holdfast.client.run_lists import RunListing
 from holdfast.schemas.decision import PendingApproval, digest_of
-from holdfast.web.listing.rows import SelectedCall
+from holdfast.schemas.internal.selected_call import SelectedCall
 
 
 def request_key(one: PendingApproval) -> tuple[str, str]:

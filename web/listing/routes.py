@@ -23,6 +23,7 @@ from starlette.routing import BaseRoute, Route
 from holdfast.client.errors import HoldfastError, wrong_command
 from holdfast.client.run_lists import MAX_RUNS
 from holdfast.runtime.text_safety import one_line
+from holdfast.schemas.internal.selected_call import SelectedCall
 from holdfast.web.auth.sessions import Person, person_of
 from holdfast.web.http.request_body import read_form
 from holdfast.web.http.streaming import EventStream, StreamLimit, frame, too_many_streams
@@ -36,7 +37,7 @@ from holdfast.web.listing.page_query import (
     find_page,
     order_by_answers,
 )
-from holdfast.web.listing.rows import SelectedCall, pending_rows, plain_names
+from holdfast.web.listing.rows import pending_rows, plain_names
 from holdfast.web.listing.runs import RunsPage
 from holdfast.web.pages import page
 from holdfast.web.services import Services

@@ -4,10 +4,10 @@ A run that has not answered yet has one row, with the search attributes of the r
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
-from urllib.parse import quote, unquote
+from urllib.parse import quote
 
 from holdfast.client.errors import HoldfastError
 from holdfast.client.question_text import call_name
@@ -16,6 +16,7 @@ from holdfast.runtime.narration.phrases import decided_phrase
 from holdfast.runtime.text_safety import as_json, as_sentence, clean, local_time, one_line, shorten
 from holdfast.schemas import names
 from holdfast.schemas.decision import Kind, PendingApproval, shown_calls
+from holdfast.schemas.internal.selected_call import SelectedCall
 from holdfast.validation.text_safety import is_same_person
 from holdfast.web.auth.permissions import MAY_NOT_DECIDE
 from holdfast.web.auth.sessions import Person
@@ -78,30 +79,6 @@ class PendingRow:
     def id(self) -> str:
         """Return the id of its element, which changes with the question."""
         return f"row-{quote(self.choice or f'{self.run.id}/{self.call}', safe='')}"
-
-
-@dataclass(frozen=True)
-class SelectedCall:
-    """A selected call, with the digest and the nonce of the question that was shown."""
-
-    run: str
-    call: str
-    digest: str
-    nonce: str = ""
-
-    @classmethod
-    def of(cls, run: str, approval: PendingApproval) -> "SelectedCall":
-        """Return the selection of a pending call as it is now."""
-        return cls(run, approval.call_id, approval.digest, approval.nonce)
-
-    def __str__(self) -> str:
-        return "/".join(quote(part, safe="") for part in astuple(self))
-
-    @classmethod
-    def parse(cls, text: str) -> "SelectedCall | None":
-        """Read a selection from a form; `None` for an invalid one."""
-        parts = text.split("/")
-        return cls(*map(unquote, parts)) if len(parts) == 4 and all(parts[:3]) else None
 
 
 def pending_rows(

@@ -13,7 +13,7 @@ import pytest
 from temporalio.client import Client
 
 from holdfast.schemas import names
-from holdfast.web.listing.rows import SelectedCall
+from holdfast.schemas.internal.selected_call import SelectedCall
 from tests.client.crowd import Asks, Crowd
 from tests.support.backend import SIDE_BY_SIDE, Backend, Run, backend
 from tests.support.eventually import eventually

@@ -10,6 +10,7 @@ from holdfast.client.errors import NoWorkerError
 from holdfast.client.run_lists import RunListing
 from holdfast.schemas import names
 from holdfast.schemas.decision import PendingApproval, digest_of
+from holdfast.schemas.internal.selected_call import SelectedCall
 from holdfast.web.auth.sessions import Person
 from holdfast.web.listing import page_query
 from holdfast.web.listing.page_query import (
@@ -24,7 +25,6 @@ from holdfast.web.listing.pending_runs import NO_STATUS, NO_TIMES, PendingList
 from holdfast.web.listing.rows import (
     MAX_OF_A_RUN,
     PendingRow,
-    SelectedCall,
     deciders,
     pending_rows,
     plain_names,

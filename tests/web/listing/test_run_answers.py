@@ -27,11 +27,11 @@ from holdfast.client.run import Run
 from holdfast.client.run_lists import RunListing
 from holdfast.schemas import names
 from holdfast.schemas.decision import Decision, PendingApproval, Receipt
+from holdfast.schemas.internal.selected_call import SelectedCall
 from holdfast.web.auth.sessions import Person
 from holdfast.web.listing import bulk, routes, run_answers, runs
 from holdfast.web.listing.bulk import approve_selected, decide_selected, read_choices
 from holdfast.web.listing.pending_runs import PendingList, PendingRuns
-from holdfast.web.listing.rows import SelectedCall
 from holdfast.web.listing.run_answers import RunAnswers
 from holdfast.web.pages import ENVIRONMENT
 from holdfast.web.services import Services
@@ -217,7 +217,11 @@ def sending(monkeypatch: pytest.MonkeyPatch, refusal: Exception | None = None) -
     sent: list[Decision] = []
 
     async def send(
-        parts: Services, run_id: str, asks: PendingApproval, decision: Decision
+        parts: Services,
+        run_id: str,
+        asks: PendingApproval,
+        decision: Decision,
+        update_id: str | None,
     ) -> Receipt:
         sent.append(decision)
         if refusal is not None:
