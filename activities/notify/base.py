@@ -17,7 +17,7 @@ import httpx
 from holdfast.providers.model_errors import request_error, retry_delay
 from holdfast.runtime.text_safety import one_line
 from holdfast.schemas.names import TELLING_FAILED
-from holdfast.schemas.settings.notify import News
+from holdfast.schemas.settings.notify import News, PostedMessage
 
 ANSWER_BYTES = 1_000
 ANSWER_CHARACTERS = 200
@@ -63,16 +63,22 @@ class Notifier(ABC):
         return [each for each in vars(self).values() if isinstance(each, EnvironmentValue)]
 
     @abstractmethod
-    async def notify(self, news: News) -> None:
-        """Send a notification, once.
+    async def notify(self, news: News) -> PostedMessage | None:
+        """Send a notification, once; return the message that later news update, if any.
 
         Raises:
             ApplicationError: it was not sent, or it is unknown whether it was.
         """
 
 
-async def post(http: httpx.AsyncClient, url: str, body: bytes, headers: Mapping[str, str]) -> None:
-    """Send JSON to an address.
+async def post(
+    http: httpx.AsyncClient,
+    url: str,
+    body: bytes,
+    headers: Mapping[str, str],
+    most_answer_bytes: int = 0,
+) -> bytes:
+    """Send JSON to an address, and return the beginning of the answer.
 
     Raises:
         ApplicationError: it did not arrive, or was not accepted.
@@ -92,6 +98,7 @@ async def post(http: httpx.AsyncClient, url: str, body: bytes, headers: Mapping[
             ) as response:
                 if not response.is_success:
                     await _refuse(response, shown)
+                return await _beginning(response, most_answer_bytes)
     except TimeoutError:
         message = f"{shown} did not answer within {ATTEMPT_SECONDS:g} s"
         raise notification_error(message, retried=True) from None
@@ -100,13 +107,17 @@ async def post(http: httpx.AsyncClient, url: str, body: bytes, headers: Mapping[
         raise notification_error(message, retried=True) from None
 
 
-async def _refuse(response: httpx.Response, shown: str) -> NoReturn:
+async def _beginning(response: httpx.Response, most_bytes: int) -> bytes:
     data = b""
-    async for piece in response.aiter_bytes():
+    pieces = response.aiter_bytes()
+    while len(data) < most_bytes and (piece := await anext(pieces, b"")):
         data += piece
-        if len(data) >= ANSWER_BYTES:
-            break
-    answer = one_line(data[:ANSWER_BYTES].decode("utf-8", "replace"), ANSWER_CHARACTERS)
+    return data[:most_bytes]
+
+
+async def _refuse(response: httpx.Response, shown: str) -> NoReturn:
+    data = await _beginning(response, ANSWER_BYTES)
+    answer = one_line(data.decode("utf-8", "replace"), ANSWER_CHARACTERS)
     status = response.status_code
     message = f"{shown} answered {status}{f': {answer}' if answer else ''}"
     if status in _RETRIED_STATUS or status >= 500:

@@ -59,8 +59,10 @@ class NotificationChannels:
         ]
 
     @activity.defn(name=names.TELL_PEOPLE)
-    async def tell_people(self, notification: dict[str, Any]) -> None:
+    async def tell_people(self, notification: dict[str, Any]) -> dict[str, Any] | None:
         """Send a notification: `channel` is the name of one, and `news` a `News` as JSON.
+
+        Return the message that later news of the question update, if there is one.
 
         Raises:
             ApplicationError: of type `telling_failed`: it was not sent, or may not have been.
@@ -78,4 +80,5 @@ class NotificationChannels:
         place = ("run", run) if news.is_over else ("waiting", run, call)
         # As the inbox builds its own: an id may have any character.
         link = self._inbox + "".join(f"/{quote(part, safe='')}" for part in place)
-        await served.notifier.notify(news.model_copy(update={"link": link}))
+        posted = await served.notifier.notify(news.model_copy(update={"link": link}))
+        return None if posted is None else posted.to_json()

@@ -13,6 +13,7 @@ from holdfast.activities.notify.base import EnvironmentValue, Notifier
 from holdfast.activities.notify.channels import NotificationChannels, ServedChannel
 from holdfast.activities.notify.mail import MailNotifier
 from holdfast.activities.notify.slack import SlackNotifier
+from holdfast.activities.notify.slack_app import SlackAppNotifier
 from holdfast.activities.notify.webhook import BadSecret, WebhookNotifier, signing_secrets
 from holdfast.runtime.addresses import (
     AddressError,
@@ -53,9 +54,12 @@ def load_notifiers(
             url = webhook.url or EnvironmentValue(webhook.url_env or "", environ)
             secret = EnvironmentValue(webhook.secret_env, environ)
             notifier = WebhookNotifier(url, secret, http)
-        elif channel.slack is not None:
-            kind, wrong = "slack", _wrong_url(channel.slack.url_env, environ)
-            notifier = SlackNotifier(EnvironmentValue(channel.slack.url_env, environ), http)
+        elif (slack := channel.slack) is not None and slack.channel is not None:
+            kind, wrong, token = "slack", [], EnvironmentValue(slack.token_env or "", environ)
+            notifier = SlackAppNotifier(token, slack, channel.content == "full", http)
+        elif slack is not None:
+            kind, wrong = "slack", _wrong_url(slack.url_env or "", environ)
+            notifier = SlackNotifier(EnvironmentValue(slack.url_env or "", environ), http)
         else:
             assert channel.mail is not None  # Channel demands one of them
             kind, wrong = "mail", []

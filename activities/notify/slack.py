@@ -16,6 +16,8 @@ from holdfast.schemas.settings.notify import News
 
 # Slack's limit of a text in a block is 3,000 characters.
 MAX_TEXT_CHARACTERS = 2_900
+# The last line of a text with lines left out.
+CUT = "\n…"
 _ESCAPED = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 
@@ -35,7 +37,7 @@ def message(text: MessageText) -> dict[str, Any]:
         line = f"*{escaped(name)}:* {escaped(value)}"
         room -= len(line) + 1
         if room < 0:
-            fitting.append("…")
+            fitting.append(CUT.strip())
             break
         fitting.append(line)
     lines = "\n".join(fitting)
@@ -44,7 +46,7 @@ def message(text: MessageText) -> dict[str, Any]:
         "text": f"{title}\n{lines}\n{link}",
         "unfurl_links": False,
         "unfurl_media": False,
-        "blocks": [_block(f"*{title}*"), _block(lines), _block(link)],
+        "blocks": [block(f"*{title}*"), block(lines), block(link)],
     }
 
 
@@ -61,6 +63,6 @@ class SlackNotifier(Notifier):
         await post(self.http, self.url.value(), body, {})
 
 
-def _block(text: str) -> dict[str, Any]:
-    # Verbatim: Slack does not link addresses.
+def block(text: str) -> dict[str, Any]:
+    """Return a block of text; Slack links no addresses in it."""
     return {"type": "section", "text": {"type": "mrkdwn", "text": text, "verbatim": True}}

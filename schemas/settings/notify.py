@@ -44,6 +44,11 @@ _MailTo = Annotated[
 _MailList = Annotated[list[_MailTo], Field(max_length=MAX_ADDRESSES)]
 
 
+SLACK_API = "https://slack.com/api"
+# `https`, or `http` on this machine.
+SlackAddress = Annotated[str, Field(pattern=r"^(https://|http://127\.0\.0\.1:)[^@?#]*[^/@?#]$")]
+
+
 class Webhook(OneOf):
     """A program that is notified over HTTP, signed as Standard Webhooks has it."""
 
@@ -60,11 +65,26 @@ class Webhook(OneOf):
     changed, the new one and the old one, with a space between."""
 
 
-class Slack(Strict):
-    """An incoming webhook of Slack, or of a server that takes the same messages."""
+class Slack(OneOf):
+    """A channel of Slack: an incoming webhook, also of a compatible server, or a Slack app."""
 
-    url_env: Variable
-    """The environment variable that holds its address: anyone who has it may write there."""
+    one_of = ("url_env", "token_env")
+
+    url_env: Variable | None = None
+    """The environment variable that holds a webhook's address: anyone who has it may post there."""
+    token_env: Variable | None = None
+    """The environment variable that holds the bot token of an app. With `content: full`, people
+    approve and deny by buttons; each message is updated when its request is decided or expires."""
+    channel: Annotated[str | None, Field(pattern=r"^[CDG][A-Z0-9]{2,50}$")] = None
+    """With `tokenEnv`: the id of the channel that the app posts to."""
+    api: SlackAddress = SLACK_API
+    """With `tokenEnv`: the address of Slack's Web API."""
+
+    @model_validator(mode="after")
+    def _complete(self) -> "Slack":
+        if (self.token_env is None) != (self.channel is None):
+            raise ValueError("`tokenEnv` and `channel` go together; write both, or neither")
+        return self
 
 
 _SECURED: dict[str, JsonValue] = {
@@ -152,6 +172,15 @@ class Listener(Lenient):
     to_groups: list[str] = []
 
 
+class PostedMessage(Lenient):
+    """A message of a Slack app about a question, which later news of it update."""
+
+    channel: str
+    """The channel's id."""
+    ts: str
+    """The message's id in it."""
+
+
 class News(Lenient):
     """One notification about one question.
 
@@ -186,6 +215,8 @@ class News(Lenient):
     """The decision that ended the wait, where one did."""
     link: str | None = None
     """Where it is decided, or where its outcome is shown."""
+    posted: PostedMessage | None = None
+    """The message about it that a Slack app has posted; only in news for its channel."""
 
     @property
     def is_over(self) -> bool:

@@ -14,7 +14,7 @@ from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
 
 from tests.support.backend import Answers, Backend, Run
 from tests.support.signing import Approver, write_keys
-from tests.support.told import SECRET, listening
+from tests.support.told import SECRET, listening, posts
 from tests.support.traces import Recorder
 
 People = Callable[[Run], Awaitable[Any]]
@@ -26,7 +26,8 @@ class Path:
 
     The history that is stored is the run's own, or that of the workflow that `other` names; of a
     run that continues as new it is the last one's, or what the `first` one left. `settings` are the
-    worker's; with `told`, a program is told of what waits, and a collector of all.
+    worker's; with `told`, a program is told of what waits, and a collector of all; with `posted`, a
+    Slack app is told.
     """
 
     answers: Answers
@@ -37,17 +38,22 @@ class Path:
     first: bool = False
     settings: dict[str, Any] = field(default_factory=dict)
     told: bool = False
+    posted: bool = False
 
     @asynccontextmanager
     async def told_to(self, folder: FilePath) -> AsyncIterator[dict[str, Any]]:
         """Who is told, as settings of the worker."""
-        if not self.told:
+        if not (self.told or self.posted):
             yield {}
             return
         os.environ["SECRET"] = SECRET
         async with listening() as program:
-            webhook = {"url": program.url, "secretEnv": "SECRET"}
-            said = {"inbox": "https://inbox.x", "channels": {"desk": {"webhook": webhook}}}
+            channel: dict[str, Any] = {"webhook": {"url": program.url, "secretEnv": "SECRET"}}
+            if self.posted:
+                program.answer = posts
+                slack = {"tokenEnv": "SECRET", "channel": "C024BE91L", "api": program.url}
+                channel = {"slack": slack, "content": "full"}
+            said = {"inbox": "https://inbox.x", "channels": {"desk": channel}}
             file = folder / "notify.json"
             file.write_text(json.dumps(said))
             yield {"notifiers": file, "telemetry": Recorder(content=True).telemetry}

@@ -41,6 +41,17 @@ async def cancel(run: Run) -> None:
     await run.handle.cancel()
 
 
+async def decides_when_told(run: Run) -> None:
+    """Somebody approves a call once it was posted, and a reminder too."""
+
+    async def both_are_told() -> bool:
+        ended = "activity_task_completed_event_attributes"
+        return len([each for each in await run.history() if each.HasField(ended)]) >= 3
+
+    await eventually(both_are_told)
+    await run.decide("t1c1", "approve", by="ada")
+
+
 async def cancel_waiting(run: Run) -> None:
     """Somebody cancels while nothing but a person is waited for."""
     await run.waiting()
@@ -394,6 +405,9 @@ PATHS: dict[str, Path] = {
         ["held", "pay"],
         people=cancel,
         told=True,
+    ),
+    "posted": Path(
+        PAYS, ["pay"], {"agent": {"approval": {"remind": "1s"}}}, decides_when_told, posted=True
     ),
     "must_not_wait": Path(PAYS, ["pay"], {"approvals": "deny"}),
     "happened": Path(LOST, ["held_payment"], people=decides(says("t1c1", "happened", result="x"))),

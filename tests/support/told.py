@@ -11,7 +11,7 @@ from typing import Any
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from holdfast.schemas.decision import Decided, PendingApproval
@@ -58,6 +58,7 @@ class Heard:
 
     headers: dict[str, str]
     body: bytes
+    path: str = ""
 
     @property
     def json(self) -> Any:
@@ -74,13 +75,19 @@ class Listening:
     answer: Callable[[int], Response] = lambda _: Response(status_code=204)
 
 
+def posts(number: int) -> Response:
+    """What Slack answers: that it has posted the message, or changed it."""
+    return JSONResponse({"ok": True, "channel": "C024BE91L", "ts": f"1503435956.{number:06}"})
+
+
 @asynccontextmanager
 async def listening() -> AsyncIterator[Listening]:
     """A program that listens on this machine; `answer` is given how many requests there were."""
     program = Listening()
 
     async def hear(request: Request) -> Response:
-        program.heard.append(Heard(dict(request.headers), await request.body()))
+        heard = Heard(dict(request.headers), await request.body(), request.url.path)
+        program.heard.append(heard)
         return program.answer(len(program.heard))
 
     application = Starlette(routes=[Route("/{path:path}", hear, methods=["POST", "GET"])])

@@ -203,6 +203,8 @@ class ApprovalNotifier:
         self._listeners = facts.notifiers
         self._followed = NewsTracker()
         self._pending: list[Delivery] = []
+        # The messages that later news of an open question update, by question and channel.
+        self._posted: dict[tuple[str, str], dict[str, Any]] = {}
         # Each channel has its own slots: an unreachable one does not delay the others.
         at_once = max(1, MAX_CONCURRENT_DELIVERIES // max(1, len(self._listeners)))
         self._slots = {each.name: asyncio.Semaphore(at_once) for each in self._listeners}
@@ -283,10 +285,12 @@ class ApprovalNotifier:
 
     async def _send(self, channel: str, news: dict[str, Any], line: str) -> None:
         async with self._slots[channel]:
+            place = (news["about"], channel)
+            posted = self._posted.get(place)
             with suppress(FailureError):  # the worker logs it
-                await workflow.execute_activity(
+                posted = await workflow.execute_activity(
                     names.TELL_PEOPLE,
-                    {"channel": channel, "news": news},
+                    {"channel": channel, "news": news | ({"posted": posted} if posted else {})},
                     summary=line,
                     start_to_close_timeout=_START_TO_CLOSE,
                     schedule_to_close_timeout=TELL_TO_CLOSE,
@@ -294,3 +298,7 @@ class ApprovalNotifier:
                         initial_interval=timedelta(seconds=1), maximum_interval=timedelta(minutes=5)
                     ),
                 )
+            if posted and news["kind"] in ("asked", "reminder"):
+                self._posted[place] = posted
+            else:
+                self._posted.pop(place, None)

@@ -1,0 +1,100 @@
+"""Notifications by a Slack app: messages with buttons, updated when they are decided or expire.
+
+The inbox receives the clicks (`web.slack`). A message has buttons only where one click can decide
+safely: it shows every argument of a call, and the decision needs no signature. All others have the
+link alone. A reminder is a reply to the first message, which keeps its buttons.
+"""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+
+from holdfast.activities.notify.base import EnvironmentValue, Notifier, notification_error, post
+from holdfast.activities.notify.message_text import message_text, shows_all_arguments
+from holdfast.activities.notify.slack import CUT, message
+from holdfast.runtime.text_safety import one_line
+from holdfast.schemas.internal.selected_call import SelectedCall
+from holdfast.schemas.settings.notify import News, PostedMessage, Slack
+
+# Slack's limit of the value of a button, in characters.
+MAX_VALUE_CHARACTERS = 2_000
+MAX_ANSWER_BYTES = 200_000
+_ERROR_CHARACTERS = 100
+# Errors of Slack that may pass.
+_PASSING = ("fatal_error", "internal_error", "ratelimited", "service_unavailable")
+
+
+@dataclass(frozen=True)
+class SlackApi:
+    """The methods of Slack's Web API, with the bot token of an app."""
+
+    address: str
+    token: EnvironmentValue
+    http: httpx.AsyncClient
+
+    async def call(self, method: str, **arguments: Any) -> dict[str, Any]:
+        """Call a method, and return the answer.
+
+        Raises:
+            ApplicationError: it did not arrive, or Slack refuses it.
+        """
+        headers = {"authorization": f"Bearer {self.token.value()}"}
+        body, url = json.dumps(arguments).encode(), f"{self.address}/{method}"
+        read = await post(self.http, url, body, headers, MAX_ANSWER_BYTES)
+        try:
+            answer = dict(json.loads(read))
+        except (ValueError, TypeError):
+            answer = {"error": "the answer is no JSON object"}
+        if answer.get("ok") is not True:
+            error = one_line(str(answer.get("error")), _ERROR_CHARACTERS)
+            raise notification_error(f"Slack refused {method}: {error}", retried=error in _PASSING)
+        return answer
+
+
+@dataclass(frozen=True)
+class SlackAppNotifier(Notifier):
+    """A channel that an app posts to; `shows_all`: it may receive the whole content."""
+
+    token: EnvironmentValue
+    settings: Slack
+    shows_all: bool
+    http: httpx.AsyncClient
+
+    async def notify(self, news: News) -> PostedMessage | None:
+        """Post or update a message, as `Notifier` requires."""
+        api, posted = SlackApi(self.settings.api, self.token, self.http), news.posted
+        if posted is not None and news.is_over:
+            await api.call("chat.update", **posted.to_json(), **app_message(news))
+            return posted
+        place: dict[str, Any] = {"channel": self.settings.channel}
+        if posted is not None:
+            place |= {"thread_ts": posted.ts, "reply_broadcast": True}
+        sent = app_message(news, with_buttons=self.shows_all and posted is None)
+        answer = await api.call("chat.postMessage", **place, **sent)
+        return posted or PostedMessage.read(answer)
+
+
+def app_message(news: News, *, with_buttons: bool = False) -> dict[str, Any]:
+    """Return the message about a question, with buttons if it can be decided from what it shows."""
+    made, waiting = message(message_text(news)), news.waiting
+    value = str(SelectedCall.of(news.workflow_id, waiting))
+    is_plain = waiting.kind == "call" and not waiting.signed and waiting.nonce and not news.is_over
+    is_whole = shows_all_arguments(news) and not made["blocks"][1]["text"]["text"].endswith(CUT)
+    if with_buttons and is_plain and is_whole and len(value) <= MAX_VALUE_CHARACTERS:
+        buttons = [_button("approve", "Approve", value), _button("deny", "Deny", value)]
+        if waiting.arguments and all(map(is_flat, waiting.arguments.values())):
+            buttons.append(_button("edit", "Change…", value))
+        made["blocks"].insert(-1, {"type": "actions", "elements": buttons})
+    return made
+
+
+def is_flat(value: Any) -> bool:
+    """Return whether a form of Slack can change a value: a text or a number."""
+    return isinstance(value, str | int | float) and not isinstance(value, bool)
+
+
+def _button(action: str, label: str, value: str) -> dict[str, Any]:
+    text = {"type": "plain_text", "text": label}
+    return {"type": "button", "action_id": action, "text": text, "value": value}
