@@ -52,6 +52,7 @@ async def inbox(*, settings: str | None, host: str, port: int, approver: Approve
     from holdfast.web.live_answers import with_live_answers
     from holdfast.web.monitoring import InboxHealth, export_metrics
     from holdfast.web.services import Services
+    from holdfast.web.slack.actions import SlackActions
 
     seal = TextSealer(shared_secret(SECRET_VARIABLE) or None)
     file, name = settings or os.environ.get(SETTINGS_VARIABLE), approver.name or ""
@@ -94,7 +95,10 @@ async def inbox(*, settings: str | None, host: str, port: int, approver: Approve
         own = own_origins(host, socket.getsockname()[1], url)
         access = RequestAccess(own, sign_in.method, sign_in.bearer)
         at, health = public_origin(own), InboxHealth(parts.client.temporal)
-        app = AuthMiddleware(application(parts), access, health)
+        slack = None
+        if chosen.slack is not None:
+            slack = SlackActions(parts, chosen.slack, os.environ, sign_in.http)
+        app = AuthMiddleware(application(parts, slack), access, health)
         key = shared_secret(VIEWERS_KEY)
         await stack.enter_async_context(local_viewer(parts.client.live))
         served = with_live_answers(app, parts.client.live, key) if key else app

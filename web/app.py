@@ -10,20 +10,22 @@ that is killed loses nothing.
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.routing import Mount
+from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from holdfast.web.api import operations as api
+from holdfast.web.auth.auth_middleware import SLACK_ACTIONS
 from holdfast.web.call import routes as call
 from holdfast.web.home import routes as home
 from holdfast.web.listing import routes as listing
 from holdfast.web.pages import STATIC, ErrorMiddleware, error_response
 from holdfast.web.run import routes as live
 from holdfast.web.services import Services
+from holdfast.web.slack.actions import SlackActions
 
 
-def application(parts: Services) -> Starlette:
-    """Return the inbox as an ASGI application."""
+def application(parts: Services, slack: SlackActions | None = None) -> Starlette:
+    """Return the inbox as an ASGI application; `slack` handles the buttons of a Slack app."""
     app = Starlette(
         routes=[
             Mount("/static", StaticFiles(directory=STATIC)),
@@ -32,6 +34,7 @@ def application(parts: Services) -> Starlette:
             *call.routes(parts),
             *live.routes(parts),
             *api.routes(parts),
+            *([Route(SLACK_ACTIONS, slack.receive, methods=["POST"])] if slack else []),
         ],
         middleware=[Middleware(ErrorMiddleware)],
         exception_handlers={HTTPException: error_response},

@@ -65,15 +65,24 @@ def _faults(said: InboxSettings, environ: Mapping[str, str]) -> Iterator[ValuePr
             read_origin(said.url)
         except ValueError as error:
             yield ValueProblem(("url",), "people cannot be sent there", str(error))
+    slack, todo = said.slack, "set it to that of the Slack app"
+    if slack is not None:
+        yield from _unset(("slack", "signingSecretEnv"), slack.signing_secret_env, environ, todo)
+        yield from _unset(("slack", "tokenEnv"), slack.token_env, environ, todo)
     if said.oidc is None:
         return
     try:
         parse_secure_address(said.oidc.issuer)
     except AddressError as error:
         yield ValueProblem(("oidc", "issuer"), error.reason, error.fix)
-    variable = said.oidc.client_secret_env
+    where, fix = ("oidc", "clientSecretEnv"), "set it to the inbox's secret at the provider"
+    yield from _unset(where, said.oidc.client_secret_env, environ, fix)
+
+
+def _unset(
+    where: tuple[str, ...], variable: str | None, environ: Mapping[str, str], fix: str
+) -> Iterator[ValueProblem]:
     if variable is not None and not environ.get(variable, "").strip():
-        where, fix = ("oidc", "clientSecretEnv"), "set it to the inbox's secret at the provider"
         yield ValueProblem(where, f"the variable {variable} is not set", fix)
 
 

@@ -6,6 +6,7 @@ from typing import Annotated, Final, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from holdfast.schemas.base import SettingsFile, Strict, Variable
+from holdfast.schemas.settings.notify import SLACK_API, SlackAddress
 
 MAX_NETWORKS = 100
 MAX_MAPPED_GROUPS = 1_000
@@ -94,6 +95,32 @@ class PermissionRule(Strict):
     """The rights: to read the run and its log, to decide, to cancel it, to send it messages."""
 
 
+class SlackUser(Strict):
+    """A person who decides in Slack."""
+
+    name: Name
+    """Their name in every record."""
+    groups: Annotated[list[Name], Field(max_length=100)] = []
+    """The groups of approvers that they decide for."""
+
+
+class SlackSettings(Strict):
+    """A Slack app; the workers post its messages (`tokenEnv` in notify.yaml)."""
+
+    signing_secret_env: Variable
+    """The environment variable that holds the app's signing secret."""
+    token_env: Variable
+    """The environment variable that holds its bot token."""
+    team: Annotated[str, Field(pattern="^T[A-Z0-9]{2,50}$")]
+    """The id of the workspace."""
+    app: Annotated[str, Field(pattern="^A[A-Z0-9]{2,50}$")]
+    """The id of the app."""
+    users: Annotated[dict[Name, SlackUser], Field(max_length=10_000)]
+    """The people by their Slack ids; others cannot decide there."""
+    api: SlackAddress = SLACK_API
+    """The address of Slack's Web API."""
+
+
 class InboxSettings(SettingsFile):
     """`inbox.yaml`: without `oidc` and `proxy`, people sign in by a link."""
 
@@ -111,6 +138,8 @@ class InboxSettings(SettingsFile):
 
     permissions: Annotated[list[PermissionRule], Field(max_length=MAX_RULES)] | None = None
     """Who may read, decide, cancel and send messages (default: everyone everything)."""
+    slack: SlackSettings | None = None
+    """A Slack app, in which people decide by buttons."""
     programs: Programs = Programs()
     """What programs may do."""
 

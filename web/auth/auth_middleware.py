@@ -2,7 +2,8 @@
 
     endpoint name (`Host`) ─► page of origin (`Origin`) ─► sender ─► form token ─► pages
 
-The sign-in pages, the health of the inbox and the static files of its pages need no authentication.
+The sign-in pages, the health of the inbox, the static files of its pages and the signed requests of
+Slack need no authentication.
 A refused request has changed nothing, and its response states that.
 """
 
@@ -42,6 +43,8 @@ from holdfast.web.inbox_settings import LoadedInboxSettings, load_inbox_settings
 from holdfast.web.monitoring import HEALTH, InboxHealth
 from holdfast.web.pages import STATIC_PATH, ErrorMiddleware, add_headers, wants_page
 
+# Its requests are signed by Slack.
+SLACK_ACTIONS: Final = "/slack/actions"
 # For the metadata, keys and tokens of a provider.
 HTTP_TIMEOUT_SECONDS: Final = 5
 
@@ -103,7 +106,7 @@ class AuthMiddleware:
         own = self._access.own_origins
         if changes and request.headers.get("origin") not in {None, *own}:
             raise forbidden(_FORGED)
-        if path.startswith(STATIC_PATH):
+        if path.startswith(STATIC_PATH) or path == SLACK_ACTIONS:
             return self._app
         if path in _DOORS:
             _check_own_page(request)
@@ -147,11 +150,12 @@ async def _sign_in_first(request: Request) -> Response:
 
 
 class SignInSetup(NamedTuple):
-    """The sign-in method, and the settings that it comes from."""
+    """The sign-in method, the settings that it comes from, and a client for other servers."""
 
     settings: InboxSettings
     method: SignInMethod
     bearer: BearerTokens
+    http: httpx.AsyncClient
 
 
 @asynccontextmanager
@@ -168,4 +172,4 @@ async def open_sign_in(
         elif settings.oidc is not None:
             provider = OidcProvider(settings.oidc, loaded.secret, http)
             method = OidcSignIn(sealer, settings.oidc, provider)
-        yield SignInSetup(settings, method, BearerTokens(sealer, loaded.keys))
+        yield SignInSetup(settings, method, BearerTokens(sealer, loaded.keys), http)

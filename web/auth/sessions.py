@@ -36,7 +36,7 @@ _NONCE_BYTES: Final = 12
 _COOKIE = "session"
 
 SameSite = Literal["lax", "strict"]
-Via = Literal["link", "oidc", "proxy", "token"]
+Via = Literal["link", "oidc", "proxy", "token", "slack"]
 
 
 class OpenedText(NamedTuple):

@@ -221,7 +221,7 @@ def sending(monkeypatch: pytest.MonkeyPatch, refusal: Exception | None = None) -
         run_id: str,
         asks: PendingApproval,
         decision: Decision,
-        update_id: str | None,
+        update_id: str | None = None,
     ) -> Receipt:
         sent.append(decision)
         if refusal is not None:

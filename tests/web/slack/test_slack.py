@@ -1,0 +1,320 @@
+"""Deciding in Slack (§7): who may, on what was shown, and each request once."""
+
+import hmac
+import json
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import httpx
+import pytest
+from slack_sdk.models.views import View
+from temporalio.client import Client
+
+from holdfast.activities.notify.base import EnvironmentValue
+from holdfast.client.holdfast_client import HoldfastClient
+from holdfast.schemas.settings.inbox import SlackSettings
+from holdfast.web.app import application
+from holdfast.web.auth.bearer_tokens import BearerTokens
+from holdfast.web.auth.sessions import TextSealer
+from holdfast.web.auth.sign_in import LinkSignIn
+from holdfast.web.http.problems import RefusedRequest
+from holdfast.web.services import Services
+from holdfast.web.slack import clicks
+from holdfast.web.slack.actions import SlackActions
+from holdfast.web.slack.clicks import RequestVerifier
+from tests.support.backend import Launch, Run
+from tests.support.eventually import eventually
+from tests.support.inbox import Stage, opened
+from tests.support.model_server import Answer, call
+from tests.support.told import Heard, Listening, listening, posts
+
+SECRET = "8f742231b10e8888abcd99yyyzzz85a5"
+ENVIRON = {"SIGNING": SECRET, "TOKEN": "xoxb-1"}
+TEAM, APP = "T0001", "A0001"
+PAYS = [Answer(calls=[call("pay", amount=5)]), Answer("done")]
+Form = dict[str, Any]
+
+
+# Signatures.
+
+
+def headers(body: str, at: float | None = None, secret: str = SECRET) -> dict[str, str]:
+    """The headers with which Slack signs a request."""
+    sent_at = str(int(time.time() if at is None else at))
+    made = hmac.new(secret.encode(), f"v0:{sent_at}:{body}".encode(), "sha256").hexdigest()
+    return {
+        "content-type": "application/x-www-form-urlencoded",
+        "x-slack-request-timestamp": sent_at,
+        "x-slack-signature": f"v0={made}",
+    }
+
+
+def test_a_signature_is_that_of_slacks_own_example(monkeypatch: pytest.MonkeyPatch) -> None:
+    """https://docs.slack.dev/authentication/verifying-requests-from-slack"""
+    monkeypatch.setattr(clicks, "time", lambda: 1531420618.0)
+    body = (
+        b"token=xyzz0WbapA4vBCDEFasx0q6G&team_id=T1DC2JH3J&team_domain=testteamnow"
+        b"&channel_id=G8PSS9T3V&channel_name=foobar&user_id=U2CERLKJA&user_name=roadrunner"
+        b"&command=%2Fwebhook-collect&text=&response_url=https%3A%2F%2Fhooks.slack.com%2Fcommands"
+        b"%2FT1DC2JH3J%2F397700885554%2F96rGlfmibIGlgcZRskXaIFfN&trigger_id=398738663015"
+        b".47445629121.803a0bc887a14d10d2c447fce8b6703c"
+    )
+    shown = {
+        "x-slack-request-timestamp": "1531420618",
+        "x-slack-signature": "v0=a2114d57b48eac39b9ad189dd8316235a7b4a8d21a10bd27519666489c69b503",
+    }
+    verifier = RequestVerifier(EnvironmentValue("SIGNING", ENVIRON))
+    with pytest.raises(RefusedRequest, match="not signed"):
+        verifier.verify(shown, body + b"&")
+    assert verifier.verify(shown, body).startswith("slack-")
+    with pytest.raises(RefusedRequest, match="came before"):
+        verifier.verify(shown, body)
+    monkeypatch.setattr(clicks, "time", lambda: 1531420618.0 + 301)
+    with pytest.raises(RefusedRequest, match="too old"):
+        RequestVerifier(EnvironmentValue("SIGNING", ENVIRON)).verify(shown, body)
+
+
+# An inbox, and Slack.
+
+
+@pytest.fixture
+async def slack() -> AsyncIterator[Listening]:
+    async with listening() as found:
+        found.answer = posts
+        yield found
+
+
+@asynccontextmanager
+async def inbox(client: Client, slack: Listening) -> AsyncIterator[Stage]:
+    """An inbox that takes decisions from Slack."""
+    settings = SlackSettings.model_validate(
+        {
+            "signingSecretEnv": "SIGNING",
+            "tokenEnv": "TOKEN",
+            "team": TEAM,
+            "app": APP,
+            "users": {"U1": {"name": "grace", "groups": ["finance"]}, "U2": {"name": "eve"}},
+            "api": slack.url,
+        }
+    )
+    parts, seal = Services(HoldfastClient(client)), TextSealer()
+    async with httpx.AsyncClient() as http:
+        app = application(parts, SlackActions(parts, settings, ENVIRON, http))
+        way = LinkSignIn(seal, "ann")
+        async with opened(parts, way, BearerTokens(seal, ()), app=app) as stage:
+            yield stage
+
+
+def clicked(slack: Listening, button: Form, by: str = "U1", **more: Any) -> str:
+    """The body of the request with which Slack reports a click."""
+    payload = {
+        "type": "block_actions",
+        "user": {"id": by, "team_id": TEAM},
+        "team": {"id": TEAM},
+        "api_app_id": APP,
+        "trigger_id": "12345.98765.abcd",
+        "response_url": slack.url.replace("/hook", "/reply"),
+        "actions": [button],
+        **more,
+    }
+    return urlencode({"payload": json.dumps(payload)})
+
+
+def submitted(slack: Listening, view: Form, values: dict[str, str | None]) -> str:
+    """The body of the request with which Slack sends a dialog."""
+    state = {name: {"value": {"type": "x", "value": value}} for name, value in values.items()}
+    shown = {**view, "id": "V1", "state": {"values": state}}
+    return clicked(slack, {}, type="view_submission", view=shown, actions=[])
+
+
+async def send(stage: Stage, body: str, **signed: Any) -> int:
+    """Send a request as Slack does; the status."""
+    signed_as = headers(body, **signed)
+    async with httpx.AsyncClient() as http:
+        url = f"{stage.address}/slack/actions"
+        found = await http.post(url, content=body, headers=signed_as)
+    return found.status_code
+
+
+async def heard(slack: Listening, path: str, number: int = 1) -> Heard:
+    """The newest request for a path, once there are so many."""
+
+    async def enough() -> Heard | None:
+        found = [each for each in slack.heard if each.path.endswith(path)]
+        return found[-1] if len(found) >= number else None
+
+    return await eventually(enough)
+
+
+async def button(slack: Listening, action: str) -> Form:
+    """A button of the message about a call, once it is posted."""
+    message = (await heard(slack, "chat.postMessage")).json
+    [row] = [block for block in message["blocks"] if block["type"] == "actions"]
+    found: Form = next(one for one in row["elements"] if one["action_id"] == action)
+    return found
+
+
+async def view(slack: Listening) -> Form:
+    """The dialog that was opened, which is one of Slack's."""
+    opened = (await heard(slack, "views.open")).json
+    assert opened["trigger_id"] == "12345.98765.abcd"
+    made: Form = opened["view"]
+    View(**made).validate_json()
+    return made
+
+
+BUTTON = {"action_id": "approve", "value": "run/t1c1/" + "d" * 64 + "/" + "n" * 64}
+
+
+@pytest.mark.parametrize(
+    ("sent", "signed", "status"),
+    [
+        ({}, {"secret": "another"}, 401),
+        ({}, {"at": time.time() - 301}, 401),
+        ({}, {"at": time.time() + 400}, 401),
+        ({"team": {"id": "T0002"}}, {}, 403),
+        ({"user": {"id": "U1", "team_id": "T0002"}}, {}, 403),
+        ({"api_app_id": "A0002"}, {}, 403),
+        ({"response_url": "https://evil.example/"}, {}, 403),
+        ({"response_url": "https://hooks.slack.com.evil.example/"}, {}, 403),
+        ({"actions": [{**BUTTON, "action_id": "edit_all"}]}, {}, 400),
+        ({"actions": [{**BUTTON, "value": "run"}]}, {}, 400),
+        ({"actions": []}, {}, 400),
+        ({"team": None}, {}, 400),
+    ],
+)
+async def test_what_does_not_come_from_the_app_is_refused(
+    nowhere: Client, slack: Listening, sent: Form, signed: dict[str, Any], status: int
+) -> None:
+    async with inbox(nowhere, slack) as stage:
+        assert await send(stage, clicked(slack, BUTTON, **sent), **signed) == status
+    assert not slack.heard
+
+
+async def test_a_stranger_is_told_what_to_ask_for(nowhere: Client, slack: Listening) -> None:
+    async with inbox(nowhere, slack) as stage:
+        assert await send(stage, clicked(slack, BUTTON, "U9")) == 200
+        reply = (await heard(slack, "/reply")).json
+        assert (reply["response_type"], "U9" in reply["text"]) == ("ephemeral", True)
+
+
+# From the message to the end of the run.
+
+
+@dataclass
+class Desk:
+    """A run whose call was posted in Slack, and an inbox."""
+
+    stage: Stage
+    slack: Listening
+    run: Run
+
+    async def click(self, action: str, by: str = "U1") -> tuple[str, float]:
+        """Click a button; the request, and when it was sent."""
+        body = clicked(self.slack, await button(self.slack, action), by)
+        sent_at = time.time()
+        assert await send(self.stage, body, at=sent_at) == 200
+        return body, sent_at
+
+    async def submit(self, **values: str | None) -> None:
+        """Send the dialog that was opened."""
+        body = submitted(self.slack, await view(self.slack), values)
+        assert await send(self.stage, body) == 200
+
+    async def told(self, number: int = 1) -> str:
+        """What the person is told alone."""
+        text: str = (await heard(self.slack, "/reply", number)).json["text"]
+        return text
+
+    async def updated(self) -> str:
+        """What the message says once it is updated."""
+        update = (await heard(self.slack, "chat.update")).json
+        assert update["ts"] == "1503435956.000001"
+        assert all(block["type"] != "actions" for block in update["blocks"])
+        text: str = update["text"]
+        return text
+
+
+@pytest.fixture
+async def desk(
+    client: Client, slack: Listening, launch: Launch, tmp_path: Path, monkeypatch: Any
+) -> AsyncIterator[Callable[..., Awaitable[Desk]]]:
+    """Starts a run whose call is posted in Slack."""
+    monkeypatch.setenv("TOKEN", "xoxb-1")
+    settings = {"tokenEnv": "TOKEN", "channel": "C024BE91L", "api": slack.url}
+    channels = {"desk": {"slack": settings, "content": "full"}}
+    file = tmp_path / "notify.json"
+    file.write_text(json.dumps({"inbox": "https://inbox.x", "channels": channels}))
+    async with inbox(client, slack) as stage:
+
+        async def start(**policy: Any) -> Desk:
+            worker = await launch(PAYS, notifiers=file)
+            agent = {"approval": {"approvers": ["finance"], **policy}}
+            run = await worker.start(["pay"], agent=agent)
+
+            async def is_posted() -> bool:
+                done = "activity_task_completed_event_attributes"
+                return len([each for each in await run.history() if each.HasField(done)]) >= 2
+
+            await eventually(is_posted)
+            return Desk(stage, slack, run)
+
+        yield start
+
+
+async def test_approve_decides_once_and_the_message_says_so(
+    desk: Any, client: Client, slack: Listening, ledger: Path
+) -> None:
+    one = await desk(quorum=2)
+    await one.click("approve", "U2")
+    assert "only these groups decide" in await one.told()
+    body, sent_at = await one.click("approve")
+    assert await one.told(2) == "Recorded; 1 more must approve."
+    # The same request again: here, and at an inbox that has not seen it. The run takes it once.
+    assert await send(one.stage, body, at=sent_at) == 401
+    async with inbox(client, slack) as other:
+        assert await send(other, body, at=sent_at) == 200
+        assert await one.told(3) == "Recorded; 1 more must approve."
+    await one.run.decide("t1c1", "approve", by="bob", groups=["finance"])
+    assert (await one.run.result())["output"] == "done"
+    assert "Decided" in await one.updated()
+    [line] = ledger.read_text().splitlines()
+    assert line.startswith("pay 5 ")
+    decisions = [each for each in await one.run.context() if each["type"] == "decision"]
+    assert [each["decided"]["by"] for each in decisions] == ["grace", "bob"]
+
+
+async def test_deny_asks_for_the_reason_in_a_dialog(desk: Any, ledger: Path) -> None:
+    one = await desk()
+    await one.click("deny")
+    await one.submit(reason="too much")
+    text = await one.updated()
+    assert "denied by grace" in text
+    assert "too much" in text
+    await one.run.result()
+    assert not ledger.exists()
+
+
+async def test_arguments_are_changed_in_a_dialog(desk: Any, ledger: Path) -> None:
+    one = await desk()
+    await one.click("edit")
+    fields = {block["block_id"]: block for block in (await view(one.slack))["blocks"][1:]}
+    assert fields["argument amount"]["element"]["initial_value"] == "5"
+    await one.submit(**{"argument amount": "7", "reason": None})
+    await one.run.result()
+    assert ledger.read_text().startswith("pay 7 ")
+
+
+async def test_the_message_is_updated_wherever_it_is_decided(desk: Any) -> None:
+    one = await desk()
+    waiting = await button(one.slack, "deny")
+    await one.run.decide("t1c1", "approve", by="bob", groups=["finance"])
+    assert "bob" in await one.updated()
+    # A click on the message before it was updated.
+    assert await send(one.stage, clicked(one.slack, waiting)) == 200
+    assert "no longer pending" in await one.told()

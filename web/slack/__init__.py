@@ -1,0 +1,1 @@
+"""Decisions in Slack: signed requests of an app, its buttons and its dialogs."""

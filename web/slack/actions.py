@@ -1,0 +1,116 @@
+"""Decide in Slack: `POST /slack/actions`, the interactivity address of a Slack app.
+
+    request ─► signature, age, single use ─► 200 ─► person ─► dialog, or decision ─► run
+
+Slack waits three seconds, so a request is answered before it is handled. `slack.users` of the
+settings names the person and their groups; a decision applies to what the message showed. The
+worker updates the message once the run has decided; only the person who clicked sees why a decision
+was rejected.
+"""
+
+import asyncio
+import json
+import logging
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Final
+from urllib.parse import urljoin
+
+import httpx
+from starlette.requests import Request
+from starlette.responses import Response
+from temporalio.exceptions import ApplicationError
+
+from holdfast.activities.notify.base import EnvironmentValue, post
+from holdfast.activities.notify.slack import escaped
+from holdfast.activities.notify.slack_app import SlackApi
+from holdfast.client.errors import HoldfastError
+from holdfast.runtime.narration.phrases import decision_phrase
+from holdfast.runtime.text_safety import one_line
+from holdfast.schemas.decision import Decision
+from holdfast.schemas.settings.inbox import SlackSettings
+from holdfast.web.auth.sessions import Person
+from holdfast.web.http.problems import RefusedRequest, forbidden
+from holdfast.web.http.request_body import URLENCODED, read_body
+from holdfast.web.services import Services
+from holdfast.web.slack.clicks import Click, RequestVerifier
+from holdfast.web.slack.dialogs import decision_of, dialog
+
+MAX_BODY_BYTES: Final = 200_000
+MAX_CLICKS: Final = 100
+_HOOKS: Final = "https://hooks.slack.com/"
+_ERROR_CHARS: Final = 1_000
+_UNKNOWN: Final = (
+    "Not decided: the inbox does not know you. Ask its operator to add {user} with your name and"
+    " groups to slack.users in its settings."
+)
+_FAILED: Final = "The inbox has failed at this. Open the link in the message to see the call."
+
+logger = logging.getLogger("holdfast")
+
+
+class SlackActions:
+    """The buttons and dialogs of one app."""
+
+    def __init__(
+        self,
+        parts: Services,
+        settings: SlackSettings,
+        environ: Mapping[str, str],
+        http: httpx.AsyncClient,
+    ) -> None:
+        self._parts, self._settings, self._http = parts, settings, http
+        self._verifier = RequestVerifier(EnvironmentValue(settings.signing_secret_env, environ))
+        self._api = SlackApi(settings.api, EnvironmentValue(settings.token_env, environ), http)
+        self._handling: set[asyncio.Task[None]] = set()
+
+    async def receive(self, request: Request) -> Response:
+        """Acknowledge a request, and handle it after."""
+        body = await read_body(request, (URLENCODED,), MAX_BODY_BYTES)
+        click = Click.read(self._verifier.verify(request.headers, body), body)
+        if {*click.teams} != {self._settings.team} or click.app != self._settings.app:
+            raise forbidden("this is of another workspace or app than `slack` in the settings")
+        if not click.reply_url.startswith((_HOOKS, urljoin(self._settings.api, "/"))):
+            raise forbidden("this names an address that is not Slack's")
+        if len(self._handling) >= MAX_CLICKS:
+            raise RefusedRequest(503, "too many requests at a time; try again")
+        task = asyncio.create_task(self._handle(click))
+        self._handling.add(task)
+        task.add_done_callback(self._handling.discard)
+        return Response()
+
+    async def _handle(self, click: Click) -> None:
+        try:
+            text = await self._decide(click)
+        except (HoldfastError, ApplicationError) as error:
+            text = f"Not decided: {one_line(str(error), _ERROR_CHARS)}"
+        except Exception:
+            logger.exception("a click in Slack failed")
+            text = _FAILED
+        reply = {"response_type": "ephemeral", "replace_original": False, "text": escaped(text)}
+        if text:
+            with suppress(ApplicationError):
+                await post(self._http, click.reply_url, json.dumps(reply).encode(), {})
+
+    async def _decide(self, click: Click) -> str:
+        """Open a dialog, or decide; return the reply to the person, if any."""
+        known = self._settings.users.get(click.user)
+        if known is None:
+            return _UNKNOWN.format(user=click.user)
+        person = Person(known.name, tuple(known.groups), "slack")
+        approval = await self._parts.find_shown(person, click.call)
+        if click.values is None and click.action != "approve":
+            view = dialog(click, approval)
+            await self._api.call("views.open", trigger_id=click.trigger, view=view)
+            return ""
+        decision = Decision(
+            call_id=click.call.call,
+            by=person.name,
+            groups=known.groups,
+            digest=click.call.digest,
+            **decision_of(click, approval),
+        )
+        receipt = await self._parts.decide(click.call.run, approval, decision, click.id)
+        if receipt.decided:
+            return f"{decision_phrase(receipt.decision).capitalize()}."
+        return f"Recorded; {receipt.missing} more must approve."
