@@ -34,6 +34,11 @@ class Usage(Lenient):
         cached = (self.cached_tokens or 0) + (other.cached_tokens or 0)
         return Usage(**known, cached_tokens=None if known["input_tokens"] is None else cached)
 
+    def minus(self, other: "Usage") -> "Usage":
+        """Return the difference: unknown where one of both is unknown."""
+        counts = [(name, getattr(other, name)) for name in (*_COUNTED, "cached_tokens")]
+        return self.plus(Usage(**{name: None if n is None else -n for name, n in counts}))
+
 
 class WrittenCall(Lenient):
     """A call as the model wrote it: nothing in it has been checked.

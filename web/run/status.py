@@ -7,8 +7,9 @@ from typing import Final, Literal
 
 from holdfast.client import question_text
 from holdfast.client.result import RunEnding, queued_line
-from holdfast.runtime.narration.phrases import QUEUED_FOR_MODEL
-from holdfast.runtime.text_safety import arguments_line, clean, local_time, one_line
+from holdfast.runtime.narration.arguments import arguments_in_line
+from holdfast.runtime.narration.phrases import QUEUED_FOR_MODEL, timeout_phrase
+from holdfast.runtime.text_safety import clean, local_time, one_line
 from holdfast.schemas import names
 from holdfast.schemas.decision import brief_arguments
 from holdfast.schemas.names import ErrorCode
@@ -44,7 +45,8 @@ _STAGES: Final = {
 class StatusItem:
     """A current activity or the end of a run, with its reason, advice, and a link to act on it.
 
-    `progress` is the last update of the running `call`.
+    `lapse` is what happens when an approval expires, `progress` the last update of the running
+    `call`.
     """
 
     text: str
@@ -53,6 +55,8 @@ class StatusItem:
     why: str = ""
     advice: str = ""
     link: PageLink | None = None
+    expires: datetime | None = None
+    lapse: str = ""
     call: str = ""
     progress: str = ""
 
@@ -68,14 +72,17 @@ def status_items(seen: LoadedRun, name: Name) -> list[StatusItem]:
     waits = ", ".join(one_line(tool, _NAME_CHARS) for tool in seen.info.tools)
     if waits and not seen.has_answered:
         text, link = f"Waiting for approval: {waits}.", PageLink(address(), "Pending approvals")
-        items.append(StatusItem(text, "asks", seen.info.since, link=link))
+        since, until = seen.info.since, seen.info.until
+        items.append(StatusItem(text, "asks", since, link=link, expires=until))
     if seen.problem is not None and not seen.has_answered:
         items.append(StatusItem("The run does not answer.", "bad", why=clean(str(seen.problem))))
     for one in seen.approvals:
         link = PageLink(address("waiting", seen.info.id, one.call_id), "Review and decide")
         text = f"{question_text.heading(one)}."
-        brief = arguments_line(brief_arguments(one.kind, one.arguments))
-        items.append(StatusItem(text, "asks", local_time(one.requested_at), brief, link=link))
+        brief = arguments_in_line(brief_arguments(one.kind, one.arguments), {}, _BRIEF_CHARS)
+        asked, until = local_time(one.requested_at), local_time(one.expires_at)
+        lapse = timeout_phrase(one.kind, one.on_timeout, is_single_call=seen.info.single)
+        items.append(StatusItem(text, "asks", asked, brief, "", link, until, lapse))
     for there in seen.report.delegate_approvals:
         link = PageLink(address("waiting", there.workflow_id, there.call_id), "Review and decide")
         tool = one_line(there.label or there.tool, _NAME_CHARS)

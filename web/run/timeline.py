@@ -11,19 +11,33 @@ from typing import Any, Final
 
 from holdfast.client.result import token_counts
 from holdfast.runtime.narration.log_narration import LogNarration, NarrationLine
-from holdfast.runtime.text_safety import as_text, clean, format_clock, local_time, one_line, shorten
+from holdfast.runtime.narration.phrases import timeout_phrase
+from holdfast.runtime.text_safety import (
+    as_text,
+    clean,
+    format_age,
+    format_clock,
+    local_time,
+    one_line,
+    shorten,
+)
 from holdfast.schemas import names
+from holdfast.schemas.decision import Decided
+from holdfast.schemas.internal.solution import Usage
 from holdfast.schemas.log_entry import (
     ConfirmationRequiredEntry,
+    DecisionEntry,
     DoneEntry,
     ErrorEntry,
     LogRecord,
     MessageEntry,
     ToolStartEntry,
     TurnEndEntry,
+    TurnStartEntry,
     read_record,
 )
 from holdfast.schemas.message import ImagePart
+from holdfast.web.page_text import display_time
 from holdfast.web.pages import address
 
 BODY_CHARS: Final = 4_000
@@ -50,13 +64,16 @@ class TimelineLine:
     """A line of the page.
 
     `number` is that of its entry, on the first line of the entry; `at` is the time for programs,
-    `time_text` for people. A folded body shows its `head` first.
+    `time_text` for people. A folded body shows its `head` first. `note` is how long an approval was
+    waited for, or what happens if it expires.
     """
 
     line: NarrationLine
     at: str
     time_text: str
     number: int | None = None
+    turn: int | None = None
+    note: str = ""
     head: str = ""
     is_folded: bool = False
     links: Sequence[PageLink] = ()
@@ -66,11 +83,17 @@ class TimelineLine:
 class Timeline:
     """Describes the entries of one run, in order; `lead` are those before the first shown one."""
 
-    def __init__(self, run_id: str, lead: Iterable[Mapping[str, Any]] = ()) -> None:
-        self._run_id = run_id
+    def __init__(
+        self, run_id: str, lead: Iterable[Mapping[str, Any]] = (), *, is_single_call: bool = False
+    ) -> None:
+        self._run_id, self._is_single_call = run_id, is_single_call
         self._narration = LogNarration(run_id, with_all_arguments=True, with_commands=False)
-        for entry in lead:
-            self._narration.lines(read_record(entry))
+        self._turn: int | None = None
+        # The use of the run up to the turn before `_next_turn`.
+        self._used = Usage(input_tokens=0, output_tokens=0, cached_tokens=0, cost=0.0)
+        self._next_turn = 1
+        self._requested: dict[str, str] = {}
+        self.lines(lead)
 
     def name(self, call_id: str, tool: str) -> str:
         """Return the id of a call and the label of its tool."""
@@ -83,7 +106,8 @@ class Timeline:
     def full_lines(self, entry: Mapping[str, Any]) -> list[NarrationLine]:
         """Return the lines of an entry in full."""
         record = read_record(entry)
-        return [_plain(line) for line in self._narration.lines(record) or _ending_lines(record)]
+        found = self._narration.lines(record) or self._ending_lines(record)
+        return [_plain(line) for line in found]
 
     def _entry_lines(self, record: LogRecord) -> Iterator[TimelineLine]:
         links: list[PageLink] = []
@@ -94,7 +118,7 @@ class Timeline:
                 where = address("run", names.delegate_id(self._run_id, call))
                 agent = one_line(delegate, _NAME_CHARS)
                 links = [PageLink(where, f"Open the run of {agent}")]
-        number = str(record.n)
+        number, note = str(record.n), self._note(record)
         picture_links = [
             PageLink(
                 address("run", self._run_id, "picture", number, str(index)),
@@ -107,7 +131,7 @@ class Timeline:
             utc = time.astimezone(UTC)
             is_today = utc.date() == datetime.now(UTC).date()
             time_text = utc.strftime("%H:%M:%S" if is_today else "%Y-%m-%d %H:%M")
-        found = self._narration.lines(record) or _ending_lines(record)
+        found = self._narration.lines(record) or self._ending_lines(record)
         lines = [_plain(line) for line in found if links or not line.minor]
         for index, line in enumerate(lines):
             is_last = index == len(lines) - 1
@@ -122,11 +146,47 @@ class Timeline:
                 record.at,
                 time_text,
                 number=record.n if index == 0 else None,
+                turn=self._turn,
+                note=note if is_last else "",
                 head=one_line(body, HEAD_CHARS),
                 is_folded=is_long and line.tone not in ("said", "bad", "asks"),
                 links=own,
                 pictures=picture_links if is_last else (),
             )
+
+    def _note(self, record: LogRecord) -> str:
+        match record.entry:
+            case TurnStartEntry(turn=turn):
+                self._turn = turn
+            case ConfirmationRequiredEntry(call_id=call, approval=asked):
+                self._requested[call] = asked.requested_at
+                lapse = timeout_phrase(
+                    asked.kind, asked.on_timeout, is_single_call=self._is_single_call
+                )
+                return f"If no one decides by {display_time(asked.expires_at).text}, {lapse}."
+            case DecisionEntry(call_id=call, decided=Decided(), ignored=None):
+                start, end = local_time(self._requested.get(call)), local_time(record.at)
+                if start is not None and end is not None:
+                    return f"Decided after {format_age(datetime.now(UTC) - (end - start))}."
+        return ""
+
+    def _ending_lines(self, record: LogRecord) -> list[NarrationLine]:
+        """Return the lines of entries that the narration leaves out: the use of a turn, the end."""
+        at = format_clock(record.at)
+        match record.entry:
+            case TurnEndEntry(turn=turn, usage=usage, model=model):
+                # An entry has the use of the run so far; earlier entries may not be known here.
+                is_next = turn == self._next_turn
+                used = [*token_counts(usage.minus(self._used) if is_next else usage)]
+                used += [f"by {clean(model)}"] if model else []
+                used += [] if is_next else ["in all turns so far"]
+                self._used, self._next_turn = usage, turn + 1
+                return [NarrationLine(at, "used", ", ".join(used), tone="quiet")]
+            case DoneEntry(status=status):
+                return [NarrationLine(at, "ended", clean(status), tone="good")]
+            case ErrorEntry(code=code, message=message):
+                return [NarrationLine(at, "failed", clean(code), clean(message), tone="bad")]
+        return []
 
 
 def pictures(record: LogRecord) -> dict[int, ImagePart]:
@@ -146,20 +206,6 @@ def pictures(record: LogRecord) -> dict[int, ImagePart]:
                 and part.media_type in PICTURES
             }
     return {}
-
-
-def _ending_lines(record: LogRecord) -> list[NarrationLine]:
-    """Return the lines of entries that the narration leaves out: the use of a turn, the end."""
-    at = format_clock(record.at)
-    match record.entry:
-        case TurnEndEntry(usage=usage, model=model):
-            used = [*token_counts(usage), *([f"by {clean(model)}"] if model else [])]
-            return [NarrationLine(at, "used", ", ".join(used), tone="quiet")]
-        case DoneEntry(status=status):
-            return [NarrationLine(at, "ended", clean(status), tone="good")]
-        case ErrorEntry(code=code, message=message):
-            return [NarrationLine(at, "failed", clean(code), clean(message), tone="bad")]
-    return []
 
 
 def _plain(line: NarrationLine) -> NarrationLine:

@@ -48,7 +48,7 @@ async def build_run_view(parts: Services, seen: LoadedRun, access: RunAccess) ->
     listed = parts.permissions.query(access.person)
     delegates, has_more_delegates = await read_delegates(parts.client, seen, listed)
     info, report, ending = seen.info, seen.report, seen.ending
-    timeline = Timeline(info.id, seen.earlier_entries)
+    timeline = Timeline(info.id, seen.earlier_entries, is_single_call=info.single)
     # In this order: the timeline learns the labels of calls from the entries.
     lines = timeline.lines(seen.entries)
     status, code = report.status if seen.has_answered else info.status, None

@@ -1,7 +1,7 @@
 """What a run does now, what it cost and what is left (§5, §11): at work, stuck, or over?"""
 
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -49,8 +49,8 @@ def test_it_waits_for_a_person_with_what_and_since_when() -> None:
     seen = LoadedRun(KNOWN, report(status="awaiting_approval"), [PAY], has_answered=True)
     [one] = status_items(seen, Timeline("order-7").name)
     assert one.text == "Approval needed: Pay (t1c1)."
-    assert one.why == "amount=20"
-    assert one.since == AT
+    assert one.why == "Amount 20"
+    assert (one.since, one.expires, one.lapse) == (AT, AT + timedelta(days=1), "it is denied")
     assert one.link is not None
     assert one.link.href == "/waiting/order-7/t1c1"
 

@@ -97,6 +97,24 @@ def test_a_call_that_waits_leads_to_where_it_is_decided() -> None:
     ]
 
 
+def test_an_approval_has_its_terms_and_a_decision_how_long_it_took() -> None:
+    times = {"requestedAt": "2020-03-01T13:59:07Z", "expiresAt": "2020-03-02T14:03:07Z"}
+    named = {"callId": "t1c1", "tool": "pay", "label": "Pay", "digest": "d", "kind": "call"}
+    approval = {**named, **times, "arguments": {}, "onTimeout": "fail"}
+    asked = entry("confirmation_required", callId="t1c1", turn=1, approval=approval)
+    decided = {"decision": "approve", "by": "ann", "at": NOW, "digest": "d"}
+    by_ann = entry("decision", callId="t1c1", decided=decided)
+    ignored = entry("decision", callId="t1c1", decided=decided, ignored="too late")
+    expired = entry("decision", callId="t1c1", outcome="expired")
+    notes = [line.note for line in told(asked, by_ann, ignored, expired)]
+    terms = "If no one decides by 2020-03-02 14:03 UTC, {}."
+    assert notes == [terms.format("the run fails"), "Decided after 4 min.", "", ""]
+    [line] = told(by_ann, lead=[asked])
+    assert line.note == "Decided after 4 min."
+    [line] = Timeline(RUN, is_single_call=True).lines([asked])
+    assert line.note == terms.format("the call fails")
+
+
 def test_a_delegate_leads_to_its_own_run_and_to_no_command() -> None:
     [line] = told(entry("tool_start", callId="t1c1", turn=1, tool="ask", delegate="cl\u202eerk"))
     assert line.line.body == "by clerk, in a run of its own"
@@ -129,6 +147,16 @@ def test_a_call_is_named_as_it_was_before_what_is_shown() -> None:
 def test_what_a_turn_has_used_stands_at_its_end(usage: dict[str, Any], said: str) -> None:
     [line] = told(entry("turn_end", turn=1, usage=usage))
     assert (line.line.word, line.line.text) == ("used", said)
+
+
+def test_a_turn_has_its_own_use_where_that_of_the_turn_before_is_known() -> None:
+    first = {"inputTokens": 1200, "outputTokens": 30, "cachedTokens": 200, "cost": 0.5}
+    more = {"inputTokens": 2000, "outputTokens": 80, "cachedTokens": 900, "cost": 0.75}
+    one, two = entry("turn_end", turn=1, usage=first), entry("turn_end", turn=2, usage=more)
+    [line] = told(two, lead=[one])
+    assert line.line.text == "800 tokens in (700 cached), 50 out, cost 0.2500"
+    [line] = told(two)
+    assert line.line.text.endswith("80 out, cost 0.7500, in all turns so far")
 
 
 def test_the_end_is_told_and_why_it_failed() -> None:
