@@ -46,18 +46,27 @@ ANSWERS = [
 ]
 
 
-# A stream that never connects again: the next answer starts before the news of the last one load.
-_NEXT_ANSWER = """retry: 600000
-event: token
-data: {"key": "a", "text": "First."}
-
-event: changed
-data: {"answered": true}
-
-event: token
-data: {"key": "b", "text": "Second."}
+# Streams that never connect again. The next answer starts before the news of the last one load: of
+# one that was streamed, and of one that never was.
+_SECOND = """event: token
+data: {"key": "b", "turn": 2, "text": "Second."}
 
 """
+_NEXT_ANSWERS = {
+    "streamed": f"""retry: 600000
+event: token
+data: {{"key": "a", "turn": 1, "text": "First."}}
+
+event: changed
+data: {{"answered": true}}
+
+{_SECOND}""",
+    "never streamed": f"""retry: 600000
+{_SECOND}event: changed
+data: {{"answered": false}}
+
+""",
+}
 
 
 @pytest.fixture(scope="module")
@@ -95,10 +104,11 @@ async def run(
 async def test_it_is_followed_to_its_end_and_nothing_moves_under_the_reader(
     browser: Browser, stage: Stage, run: Run, size: ViewportSize, at_end: bool
 ) -> None:
-    async with window(browser, stage, size) as page:
+    async with window(browser, stage, size, dark=at_end) as page:
         await page.goto(f"/run/{run.id}")
         now, log = page.locator("#now"), page.locator("#entries")
         await expect(now).to_contain_text("Approval needed: Pay (t1c2).")
+        await expect(now).to_contain_text("Expires in 7 d, then it is denied.")
         await check(page)
         await page.get_by_text("Budget", exact=False).first.click()
         await page.get_by_label("Message").fill("Quick, please.")
@@ -201,13 +211,14 @@ async def test_its_log_comes_as_soon_as_a_worker_is_there(
         await expect(page.locator("#earlier")).to_have_count(1)
 
 
+@pytest.mark.parametrize("first", _NEXT_ANSWERS)
 async def test_news_of_an_answer_leave_the_text_of_the_next(
-    client: Client, browser: Browser, stage: Stage, monkeypatch: pytest.MonkeyPatch
+    client: Client, browser: Browser, stage: Stage, monkeypatch: pytest.MonkeyPatch, first: str
 ) -> None:
     monkeypatch.setattr(routes, "PAGE_SECONDS", 0.2)
     run = await _without_worker(client, "run-next")
     entries = '<ol id="entries" data-last="" data-more="" data-answered="yes">'
-    answers = iter(["", '<li id="e1" class="of-model">First.</li>'])
+    answers = iter(["", '<li id="e1" class="of-model" data-turn="1">First.</li>'])
     async with window(browser, stage) as page:
 
         async def news(route: Route) -> None:
@@ -215,7 +226,7 @@ async def test_news_of_an_answer_leave_the_text_of_the_next(
             await route.fulfill(content_type="text/html", body=entries + next(answers) + "</ol>")
 
         async def changes(route: Route) -> None:
-            await route.fulfill(content_type="text/event-stream", body=_NEXT_ANSWER)
+            await route.fulfill(content_type="text/event-stream", body=_NEXT_ANSWERS[first])
 
         await page.route("**/news*", news)
         await page.route("**/changes*", changes)

@@ -1,8 +1,8 @@
 """`GET /run/{run}/changes`: an event stream of a run's progress and of the text of its model.
 
     changed   the run has progressed; `answered`: the streamed answer is in the log now
-    token     more of an answer: {key, attempt, text, calls}; `gap`: some text is missing before it;
-              `whole`: all of it so far
+    token     more of an answer: {key, turn, attempt, text, calls}; `gap`: some text is missing
+              before it; `whole`: all of it so far
     update    the progress of a running call: {call, text}
     trouble   the run cannot be read now: {text}
     over      no more events: the run has ended
@@ -83,4 +83,6 @@ class SentAnswer:
         if streaming.calls != self._calls:
             self._calls = streaming.calls
             new["calls"] = call_lines(streaming)
-        return {"key": streaming.key, "attempt": streaming.attempt, **new} if new else {}
+        is_of_turn = streaming.call is None and not streaming.summary
+        about = {"key": streaming.key, "turn": streaming.turn if is_of_turn else None}
+        return {**about, "attempt": streaming.attempt, **new} if new else {}

@@ -24,7 +24,7 @@ function tick() {
 
 // The answer that the model is writing. `over` is the answer that is already in the log.
 const writing = {
-  key: "", over: "",
+  key: "", turn: undefined, over: "",
   at(id) { return document.getElementById(id); },
   clear() {
     this.key = "";
@@ -39,7 +39,7 @@ const writing = {
   more(news) {
     if (news.key === this.over) return;
     if (news.key !== this.key) this.clear();
-    this.key = news.key;
+    Object.assign(this, { key: news.key, turn: news.turn });
     this.at("attempt").textContent = news.attempt > 1 ? ` (attempt ${news.attempt})` : "";
     if (news.whole !== undefined) this.at("said").textContent = news.whole;
     if (news.text) this.at("said").append((news.gap ? " … " : "") + news.text);
@@ -79,8 +79,7 @@ function tell({ call, text }) {
   }
 }
 
-// `key` is the answer whose end the part may show.
-function put(part, key) {
+function put(part) {
   const entries = document.getElementById("entries");
   const fresh = part.getElementById("entries");
   for (const id of ["now", "how", "more", "earlier"]) {
@@ -91,7 +90,8 @@ function put(part, key) {
     if (id === "earlier") htmx.process(document.getElementById(id));
   }
   const lines = [...fresh.children].filter((line) => !line.id || !document.getElementById(line.id));
-  if (lines.some((line) => line.classList.contains("of-model"))) writing.settle(key);
+  // The log may show the end of another answer, which was never streamed.
+  if (lines.some(({ dataset }) => dataset.turn && Number(dataset.turn) === writing.turn)) writing.settle(writing.key);
   if (lines.length) document.getElementById("none")?.remove();
   entries.append(...lines);
   Object.assign(entries.dataset, { last: fresh.dataset.last, more: fresh.dataset.more, answered: fresh.dataset.answered });
@@ -113,7 +113,6 @@ const news = {
   async once() {
     const { here, last } = document.getElementById("entries").dataset;
     const { over } = this;
-    const key = over || writing.key;
     this.again = false;
     this.over = "";
     try {
@@ -123,7 +122,7 @@ const news = {
       const part = new DOMParser().parseFromString(text, "text/html");
       if (!part.getElementById("entries")) throw new Error("another page");
       following(() => {
-        put(part, key);
+        put(part);
         if (over) writing.settle(over);
       });
       say("");

@@ -35,9 +35,8 @@ def streaming(text: str, key: str = "1/1", offset: int = 0, **more: Any) -> Answ
 
 def heard(saying: SentAnswer, one: AnswerProgress) -> dict[str, Any]:
     saying.is_over(one)
-    return {
-        name: value for name, value in saying.more(one).items() if name not in ("key", "attempt")
-    }
+    about = ("key", "turn", "attempt")
+    return {name: value for name, value in saying.more(one).items() if name not in about}
 
 
 CALLS = [{"tool": "pay", "arguments": '{"amou'}]
@@ -82,8 +81,8 @@ def test_another_attempt_begins_anew() -> None:
     saying = SentAnswer()
     heard(saying, streaming("Good"))
     assert saying.is_over(streaming("Bad", key="1/2"))
-    more = saying.more(streaming("Bad", key="1/2"))
-    assert more == {"key": "1/2", "attempt": 1, "text": "Bad", "gap": False}
+    more = saying.more(streaming("Bad", key="1/2", turn=3))
+    assert more == {"key": "1/2", "turn": 3, "attempt": 1, "text": "Bad", "gap": False}
 
 
 def test_an_answer_is_over_once() -> None:
