@@ -5,12 +5,14 @@ https, and they sign in.
 """
 
 import os
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Final
 
 from holdfast.cli.listen_address import add_listening, check_private, open_listener, public_origin
+from holdfast.cli.mcp_command import add_catalog, load_catalog
 from holdfast.cli.parser import Commands, add_person
 from holdfast.cli.prompts.answers import Approver
 from holdfast.client.connection import connect
@@ -35,14 +37,23 @@ def add_parser(commands: Commands) -> None:
     parser.add_argument("--settings", metavar="FILE", help=text)
     add_listening(parser, DEFAULT_PORT)
     add_person(parser)
+    add_catalog(parser)
     parser.set_defaults(command=inbox)
 
 
-async def inbox(*, settings: str | None, host: str, port: int, approver: Approver) -> int:
+async def inbox(
+    *,
+    settings: str | None,
+    host: str,
+    port: int,
+    approver: Approver,
+    **given: str | Sequence[str] | None,
+) -> int:
     """Serve the inbox until it is stopped."""
     # Imported here: the other commands need no HTTP server, and start sooner.
     from holdfast.cli.serving import serve, server
     from holdfast.client.stream.local_viewer import local_viewer
+    from holdfast.web.api.openapi import DOCUMENT
     from holdfast.web.app import application
     from holdfast.web.auth.auth_middleware import AuthMiddleware, RequestAccess, open_sign_in
     from holdfast.web.auth.permissions import Permissions
@@ -89,11 +100,13 @@ async def inbox(*, settings: str | None, host: str, port: int, approver: Approve
             chosen.temporal_ui,
             chosen.programs,
             Permissions(chosen.permissions),
+            load_catalog(given)[0] if any(given.values()) else None,
         )
         await stack.enter_async_context(export_metrics(parts.pending, os.environ))
         socket = stack.enter_context(open_listener(host, port))
         own = own_origins(host, socket.getsockname()[1], url)
-        access = RequestAccess(own, sign_in.method, sign_in.bearer)
+        public = frozenset([DOCUMENT] if chosen.openapi == "public" else [])
+        access = RequestAccess(own, sign_in.method, sign_in.bearer, public_paths=public)
         at, health = public_origin(own), InboxHealth(parts.client.temporal)
         slack = None
         if chosen.slack is not None:

@@ -9,6 +9,7 @@ import asyncio
 import os
 import signal
 import sys
+from argparse import ArgumentParser
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack, redirect_stdout
 from dataclasses import replace
@@ -49,11 +50,7 @@ def add_parser(commands: Commands) -> None:
     parser = commands.add_parser("mcp", help=text, description=f"{text.capitalize()}.")
     parser.set_defaults(command=serve_mcp)
     add = parser.add_argument
-    add("--catalog", metavar="DIR", help="a folder with tools/ and agents/")
-    text = "a module of tools; repeatable"
-    add("--tools", metavar="MODULE", action="append", default=[], help=text)
-    text = "the MCP servers whose tools agents have (servers.yaml)"
-    add("--servers", metavar="FILE", help=text)
+    add_catalog(parser)
     add("--task-queue", metavar="NAME", help=f"the worker's (default: {names.TASK_QUEUE})")
     add("--inbox-url", metavar="URL", help="the address of the inbox, where people decide")
     text = "the person at the program that starts this one: answers to its forms are decisions"
@@ -77,6 +74,16 @@ def add_parser(commands: Commands) -> None:
     text = "the MCP servers, which are connected to (servers.yaml)"
     add("--servers", metavar="FILE", help=text)
     parser.set_defaults(command=lock, parser=parser)
+
+
+def add_catalog(parser: ArgumentParser) -> None:
+    """Add the options that name agents and tools, which `load_catalog` reads."""
+    add = parser.add_argument
+    add("--catalog", metavar="DIR", help="a folder with tools/ and agents/")
+    text = "a module of tools; repeatable"
+    add("--tools", metavar="MODULE", action="append", default=[], help=text)
+    text = "the MCP servers whose tools agents have (servers.yaml)"
+    add("--servers", metavar="FILE", help=text)
 
 
 async def serve_mcp(
@@ -108,7 +115,7 @@ async def serve_mcp(
     from holdfast.web.services import Services
 
     with redirect_stdout(sys.stderr):  # of modules of tools: standard output is the protocol's
-        catalog, queue = _load_catalog(given)
+        catalog, queue = load_catalog(given)
     tools, services = offered_tools(catalog), Services(await connect(queue), approver.signer)
     try:
         ring = KeyRing.load(Path(state_keys), os.environ) if state_keys else None
@@ -170,7 +177,7 @@ def _read_address(text: str) -> "ProbeAddress":
     return read_probe_address(text)
 
 
-def _load_catalog(given: dict[str, str | Sequence[str] | None]) -> tuple["Catalog", str]:
+def load_catalog(given: dict[str, str | Sequence[str] | None]) -> tuple["Catalog", str]:
     """Load the catalog of these options as a worker does; return it with the task queue."""
     from holdfast.activities.mcp.server_settings import load_servers
     from holdfast.hosting.options import read_options

@@ -6,6 +6,7 @@ The page of a call, the list and the HTTP API send their decisions through `Serv
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from holdfast.client.errors import NO_SUCH, HoldfastError, NoSuchRunError, RejectedError
@@ -22,13 +23,16 @@ from holdfast.web.http.problems import NotPermittedError
 from holdfast.web.listing.pending_runs import PendingList, PendingRuns
 from holdfast.web.listing.run_answers import RunAnswer
 
+if TYPE_CHECKING:
+    from holdfast.catalog.loader import Catalog
+
 
 @dataclass(frozen=True)
 class Services:
     """The client and the settings of the inbox.
 
     `signer` signs decisions, where the worker trusts this inbox to name the approver.
-    `temporal_ui` is the origin of Temporal's UI.
+    `temporal_ui` is the origin of Temporal's UI, `catalog` what programs may list.
     """
 
     client: HoldfastClient
@@ -36,6 +40,7 @@ class Services:
     temporal_ui: str | None = None
     programs: Programs = field(default_factory=Programs)
     permissions: Permissions = field(default_factory=Permissions)
+    catalog: "Catalog | None" = None
 
     @cached_property
     def pending(self) -> PendingRuns:

@@ -142,6 +142,8 @@ class InboxSettings(SettingsFile):
     """A Slack app, in which people decide by buttons."""
     programs: Programs = Programs()
     """What programs may do."""
+    openapi: Literal["signed-in", "public"] = "signed-in"
+    """Who may read `/openapi.json`: who is signed in or has a token, or everyone."""
 
     @model_validator(mode="after")
     def _one_way(self) -> "InboxSettings":

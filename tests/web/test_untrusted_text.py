@@ -48,7 +48,7 @@ def routes(parts: Services) -> Iterator[tuple[str, str]]:
             assert isinstance(route, Route)
             methods: Collection[str] = route.methods or []
             if isinstance(route.endpoint, Resource):
-                methods = [route.endpoint.operation.method]
+                methods = [*route.endpoint.operations]
             yield from ((method, address) for method in methods)
 
 

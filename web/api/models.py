@@ -9,6 +9,7 @@ from holdfast.schemas.base import Lenient, Strict
 from holdfast.schemas.decision import PendingApproval
 from holdfast.schemas.message import Delivered
 from holdfast.schemas.run import CallRequest, PrincipalToken, RunRequest, RunResult, Spent
+from holdfast.schemas.tool import Schema
 
 RunId = Annotated[str, Field(min_length=1, max_length=200)]
 TaskQueue = Annotated[str, Field(min_length=1, max_length=200)]
@@ -121,6 +122,101 @@ class Approvals(Lenient):
 
     approvals: list[PendingApproval]
     """Each of them, whole."""
+
+
+class _Page(Lenient):
+    next: str | None = None
+    """What to give as `after` for the next page; left out on the last one."""
+
+
+class RunEntry(Lenient):
+    """A run in a list."""
+
+    run: str
+    """The run's id. One that was used again is listed for each run."""
+    status: str
+    """In one word: `running`, `awaiting_approval`, `completed`, …"""
+    started: str
+    """When it started."""
+    agent: str | None = None
+    """Its agent; a single call has none."""
+    principal: str | None = None
+    """On whose behalf it acts."""
+    parent: str | None = None
+    """The run that started it as a delegate."""
+
+
+class RunPage(_Page):
+    """Runs: open ones first, the latest started first; then the others, the latest ended first."""
+
+    runs: list[RunEntry]
+    """The runs of the page; there may be none on a page that others follow."""
+
+
+class ApprovalEntry(Lenient):
+    """A pending approval in a list; or a run with pending approvals that has not answered."""
+
+    run: str
+    """The run's id."""
+    agent: str | None = None
+    """Its agent; a single call has none."""
+    principal: str | None = None
+    """On whose behalf it acts."""
+    approval: PendingApproval | None = None
+    """The pending approval, whole."""
+    unanswered: str | None = None
+    """Why it is not known what is pending, where the run did not answer in time."""
+
+
+class ApprovalPage(_Page):
+    """Pending approvals of all runs."""
+
+    approvals: list[ApprovalEntry]
+    """Those of the runs of the page."""
+
+
+class AgentEntry(Lenient):
+    """An agent of the catalog."""
+
+    name: str
+    """Its name: the `agent` of a run's request."""
+    description: str = ""
+    """What it does."""
+    input: Schema | bool | None = None
+    """The schema of its input, where it has one."""
+    output: Schema | bool | None = None
+    """The schema of its output, where it has one."""
+
+
+class AgentPage(_Page):
+    """Agents, by name."""
+
+    agents: list[AgentEntry]
+    """The agents of the page."""
+
+
+class ToolEntry(Lenient):
+    """A tool of the catalog that can be called by itself."""
+
+    name: str
+    """Its name: the `tool` of a call's request."""
+    label: str | None = None
+    """Its name for people."""
+    description: str = ""
+    """What it does."""
+    parameters: Schema
+    """The schema of its arguments."""
+    output: Schema | bool | None = None
+    """The schema of its result, where it has one."""
+    side_effects: bool = False
+    """Whether it changes the world."""
+
+
+class ToolPage(_Page):
+    """Tools, by name."""
+
+    tools: list[ToolEntry]
+    """The tools of the page."""
 
 
 class Token(Lenient):

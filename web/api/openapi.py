@@ -15,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
+import holdfast
 from holdfast.schemas.base import Strict
 from holdfast.schemas.publish import EVENTS, described
 from holdfast.schemas.settings.inbox import Right
@@ -23,7 +24,8 @@ from holdfast.web.api.api_request import JSON, MAX_BODY_BYTES, ApiRequest
 from holdfast.web.http.problems import CODES, MEDIA_TYPE, HttpProblem, ProblemView
 from holdfast.web.pages import page
 
-VERSION: Final = "1.0.0"
+# The address of the description, which an inbox may serve without a token.
+DOCUMENT: Final = "/openapi.json"
 # The codes with which any request may be refused.
 _ALWAYS: Final = (
     *("bad_request", "unauthorized", "forbidden", "method_not_allowed", "misdirected"),
@@ -118,7 +120,7 @@ def build_description(known: Sequence[Operation]) -> dict[str, Any]:
     schemas.add(reduce(or_, (*EVENTS, *_BETWEEN)), "validation", _FRAME)
     return {
         "openapi": "3.1.0",
-        "info": {"title": "Holdfast", "version": VERSION, "description": _ABOUT},
+        "info": {"title": "Holdfast", "version": holdfast.__version__, "description": _ABOUT},
         "security": [{"bearer": []}, {"session": []}],
         "paths": paths,
         "components": {"schemas": schemas.known, "securitySchemes": _WAYS},
@@ -205,4 +207,4 @@ def docs_routes(told: Mapping[str, Any]) -> list[BaseRoute]:
         about = told["info"]["description"]
         return page(request, "api.html", about=about, asked=asked, schemas=schemas)
 
-    return [Route("/openapi.json", document), Route("/api", shown)]
+    return [Route(DOCUMENT, document), Route("/api", shown)]

@@ -4,7 +4,9 @@ The routes and the description (`web.api.openapi`) are both built from these ope
 cannot differ. Errors are problems (RFC 9457).
 """
 
-from typing import Final
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Final, get_args
 
 from starlette.requests import Request
 from starlette.routing import BaseRoute
@@ -14,13 +16,15 @@ from holdfast.client.start import TRACESTATE
 from holdfast.schemas.decision import Decision, Receipt
 from holdfast.schemas.internal.tracing import TRACEPARENT
 from holdfast.schemas.message import Withdrawal
-from holdfast.web.api import models, runs, start_runs
+from holdfast.schemas.run import RunStatus
+from holdfast.web.api import lists, models, runs, start_runs
 from holdfast.web.api.api_request import ApiRequest
 from holdfast.web.api.openapi import Answer, Operation, build_description, docs_routes, parameter
 from holdfast.web.auth.sessions import person_of
 from holdfast.web.http.problems import HttpProblem, problem_of
 from holdfast.web.http.routing import RunRoute
 from holdfast.web.http.streaming import MEDIA_TYPE
+from holdfast.web.listing.page_query import NEWEST, ORDERS
 from holdfast.web.services import Services
 
 _EVERY_RUN: Final = ("no_such_run", "refused", "encrypted", "no_temporal")
@@ -46,6 +50,7 @@ _START_HEADERS: Final = (
     ),
     parameter(TRACESTATE, "header", "What goes with your trace."),
 )
+_LISTED: Final = {"run": _RUN, "status": "running", "started": "2026-03-01T14:03:07.120Z"}
 _VIEW: Final = {"run": _RUN, "status": "awaiting_approval", "turn": 1}
 _RECEIPT: Final = {"callId": "t1c1", "decision": "approve", "decided": True, "missing": 0}
 _STREAMED: Final = (
@@ -71,7 +76,84 @@ _STARTED: Final = {
     for what in ("run", "call")
 }
 _ACCEPTED: Final = {202: Answer("The run has it.", models.Started, example={"run": _RUN})}
+_PAGE: Final = (
+    parameter("after", "query", "The `next` of the page before."),
+    parameter(
+        "limit",
+        "query",
+        "The most entries; of approvals, the most runs.",
+        type="integer",
+        minimum=1,
+        maximum=lists.MAX_LIMIT,
+        default=lists.DEFAULT_LIMIT,
+    ),
+)
+_OF_RUNS: Final = (
+    parameter("agent", "query", "The name of the agent."),
+    parameter("principal", "query", "The id of the principal."),
+    parameter("run", "query", "The beginning of the run's id."),
+    *_PAGE,
+)
+_BY_NAME: Final = (parameter("name", "query", "The beginning of the name."), *_PAGE)
 OPERATIONS: Final = [
+    Operation(
+        "GET",
+        "/runs",
+        "listRuns",
+        "List the runs",
+        "The runs that you may read, cancel or send messages to: open ones first, the latest"
+        " started first.",
+        lists.list_runs,
+        {200: Answer("A page.", models.RunPage, example={"runs": [_LISTED]})},
+        None,
+        ("refused", "no_temporal"),
+        parameters=[
+            parameter("status", "query", "The status.", enum=[*get_args(RunStatus)]),
+            *_OF_RUNS,
+        ],
+    ),
+    Operation(
+        "GET",
+        "/approvals",
+        "listApprovals",
+        "List the pending approvals of all runs",
+        "The pending approvals that you may see, the newest first, page by page of runs. A run"
+        " that has not answered yet is listed as `unanswered`.",
+        lists.list_approvals,
+        {200: Answer("A page.", models.ApprovalPage, example={"approvals": []})},
+        None,
+        ("refused", "no_temporal"),
+        parameters=[
+            parameter("tool", "query", "The name of the tool."),
+            parameter("group", "query", "`mine`, or `group:NAME` for the approvers of one group."),
+            parameter("order", "query", "The order.", enum=[*ORDERS], default=NEWEST),
+            *_OF_RUNS,
+        ],
+    ),
+    Operation(
+        "GET",
+        "/agents",
+        "listAgents",
+        "List the agents",
+        "The agents of the inbox's catalog whose runs you may list or start, by name.",
+        lists.list_agents,
+        {200: Answer("A page.", models.AgentPage, example={"agents": [{"name": "support"}]})},
+        None,
+        ("no_catalog",),
+        parameters=_BY_NAME,
+    ),
+    Operation(
+        "GET",
+        "/tools",
+        "listTools",
+        "List the tools",
+        "The tools of the inbox's catalog that you may call by themselves, by name.",
+        lists.list_tools,
+        {200: Answer("A page.", models.ToolPage, example={"tools": []})},
+        None,
+        ("no_catalog",),
+        parameters=_BY_NAME,
+    ),
     Operation(
         "POST",
         "/runs",
@@ -282,31 +364,35 @@ OPERATIONS: Final = [
 def routes(parts: Services) -> list[BaseRoute]:
     """Return the routes of the operations and of their description."""
     # An address that ends with a run's id is matched last: the id may contain slashes.
-    ordered = sorted(OPERATIONS, key=lambda each: each.path.endswith("{run}"))
-    found = [RunRoute(each.path, Resource(each, parts), None) for each in ordered]
+    by_path = defaultdict[str, list[Operation]](list)
+    for each in OPERATIONS:
+        by_path[each.path].append(each)
+    ordered = sorted(by_path.items(), key=lambda each: each[0].endswith("{run}"))
+    found = [RunRoute(path, Resource(known, parts), None) for path, known in ordered]
     return [*found, *docs_routes(build_description(OPERATIONS))]
 
 
 class Resource:
-    """The operation of an address; an ASGI application."""
+    """The operations of an address; an ASGI application."""
 
-    def __init__(self, operation: Operation, parts: Services) -> None:
-        self.operation, self._parts = operation, parts
+    def __init__(self, operations: Sequence[Operation], parts: Services) -> None:
+        self.operations, self._parts = {each.method: each for each in operations}, parts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
         request = Request(scope, receive)
-        allowed = self.operation.method
+        method = "GET" if request.method == "HEAD" else request.method
         try:
-            if ("GET" if request.method == "HEAD" else request.method) != allowed:
+            if (operation := self.operations.get(method)) is None:
+                allowed = ", ".join(self.operations)
                 message = f"There is no {request.method[:20]} here; ask with {allowed}."
                 raise HttpProblem("method_not_allowed", message, headers={"Allow": allowed})
-            run_id, right = request.path_params.get("run", ""), self.operation.right
+            run_id, right = request.path_params.get("run", ""), operation.right
             if right is not None:
                 required = self._parts.require(person_of(request), right, run_id)
                 request.state.access = await required
             api_request = ApiRequest(request, self._parts, run_id)
-            answer = await self.operation.handler(api_request)
+            answer = await operation.handler(api_request)
         except Exception as error:
             answer = problem_of(error).response()
         await answer(scope, receive, send)

@@ -61,12 +61,16 @@ SignInMethod = LinkSignIn | OidcSignIn | ProxySignIn
 
 @dataclass(frozen=True)
 class RequestAccess:
-    """The rules for access: `bearer` authenticates programs, `method` signs people in."""
+    """The rules for access: `bearer` authenticates programs, `method` signs people in.
+
+    Everyone may read the `public_paths`.
+    """
 
     own_origins: frozenset[str]
     method: SignInMethod
     bearer: BearerTokens
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
+    public_paths: frozenset[str] = frozenset()
 
 
 class AuthMiddleware:
@@ -106,7 +110,8 @@ class AuthMiddleware:
         own = self._access.own_origins
         if changes and request.headers.get("origin") not in {None, *own}:
             raise forbidden(_FORGED)
-        if path.startswith(STATIC_PATH) or path == SLACK_ACTIONS:
+        is_public = path in self._access.public_paths and not changes
+        if is_public or path.startswith(STATIC_PATH) or path == SLACK_ACTIONS:
             return self._app
         if path in _DOORS:
             _check_own_page(request)

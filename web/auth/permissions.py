@@ -117,6 +117,17 @@ class Permissions:
         rights = self.rights(replace(person, may=KEY_RIGHTS), agent, principal)
         return "start" in person.may and "message" in rights
 
+    def knows(self, person: Person, agent: str | None) -> bool:
+        """Report whether a person may list some runs of an agent, or start them."""
+        rights = {
+            right
+            for rule in self.rules or ()
+            if _is_for(rule, person) and (rule.agents is None or agent in rule.agents)
+            for right in rule.may
+        }
+        may_list = not LISTED.isdisjoint(rights if self.rules is not None else ALL)
+        return may_list and not person.may.isdisjoint({"start", *LISTED})
+
     def scope(self, person: Person) -> object:
         """Return a value that is equal for persons who see the same runs; None: they see all."""
         if self.rules is None and "read" in person.may:

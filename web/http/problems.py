@@ -39,6 +39,7 @@ CODES: Final[Mapping[str, tuple[int, str]]] = {
     "principal_not_yours": (403, "A run would act for another principal"),
     "definition_not_taken": (403, "An agent or a tool is written out"),
     "no_such_run": (404, "There is no such run"),
+    "no_catalog": (404, "The inbox has no catalog"),
     "method_not_allowed": (405, "That is not done here"),
     "too_slow": (408, "The request did not come in time"),
     "run_exists": (409, "There is a run with this id"),

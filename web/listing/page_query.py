@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from math import inf
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlencode
 
 from holdfast.client.errors import wrong_command
@@ -48,7 +48,8 @@ Place = tuple[int, str]
 class ListView:
     """One view of the list: its filters, its order, and its position.
 
-    `group` is `mine`, or `group:` and a name; `after` is the last run of the page before.
+    `group` is `mine`, or `group:` and a name; `after` is the last run of the page before, `size`
+    the most runs of a page.
     """
 
     order: str = NEWEST
@@ -59,6 +60,7 @@ class ListView:
     run: str = ""
     age: str = ""
     after: Place | None = None
+    size: int = PAGE_RUNS
 
     @classmethod
     def parse(cls, said: Mapping[str, str]) -> "ListView":
@@ -68,7 +70,7 @@ class ListView:
             HoldfastError: a parameter is invalid.
         """
         order = said.get("order") or NEWEST
-        texts = {name: said.get(name, "").strip() for name in _TEXTS}
+        texts: dict[str, Any] = {name: said.get(name, "").strip() for name in _TEXTS}
         if order not in ORDERS:
             raise wrong_command(f"there is no order {order!r}", f"use one of {', '.join(ORDERS)}")
         if texts["age"] not in ("", *AGES):
@@ -116,6 +118,7 @@ class ListView:
         """Return the query string of its address."""
         fields = asdict(self) | {
             "order": "" if self.order == NEWEST else self.order,
+            "size": "",
             "after": "" if self.after is None else f"{abs(self.after[0])}/{self.after[1]}",
         }
         return urlencode({name: text for name, text in fields.items() if text})
@@ -166,9 +169,9 @@ def find_page(pending: PendingList, view: ListView, own_groups: tuple[str, ...])
         return ListPage(asked, len(asked), False, pending.missing_attributes, is_cut)
     placed, hour_ends = sort_runs(runs, view), datetime.now(UTC) + SOON
     return ListPage(
-        placed[:PAGE_RUNS],
+        placed[: view.size],
         len(runs) if view.is_filtered else pending.count,
-        len(placed) > PAGE_RUNS,
+        len(placed) > view.size,
         left_out=left_out,
         expiring=sum(run.until is not None and run.until <= hour_ends for run in runs),
         decisions=pending.decisions,
@@ -200,7 +203,7 @@ def order_by_answers(
             wanted.append(implied)
     behind = sort_runs(wanted, view)
     return replace(
-        found, runs=behind[:PAGE_RUNS], count=len(wanted), has_more=len(behind) > PAGE_RUNS
+        found, runs=behind[: view.size], count=len(wanted), has_more=len(behind) > view.size
     )
 
 

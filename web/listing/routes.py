@@ -11,10 +11,10 @@ No viewer is stored: a reconnecting one sends the last mark (`Last-Event-ID`), h
 inbox.
 """
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from html import escape
 from time import monotonic
-from typing import Final
+from typing import Final, NamedTuple
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -33,11 +33,14 @@ from holdfast.web.listing.page_query import (
     MAX_ASKED,
     MINE,
     ORDERS,
+    ListPage,
     ListView,
     find_page,
     order_by_answers,
 )
+from holdfast.web.listing.pending_runs import PendingList
 from holdfast.web.listing.rows import pending_rows, plain_names
+from holdfast.web.listing.run_answers import RunAnswer
 from holdfast.web.listing.runs import RunsPage
 from holdfast.web.pages import page
 from holdfast.web.services import Services
@@ -61,6 +64,35 @@ def routes(parts: Services) -> list[BaseRoute]:
     ]
 
 
+class PageContent(NamedTuple):
+    """A page of the list: from search attributes (`seen`), sorted by answers where needed."""
+
+    pending: PendingList
+    seen: ListPage
+    found: ListPage
+    answers: Mapping[str, RunAnswer]
+
+
+async def read_page(parts: Services, person: Person, view: ListView) -> PageContent:
+    """Return a page with the answers that arrive in time, as far as a person may see it.
+
+    Raises:
+        HoldfastError: Temporal does not answer.
+    """
+    pending = await parts.pending_for(person)
+    ends = monotonic() + (ASK_ALL_SECONDS if pending.missing_attributes else ANSWER_SECONDS)
+    while True:
+        seen = found = find_page(pending, view, person.groups)
+        answers = await parts.pending.answers.read(seen.runs, max(0.0, ends - monotonic()))
+        if not parts.pending.hide_settled():
+            break
+        pending = await parts.pending_for(person)
+    answers = parts.visible_answers(person, seen.runs, answers)
+    if seen.missing_attributes:
+        found = order_by_answers(seen, answers, view, person.groups)
+    return PageContent(pending, seen, found, answers)
+
+
 class PendingPages:
     """The list of pending approvals."""
 
@@ -72,17 +104,7 @@ class PendingPages:
     async def show(self, request: Request) -> Response:
         """Show one page of the list."""
         person, view = person_of(request), ListView.parse(request.query_params)
-        pending = await self._parts.pending_for(person)
-        ends = monotonic() + (ASK_ALL_SECONDS if pending.missing_attributes else ANSWER_SECONDS)
-        while True:
-            seen = found = find_page(pending, view, person.groups)
-            answers = await self._pending.answers.read(seen.runs, max(0.0, ends - monotonic()))
-            if not self._pending.hide_settled():
-                break
-            pending = await self._parts.pending_for(person)
-        answers = self._parts.visible_answers(person, seen.runs, answers)
-        if seen.missing_attributes:
-            found = order_by_answers(seen, answers, view, person.groups)
+        pending, seen, found, answers = await read_page(self._parts, person, view)
         runs, signs = found.runs, self._parts.signer is not None
         all_kept = self._pending.answers.kept()
         listed = (run for run in pending.runs if run.id in all_kept)

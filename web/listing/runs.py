@@ -8,7 +8,7 @@ Temporal's UI only.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, get_args
@@ -63,6 +63,26 @@ class RunRow:
         return page_text.status_label(self.run.status, self.code)
 
 
+def read_run_filter(query: Mapping[str, str]) -> tuple[RunFilter, bytes | None]:
+    """Read the filter and the place of a page from an address.
+
+    Raises:
+        HoldfastError: the place is invalid.
+    """
+    filters = {name: query.get(name, "").strip() for name in _FILTERS}
+    wanted = RunFilter(
+        agent=filters["agent"],
+        principal=filters["principal"],
+        id_prefix=filters["run"],
+        status=next((each for each in get_args(RunStatus) if each == filters["status"]), None),
+    )
+    try:
+        return wanted, bytes.fromhex(query.get("after", "")) or None
+    except ValueError:
+        wrong = "`after` names no page of this list"
+        raise wrong_command(wrong, "open the first page") from None
+
+
 class RunsPage:
     """The page of runs."""
 
@@ -75,17 +95,7 @@ class RunsPage:
         filters = {name: request.query_params.get(name, "").strip() for name in _FILTERS}
         active_filters = {name: text for name, text in filters.items() if text}
         after = request.query_params.get("after")
-        wanted = RunFilter(
-            agent=filters["agent"],
-            principal=filters["principal"],
-            id_prefix=filters["run"],
-            status=next((each for each in get_args(RunStatus) if each == filters["status"]), None),
-        )
-        try:
-            token = bytes.fromhex(after) if after else None
-        except ValueError:
-            wrong = "`after` names no page of this list"
-            raise wrong_command(wrong, "open the first page") from None
+        wanted, token = read_run_filter(request.query_params)
         person = person_of(request)
         shown, token = await self._parts.list_runs(person, wanted, PAGE_RUNS, token)
         return page(

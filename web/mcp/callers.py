@@ -20,20 +20,30 @@ from holdfast.client.errors import wrong_command, wrong_settings
 from holdfast.runtime.identity.key_sets import load_key_sets
 from holdfast.runtime.settings_files.file_problems import LoadError
 from holdfast.schemas.run import Principal
+from holdfast.schemas.settings.keys import KEY_RIGHTS, KeyRight
 from holdfast.web.auth.bearer_tokens import BearerTokens
 from holdfast.web.auth.sessions import Person, TextSealer
-from holdfast.web.http.problems import RefusedRequest
+from holdfast.web.http.problems import NotPermittedError, RefusedRequest
 
 logger = logging.getLogger("holdfast")
 
 
 @dataclass(frozen=True)
 class Caller:
-    """The owner of a request's runs, their principal, and who decides in a trusted client."""
+    """The owner of a request's runs, their principal, and who decides in a trusted client.
+
+    `may` are the rights of the token's key.
+    """
 
     owner: str = ""
     principal: dict[str, Any] | None = None
     approver: Person | None = None
+    may: frozenset[str] = KEY_RIGHTS
+
+    def require(self, right: KeyRight) -> None:
+        """Raise `NotPermittedError` without this right."""
+        if right not in self.may:
+            raise NotPermittedError(f"the key of your token has no right to `{right}`")
 
 
 @asynccontextmanager
@@ -79,7 +89,7 @@ class TokenCallers:
             scopes=list(person.scopes),
             expires_at=int(claims["exp"]),
             subject=person.name,
-            claims={"iss": claims.get("iss"), "groups": person.groups},
+            claims={"iss": claims.get("iss"), "groups": person.groups, "may": person.may},
         )
 
     def find(self) -> Caller:
@@ -89,6 +99,7 @@ class TokenCallers:
         name, claims = token.subject or "", token.claims or {}
         # A program with a token of its own is no person.
         is_trusted = token.client_id in self._trusted and token.client_id != name
+        decides = is_trusted and "decide" in claims["may"]
         person = Person(name, tuple(claims["groups"]), "token", scopes=tuple(token.scopes))
         principal = Principal(id=name, scopes=token.scopes).to_json()
-        return Caller(name, principal, person if is_trusted else None)
+        return Caller(name, principal, person if decides else None, claims["may"])

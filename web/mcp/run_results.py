@@ -97,6 +97,11 @@ class RunResults:
         made.content.extend(_blocks(result.output))
         return made
 
+    def started(self, run_id: str) -> CallToolResult:
+        """Return the id of a run to a caller that may not read it."""
+        told = f"Run {clean(run_id)} has started. The key of your token has no right to read it."
+        return tool_result([told], run_id, {"run": run_id, "status": "started"})
+
     async def unfinished(
         self, run: Run, notes: Sequence[str] = (), *, with_log: bool = False
     ) -> CallToolResult:

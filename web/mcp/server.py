@@ -27,6 +27,7 @@ from holdfast.client.run import Run
 from holdfast.client.start import REQUEST_MEMO, RunExistsError
 from holdfast.schemas.base import canonical_json, sha256
 from holdfast.schemas.log_entry import LogRecord
+from holdfast.schemas.settings.keys import KeyRight
 from holdfast.web.mcp import offered_tools as offered
 from holdfast.web.mcp.approval_forms import ApprovalForms, person_to_ask
 from holdfast.web.mcp.callers import Caller
@@ -89,6 +90,8 @@ class McpHandlers:
             if name == offered.START:
                 start = offered.read_arguments(offered.StartArguments, arguments)
                 run = await self._start(ctx, start.tool, start.arguments, caller)
+                if "read" not in caller.may:
+                    return self._results.started(run.id)
                 return await self._results.unfinished(run)
             if name == offered.SHOW:
                 show = offered.read_arguments(offered.ShowArguments, arguments)
@@ -103,6 +106,8 @@ class McpHandlers:
                 run = await self._own_run(wait.run, caller)
                 return await self._follow(ctx, run, caller, (), (), wait.seconds)
             run = await self._start(ctx, name, arguments, caller)
+            if "read" not in caller.may:
+                return self._results.started(run.id)
             return await self._follow(ctx, run, caller, None)
         except HoldfastError as error:
             return tool_result([str(error)], is_error=True)
@@ -168,6 +173,7 @@ class McpHandlers:
         self, ctx: Context, name: str, arguments: Mapping[str, Any], caller: Caller
     ) -> Run:
         """Start the run of a call; a repeated call with the same key starts none."""
+        caller.require("start")
         if name not in self._tools:
             raise MCPError(INVALID_PARAMS, f"there is no tool `{name}`")
         key, run_id, memo = (ctx.meta or {}).get(KEY_META), None, {OWNER_MEMO: caller.owner}
@@ -183,8 +189,9 @@ class McpHandlers:
             todo = "send another key, or the same call"
             raise wrong_command(f"this `{KEY_META}` was sent with another call", todo) from None
 
-    async def _own_run(self, run_id: str, caller: Caller) -> Run:
-        """Return a run that the caller has started."""
+    async def _own_run(self, run_id: str, caller: Caller, right: KeyRight = "read") -> Run:
+        """Return a run that the caller has started, for a use that needs this right."""
+        caller.require(right)
         run = self._services.client.run(run_id)
         try:
             owner = await (await run.describe()).memo_value(OWNER_MEMO, default=None)

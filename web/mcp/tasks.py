@@ -26,6 +26,7 @@ from temporalio.client import WorkflowExecutionDescription
 from holdfast.client.errors import HasEndedError, HoldfastError
 from holdfast.client.run import Run
 from holdfast.schemas.base import rfc3339
+from holdfast.schemas.settings.keys import KeyRight
 from holdfast.web.mcp.approval_forms import ApprovalForms, person_to_ask
 from holdfast.web.mcp.callers import Caller
 from holdfast.web.mcp.run_results import RunResults
@@ -71,9 +72,9 @@ def task_of(found: WorkflowExecutionDescription) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class RunTasks:
-    """Answers requests about tasks; `open_run` returns a run of the caller."""
+    """Answers requests about tasks; `open_run` returns a run of the caller with a right on it."""
 
-    open_run: Callable[[str, Caller], Awaitable[Run]]
+    open_run: Callable[[str, Caller, KeyRight], Awaitable[Run]]
     find_caller: Callable[[], Caller]
     forms: ApprovalForms
     results: RunResults
@@ -87,7 +88,7 @@ class RunTasks:
 
     async def get(self, ctx: Context, params: TaskParams) -> dict[str, Any]:
         """Return a task, with its forms or its result."""
-        run, caller = await self._open(ctx, params)
+        run, caller = await self._open(ctx, params, "read")
         found = await run.describe()
         task = task_of(found)
         if found.close_time is not None:
@@ -109,7 +110,7 @@ class RunTasks:
 
     async def update(self, ctx: Context, params: UpdateParams) -> dict[str, Any]:
         """Send answers as decisions; those of a client that is not trusted are ignored."""
-        run, caller = await self._open(ctx, params)
+        run, caller = await self._open(ctx, params, "decide")
         if caller.approver is not None:
             try:
                 await self.forms.decide(run, params.input_responses, caller.approver)
@@ -119,19 +120,19 @@ class RunTasks:
 
     async def cancel(self, ctx: Context, params: TaskParams) -> dict[str, Any]:
         """Request the cancellation of the run."""
-        run, _ = await self._open(ctx, params)
+        run, _ = await self._open(ctx, params, "cancel")
         with suppress(HasEndedError):
             await run.cancel()
         return {}
 
-    async def _open(self, ctx: Context, params: TaskParams) -> tuple[Run, Caller]:
+    async def _open(self, ctx: Context, params: TaskParams, right: KeyRight) -> tuple[Run, Caller]:
         if not declares_tasks(ctx):
             required: dict[str, Any] = {"requiredCapabilities": {"extensions": {EXTENSION: {}}}}
             message = f"the client does not declare {EXTENSION}"
             raise MCPError(MISSING_REQUIRED_CLIENT_CAPABILITY, message, required)
         try:
             caller = self.find_caller()
-            return await self.open_run(params.task_id, caller), caller
+            return await self.open_run(params.task_id, caller, right), caller
         except HoldfastError as error:
             raise MCPError(INVALID_PARAMS, str(error)) from None
 

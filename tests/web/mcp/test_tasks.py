@@ -9,11 +9,12 @@ from mcp.client.extension import ClaimContext, ClientExtension, ResultClaim
 from mcp_types import CallToolResult, Request, Result
 
 from holdfast.web.mcp import server
+from holdfast.web.mcp.callers import Caller
 from holdfast.web.mcp.tasks import EXTENSION, TaskParams, UpdateParams
 from tests.support import tools
 from tests.support.backend import Backend, Run
 from tests.support.eventually import eventually
-from tests.web.mcp.conftest import INBOX, Open
+from tests.web.mcp.conftest import INBOX, Open, run_id, text
 from tests.web.mcp.test_approvals import ANN, APPROVE, Screen
 
 
@@ -106,3 +107,26 @@ async def test_a_task_of_any_other_client_is_not_answered(open_client: Open, des
     assert f"{INBOX}/waiting/{task}/t1c1" in working["statusMessage"]
     assert "result" not in cancelled
     assert not [each for each in tools.read() if task in each]
+
+
+async def test_the_rights_of_a_key_bound_what_its_programs_do(
+    open_client: Open, desk: Backend
+) -> None:
+    starter, reader = (Caller(may=frozenset({each})) for each in ("start", "read"))
+    async with open_client(starter, extensions=[Tasks()]) as mcp:
+        started = await mcp.call_tool("teller", {"sum": 5})
+        run = run_id(started)
+        by_name = await mcp.call_tool("start_run", {"tool": "teller", "arguments": {"sum": 5}})
+        assert [one.structured_content["status"] for one in (started, by_name)] == ["started"] * 2
+        for name in ("show_run", "wait_run"):
+            assert "no right to `read`" in text(await mcp.call_tool(name, {"run": run}))
+        for method, right in (("get", "read"), ("cancel", "cancel")):
+            with pytest.raises(MCPError, match=f"no right to `{right}`"):
+                await request(mcp, f"tasks/{method}", taskId=run)
+        with pytest.raises(MCPError, match="no right to `decide`"):
+            await request(mcp, "tasks/update", taskId=run, inputResponses={})
+    async with open_client(reader) as mcp:
+        assert "no right to `start`" in text(await mcp.call_tool("teller", {"sum": 5}))
+        assert "awaiting approval" in text(await mcp.call_tool("show_run", {"run": run}))
+    for one in (started, by_name):
+        await desk.client.get_workflow_handle(run_id(one)).terminate()
