@@ -151,7 +151,7 @@ def build_decision(
         "digest": approval.digest,
         **fields,
         **({"reason": form.reason} if form.reason else {}),
-        **({"remember": True} if form.remember else {}),
+        **({"remember": True} if form.remember and form.verdict == "approve" else {}),
         **({"token": form.token} if form.token else who),
     }
     try:

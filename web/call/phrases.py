@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from holdfast.client.question_text import call_name
+from holdfast.runtime.narration.arguments import arguments_in_line, effect_text
 from holdfast.runtime.narration.phrases import decided_phrase
 from holdfast.runtime.text_safety import clean, format_argument, one_line
 from holdfast.schemas.decision import Decided, Kind, PendingApproval, shown_calls
@@ -19,20 +20,14 @@ from holdfast.web.page_text import budget_in_sentence, extended_limit, limit_rea
 
 _GROUPS_CHARS: Final = 300
 _NAME_CHARS: Final = 100
-_BUTTON_CHARS: Final = 80
+_BUTTON_CHARS: Final = 72
 # Budgets whose use a provider may not report.
 _REPORTED: Final = ("maxTokens", "maxCost")
-_IF_APPROVED: Final[Mapping[Kind, str]] = {
-    "call": "If approved, it is executed with exactly these arguments",
-    "input": "Only a person can answer this call",
-    "plan": "If approved, the selected steps are executed in this order, each with exactly its"
-    " arguments",
-    "reconcile": "It was started, and its outcome is unknown. The run waits until a person says"
-    " whether it happened",
-    "budget": "The run is paused. If the budget is extended, it continues; if not, the run ends,"
-    " or in a conversation the message",
-    "principal_expired": "The token of the run's principal has expired. The call starts when the"
-    " run receives a new token of the same principal",
+_CONSEQUENCES: Final[Mapping[Kind, str]] = {
+    "input": "Only a person can answer it.",
+    "reconcile": "If it did happen, running it again makes it happen twice.",
+    "budget": "Not extended, the run ends, or in a conversation the message.",
+    "principal_expired": "It starts when the run receives a new token of the same principal.",
 }
 _STAGES: Final[Mapping[CallStage, str]] = {
     "ready": "Not started yet.",
@@ -66,16 +61,14 @@ def check_eligibility(
         reason = f"Only members of {groups} can decide. {yours}"
     elif is_own and not_own:
         reason = "This run acts on your behalf, and its principal cannot decide."
-    terms = [f"Approvers: members of {groups}." if groups else "Anyone with access can decide."]
-    if groups and not reason:
-        terms.append("You are one of them.")
+    terms = [f"Anyone in {groups} can decide." if groups else "Anyone with access can decide."]
     if not_own:
         whom = f", {one_line(principal, _NAME_CHARS)}," if principal else ""
         terms.append(f"The principal of the run{whom} cannot decide.")
     if approval.quorum > 1:
         terms.append(f"{approval.quorum} people must approve; a single denial denies it.")
     if approval.signed:
-        how = "the inbox signs yours" if signs else "add your token below"
+        how = "the inbox signs yours" if signs else "add your token"
         terms.append(f"Decisions must be signed: {how}.")
     return reason, terms
 
@@ -90,37 +83,33 @@ def heading(approval: PendingApproval, agent: str | None) -> str:
     return call_name(approval)
 
 
-def if_approved(approval: PendingApproval, tool: ShownTool | None) -> str:
-    """Return the effect of an approval, as a sentence."""
-    by = ""
-    if tool is not None and tool.delegate and approval.kind == "call":
-        by = f", by the agent {one_line(tool.delegate, _NAME_CHARS)} in a run of its own"
-    return f"{_IF_APPROVED[approval.kind]}{by}."
+def consequence(approval: PendingApproval, tool: ShownTool | None) -> str:
+    """Return the most important consequence of a decision, as a sentence; may be empty."""
+    if approval.kind != "call" or tool is None:
+        return _CONSEQUENCES.get(approval.kind, "")
+    return "This can’t be undone." if tool.side_effects else "It has no side effects."
 
 
-def consequences(approval: PendingApproval, tool: ShownTool | None) -> list[str]:
-    """Return whether the call has side effects, and whether it could happen twice."""
-    if tool is None or approval.kind not in ("call", "reconcile"):
-        return []
+def repetition(tool: ShownTool) -> str:
+    """Return whether a call could be executed twice, as a sentence."""
     if not tool.side_effects:
-        return ["Its author declares that it has no side effects."]
-    twice = (
-        "It is idempotent: after a failure it is retried."
-        if tool.idempotent
-        else "It is not idempotent: it is started once, and if its result is lost, people are asked"
-        " whether it happened."
-    )
-    return ["It has side effects. There is no undo.", twice]
+        return "Its author declares that it has no side effects."
+    if tool.idempotent:
+        return "It is idempotent: after a failure it is retried."
+    return "It is started once: if its result is lost, people are asked whether it happened."
 
 
 def approve_button(
-    approval: PendingApproval, budget: Mapping[str, Any] | None = None, granted: Any = None
+    approval: PendingApproval,
+    tool: ShownTool | None = None,
+    budget: Mapping[str, Any] | None = None,
+    granted: Any = None,
 ) -> str:
-    """Return the label of the button that approves: `Approve: Refund an order, 7, 20`.
+    """Return the label of the button that approves: `Approve refund of €249.00`.
 
-    It names every value or none: a label with a part of them would look complete. For a limit, it
-    names the limits after an approval: `Extend: calls from 5 to 10`. `budget` is that of the status
-    of the run, `granted` the first limit.
+    Without an `effect` of the tool it names every value or none: a label with a part of them would
+    look complete. For a limit, it names the limits after an approval: `Extend: calls from 5 to 10`.
+    `budget` is that of the status of the run, `granted` the first limit.
     """
     if approval.kind == "budget":
         texts = []
@@ -134,11 +123,18 @@ def approve_button(
                 after = "by its first limit" + ("" if total is None else ", within the total")
             texts.append(f"{budget_in_sentence(name)} {after}")
         return f"Extend: {', '.join(texts)}"
-    values = list(approval.arguments.values())
-    named = ", ".join([f"Approve: {call_name(approval)}", *map(format_argument, values)])
-    plain = all(isinstance(one, str | int | float) and not isinstance(one, bool) for one in values)
-    fits = len(named) <= _BUTTON_CHARS and one_line(named, _BUTTON_CHARS) == named
-    return named if plain and fits else f"Approve as shown: {call_name(approval)}"
+    arguments, schema = approval.arguments, True if tool is None else tool.parameters
+    effect = effect_text(tool.approval.effect, arguments, schema) if tool else ""
+    line = arguments_in_line(arguments, schema, _BUTTON_CHARS)
+    named = f"Approve: {' · '.join(filter(None, [call_name(approval), line]))}"
+    is_whole = all(
+        isinstance(one, int | float)
+        or (isinstance(one, str) and one_line(one, _BUTTON_CHARS) == one)
+        for one in arguments.values()
+    )
+    label = f"Approve {effect}" if effect else named if is_whole else ""
+    fits = label and len(label) <= _BUTTON_CHARS
+    return label if fits else "Approve as shown"
 
 
 def limit_outcome(

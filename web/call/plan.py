@@ -294,14 +294,13 @@ def plan_rows(
     return found
 
 
-def side_effect_warnings(rows: Sequence[PlanRow]) -> list[str]:
-    """Return which of the selected steps have side effects, as a sentence."""
+def plan_consequence(rows: Sequence[PlanRow]) -> str:
+    """Return which of the selected steps have side effects, as a sentence; may be empty."""
     kept = (one.step for one in rows if one.keep)
     found = [str(step.number) for step in kept if step.tool and step.tool.side_effects]
     if not found:
-        return []
-    which = f"Step {found[0]} has" if len(found) == 1 else f"Steps {join_words(found)} have"
-    return [f"{which} side effects. There is no undo."]
+        return ""
+    return f"Step{'' if len(found) == 1 else 's'} {join_words(found)} can’t be undone."
 
 
 def argument_differences(

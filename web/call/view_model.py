@@ -9,7 +9,7 @@ from typing import Any
 
 from holdfast.client.question_text import how_to_decide, how_to_renew
 from holdfast.runtime.narration.phrases import EXPIRED, REQUESTS, filled_in_phrase, timeout_phrase
-from holdfast.runtime.text_safety import clean, holdfast_command, shorten
+from holdfast.runtime.text_safety import as_json, clean, holdfast_command, shorten
 from holdfast.schemas.decision import Decision, shown_calls
 from holdfast.validation.text_safety import is_same_person
 from holdfast.web.auth.permissions import MAY_NOT_DECIDE
@@ -24,7 +24,7 @@ from holdfast.web.call.decision_form import (
     read_decision,
 )
 from holdfast.web.call.loader import ClosedCall, OpenCall
-from holdfast.web.call.plan import PlanRow, argument_differences, plan_rows, side_effect_warnings
+from holdfast.web.call.plan import PlanRow, argument_differences, plan_consequence, plan_rows
 from holdfast.web.forms.field_builder import MAX_FIELDS, build_fields
 from holdfast.web.forms.fields import Field
 from holdfast.web.forms.form_values import MISSING, FormValue, initial_value
@@ -99,14 +99,17 @@ def build_call_page(
         "has_decided": any(is_same_person(each.by, person.name) for each in approval.decisions),
         "title": REQUESTS[approval.kind],
         "heading": phrases.heading(approval, pending.run_info.agent),
-        "consequences": phrases.consequences(approval, pending.tool),
-        "plan_warnings": side_effect_warnings(plan) if plan else [],
+        "consequence": plan_consequence(plan) or phrases.consequence(approval, pending.tool),
+        "approve_text": phrases.approve_button(
+            approval, pending.tool, pending.report.budget, history.first_limit
+        ),
         "earlier_times": sum(
             one.approval.kind == approval.kind for one in history.earlier_requests
         ),
         "changes": changes,
         "budget_uses": [*budget_uses(pending.report.budget)],
         "arguments": build_fields(pending.schema, requested, prefix="v", room=5 * MAX_FIELDS),
+        "as_json": as_json(approval.arguments, indent=2),
         "filled_in": filled_in_phrase(approval.filled_in),
         "edit": edit,
         "result": result,

@@ -115,8 +115,11 @@ async def events(desktop: Desktop, run: Run, seen: str) -> list[tuple[str, str]]
 
 
 def form(html: str, about: str) -> list[tuple[str, str]]:
-    found = [one for one in re.findall(r"<form.*?</form>", html, re.S) if f'"{about}"' in one]
-    return next(each for each in map(submitted, found) if ("about", about) in each)
+    """What the button of a decision sends: of the form of its name, or of the one below all."""
+    known = re.findall('<form id="([a-z]+)"', html)
+    owner = about if about in known else "happened" if "happened" in known else "decide"
+    assert owner in known
+    return submitted(html, owner, about)
 
 
 def changed_to(form: list[tuple[str, str]], **texts: str) -> list[tuple[str, str]]:
@@ -144,21 +147,16 @@ async def test_a_call_is_shown_approved_and_closed(
     monkeypatch.setattr(ClientRun, "approvals", a_moment_before)
     text = words(page := await ann.open(run))
     for each in (
-        "Approval needed Pay money out",
-        "If approved, it is executed with exactly these arguments.",
-        "Arguments Pay an amount",
-        "It has side effects.",
-        "Amount in EUR amount 20 What the customer gets. currency EUR",
-        "Omitted: note.",
-        "The model’s reason It arrived <b>broken</b>. A model wrote this.",
-        "Approvers: members of finance.",
-        "If no one decides by then, it is denied.",
-        "Approve: Pay money out, 20, EUR",
-        "by the agent tester , on behalf of customer-9 .",
-        "Before this call",
+        "Approvals / tester Pay money out for customer-9 agent tester",
+        "Arguments Amount in EUR 20 Currency EUR Omitted: Note.",
+        "Why It arrived <b>broken</b>. Written by the model. It can be wrong.",
+        ", then it is denied. Anyone in finance can decide. This can’t be undone.",
+        "Deny Approve: Pay money out · Amount in EUR 20 · Currency EUR",
+        "What led here",
+        "Pay an amount out to a customer.",
+        "amount What the customer gets.",
     ):
         assert each in text
-    assert text.index("Approve: Pay money out") < text.index("Always approve “Pay money out”")
     assert "&lt;b&gt;broken&lt;/b&gt;" in page
     # No inline script, style or handler.
     assert not re.search(r"<script(?! src)|<style|\sstyle=|\son\w+=", page)
@@ -209,7 +207,7 @@ async def test_of_a_call_that_may_have_happened_people_say_what_they_know(desk: 
         assert waiting["kind"] == "reconcile"
     ann = await desk.inbox("ann")
     page = await ann.open(runs[0])
-    for each in ("Outcome unknown", "It was started at", f"{runs[0].id} t1c1", "happens twice"):
+    for each in ("Outcome unknown", "It was started at", f"{runs[0].id} t1c1", "happen twice"):
         assert each in words(page)
     result = changed(form(page, "happened"), text__result='{"paid": 20}', meant__result="json")
     assert (await ann.send(runs[0], result)).status_code == 303
@@ -252,12 +250,12 @@ async def test_a_plan_is_struck_and_edited_by_ticks_and_fields(desk: Desk) -> No
     ann = await desk.inbox("ann", "finance")
     page = await ann.open(run, "t1-plan")
     assert "3 steps" in words(page)
-    for before in ("Approvers: members of finance.", "If no one decides by then"):
+    for before in ("Anyone in finance can decide.", "then it is denied."):
         assert page.count(before) == 1
         assert page.index(before) < page.index("Approve the selected steps")
     plan = form(page, "edit")
     assert [text for name, text in plan if name == "keep"] == ["t1c1", "t1c2", "t1c3"]
-    said = "has side effects Pay an amount out to a customer. After steps 1"
+    said = "has side effects After steps 1"
     assert f"3. Pay money out t1c3 {said}" in words(page)
     assert (
         "“paid” of the result of steps 1 and 2 known when the step is executed †state.paid.paid"
@@ -300,7 +298,7 @@ async def test_an_inbox_with_a_key_signs_and_one_without_asks_for_a_token(
 
     ann = await desk.inbox("ann")
     page = await ann.open(other)
-    assert "Decisions must be signed: add your token below." in words(page)
+    assert "Decisions must be signed: add your token." in words(page)
     for token in ("", "no.such.token"):
         answer = await ann.send(other, changed_to(form(page, "approve"), token=token))
         assert answer.status_code == 422

@@ -31,7 +31,7 @@ PAYS: dict[str, Any] = {
     "sideEffects": True,
 }
 AS_ASKED = "Approve the original arguments, without your changes"
-BACK = "There is no undo."
+BACK = "can’t be undone."
 FORM = [("object:/arguments", ""), ("meant:/arguments/amount", "number")]
 MORE = [*FORM, ("text:/arguments/amount", "9")]
 CHECK = ("do", "check")
@@ -103,11 +103,12 @@ def test_what_was_not_sent_is_said_above_it_and_approved_as_it_was_asked_only_be
     html = page(pays(), typed("edit", *MORE, CHECK))
     said, edit = html.index("These are the original arguments."), html.index('<form id="edit"')
     assert said < html.index('<dl class="values">') < edit < html.index(AS_ASKED)
+    assert 'class="act tall"' in html
     for more in ([("text:/arguments/amount", "7"), *FORM, CHECK], []):
         html = page(pays(), typed("edit", *more) if more else None)
         assert "These are the original arguments." not in html
         assert AS_ASKED not in html
-        assert html.index('<form id="approve"') < html.index('<form id="edit"')
+        assert 'class="act"' in html
 
 
 # --- plans -------------------------------------------------------------------------------
@@ -153,8 +154,8 @@ def test_a_plan_without_changes_and_one_without_what_a_step_needs_say_so() -> No
 @pytest.mark.parametrize(
     ("keep", "warning"),
     [
-        (("t1c1", "t1c2", "t1c3", "t1c4"), "Steps 1 and 2 have side effects."),
-        (("t1c1", "t1c3"), "Step 1 has side effects."),
+        (("t1c1", "t1c2", "t1c3", "t1c4"), "Steps 1 and 2 can’t be undone."),
+        (("t1c1", "t1c3"), "Step 1 can’t be undone."),
         (("t1c3",), ""),
     ],
 )
@@ -162,11 +163,10 @@ def test_the_check_of_a_plan_warns_of_what_stays_and_can_be_approved_there(
     keep: tuple[str, ...], warning: str
 ) -> None:
     html = page(plan(), typed("edit", *of_plan(*keep, t1c1=9), CHECK))
-    edit = form(html, "edit")
-    result = edit[edit.index('id="checked"') :]
-    assert warning in result
-    assert (BACK in result) is bool(warning)
-    assert "Approve the selected steps" in result
+    notice, buttons = html[html.index('id="checked"') :].split('<section class="act', 1)
+    assert warning in notice
+    assert (BACK in notice) is bool(warning)
+    assert "Approve the selected steps" in buttons
     assert html.count('role="alert"') == 1
 
 
@@ -196,7 +196,7 @@ def test_a_step_stands_open_where_a_button_was_pressed() -> None:
     more = page(one, typed("edit", *sent, ("do", "add:/calls/t1c1/to")))
     back = [pair for pair in submitted(form(more, "edit")) if pair[0] != "about"]
     html = page(one, typed("edit", *back, ("do", "drop:/calls/t1c1/to/1")))
-    assert re.search(r'<details class="way" open><summary>Change…', html)
+    assert re.search(r'<details class="way" open><summary>Change<', html)
     assert "Removed entry 2" in html
 
 

@@ -132,12 +132,11 @@ def test_a_single_call_has_no_agent_and_no_model() -> None:
     one = question()
     html = page(replace(one, run_info=replace(one.run_info, single=True)))
     for text in (
-        "by <strong>a single call</strong>, without an agent, on behalf of <strong>Ada</strong>.",
-        "<dt>Caller</dt><dd>A single call, without an agent</dd>",
-        "The caller reads this.",
+        "for <b>Ada</b></span> <span>a single call, without an agent</span>",
+        "The caller reads it if you deny.",
     ):
         assert text in html
-    for text in ("by the agent", "unknown", "The model reads", "Always approve"):
+    for text in ("agent desk", "unknown", "The model reads", "Always approve"):
         assert text not in html
 
 
@@ -208,7 +207,7 @@ def test_what_is_shown_in_part_or_is_too_large_cannot_be_changed_here() -> None:
     ):
         text = page(question(**said))
         assert ("Not everything is shown:" in text) is not is_whole
-        assert ("Approve with changes…" in text) is (not said)
+        assert ("Change the arguments" in text) is (not said)
         assert ("too large to change here" in text) is bool(said)
 
 
@@ -332,7 +331,8 @@ def test_a_call_whose_principal_is_no_longer_known_is_denied_or_waits_for_a_toke
 
     assert "New token needed" in text
     assert "holdfast renew order-7 --token @FILE" in text
-    assert re.findall('<form id="([a-z_]+)"', text) == ["deny"]
+    assert re.findall('<form id="([a-z_]+)"', text) == ["decide"]
+    assert re.findall('name="about" value="([a-z]+)"', text) == ["deny"]
 
 
 def test_a_persons_answer_is_a_form_of_the_output_and_nothing_can_be_approved() -> None:
@@ -345,8 +345,9 @@ def test_a_persons_answer_is_a_form_of_the_output_and_nothing_can_be_approved() 
     text = page(one)
 
     assert "Answer needed" in text
-    assert "Only a person can answer this call." in text
-    assert re.findall('<form id="([a-z_]+)"', text) == ["respond", "deny"]
+    assert "Only a person can answer it." in text
+    assert re.findall('<form id="([a-z_]+)"', text) == ["respond", "decide"]
+    assert re.findall('name="about" value="([a-z]+)"', text) == ["respond", "deny"]
     assert "What you say" in text.partition('<form id="respond"')[2]
     assert "Not everything is shown:" not in text
 

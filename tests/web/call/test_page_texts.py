@@ -56,8 +56,7 @@ def test_where_to_do_nothing_is_to_say_yes_the_head_of_the_page_warns_of_it(kind
 
 def test_where_the_run_fails_instead_it_is_said_there_too_and_less_loudly() -> None:
     html = page(question(onTimeout="fail", expiresAt=in_an_hour()))
-    assert "The run fails at " in plain(html[: html.index("<section")])
-    assert '<p class="consequence">The run fails' in html
+    assert "Expires in 1 h, then the run fails." in plain(html[html.index('class="act"') :])
 
 
 def test_a_row_says_at_any_distance_that_it_is_carried_out_by_itself() -> None:
@@ -102,16 +101,16 @@ def limit(used: Any = 1.42, granted: Any = 1.0, agent: str = "lost_property") ->
 def test_a_limit_is_told_in_words_and_what_a_yes_grants_is_what_it_grants() -> None:
     said = plain(page(limit()))
     for one in (
-        "Budget limit reached lost_property has reached its limit of cost: 1.0",
-        "Requests to the model maxTurns 2 of 8",
-        "Cost maxCost 1.42 of 1.0 limit reached over the limit: running calls are not interrupted",
+        "lost_property has reached its limit of cost: 1.0 Budget limit reached",
+        "Requests to the model 2 of 8",
+        "Cost 1.42 of 1.0 limit reached over the limit: running calls are not interrupted",
         "Extend: cost from 1.0 to 2.42",
         "New limit (the total, not an addition)",
     ):
         assert one in said
     assert "Tokens" not in said
     assert "not interrupted" not in plain(page(limit(used=1.0)))
-    assert "Cost maxCost unknown of 1.0" in plain(page(limit(used=None)))
+    assert "Cost unknown of 1.0" in plain(page(limit(used=None)))
 
 
 def test_a_row_says_whose_run_has_reached_which_limit() -> None:
@@ -167,7 +166,7 @@ def test_of_a_plan_each_step_says_what_came_of_it_and_the_head_whose_run_it_is()
 def read(schema: dict[str, Any], **arguments: Any) -> str:
     parameters = {"type": "object", "properties": schema}
     html = page(question(tool={"parameters": parameters}, arguments=arguments))
-    return html[html.index('id="with"') : html.index('id="decide"')]
+    return html[html.index('id="with"') : html.index('class="card below"')]
 
 
 def test_who_only_reads_is_told_what_it_is_and_not_what_may_be_written() -> None:
@@ -175,7 +174,8 @@ def test_who_only_reads_is_told_what_it_is_and_not_what_may_be_written() -> None
     html = page(
         question(tool={"parameters": {"properties": {"seats": seats}}}, arguments={"seats": 3})
     )
-    assert "How many." in read({"seats": seats}, seats=3)
+    assert "How many." not in read({"seats": seats}, seats=3)
+    assert "<dt><code>seats</code></dt><dd>How many.</dd>" in html
     assert "a whole number" not in read({"seats": seats}, seats=3)
     assert "(a whole number; at least 1)" in html
 
@@ -183,9 +183,8 @@ def test_who_only_reads_is_told_what_it_is_and_not_what_may_be_written() -> None
 def test_a_list_of_plain_values_is_counted_and_has_a_line_for_each() -> None:
     mails = {"type": "array", "items": {"type": "string", "description": "An address."}}
     html = read({"to": mails}, to=[f"a{n}@b.example" for n in range(36)])
-    assert "36 entries: An address." in html
+    assert "36 entries" in html
     assert html.count("<li>") == 36
-    assert html.count("An address.") == 1
     assert "1 entry" in read({"to": mails}, to=["a@b.example"])
     objects = {"type": "array", "items": {"type": "object"}}
     assert "<li>" not in read({"to": objects}, to=[{"a": 1}])
@@ -194,11 +193,14 @@ def test_a_list_of_plain_values_is_counted_and_has_a_line_for_each() -> None:
 def test_that_a_tool_is_always_approved_goes_with_a_plain_yes_alone() -> None:
     html = page(question())
     assert html.count('name="remember"') == 1
-    assert html.index('name="remember"') < html.index("Deny…")
+    assert 'name="remember" value="yes" form="decide"' in html
     assert "Always approve “Pay” in this run" in html
     meant = read_decision(typed("approve", ("remember", "yes")), question(), ANN)
     assert isinstance(meant, Decision)
     assert meant.remember
+    denied = read_decision(typed("deny", ("remember", "yes")), question(), ANN)
+    assert isinstance(denied, Decision)
+    assert not denied.remember
 
 
 def test_arguments_that_were_filled_in_are_named_on_page_and_terminal() -> None:

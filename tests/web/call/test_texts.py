@@ -44,12 +44,14 @@ def decided(decision: str) -> dict[str, Any]:
     ("arguments", "button"),
     [
         ({}, "Approve: Pay"),
-        ({"to": "ada", "amount": 20}, "Approve: Pay, ada, 20"),
-        ({"to": "ada", "note": "x" * 61}, f"Approve: Pay, ada, {'x' * 61}"),
-        ({"to": "ada", "note": "x" * 62}, "Approve as shown: Pay"),
-        ({"to": "ada", "lines": ["a"]}, "Approve as shown: Pay"),
-        ({"to": "ada", "express": True}, "Approve as shown: Pay"),
-        ({"to": "ada", "note": "a\nb"}, "Approve as shown: Pay"),
+        (
+            {"to": "ada", "amount": 20, "express": True},
+            "Approve: Pay · To ada · Amount 20 · Express yes",
+        ),
+        ({"note": "x" * 52}, f"Approve: Pay · Note {'x' * 52}"),
+        ({"note": "x" * 53}, "Approve as shown"),
+        ({"to": "ada", "lines": ["a"]}, "Approve as shown"),
+        ({"to": "ada", "note": "a\nb"}, "Approve as shown"),
     ],
 )
 def test_the_button_names_every_value_or_none(arguments: dict[str, Any], button: str) -> None:
@@ -91,17 +93,22 @@ def tool(**more: Any) -> ShownTool:
     return ShownTool.read({"name": "pay", "parameters": {}, "approval": {}, **more})
 
 
-def test_what_follows_is_said_of_each_kind_of_tool() -> None:
+def test_the_button_names_the_effect_where_all_of_it_fits() -> None:
+    schema = {"properties": {"amount": {"format": "money", "currency": "EUR"}}}
+    refund = tool(parameters=schema, approval={"effect": "refund of {amount}"})
+    assert phrases.approve_button(waiting(amount=249), refund) == "Approve refund of €249.00"
+    assert phrases.approve_button(waiting(of=7), refund) == "Approve: Pay · Of 7"
+    long = tool(approval={"effect": "x" * 65})
+    assert phrases.approve_button(waiting(), long) == "Approve as shown"
+
+
+def test_the_most_important_consequence_is_one_sentence() -> None:
     one = waiting()
-    assert phrases.consequences(one, None) == phrases.consequences(waiting("budget"), tool()) == []
-    [nothing] = phrases.consequences(one, tool())
-    assert nothing == "Its author declares that it has no side effects."
-    for idempotent, said in ((True, "It is idempotent"), (False, "It is not idempotent")):
-        _, twice = phrases.consequences(one, tool(sideEffects=True, idempotent=idempotent))
-        assert said in twice
-    by_agent = phrases.if_approved(one, tool(delegate="helper"))
-    assert by_agent.endswith("these arguments, by the agent helper in a run of its own.")
-    assert "by the agent" not in phrases.if_approved(waiting("reconcile"), tool(delegate="helper"))
+    assert phrases.consequence(one, None) == phrases.consequence(waiting("plan"), tool()) == ""
+    assert phrases.consequence(one, tool()) == "It has no side effects."
+    assert phrases.consequence(one, tool(sideEffects=True)) == "This can’t be undone."
+    assert "twice" in phrases.consequence(waiting("reconcile"), tool())
+    assert "It is started once" in phrases.repetition(tool(sideEffects=True, idempotent=False))
 
 
 @pytest.mark.parametrize(
@@ -143,12 +150,12 @@ def test_the_button_says_what_a_yes_would_grant(
     budget: dict[str, Any], used: Any, granted: Any, button: str
 ) -> None:
     status = {name: {"used": used} for name in budget}
-    assert phrases.approve_button(waiting("budget", **budget), status, granted) == button
+    assert phrases.approve_button(waiting("budget", **budget), None, status, granted) == button
 
 
 def test_the_button_names_no_limit_beyond_that_of_the_whole() -> None:
     status = {"maxCalls": {"used": 5, "limit": 5, "total": {"used": 8, "limit": 9}}}
-    button = phrases.approve_button(waiting("budget", maxCalls=5), status, 5)
+    button = phrases.approve_button(waiting("budget", maxCalls=5), None, status, 5)
     assert button == "Extend: calls by its first limit, within the total"
 
 
