@@ -106,7 +106,9 @@ async def inbox(
         socket = stack.enter_context(open_listener(host, port))
         own = own_origins(host, socket.getsockname()[1], url)
         public = frozenset([DOCUMENT] if chosen.openapi == "public" else [])
-        access = RequestAccess(own, sign_in.method, sign_in.bearer, public_paths=public)
+        access = RequestAccess(
+            own, sign_in.method, sign_in.bearer, sign_in.brand, public_paths=public
+        )
         at, health = public_origin(own), InboxHealth(parts.client.temporal)
         slack = None
         if chosen.slack is not None:

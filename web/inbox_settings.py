@@ -14,19 +14,21 @@ from holdfast.runtime.addresses import AddressError, parse_secure_address
 from holdfast.runtime.identity.key_sets import OPTION, LiveKeySet, load_key_sets
 from holdfast.runtime.settings_files.file_problems import LoadError
 from holdfast.runtime.settings_files.source import Source, read_source
-from holdfast.schemas.settings.inbox import InboxSettings
+from holdfast.schemas.settings.inbox import InboxSettings, Organization
 from holdfast.schemas.settings.keys import AUDIENCES
 from holdfast.validation.problems import ValueProblem
+from holdfast.web.branding import HOLDFAST, LOGO_TYPES, MAX_LOGO_BYTES, Branding
 from holdfast.web.http.origins import read_origin
 
 
 @dataclass(frozen=True)
 class LoadedInboxSettings:
-    """The settings of the file, and what they refer to: the keys of programs, the client secret."""
+    """The settings of the file, and what they refer to: keys, the client secret, the logo."""
 
     settings: InboxSettings = field(default_factory=InboxSettings)
     keys: Sequence[LiveKeySet] = ()
     secret: str | None = field(default=None, repr=False)
+    brand: Branding = HOLDFAST
 
 
 def load_inbox_settings(
@@ -46,6 +48,13 @@ def load_inbox_settings(
             keys = _keys(settings.tokens, source, http)
     except LoadError as error:
         problems += error.problems
+    brand = HOLDFAST
+    try:
+        if settings.organization is not None:
+            brand = _brand(settings.organization, Path(source.file).parent)
+    except (OSError, ValueError) as error:
+        fix = f"name a PNG, SVG or WebP file of at most {MAX_LOGO_BYTES // 1000} KB"
+        problems += source.problems([ValueProblem(("organization", "logo"), str(error), fix)])
     audiences = {*AUDIENCES.values(), *(each.settings.audience for each in keys)}
     if settings.oidc is not None and settings.oidc.client_id in audiences:
         reason, fix = "is an `audience` of tokens", "write an `audience` of their own in `tokens`"
@@ -55,7 +64,7 @@ def load_inbox_settings(
     variable = settings.oidc.client_secret_env if settings.oidc else None
     url = None if settings.url is None else read_origin(settings.url)
     secret = None if variable is None else environ[variable].strip()
-    return LoadedInboxSettings(settings.model_copy(update={"url": url}), keys, secret)
+    return LoadedInboxSettings(settings.model_copy(update={"url": url}), keys, secret, brand)
 
 
 def _faults(said: InboxSettings, environ: Mapping[str, str]) -> Iterator[ValueProblem]:
@@ -84,6 +93,18 @@ def _unset(
 ) -> Iterator[ValueProblem]:
     if variable is not None and not environ.get(variable, "").strip():
         yield ValueProblem(where, f"the variable {variable} is not set", fix)
+
+
+def _brand(organization: Organization, folder: Path) -> Branding:
+    brand = Branding(organization.name, organization.color or "")
+    if organization.logo is None:
+        return brand
+    file = folder / organization.logo
+    with file.open("rb") as opened:
+        logo = opened.read(MAX_LOGO_BYTES + 1)
+    if not 0 < len(logo) <= MAX_LOGO_BYTES or file.suffix.lower() not in LOGO_TYPES:
+        raise ValueError(f"`{organization.logo}` is no logo")
+    return replace(brand, logo=logo, logo_type=LOGO_TYPES[file.suffix.lower()])
 
 
 def _keys(place: str, source: Source, http: httpx.AsyncClient) -> Sequence[LiveKeySet]:

@@ -19,6 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from holdfast.client.errors import HoldfastError
 from holdfast.runtime.text_safety import as_sentence, clean, one_line
+from holdfast.web.branding import HOLDFAST
 from holdfast.web.http.problems import RefusedRequest, problem_of
 from holdfast.web.page_text import display_time
 
@@ -62,7 +63,7 @@ ENVIRONMENT = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-ENVIRONMENT.globals["address"] = address
+ENVIRONMENT.globals |= {"address": address, "brand": HOLDFAST}
 ENVIRONMENT.filters["line"] = partial(one_line, limit_chars=LINE_CHARS)
 ENVIRONMENT.filters["moment"] = display_time
 ENVIRONMENT.filters["plain"] = clean
@@ -72,6 +73,7 @@ def page(request: Request, template: str, status: int = 200, **values: Any) -> H
     """Return a page for the person of the request."""
     who = getattr(request.state, "person", None)
     path = request.scope["path"]
+    values["brand"] = getattr(request.state, "brand", HOLDFAST)
     text = ENVIRONMENT.get_template(template).render(person=who, path=path, **values)
     return HTMLResponse(text, status)
 

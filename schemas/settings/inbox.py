@@ -121,6 +121,17 @@ class SlackSettings(Strict):
     """The address of Slack's Web API."""
 
 
+class Organization(Strict):
+    """The name and the looks of the inbox, on every page."""
+
+    name: Annotated[str, Field(min_length=1, max_length=60)]
+    """The name beside the logo, and in the title of each page."""
+    logo: Annotated[str, Field(min_length=1, max_length=4_000)] | None = None
+    """A PNG, SVG or WebP file of at most 100 KB, seen from the folder of this one."""
+    color: Annotated[str, Field(pattern="^#[0-9a-fA-F]{6}$")] | None = None
+    """The color of the main buttons, as `#1d5bd8`; their text is white or black."""
+
+
 class InboxSettings(SettingsFile):
     """`inbox.yaml`: without `oidc` and `proxy`, people sign in by a link."""
 
@@ -128,6 +139,8 @@ class InboxSettings(SettingsFile):
     """Where people find the inbox: the https address of the proxy in front of it."""
     temporal_ui: Origin | None = None
     """Where Temporal's own UI is, to which each run is linked."""
+    organization: Organization | None = None
+    """Whose inbox it is."""
     oidc: Oidc | None = None
     """People sign in with a provider of OpenID Connect."""
     proxy: Proxy | None = None

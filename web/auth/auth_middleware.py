@@ -35,6 +35,7 @@ from holdfast.web.auth.sign_in import (
     resubmission_page,
     sign_in_path,
 )
+from holdfast.web.branding import HOLDFAST, Branding
 from holdfast.web.http.origins import hosts_of
 from holdfast.web.http.problems import RefusedRequest, forbidden, unauthorized
 from holdfast.web.http.request_body import carries_token, is_form, read_form
@@ -69,6 +70,7 @@ class RequestAccess:
     own_origins: frozenset[str]
     method: SignInMethod
     bearer: BearerTokens
+    brand: Branding = HOLDFAST
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     public_paths: frozenset[str] = frozenset()
 
@@ -106,13 +108,14 @@ class AuthMiddleware:
             raise RefusedRequest(
                 421, "the inbox has another name; name this one as `url` in its settings"
             )
+        request.state.brand = self._access.brand
         changes = request.method not in _SAFE
         own = self._access.own_origins
         if changes and request.headers.get("origin") not in {None, *own}:
             raise forbidden(_FORGED)
         is_public = path in self._access.public_paths and not changes
         if is_public or path.startswith(STATIC_PATH) or path == SLACK_ACTIONS:
-            return self._app
+            return self._access.brand.response(path) or self._app
         if path in _DOORS:
             _check_own_page(request)
             return self._doors
@@ -161,6 +164,7 @@ class SignInSetup(NamedTuple):
     method: SignInMethod
     bearer: BearerTokens
     http: httpx.AsyncClient
+    brand: Branding
 
 
 @asynccontextmanager
@@ -177,4 +181,5 @@ async def open_sign_in(
         elif settings.oidc is not None:
             provider = OidcProvider(settings.oidc, loaded.secret, http)
             method = OidcSignIn(sealer, settings.oidc, provider)
-        yield SignInSetup(settings, method, BearerTokens(sealer, loaded.keys), http)
+        bearer = BearerTokens(sealer, loaded.keys)
+        yield SignInSetup(settings, method, bearer, http, loaded.brand)
