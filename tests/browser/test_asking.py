@@ -2,18 +2,25 @@
 without scripts; what others do meanwhile appears, and nothing that is typed is lost."""
 
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
-from playwright.async_api import Browser, ViewportSize, expect
+from playwright.async_api import Browser, Route, ViewportSize, expect
 from temporalio.client import Client
 
+from holdfast.schemas.decision import digest_of
+from holdfast.web.call.loader import OpenCall
+from holdfast.web.pages import HEADERS, STATIC, STATIC_PATH
 from tests.browser.window import DESKTOP, PHONE, check, fits, window
 from tests.support.backend import SIDE_BY_SIDE, Backend, Run, backend
 from tests.support.inbox import Stage, inbox
 from tests.support.model_server import Answer, call
+from tests.web.call.test_page import page as call_page
+from tests.web.call.test_page import question
+from tests.web.call.test_page_texts import limit
 
 pytestmark = pytest.mark.browser
 
@@ -73,6 +80,69 @@ async def start(desk: Backend, task: str = "PAY", **agent: Any) -> tuple[Run, st
     return run, f"/waiting/{run.id}/{waiting['callId']}"
 
 
+EUROS = {"type": "number", "format": "money", "currency": "EUR"}
+REFUND: dict[str, Any] = {
+    "label": "Refund an order",
+    "parameters": {"type": "object", "properties": {"order_id": {}, "amount": EUROS, "note": {}}},
+    "sideEffects": True,
+    "approval": {"effect": "refund of {amount}"},
+}
+KINDS = ["call", "reconcile", "plan", "input", "budget", "principal_expired"]
+SEAT = {"type": "object", "properties": {"seat": {"enum": ["A", "B"]}}, "required": ["seat"]}
+STEP = {"tool": "pay", "label": "Refund an order", "arguments": {"amount": 249}}
+
+
+def asked(kind: Any, arguments: dict[str, Any], **more: Any) -> OpenCall:
+    digest = digest_of("pay", arguments, kind, 1, more.get("form"))
+    more |= {"tool": REFUND, "reasoning": "It arrived broken. " * 4, "approvers": ["finance"]}
+    return question(kind=kind, arguments=arguments, digest=digest, **more)
+
+
+def pages() -> Iterator[tuple[OpenCall, list[str]]]:
+    """A question of each kind as its page has it, and the labels of its decisions."""
+    refund = {"order_id": 1042, "amount": 249, "note": "a cracked tank " * 4}
+    yield asked("call", refund), ["Deny", "Approve refund of €249.00"]
+    answers = ["It happened", "It did not happen, run it again", "Give up"]
+    yield asked("reconcile", refund), answers
+    steps = {"calls": [{"id": f"t1c{n}", **STEP} for n in (1, 2)]}
+    yield asked("plan", steps), ["Deny the plan", "Approve the selected steps"]
+    yield asked("input", {}, form=SEAT, question="Which seat?"), ["Deny", "Answer"]
+    yield limit(), ["Do not extend", "Extend: cost from 1.0 to 2.42"]
+    yield asked("principal_expired", refund), ["Deny"]
+
+
+@pytest.mark.parametrize(("one", "labels"), list(pages()), ids=KINDS)
+async def test_on_the_first_screen_of_a_phone_every_decision_is_there_and_as_large_as_the_others(
+    browser: Browser, one: OpenCall, labels: list[str]
+) -> None:
+    context = await browser.new_context(viewport=PHONE, base_url="http://inbox.example")
+    page, html = await context.new_page(), call_page(one)
+
+    async def answer(route: Route) -> None:
+        path = urlsplit(route.request.url).path
+        if path.startswith(STATIC_PATH):
+            await route.fulfill(path=STATIC / path.removeprefix(STATIC_PATH))
+        else:
+            await route.fulfill(body=html, content_type="text/html; charset=utf-8", headers=HEADERS)
+
+    await page.route("**", answer)
+    await page.goto("/waiting/run/t1c1")
+    buttons = page.locator(".choices button")
+    assert await buttons.all_inner_texts() == labels
+    boxes = [await button.bounding_box() for button in await buttons.all()]
+    sizes = {(round(box["width"]), round(box["height"])) for box in boxes if box}
+    assert len(sizes) == 1, "one of the decisions looks more likely than another"
+    for button in await buttons.all():
+        await expect(button).to_be_in_viewport(ratio=1)
+    for what in (page.get_by_role("heading", level=1), page.locator("#with ~ *").first):
+        await expect(what).to_be_in_viewport()
+    for scheme in ("light", "dark"):
+        await page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+        await check(page)
+    assert await fits(page)
+    await context.close()
+
+
 @pytest.mark.parametrize(
     ("size", "dark"), [(DESKTOP, False), (PHONE, True)], ids=["desk", "phone in the dark"]
 )
@@ -83,18 +153,19 @@ async def test_a_call_is_changed_and_approved(
     async with window(browser, stage, size, dark=dark, refused=[422]) as page:
         await page.goto(address)
         await expect(page.get_by_role("heading", level=1)).to_contain_text("Pay money out")
-        await page.get_by_text("Approve with changes…").click()
-        await page.get_by_text("Answer instead of the tool…").click()
+        await page.get_by_role("link", name="Answer instead").click()
+        await page.get_by_role("link", name="Change arguments").click()
+        await expect(page.get_by_label("Amount in EUR")).to_be_in_viewport()
         await check(page)
         assert await fits(page)
         await page.get_by_label("Amount in EUR").fill("900")
         approve = page.locator("#approve-button")
         await expect(approve).to_be_disabled()
-        await expect(page.get_by_text("You have changed something below.")).to_be_visible()
+        await expect(page.get_by_text("You have changed something above.")).to_be_visible()
         await check(page)
         await page.get_by_role("button", name="undo your changes").click()
         await expect(approve).to_be_enabled()
-        await expect(page.get_by_text("You have changed something below.")).to_be_hidden()
+        await expect(page.get_by_text("You have changed something above.")).to_be_hidden()
         await page.get_by_label("Amount in EUR").fill("900")
         await page.get_by_role("button", name="Add entry").click()
         await expect(page.get_by_text("Added entry 2.")).to_be_in_viewport()
@@ -131,15 +202,16 @@ async def test_without_scripts_by_keyboard_alone(
     run, address = await start(desk)
     async with window(browser, stage, PHONE, scripts=False) as page:
         await page.goto(address)
-        deny = page.get_by_text("Deny…")
+        reason = page.get_by_text("Add a reason")
         for _ in range(30):
             await page.keyboard.press("Tab")
-            if await deny.evaluate("it => it === document.activeElement"):
+            if await reason.evaluate("it => it === document.activeElement"):
                 break
         await page.keyboard.press("Enter")
         await page.keyboard.press("Tab")
         await page.keyboard.type("Not before Friday.")
         await page.keyboard.press("Tab")
+        await expect(page.get_by_role("button", name="Deny")).to_be_focused()
         await page.keyboard.press("Enter")
         await expect(page.locator(".outcome")).to_contain_text("Denied by you (unverified)")
         await run.result()
@@ -154,8 +226,8 @@ async def test_what_others_do_appears_and_what_is_typed_stays(
         await page.goto(address)
         told = page.locator("time").first.locator("..")
         await expect(told).to_contain_text(re.compile(r"UTC, .*\d\d:\d\d local time"))
-        await page.get_by_text("Deny…").click()
-        reason = page.locator("#reason-deny")
+        await page.get_by_text("Add a reason").click()
+        reason = page.locator("#reason-decide")
         await reason.fill("Too mu")
         edited = {"result": 10, "to": ["ada"]}
         await run.decide("t1c1", "edit", by="grace", arguments=edited)
@@ -165,13 +237,13 @@ async def test_what_others_do_appears_and_what_is_typed_stays(
         await page.keyboard.type("ch.")
         await expect(reason).to_have_value("Too much.")
         await check(page)
-        await page.get_by_role("button", name="Deny: it is not executed").click()
+        await page.get_by_role("button", name="Deny").click()
         await expect(page.get_by_role("alert")).to_contain_text("grace (unverified) changed it.")
         await expect(reason).to_have_value("Too much.")
         waiting = (await run.waiting())[0]
         await run.decide("t1c1", "approve", by="bob", digest=waiting["digest"])
         await expect(page.get_by_role("status")).to_contain_text("This call is no longer pending.")
-        await page.get_by_role("button", name="Deny: it is not executed").click()
+        await page.get_by_role("button", name="Deny").click()
         await expect(page.get_by_role("alert")).to_contain_text("Your decision was rejected")
         await expect(page.get_by_role("main")).to_contain_text("Too much.")
         await check(page)

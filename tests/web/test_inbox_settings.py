@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from holdfast.runtime.settings_files.file_problems import LoadError
+from holdfast.web.branding import ink_on
 from holdfast.web.inbox_settings import LoadedInboxSettings, load_inbox_settings
 from tests.support.signing import Approver, write_keys
 
@@ -50,6 +51,24 @@ def test_programs_may_be_named_by_an_address(read: Load) -> None:
     assert [keys.settings.url for keys in settings.keys] == ["https://login.example/jwks"]
 
 
+def test_a_logo_is_read_with_the_settings_and_a_color_has_ink_that_can_be_read(
+    read: Load, tmp_path: Path
+) -> None:
+    (tmp_path / "logo.svg").write_text("<svg xmlns='http://www.w3.org/2000/svg'/>")
+    said = {"name": "Acme", "logo": "logo.svg", "color": "#FFD400"}
+    brand = read({"organization": said}).brand
+    assert (brand.name, brand.logo_type, brand.logo[:4]) == ("Acme", "image/svg+xml", b"<svg")
+    logo, style = brand.response(brand.logo_path), brand.response("/static/organization.css")
+    assert logo is not None
+    assert "sandbox" in logo.headers["content-security-policy"]
+    assert style is not None
+    assert style.body == b":root { --brand: #FFD400; --on-brand: #000000; }\n"
+    assert brand.response("/static/inbox.css") is None
+    assert [ink_on(color) for color in ("#1d5bd8", "#767676", "#777777")] == [
+        *("#ffffff", "#ffffff", "#000000")
+    ]
+
+
 WRONG: dict[str, tuple[Any, str]] = {
     "nothing": ("", "inbox.yaml:1: the file is empty; write something in it"),
     "no object": ("- a", "inbox.yaml:1: "),
@@ -70,6 +89,11 @@ WRONG: dict[str, tuple[Any, str]] = {
     "no network": ({"proxy": {**PROXY, "networks": ["10.0.0.1/8"]}}, "that is no network; write"),
     "no networks": ({"proxy": {**PROXY, "networks": []}}, "`proxy.networks`"),
     "no header": ({"proxy": {**PROXY, "userHeader": "X User"}}, "`proxy.userHeader`"),
+    "no logo": (
+        {"organization": {"name": "Acme", "logo": "inbox.yaml"}},
+        "inbox.yaml:2: `organization.logo`: `inbox.yaml` is no logo; name a PNG, SVG or WebP file",
+    ),
+    "no color": ({"organization": {"name": "A", "color": "red"}}, "`organization.color`: "),
     "no file": ({"tokens": "none.json"}, "none.json: there is no such file; check the path"),
     "an id token as a principal's": (
         {"oidc": {**OIDC, "clientId": "holdfast:principal"}},
