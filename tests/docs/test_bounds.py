@@ -12,6 +12,8 @@ from holdfast.web.auth import sessions
 from holdfast.web.call import history, loader
 from holdfast.web.codec import shared_secret
 from holdfast.web.forms import field_builder
+from holdfast.web.home import figures
+from holdfast.web.home import routes as home
 from holdfast.web.http import request_body, streaming
 from holdfast.web.listing import bulk, page_query, pending_runs, routes, run_answers
 from holdfast.web.mcp import approval_forms, offered_tools, tasks
@@ -20,7 +22,7 @@ from holdfast.web.run import routes as live
 from holdfast.web.run import snapshot, timeline, view
 from tests.support.process import ROOT
 
-WORDS = {1.5: "a second and a half", 5: "five", 8: "eight", 10: "ten"}
+WORDS = {1.5: "a second and a half", 3: "three", 5: "five", 8: "eight", 10: "ten"}
 
 BOUNDS = {
     "mcp-server.md": [
@@ -55,6 +57,10 @@ BOUNDS = {
         f"A plan's page shows {question_text.MAX_CALLS} steps",
         f"Arguments above {loader.MAX_EDIT_BYTES // 1000} KB",
         f"the last {history.MAX_ENTRIES} entries are read",
+    ],
+    "approvals/run-pages.md": [
+        f"of the newest {figures.MAX_ENDED} ended runs",
+        f"waits for {WORDS[home.ANSWER_SECONDS]} seconds",
         f"a page shows {snapshot.PAGE_ENTRIES} entries",
         f"of a text, {timeline.BODY_CHARS:,} characters; {view.MAX_DELEGATES} delegates; "
         f"{live.MAX_INSTANCES} instances",
