@@ -16,7 +16,7 @@ from starlette.staticfiles import StaticFiles
 from holdfast.web.api import operations as api
 from holdfast.web.auth.auth_middleware import SLACK_ACTIONS
 from holdfast.web.call import routes as call
-from holdfast.web.home import routes as home
+from holdfast.web.home import HomePage
 from holdfast.web.listing import routes as listing
 from holdfast.web.pages import STATIC, ErrorMiddleware, error_response
 from holdfast.web.run import routes as live
@@ -29,7 +29,7 @@ def application(parts: Services, slack: SlackActions | None = None) -> Starlette
     app = Starlette(
         routes=[
             Mount("/static", StaticFiles(directory=STATIC)),
-            *home.routes(parts),
+            Route("/home", HomePage(parts).show, methods=["GET"]),
             *listing.routes(parts),
             *call.routes(parts),
             *live.routes(parts),

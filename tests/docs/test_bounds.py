@@ -6,14 +6,13 @@ Those of runs and workers are the table of `docs/limits.md`: `tests/contract/tes
 import pytest
 
 from holdfast.client import question_text, run_lists
+from holdfast.web import home
 from holdfast.web.api import api_request as api_asked
 from holdfast.web.api import runs
 from holdfast.web.auth import sessions
 from holdfast.web.call import history, loader
 from holdfast.web.codec import shared_secret
 from holdfast.web.forms import field_builder
-from holdfast.web.home import figures
-from holdfast.web.home import routes as home
 from holdfast.web.http import request_body, streaming
 from holdfast.web.listing import bulk, page_query, pending_runs, routes, run_answers
 from holdfast.web.mcp import approval_forms, offered_tools, tasks
@@ -59,7 +58,7 @@ BOUNDS = {
         f"the last {history.MAX_ENTRIES} entries are read",
     ],
     "approvals/run-pages.md": [
-        f"of the newest {figures.MAX_ENDED} ended runs",
+        f"of the newest {home.MAX_ENDED} ended runs",
         f"waits for {WORDS[home.ANSWER_SECONDS]} seconds",
         f"a page shows {snapshot.PAGE_ENTRIES} entries",
         f"of a text, {timeline.BODY_CHARS:,} characters; {view.MAX_DELEGATES} delegates; "

@@ -16,11 +16,10 @@ from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.client.run_lists import RunListing
 from holdfast.schemas.names import AGENT_NAME
 from holdfast.schemas.settings.inbox import PermissionRule
+from holdfast.web import home
 from holdfast.web.auth.permissions import Permissions
 from holdfast.web.auth.sessions import Person
-from holdfast.web.home import figures, routes
-from holdfast.web.home.figures import EndedRun, Figures
-from holdfast.web.home.routes import HomePage, costs, failures
+from holdfast.web.home import EndedRun, Figures, HomePage, costs
 from holdfast.web.listing.page_query import AGES, ListView, find_page
 from holdfast.web.listing.pending_runs import PendingList
 from holdfast.web.services import Services
@@ -38,12 +37,6 @@ def ended(code: str, agent: str = "desk", cost: float | None = None, **more: Any
     return EndedRun(run, code, more.pop("turns", 1), cost)
 
 
-def test_failures_are_counted_by_code_without_what_people_ended() -> None:
-    codes = ["completed", "cancelled", "denied", "budget_exceeded", "model_error", "model_error"]
-    runs = [ended(code) for code in codes]
-    assert failures([*runs, ended("")]) == [("model_error", 2), ("budget_exceeded", 1)]
-
-
 def test_cost_is_by_agent_with_that_of_delegates_counted_once() -> None:
     runs = [
         ended("completed", "a&b", 0.5),
@@ -53,7 +46,7 @@ def test_cost_is_by_agent_with_that_of_delegates_counted_once() -> None:
         ended("completed", "clerk", 2, id="y", parent="another workflow"),
         ended("completed", "", turns=0),
     ]
-    assert costs(runs) == [("clerk", 2, 1, 0), ("a&b", 0.75, 2, 1)]
+    assert costs(runs) == [["clerk", 2, 1, 0], ["a&b", 0.75, 2, 1]]
 
 
 def test_a_run_is_listed_by_the_age_of_its_newest_approval() -> None:
@@ -72,7 +65,7 @@ async def test_each_number_is_that_of_its_link_and_is_read_once_for_all(
     client: Client, crowd: Crowd, stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     of_crowd = f' AND {AGENT_NAME} = "{crowd.agent}"'
-    monkeypatch.setattr(figures, "_ENDED", figures._ENDED + of_crowd)
+    monkeypatch.setattr(home, "_ENDED", home._ENDED + of_crowd)
     await crowd.start([Asks("1"), Asks("2", ago=timedelta(days=2))])
     async with backend(client, tmp_path, [Answer("Done.")], **SIDE_BY_SIDE) as made:
         done = await made.start(agent={"name": crowd.agent})
@@ -120,10 +113,25 @@ async def shown_to(parts: Services) -> str:
     return bytes((await HomePage(parts).show(Request(scope))).body).decode()
 
 
+async def test_failures_are_counted_by_code_without_what_people_ended(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    codes = ["completed", "cancelled", "denied", "budget_exceeded", "model_error", "model_error"]
+
+    async def read(*_: object) -> tuple[list[Any], list[EndedRun]]:
+        return [], [ended(code) for code in [*codes, ""]]
+
+    monkeypatch.setattr(Figures, "read", read)
+    page = (await stage.get("/home")).text
+    rows = re.findall(r'<a href="/run\?status=([^"]+)">([^<]+)</a></th><td>(\d+)', page)
+    assert rows == [("failed", "model_error", "2"), ("budget_exceeded", "budget_exceeded", "1")]
+    assert "the newest 7 ended runs; 1 of them cannot be read here" in page
+
+
 async def test_figures_that_are_late_are_on_a_later_page(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(routes, "ANSWER_SECONDS", 0.0)
+    monkeypatch.setattr(home, "ANSWER_SECONDS", 0.0)
     page = await stage.get("/home")
     assert (page.status_code, "still being read" in page.text) == (200, True)
     assert "Pending approvals by age" in page.text
