@@ -100,7 +100,7 @@ async def test_each_number_is_that_of_its_link_and_is_read_once_for_all(
         "1 to 3 days": "1",
         "waiting for approval": "2",
         "completed": "1",
-        crowd.agent: "unknown of 1",
+        crowd.agent: "1 unknown",
     }
     none = await shown_to(replace(parts, permissions=Permissions([])))
     assert set(re.findall(r"</th><td>([^<]+)</td>", none)) == {"0"}
