@@ -2,6 +2,7 @@
 
 waiting.png: the current details of a run that waits for approval.
 decided.png: the timeline of the same run, decided and done.
+inbox-call.png, inbox-plan.png: a call in the inbox, and a plan on a phone.
 encrypted.png, decrypted.png: an encrypted run, without the codec endpoint and with it.
 """
 
@@ -15,11 +16,13 @@ from playwright.async_api import FloatRect, Locator
 from holdfast.hosting.process_exit import exit_process
 from holdfast.runtime.data_converter import data_converter, with_encryption
 from holdfast.runtime.encryption.codec import EncryptionCodec
-from tests.browser.stage import Run, Visitor, reading, staged
+from tests.browser.stage import Run, Stage, Visitor, reading, staged
 from tests.encryption.keys import NEW, ring
+from tests.support.inbox import inbox
 from tests.web.codec.serving import served
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
+_PLANS = Path(__file__).parents[2] / "examples" / "refund_plan"
 # Somebody thinks for so long, or a wait is too short to be seen in the timeline.
 _THINKING_SECONDS = 3
 _SCALE = 1.1
@@ -38,6 +41,31 @@ async def main() -> None:
                 await _decided(run, visitor)
     with tempfile.TemporaryDirectory() as folder:
         await _encrypted(Path(folder))
+    await _inbox()
+
+
+async def _inbox() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        async with staged(Path(folder), scale=1.4) as stage:
+            ada = {"id": "Ada Lovelace"}
+            run = await stage.start("ada-1042", Path(folder) / "shop", principal=ada)
+            await run.waits_for("refund_order", "cancel_shipment")
+            await _page_of_call(stage, run, "t3c1", "inbox-call.png", (860, 970))
+    with tempfile.TemporaryDirectory() as folder:
+        async with staged(Path(folder), scale=1.25, catalog=_PLANS) as stage:
+            run = await stage.start("broken", Path(folder) / "shop", agent="cashier")
+            await run.waits_for("plan")
+            await _page_of_call(stage, run, "t1-plan", "inbox-plan.png", (390, 844))
+
+
+async def _page_of_call(
+    stage: Stage, run: Run, call: str, name: str, size: tuple[int, int]
+) -> None:
+    async with inbox(stage.client, by="Maria Keller") as served, stage.page() as page:
+        await page.context.add_cookies(served.cookies())
+        await page.set_viewport_size({"width": size[0], "height": size[1]})
+        await page.goto(f"{served.address}/waiting/{run.id}/{call}")
+        await page.screenshot(path=IMAGES / name)
 
 
 async def _waiting(run: Run, visitor: Visitor) -> None:

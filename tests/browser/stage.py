@@ -53,16 +53,18 @@ class Stage:
         self.ui = ui
         self._browser = browser
 
-    async def start(self, run_id: str, folder: Path) -> "Run":
+    async def start(self, run_id: str, folder: Path, **more: Any) -> "Run":
         """Open a fresh shop in `folder`, and start a run that works in it."""
         shop.open_shop(folder)
         os.environ["SUPPORT_DESK_DIR"] = str(folder)
+        task = (HERE / "request.txt").read_text(encoding="utf-8")
+        request = {"agent": AGENT, "input": task, **more}
         handle = await self.client.start_workflow(
             names.AGENT_WORKFLOW,
-            {"agent": AGENT, "input": (HERE / "request.txt").read_text(encoding="utf-8")},
+            request,
             id=run_id,
             task_queue=names.TASK_QUEUE,
-            static_summary=SUMMARY,
+            static_summary=SUMMARY.replace(AGENT, request["agent"]),
         )
         return Run(handle)
 
@@ -169,13 +171,18 @@ def decisions(details: str) -> list[str]:
 
 @asynccontextmanager
 async def staged(
-    folder: Path, *, scale: float = 1, converter: DataConverter = pydantic_data_converter
+    folder: Path,
+    *,
+    scale: float = 1,
+    converter: DataConverter = pydantic_data_converter,
+    catalog: Path = HERE,
 ) -> AsyncIterator[Stage]:
-    """A stage, whose server keeps its file in `folder`. `scale` is of the pictures taken on it, and
-    `converter` is what the worker and whoever starts a run write with."""
+    """A stage, whose server keeps its file in `folder`. `scale` is of the pictures taken on it,
+    `converter` is what the worker and whoever starts a run write with, and `catalog` is the folder
+    of the example."""
     server = DevServer(folder / "temporal.db", port=0, ui_port=free_port())
     settings = WorkerSettings(
-        catalog=HERE, tools=[str(HERE / "tools.py")], endpoints=HERE / "endpoints.yaml"
+        catalog=catalog, tools=[str(catalog / "tools.py")], endpoints=catalog / "endpoints.yaml"
     )
     async with AsyncExitStack() as stack:
         address = await stack.enter_async_context(run_dev_server(server))

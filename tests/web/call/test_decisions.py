@@ -257,10 +257,7 @@ async def test_a_plan_is_struck_and_edited_by_ticks_and_fields(desk: Desk) -> No
     assert [text for name, text in plan if name == "keep"] == ["t1c1", "t1c2", "t1c3"]
     said = "has side effects After steps 1"
     assert f"3. Pay money out t1c3 {said}" in words(page)
-    assert (
-        "“paid” of the result of steps 1 and 2 known when the step is executed †state.paid.paid"
-        in words(page)
-    )
+    assert "“paid” of the result of steps 1 and 2 not known yet †state.paid.paid" in words(page)
     struck = [one for one in plan if one != ("keep", "t1c2")]
     checked = words((await ann.send(run, struck, "t1-plan", do="check")).text)
     assert "Step 2: Pay money out to be executed removed" in checked
