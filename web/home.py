@@ -90,8 +90,8 @@ class Figures:
         try:
             async with self._gate, asyncio.timeout(_RUN_SECONDS):
                 end = await remote.ending(unread="not read here", execution=run.execution)
-        except (HoldfastError, TimeoutError):
-            return
+        except Exception:
+            return  # it is late, encrypted, or in a format of another program
         spent, code = end.result or end.spent, end.code or end.status
         turns, cost = (spent.turns, spent.usage.cost) if spent else (0, None)
         self._ended[run.execution] = EndedRun(run, code, turns, cost)

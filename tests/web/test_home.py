@@ -13,6 +13,7 @@ from starlette.requests import Request
 from temporalio.client import Client
 
 from holdfast.client.holdfast_client import HoldfastClient
+from holdfast.client.run import Run
 from holdfast.client.run_lists import RunListing
 from holdfast.schemas.names import AGENT_NAME
 from holdfast.schemas.settings.inbox import PermissionRule
@@ -80,6 +81,13 @@ async def test_each_number_is_that_of_its_link_and_is_read_once_for_all(
         "completed": 1,
     }
     assert (end.run.id, end.code, end.turns, end.cost) == (done.id, "completed", 1, None)
+
+    async def of_another_program(*_: object, **__: object) -> None:
+        raise RuntimeError("unknown encoding")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Run, "ending", of_another_program)
+        assert await Figures(holdfast).read(None) == ([], [EndedRun(end.run)])
     monkeypatch.setattr(holdfast, "count_runs", None)
     monkeypatch.setattr(holdfast, "list_runs", None)
     assert [await shown.read(of_crowd), found[1]] == [found[0]] * 2
