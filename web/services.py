@@ -6,13 +6,14 @@ The page of a call, the list and the HTTP API send their decisions through `Serv
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from holdfast.client.errors import NO_SUCH, HoldfastError, NoSuchRunError, RejectedError
 from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.client.run_lists import RunFilter, RunListing
 from holdfast.client.signing import Signer
+from holdfast.runtime.narration.phrases import decision_phrase
 from holdfast.schemas import names
 from holdfast.schemas.decision import Decision, PendingApproval, Receipt
 from holdfast.schemas.internal.selected_call import SelectedCall
@@ -149,6 +150,29 @@ class Services:
             raise HoldfastError("it has changed since it was shown", "open it again", NO_SUCH)
         return found
 
+    async def decide_once(
+        self, id: str, person: Person, call: SelectedCall, fields: Mapping[str, Any]
+    ) -> str:
+        """Send an unsigned decision with these fields on a call that was found as it was shown.
+
+        Of two decisions with the same id, the run takes the first. Return the outcome in words;
+        raises as `decide` does.
+        """
+        decision = Decision(
+            call_id=call.call,
+            by=person.name,
+            groups=list(person.groups),
+            digest=call.digest,
+            **fields,
+        )
+        try:
+            receipt = await self.client.run(call.run).decide(decision, id)
+        finally:
+            self.pending.recheck(call.run)
+        if receipt.decided:
+            return f"{decision_phrase(receipt.decision).capitalize()}."
+        return f"Recorded; {receipt.missing} more must approve."
+
     def link_to(self, run_id: str, execution: str = "") -> str | None:
         """Return the page of an execution in Temporal's UI, by default of the newest one."""
         if self.temporal_ui is None:
@@ -157,16 +181,8 @@ class Services:
         one = f"/{quote(execution, safe='')}" if execution else ""
         return f"{self.temporal_ui}/{where}/{quote(run_id, safe='')}{one}"
 
-    async def decide(
-        self,
-        run_id: str,
-        approval: PendingApproval,
-        decision: Decision,
-        update_id: str | None = None,
-    ) -> Receipt:
+    async def decide(self, run_id: str, approval: PendingApproval, decision: Decision) -> Receipt:
         """Sign a decision where the inbox signs, and send it to the run.
-
-        Of two with the same `update_id`, the run takes the first.
 
         Raises:
             DecisionRejectedError: the run rejects it.
@@ -176,7 +192,7 @@ class Services:
         if self.signer is not None and approval.signed and decision.token is None:
             decision = self.signer.sign(decision, approval, run_id)
         try:
-            return await run.decide(decision, update_id)
+            return await run.decide(decision)
         except RejectedError as refusal:
             # After a crash, a run that replays may not know its pending call for a moment.
             if refusal.code != names.NO_SUCH_CALL:
@@ -184,6 +200,6 @@ class Services:
             pending = [(one.call_id, one.digest) for one in await run.approvals()]
             if (decision.call_id, decision.digest) not in pending:
                 raise
-            return await run.decide(decision, update_id)
+            return await run.decide(decision)
         finally:
             self.pending.recheck(run_id)

@@ -76,9 +76,10 @@ async def post(
     url: str,
     body: bytes,
     headers: Mapping[str, str],
-    most_answer_bytes: int = 0,
+    *,
+    reads_answer: bool = False,
 ) -> bytes:
-    """Send JSON to an address, and return the beginning of the answer.
+    """Send JSON to an address, and return the answer if it is to be read.
 
     Raises:
         ApplicationError: it did not arrive, or was not accepted.
@@ -98,7 +99,7 @@ async def post(
             ) as response:
                 if not response.is_success:
                     await _refuse(response, shown)
-                return await _beginning(response, most_answer_bytes)
+                return await response.aread() if reads_answer else b""
     except TimeoutError:
         message = f"{shown} did not answer within {ATTEMPT_SECONDS:g} s"
         raise notification_error(message, retried=True) from None
@@ -107,17 +108,13 @@ async def post(
         raise notification_error(message, retried=True) from None
 
 
-async def _beginning(response: httpx.Response, most_bytes: int) -> bytes:
-    data = b""
-    pieces = response.aiter_bytes()
-    while len(data) < most_bytes and (piece := await anext(pieces, b"")):
-        data += piece
-    return data[:most_bytes]
-
-
 async def _refuse(response: httpx.Response, shown: str) -> NoReturn:
-    data = await _beginning(response, ANSWER_BYTES)
-    answer = one_line(data.decode("utf-8", "replace"), ANSWER_CHARACTERS)
+    data = b""
+    async for piece in response.aiter_bytes():
+        data += piece
+        if len(data) >= ANSWER_BYTES:
+            break
+    answer = one_line(data[:ANSWER_BYTES].decode("utf-8", "replace"), ANSWER_CHARACTERS)
     status = response.status_code
     message = f"{shown} answered {status}{f': {answer}' if answer else ''}"
     if status in _RETRIED_STATUS or status >= 500:

@@ -80,15 +80,6 @@ def message_text(news: News) -> MessageText:
     )
 
 
-def shows_all_arguments(news: News) -> bool:
-    """Return whether the text shows every argument unchanged, so that it can be decided from it."""
-    arguments = news.waiting.arguments
-    shown = [*((name, NAME_CHARACTERS) for name in arguments)]
-    shown += [(_as_text(value), VALUE_CHARACTERS) for value in arguments.values()]
-    is_whole = news.waiting.find_round() is not None and len(arguments) <= MAX_ARGUMENTS_SHOWN
-    return is_whole and all(one_line(text, most) == text for text, most in shown)
-
-
 def defuse_links(text: str) -> str:
     """Return the text without addresses and mentions that a mail or chat program would link."""
     return _LINKING.sub(lambda found: f"{found.group()}{_BREAK}", text)
@@ -101,7 +92,7 @@ def _lines(news: News) -> Iterator[tuple[str, str]]:
     yield "On behalf of", one_line(news.principal or "", NAME_CHARACTERS)
     for name, value in list(waiting.arguments.items())[:MAX_ARGUMENTS_SHOWN]:
         # A model may give one the name of a line of ours.
-        shown = one_line(_as_text(value), VALUE_CHARACTERS)
+        shown = one_line(as_text(value), VALUE_CHARACTERS)
         yield f"With {one_line(name, NAME_CHARACTERS)}", shown
     yield "Filled in", one_line(", ".join(waiting.filled_in), VALUE_CHARACTERS)
     yield "Why", one_line(waiting.reasoning or "", VALUE_CHARACTERS)
@@ -125,5 +116,6 @@ def _lines(news: News) -> Iterator[tuple[str, str]]:
     yield "Run", f"{one_line(news.workflow_id, VALUE_CHARACTERS)}, call {waiting.call_id}"
 
 
-def _as_text(value: Any) -> str:
+def as_text(value: Any) -> str:
+    """Return an argument as it is shown, before it is cut."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 
 from holdfast.activities.notify.base import EnvironmentValue, Notifier, notification_error, post
-from holdfast.activities.notify.message_text import message_text, shows_all_arguments
+from holdfast.activities.notify.message_text import as_text, message_text
 from holdfast.activities.notify.slack import CUT, message
 from holdfast.runtime.text_safety import one_line
 from holdfast.schemas.internal.selected_call import SelectedCall
@@ -20,7 +20,6 @@ from holdfast.schemas.settings.notify import News, PostedMessage, Slack
 
 # Slack's limit of the value of a button, in characters.
 MAX_VALUE_CHARACTERS = 2_000
-MAX_ANSWER_BYTES = 200_000
 _ERROR_CHARACTERS = 100
 # Errors of Slack that may pass.
 _PASSING = ("fatal_error", "internal_error", "ratelimited", "service_unavailable")
@@ -42,7 +41,7 @@ class SlackApi:
         """
         headers = {"authorization": f"Bearer {self.token.value()}"}
         body, url = json.dumps(arguments).encode(), f"{self.address}/{method}"
-        read = await post(self.http, url, body, headers, MAX_ANSWER_BYTES)
+        read = await post(self.http, url, body, headers, reads_answer=True)
         try:
             answer = dict(json.loads(read))
         except (ValueError, TypeError):
@@ -78,21 +77,20 @@ class SlackAppNotifier(Notifier):
 
 def app_message(news: News, *, with_buttons: bool = False) -> dict[str, Any]:
     """Return the message about a question, with buttons if it can be decided from what it shows."""
-    made, waiting = message(message_text(news)), news.waiting
+    text, waiting = message_text(news), news.waiting
+    made, arguments = message(text), waiting.arguments
     value = str(SelectedCall.of(news.workflow_id, waiting))
     is_plain = waiting.kind == "call" and not waiting.signed and waiting.nonce and not news.is_over
-    is_whole = shows_all_arguments(news) and not made["blocks"][1]["text"]["text"].endswith(CUT)
-    if with_buttons and is_plain and is_whole and len(value) <= MAX_VALUE_CHARACTERS:
+    lines = {(f"With {name}", as_text(each)) for name, each in arguments.items()}
+    is_whole = waiting.find_round() is not None and lines <= {*text.lines}
+    is_cut = made["blocks"][1]["text"]["text"].endswith(CUT) or len(value) > MAX_VALUE_CHARACTERS
+    if with_buttons and is_plain and is_whole and not is_cut:
         buttons = [_button("approve", "Approve", value), _button("deny", "Deny", value)]
-        if waiting.arguments and all(map(is_flat, waiting.arguments.values())):
+        # A form of Slack changes texts and numbers.
+        if arguments and all(type(each) in (str, int, float) for each in arguments.values()):
             buttons.append(_button("edit", "Change…", value))
         made["blocks"].insert(-1, {"type": "actions", "elements": buttons})
     return made
-
-
-def is_flat(value: Any) -> bool:
-    """Return whether a form of Slack can change a value: a text or a number."""
-    return isinstance(value, str | int | float) and not isinstance(value, bool)
 
 
 def _button(action: str, label: str, value: str) -> dict[str, Any]:

@@ -25,9 +25,7 @@ from holdfast.activities.notify.base import EnvironmentValue, post
 from holdfast.activities.notify.slack import escaped
 from holdfast.activities.notify.slack_app import SlackApi
 from holdfast.client.errors import HoldfastError
-from holdfast.runtime.narration.phrases import decision_phrase
 from holdfast.runtime.text_safety import one_line
-from holdfast.schemas.decision import Decision
 from holdfast.schemas.settings.inbox import SlackSettings
 from holdfast.web.auth.sessions import Person
 from holdfast.web.http.problems import RefusedRequest, forbidden
@@ -103,14 +101,6 @@ class SlackActions:
             view = dialog(click, approval)
             await self._api.call("views.open", trigger_id=click.trigger, view=view)
             return ""
-        decision = Decision(
-            call_id=click.call.call,
-            by=person.name,
-            groups=known.groups,
-            digest=click.call.digest,
-            **decision_of(click, approval),
+        return await self._parts.decide_once(
+            click.id, person, click.call, decision_of(click, approval)
         )
-        receipt = await self._parts.decide(click.call.run, approval, decision, click.id)
-        if receipt.decided:
-            return f"{decision_phrase(receipt.decision).capitalize()}."
-        return f"Recorded; {receipt.missing} more must approve."

@@ -78,7 +78,7 @@ def answer(monkeypatch: pytest.MonkeyPatch, found: dict[str, list[PendingApprova
     async def approvals(self: Run) -> list[PendingApproval]:
         return found[self.id]
 
-    async def decide(self: Run, decision: Decision, update_id: str | None) -> Receipt:
+    async def decide(self: Run, decision: Decision) -> Receipt:
         found[self.id] = [one for one in found[self.id] if one.call_id != decision.call_id]
         return Receipt(call_id=decision.call_id, decision=decision.decision, decided=True)
 

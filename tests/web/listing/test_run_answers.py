@@ -217,11 +217,7 @@ def sending(monkeypatch: pytest.MonkeyPatch, refusal: Exception | None = None) -
     sent: list[Decision] = []
 
     async def send(
-        parts: Services,
-        run_id: str,
-        asks: PendingApproval,
-        decision: Decision,
-        update_id: str | None = None,
+        parts: Services, run_id: str, asks: PendingApproval, decision: Decision
     ) -> Receipt:
         sent.append(decision)
         if refusal is not None:
