@@ -53,11 +53,12 @@ async def inbox(
     # Imported here: the other commands need no HTTP server, and start sooner.
     from holdfast.cli.serving import serve, server
     from holdfast.client.stream.local_viewer import local_viewer
+    from holdfast.runtime.text_sealer import TextSealer
     from holdfast.web.api.openapi import DOCUMENT
     from holdfast.web.app import application
     from holdfast.web.auth.auth_middleware import AuthMiddleware, RequestAccess, open_sign_in
     from holdfast.web.auth.permissions import Permissions
-    from holdfast.web.auth.sessions import TextSealer, build_person
+    from holdfast.web.auth.sessions import build_person
     from holdfast.web.auth.sign_in import LinkSignIn
     from holdfast.web.http.problems import RefusedRequest
     from holdfast.web.live_answers import with_live_answers

@@ -115,10 +115,10 @@ async def _inbox(client: HoldfastClient, temporal_ui: str) -> AsyncIterator[str]
     """Serve the inbox on this machine for the current user; yield the address of its link."""
     from holdfast.cli.listen_address import DEFAULT_HOST, open_listener
     from holdfast.cli.serving import server
+    from holdfast.runtime.text_sealer import TextSealer
     from holdfast.web.app import application
     from holdfast.web.auth.auth_middleware import AuthMiddleware, RequestAccess
     from holdfast.web.auth.bearer_tokens import BearerTokens
-    from holdfast.web.auth.sessions import TextSealer
     from holdfast.web.auth.sign_in import LinkSignIn
     from holdfast.web.http.origins import own_origins
     from holdfast.web.monitoring import InboxHealth

@@ -19,6 +19,7 @@ from holdfast.cli.serving import server
 from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.client.signing import Signer
 from holdfast.runtime.identity.key_sets import LiveKeySet
+from holdfast.runtime.text_sealer import TextSealer
 from holdfast.web.app import application
 from holdfast.web.auth.auth_middleware import (
     AuthMiddleware,
@@ -26,7 +27,6 @@ from holdfast.web.auth.auth_middleware import (
     SignInMethod,
 )
 from holdfast.web.auth.bearer_tokens import BearerTokens
-from holdfast.web.auth.sessions import TextSealer
 from holdfast.web.auth.sign_in import LinkSignIn
 from holdfast.web.http.origins import own_origins
 from holdfast.web.monitoring import InboxHealth

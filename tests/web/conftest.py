@@ -7,8 +7,9 @@ from typing import Final
 import pytest
 from temporalio.client import Client
 
+from holdfast.runtime import text_sealer
 from holdfast.runtime.identity import key_sets
-from holdfast.web.auth import oidc, sessions
+from holdfast.web.auth import oidc
 from holdfast.web.codec import shared_secret
 from holdfast.web.http.streaming import StreamLimit
 from holdfast.web.listing import pending_runs, runs
@@ -67,7 +68,7 @@ async def crowd(client: Client, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """The clock of sessions, secrets and providers."""
     clock = Clock()
-    monkeypatch.setattr(sessions, "time", clock)
+    monkeypatch.setattr(text_sealer, "time", clock)
     for module in (shared_secret, oidc, key_sets):
         monkeypatch.setattr(module, "monotonic", clock)
     return clock

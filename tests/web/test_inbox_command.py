@@ -10,7 +10,7 @@ import httpx
 import pytest
 from temporalio.client import Client
 
-from holdfast.web.auth.sessions import TextSealer
+from holdfast.runtime.text_sealer import TextSealer
 from holdfast.web.auth.sign_in import LinkSignIn
 from tests.cli.program import Program
 from tests.support.command import holdfast

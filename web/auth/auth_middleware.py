@@ -21,10 +21,10 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from holdfast.runtime.text_sealer import TextSealer
 from holdfast.schemas.settings.inbox import InboxSettings
 from holdfast.web.auth.bearer_tokens import BearerTokens
 from holdfast.web.auth.oidc import OidcProvider, OidcSignIn
-from holdfast.web.auth.sessions import TextSealer
 from holdfast.web.auth.sign_in import (
     SIGN_IN,
     SIGN_OUT,

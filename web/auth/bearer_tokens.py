@@ -9,9 +9,10 @@ from starlette.requests import Request
 from holdfast.activities.check_token import check_groups, matching_key_set
 from holdfast.runtime.identity.key_sets import KeysUnavailableError, LiveKeySet
 from holdfast.runtime.identity.tokens import InvalidTokenError, SignedToken, principal_claims
+from holdfast.runtime.text_sealer import TextSealer
 from holdfast.schemas.decision import PrincipalClaims
 from holdfast.schemas.settings.keys import KEY_RIGHTS
-from holdfast.web.auth.sessions import Authentication, Person, TextSealer, build_person
+from holdfast.web.auth.sessions import Authentication, Person, build_person
 from holdfast.web.http.problems import RefusedRequest, unauthorized
 
 

@@ -30,11 +30,11 @@ from holdfast.runtime.addresses import AddressError, parse_secure_address
 from holdfast.runtime.identity.key_sets import KeysUnavailableError, UrlKeySet
 from holdfast.runtime.identity.tokens import InvalidTokenError, SignedToken
 from holdfast.runtime.text_safety import one_line
+from holdfast.runtime.text_sealer import TextSealer
 from holdfast.schemas.settings.inbox import Oidc
 from holdfast.schemas.settings.keys import KeySet
 from holdfast.web.auth.sessions import (
     Sessions,
-    TextSealer,
     delete_cookie,
     read_cookie,
     read_cookies,

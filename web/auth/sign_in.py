@@ -20,8 +20,9 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from holdfast.runtime.text_safety import as_sentence, clean
+from holdfast.runtime.text_sealer import TextSealer
 from holdfast.schemas.settings.inbox import Proxy
-from holdfast.web.auth.sessions import Authentication, Person, Sessions, TextSealer, build_person
+from holdfast.web.auth.sessions import Authentication, Person, Sessions, build_person
 from holdfast.web.codec.shared_secret import Secret
 from holdfast.web.http.problems import RefusedRequest, forbidden
 from holdfast.web.http.request_body import FIELD, read_form

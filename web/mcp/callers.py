@@ -19,10 +19,11 @@ from mcp.server.auth.settings import AuthSettings
 from holdfast.client.errors import wrong_command, wrong_settings
 from holdfast.runtime.identity.key_sets import load_key_sets
 from holdfast.runtime.settings_files.file_problems import LoadError
+from holdfast.runtime.text_sealer import TextSealer
 from holdfast.schemas.run import Principal
 from holdfast.schemas.settings.keys import KEY_RIGHTS, KeyRight
 from holdfast.web.auth.bearer_tokens import BearerTokens
-from holdfast.web.auth.sessions import Person, TextSealer
+from holdfast.web.auth.sessions import Person
 from holdfast.web.http.problems import NotPermittedError, RefusedRequest
 
 logger = logging.getLogger("holdfast")

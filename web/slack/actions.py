@@ -95,7 +95,7 @@ class SlackActions:
         known = self._settings.users.get(click.user)
         if known is None:
             return _UNKNOWN.format(user=click.user)
-        person = Person(known.name, tuple(known.groups), "slack")
+        person = Person(known.name, tuple(known.groups), "message")
         approval = await self._parts.find_shown(person, click.call)
         if click.values is None and click.action != "approve":
             view = dialog(click, approval)

@@ -13,13 +13,13 @@ from holdfast.client.diagnosis import StuckRunError
 from holdfast.client.errors import RUN_FAILED, UNREACHABLE, EncryptedError, HoldfastError
 from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.runtime.identity.key_sets import FileKeySet
+from holdfast.runtime.text_sealer import TextSealer
 from holdfast.schemas.run import Principal
 from holdfast.schemas.settings.inbox import Programs
 from holdfast.schemas.settings.keys import KeySet
 from holdfast.web.api import runs
 from holdfast.web.api.start_runs import MAX_KEY_CHARS
 from holdfast.web.auth.bearer_tokens import BearerTokens
-from holdfast.web.auth.sessions import TextSealer
 from holdfast.web.auth.sign_in import LinkSignIn
 from holdfast.web.http.problems import problem_of
 from holdfast.web.pages import address

@@ -16,12 +16,12 @@ from starlette.responses import RedirectResponse, Response, StreamingResponse
 from temporalio.client import Client
 
 from holdfast.client.holdfast_client import HoldfastClient
+from holdfast.runtime.text_sealer import TextSealer
 from holdfast.schemas.settings.inbox import Oidc
 from holdfast.web.auth import oidc as of_provider
 from holdfast.web.auth.bearer_tokens import BearerTokens
 from holdfast.web.auth.oidc import MAX_ANSWER_BYTES, METADATA, SIGN_IN_SECONDS, OidcSignIn
 from holdfast.web.auth.oidc import OidcProvider as Known
-from holdfast.web.auth.sessions import TextSealer
 from holdfast.web.services import Services
 from tests.support.inbox import Stage, opened
 from tests.support.signing import Approver

@@ -17,10 +17,10 @@ from temporalio.client import Client
 
 from holdfast.activities.notify.base import EnvironmentValue
 from holdfast.client.holdfast_client import HoldfastClient
+from holdfast.runtime.text_sealer import TextSealer
 from holdfast.schemas.settings.inbox import SlackSettings
 from holdfast.web.app import application
 from holdfast.web.auth.bearer_tokens import BearerTokens
-from holdfast.web.auth.sessions import TextSealer
 from holdfast.web.auth.sign_in import LinkSignIn
 from holdfast.web.http.problems import RefusedRequest
 from holdfast.web.services import Services
