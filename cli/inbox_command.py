@@ -51,6 +51,7 @@ async def inbox(
 ) -> int:
     """Serve the inbox until it is stopped."""
     # Imported here: the other commands need no HTTP server, and start sooner.
+    from holdfast.activities.notify.decision_links import LINK_SECRET, MIN_SECRET_CHARACTERS
     from holdfast.cli.serving import serve, server
     from holdfast.client.stream.local_viewer import local_viewer
     from holdfast.runtime.text_sealer import TextSealer
@@ -60,6 +61,7 @@ async def inbox(
     from holdfast.web.auth.permissions import Permissions
     from holdfast.web.auth.sessions import build_person
     from holdfast.web.auth.sign_in import LinkSignIn
+    from holdfast.web.decision_links import DecisionPages
     from holdfast.web.http.problems import RefusedRequest
     from holdfast.web.live_answers import with_live_answers
     from holdfast.web.monitoring import InboxHealth, export_metrics
@@ -111,10 +113,12 @@ async def inbox(
             own, sign_in.method, sign_in.bearer, sign_in.brand, public_paths=public
         )
         at, health = public_origin(own), InboxHealth(parts.client.temporal)
-        slack = None
+        more = []
         if chosen.slack is not None:
-            slack = SlackActions(parts, chosen.slack, os.environ, sign_in.http)
-        app = AuthMiddleware(application(parts, slack), access, health)
+            more += SlackActions(parts, chosen.slack, os.environ, sign_in.http).routes
+        if link_secret := shared_secret(LINK_SECRET, MIN_SECRET_CHARACTERS):
+            more += DecisionPages(parts, link_secret).routes
+        app = AuthMiddleware(application(parts, *more), access, health)
         key = shared_secret(VIEWERS_KEY)
         await stack.enter_async_context(local_viewer(parts.client.live))
         served = with_live_answers(app, parts.client.live, key) if key else app

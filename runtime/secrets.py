@@ -52,19 +52,20 @@ _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://\S+")
 _USER_OF_ADDRESS = re.compile(r"(?<=://)[^/\s@'\"<>]+@")
 
 
-def shared_secret(variable: str) -> str:
+def shared_secret(variable: str, least: int = MIN_SHARED_CHARACTERS) -> str:
     """Return the secret that programs share in a variable; empty where it is not set.
 
     Raises:
         FixableError: it cannot be one; the message does not repeat it.
     """
     secret = os.environ.get(variable, "").strip()
-    if re.fullmatch(rf"[!-~]{{{MIN_SHARED_CHARACTERS},}}|", secret):
+    if re.fullmatch(rf"[!-~]{{{least},}}|", secret):
         return secret
     reason = "it has other characters than a header can carry"
-    if len(secret) < MIN_SHARED_CHARACTERS:
-        reason = f"it has fewer than {MIN_SHARED_CHARACTERS} characters"
-    raise FixableError(f"the secret in the variable {variable} does not fit: {reason}", HOW_TO_SET)
+    if len(secret) < least:
+        reason = f"it has fewer than {least} characters"
+    fix = f"set it to a text of at least {least} characters: openssl rand -hex 32"
+    raise FixableError(f"the secret in the variable {variable} does not fit: {reason}", fix)
 
 
 class Secrets:

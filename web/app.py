@@ -14,18 +14,16 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from holdfast.web.api import operations as api
-from holdfast.web.auth.auth_middleware import SLACK_ACTIONS
 from holdfast.web.call import routes as call
 from holdfast.web.home import HomePage
 from holdfast.web.listing import routes as listing
 from holdfast.web.pages import STATIC, ErrorMiddleware, error_response
 from holdfast.web.run import routes as live
 from holdfast.web.services import Services
-from holdfast.web.slack.actions import SlackActions
 
 
-def application(parts: Services, slack: SlackActions | None = None) -> Starlette:
-    """Return the inbox as an ASGI application; `slack` handles the buttons of a Slack app."""
+def application(parts: Services, *more: Route) -> Starlette:
+    """Return the inbox as an ASGI application, with the routes of Slack and of links."""
     app = Starlette(
         routes=[
             Mount("/static", StaticFiles(directory=STATIC)),
@@ -34,7 +32,7 @@ def application(parts: Services, slack: SlackActions | None = None) -> Starlette
             *call.routes(parts),
             *live.routes(parts),
             *api.routes(parts),
-            *([Route(SLACK_ACTIONS, slack.receive, methods=["POST"])] if slack else []),
+            *more,
         ],
         middleware=[Middleware(ErrorMiddleware)],
         exception_handlers={HTTPException: error_response},

@@ -17,6 +17,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from holdfast.activities.notify.decision_links import PATH as DECISION_LINKS
 from holdfast.client.errors import HoldfastError
 from holdfast.runtime.text_safety import as_sentence, clean, one_line
 from holdfast.web.branding import HOLDFAST
@@ -82,6 +83,8 @@ def add_headers(headers: MutableHeaders, path: str) -> None:
     """Add the headers of every response; none may be cached on the way."""
     for name, value in HEADERS.items():
         headers.setdefault(name, value)  # a response without a page may have stricter headers
+    if path.startswith(DECISION_LINKS):
+        headers["Referrer-Policy"] = "no-referrer"  # the address decides
     headers["Cache-Control"] = "no-cache" if path.startswith(STATIC_PATH) else "no-store"
 
 

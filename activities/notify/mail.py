@@ -18,6 +18,7 @@ from email.message import EmailMessage
 from email.policy import SMTP
 from email.utils import format_datetime
 from functools import partial
+from typing import Any
 
 from temporalio.exceptions import ApplicationError
 
@@ -27,13 +28,17 @@ from holdfast.activities.notify.base import (
     Notifier,
     notification_error,
 )
+from holdfast.activities.notify.decision_links import PATH, DecisionLinks
 from holdfast.activities.notify.message_text import defuse_links, message_text
 from holdfast.runtime.text_safety import one_line
+from holdfast.schemas.base import sha256
 from holdfast.schemas.settings.notify import Mail, News, Tls
 
 _PORTS: dict[Tls, int] = {"starttls": 587, "tls": 465, "none": 25}
 ANSWER_CHARACTERS = 200
+_ID_CHARACTERS = 12
 _FOOT = "Nothing is decided by an answer to this message: the inbox asks who you are."
+_LINK_FOOT = "The link shows the call, and decides in your name: do not forward it."
 _HTML = """\
 <!doctype html>
 <html lang="en"><body>
@@ -50,7 +55,7 @@ logger = logging.getLogger("holdfast")
 
 def message(news: News, mail: Mail, recipients: Iterable[str]) -> EmailMessage:
     """Return the message as it is sent."""
-    text = message_text(news)
+    text, foot = message_text(news), _LINK_FOOT if PATH in (news.link or "") else _FOOT
     domain = Address(addr_spec=mail.from_).domain
     made = EmailMessage(policy=SMTP)
     made["Subject"] = defuse_links(text.title)
@@ -62,7 +67,7 @@ def message(news: News, mail: Mail, recipients: Iterable[str]) -> EmailMessage:
     # No out-of-office answer is wanted.
     made["Auto-Submitted"] = "auto-generated"
     lines = [f"{defuse_links(name)}: {defuse_links(value)}" for name, value in text.lines]
-    parts = [defuse_links(text.title), "\n".join(lines), f"{text.action}:\n{text.link}", _FOOT]
+    parts = [defuse_links(text.title), "\n".join(lines), f"{text.action}:\n{text.link}", foot]
     made.set_content("\n\n".join(parts) + "\n")
     rows = [_ROW.format(_escaped(name), _escaped(value)) for name, value in text.lines]
     page = _HTML.format(
@@ -70,7 +75,7 @@ def message(news: News, mail: Mail, recipients: Iterable[str]) -> EmailMessage:
         rows="\n".join(rows),
         link=html.escape(text.link),
         action=text.action,
-        foot=_FOOT,
+        foot=foot,
     )
     made.add_alternative(page, subtype="html")
     return made
@@ -82,6 +87,7 @@ class MailNotifier(Notifier):
 
     mail: Mail
     password: EnvironmentValue | None
+    links: DecisionLinks | None = None
 
     def recipients(self, news: News) -> list[str]:
         """Return the recipients: of the groups that decide, or of all groups where anyone may."""
@@ -99,7 +105,9 @@ class MailNotifier(Notifier):
         recipients = self.recipients(news)
         if not recipients:
             return
-        made = message(news, self.mail, recipients)
+        made = [message(news, self.mail, recipients)]
+        if self.links is not None:
+            made = [message(self._personal(news, one), self.mail, [one]) for one in recipients]
         try:
             # The timeout of each step is also that of all steps together.
             async with asyncio.timeout(ATTEMPT_SECONDS):
@@ -108,11 +116,24 @@ class MailNotifier(Notifier):
             problem = f"{self.mail.host} did not take the message within {ATTEMPT_SECONDS:g} s"
             raise notification_error(problem, retried=True) from None
 
-    def _send(self, made: EmailMessage) -> None:
+    def _personal(self, news: News, address: str) -> News:
+        assert self.links is not None  # the caller has checked
+        groups = [name for name, listed in self.mail.to_groups.items() if address in listed]
+        id = f"{news.id}-{sha256(address.encode())[:_ID_CHARACTERS]}"
+        return self.links.personal(news.model_copy(update={"id": id}), address, groups)
+
+    def _send(self, made: list[EmailMessage]) -> None:
+        refused: dict[str, Any] = {}
         try:
             server = self._connected()
             try:
-                refused = server.send_message(made)
+                for each in made:
+                    try:
+                        refused |= server.send_message(each)
+                    except smtplib.SMTPRecipientsRefused as error:
+                        refused |= error.recipients
+                        if len(refused) == len(made):
+                            raise  # it reached none of them
             finally:
                 # It has accepted the message, or reported why not: an error of `QUIT` has no
                 # effect.

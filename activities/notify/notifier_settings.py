@@ -4,13 +4,18 @@ Everything is checked when the worker starts, and reported with file, line and f
 that is not set is reported when it is needed; the values of others are checked, and never shown.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import httpx
 
 from holdfast.activities.notify.base import EnvironmentValue, Notifier
 from holdfast.activities.notify.channels import NotificationChannels, ServedChannel
+from holdfast.activities.notify.decision_links import (
+    LINK_SECRET,
+    MIN_SECRET_CHARACTERS,
+    DecisionLinks,
+)
 from holdfast.activities.notify.mail import MailNotifier
 from holdfast.activities.notify.slack import SlackNotifier
 from holdfast.activities.notify.slack_app import SlackAppNotifier
@@ -23,7 +28,7 @@ from holdfast.runtime.addresses import (
 )
 from holdfast.runtime.settings_files.file_problems import LoadError
 from holdfast.runtime.settings_files.source import read_source
-from holdfast.schemas.settings.notify import Notifiers, Webhook
+from holdfast.schemas.settings.notify import Channel, Notifiers, Webhook
 from holdfast.validation.problems import ValueProblem
 
 
@@ -47,33 +52,46 @@ def load_notifiers(
     except AddressError as error:
         faults.append(ValueProblem(("inbox",), error.reason, error.fix))
     served = {}
+    links = DecisionLinks(LINK_SECRET, environ, settings.inbox.rstrip("/"))
     for name, channel in settings.channels.items():
-        notifier: Notifier
-        if (webhook := channel.webhook) is not None:
-            kind, wrong = "webhook", list(_wrong_webhook(webhook, environ))
-            url = webhook.url or EnvironmentValue(webhook.url_env or "", environ)
-            secret = EnvironmentValue(webhook.secret_env, environ)
-            notifier = WebhookNotifier(url, secret, http)
-        elif (slack := channel.slack) is not None and slack.channel is not None:
-            kind, wrong, token = "slack", [], EnvironmentValue(slack.token_env or "", environ)
-            notifier = SlackAppNotifier(token, slack, channel.content == "full", http)
-        elif slack is not None:
-            kind, wrong = "slack", _wrong_url(slack.url_env or "", environ)
-            notifier = SlackNotifier(EnvironmentValue(slack.url_env or "", environ), http)
-        else:
-            assert channel.mail is not None  # Channel demands one of them
-            kind, wrong = "mail", []
-            if channel.mail.tls == "none" and not is_loopback(channel.mail.host):
-                fix = "write `tls: starttls` or `tls: tls`; `none` is for a server on this machine"
-                wrong = [ValueProblem(("tls",), "mail would go in the open", fix)]
-            variable = channel.mail.password_env
-            password = None if variable is None else EnvironmentValue(variable, environ)
-            notifier = MailNotifier(channel.mail, password)
+        kind = next(each for each in Channel.one_of if getattr(channel, each) is not None)
+        notifier, wrong = _notifier(channel, environ, http, links)
         faults += [fault.under("channels", name, kind) for fault in wrong]
+        if links in notifier.environment_values and 0 < len(links.text) < MIN_SECRET_CHARACTERS:
+            reason = f"the secret in the variable {LINK_SECRET} is too short"
+            todo = f"write at least {MIN_SECRET_CHARACTERS} characters: openssl rand -hex 32"
+            faults.append(ValueProblem(("channels", name, kind, "links"), reason, todo))
         served[name] = ServedChannel(channel, notifier)
     if faults:
         raise LoadError(source.problems(faults))
     return NotificationChannels(settings.inbox, served)
+
+
+def _notifier(
+    channel: Channel, environ: Mapping[str, str], http: httpx.AsyncClient, links: DecisionLinks
+) -> tuple[Notifier, Iterable[ValueProblem]]:
+    """Return the notifier of a channel, and the problems of its settings."""
+    if (webhook := channel.webhook) is not None:
+        url = webhook.url or EnvironmentValue(webhook.url_env or "", environ)
+        variable = webhook.secret_env
+        secret = None if variable is None else EnvironmentValue(variable, environ)
+        own_links = links if webhook.links else None
+        made = WebhookNotifier(url, secret, http, webhook.format, own_links, webhook.links)
+        return made, _wrong_webhook(webhook, environ)
+    if (slack := channel.slack) is not None and slack.channel is not None:
+        token = EnvironmentValue(slack.token_env or "", environ)
+        return SlackAppNotifier(token, slack, channel.content == "full", http), ()
+    if slack is not None:
+        url_env = slack.url_env or ""
+        return SlackNotifier(EnvironmentValue(url_env, environ), http), _wrong_url(url_env, environ)
+    mail, wrong = channel.mail, []
+    assert mail is not None  # Channel demands one of them
+    if mail.tls == "none" and not is_loopback(mail.host):
+        fix = "write `tls: starttls` or `tls: tls`; `none` is for a server on this machine"
+        wrong = [ValueProblem(("tls",), "mail would go in the open", fix)]
+    variable = mail.password_env
+    password = None if variable is None else EnvironmentValue(variable, environ)
+    return MailNotifier(mail, password, links if mail.links else None), wrong
 
 
 def _wrong_webhook(webhook: Webhook, environ: Mapping[str, str]) -> Iterator[ValueProblem]:
@@ -84,7 +102,7 @@ def _wrong_webhook(webhook: Webhook, environ: Mapping[str, str]) -> Iterator[Val
             yield ValueProblem(("url",), error.reason, error.fix)
     if webhook.url_env is not None:
         yield from _wrong_url(webhook.url_env, environ)
-    value = environ.get(webhook.secret_env, "")
+    value = environ.get(webhook.secret_env or "", "")
     try:
         signing_secrets(value) if value else []
     except BadSecret as error:

@@ -12,11 +12,14 @@ import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any, Literal
 
 import httpx
 
 from holdfast.activities.notify.base import EnvironmentValue, Notifier, post
-from holdfast.schemas.settings.notify import News
+from holdfast.activities.notify.decision_links import DecisionLinks
+from holdfast.activities.notify.message_text import MessageText, defuse_links, message_text
+from holdfast.schemas.settings.notify import LinkPerson, News
 
 LEAST_SECRET_BYTES, MOST_SECRET_BYTES = 24, 64
 MAX_SECRETS = 4
@@ -57,26 +60,50 @@ def signature(secrets: Sequence[bytes], message_id: str, timestamp: int, body: b
     return " ".join(f"v1,{base64.b64encode(digest).decode()}" for digest in digests)
 
 
+def teams_message(text: MessageText) -> dict[str, Any]:
+    """Return a message of Teams: an Adaptive Card, whose button opens the link."""
+    facts = [
+        {"title": defuse_links(name), "value": defuse_links(value)} for name, value in text.lines
+    ]
+    title = {"type": "TextBlock", "text": defuse_links(text.title), "wrap": True}
+    card = {
+        "$schema": "http://adaptivecards.io/schemas/adaptive-card.json",
+        "type": "AdaptiveCard",
+        "version": "1.4",
+        "body": [title, {"type": "FactSet", "facts": facts}],
+        "actions": [{"type": "Action.OpenUrl", "title": text.action, "url": text.link}],
+    }
+    kind = "application/vnd.microsoft.card.adaptive"
+    return {"type": "message", "attachments": [{"contentType": kind, "content": card}]}
+
+
 @dataclass(frozen=True)
 class WebhookNotifier(Notifier):
     """A channel of a program at an address."""
 
     url: str | EnvironmentValue
-    secret: EnvironmentValue
+    secret: EnvironmentValue | None
     http: httpx.AsyncClient
+    format: Literal["json", "teams"] = "json"
+    links: DecisionLinks | None = None
+    person: LinkPerson | None = None
     clock: Callable[[], float] = time.time
 
     async def notify(self, news: News) -> None:
         """Send the notification, as `Notifier` requires."""
+        if self.links is not None and self.person is not None:
+            news = self.links.personal(news, self.person.by, self.person.groups)
         payload = {"type": f"approval.{news.kind}", "timestamp": news.at, "data": news.to_json()}
+        if self.format == "teams":
+            payload = teams_message(message_text(news))
         body = json.dumps(payload, separators=(",", ":")).encode()
-        now = int(self.clock())
-        headers = {
-            "webhook-id": news.id,
-            "webhook-timestamp": str(now),
-            "webhook-signature": signature(
-                signing_secrets(self.secret.value()), news.id, now, body
-            ),
-        }
+        now, headers = int(self.clock()), {}
+        if self.secret is not None:
+            secrets = signing_secrets(self.secret.value())
+            headers = {
+                "webhook-id": news.id,
+                "webhook-timestamp": str(now),
+                "webhook-signature": signature(secrets, news.id, now, body),
+            }
         url = self.url.value() if isinstance(self.url, EnvironmentValue) else self.url
         await post(self.http, url, body, headers)

@@ -49,6 +49,15 @@ SLACK_API = "https://slack.com/api"
 SlackAddress = Annotated[str, Field(pattern=r"^(https://|http://127\.0\.0\.1:)[^@?#]*[^/@?#]$")]
 
 
+class LinkPerson(Strict):
+    """The person in whose name a link decides."""
+
+    by: Annotated[str, Field(min_length=1, max_length=200)]
+    """Their name in every record."""
+    groups: Annotated[list[str], Field(max_length=MAX_GROUPS)] = []
+    """The groups of approvers that they decide for."""
+
+
 class Webhook(OneOf):
     """A program that is notified over HTTP, signed as Standard Webhooks has it."""
 
@@ -60,9 +69,19 @@ class Webhook(OneOf):
     """Where it listens."""
     url_env: Variable | None = None
     """The environment variable that holds where it listens, where that is a secret."""
-    secret_env: Variable
+    secret_env: Variable | None = None
     """The environment variable that holds the secret it knows us by: `whsec_…`; while it is
-    changed, the new one and the old one, with a space between."""
+    changed, the new one and the old one, with a space between. Only Teams does without."""
+    format: Literal["json", "teams"] = "json"
+    """What it receives: the news as JSON, or an Adaptive Card for a workflow of Microsoft Teams."""
+    links: LinkPerson | None = None
+    """Link to a page that decides in this person's name, without signing in."""
+
+    @model_validator(mode="after")
+    def _is_known(self) -> "Webhook":
+        if self.secret_env is None and self.format == "json":
+            raise ValueError("`secretEnv` is missing; add it")
+        return self
 
 
 class Slack(OneOf):
@@ -123,6 +142,9 @@ class Mail(Strict):
     """Who gets every message of the channel."""
     to_groups: Annotated[dict[str, _MailList], Field(max_length=MAX_GROUPS)] = {}
     """Who gets, besides, what this approver group decides on; all of them what anybody may."""
+    links: bool = False
+    """Send each address a link of its own, to a page that decides in its name, for its groups in
+    `toGroups`, without signing in."""
 
     @model_validator(mode="after")
     def _complete(self) -> "Mail":

@@ -2,8 +2,8 @@
 
     endpoint name (`Host`) ─► page of origin (`Origin`) ─► sender ─► form token ─► pages
 
-The sign-in pages, the health of the inbox, the static files of its pages and the signed requests of
-Slack need no authentication.
+The sign-in pages, the health of the inbox and the static files of its pages need no authentication;
+a request of Slack, and one of a link that decides, is authenticated by what it carries.
 A refused request has changed nothing, and its response states that.
 """
 
@@ -21,6 +21,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from holdfast.activities.notify.decision_links import PATH as DECISION_LINKS
 from holdfast.runtime.text_sealer import TextSealer
 from holdfast.schemas.settings.inbox import InboxSettings
 from holdfast.web.auth.bearer_tokens import BearerTokens
@@ -44,7 +45,7 @@ from holdfast.web.inbox_settings import LoadedInboxSettings, load_inbox_settings
 from holdfast.web.monitoring import HEALTH, InboxHealth
 from holdfast.web.pages import STATIC_PATH, ErrorMiddleware, add_headers, wants_page
 
-# Its requests are signed by Slack.
+# What they send proves who decides: a signature of Slack, a sealed token.
 SLACK_ACTIONS: Final = "/slack/actions"
 # For the metadata, keys and tokens of a provider.
 HTTP_TIMEOUT_SECONDS: Final = 5
@@ -111,10 +112,11 @@ class AuthMiddleware:
         request.state.brand = self._access.brand
         changes = request.method not in _SAFE
         own = self._access.own_origins
-        if changes and request.headers.get("origin") not in {None, *own}:
+        is_link = path.startswith(DECISION_LINKS)  # its page sends no origin
+        if changes and not is_link and request.headers.get("origin") not in {None, *own}:
             raise forbidden(_FORGED)
         is_public = path in self._access.public_paths and not changes
-        if is_public or path.startswith(STATIC_PATH) or path == SLACK_ACTIONS:
+        if is_public or is_link or path.startswith(STATIC_PATH) or path == SLACK_ACTIONS:
             return self._access.brand.response(path) or self._app
         if path in _DOORS:
             _check_own_page(request)

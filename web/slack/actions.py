@@ -19,6 +19,7 @@ from urllib.parse import urljoin
 import httpx
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Route
 from temporalio.exceptions import ApplicationError
 
 from holdfast.activities.notify.base import EnvironmentValue, post
@@ -27,6 +28,7 @@ from holdfast.activities.notify.slack_app import SlackApi
 from holdfast.client.errors import HoldfastError
 from holdfast.runtime.text_safety import one_line
 from holdfast.schemas.settings.inbox import SlackSettings
+from holdfast.web.auth.auth_middleware import SLACK_ACTIONS
 from holdfast.web.auth.sessions import Person
 from holdfast.web.http.problems import RefusedRequest, forbidden
 from holdfast.web.http.request_body import URLENCODED, read_body
@@ -61,6 +63,7 @@ class SlackActions:
         self._verifier = RequestVerifier(EnvironmentValue(settings.signing_secret_env, environ))
         self._api = SlackApi(settings.api, EnvironmentValue(settings.token_env, environ), http)
         self._handling: set[asyncio.Task[None]] = set()
+        self.routes = [Route(SLACK_ACTIONS, self.receive, methods=["POST"])]
 
     async def receive(self, request: Request) -> Response:
         """Acknowledge a request, and handle it after."""

@@ -242,6 +242,27 @@ async def test_half_a_character_stops_nobody_from_being_told(
     assert program.heard[0].json["data"]["waiting"]["arguments"] == {"text": "\ud800"}
 
 
+async def test_teams_gets_a_card_whose_button_opens_the_link(
+    program: Listening, channels: Make
+) -> None:
+    teams = {"webhook": {"urlEnv": "URL", "format": "teams"}, "content": "full"}
+    await tell(channels(teams, {"URL": program.url}), waiting={"reasoning": "[a](https://e.vil)"})
+    [heard] = program.heard
+    assert "webhook-signature" not in heard.headers
+    [attachment] = heard.json["attachments"]
+    assert attachment["contentType"] == "application/vnd.microsoft.card.adaptive"
+    title, facts = attachment["content"]["body"]
+    assert title["text"] == "Approval needed: Refund an order"
+    told = {fact["title"]: fact["value"] for fact in facts["facts"]}
+    assert told["With amount"] == "120"
+    assert "](" not in told["Why"]
+    [action] = attachment["content"]["actions"]
+    assert (action["type"], action["url"]) == (
+        "Action.OpenUrl",
+        "https://inbox.x/waiting/order%2F7/t2c1",
+    )
+
+
 # Slack.
 
 

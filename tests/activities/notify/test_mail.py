@@ -19,7 +19,10 @@ from temporalio.exceptions import ApplicationError
 from holdfast.activities.notify import mail as mailing
 from holdfast.activities.notify.base import EnvironmentValue
 from holdfast.activities.notify.channels import NotificationChannels, ServedChannel
+from holdfast.activities.notify.decision_links import KIND, LINK_SECRET, DecisionLinks
 from holdfast.activities.notify.mail import MailNotifier, message
+from holdfast.runtime.text_sealer import TextSealer
+from holdfast.schemas.internal.selected_call import SelectedCall
 from holdfast.schemas.settings.notify import Channel, Mail
 from tests.runtime.test_tls import certificate
 from tests.support.told import news
@@ -272,6 +275,43 @@ def test_a_forward_is_mailed_to_its_groups_alone() -> None:
     notifier = MailNotifier(mail(Post(port=1), toGroups=groups), None)
     told = news(waiting={"approvers": ["finance", "legal"]}, forwarded=["legal"])
     assert notifier.recipients(told) == ["ada@acme.org", "law@acme.org"]
+
+
+async def test_each_gets_a_link_of_their_own_that_decides_as_far_as_they_may() -> None:
+    secret = {LINK_SECRET: "s" * 32}
+    links = DecisionLinks(LINK_SECRET, secret, "https://inbox.x")
+    asked = news(waiting={"nonce": "n" * 64, "expires_at": "2126-01-09T03:04:05.678Z"})
+    async with serving(Post(refuses="eve@acme.org")) as post:
+        groups = {"finance": ["fin@acme.org", "eve@acme.org"]}
+        settings = mail(post, tls="none", toGroups=groups, links=True)
+        linked = asked.model_copy(update={"link": "https://inbox.x/waiting/order%2F7/t2c1"})
+        await MailNotifier(settings, None, links).notify(linked)
+    found = {}
+    for [recipient], said, _ in post.taken:
+        plain = parts(said)[0]
+        link = plain.partition("Review and decide:\n")[2].partition("\n")[0]
+        found[recipient] = (link, "do not forward it" in plain)
+    # This one is in no group that decides.
+    assert found["ada@acme.org"] == (linked.link, False)
+    link, warns = found["fin@acme.org"]
+    assert (link.startswith("https://inbox.x/decide/"), warns) == (True, True)
+    opened = TextSealer("s" * 32).open(KIND, link.removeprefix("https://inbox.x/decide/"))
+    assert opened is not None
+    call = str(SelectedCall.of("order/7", asked.waiting))
+    assert opened.values == {"call": call, "by": "fin@acme.org", "groups": ["finance"]}
+    assert len({said["message-id"] for _, said, _ in post.taken}) == len(found) == 2
+
+
+@pytest.mark.parametrize(
+    "waiting",
+    [{"kind": "plan"}, {"signed": True}, {"nonce": ""}, {"digest": ""}, {"approvers": ["legal"]}],
+)
+def test_what_a_link_cannot_decide_leads_to_the_inbox(waiting: dict[str, Any]) -> None:
+    links = DecisionLinks(LINK_SECRET, {LINK_SECRET: "s" * 32}, "https://inbox.x")
+    told = news(waiting={"nonce": "n" * 64, **waiting}, link="https://inbox.x/waiting/a/b")
+    assert links.personal(told, "ada", ["finance"]) == told
+    over = news("decided", {"nonce": "n" * 64}, link="https://inbox.x/run/a")
+    assert links.personal(over, "ada", ["finance"]) == over
 
 
 async def test_where_there_is_nobody_to_tell_no_server_is_asked() -> None:

@@ -29,6 +29,14 @@ LONG_SECRET = "whsec_" + base64.b64encode(bytes(65)).decode()
 @pytest.mark.parametrize(
     ("said", "environ", "says"),
     [
+        ("slack: {tokenEnv: U}", {}, "`tokenEnv` and `channel` go together; write both"),
+        ("slack: {tokenEnv: U, channel: C024BE91L, api: 'http://x.y'}", {}, "slack.api`: "),
+        (
+            "mail: {host: h, from: a@b.org, to: [a@b.org], links: true}",
+            {"HOLDFAST_LINK_SECRET": "hush hush"},
+            "the variable HOLDFAST_LINK_SECRET is too short; write at least 32 characters",
+        ),
+        ("webhook: {url: 'https://x'}", {}, "`secretEnv` is missing; add it"),
         ("slack: {urlEnv: U}", {"U": "hooks"}, "6: `channels.desk.slack.urlEnv`: the variable U"),
         ("slack: {urlEnv: U}", {"U": "http://slack.com/x"}, "the variable U holds no address"),
         ("slack: {urlEnv: 'https://x.y'}", {}, "this names no environment variable; write the"),

@@ -104,7 +104,7 @@ async def inbox(client: Client, slack: Listening) -> AsyncIterator[Stage]:
     )
     parts, seal = Services(HoldfastClient(client)), TextSealer()
     async with httpx.AsyncClient() as http:
-        app = application(parts, SlackActions(parts, settings, ENVIRON, http))
+        app = application(parts, *SlackActions(parts, settings, ENVIRON, http).routes)
         way = LinkSignIn(seal, "ann")
         async with opened(parts, way, BearerTokens(seal, ()), app=app) as stage:
             yield stage
