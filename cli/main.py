@@ -18,6 +18,7 @@ from holdfast.cli import (
     check_command,
     codec_command,
     decide_command,
+    evidence_command,
     export_command,
     forget_command,
     inbox_command,
@@ -89,6 +90,7 @@ def client_parser() -> Parser:
     inbox_command.add_parser(commands)
     mcp_command.add_parser(commands)
     forget_command.add_parser(commands)
+    evidence_command.add_parsers(commands)
     for one in commands.choices.values():
         one.set_defaults(parser=one)
     return parser

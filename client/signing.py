@@ -40,8 +40,6 @@ class Signer:
             raise wrong_command(
                 "a signed decision says who decides", "name yourself with --by NAME"
             )
-        algorithm = "RS256" if isinstance(self.private, RSAPrivateKey) else "EdDSA"
-        headers = None if self.key_id is None else {"kid": self.key_id}
         now = round(time.time(), 3)
         claims: dict[str, Any] = {
             "sub": decision.by,
@@ -59,10 +57,16 @@ class Signer:
             claims["resultDigest"] = sha256(canonical_json(decision.result))
         if decision.remember:
             claims["remember"] = True
-        token = jwt.encode(claims, self.private, algorithm, headers)
+        token = self.encode(claims, {})
         # Sign the digest that the person saw, even if the pending call has changed.
         digest = decision.digest or waiting.digest
         return decision.model_copy(update={"token": token, "digest": digest})
+
+    def encode(self, claims: dict[str, Any], headers: dict[str, str]) -> str:
+        """Return a token with these claims, and with these headers beside the key's id."""
+        algorithm = "RS256" if isinstance(self.private, RSAPrivateKey) else "EdDSA"
+        key_id = {} if self.key_id is None else {"kid": self.key_id}
+        return jwt.encode(claims, self.private, algorithm, headers | key_id)
 
 
 def load_signer(file: str | None, key_id: str | None) -> Signer | None:

@@ -52,6 +52,11 @@ async def test_runs_are_started_listed_decided_and_shown_as_ever(
     shown = await holdfast("show", run)
     assert "pay the florist" in shown.out
     assert "it is agreed" in shown.out
+    file = Path(agent[1:]).with_name("evidence.jsonl")
+    evidence = await holdfast("evidence", run, "--out", str(file))
+    assert (evidence.code, evidence.err) == (0, "")
+    kinds = {json.loads(line)["record"]["type"] for line in file.read_text().splitlines()}
+    assert kinds == {"header", "agent", "log", "sent", "seal"}
 
 
 async def test_without_the_keys_each_command_says_what_to_set(

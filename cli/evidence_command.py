@@ -1,0 +1,126 @@
+"""`holdfast evidence` and `holdfast verify`: what happened in a run, and whether it was changed."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from holdfast.cli.parser import Commands, add_run_command
+from holdfast.client.connection import connect
+from holdfast.client.errors import DONE, RUN_FAILED, HoldfastError, wrong_command, wrong_settings
+from holdfast.client.records.evidence import VERSION, read_evidence
+from holdfast.client.records.evidence_file import (
+    BrokenEvidenceError,
+    Record,
+    read_lines,
+    signed_by,
+    write_lines,
+)
+from holdfast.client.signing import load_signer
+from holdfast.runtime.identity.public_keys import PublicKey
+from holdfast.runtime.narration.log_narration import LogNarration
+from holdfast.runtime.settings_files.file_problems import LoadError
+from holdfast.runtime.text_safety import arguments_line, clean, one_line
+from holdfast.schemas.decision import brief_arguments
+from holdfast.schemas.log_entry import ConfirmationRequiredEntry, DecisionEntry, read_record
+
+_TEXT_CHARS: Final = 500
+
+
+def add_parsers(commands: Commands) -> None:
+    """Add `evidence` and `verify`."""
+    text = "write a file that shows what happened in a run, and who decided"
+    parser = add_run_command(commands, "evidence", evidence, text)
+    parser.add_argument("--out", metavar="FILE", required=True, help="the file")
+    parser.add_argument("--key", metavar="FILE", help="sign it with this private key (PEM)")
+    parser.add_argument("--kid", metavar="ID", help="the id of the key in a key set")
+
+    text = "check that a file of evidence was not changed; needs no Temporal"
+    parser = commands.add_parser("verify", help=text, description=f"{text.capitalize()}.")
+    text = "a file that `holdfast evidence` wrote"
+    parser.add_argument("file", metavar="FILE", help=text)
+    text = "the public keys of who may sign it: a JWK set, or PEM"
+    parser.add_argument("--keys", metavar="FILE", help=text)
+    parser.set_defaults(command=verify)
+
+
+async def evidence(*, run: str, out: str, key: str | None, kid: str | None) -> int:
+    """Write the evidence of a run, signed if there is a key."""
+    signer = load_signer(key, kid)
+    records = await read_evidence(await connect(), run)
+    records[0]["signed"] = signer is not None
+    _write(Path(out), write_lines(records, run, signer))
+    print(f"{out}: {len(records) + 1} lines, {'not ' if signer is None else ''}signed")
+    return DONE
+
+
+async def verify(*, file: str, keys: str | None) -> int:
+    """Print the decisions in a file of evidence, if it was not changed."""
+    trusted = _read_keys(keys)
+    try:
+        header, *records, seal = read_lines(_lines(Path(file)), trusted)
+    except BrokenEvidenceError as error:
+        raise wrong_command(f"{file}: {error}", "rely on no part of it: get it again") from None
+    if (header.get("type"), header.get("version")) != ("header", VERSION):
+        raise wrong_command(f"{file} is of another version", "take that of its first line")
+    run = str(header.get("run"))
+    of = f"run {run} of {header.get('agent')}, {header.get('status')}"
+    for text in (f"{of}, as of {header.get('madeAt')}", *_decisions(run, records, trusted)):
+        print(one_line(text, _TEXT_CHARS))
+    count = f"{len(records) + 2} lines, unchanged since they were written"
+    if seal.get("jws") is None:
+        todo = "make it with holdfast evidence --key"
+        raise HoldfastError(f"{count}, and not signed: by anyone", todo, RUN_FAILED)
+    key = signed_by(seal["jws"], trusted, {})
+    if key is None:
+        todo = "name the keys of who may sign it with --keys"
+        raise HoldfastError(f"{count}; the signature was not checked", todo, RUN_FAILED)
+    print(f"{count}, signed with the key {clean(key.id or f'in {keys}')}")
+    return DONE
+
+
+def _decisions(run: str, records: Iterable[Record], trusted: Sequence[PublicKey]) -> Iterator[str]:
+    """Yield each decision with what was shown, and whether the token of each sent one is good."""
+    narration, shown, signed = LogNarration(run), dict[str, str](), list[Record]()
+    for record in records:
+        read = read_record(record.get("entry", {}))
+        lines, sent = narration.lines(read), record.get("decision")
+        match read.entry:
+            case ConfirmationRequiredEntry(call_id=call, approval=asked):
+                shown[call] = arguments_line(brief_arguments(asked.kind, asked.arguments))
+            case DecisionEntry(call_id=call, decided=decided):
+                seen = f"shown: {shown.get(call, '')}"
+                for line in lines:
+                    yield "; ".join([f"{read.at} {line.text}", seen, *line.body.splitlines()])
+                if decided is not None and decided.signed:
+                    signed += [{"workflowId": run, "digest": decided.digest, "sub": decided.by}]
+        if trusted and isinstance(sent, dict) and (token := sent.get("token")):
+            is_good = any(signed_by(token, trusted, claims) for claims in signed)
+            how = "is of a person above, by one of the keys" if is_good else "is of none above"
+            yield f"{record.get('at')} {sent.get('callId')} the token of the signed decision {how}"
+
+
+def _read_keys(file: str | None) -> Sequence[PublicKey]:
+    # Imported here: no other command reads keys, and they start sooner.
+    from holdfast.runtime.identity.key_sets import read_key_file
+
+    try:
+        return () if file is None else read_key_file(Path(file))
+    except LoadError as error:
+        raise wrong_settings("--keys", error.problems) from None
+
+
+def _lines(file: Path) -> list[bytes]:
+    try:
+        return file.read_bytes().splitlines(keepends=True)
+    except OSError as error:
+        wrong = f"{file} cannot be read: {error.strerror}"
+        raise wrong_command(wrong, "name a file of holdfast evidence") from None
+
+
+def _write(file: Path, lines: Iterable[bytes]) -> None:
+    try:
+        file.touch(0o600)  # it holds in plain text what the run has read
+        file.write_bytes(b"".join(lines))
+    except OSError as error:
+        wrong = f"{file} cannot be written: {error.strerror}"
+        raise wrong_command(wrong, "name another file with --out") from None
