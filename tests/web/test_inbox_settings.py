@@ -137,3 +137,11 @@ def test_everything_that_is_wrong_is_told_at_once(read: Load) -> None:
         read("tokens: none.json\noidc:\n  issuer: http://x.y\n  clientId: a\nurl: http://a.b\n")
     lines = [problem.line for problem in caught.value.problems]
     assert lines == [3, 5, None]
+
+
+def test_a_slack_app_has_its_secrets_in_the_environment(read: Load) -> None:
+    slack = {"signingSecretEnv": "A", "tokenEnv": "B", "team": "T024BE7LD", "app": "A024BE7LH"}
+    settings = {"slack": {**slack, "users": {"U024BE7LH": {"name": "grace"}}}}
+    assert read(settings, A="x", B="y").settings.slack is not None
+    with pytest.raises(LoadError, match=r"slack\.tokenEnv`: the variable B is not set; set it to"):
+        read(settings, A="x")
