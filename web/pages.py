@@ -73,8 +73,9 @@ ENVIRONMENT.filters["plain"] = clean
 def page(request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:
     """Return a page for the person of the request."""
     who = getattr(request.state, "person", None)
-    path = request.scope["path"]
+    path, app = request.scope["path"], request.scope.get("app")
     values["brand"] = getattr(request.state, "brand", HOLDFAST)
+    values["badge"] = app.state.services.badge(who) if who and app else ""
     text = ENVIRONMENT.get_template(template).render(person=who, path=path, **values)
     return HTMLResponse(text, status)
 

@@ -50,7 +50,21 @@ class Services:
 
     async def pending_for(self, person: Person) -> PendingList:
         """Return the runs with pending approvals that a person may see; raises as `read` does."""
-        found = await self.pending.read()
+        return self._visible(person, await self.pending.read())
+
+    def badge(self, person: Person) -> str:
+        """Return the number of runs with approvals for a person, as last read; empty for none."""
+        found, groups = (
+            self._visible(person, self.pending.peek()),
+            (names.FOR_ANYBODY, *person.groups),
+        )
+        if (groups, person.may) not in found.marks:
+            own = filter(RunFilter(groups=groups).matches, found.runs)
+            count = sum("decide" in self.permissions.access(person, run).rights for run in own)
+            found.marks[groups, person.may] = f"{count:,}" if count else ""
+        return found.marks[groups, person.may]
+
+    def _visible(self, person: Person, found: PendingList) -> PendingList:
         if (scope := self.permissions.scope(person)) is None:
             return found
         if scope not in found.scoped:

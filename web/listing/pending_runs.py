@@ -31,6 +31,8 @@ from holdfast.schemas import names
 from holdfast.web.listing.run_answers import RunAnswers
 
 EVERY_SECONDS: Final = 5.0
+# A count is shown for this time after the list was due.
+PEEK_SECONDS: Final = 60.0
 # The runs that the client of Temporal requests at a time.
 PAGE_RUNS: Final = 1_000
 # What a namespace can lack, as a page states it.
@@ -44,8 +46,8 @@ class PendingList:
 
     `missing_attributes` names the search attributes that the namespace lacks; without a status, the
     list has all open runs. `decisions` counts those that this process has sent to each run, and
-    `marks` has the digests of pages for all viewers of a view. `scoped` are the parts of the list
-    for people who may not see all of it (`Services.pending_for`).
+    `marks` has what viewers share: the digests of pages, and counts. `scoped` are the parts of the
+    list for people who may not see all of it (`Services.pending_for`).
     """
 
     runs: Sequence[RunListing]
@@ -80,6 +82,10 @@ class PendingRuns:
             self._request = asyncio.create_task(self._read())
         await asyncio.shield(self._request)
         return self._list
+
+    def peek(self) -> PendingList:
+        """Return the list as it was last read, without a request; empty if that is too long ago."""
+        return self._list if monotonic() < self._due + PEEK_SECONDS else PendingList((), 0)
 
     def hide_settled(self) -> bool:
         """Take settled runs from the list, and report whether there were any."""
