@@ -1,5 +1,6 @@
 """The list of pending approvals in a real browser, wide and narrow (§13)."""
 
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -61,10 +62,15 @@ async def test_what_is_new_appears_by_itself_and_what_is_ticked_stays_so(
         await tick.focus()
         await page.keyboard.press("Space")
         await expect(page.locator("#ticked")).to_have_text("1 selected:")
+        badge = page.locator("#badge")
+        await expect(badge).to_have_text(re.compile("[0-9]"))
+        counted = int(await badge.inner_text())
         third = await run_of(made)
+        await expect(badge).to_have_text(str(counted + 1))
+        await expect(page).to_have_title(re.compile(rf"^\({counted + 1}\) Approvals"))
         await second.decide("t1c1", "deny", reason="No.", by="bob")
-        await expect(page.get_by_role("listitem").filter(has_text=third.id)).to_be_visible()
-        await expect(page.get_by_role("listitem").filter(has_text=second.id)).to_have_count(0)
+        await expect(page.locator(f"[value^='{third.id}/']")).to_be_visible()
+        await expect(page.locator(f"[value^='{second.id}/']")).to_have_count(0)
         await expect(tick).to_be_checked()
         await expect(tick).to_be_focused()
         await expect(page.locator("input:checked")).to_have_count(1)
@@ -75,6 +81,62 @@ async def test_what_is_new_appears_by_itself_and_what_is_ticked_stays_so(
     await first.result()
     assert "tool_end t1c1" in await first.told()
     assert len(await third.waiting()) == 1
+
+
+async def test_keys_move_and_open_and_only_a_button_decides(
+    browser: Browser, made: Backend, stage: Stage
+) -> None:
+    first, second = await run_of(made), await run_of(made)
+    async with window(browser, stage) as page:
+        await page.goto(f"/?agent={made.task_queue}")
+        titles, press = page.locator(".row a.title"), page.keyboard.press
+        await expect(titles).to_have_count(2)
+        for key, focused in (("j", 0), ("j", 1), ("j", 1), ("k", 0)):
+            await press(key)
+            await expect(titles.nth(focused)).to_be_focused()
+        await press("x")
+        await expect(page.get_by_role("checkbox", checked=True)).to_have_count(1)
+        await press("d")
+        await expect(page.get_by_role("button", name="Deny…")).to_be_focused()
+        await press("/")
+        await page.keyboard.type("jxd?")
+        await expect(page.get_by_role("searchbox")).to_have_value("jxd?")
+        await titles.nth(0).focus()
+        await press("x")
+        await press("?")
+        await expect(page.get_by_role("dialog", name="Keys")).to_be_visible()
+        await check(page)
+        await press("Escape")
+        await press("a")
+        await expect(page.get_by_role("button", name="Approve")).to_be_focused()
+        await expect(page).to_have_url(re.compile(f"/waiting/{second.id}/t1c1#key-a$"))
+        await press("d")
+        await expect(page.get_by_role("button", name="Deny")).to_be_focused()
+        await press("?")
+        await page.get_by_label("Use these keys").uncheck()
+        await press("Escape")
+        await press("a")
+        await expect(page.get_by_role("button", name="Approve")).not_to_be_focused()
+    assert len(await first.waiting()) == len(await second.waiting()) == 1
+
+
+async def test_identical_calls_take_a_second_step_without_scripts_too(
+    browser: Browser, made: Backend, stage: Stage
+) -> None:
+    first, second = await run_of(made), await run_of(made)
+    async with window(browser, stage, PHONE, scripts=False) as page:
+        await page.goto(f"/?agent={made.task_queue}")
+        for run in (first, second):
+            await page.locator(f"[value^='{run.id}/']").check()
+        await page.get_by_role("button", name="Approve").click()
+        await expect(page.get_by_role("alert")).to_contain_text("Nothing is decided yet.")
+        assert await fits(page)
+        await expect(page.get_by_role("checkbox", name=second.id)).to_be_checked()
+        await expect(page.get_by_role("checkbox", name=first.id)).not_to_be_checked()
+        await page.get_by_role("button", name="Approve what is ticked").click()
+        await expect(page.get_by_role("status")).to_contain_text("accepted for 1 of 1 call")
+    await second.result()
+    assert len(await first.waiting()) == 1
 
 
 async def test_a_page_that_hears_nothing_of_changes_says_so_until_it_does(

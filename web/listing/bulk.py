@@ -14,7 +14,7 @@ from holdfast.schemas.decision import Decision, PendingApproval
 from holdfast.schemas.internal.selected_call import SelectedCall
 from holdfast.web.auth.sessions import Person
 from holdfast.web.listing.identical import find_identical
-from holdfast.web.listing.rows import MAX_BRIEF_CHARS, brief
+from holdfast.web.listing.rows import MAX_BRIEF_CHARS, argument_line
 from holdfast.web.services import Services
 
 MAX_CHOICES: Final = 250
@@ -135,5 +135,5 @@ def _outcome(
 ) -> BulkOutcome:
     title, in_line = f"{one_line(choice.call, _ID_CHARS)} of {one_line(choice.run, _ID_CHARS)}", ""
     if approval is not None:
-        title, in_line = call_name(approval), shorten(brief(approval), MAX_BRIEF_CHARS)
+        title, in_line = call_name(approval), shorten(argument_line(approval), MAX_BRIEF_CHARS)
     return BulkOutcome(choice, title, in_line, text, tone, approval)

@@ -2,7 +2,9 @@
 
 Without the search attributes for times and approvers, every run with pending calls is queried and
 sorted by its answer; without those for pending calls, every open run. The parameters of the
-address are `order`, `agent`, `tool`, `principal`, `group`, `run`, `age` and `after`.
+address are `q`, `order`, `agent`, `tool`, `principal`, `group`, `run`, `age` and `after`.
+
+A search (`q`) queries the first `MAX_ASKED` runs of the view, and compares their answers.
 """
 
 import hashlib
@@ -16,7 +18,7 @@ from urllib.parse import urlencode
 
 from holdfast.client.errors import wrong_command
 from holdfast.client.run_lists import RunFilter, RunListing
-from holdfast.runtime.text_safety import local_time
+from holdfast.runtime.text_safety import as_json, local_time
 from holdfast.schemas import names
 from holdfast.web.listing.pending_runs import NO_STATUS, PendingList
 from holdfast.web.listing.rows import SOON
@@ -24,7 +26,7 @@ from holdfast.web.listing.run_answers import RunAnswer
 
 MINE: Final = "mine"
 _GROUP: Final = "group:"
-_TEXTS: Final = ("agent", "tool", "principal", "run", "age")
+_TEXTS: Final = ("q", "agent", "tool", "principal", "run", "age")
 NEWEST: Final = "newest"
 ORDERS: Final = {NEWEST: "Newest first", "expiring": "Soonest to expire first"}
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -53,6 +55,7 @@ class ListView:
     """
 
     order: str = NEWEST
+    q: str = ""
     agent: str = ""
     tool: str = ""
     principal: str = ""
@@ -92,6 +95,14 @@ class ListView:
             return (names.FOR_ANYBODY, *own)
         return (self.group.removeprefix(_GROUP),) if self.group else ()
 
+    def finds(self, run: RunListing, answer: RunAnswer | None) -> bool:
+        """Report whether a run or one of its pending calls has each word of the search."""
+        texts = [run.id, run.agent or "", run.principal or "", *run.tools]
+        for one in answer if isinstance(answer, list) else ():
+            texts += [one.label, one.instance or "", one.reasoning or "", as_json(one.arguments)]
+        text = "\n".join(texts).casefold()
+        return all(word in text for word in self.q.casefold().split())
+
     def page_after(self, run: RunListing) -> "ListView":
         """Return the view of the page after a run."""
         return replace(self, after=place_of(run, self.order))
@@ -99,6 +110,16 @@ class ListView:
     def first_page(self, order: str = "") -> "ListView":
         """Return the first page of the view, in this or another order."""
         return replace(self, order=order or self.order, after=None)
+
+    def pills(self) -> list[tuple[str, str, bool]]:
+        """Return the views to choose from: label, address, and whether it is the current one."""
+        first, is_expiring = self.first_page(), self.order != NEWEST
+        turned = self.first_page(NEWEST if is_expiring else "expiring")
+        return [
+            ("Mine", replace(first, group=MINE).address, self.group == MINE),
+            ("All", replace(first, group="").address, not self.group),
+            ("Expiring first", turned.address, is_expiring),
+        ]
 
     def group_options(self, groups: Iterable[str]) -> list[tuple[str, str]]:
         """Return the parameters and the names of the groups to choose from."""
@@ -164,7 +185,9 @@ def find_page(pending: PendingList, view: ListView, own_groups: tuple[str, ...])
     elif pending.missing_attributes:
         wanted = replace(wanted, tool="", groups=())
     runs = [run for run in pending.runs if wanted.matches(run) and _is_of_age(run, view.age)]
-    if pending.missing_attributes:
+    if pending.missing_attributes or view.q:
+        if not pending.missing_attributes:
+            runs = sort_runs(runs, view.first_page())
         asked, is_cut = runs[:MAX_ASKED], left_out > 0 or len(runs) > MAX_ASKED
         return ListPage(asked, len(asked), False, pending.missing_attributes, is_cut)
     placed, hour_ends = sort_runs(runs, view), datetime.now(UTC) + SOON
@@ -181,13 +204,13 @@ def find_page(pending: PendingList, view: ListView, own_groups: tuple[str, ...])
 def order_by_answers(
     found: ListPage, answers: Mapping[str, RunAnswer], view: ListView, own_groups: tuple[str, ...]
 ) -> ListPage:
-    """Sort and filter a page without search attributes by the answers of its runs."""
+    """Sort and filter a page without search attributes, or of a search, by the runs' answers."""
     wanted = []
     matches = RunFilter(tool=view.tool, groups=view.groups(own_groups)).matches
     for run in found.runs:
         answer = answers.get(run.id)
         if not isinstance(answer, list):
-            wanted.append(run)
+            wanted += [run] if view.finds(run, None) else []
             continue
         requested = [time for one in answer if (time := local_time(one.requested_at))]
         expires = [time for one in answer if (time := local_time(one.expires_at))]
@@ -199,7 +222,7 @@ def order_by_answers(
             since=max(requested, default=None),
             until=min(expires, default=None),
         )
-        if answer and matches(implied):
+        if answer and matches(implied) and view.finds(implied, answer):
             wanted.append(implied)
     behind = sort_runs(wanted, view)
     return replace(

@@ -11,7 +11,8 @@ No viewer is stored: a reconnecting one sends the last mark (`Last-Event-ID`), h
 inbox.
 """
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from dataclasses import replace
 from html import escape
 from time import monotonic
 from typing import Final, NamedTuple
@@ -21,7 +22,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from holdfast.client.errors import HoldfastError, wrong_command
-from holdfast.client.run_lists import MAX_RUNS
+from holdfast.client.run_lists import MAX_RUNS, RunListing
 from holdfast.runtime.text_safety import one_line
 from holdfast.schemas.internal.selected_call import SelectedCall
 from holdfast.web.auth.sessions import Person, person_of
@@ -32,14 +33,13 @@ from holdfast.web.listing.identical import find_identical
 from holdfast.web.listing.page_query import (
     MAX_ASKED,
     MINE,
-    ORDERS,
     ListPage,
     ListView,
     find_page,
     order_by_answers,
 )
 from holdfast.web.listing.pending_runs import PendingList
-from holdfast.web.listing.rows import pending_rows, plain_names
+from holdfast.web.listing.rows import PendingRow, pending_rows, plain_names
 from holdfast.web.listing.run_answers import RunAnswer
 from holdfast.web.listing.runs import RunsPage
 from holdfast.web.pages import page
@@ -80,7 +80,8 @@ async def read_page(parts: Services, person: Person, view: ListView) -> PageCont
         HoldfastError: Temporal does not answer.
     """
     pending = await parts.pending_for(person)
-    ends = monotonic() + (ASK_ALL_SECONDS if pending.missing_attributes else ANSWER_SECONDS)
+    waits_for_all = pending.missing_attributes or view.q
+    ends = monotonic() + (ASK_ALL_SECONDS if waits_for_all else ANSWER_SECONDS)
     while True:
         seen = found = find_page(pending, view, person.groups)
         answers = await parts.pending.answers.read(seen.runs, max(0.0, ends - monotonic()))
@@ -88,7 +89,7 @@ async def read_page(parts: Services, person: Person, view: ListView) -> PageCont
             break
         pending = await parts.pending_for(person)
     answers = parts.visible_answers(person, seen.runs, answers)
-    if seen.missing_attributes:
+    if waits_for_all:
         found = order_by_answers(seen, answers, view, person.groups)
     return PageContent(pending, seen, found, answers)
 
@@ -100,35 +101,14 @@ class PendingPages:
         self._parts = parts
         self._pending = parts.pending
         self._room = StreamLimit(MAX_STREAMS)
+        self._runs = RunsPage(parts)
+        self._summaries: dict[str, str] = {}
 
     async def show(self, request: Request) -> Response:
         """Show one page of the list."""
         person, view = person_of(request), ListView.parse(request.query_params)
         pending, seen, found, answers = await read_page(self._parts, person, view)
-        runs, signs = found.runs, self._parts.signer is not None
-        all_kept = self._pending.answers.kept()
-        listed = (run for run in pending.runs if run.id in all_kept)
-        kept = self._parts.visible_answers(person, listed, {**all_kept})
-        read = {
-            SelectedCall.of(run, one): one
-            for run, waiting in kept.items()
-            if isinstance(waiting, list)
-            for one in waiting
-            if one.kind in ("call", "plan", "reconcile")
-        }
-        same = find_identical(read, pending.runs)
-        rows = [
-            row
-            for run in runs
-            for row in pending_rows(
-                run,
-                answers.get(run.id),
-                person,
-                signs=signs,
-                identical=same,
-                may_decide="decide" in self._parts.permissions.access(person, run).rights,
-            )
-        ]
+        runs, rows = found.runs, await self._rows(person, pending, found.runs, answers)
         groups = [*person.groups, *(group for run in runs for group in run.groups)]
         return page(
             request,
@@ -139,13 +119,9 @@ class PendingPages:
             found=found,
             rows=rows,
             calls=found.count_calls(answers),
-            late=any(row.is_loading for row in rows),
+            late=any(row.is_loading for row in rows) or (view.q and len(answers) < seen.count),
             choosable=any(row.choice for row in rows),
             next=view.page_after(runs[-1]).address if found.has_more else "",
-            orders=[
-                (text, view.first_page(name).address, name == view.order)
-                for name, text in ORDERS.items()
-            ],
             groups=view.group_options(groups),
             # The suggestions for the filters.
             seen={
@@ -157,6 +133,44 @@ class PendingPages:
             max_runs=MAX_RUNS,
             MINE=MINE,
         )
+
+    async def _rows(
+        self,
+        person: Person,
+        pending: PendingList,
+        runs: Sequence[RunListing],
+        answers: Mapping[str, RunAnswer],
+    ) -> list[PendingRow]:
+        kept = self._pending.answers.kept(pending.runs)
+        listed = [run for run in pending.runs if run.id in kept]
+        kept = self._parts.visible_answers(person, listed, kept)
+        read = {
+            SelectedCall.of(run, one): one
+            for run, waiting in kept.items()
+            if isinstance(waiting, list)
+            for one in waiting
+            if one.kind in ("call", "plan", "reconcile")
+        }
+        same, signs = find_identical(read, listed), self._parts.signer is not None
+        rights = [self._parts.permissions.access(person, run).rights for run in runs]
+        if len(self._summaries) > MAX_RUNS:
+            self._summaries.clear()
+        new = [run for run in runs if run.execution not in self._summaries]
+        for row in await self._runs.rows(new, person):
+            if row.started is not None:
+                self._summaries[row.run.execution] = row.summary
+        return [
+            replace(row, summary=self._summaries.get(run.execution, "") if "read" in may else "")
+            for run, may in zip(runs, rights, strict=True)
+            for row in pending_rows(
+                run,
+                answers.get(run.id),
+                person,
+                signs=signs,
+                identical=same,
+                may_decide="decide" in may,
+            )
+        ]
 
     async def changes(self, request: Request) -> Response:
         """Return a stream with an event for each change of the page."""

@@ -12,6 +12,7 @@ from urllib.parse import quote
 from holdfast.client.errors import HoldfastError
 from holdfast.client.question_text import call_name
 from holdfast.client.run_lists import RunListing
+from holdfast.runtime.narration.arguments import arguments_in_line
 from holdfast.runtime.narration.phrases import decided_phrase
 from holdfast.runtime.text_safety import as_json, as_sentence, clean, local_time, one_line, shorten
 from holdfast.schemas import names
@@ -27,6 +28,8 @@ SOON: Final = timedelta(hours=1)
 EXPIRED: Final = "expired"
 _LITTLE: Final = 0.1
 MAX_BRIEF_CHARS: Final = 300
+# Of arguments that cannot be decided in the list.
+_PART_CHARS: Final = 160
 # The page of the run shows its other pending calls.
 MAX_OF_A_RUN: Final = 10
 _NAME_CHARS: Final = 60
@@ -55,7 +58,8 @@ _ENDS: Final = {None: "expires", "approve": "executed", "fail": "the run fails"}
 class PendingRow:
     """A row; `obstacle` is why the call cannot be selected, `trouble` why the run has no answer.
 
-    `twins` are the other pending calls that are identical, as far as they have been read.
+    `twins` are the other pending calls that are identical, as far as they have been read; `summary`
+    is the one of the run.
     """
 
     run: RunListing
@@ -67,10 +71,12 @@ class PendingRow:
     call: str = ""
     kind: str = ""
     brief: str = ""
+    why: str = ""
     decisions: str = ""
     choice: str = ""
     obstacle: str = ""
     trouble: str = ""
+    summary: str = ""
     is_loading: bool = False
     expiry_label: str = "expires"
     twins: Sequence["SelectedCall"] = ()
@@ -137,15 +143,13 @@ def urgency(until: datetime | None, asked: datetime | None) -> str:
 def _row(run: RunListing, approval: PendingApproval, person: Person, *, signs: bool) -> PendingRow:
     expires = local_time(approval.expires_at)
     urgent, on_timeout = urgency(expires, local_time(approval.requested_at)), approval.on_timeout
-    expiry_label = EXPIRED if urgent == EXPIRED else _ENDS[on_timeout]
+    expiry_label = _expiry_label(urgent, _ENDS[on_timeout])
     if run.single and expiry_label == _ENDS["fail"]:
         expiry_label = "the call fails"
     # A call that is executed without approval is always urgent.
     if on_timeout == "approve" and urgent != EXPIRED:
         urgent = "executed unless denied"
-    in_line, title = brief(approval), call_name(approval)
-    if approval.kind == "budget":
-        title = limit_reached(approval, run.agent)
+    in_line = argument_line(approval)
     decisions = [decided_phrase(decided, approval.kind) for decided in approval.decisions]
     if approval.quorum > 1:
         decisions.append(f"{approval.quorum} people must approve")
@@ -163,19 +167,44 @@ def _row(run: RunListing, approval: PendingApproval, person: Person, *, signs: b
         obstacle = "Open it to see all arguments."
     return PendingRow(
         run,
-        title,
+        _title(approval, run),
         display_time(approval.requested_at),
         display_time(approval.expires_at),
         urgent,
         deciders(approval.approvers),
         call=approval.call_id,
         kind=kind,
-        brief=shorten(in_line, MAX_BRIEF_CHARS),
+        brief=shorten(in_line, _PART_CHARS if obstacle else MAX_BRIEF_CHARS),
+        why=_why(approval),
         decisions=shorten(", ".join(decisions), _TEXT_CHARS),
         choice="" if obstacle else str(SelectedCall.of(run.id, approval)),
         obstacle=obstacle,
         expiry_label=expiry_label,
     )
+
+
+def _expiry_label(urgent: str, label: str = "expires") -> str:
+    if urgent == EXPIRED:
+        return EXPIRED
+    return f"{urgent}," if urgent and label == "expires" else label
+
+
+def _title(approval: PendingApproval, run: RunListing) -> str:
+    if approval.kind == "budget":
+        return limit_reached(approval, run.agent)
+    if approval.kind == "plan":
+        number = len(list(shown_calls(approval.arguments)))
+        return f"Plan of {number} step{'' if number == 1 else 's'}"
+    return f"{'Did it happen? ' * (approval.kind == 'reconcile')}{call_name(approval)}"
+
+
+def _why(approval: PendingApproval) -> str:
+    """Return the first line of the model's reason, or why an outcome is unknown."""
+    if approval.kind == "reconcile":
+        return "The worker stopped before it reported a result."
+    first, *more = clean(approval.reasoning or "").strip().split("\n")
+    line = one_line(first, _TEXT_CHARS)
+    return f"“{line}{' …' if more and not line.endswith('…') else ''}”" if line else ""
 
 
 def _unanswered(run: RunListing, trouble: str, *, late: bool = False) -> PendingRow:
@@ -190,8 +219,21 @@ def _unanswered(run: RunListing, trouble: str, *, late: bool = False) -> Pending
         deciders(run.groups),
         trouble=trouble,
         is_loading=late,
-        expiry_label=EXPIRED if urgent == EXPIRED else "expires",
+        expiry_label=_expiry_label(urgent),
     )
+
+
+def argument_line(waiting: PendingApproval) -> str:
+    """Return the arguments as a person reads them; exactly, as JSON, where that may hide a part."""
+    texts = [as_json(value) for value in waiting.arguments.values()]
+    if waiting.kind == "plan" or any(
+        one_line(text, _NAME_CHARS) != text or "\\n" in text for text in texts
+    ):
+        return brief(waiting)
+    # The list has no schemas: a query for each row would be needed.
+    texts_only = {name for name, value in waiting.arguments.items() if isinstance(value, str)}
+    schema = {"properties": {name: {"type": "string"} for name in texts_only}}
+    return arguments_in_line(waiting.arguments, schema, MAX_BRIEF_CHARS + 1)
 
 
 def brief(waiting: PendingApproval) -> str:

@@ -5,7 +5,7 @@ shown page are queried; a page is shown when its time is up, with the answers so
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from time import monotonic
 from typing import Final
 
@@ -71,11 +71,11 @@ class RunAnswers:
         answer, kept_until = task.result()
         return answer == [] and monotonic() < kept_until
 
-    def kept(self) -> dict[str, list[PendingApproval]]:
-        """Return the pending calls of the runs that have answered, by run id."""
-        done = {key: one for key, one in self._tasks.items() if one.done() and not one.exception()}
-        found = {str(key[0]): task.result()[0] for key, task in done.items()}
-        return {run: answer for run, answer in found.items() if isinstance(answer, list)}
+    def kept(self, runs: Iterable[RunListing]) -> dict[str, RunAnswer]:
+        """Return the answers of runs as they are listed, without a query, by run id."""
+        tasks = ((run.id, self._tasks.get(_key(run))) for run in runs)
+        done = ((run, task) for run, task in tasks if task and task.done() and not task.exception())
+        return {run: task.result()[0] for run, task in done}
 
     def forget(self, run_id: str) -> None:
         """Query this run again."""

@@ -116,7 +116,7 @@ def test_a_limit_is_told_in_words_and_what_a_yes_grants_is_what_it_grants() -> N
 def test_a_row_says_whose_run_has_reached_which_limit() -> None:
     [row] = shown(limit().approval)
     assert row.title == "The run has reached its limit of cost: 1.0"
-    assert row.brief == "maxCost=1.0"
+    assert row.brief == "Max cost 1.0"
 
 
 def test_what_was_granted_is_told_and_not_as_a_change_of_what_was_asked() -> None:

@@ -1,6 +1,7 @@
 """The list of pending approvals that all viewers share (§13): when it is read, what it shows."""
 
 import asyncio
+import re
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -10,11 +11,15 @@ from temporalio.client import Client
 
 from holdfast.client.errors import UNREACHABLE, HoldfastError
 from holdfast.client.holdfast_client import HoldfastClient
+from holdfast.client.remote_run import RunStart
 from holdfast.client.run import Run
 from holdfast.client.run_lists import MissingAttributesError, RunListing
 from holdfast.schemas import names
 from holdfast.schemas.decision import Decision, PendingApproval, Receipt
-from holdfast.web.listing import pending_runs, routes, run_answers
+from holdfast.schemas.settings.inbox import PermissionRule
+from holdfast.web.auth.permissions import Permissions
+from holdfast.web.auth.sessions import Person
+from holdfast.web.listing import page_query, pending_runs, routes, run_answers
 from holdfast.web.listing.pending_runs import NO_STATUS, NO_TIMES, PendingRuns
 from holdfast.web.services import Services
 from tests.web.conftest import Clock
@@ -73,15 +78,19 @@ def serve(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> Callable[..., Lists]
 
 
 def answer(monkeypatch: pytest.MonkeyPatch, found: dict[str, list[PendingApproval]]) -> None:
-    """Have runs return these approvals, and take every decision."""
+    """Have runs return these approvals, and take every decision; each has its id as summary."""
 
     async def approvals(self: Run) -> list[PendingApproval]:
         return found[self.id]
+
+    async def start_info(self: Run) -> RunStart:
+        return RunStart(AT, f"Task of {self.id}")
 
     async def decide(self: Run, decision: Decision) -> Receipt:
         found[self.id] = [one for one in found[self.id] if one.call_id != decision.call_id]
         return Receipt(call_id=decision.call_id, decision=decision.decision, decided=True)
 
+    monkeypatch.setattr(Run, "start_info", start_info)
     monkeypatch.setattr(Run, "approvals", approvals)
     monkeypatch.setattr(Run, "decide", decide)
 
@@ -236,6 +245,50 @@ async def test_a_page_hides_a_run_that_answers_that_nothing_is_pending(
     text = bytes((await pages.show(request("", ANN))).body).decode()
     assert ">1 run with pending approvals<" in text
     assert "/waiting/b/t1c1" in text
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("q=k-77", ["b"]),  # an argument, which the list of Temporal does not have
+        ("q=ADA+pay", ["a", "c"]),
+        ("q=broken", ["c"]),
+        ("q=pay&principal=bob", ["b"]),
+        ("q=hidden", []),
+    ],
+)
+async def test_a_search_finds_names_and_what_is_in_pending_calls(
+    nowhere: Client,
+    serve: Callable[..., Lists],
+    monkeypatch: pytest.MonkeyPatch,
+    query: str,
+    found: list[str],
+) -> None:
+    """Beyond one page, too; of what a person may not see, nothing is found."""
+    monkeypatch.setattr(page_query, "PAGE_RUNS", 2)
+    whose = {"a": "ada", "b": "bob", "c": "ada", "d": "eve"}
+    serve(*(listed(id, execution=id, principal=of, agent="desk") for id, of in whose.items()))
+    arguments: dict[str, Any] = {"b": {"supplier": "K-77"}, "d": {"text": "hidden"}}
+    calls = {id: [waiting(arguments=arguments.get(id, {}))] for id in whose}
+    calls["c"] = [waiting(reasoning="It arrived broken.")]
+    answer(monkeypatch, calls)
+    rules = [PermissionRule(may=["read", "decide"], principals=["ada", "bob"])]
+    parts = Services(HoldfastClient(nowhere), permissions=Permissions(rules))
+    text = bytes((await routes.PendingPages(parts).show(request(query, ANN))).body).decode()
+    assert re.findall(r'class="title" href="/waiting/(\w+)/', text) == found
+    assert all(f"Task of {id}" in text for id in found)
+
+
+async def test_the_runs_for_a_person_are_counted_from_what_was_read(
+    nowhere: Client, serve: Callable[..., Lists], clock: Clock
+) -> None:
+    lists = serve(listed("a", groups=("finance",)), listed("b", groups=("ops",)))
+    parts = Services(HoldfastClient(nowhere))
+    assert parts.badge(ANN) == ""
+    await parts.pending.read()
+    assert (parts.badge(ANN), parts.badge(Person("ann", may=frozenset({"read"})))) == ("1", "")
+    clock.seconds += EVERY_SECONDS + pending_runs.PEEK_SECONDS + 0.1
+    assert (parts.badge(ANN), lists.take_requests()) == ("", 1)
 
 
 async def test_a_run_with_another_pending_call_stays_and_its_viewers_are_notified(

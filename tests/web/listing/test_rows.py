@@ -77,6 +77,41 @@ def test_what_needs_more_than_a_yes_or_a_no_cannot_be_ticked(
     assert row.obstacle.startswith(obstacle)
 
 
+@pytest.mark.parametrize(
+    ("said", "title", "line", "why"),
+    [
+        (
+            {
+                "arguments": {"amount": 24.5, "orderId": "1042"},
+                "reasoning": " It\u202e broke.\nSo",
+            },
+            "Pay",
+            "Amount 24.5 · Order 1042",
+            "“It broke. …”",
+        ),
+        # A value that does not fit is shown exactly.
+        ({"arguments": {"a": "x  y"}}, "Pay", 'a="x  y"', ""),
+        (
+            {"kind": "reconcile"},
+            "Did it happen? Pay",
+            "",
+            "The worker stopped before it reported a result.",
+        ),
+        (
+            {"kind": "plan", "arguments": {"calls": [{"id": "t1c1", "label": "Refund"}]}},
+            "Plan of 1 step",
+            "1. Refund",
+            "",
+        ),
+    ],
+)
+def test_a_row_begins_with_what_tells_it_from_others(
+    said: dict[str, Any], title: str, line: str, why: str
+) -> None:
+    [row] = shown(waiting(**said))
+    assert (row.title, row.brief, row.why) == (title, line, why)
+
+
 def test_where_the_inbox_signs_what_has_to_be_signed_can_be_ticked() -> None:
     [row] = shown(waiting(signed=True), signs=True)
     assert SelectedCall.parse(row.choice) == SelectedCall("order-7", "t1c1", waiting().digest)
@@ -150,7 +185,7 @@ def test_the_mark_of_a_page_is_another_when_anything_on_it_is() -> None:
     assert len(marks) == 7
 
 
-@pytest.mark.parametrize("name", ["agent", "tool", "principal", "group", "run"])
+@pytest.mark.parametrize("name", ["q", "agent", "tool", "principal", "group", "run"])
 def test_what_is_filtered_says_so_and_stays_so_in_every_address(name: str) -> None:
     text = "group:the board" if name == "group" else "a&b=c"
     view = ListView.parse({name: text if name == "group" else f" {text} "})
@@ -158,6 +193,15 @@ def test_what_is_filtered_says_so_and_stays_so_in_every_address(name: str) -> No
     assert view.is_filtered
     assert ListView.parse(dict(parse_qsl(view.query))) == view
     assert not ListView.parse({"order": "expiring"}).is_filtered
+
+
+def test_each_view_has_an_address_which_keeps_the_filters() -> None:
+    view = ListView.parse({"q": "x", "order": "expiring", "after": "1/a"})
+    assert view.pills() == [
+        ("Mine", "/?order=expiring&q=x&group=mine", False),
+        ("All", "/?order=expiring&q=x", True),
+        ("Expiring first", "/?q=x", True),
+    ]
 
 
 def test_the_groups_to_choose_from_are_ones_own_the_pages_and_the_one_that_is_chosen() -> None:
