@@ -11,6 +11,7 @@ from holdfast.client.records.evidence import VERSION, read_evidence
 from holdfast.client.records.evidence_file import (
     BrokenEvidenceError,
     Record,
+    read_entry,
     read_lines,
     signed_by,
     write_lines,
@@ -21,7 +22,7 @@ from holdfast.runtime.narration.log_narration import LogNarration
 from holdfast.runtime.settings_files.file_problems import LoadError
 from holdfast.runtime.text_safety import arguments_line, clean, one_line
 from holdfast.schemas.decision import brief_arguments
-from holdfast.schemas.log_entry import ConfirmationRequiredEntry, DecisionEntry, read_record
+from holdfast.schemas.log_entry import ConfirmationRequiredEntry, DecisionEntry
 
 _TEXT_CHARS: Final = 500
 
@@ -82,7 +83,7 @@ def _decisions(run: str, records: Iterable[Record], trusted: Sequence[PublicKey]
     """Yield each decision with what was shown, and whether the token of each sent one is good."""
     narration, shown, signed = LogNarration(run), dict[str, str](), list[Record]()
     for record in records:
-        read = read_record(record.get("entry", {}))
+        read = read_entry(record)
         lines, sent = narration.lines(read), record.get("decision")
         match read.entry:
             case ConfirmationRequiredEntry(call_id=call, approval=asked):

@@ -18,7 +18,13 @@ from holdfast.runtime.identity.public_keys import PublicKey
 from holdfast.runtime.text_safety import one_line
 from holdfast.schemas.base import canonical_json, sha256
 from holdfast.schemas.decision import Decided
-from holdfast.schemas.log_entry import ConfirmationRequiredEntry, DecisionEntry, read_record
+from holdfast.schemas.log_entry import (
+    ConfirmationRequiredEntry,
+    DecisionEntry,
+    Entry,
+    LogRecord,
+    read_record,
+)
 
 AUDIENCE: Final = "holdfast:evidence"
 SEAL: Final = "seal"
@@ -78,28 +84,30 @@ def read_lines(lines: Iterable[bytes], keys: Sequence[PublicKey]) -> Iterator[Re
 def signed_by(token: str, keys: Sequence[PublicKey], claims: Record) -> PublicKey | None:
     """Return the key that signed a token with these claims, at any time."""
     for key in keys:
-        with suppress(jwt.PyJWTError):
+        with suppress(jwt.PyJWTError, ValueError):  # half of a surrogate pair
             found = jwt.decode(token, key.public, [key.algorithm], options=_AT_ANY_TIME)
             if claims.items() <= found.items():
                 return key
     return None
 
 
+def read_entry(record: Record) -> LogRecord:
+    """Return the entry of the log that a record holds; of other records, one without a type."""
+    entry = record.get("entry")
+    return read_record(entry if isinstance(entry, Mapping) else {})
+
+
 def describe(record: Record) -> str:
     """Return what a record is: `the decision of grace on t3c1`."""
-    entry = record.get("entry")
-    read = read_record(entry).entry if isinstance(entry, Mapping) else None
-    match read:
+    match read_entry(record).entry:
         case DecisionEntry(call_id=call, decided=Decided(by=str(by))):
             what = f"the decision of {by} on {call}"
         case DecisionEntry(call_id=call):
             what = f"the decision on {call}"
         case ConfirmationRequiredEntry(call_id=call):
             what = f"the request for approval of {call}"
-        case None:
-            what = f"the {record.get('type', 'beginning')}"
-        case _:
-            what = f"the {read.type} of the log"
+        case Entry(type=kind):
+            what = f"the {kind} of the log" if kind else f"the {record.get('type', 'beginning')}"
     return one_line(what, _NAME_CHARS)
 
 

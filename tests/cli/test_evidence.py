@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.client.records.evidence_file import write_lines
 from tests.cli.conftest import Holdfast
 from tests.support.backend import Launch
 from tests.support.model_server import MANY, Answer, call
@@ -81,3 +82,18 @@ async def test_a_call_of_its_own_is_shown_too_and_that_its_evidence_is_not_signe
     said = await holdfast("verify", file)
     assert said.code == 1
     assert "and not signed: by anyone; make it with holdfast evidence --key" in said.err
+
+
+async def test_a_file_of_other_values_is_no_evidence_and_no_error(
+    holdfast: Holdfast, tmp_path: Path
+) -> None:
+    public, file = tmp_path / "public.json", tmp_path / "odd.jsonl"
+    public.write_text(json.dumps({"keys": [BOB.jwk()]}))
+    header = {"type": "header", "version": 1, "run": ["order"]}
+    sent = {"type": "sent", "decision": {"callId": 7, "token": "\ud800"}}
+    file.write_bytes(b"".join(write_lines([header, {"entry": 5}, {"entry": {}}, sent], "", None)))
+    said = await holdfast("verify", str(file), "--keys", str(public))
+    assert (said.code, said.err.partition(",")[0]) == (1, "holdfast: 5 lines")
+    file.write_bytes(b"".join(write_lines([{**header, "version": 2}], "", None)))
+    said = await holdfast("verify", str(file))
+    assert said.err == f"holdfast: {file} is of another version; take that of its first line\n"

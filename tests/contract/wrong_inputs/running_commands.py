@@ -122,6 +122,19 @@ WORDS = [
         " the pending approvals",
     ),
     Command(
+        "evidence that does not exist",
+        ["verify", "order-7.jsonl"],
+        2,
+        "holdfast: order-7.jsonl cannot be read: No such file or directory; name a file of"
+        " holdfast evidence",
+    ),
+    Command(
+        "evidence of a run that does not exist",
+        ["evidence", "order-7", "--out", "order-7.jsonl"],
+        4,
+        "holdfast: there is no run order-7; holdfast list shows the runs",
+    ),
+    Command(
         "a status that does not exist",
         ["list", "--status", "waiting"],
         2,
