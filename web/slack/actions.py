@@ -69,7 +69,7 @@ class SlackActions:
         """Acknowledge a request, and handle it after."""
         body = await read_body(request, (URLENCODED,), MAX_BODY_BYTES)
         click = Click.read(self._verifier.verify(request.headers, body), body)
-        if {*click.teams} != {self._settings.team} or click.app != self._settings.app:
+        if click.teams != {self._settings.team} or click.app != self._settings.app:
             raise forbidden("this is of another workspace or app than `slack` in the settings")
         if not click.reply_url.startswith((_HOOKS, urljoin(self._settings.api, "/"))):
             raise forbidden("this names an address that is not Slack's")

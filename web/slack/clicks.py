@@ -75,8 +75,7 @@ class Click:
             RefusedRequest: it is not about a button or a dialog of ours.
         """
         try:
-            sent = json.loads(parse_qs(body.decode())["payload"][0])
-            values = None
+            sent, values = json.loads(parse_qs(body.decode())["payload"][0]), None
             if sent["type"] == "view_submission":
                 view = sent["view"]
                 action, call, reply_url = json.loads(view["private_metadata"])
@@ -85,16 +84,15 @@ class Click:
             else:
                 [button], reply_url = sent["actions"], sent["response_url"]
                 action, call = button["action_id"], button["value"]
-            selected = SelectedCall.parse(call)
-            user, teams = sent["user"]["id"], {sent["team"]["id"]}
-            teams.add(sent["user"].get("team_id", *teams))
-            trigger, app = sent["trigger_id"], sent["api_app_id"]
-            selected = selected if action in ACTIONS else None
+            user, team = sent["user"], sent["team"]["id"]
+            selected = SelectedCall.parse(call) if action in ACTIONS else None
+            teams = frozenset((team, user.get("team_id", team)))
+            who = user["id"], teams, sent["api_app_id"]
         except (KeyError, TypeError, ValueError, AttributeError):
             selected = None
         if selected is None:
             raise RefusedRequest(400, "this is about no button or dialog of this inbox")
-        return cls(id, user, frozenset(teams), app, action, selected, reply_url, trigger, values)
+        return cls(id, *who, action, selected, reply_url, sent.get("trigger_id", ""), values)
 
     @property
     def metadata(self) -> str:

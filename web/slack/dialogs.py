@@ -56,11 +56,8 @@ def _read(old: Any, text: str) -> Any:
 
 
 def _input(id: str, label: str, value: Any, *, multiline: bool = False) -> dict[str, Any]:
-    element: dict[str, Any] = {"type": "plain_text_input", "multiline": multiline}
-    if not isinstance(value, str):
-        is_decimal = isinstance(value, float)
-        element = {"type": "number_input", "is_decimal_allowed": is_decimal}
-    element |= {"action_id": "value", **({"initial_value": str(value)} if value != "" else {})}
+    element = {"type": "plain_text_input", "action_id": "value", "multiline": multiline}
+    element |= {"initial_value": str(value)} if value != "" else {}
     made = {"type": "input", "block_id": id, "label": _plain(label), "element": element}
     return made | {"optional": value == ""}
 
