@@ -83,17 +83,24 @@ def effect_text(template: str | None, arguments: Mapping[str, Any], schema: Any)
 
     Empty without a template, and where a value is missing or cannot be shown whole in a line.
     """
-    shapes, texts = ShapeReader(schema), dict[str, str]()
+    names = effect_names(template)
+    if not all(name in arguments and fits_in_line(arguments[name]) for name in names):
+        return ""
+    shapes = ShapeReader(schema)
     whole = shapes.read(schema)
-    for name in effect_names(template):
-        value = arguments.get(name)
-        text = format_value(value, shapes.read(whole.property_schema(name)), arguments)
-        is_reference = isinstance(value, str) and MARK in value
-        is_single = isinstance(value, str | int | float) and one_line(text, _VALUE_CHARS) == text
-        if is_reference or not is_single:
-            return ""
-        texts[name] = text
-    return _PLACEHOLDER.sub(lambda found: texts[found[1]], template or "")
+    return _PLACEHOLDER.sub(
+        lambda found: format_value(
+            arguments[found[1]], shapes.read(whole.property_schema(found[1])), arguments
+        ),
+        template or "",
+    )
+
+
+def fits_in_line(value: Any) -> bool:
+    """Report whether a line shows all of a value: a number, or a short text that is known."""
+    if isinstance(value, str):
+        return one_line(value, _VALUE_CHARS) == value and MARK not in value
+    return isinstance(value, int | float)
 
 
 def effect_names(template: str | None) -> list[str]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from holdfast.client.question_text import call_name
-from holdfast.runtime.narration.arguments import arguments_in_line, effect_text
+from holdfast.runtime.narration.arguments import arguments_in_line, effect_text, fits_in_line
 from holdfast.runtime.narration.phrases import decided_phrase
 from holdfast.runtime.text_safety import clean, format_argument, one_line
 from holdfast.schemas.decision import Decided, Kind, PendingApproval, shown_calls
@@ -127,14 +127,9 @@ def approve_button(
     effect = effect_text(tool.approval.effect, arguments, schema) if tool else ""
     line = arguments_in_line(arguments, schema, _BUTTON_CHARS)
     named = f"Approve: {' · '.join(filter(None, [call_name(approval), line]))}"
-    is_whole = all(
-        isinstance(one, int | float)
-        or (isinstance(one, str) and one_line(one, _BUTTON_CHARS) == one)
-        for one in arguments.values()
-    )
-    label = f"Approve {effect}" if effect else named if is_whole else ""
-    fits = label and len(label) <= _BUTTON_CHARS
-    return label if fits else "Approve as shown"
+    label = f"Approve {effect}" if effect else named
+    is_whole = effect or all(map(fits_in_line, arguments.values()))
+    return label if is_whole and len(label) <= _BUTTON_CHARS else "Approve as shown"
 
 
 def limit_outcome(
