@@ -50,7 +50,7 @@ async def test_its_link_signs_in_and_a_signal_ends_it_with_all_its_streams(
         page = await browser.get(link)
         assert page.status_code == 200
         assert "key=" not in str(page.url)
-        assert "ann <span" in page.text
+        assert "<strong>ann</strong> <span" in page.text
         assert "(finance, legal)" in page.text
         address = link.partition("/sign-in")[0]
         assert (await browser.get(f"{address}/health")).json() == {"status": "ok"}
