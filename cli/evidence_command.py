@@ -64,13 +64,16 @@ async def verify(*, file: str, keys: str | None) -> int:
     if (header.get("type"), header.get("version")) != ("header", VERSION):
         raise wrong_command(f"{file} is of another version", "take that of its first line")
     run = str(header.get("run"))
-    of = f"run {run} of {header.get('agent')}, {header.get('status')}"
+    part = "" if header.get("complete") else ", in part: the rest was deleted before"
+    of = f"run {run} of {header.get('agent')}, {header.get('status')}{part}"
     for text in (f"{of}, as of {header.get('madeAt')}", *_decisions(run, records, trusted)):
         print(one_line(text, _TEXT_CHARS))
     count = f"{len(records) + 2} lines, unchanged since they were written"
     if seal.get("jws") is None:
         todo = "make it with holdfast evidence --key"
-        raise HoldfastError(f"{count}, and not signed: by anyone", todo, RUN_FAILED)
+        raise HoldfastError(
+            f"{count}, and not signed: anyone may have written them", todo, RUN_FAILED
+        )
     key = signed_by(seal["jws"], trusted, {})
     if key is None:
         todo = "name the keys of who may sign it with --keys"

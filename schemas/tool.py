@@ -30,6 +30,7 @@ _PLACE = r"^\s*†(?!input\b)[A-Za-z][A-Za-z0-9_-]*[.\[]"
 OutputMethod = Literal["set", "merge", "assign", "push", "concat"]
 Show = Literal["full", "preview", "none"]
 MAX_FORWARDS = 5
+MAX_FORWARD_GROUPS = 20
 
 
 class Retry(Strict):
@@ -119,7 +120,7 @@ class Forward(Strict):
 
     after: Duration
     """How long after the request, unless it is decided by then."""
-    to: Annotated[list[str], Field(min_length=1, max_length=20)]
+    to: Annotated[list[str], Field(min_length=1, max_length=MAX_FORWARD_GROUPS)]
     """The groups whose members may decide from then on."""
 
 

@@ -47,7 +47,7 @@ async def read_evidence(client: HoldfastClient, run_id: str) -> list[dict[str, A
         "run": run_id,
         "namespace": client.temporal.namespace,
         "executions": found.executions,
-        "complete": found.is_complete,
+        "complete": found.is_complete and len(entries) == end.entries,
         "agent": listing.agent,
         "principal": listing.principal,
         "models": sorted(answered or found.models),

@@ -13,7 +13,7 @@ from holdfast.hosting.worker_parts import MAX_ACTIVITIES
 from holdfast.providers import streamed_answer
 from holdfast.providers.transport import cloud_identity, http
 from holdfast.runtime.settings_files import json_and_yaml, source
-from holdfast.schemas import agent, base
+from holdfast.schemas import agent, base, tool
 from holdfast.schemas.internal import live_answer, memory
 from holdfast.schemas.settings import notify
 from holdfast.validation import lenient_json, regex, schema_check, work_budget
@@ -40,6 +40,9 @@ def kb(size_bytes: int) -> str:
 
 
 LIMITS: dict[str, list[str]] = {
+    "[forwards](approvals/approvals.md#policies) of one approval": [
+        f"{tool.MAX_FORWARDS}, each to {tool.MAX_FORWARD_GROUPS} groups"
+    ],
     "[models](agents/models.md) of an agent": [
         str(agent.MAX_MODELS),
         str(model_choice.MAX_COUNTED_MODELS),
