@@ -11,7 +11,10 @@ import pytest
 from playwright.async_api import Browser, Route, ViewportSize, expect
 from temporalio.client import Client
 
+from holdfast.activities.notify.decision_links import KIND
+from holdfast.runtime.text_sealer import TextSealer
 from holdfast.schemas.decision import digest_of
+from holdfast.schemas.internal.selected_call import SelectedCall
 from holdfast.web.call.loader import OpenCall
 from holdfast.web.pages import HEADERS, STATIC, STATIC_PATH
 from tests.browser.window import DESKTOP, PHONE, check, fits, window
@@ -21,6 +24,8 @@ from tests.support.model_server import Answer, call
 from tests.web.call.test_page import page as call_page
 from tests.web.call.test_page import question
 from tests.web.call.test_page_texts import limit
+from tests.web.test_decision_links import SECRET
+from tests.web.test_decision_links import inbox as link_inbox
 
 pytestmark = pytest.mark.browser
 
@@ -247,3 +252,35 @@ async def test_what_others_do_appears_and_what_is_typed_stays(
         await expect(page.get_by_role("alert")).to_contain_text("Your decision was rejected")
         await expect(page.get_by_role("main")).to_contain_text("Too much.")
         await check(page)
+
+
+async def test_a_link_in_a_message_decides_without_a_session(
+    browser: Browser, client: Client, desk: Backend
+) -> None:
+    run, _ = await start(desk)
+    [waiting] = await run.waiting()
+    shown = SelectedCall(run.id, waiting["callId"], waiting["digest"], waiting["nonce"])
+    person = {"call": str(shown), "by": "grace", "groups": []}
+    link = f"/decide/{TextSealer(SECRET).seal(KIND, person, 600)}"
+    async with link_inbox(client) as at:
+        context = await browser.new_context(
+            viewport=PHONE, color_scheme="dark", base_url=str(at.base_url)
+        )
+        page = await context.new_page()
+        sent = list[str | None]()
+        page.on("request", lambda request: sent.append(request.headers.get("referer")))
+        await page.goto(link)
+        await check(page)
+        assert await fits(page)
+        button = await page.get_by_role("button", name="Approve").bounding_box()
+        assert button is not None
+        assert button["y"] + button["height"] <= PHONE["height"]
+        await page.get_by_label("Reason").fill("too much")
+        await page.get_by_role("button", name="Deny").click()
+        await expect(page.get_by_role("heading")).to_have_text("Denied.")
+        await check(page)
+        await context.close()
+    assert not any(sent), "the address decides: no request passes it on"
+    assert (await run.result())["output"] == "done"
+    [decision] = [each for each in await run.context() if each["type"] == "decision"]
+    assert (decision["decided"]["by"], decision["decided"]["reason"]) == ("grace", "too much")
