@@ -133,6 +133,17 @@ def heading(waiting: PendingApproval) -> str:
     return f"{REQUESTS[waiting.kind]}: {title(waiting)}"
 
 
+def summary(waiting: PendingApproval, value_chars: int) -> list[str]:
+    """Return what a person needs to decide, in lines: no value can pass for another."""
+    because = [("because", reason)] if (reason := reasoning(waiting)) else []
+    facts = clean(question_facts(waiting.kind, waiting.question))
+    return [
+        heading(waiting),
+        *(f"{name}: {one_line(text, value_chars)}" for name, text in arguments(waiting) + because),
+        *filter(None, (facts, filled_in_phrase(waiting.filled_in))),
+    ]
+
+
 def explanations(waiting: PendingApproval) -> list[str]:
     """Return what the heading leaves out, the effects of the decisions, and the terms."""
     effects = _CALL_EFFECTS if waiting.kind == "call" else ""

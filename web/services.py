@@ -9,7 +9,15 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from holdfast.client.errors import NO_SUCH, HoldfastError, NoSuchRunError, RejectedError
+from pydantic import ValidationError
+
+from holdfast.client.errors import (
+    NO_SUCH,
+    HoldfastError,
+    NoSuchRunError,
+    RejectedError,
+    invalid_input,
+)
 from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.client.run_lists import RunFilter, RunListing
 from holdfast.client.signing import Signer
@@ -194,6 +202,18 @@ class Services:
         where = f"namespaces/{quote(self.client.temporal.namespace, safe='')}/workflows"
         one = f"/{quote(execution, safe='')}" if execution else ""
         return f"{self.temporal_ui}/{where}/{quote(run_id, safe='')}{one}"
+
+    async def decide_by(
+        self, person: Person, run_id: str, approval: PendingApproval, said: Mapping[str, Any]
+    ) -> Receipt:
+        """Send a person's decision on a call as it is; raises as `decide` does, or if unfit."""
+        bound = {"callId": approval.call_id, "digest": approval.digest}
+        values = {**said, **bound, "by": person.name, "groups": [*person.groups]}
+        try:
+            decision = Decision.model_validate(values)
+        except ValidationError as error:
+            raise invalid_input("decision", error, values, Decision, "see its form") from None
+        return await self.decide(run_id, approval, decision)
 
     async def decide(self, run_id: str, approval: PendingApproval, decision: Decision) -> Receipt:
         """Sign a decision where the inbox signs, and send it to the run.

@@ -10,21 +10,15 @@ from typing import Any, Final
 from mcp.server.context import ServerRequestContext
 from mcp_types import ElicitRequest, ElicitRequestFormParams, ElicitResult, InputRequiredResult
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
-from pydantic import ValidationError
 
 from holdfast.activities.mcp.connection import NoResultError
 from holdfast.activities.mcp.input_forms import read_forms
 from holdfast.client import question_text
-from holdfast.client.errors import invalid_input
 from holdfast.client.question_text import MAX_CALLS
 from holdfast.client.run import Run
-from holdfast.runtime.narration.phrases import (
-    decision_phrase,
-    filled_in_phrase,
-    question_facts,
-)
-from holdfast.runtime.text_safety import clean, one_line
-from holdfast.schemas.decision import Decision, PendingApproval
+from holdfast.runtime.narration.phrases import decision_phrase
+from holdfast.runtime.text_safety import clean
+from holdfast.schemas.decision import PendingApproval
 from holdfast.web.auth.sessions import Person
 from holdfast.web.mcp.callers import Caller
 from holdfast.web.mcp.run_results import RunResults, approval_key
@@ -67,15 +61,8 @@ class ApprovalForms:
             is_whole = is_whole and len(rows) <= MAX_CALLS and each.find_round() is not None
             if not is_whole or (schema := await _form(run, each)) is None:
                 continue
-            if reason := question_text.reasoning(each):
-                rows.append(("because", reason))
-            facts = clean(question_facts(each.kind, each.question))
-            lines = [
-                question_text.heading(each),
-                *(f"{name}: {one_line(value, MAX_VALUE_CHARS)}" for name, value in rows),
-                *filter(None, (facts, filled_in_phrase(each.filled_in))),
-                f"Run {clean(run.id)}: {self._results.where_to_decide(run.id, each)}",
-            ]
+            where = f"Run {clean(run.id)}: {self._results.where_to_decide(run.id, each)}"
+            lines = [*question_text.summary(each, MAX_VALUE_CHARS), where]
             params = ElicitRequestFormParams(message="\n".join(lines), requested_schema=schema)
             found[approval_key(each)] = ElicitRequest(params=params)
         return found
@@ -95,23 +82,17 @@ class ApprovalForms:
             if key not in pending:
                 notes.append(f"{call_id} is not pending any more: this answer changed nothing.")
                 continue
-            decision = _decision(pending[key], answer.content or {}, approver)
-            await self._services.decide(run.id, pending[key], decision)
-            words = decision_phrase(decision.decision, pending[key].kind)
+            said = _said(pending[key], answer.content or {})
+            receipt = await self._services.decide_by(approver, run.id, pending[key], said)
+            words = decision_phrase(receipt.decision, pending[key].kind)
             notes.append(f"{call_id}: {words}, by {clean(approver.name)}.")
         return notes
 
 
-def _decision(approval: PendingApproval, content: dict[str, Any], approver: Person) -> Decision:
-    said: dict[str, Any] = {"decision": "respond", "result": content}
-    if approval.kind != "input":
-        said = {key: content[key] for key in ("decision", "reason") if content.get(key)}
-    said |= {"callId": approval.call_id, "digest": approval.digest}
-    said |= {"by": approver.name, "groups": list(approver.groups)}
-    try:
-        return Decision.model_validate(said)
-    except ValidationError as error:
-        raise invalid_input("decision", error, said, Decision, "fill the form in") from None
+def _said(approval: PendingApproval, content: dict[str, Any]) -> dict[str, Any]:
+    if approval.kind == "input":
+        return {"decision": "respond", "result": content}
+    return {key: content[key] for key in ("decision", "reason") if content.get(key)}
 
 
 async def _form(run: Run, approval: PendingApproval) -> dict[str, Any] | None:
