@@ -23,6 +23,7 @@ from holdfast.client.errors import (
     RUN_FAILED,
     DecisionRejectedError,
     HoldfastError,
+    RejectedError,
     explain_rpc_errors,
 )
 from holdfast.client.pending_call import PendingCall
@@ -184,6 +185,20 @@ class Run(RemoteRun, Generic[OutputT]):
         stage = WorkflowUpdateStage.ACCEPTED
         answer: JsonValue = await self._update(names.SEND, _sent(message), stage, wait_seconds)
         return answer
+
+    async def send_once(self, message: Delivered, id: str) -> None:
+        """Send a conversation a message, once for this id, and wait for no answer.
+
+        Raises:
+            RejectedError: the run is no conversation, or is over.
+        """
+        try:
+            await self._update(names.SEND, _sent(message), WorkflowUpdateStage.ACCEPTED, 0, id=id)
+        except TimeoutError:
+            pass  # the answer is for others
+        except RejectedError as error:
+            if error.code != names.CONTINUED:
+                raise  # otherwise, the run has it
 
     async def post(self, message: str | Delivered) -> None:
         """Send the run a message, and wait for no answer."""

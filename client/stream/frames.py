@@ -11,7 +11,7 @@ The stream queries the run only when a look at it (`run_watch`) shows progress. 
 answers, the stream stays open.
 """
 
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import aclosing
 from dataclasses import replace
 from math import inf
@@ -23,21 +23,27 @@ from holdfast.client.stream.deltas import AnswerStream, CallUpdates, Frame, Stre
 from holdfast.client.stream.run_watch import RunDescription
 from holdfast.schemas import names
 from holdfast.schemas.log_entry import MessageEntry, TurnStartEntry, is_event, read_record
+from holdfast.schemas.run import RunReport
 
 # The only event that may come between the start of a turn and its answer.
 _REMARK: Final = "remark"
 
 
 async def frames(
-    run: RemoteRun, position: StreamCursor, most_lost: float = inf
+    run: RemoteRun,
+    position: StreamCursor,
+    most_lost: float = inf,
+    report: Callable[[], Awaitable[RunReport]] | None = None,
 ) -> AsyncGenerator[Frame | str, None]:
     """Yield everything after a position, to the end of the run.
+
+    With `report`, a frame `status` follows the events of each step of the run that is not its end.
 
     Raises:
         HoldfastError: the run does not exist, its data cannot be read here, or Temporal did not
             answer `most_lost` times in a row.
     """
-    reader, last_notice = _Reader(run, position), ""
+    reader, last_notice, reported = _Reader(run, position), "", None
     async with aclosing(run.looks(most_lost)) as looks:
         while not reader.is_over:
             look, moved = await anext(looks), False
@@ -50,6 +56,9 @@ async def frames(
                 # If there are new events, the progress may already be part of them.
                 for frame in () if moved else reader.progress(look):
                     yield frame
+                if report is not None and look.position != reported and not reader.is_over:
+                    yield Frame(position, {"type": "status", "report": await report()})
+                    reported = look.position
                 last_notice = ""
             except HoldfastError as error:
                 if error.exit_code != UNREACHABLE:

@@ -191,9 +191,14 @@ async def follow(asked: ApiRequest) -> Response:
         return Response(status_code=204)  # the status by which a browser stops reconnecting
     if asked.request.method == "HEAD":
         return Response(media_type=MEDIA_TYPE, headers=HEADERS)
+    return event_stream(asked, _written(frames(run, position)))
+
+
+def event_stream(asked: ApiRequest, frames: AsyncGenerator[str, None]) -> EventStream:
+    """Return a stream to the sender of a request, if not too many are open."""
     if STREAM_LIMIT.is_full(asked.person.name):
         raise HttpProblem("too_many_streams", "Too many streams are open here; try again.")
-    return EventStream(STREAM_LIMIT, asked.person.name, _written(frames(run, position)))
+    return EventStream(STREAM_LIMIT, asked.person.name, frames)
 
 
 async def _written(told: AsyncGenerator[Frame | str, None]) -> AsyncGenerator[str, None]:

@@ -81,15 +81,36 @@ def _check_definition(what: str, parts: Services) -> None:
         raise HttpProblem("definition_not_taken", f"Here no {what} is written out; {todo}.")
 
 
+async def begin(
+    asked: ApiRequest,
+    said: NewRun | NewCall,
+    written: dict[str, Any],
+    own: dict[str, Any],
+    run_id: str | None,
+    memo: dict[str, Any],
+    agent: str | None,
+) -> str:
+    """Start the workflow of a request for a principal and return its id, if the sender may."""
+    request, sent = asked.request, {name: written[name] for name in written if name not in _OWN}
+    if not asked.parts.permissions.may_start(asked.person, agent, own.get("id")):
+        raise NotPermittedError("your permissions do not include to start this")
+    new = StartRequest.of(
+        said,
+        {**sent, "principal": own},
+        started_by=f"`POST {request.url.path}` of the inbox",
+        memo=memo,
+        caller=trace_caller({name: ",".join(request.headers.getlist(name)) for name in FIELDS}),
+    )
+    agents = HoldfastClient(asked.parts.client.temporal, said.task_queue)
+    return (await agents.start_request(new, run_id)).id
+
+
 async def _start(
     asked: ApiRequest, said: NewRun | NewCall, written: dict[str, Any], agent: str | None = None
 ) -> Response:
     """Start the workflow of a request; a repeated request with the same key starts none."""
     request, person = asked.request, asked.person
     own = principal_of(said.principal, person, any_principal=asked.parts.programs.principals)
-    if not asked.parts.permissions.may_start(person, agent, own.get("id")):
-        raise NotPermittedError("your permissions do not include to start this")
-    sent = {name: value for name, value in written.items() if name not in _OWN}
     named = said.id or run_of_token(own)
     key, run_id, memo = request.headers.get(KEY_HEADER), named, {}
     if key is not None:
@@ -98,16 +119,8 @@ async def _start(
             raise HttpProblem("bad_request", f"`{KEY_HEADER}` is no key; {todo}.")
         memo[REQUEST_MEMO] = sha256(canonical_json([request.url.path, key, person.name, written]))
         run_id = run_id or f"http-{sha256(canonical_json([person.name, key]))[:40]}"
-    new = StartRequest.of(
-        said,
-        {**sent, "principal": own},
-        started_by=f"`POST {request.url.path}` of the inbox",
-        memo=memo,
-        caller=trace_caller({name: ",".join(request.headers.getlist(name)) for name in FIELDS}),
-    )
     try:
-        agents = HoldfastClient(asked.parts.client.temporal, said.task_queue)
-        run_id = (await agents.start_request(new, run_id)).id
+        run_id = await begin(asked, said, written, own, run_id, memo, agent)
     except RunExistsError:
         if named is None:
             todo = "send another key, or the same request"
