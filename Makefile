@@ -47,6 +47,8 @@ JAVA := examples/java_tool
 NODE_TESTS := tests/foreign/node
 # The TypeScript SDK of MCP, of two revisions of the protocol, and its tasks.
 MCP_CLIENTS := tests/foreign/mcp_clients
+# The official AG-UI client.
+AGUI := tests/foreign/agui
 # Public MCP servers, for Python (of two revisions of the protocol) and for Node.
 MCP_SERVERS := tests/foreign/mcp_servers
 
@@ -105,7 +107,7 @@ test-versions: $(VERSIONS)/.made ## run unit tests with the oldest dependencies,
 	  done; \
 	done
 
-test-typescript: .node $(VENV)/.test $(TYPESCRIPT)/dist/.made $(NODE_TESTS)/node_modules/.made $(MCP_CLIENTS)/node_modules/.made ## run the tests that need Node 20: the TypeScript example, a model server, Pyright, MCP clients
+test-typescript: .node $(VENV)/.test $(TYPESCRIPT)/dist/.made $(NODE_TESTS)/node_modules/.made $(MCP_CLIENTS)/node_modules/.made $(AGUI)/node_modules/.made ## run the tests that need Node 20: the TypeScript example, a model server, Pyright, MCP and AG-UI clients
 	@$(BIN)/python -m pytest -m typescript $(ARGS)
 
 test-mcp-clients: .node $(VENV)/.test $(MCP_CLIENTS)/node_modules/.made ## approve and deny calls of holdfast mcp in the TypeScript SDK of MCP
@@ -177,7 +179,7 @@ clean: ## remove everything that make created
 	@rm -rf $(VENV) $(VERSIONS) .venv-lock build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	@rm -rf bench/.venv
 	@rm -rf $(TYPESCRIPT)/node_modules $(TYPESCRIPT)/dist $(GO)/dist $(JAVA)/target $(NODE_TESTS)/node_modules
-	@rm -rf $(MCP_SERVERS)/node_modules $(MCP_SERVERS)/.venv $(MCP_CLIENTS)/node_modules
+	@rm -rf $(MCP_SERVERS)/node_modules $(MCP_SERVERS)/.venv $(MCP_CLIENTS)/node_modules $(AGUI)/node_modules
 	@rm -rf tests/foreign/mcp_conformance/node_modules
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, JsonValue
 
 from holdfast.schemas import names
-from holdfast.schemas.base import Lenient, Strict
+from holdfast.schemas.base import Json, Lenient, Strict
 from holdfast.schemas.decision import PendingApproval
 from holdfast.schemas.message import Delivered
 from holdfast.schemas.run import CallRequest, PrincipalToken, RunRequest, RunResult, Spent
@@ -261,3 +261,34 @@ class ToolUpdate(Lenient):
     details: JsonValue
     """What its activity has told by a heartbeat; of a call that the model answers, the end of that
     answer so far: `{text, offset}`."""
+
+
+class ThreadMessage(Strict, extra="ignore"):
+    """A message of a thread. Of the user's new ones, the text is sent to the run, once."""
+
+    id: Annotated[str, Field(min_length=1, max_length=200)]
+    role: str
+    content: str | list[dict[str, Json]] = ""
+
+    @property
+    def text(self) -> str:
+        """Return the text, or that of its parts."""
+        parts = [{"text": self.content}] if isinstance(self.content, str) else self.content
+        return "\n".join(str(each["text"]) for each in parts if "text" in each)
+
+
+class ResumeEntry(Strict, extra="ignore"):
+    """An answer to an interrupt. `cancelled` decides nothing: it is left to other approvers."""
+
+    interrupt_id: str
+    status: Literal["resolved", "cancelled"]
+    payload: Json = None
+
+
+class RunAgentInput(Strict, extra="ignore"):
+    """The input of an AG-UI run. Any other field is ignored."""
+
+    thread_id: Annotated[str, Field(min_length=1, max_length=500)]
+    run_id: str
+    messages: list[ThreadMessage]
+    resume: list[ResumeEntry] = []

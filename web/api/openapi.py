@@ -74,6 +74,7 @@ class Answer:
     media_type: str = JSON
     example: Any = None
     headers: Mapping[str, str] = field(default_factory=dict)
+    data: str = "The `data` of each is a `Frame`, as JSON."
 
 
 @dataclass(frozen=True)
@@ -154,7 +155,7 @@ class _Schemas:
             }
         schema: Mapping[str, Any] = {
             "type": "string",
-            "description": f"The `data` of each is a `{_FRAME}`, as JSON.",
+            "description": answer.data,
         }
         if answer.model is not None:
             schema = self.add(answer.model, "serialization")

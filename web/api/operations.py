@@ -17,6 +17,7 @@ from holdfast.schemas.decision import Decision, Receipt
 from holdfast.schemas.internal.tracing import TRACEPARENT
 from holdfast.schemas.message import Withdrawal
 from holdfast.schemas.run import RunStatus
+from holdfast.web.agui import threads
 from holdfast.web.api import lists, models, runs, start_runs
 from holdfast.web.api.api_request import ApiRequest
 from holdfast.web.api.openapi import Answer, Operation, build_description, docs_routes, parameter
@@ -66,6 +67,10 @@ _STREAMED: Final = (
 )
 
 
+_AGUI: Final = (
+    'event: RUN_STARTED\ndata: {"type": "RUN_STARTED", "threadId": "a", "runId": "1"}\n\n'
+    'event: RUN_FINISHED\ndata: {"type": "RUN_FINISHED", "threadId": "a", "runId": "1"}\n\n'
+)
 _STARTED: Final = {
     what: Answer(
         f"The {what} is started, or was by the same request under the same key.",
@@ -183,6 +188,33 @@ OPERATIONS: Final = [
         models.NewCall,
         {"tool": "refund", "arguments": {"order_id": "A-1001", "amount": 40}},
         _START_HEADERS,
+    ),
+    Operation(
+        "POST",
+        "/agui/{agent}",
+        "watchThread",
+        "Talk to an agent in AG-UI",
+        "A conversation as an AG-UI client has it, up to an answer, an approval or its end. A"
+        " thread is yours alone: its first message starts a run, and what the run has is not sent"
+        " to it again. `RUN_ERROR` has the `code` of a refusal.",
+        threads.run_agent,
+        {
+            200: Answer(
+                "The events.", None, MEDIA_TYPE, _AGUI, data="An event of AG-UI 1.0, as JSON."
+            )
+        },
+        None,
+        (*_BODY, "too_many_streams"),
+        models.RunAgentInput,
+        {
+            "threadId": "a",
+            "runId": "1",
+            "messages": [{"id": "m1", "role": "user", "content": "Hi"}],
+        },
+        [
+            parameter("agent", "path", "The agent's name."),
+            parameter("taskQueue", "query", "The task queue of its worker."),
+        ],
     ),
     Operation(
         "GET",

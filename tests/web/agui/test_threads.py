@@ -1,0 +1,89 @@
+"""A thread over HTTP: its run is its sender's, and an approval of others is no interrupt."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from temporalio.client import Client
+
+from tests.support.backend import Backend, Run, backend
+from tests.support.eventually import eventually
+from tests.support.inbox import Stage, inbox
+from tests.support.model_server import Answer, call
+from tests.web.mcp.conftest import SPEND
+
+pytestmark = pytest.mark.usefixtures("ledger")
+
+CLERK = "instructions: Pay.\nmodel: {endpoint: fake, name: fake}\ntools: [spend]\n"
+PAYS = [Answer(calls=[call("spend", amount=5)]), Answer("Paid."), Answer("Bye.")]
+
+
+@pytest.fixture
+async def desk(client: Client, tmp_path: Path) -> AsyncIterator[Backend]:
+    """A worker whose agent asks the group finance before it pays."""
+    for name, text in (("agents/clerk", CLERK), ("tools/spend", SPEND)):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / f"{name}.yaml").write_text(text)
+    async with backend(client, tmp_path, PAYS, catalog=tmp_path, cached_runs=100) as made:
+        yield made
+
+
+async def talk(stage: Stage, desk: Backend, *said: str, **more: Any) -> list[dict[str, Any]]:
+    """The events of one run of a thread."""
+    messages = [{"id": text, "role": "user", "content": text} for text in said]
+    body = {"threadId": desk.task_queue, "runId": "1", "messages": messages, **more}
+    answer = await stage.send(f"/agui/clerk?taskQueue={desk.task_queue}", body)
+    assert answer.status_code == 200, answer.text
+    lines = answer.text.splitlines()
+    return [json.loads(line[6:]) for line in lines if line.startswith("data: ")]
+
+
+async def runs(desk: Backend) -> list[Run]:
+    found = desk.client.list_workflows(f"TaskQueue = '{desk.task_queue}'")
+    return [Run(desk.client.get_workflow_handle(each.id), desk.client) async for each in found]
+
+
+async def test_a_thread_waits_for_an_approval_of_others_and_is_its_senders(
+    client: Client, desk: Backend
+) -> None:
+    async with inbox(client) as ann, inbox(client, by="bob", groups=["finance"]) as bob:
+        talking = asyncio.create_task(talk(ann, desk, "Pay."))
+
+        async def one() -> Run | None:
+            return next(iter(await runs(desk)), None)
+
+        run = await eventually(one)
+        [waiting] = await run.waiting()
+        await run.decide("t1c1", "approve", by="bob", groups=["finance"])
+        paid = await talking
+        # The same request again starts and sends nothing; a new message is read once.
+        again = await talk(ann, desk, "Pay.")
+        await talk(ann, desk, "Pay.", "Thanks.")
+        thanked = await talk(ann, desk, "Pay.", "Thanks.")
+        other = await talk(bob, desk, "Pay.")
+
+    assert waiting["approvers"] == ["finance"]
+    assert (paid[-1]["type"], paid[-1]["outcome"]) == ("RUN_FINISHED", {"type": "success"})
+    assert again[1]["messages"] == paid[-2]["messages"]
+    texts = [each.get("content") for each in thanked[-2]["messages"] if each["role"] != "tool"]
+    assert texts == ["Pay.", None, "Paid.", "Thanks.", "Bye."]
+    assert other[-1]["outcome"]["interrupts"][0]["toolCallId"] == "t1c1"
+    assert len(await runs(desk)) == 2
+
+
+async def test_what_is_wrong_is_a_problem_or_the_last_event(client: Client, desk: Backend) -> None:
+    async with inbox(client) as stage:
+        empty = await talk(stage, desk)
+        unfit = await stage.send("/agui/clerk", {"threadId": "t", "runId": "1", "messages": "x"})
+        unknown = await stage.send(
+            f"/agui/nobody?taskQueue={desk.task_queue}",
+            {"threadId": "t", "runId": "1", "messages": [{"id": "1", "role": "user"}]},
+        )
+
+    assert [event["type"] for event in empty] == ["RUN_STARTED", "RUN_ERROR"]
+    assert empty[-1]["code"] == "no_such_run"
+    assert (unfit.status_code, unfit.json()["code"]) == (422, "invalid_request")
+    assert '"type": "RUN_ERROR", "code": "invalid_request"' in unknown.text

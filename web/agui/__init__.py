@@ -1,0 +1,1 @@
+"""AG-UI: conversations with agents as the open protocol for front ends has them."""
