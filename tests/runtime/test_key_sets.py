@@ -124,6 +124,7 @@ q9UU8I5mEovUf86QZ7kOBIjJwqnzD1omageEHWwHdBO6B+dFabmdT9POxg==
         ("file: ada.json", "keys.yaml:1: key sets are listed by name"),
         (f"a: {{file: {json.dumps(ADA.private_pem())}}}", "`a.file`: this is a key; put it in a"),
         ("a:\n  file: ada.json\n  for: []", "keys.yaml:3: "),
+        ("a: {file: ada.json, for: [decisions], may: [read]}", "`a`: `may` limits the tokens of"),
         ("a: {file: ada.json, audience: us}", "`a`: tokens of one `audience` are good for one use"),
         (
             "a: {file: ada.json, audience: holdfast:principal, for: [inbox]}",

@@ -10,6 +10,7 @@ import httpx
 import pytest
 from temporalio.client import Client
 
+import holdfast as holdfast_package
 from holdfast.runtime.text_sealer import TextSealer
 from holdfast.web.auth.sign_in import LinkSignIn
 from tests.cli.program import Program
@@ -31,9 +32,14 @@ def where(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def program(quick_starts: None) -> Iterator[Program]:
+def program(quick_starts: None, tmp_path: Path) -> Iterator[Program]:
     """An inbox at a free port, whose secret outlives it."""
-    words = ("inbox", "--port", "0", "--by", "ann", "--groups", "finance,legal")
+    (tmp_path / "agents").mkdir()
+    agent = "instructions: Hi.\nmodel: {endpoint: fake, name: fake}\n"
+    (tmp_path / "agents" / "clerk.yaml").write_text(agent)
+    (tmp_path / "inbox.yaml").write_text("openapi: public\n")
+    who = ("inbox", "--port", "0", "--by", "ann", "--groups", "finance,legal")
+    words = (*who, "--catalog", str(tmp_path), "--settings", str(tmp_path / "inbox.yaml"))
     program = Program(words, HOLDFAST_INBOX_SECRET=SECRET)
     yield program
     program.close()
@@ -54,6 +60,11 @@ async def test_its_link_signs_in_and_a_signal_ends_it_with_all_its_streams(
         assert "(finance, legal)" in page.text
         address = link.partition("/sign-in")[0]
         assert (await browser.get(f"{address}/health")).json() == {"status": "ok"}
+        assert (await browser.get(f"{address}/agents")).json() == {"agents": [{"name": "clerk"}]}
+        browser.cookies.clear()
+        described = (await browser.get(f"{address}/openapi.json")).json()
+        assert described["info"]["version"] == holdfast_package.__version__
+        assert (await browser.post(f"{address}/openapi.json")).status_code in (401, 403)
     program.process.terminate()
     assert await program.ended() == 0
     assert "key=" not in program.text, "its key stands in no log"

@@ -1,11 +1,27 @@
 """Rights by the rules of `inbox.yaml`: of people, and of programs with a key's own."""
 
-import pytest
+from pathlib import Path
+from typing import Any
 
+import pytest
+from temporalio.client import Client
+
+from holdfast.client.errors import NoSuchRunError
+from holdfast.client.holdfast_client import HoldfastClient
+from holdfast.client.run import Run
+from holdfast.runtime.identity.key_sets import FileKeySet
+from holdfast.runtime.text_sealer import TextSealer
 from holdfast.schemas.settings.inbox import PermissionRule
+from holdfast.schemas.settings.keys import KeySet
+from holdfast.web.auth.bearer_tokens import BearerTokens
 from holdfast.web.auth.permissions import Permissions
 from holdfast.web.auth.sessions import Person
+from holdfast.web.http.problems import NotPermittedError
+from holdfast.web.mcp import callers
+from holdfast.web.services import Services
+from tests.support.signing import Approver, write_keys
 from tests.web.listing.test_rows import run
+from tests.web.run.test_bounds import description
 
 RULES = Permissions(
     [
@@ -74,3 +90,50 @@ def test_who_may_only_decide_sees_of_a_list_what_is_for_their_groups() -> None:
 def test_a_query_finds_no_more_than_a_person_may_list(person: Person, query: str | None) -> None:
     assert RULES.query(person) == query
     assert Permissions([]).query(person) is None
+
+
+async def test_a_token_has_the_rights_of_its_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    signer, said = Approver(), KeySet(file="k", may=["read"])
+    tokens = BearerTokens(TextSealer(), [FileKeySet("k", said, write_keys(tmp_path / "k", signer))])
+    sent = signer.program(client_id="assistant")
+    person, _ = await tokens.read(sent)
+    assert person.may == {"read"}
+    at_mcp = callers.TokenCallers(tokens, ["assistant"])
+    token = await at_mcp.verify_token(sent)
+    monkeypatch.setattr(callers, "get_access_token", lambda: token)
+    caller = at_mcp.find()
+    assert caller.may == {"read"}
+    assert caller.approver is None, "its client is trusted, and its key decides nothing"
+
+
+def test_a_start_is_the_first_message_of_a_run() -> None:
+    ada = Person("ada", may=frozenset({"start"}))
+    assert RULES.may_start(ada, "support", "ada")
+    assert not RULES.may_start(ada, "support", None), "whom a token names is not known here"
+    assert not RULES.may_start(ada, None, "ada")
+    assert not RULES.may_start(Person("ada", may=frozenset({"message"})), "support", "ada")
+    known = [RULES.knows(one, "support") for one in (ada, LEAD, Person("x", ("audit",)))]
+    assert known == [True] * 3
+    assert not RULES.knows(ada, None)
+
+
+async def test_a_run_that_may_not_be_known_is_as_one_that_is_not(
+    nowhere: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def describe(run: Run) -> Any:
+        if run.id == "none":
+            raise NoSuchRunError(run.id)
+        return description([], typed_search_attributes=[])
+
+    monkeypatch.setattr(Run, "describe", describe)
+    parts = Services(HoldfastClient(nowhere), permissions=RULES)
+    told = []
+    for run_id in ("none", "order-7"):
+        with pytest.raises(NoSuchRunError) as refused:
+            await parts.require(Person("joe"), "read", run_id)
+        told.append(str(refused.value).replace(run_id, ""))
+    assert told[0] == told[1]
+    with pytest.raises(NotPermittedError, match="do not include `cancel`"):
+        await parts.require(Person("eve", ("audit",)), "cancel", "order-7")
