@@ -9,6 +9,7 @@ Temporal's UI only.
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, get_args
@@ -97,6 +98,8 @@ class RunsPage:
         after = request.query_params.get("after")
         wanted, token = read_run_filter(request.query_params)
         person = person_of(request)
+        with suppress(HoldfastError):
+            await self._parts.pending.read()  # for the count beside Approvals
         shown, token = await self._parts.list_runs(person, wanted, PAGE_RUNS, token)
         return page(
             request,
