@@ -333,6 +333,10 @@ IN_SEVERAL_FILES: list[tuple[dict[str, str], str]] = [
     ({"agents/b.yaml": "{", "tools/t.yaml": "_delegate: b"}, "agents/b.yaml:1: "),
     ({"agents/another.json": "{", "tools/t.yaml": "_delegate: b"}, "agents/another.json:1: "),
     (
+        {"agents/a.yaml": MINIMAL + "approval: {effect: pay}"},
+        "agents/a.yaml:2: `approval`: `effect` is of one tool; write it in that tool's `_approval`",
+    ),
+    (
         {"agent/b.yaml": MINIMAL, "tools/t.yaml": "_delegate: b"},
         "agent: a folder of this name is not read; call it `agents`",
     ),

@@ -29,7 +29,7 @@ from holdfast.web.forms.field_builder import MAX_FIELDS, build_fields
 from holdfast.web.forms.fields import Field
 from holdfast.web.forms.form_values import MISSING, FormValue, initial_value
 from holdfast.web.forms.value_diff import Difference, is_same
-from holdfast.web.listing.rows import MAX_BRIEF_CHARS, brief
+from holdfast.web.listing.rows import MAX_BRIEF_CHARS, argument_line
 from holdfast.web.page_text import budget_uses
 from holdfast.workflows.engine.approvals.policy import strictest_policy
 
@@ -191,7 +191,7 @@ def build_closed_page(closed: ClosedCall, person: Person) -> dict[str, Any]:
         changes = argument_differences(approval.kind, first, last, {})
     arguments = ""
     if approval.kind in ("call", "input", "reconcile"):
-        in_line = brief(approval.model_copy(update={"arguments": last}))
+        in_line = argument_line(approval.model_copy(update={"arguments": last}))
         arguments = shorten(in_line, MAX_BRIEF_CHARS)
     return {
         "closed": closed,

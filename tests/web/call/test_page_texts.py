@@ -137,10 +137,10 @@ def test_what_was_granted_is_told_and_not_as_a_change_of_what_was_asked() -> Non
 @pytest.mark.parametrize(
     ("since", "said"),
     [
-        ([decided("approve")], 'Arguments: amount=5 text="two"'),
-        ([{**decided("edit"), "arguments": {"amount": 9}}], "Arguments: amount=9"),
-        ([decided("deny")], 'Requested arguments: amount=5 text="two"'),
-        ([{"type": "decision", "outcome": "expired"}], 'Requested arguments: amount=5 text="two"'),
+        ([decided("approve")], "Arguments: Amount 5 · Text two"),
+        ([{**decided("edit"), "arguments": {"amount": 9}}], "Arguments: Amount 9"),
+        ([decided("deny")], "Requested arguments: Amount 5 · Text two"),
+        ([{"type": "decision", "outcome": "expired"}], "Requested arguments: Amount 5 · Text two"),
     ],
 )
 def test_the_outcome_says_with_what_and_whose_run_it_is(
