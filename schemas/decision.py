@@ -122,7 +122,9 @@ class PendingApproval(Explicit):
     decision is on all.
     """
 
-    left_out_if_empty = ("instance", "nonce", "signed", "on_timeout", "filled_in", "form")
+    left_out_if_empty = (
+        *("instance", "nonce", "signed", "on_timeout", "filled_in", "form", "effect"),
+    )
 
     call_id: str
     """What a decision names."""
@@ -166,6 +168,9 @@ class PendingApproval(Explicit):
     is no denial."""
     form: dict[str, Any] = {}
     """The schema of the answer that an MCP server requires to continue the call. Only of such."""
+    effect: str = ""
+    """What an approval does, from the `effect` of the tool: `refund of €249.00`. Only where it has
+    one, and its values fit. The log does not have it."""
 
     def find_round(self) -> int | None:
         """Return how often it was asked, which only the digest has.

@@ -30,6 +30,7 @@ _LEAST_GROUPED: Final = 10_000
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 _PLACEHOLDER: Final = re.compile(r"\{([^{}]+)\}")
 _VALUE_CHARS: Final = 80
+_EFFECT_CHARS: Final = 120
 
 
 def readable_name(name: str) -> str:
@@ -78,22 +79,22 @@ def arguments_in_line(arguments: Mapping[str, Any], schema: Any, limit_chars: in
     return shorten(" · ".join(texts), limit_chars)
 
 
-def effect_text(template: str | None, arguments: Mapping[str, Any], schema: Any) -> str:
+def effect_text(template: str, arguments: Mapping[str, Any], schema: Any) -> str:
     """Return the effect of a call from its template: `refund of €249.00`.
 
-    Empty without a template, and where a value is missing or cannot be shown whole in a line.
+    Empty where a value is missing or cannot be shown whole, and where all of it is too long.
     """
     names = effect_names(template)
     if not all(name in arguments and fits_in_line(arguments[name]) for name in names):
         return ""
     shapes = ShapeReader(schema)
     whole = shapes.read(schema)
-    return _PLACEHOLDER.sub(
-        lambda found: format_value(
-            arguments[found[1]], shapes.read(whole.property_schema(found[1])), arguments
-        ),
-        template or "",
-    )
+    found = {
+        name: format_value(arguments[name], shapes.read(whole.property_schema(name)), arguments)
+        for name in names
+    }
+    text = _PLACEHOLDER.sub(lambda one: found[one[1]], template)
+    return text if len(text) <= _EFFECT_CHARS else ""
 
 
 def fits_in_line(value: Any) -> bool:

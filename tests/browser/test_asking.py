@@ -90,7 +90,7 @@ REFUND: dict[str, Any] = {
     "label": "Refund an order",
     "parameters": {"type": "object", "properties": {"order_id": {}, "amount": EUROS, "note": {}}},
     "sideEffects": True,
-    "approval": {"effect": "refund of {amount}"},
+    "approval": {},
 }
 KINDS = ["call", "reconcile", "plan", "input", "budget", "principal_expired"]
 SEAT = {"type": "object", "properties": {"seat": {"enum": ["A", "B"]}}, "required": ["seat"]}
@@ -106,7 +106,7 @@ def asked(kind: Any, arguments: dict[str, Any], **more: Any) -> OpenCall:
 def pages() -> Iterator[tuple[OpenCall, list[str]]]:
     """A question of each kind as its page has it, and the labels of its decisions."""
     refund = {"order_id": 1042, "amount": 249, "note": "a cracked tank " * 4}
-    yield asked("call", refund), ["Deny", "Approve refund of €249.00"]
+    yield asked("call", refund, effect="refund of €249.00"), ["Deny", "Approve refund of €249.00"]
     answers = ["It happened", "It did not happen, run it again", "Give up"]
     yield asked("reconcile", refund), answers
     steps = {"calls": [{"id": f"t1c{n}", **STEP} for n in (1, 2)]}

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from holdfast.client.question_text import call_name
-from holdfast.runtime.narration.arguments import arguments_in_line, effect_text, fits_in_line
+from holdfast.runtime.narration.arguments import arguments_in_line, fits_in_line
 from holdfast.runtime.narration.phrases import decided_phrase
 from holdfast.runtime.text_safety import clean, format_argument, one_line
 from holdfast.schemas.decision import Decided, Kind, PendingApproval, shown_calls
@@ -124,11 +124,10 @@ def approve_button(
             texts.append(f"{budget_in_sentence(name)} {after}")
         return f"Extend: {', '.join(texts)}"
     arguments, schema = approval.arguments, True if tool is None else tool.parameters
-    effect = effect_text(tool.approval.effect, arguments, schema) if tool else ""
     line = arguments_in_line(arguments, schema, _BUTTON_CHARS)
     named = f"Approve: {' · '.join(filter(None, [call_name(approval), line]))}"
-    label = f"Approve {effect}" if effect else named
-    is_whole = effect or all(map(fits_in_line, arguments.values()))
+    label = f"Approve {approval.effect}" if approval.effect else named
+    is_whole = approval.effect or all(map(fits_in_line, arguments.values()))
     return label if is_whole and len(label) <= _BUTTON_CHARS else "Approve as shown"
 
 

@@ -149,7 +149,7 @@ def _row(run: RunListing, approval: PendingApproval, person: Person, *, signs: b
     # A call that is executed without approval is always urgent.
     if on_timeout == "approve" and urgent != EXPIRED:
         urgent = "executed unless denied"
-    in_line = argument_line(approval)
+    in_line = " · ".join(filter(None, [approval.effect, argument_line(approval)]))
     decisions = [decided_phrase(decided, approval.kind) for decided in approval.decisions]
     if approval.quorum > 1:
         decisions.append(f"{approval.quorum} people must approve")

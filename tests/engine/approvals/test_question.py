@@ -49,6 +49,13 @@ def test_people_are_shown_all_that_they_decide_on() -> None:
     }
 
 
+def test_people_are_shown_what_an_approval_does_and_the_log_does_not_have_it() -> None:
+    question = open_question(asks(policy={"effect": "payment of {amount}"}))
+
+    assert question.to_pending_approval("run").effect == "payment of 5"
+    assert "effect" not in question.to_pending_approval().to_json()
+
+
 def test_what_was_asked_decided_and_changed_is_kept() -> None:
     play = asks(edit(3, by="ann", groups=["finance"], reason="too much")).to_end()
     [asked] = play.records("confirmation_required")

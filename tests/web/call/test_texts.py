@@ -94,12 +94,13 @@ def tool(**more: Any) -> ShownTool:
 
 
 def test_the_button_names_the_effect_where_all_of_it_fits() -> None:
-    schema = {"properties": {"amount": {"format": "money", "currency": "EUR"}}}
-    refund = tool(parameters=schema, approval={"effect": "refund of {amount}"})
-    assert phrases.approve_button(waiting(amount=249), refund) == "Approve refund of €249.00"
-    assert phrases.approve_button(waiting(of=7), refund) == "Approve: Pay · Of 7"
-    long = tool(approval={"effect": "x" * 65})
-    assert phrases.approve_button(waiting(), long) == "Approve as shown"
+    for effect, label in (
+        ("refund of €249.00", "Approve refund of €249.00"),
+        ("x" * 65, "Approve as shown"),
+        ("", "Approve: Pay · Of 7"),
+    ):
+        asked = waiting(of=7).model_copy(update={"effect": effect})
+        assert phrases.approve_button(asked) == label
 
 
 def test_the_most_important_consequence_is_one_sentence() -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
+from holdfast.runtime.narration.arguments import effect_text
 from holdfast.schemas.base import canonical_json, rfc3339, sha256
 from holdfast.schemas.decision import (
     Decided,
@@ -130,6 +131,7 @@ class Question:
     output: Schema | bool | None = None
     form: Schema | None = None
     filled_in: list[str] = field(default_factory=list)
+    parameters: Schema | None = None
     round: int = 1
     decisions: list[tuple[Decided, bytes]] = field(default_factory=list)
     edited_by: str | None = None
@@ -237,9 +239,15 @@ class Question:
             signed=bool(self.policy.signed),
             filled_in=self.filled_in,
             form=self.form or {},
+            effect="" if run_id is None else self._effect_in_words(),
             # A denial, or an action that does not apply to this kind, is not shown.
             on_timeout=shown if shown != "deny" and self.kind in _OBEYS_TIMEOUT else None,
         )
+
+    def _effect_in_words(self) -> str:
+        if self.kind != "call" or self.policy.effect is None:
+            return ""
+        return effect_text(self.policy.effect, self.arguments, self.parameters)
 
     def check(self, decision: Decision) -> Decision:
         """Return a decision as it applies here, or raise `DecisionRejected` with the reason."""

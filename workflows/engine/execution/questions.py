@@ -88,6 +88,7 @@ class Questions:
             output=tool.output,
             form=None if required is None else required.schema_of_answer,
             filled_in=places_filled_in(call, call.arguments),
+            parameters=tool.parameters,
             round=round_,
         )
         self._of_calls[call.id] = question
