@@ -18,8 +18,9 @@ from holdfast.runtime.text_safety import one_line
 from holdfast.schemas.internal.selected_call import SelectedCall
 from holdfast.schemas.settings.notify import News, PostedMessage, Slack
 
-# Slack's limit of the value of a button, in characters.
+# Slack's limits of the value and of the label of a button.
 MAX_VALUE_CHARACTERS = 2_000
+MAX_LABEL_CHARACTERS = 75
 _ERROR_CHARACTERS = 100
 # Errors of Slack that may pass.
 _PASSING = ("fatal_error", "internal_error", "ratelimited", "service_unavailable")
@@ -85,7 +86,9 @@ def app_message(news: News, *, with_buttons: bool = False) -> dict[str, Any]:
     is_whole = waiting.find_round() is not None and lines <= {*text.lines}
     is_cut = made["blocks"][1]["text"]["text"].endswith(CUT) or len(value) > MAX_VALUE_CHARACTERS
     if with_buttons and is_plain and is_whole and not is_cut:
-        buttons = [_button("approve", "Approve", value), _button("deny", "Deny", value)]
+        named = f"Approve {waiting.effect}".rstrip()
+        label = named if len(named) <= MAX_LABEL_CHARACTERS else "Approve"
+        buttons = [_button("approve", label, value), _button("deny", "Deny", value)]
         # A form of Slack changes texts and numbers.
         if arguments and all(type(each) in (str, int, float) for each in arguments.values()):
             buttons.append(_button("edit", "Change…", value))
@@ -94,5 +97,5 @@ def app_message(news: News, *, with_buttons: bool = False) -> dict[str, Any]:
 
 
 def _button(action: str, label: str, value: str) -> dict[str, Any]:
-    text = {"type": "plain_text", "text": label}
+    text = {"type": "plain_text", "text": label, "emoji": False}
     return {"type": "button", "action_id": action, "text": text, "value": value}

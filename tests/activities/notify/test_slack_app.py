@@ -71,6 +71,12 @@ async def test_a_message_is_posted_with_buttons_that_are_bound_to_what_it_shows(
     assert heard.json["channel"] == "C024BE91L"
     found = buttons(heard.json)
     assert [one.text.text for one in found] == ["Approve", "Deny", "Change…"]
+    for effect, label in (
+        ("refund of €249.00", "Approve refund of €249.00"),
+        ("x" * 68, "Approve"),
+    ):
+        named = buttons(app_message(waits(waiting={"effect": effect}), with_buttons=True))
+        assert named[0].text.text == label
     assert len({json.dumps(one.to_dict().get("style")) for one in found}) == 1
     shown = waits().waiting
     for one in found:
