@@ -23,6 +23,7 @@ from holdfast.web.call.loader import OpenCall, find_similar_calls, load_call
 from holdfast.web.call.view_model import build_call_page
 from holdfast.web.http.problems import RefusedRequest, forbidden
 from holdfast.web.http.request_body import read_form
+from holdfast.web.listing.bulk import BulkOutcome, decide_shown
 from holdfast.web.pages import page
 from holdfast.web.services import Services
 
@@ -49,12 +50,12 @@ class DecisionPages:
     async def show(self, request: Request) -> Response:
         """Show the call."""
         person, call = self._open(request)
-        await self._parts.find_shown(person, call)
-        found = await load_call(self._parts, call.run, call.call)
+        outcome = await decide_shown(self._parts, person, call, None)
+        found = None if outcome.text else await load_call(self._parts, call.run, call.call)
         if not isinstance(found, OpenCall):
-            raise RefusedRequest(409, "it is no longer pending; open the inbox to see the outcome")
-        values = build_call_page(found, person, signs=False)
+            return self._outcome(request, person, outcome)
         similar = await find_similar_calls(self._parts, found, person)
+        values = build_call_page(found, person, signs=False)
         same = any(one.same_arguments for one in similar)
         return page(request, "call/link.html", call=values, you=person, same=same)
 
@@ -64,8 +65,11 @@ class DecisionPages:
         verdict, reason = form.get("about"), str(form.get("reason") or "").strip()
         if verdict not in ("approve", "deny"):
             raise RefusedRequest(400, "the form has no decision; send it from its page")
-        await self._parts.find_shown(person, call)
         fields = {"decision": verdict, **({"reason": reason} if reason else {})}
         id = f"link-{sha256(request.path_params['token'].encode())[:_ID_CHARS]}"
-        outcome = await self._parts.decide_once(id, person, call, fields)
-        return page(request, "call/link.html", call=None, you=person, outcome=outcome)
+        outcome = await decide_shown(self._parts, person, call, lambda _: fields, id)
+        return self._outcome(request, person, outcome)
+
+    def _outcome(self, request: Request, person: Person, outcome: BulkOutcome) -> Response:
+        status = 200 if outcome.tone == "good" and outcome.text else 409
+        return page(request, "call/link.html", status, call=None, you=person, outcome=outcome)

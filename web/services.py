@@ -12,7 +12,6 @@ from urllib.parse import quote
 from pydantic import ValidationError
 
 from holdfast.client.errors import (
-    NO_SUCH,
     HoldfastError,
     NoSuchRunError,
     RejectedError,
@@ -21,10 +20,8 @@ from holdfast.client.errors import (
 from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.client.run_lists import RunFilter, RunListing
 from holdfast.client.signing import Signer
-from holdfast.runtime.narration.phrases import decision_phrase
 from holdfast.schemas import names
 from holdfast.schemas.decision import Decision, PendingApproval, Receipt
-from holdfast.schemas.internal.selected_call import SelectedCall
 from holdfast.schemas.settings.inbox import Programs, Right
 from holdfast.web.auth.permissions import ALL, LISTED, Permissions, RunAccess
 from holdfast.web.auth.sessions import Person
@@ -157,44 +154,6 @@ class Services:
         accesses = ((run, self.permissions.access(person, run)) for run in found)
         return [run for run, access in accesses if access.has_one_of(LISTED)], token
 
-    async def find_shown(self, person: Person, call: SelectedCall) -> PendingApproval:
-        """Return a pending call on which a person may decide, if it is still as it was shown.
-
-        Raises:
-            HoldfastError: it is not, or the run does not exist or answer.
-        """
-        access = await self.require(person, "decide", call.run)
-        pending = await self.approvals(access, call.run)
-        found = next((one for one in pending if one.call_id == call.call), None)
-        if found is None:
-            raise HoldfastError("it is no longer pending", "open it to see the outcome", NO_SUCH)
-        if SelectedCall.of(call.run, found) != call:
-            raise HoldfastError("it has changed since it was shown", "open it again", NO_SUCH)
-        return found
-
-    async def decide_once(
-        self, id: str, person: Person, call: SelectedCall, fields: Mapping[str, Any]
-    ) -> str:
-        """Send an unsigned decision with these fields on a call that was found as it was shown.
-
-        Of two decisions with the same id, the run takes the first. Return the outcome in words;
-        raises as `decide` does.
-        """
-        decision = Decision(
-            call_id=call.call,
-            by=person.name,
-            groups=list(person.groups),
-            digest=call.digest,
-            **fields,
-        )
-        try:
-            receipt = await self.client.run(call.run).decide(decision, id)
-        finally:
-            self.pending.recheck(call.run)
-        if receipt.decided:
-            return f"{decision_phrase(receipt.decision).capitalize()}."
-        return f"Recorded; {receipt.missing} more must approve."
-
     def link_to(self, run_id: str, execution: str = "") -> str | None:
         """Return the page of an execution in Temporal's UI, by default of the newest one."""
         if self.temporal_ui is None:
@@ -204,18 +163,28 @@ class Services:
         return f"{self.temporal_ui}/{where}/{quote(run_id, safe='')}{one}"
 
     async def decide_by(
-        self, person: Person, run_id: str, approval: PendingApproval, said: Mapping[str, Any]
+        self,
+        person: Person,
+        run_id: str,
+        approval: PendingApproval,
+        said: Mapping[str, Any],
+        id: str | None = None,
     ) -> Receipt:
-        """Send a person's decision on a call as it is; raises as `decide` does, or if unfit."""
+        """Send a person's decision on a call as it is; raises as `decide` does, or if unfit.
+
+        Of two decisions with the same id, the run takes the first.
+        """
         bound = {"callId": approval.call_id, "digest": approval.digest}
         values = {**said, **bound, "by": person.name, "groups": [*person.groups]}
         try:
             decision = Decision.model_validate(values)
         except ValidationError as error:
             raise invalid_input("decision", error, values, Decision, "see its form") from None
-        return await self.decide(run_id, approval, decision)
+        return await self.decide(run_id, approval, decision, id)
 
-    async def decide(self, run_id: str, approval: PendingApproval, decision: Decision) -> Receipt:
+    async def decide(
+        self, run_id: str, approval: PendingApproval, decision: Decision, id: str | None = None
+    ) -> Receipt:
         """Sign a decision where the inbox signs, and send it to the run.
 
         Raises:
@@ -226,7 +195,7 @@ class Services:
         if self.signer is not None and approval.signed and decision.token is None:
             decision = self.signer.sign(decision, approval, run_id)
         try:
-            return await run.decide(decision)
+            return await run.decide(decision, id)
         except RejectedError as refusal:
             # After a crash, a run that replays may not know its pending call for a moment.
             if refusal.code != names.NO_SUCH_CALL:
@@ -234,6 +203,6 @@ class Services:
             pending = [(one.call_id, one.digest) for one in await run.approvals()]
             if (decision.call_id, decision.digest) not in pending:
                 raise
-            return await run.decide(decision)
+            return await run.decide(decision, id)
         finally:
             self.pending.recheck(run_id)

@@ -41,7 +41,7 @@ class Hearing:
     async def approvals(self) -> list[PendingApproval]:
         return [self.one]
 
-    async def decide(self, decision: Decision) -> Receipt:
+    async def decide(self, decision: Decision, _: str | None = None) -> Receipt:
         self.heard.append(decision)
         return Receipt(call_id=decision.call_id, decision=decision.decision, decided=True)
 
@@ -140,7 +140,7 @@ async def test_what_nobody_has_changed_or_signs_may_be_approved_without_a_digest
 class Forgetful(Hearing):
     """A run that does not know its question the first time, as after a crash of its worker."""
 
-    async def decide(self, decision: Decision) -> Receipt:
+    async def decide(self, decision: Decision, _: str | None = None) -> Receipt:
         self.heard.append(decision)
         if len(self.heard) == 1:
             raise DecisionRejectedError("r", NO_SUCH_CALL, "no call t1c1 waits")

@@ -1,16 +1,16 @@
 """Decide several calls at once: each as it was shown, and each with its own outcome."""
 
 import asyncio
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from holdfast.client.errors import HoldfastError, RejectedError
 from holdfast.client.question_text import call_name
 from holdfast.runtime.narration.phrases import decision_phrase
 from holdfast.runtime.text_safety import one_line, shorten
 from holdfast.schemas import names
-from holdfast.schemas.decision import Decision, PendingApproval
+from holdfast.schemas.decision import PendingApproval
 from holdfast.schemas.internal.selected_call import SelectedCall
 from holdfast.web.auth.sessions import Person
 from holdfast.web.listing.identical import find_identical
@@ -63,42 +63,50 @@ async def decide_selected(
     text.
     """
     gate = asyncio.Semaphore(AT_ONCE)
+    fields = (lambda _: {"decision": verdict, "reason": reason}) if verdict else None
 
     async def decide(choice: SelectedCall) -> BulkOutcome:
-        approval = None
         async with gate:
-            try:
-                access = await parts.require(person, "decide", choice.run)
-                pending = await parts.approvals(access, choice.run)
-                approval = next((one for one in pending if one.call_id == choice.call), None)
-                if approval is None:
-                    parts.pending.recheck(choice.run)
-                    return _outcome(choice, None, _NOT_PENDING, "asks")
-                if SelectedCall.of(choice.run, approval) != choice:
-                    return _outcome(choice, approval, _CHANGED, "asks")
-                if verdict is None:
-                    return _outcome(choice, approval, "", "good")
-                decision = Decision(
-                    call_id=choice.call,
-                    decision=verdict,
-                    reason=reason,
-                    by=person.name,
-                    groups=list(person.groups),
-                    digest=choice.digest,
-                )
-                receipt = await parts.decide(choice.run, approval, decision)
-            except RejectedError as refusal:
-                tone: Tone = "asks" if refusal.code in _MEANWHILE else "bad"
-                return _outcome(choice, approval, _not_decided(refusal.reason), tone)
-            except HoldfastError as error:
-                return _outcome(choice, approval, _not_decided(str(error)), "bad")
-        text = f"Recorded; {receipt.missing} more must approve."
-        if receipt.decided:
-            text = f"{decision_phrase(receipt.decision).capitalize()}."
-        return _outcome(choice, approval, text, "good")
+            return await decide_shown(parts, person, choice, fields)
 
     found = await asyncio.gather(*map(decide, choices[:MAX_CHOICES]))
     return [*found, *(_outcome(each, None, _TOO_MANY, "asks") for each in choices[MAX_CHOICES:])]
+
+
+async def decide_shown(
+    parts: Services,
+    person: Person,
+    choice: SelectedCall,
+    fields: Callable[[PendingApproval], Mapping[str, Any]] | None,
+    id: str | None = None,
+) -> BulkOutcome:
+    """Send a decision to a call if it is still pending as it was shown, and return the outcome.
+
+    `fields` returns those of the decision; without it, the call is only checked. Of two decisions
+    with the same id, the run takes the first.
+    """
+    approval = None
+    try:
+        access = await parts.require(person, "decide", choice.run)
+        pending = await parts.approvals(access, choice.run)
+        approval = next((one for one in pending if one.call_id == choice.call), None)
+        if approval is None:
+            parts.pending.recheck(choice.run)
+            return _outcome(choice, None, _NOT_PENDING, "asks")
+        if SelectedCall.of(choice.run, approval) != choice:
+            return _outcome(choice, approval, _CHANGED, "asks")
+        if fields is None:
+            return _outcome(choice, approval, "", "good")
+        receipt = await parts.decide_by(person, choice.run, approval, fields(approval), id)
+    except RejectedError as refusal:
+        tone: Tone = "asks" if refusal.code in _MEANWHILE else "bad"
+        return _outcome(choice, approval, _not_decided(refusal.reason), tone)
+    except HoldfastError as error:
+        return _outcome(choice, approval, _not_decided(str(error)), "bad")
+    text = f"Recorded; {receipt.missing} more must approve."
+    if receipt.decided:
+        text = f"{decision_phrase(receipt.decision).capitalize()}."
+    return _outcome(choice, approval, text, "good")
 
 
 async def approve_selected(

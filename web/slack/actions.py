@@ -13,6 +13,7 @@ import json
 import logging
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Final
 from urllib.parse import urljoin
 
@@ -25,13 +26,12 @@ from temporalio.exceptions import ApplicationError
 from holdfast.activities.notify.base import EnvironmentValue, post
 from holdfast.activities.notify.slack import escaped
 from holdfast.activities.notify.slack_app import SlackApi
-from holdfast.client.errors import HoldfastError
-from holdfast.runtime.text_safety import one_line
 from holdfast.schemas.settings.inbox import SlackSettings
 from holdfast.web.auth.auth_middleware import SLACK_ACTIONS
 from holdfast.web.auth.sessions import Person
 from holdfast.web.http.problems import RefusedRequest, forbidden
 from holdfast.web.http.request_body import URLENCODED, read_body
+from holdfast.web.listing.bulk import decide_shown
 from holdfast.web.services import Services
 from holdfast.web.slack.clicks import Click, RequestVerifier
 from holdfast.web.slack.dialogs import decision_of, dialog
@@ -39,7 +39,6 @@ from holdfast.web.slack.dialogs import decision_of, dialog
 MAX_BODY_BYTES: Final = 200_000
 MAX_CLICKS: Final = 100
 _HOOKS: Final = "https://hooks.slack.com/"
-_ERROR_CHARS: Final = 1_000
 _UNKNOWN: Final = (
     "Not decided: the inbox does not know you. Ask its operator to add {user} with your name and"
     " groups to slack.users in its settings."
@@ -83,8 +82,8 @@ class SlackActions:
     async def _handle(self, click: Click) -> None:
         try:
             text = await self._decide(click)
-        except (HoldfastError, ApplicationError) as error:
-            text = f"Not decided: {one_line(str(error), _ERROR_CHARS)}"
+        except ApplicationError as error:
+            text = f"Not decided: {error.message}"
         except Exception:
             logger.exception("a click in Slack failed")
             text = _FAILED
@@ -99,11 +98,10 @@ class SlackActions:
         if known is None:
             return _UNKNOWN.format(user=click.user)
         person = Person(known.name, tuple(known.groups), "message")
-        approval = await self._parts.find_shown(person, click.call)
-        if click.values is None and click.action != "approve":
-            view = dialog(click, approval)
+        decides = click.values is not None or click.action == "approve"
+        fields = partial(decision_of, click) if decides else None
+        outcome = await decide_shown(self._parts, person, click.call, fields, click.id)
+        if not outcome.text and outcome.approval is not None:
+            view = dialog(click, outcome.approval)
             await self._api.call("views.open", trigger_id=click.trigger, view=view)
-            return ""
-        return await self._parts.decide_once(
-            click.id, person, click.call, decision_of(click, approval)
-        )
+        return outcome.text

@@ -86,7 +86,7 @@ def answer(monkeypatch: pytest.MonkeyPatch, found: dict[str, list[PendingApprova
     async def start_info(self: Run) -> RunStart:
         return RunStart(AT, f"Task of {self.id}")
 
-    async def decide(self: Run, decision: Decision) -> Receipt:
+    async def decide(self: Run, decision: Decision, _: str | None) -> Receipt:
         found[self.id] = [one for one in found[self.id] if one.call_id != decision.call_id]
         return Receipt(call_id=decision.call_id, decision=decision.decision, decided=True)
 

@@ -217,7 +217,7 @@ def sending(monkeypatch: pytest.MonkeyPatch, refusal: Exception | None = None) -
     sent: list[Decision] = []
 
     async def send(
-        parts: Services, run_id: str, asks: PendingApproval, decision: Decision
+        parts: Services, run_id: str, asks: PendingApproval, decision: Decision, _: str | None
     ) -> Receipt:
         sent.append(decision)
         if refusal is not None:
