@@ -7,11 +7,10 @@ from typing import Final
 from holdfast.cli.parser import Commands, add_run_command
 from holdfast.client.connection import connect
 from holdfast.client.errors import DONE, RUN_FAILED, HoldfastError, wrong_command, wrong_settings
-from holdfast.client.records.evidence import VERSION, read_evidence
+from holdfast.client.records.evidence import read_evidence
 from holdfast.client.records.evidence_file import (
     BrokenEvidenceError,
     Record,
-    read_entry,
     read_lines,
     signed_by,
     write_lines,
@@ -22,7 +21,7 @@ from holdfast.runtime.narration.log_narration import LogNarration
 from holdfast.runtime.settings_files.file_problems import LoadError
 from holdfast.runtime.text_safety import arguments_line, clean, one_line
 from holdfast.schemas.decision import brief_arguments
-from holdfast.schemas.log_entry import ConfirmationRequiredEntry, DecisionEntry
+from holdfast.schemas.log_entry import ConfirmationRequiredEntry, DecisionEntry, read_record
 
 _TEXT_CHARS: Final = 500
 
@@ -61,23 +60,19 @@ async def verify(*, file: str, keys: str | None) -> int:
         header, *records, seal = read_lines(_lines(Path(file)), trusted)
     except BrokenEvidenceError as error:
         raise wrong_command(f"{file}: {error}", "rely on no part of it: get it again") from None
-    if (header.get("type"), header.get("version")) != ("header", VERSION):
-        raise wrong_command(f"{file} is of another version", "take that of its first line")
     run = str(header.get("run"))
     part = "" if header.get("complete") else ", in part: the rest was deleted before"
     of = f"run {run} of {header.get('agent')}, {header.get('status')}{part}"
     for text in (f"{of}, as of {header.get('madeAt')}", *_decisions(run, records, trusted)):
         print(one_line(text, _TEXT_CHARS))
     count = f"{len(records) + 2} lines, unchanged since they were written"
-    if seal.get("jws") is None:
-        todo = "make it with holdfast evidence --key"
-        raise HoldfastError(
-            f"{count}, and not signed: anyone may have written them", todo, RUN_FAILED
-        )
-    key = signed_by(seal["jws"], trusted, {})
+    key = signed_by(seal.get("jws"), trusted, {})
     if key is None:
-        todo = "name the keys of who may sign it with --keys"
-        raise HoldfastError(f"{count}; the signature was not checked", todo, RUN_FAILED)
+        lack = (
+            "not signed: anyone may have written them" if seal.get("jws") is None else "unchecked"
+        )
+        todo = "sign with evidence --key, and name who may sign with verify --keys"
+        raise HoldfastError(f"{count}, and {lack}", todo, RUN_FAILED)
     print(f"{count}, signed with the key {clean(key.id or f'in {keys}')}")
     return DONE
 
@@ -86,7 +81,8 @@ def _decisions(run: str, records: Iterable[Record], trusted: Sequence[PublicKey]
     """Yield each decision with what was shown, and whether the token of each sent one is good."""
     narration, shown, signed = LogNarration(run), dict[str, str](), list[Record]()
     for record in records:
-        read = read_entry(record)
+        entry = record.get("entry")
+        read = read_record(entry if isinstance(entry, dict) else {})
         lines, sent = narration.lines(read), record.get("decision")
         match read.entry:
             case ConfirmationRequiredEntry(call_id=call, approval=asked):

@@ -16,13 +16,14 @@ from temporalio.client import Client
 import holdfast
 from holdfast.client.errors import NoSuchRunError, explain_rpc_errors
 from holdfast.client.holdfast_client import HoldfastClient
+from holdfast.client.records.evidence_file import VERSION
 from holdfast.client.records.run_cost import MAX_EXECUTIONS
 from holdfast.client.run_lists import RunListing
 from holdfast.schemas import names
+from holdfast.schemas.agent import ModelSettings
 from holdfast.schemas.base import canonical_json, rfc3339, sha256
 from holdfast.schemas.log_entry import ToolStartEntry, TurnEndEntry, read_record
 
-VERSION: Final = 1
 # The activities that read the definition of a run.
 _DEFINITIONS: Final = {names.RESOLVE_AGENT: "agent", names.RESOLVE_TOOL: "tool"}
 
@@ -47,7 +48,7 @@ async def read_evidence(client: HoldfastClient, run_id: str) -> list[dict[str, A
         "run": run_id,
         "namespace": client.temporal.namespace,
         "executions": found.executions,
-        "complete": found.is_complete and len(entries) == end.entries,
+        "complete": found.is_complete and not any(map(_is_part, entries)),
         "agent": listing.agent,
         "principal": listing.principal,
         "models": sorted(answered or found.models),
@@ -62,6 +63,10 @@ async def read_evidence(client: HoldfastClient, run_id: str) -> list[dict[str, A
         header |= {"status": ending.status, "end": ending.event()}
     log = [{"type": "log", "entry": each} for each in entries]
     return [header, *found.definitions, *log, *sorted(found.sent, key=lambda each: each["at"])]
+
+
+def _is_part(entry: dict[str, Any]) -> bool:
+    return entry["type"] == "left_out" or "cut" in entry
 
 
 class _Histories:
@@ -96,12 +101,13 @@ class _Histories:
         attributes: Any = getattr(event, name, None)
         match name.removesuffix("_event_attributes"):
             case "workflow_task_completed":
-                build, sdk = attributes.worker_version.build_id, attributes.sdk_metadata
-                new, named = attributes.deployment_version, "build"
-                if new.build_id:
-                    build, named = new.build_id, f"deployment {new.deployment_name} build"
-                self.workers |= {f"{named} {build}"} if build else set()
-                self.workers |= {f"{sdk.sdk_name} {sdk.sdk_version}"} if sdk.sdk_name else set()
+                sdk, deployed = attributes.sdk_metadata, attributes.deployment_version
+                build = deployed.build_id or attributes.worker_version.build_id
+                versions = (
+                    f"{sdk.sdk_name} {sdk.sdk_version}",
+                    f"{deployed.deployment_name} {build}",
+                )
+                self.workers |= {text.strip() for text in versions} - {""}
             case "marker_recorded" if {"data", "result"} <= attributes.details.keys():
                 details = attributes.details
                 await self._add_definition(details["data"].payloads, details["result"].payloads)
@@ -120,8 +126,8 @@ class _Histories:
         """Add what a local activity has read, as the SDK records it: `about` is not encoded."""
         if kind := _DEFINITIONS.get(json.loads(about[0].data).get("activity_type")):
             definition = (await self._decode(result))[0][kind]
-            model = definition.get("model") or {}
-            self.models |= {"/".join(filter(None, map(model.get, ("endpoint", "name"))))} - {""}
+            if definition.get("model"):
+                self.models |= {ModelSettings.model_validate(definition["model"]).label}
             digest = sha256(canonical_json(definition))
             self.definitions.append({"type": kind, "digest": digest, "definition": definition})
 

@@ -17,17 +17,10 @@ from holdfast.client.signing import Signer
 from holdfast.runtime.identity.public_keys import PublicKey
 from holdfast.runtime.text_safety import one_line
 from holdfast.schemas.base import canonical_json, sha256
-from holdfast.schemas.decision import Decided
-from holdfast.schemas.log_entry import (
-    ConfirmationRequiredEntry,
-    DecisionEntry,
-    Entry,
-    LogRecord,
-    read_record,
-)
 
 AUDIENCE: Final = "holdfast:evidence"
 SEAL: Final = "seal"
+VERSION: Final = 1
 _NAME_CHARS: Final = 200
 # Evidence is read long after it was made, with the clock of another machine.
 _AT_ANY_TIME: Final[Any] = {f"verify_{name}": False for name in ("exp", "iat", "nbf", "aud")}
@@ -68,10 +61,9 @@ def read_lines(lines: Iterable[bytes], keys: Sequence[PublicKey]) -> Iterator[Re
             what = describe(record) if record else f"what follows {describe(earlier)}"
             wrong = f"line {n}: {what} was changed, or a line before it was left out"
             raise BrokenEvidenceError(wrong)
-        if n == 1:
-            run_id = record.get("run", "")
-            if record.get("type") == SEAL:
-                raise BrokenEvidenceError("line 1: the header is missing, which is the first line")
+        if n == 1 and (record.get("type"), record.get("version")) != ("header", VERSION):
+            raise BrokenEvidenceError(f"line 1: it is no header of version {VERSION}")
+        run_id = record.get("run", "") if n == 1 else run_id
         token = record.get("jws") if record.get("type") == SEAL else None
         claims = _claims(run_id, n - 1, before)
         if keys and token is not None and signed_by(token, keys, claims) is None:
@@ -81,7 +73,7 @@ def read_lines(lines: Iterable[bytes], keys: Sequence[PublicKey]) -> Iterator[Re
         raise BrokenEvidenceError(f"line {n + 1}: the seal is missing, which is the last line")
 
 
-def signed_by(token: str, keys: Sequence[PublicKey], claims: Record) -> PublicKey | None:
+def signed_by(token: Any, keys: Sequence[PublicKey], claims: Record) -> PublicKey | None:
     """Return the key that signed a token with these claims, at any time."""
     for key in keys:
         with suppress(jwt.PyJWTError, ValueError):  # half of a surrogate pair
@@ -91,24 +83,14 @@ def signed_by(token: str, keys: Sequence[PublicKey], claims: Record) -> PublicKe
     return None
 
 
-def read_entry(record: Record) -> LogRecord:
-    """Return the entry of the log that a record holds; of other records, one without a type."""
-    entry = record.get("entry")
-    return read_record(entry if isinstance(entry, Mapping) else {})
-
-
 def describe(record: Record) -> str:
     """Return what a record is: `the decision of grace on t3c1`."""
-    match read_entry(record).entry:
-        case DecisionEntry(call_id=call, decided=Decided(by=str(by))):
-            what = f"the decision of {by} on {call}"
-        case DecisionEntry(call_id=call):
-            what = f"the decision on {call}"
-        case ConfirmationRequiredEntry(call_id=call):
-            what = f"the request for approval of {call}"
-        case Entry(type=kind):
-            what = f"the {kind} of the log" if kind else f"the {record.get('type', 'beginning')}"
-    return one_line(what, _NAME_CHARS)
+    entry = record.get("entry")
+    shown = entry if isinstance(entry, dict) else record
+    decided, call = shown.get("decided"), shown.get("callId")
+    by = decided.get("by") if isinstance(decided, dict) else None
+    parts = (shown.get("type", "beginning"), by and f"of {by}", call and f"on {call}")
+    return one_line(" ".join(["the", *(str(part) for part in parts if part)]), _NAME_CHARS)
 
 
 def _claims(run_id: str, lines: int, digest: str) -> dict[str, Any]:

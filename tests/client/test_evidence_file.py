@@ -37,8 +37,8 @@ RECORDS: list[dict[str, Any]] = [
 LINES = [*write_lines(RECORDS, "order/7", MADE_BY)]
 WHAT = (
     "the header",
-    "the message of the log",
-    "the request for approval of t3c1",
+    "the message",
+    "the confirmation_required on t3c1",
     "the decision of grace on t3c1",
     "the decision on t3c1",
     "the seal",
@@ -88,7 +88,7 @@ def test_what_a_changed_line_holds_is_named() -> None:
         ([], "line 1: the seal is missing, which is the last line"),
         (LINES[:-1], "line 6: the seal is missing, which is the last line"),
         ([*LINES, LINES[-1]], "line 7: it follows the seal, which is the last line"),
-        ([*write_lines([], "", None)], "line 1: the header is missing, which is the first line"),
+        ([*write_lines([], "", None)], "line 1: it is no header of version 1"),
         # Whole lines in another chain, with the old signature.
         (
             [*list(write_lines(RECORDS[:-1], "order/7", None))[:-1], LINES[-1]],
