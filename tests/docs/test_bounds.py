@@ -19,6 +19,7 @@ from holdfast.web.mcp import approval_forms, offered_tools, tasks
 from holdfast.web.mcp import server as mcp_server
 from holdfast.web.run import routes as live
 from holdfast.web.run import snapshot, timeline, view
+from holdfast.web.slack import actions, clicks
 from tests.support.process import ROOT
 
 WORDS = {1.5: "a second and a half", 3: "three", 5: "five", 8: "eight", 10: "ten"}
@@ -29,6 +30,11 @@ BOUNDS = {
         f"a text of 1 to {mcp_server.MAX_KEY_CHARS} characters",
         f"has not finished after {tasks.TASK_AFTER_SECONDS:g} seconds",
         f"of more than {approval_forms.MAX_VALUE_CHARS:,} characters",
+    ],
+    "operating/slack.md": [
+        f"more than {WORDS[clicks.MAX_AGE_SECONDS / 60]} minutes old",
+        f"remembers {clicks.MAX_SEEN:,} requests, handles {actions.MAX_CLICKS} at a time, and "
+        f"reads {actions.MAX_BODY_BYTES // 1000} KB of each",
     ],
     "operating/inbox.md": [
         f"A session lasts {WORDS[sessions.SESSION_SECONDS / 3600]} hours",
