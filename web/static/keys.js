@@ -5,7 +5,12 @@
   const dialog = document.getElementById("keys");
   const use = document.getElementById("keys-on");
   const isOn = () => localStorage.getItem("keys") !== "off";
-  const buttonOf = (key) => document.querySelector({ a: "#bar .main, .choices .yes", d: "#bar .deny, .choices .no" }[key]);
+  // A button that is in sight, since it sticks to the bottom, must not scroll the page.
+  const focusOn = (key) => {
+    const button = document.querySelector({ a: "#bar .main, .choices .yes", d: "#bar .deny, .choices .no" }[key]);
+    const place = button?.getBoundingClientRect();
+    button?.focus({ preventScroll: place.top >= 0 && place.bottom <= innerHeight });
+  };
 
   const move = (step) => {
     const titles = [...document.querySelectorAll(".row a.title")];
@@ -18,7 +23,7 @@
   const decide = (key) => {
     const title = document.activeElement.closest(".row")?.querySelector("a.title");
     if (title && !document.querySelector("input[name=chosen]:checked")) location.href = `${title.href}#key-${key}`;
-    else buttonOf(key)?.focus();
+    else focusOn(key);
   };
   const open = () => { use.checked = isOn(); dialog.showModal(); };
   const actions = {
@@ -43,5 +48,5 @@
   document.getElementById("keys-open").addEventListener("click", open);
   use.addEventListener("change", () => localStorage.setItem("keys", use.checked ? "on" : "off"));
   // A key in the list has opened this page at a decision.
-  if (location.hash.startsWith("#key-")) buttonOf(location.hash.slice(5))?.focus();
+  if (location.hash.startsWith("#key-")) focusOn(location.hash.slice(5));
 }
