@@ -191,11 +191,11 @@ class Services:
             DecisionRejectedError: the run rejects it.
             HoldfastError: the run does not answer or has ended, or the decision cannot be signed.
         """
-        run = self.client.run(run_id)
+        run, receipt = self.client.run(run_id), None
         if self.signer is not None and approval.signed and decision.token is None:
             decision = self.signer.sign(decision, approval, run_id)
         try:
-            return await run.decide(decision, id)
+            receipt = await run.decide(decision, id)
         except RejectedError as refusal:
             # After a crash, a run that replays may not know its pending call for a moment.
             if refusal.code != names.NO_SUCH_CALL:
@@ -203,6 +203,8 @@ class Services:
             pending = [(one.call_id, one.digest) for one in await run.approvals()]
             if (decision.call_id, decision.digest) not in pending:
                 raise
-            return await run.decide(decision, id)
+            receipt = await run.decide(decision, id)
         finally:
-            self.pending.recheck(run_id)
+            is_approved = receipt is not None and receipt.decided and receipt.decision == "approve"
+            self.pending.recheck(run_id, approval if is_approved else None)
+        return receipt

@@ -228,11 +228,12 @@ async def find_next_pending(
 
 @dataclass(frozen=True)
 class SimilarCall:
-    """A pending call of the same tool in another run."""
+    """A call of the same tool in another run: pending, or approved a short time ago."""
 
     href: str
     run: str
     same_arguments: bool
+    is_approved: bool = False
 
 
 async def find_similar_calls(
@@ -240,28 +241,32 @@ async def find_similar_calls(
 ) -> list[SimilarCall]:
     """Return pending calls of the same tool, or plans, for the same principal in other runs.
 
-    Calls with the same arguments come first. The search ends after `SIMILAR_SECONDS`: the result is
-    a hint against approving something twice.
+    Calls with the same arguments come first, of which this process has approved some already. The
+    search ends after `SIMILAR_SECONDS`: the result is a hint against approving something twice.
     """
     if pending.approval.kind not in ("call", "plan"):
         return []
     found: list[SimilarCall] = []
     tool, own = pending.approval.tool, request_key(pending.approval)
 
+    def add(run: RunListing, one: PendingApproval, *, is_approved: bool = False) -> None:
+        if one.tool == tool and parts.permissions.access(person, run).sees(one.approvers):
+            here, name = address("waiting", run.id, one.call_id), one_line(run.id, _NAME_CHARS)
+            found.append(SimilarCall(here, name, request_key(one) == own, is_approved))
+
     async def search(run: RunListing) -> None:
-        access = parts.permissions.access(person, run)
         with suppress(HoldfastError):
             for one in await parts.client.run(run.id).approvals():
-                if one.tool == tool and access.sees(one.approvers):
-                    here = address("waiting", run.id, one.call_id)
-                    is_same = request_key(one) == own
-                    found.append(SimilarCall(here, one_line(run.id, _NAME_CHARS), is_same))
+                add(run, one)
 
+    info = pending.run_info
+    by_agent = "" if info.principal else info.agent or ""
+    is_similar = RunFilter(by_agent, tool, info.principal or "").matches
+    for run, one in parts.pending.approved:
+        if is_similar(run) and request_key(one) == own:
+            add(run, one, is_approved=True)
     with suppress(HoldfastError, TimeoutError):
         async with asyncio.timeout(SIMILAR_SECONDS):
-            info = pending.run_info
-            by_agent = "" if info.principal else info.agent or ""
-            is_similar = RunFilter(by_agent, tool, info.principal or "").matches
             runs = (await parts.pending_for(person)).runs
             others = [run for run in runs if is_similar(run) and run.id != pending.run_id]
             await asyncio.gather(*map(search, others[:MAX_SIMILAR]))

@@ -13,6 +13,7 @@ Lists lag behind runs. So a run is hidden when it has answered that nothing is p
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -28,6 +29,7 @@ from holdfast.client.run_lists import (
     status_query,
 )
 from holdfast.schemas import names
+from holdfast.schemas.decision import PendingApproval
 from holdfast.web.listing.run_answers import RunAnswers
 
 EVERY_SECONDS: Final = 5.0
@@ -35,6 +37,7 @@ EVERY_SECONDS: Final = 5.0
 PEEK_SECONDS: Final = 60.0
 # The runs that the client of Temporal requests at a time.
 PAGE_RUNS: Final = 1_000
+MAX_APPROVED: Final = 100
 # What a namespace can lack, as a page states it.
 NO_TIMES: Final = "the times and approvers of pending calls"
 NO_STATUS: Final = "pending calls, agents and principals"
@@ -61,12 +64,14 @@ class PendingList:
 class PendingRuns:
     """The list of a process, and the answers of its runs.
 
-    `changed` is set, and replaced, after a decision of this process on a listed run.
+    `changed` is set, and replaced, after a decision of this process on a listed run. `approved` are
+    the calls that it approved last, with their runs.
     """
 
     def __init__(self, client: HoldfastClient) -> None:
         self.answers = RunAnswers(client)
         self.changed = asyncio.Event()
+        self.approved = deque[tuple[RunListing, PendingApproval]](maxlen=MAX_APPROVED)
         self._client = client
         self._list = PendingList((), 0)
         self._request: asyncio.Task[None] | None = None
@@ -100,8 +105,11 @@ class PendingRuns:
         with suppress(TimeoutError):
             await asyncio.wait_for(changed.wait(), self._due - monotonic())
 
-    def recheck(self, run_id: str) -> None:
-        """Query a run again, since a decision was sent to it; then notify the viewers."""
+    def recheck(self, run_id: str, approved: PendingApproval | None = None) -> None:
+        """Query a run again, since a decision was sent to it; then notify the viewers.
+
+        `approved` is the call that it approved.
+        """
 
         def notify(_: object) -> None:
             sent = self._list.decisions
@@ -114,6 +122,8 @@ class PendingRuns:
         for run in self._list.runs:
             if run.id == run_id and (query := self.answers.query(run, is_urgent=True)):
                 query.add_done_callback(notify)
+            if run.id == run_id and approved is not None:
+                self.approved.append((run, approved))
 
     async def _read(self) -> None:
         self._due = monotonic()

@@ -138,6 +138,10 @@ async def test_several_are_decided_at_once_and_each_says_what_came_of_it(
     assert (given["by"], given["groups"], given["decision"]) == ("ann", ["finance"], "approve")
     again = rows_of(await stage.get(f"/?run={first.id}"))
     assert again[-1].endswith("You have already decided; other approvers must agree.")
+    later = await run_of(made, "desk")
+    page = await stage.get(f"/waiting/{quote(later.id, safe='')}/t1c1")
+    assert "An identical call was approved here" in page.text
+    assert f'<a href="/waiting/{quote(first.id, safe="")}/t1c1">' in page.text
 
 
 async def test_a_form_decides_nothing_that_does_not_say_what(stage: Stage) -> None:
