@@ -180,6 +180,22 @@ def test_a_decision_has_the_words_of_its_question(
     assert (request.word, line.text) == (word, f"t1c1 Pay: {phrase}")
 
 
+@pytest.mark.parametrize(
+    ("forwarded", "words"),
+    [
+        ([], ("approval reminder", "t1c1 Refund an order (2)")),
+        (["board", "legal"], ("approval forwarded", "t1c1 Refund an order to board, legal")),
+    ],
+)
+def test_a_reminder_and_a_forward_are_lines(forwarded: list[str], words: tuple[str, str]) -> None:
+    asked = ConfirmationRequiredEntry(
+        turn=1, call_id="t1c1", reminder=2, forwarded=forwarded, approval=WAITING
+    )
+    [line] = LogNarration("order-7").lines(LogRecord(1, AT, asked))
+
+    assert (line.word, line.text) == words
+
+
 def test_a_budget_at_its_threshold_is_a_line() -> None:
     entry = BudgetThresholdEntry(budget="maxTokens", used=8_200, limit=10_000)
     [line] = LogNarration("order-7").lines(LogRecord(1, AT, entry))
