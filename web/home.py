@@ -111,7 +111,7 @@ class HomePage:
         views = [(label, replace(newest, age=age)) for age, (label, *_) in AGES.items()]
         ages = [(label, find_page(pending, view, ()).count, view.address) for label, view in views]
         soon = find_page(pending, newest, ()).expiring
-        ages.append(("expires within the hour", soon, newest.first_page("expiring").address))
+        ages.append(("expires within the hour", soon, newest.at(order="expiring")))
         values: dict[str, Any] = {"problem": "", "lacking": pending.missing_attributes}
         try:
             async with asyncio.timeout(ANSWER_SECONDS):

@@ -107,19 +107,9 @@ class ListView:
         """Return the view of the page after a run."""
         return replace(self, after=place_of(run, self.order))
 
-    def first_page(self, order: str = "") -> "ListView":
-        """Return the first page of the view, in this or another order."""
-        return replace(self, order=order or self.order, after=None)
-
-    def pills(self) -> list[tuple[str, str, bool]]:
-        """Return the views to choose from: label, address, and whether it is the current one."""
-        first, is_expiring = self.first_page(), self.order != NEWEST
-        turned = self.first_page(NEWEST if is_expiring else "expiring")
-        return [
-            ("Mine", replace(first, group=MINE).address, self.group == MINE),
-            ("All", replace(first, group="").address, not self.group),
-            ("Expiring first", turned.address, is_expiring),
-        ]
+    def at(self, **fields: Any) -> str:
+        """Return the address of the first page of the view with other fields."""
+        return replace(self, after=None, **fields).address
 
     def group_options(self, groups: Iterable[str]) -> list[tuple[str, str]]:
         """Return the parameters and the names of the groups to choose from."""
@@ -187,7 +177,7 @@ def find_page(pending: PendingList, view: ListView, own_groups: tuple[str, ...])
     runs = [run for run in pending.runs if wanted.matches(run) and _is_of_age(run, view.age)]
     if pending.missing_attributes or view.q:
         if not pending.missing_attributes:
-            runs = sort_runs(runs, view.first_page())
+            runs = sort_runs(runs, replace(view, after=None))
         asked, is_cut = runs[:MAX_ASKED], left_out > 0 or len(runs) > MAX_ASKED
         return ListPage(asked, len(asked), False, pending.missing_attributes, is_cut)
     placed, hour_ends = sort_runs(runs, view), datetime.now(UTC) + SOON

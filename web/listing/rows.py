@@ -231,8 +231,8 @@ def argument_line(waiting: PendingApproval) -> str:
     ):
         return brief(waiting)
     # The list has no schemas: a query for each row would be needed.
-    texts_only = {name for name, value in waiting.arguments.items() if isinstance(value, str)}
-    schema = {"properties": {name: {"type": "string"} for name in texts_only}}
+    named = {name for name, value in waiting.arguments.items() if isinstance(value, str)}
+    schema = {"properties": {key: {"type": "string"} for key in named}}
     return arguments_in_line(waiting.arguments, schema, MAX_BRIEF_CHARS + 1)
 
 
