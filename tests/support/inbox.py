@@ -27,6 +27,7 @@ from holdfast.web.auth.auth_middleware import (
     SignInMethod,
 )
 from holdfast.web.auth.bearer_tokens import BearerTokens
+from holdfast.web.auth.permissions import Permissions
 from holdfast.web.auth.sign_in import LinkSignIn
 from holdfast.web.http.origins import own_origins
 from holdfast.web.monitoring import InboxHealth
@@ -34,6 +35,7 @@ from holdfast.web.services import Services
 
 HOST = "127.0.0.1"
 PAGE = {"accept": "text/html"}
+EVERYTHING = Permissions()
 
 
 @dataclass
@@ -86,11 +88,12 @@ async def inbox(
     signer: Signer | None = None,
     temporal_ui: str | None = None,
     tokens: Sequence[LiveKeySet] = (),
+    permissions: Permissions = EVERYTHING,
 ) -> AsyncIterator[Stage]:
     """An inbox with a user who signed in by the printed link."""
     seal = TextSealer()
     link = LinkSignIn(seal, by, tuple(groups))
-    parts = Services(HoldfastClient(client), signer, temporal_ui)
+    parts = Services(HoldfastClient(client), signer, temporal_ui, permissions=permissions)
     async with opened(parts, link, BearerTokens(seal, tokens)) as stage:
         answer = await stage.http.get(link.address(stage.address))
         assert answer.status_code == 303, answer.text

@@ -37,6 +37,9 @@ def program(quick_starts: None, tmp_path: Path) -> Iterator[Program]:
     (tmp_path / "agents").mkdir()
     agent = "instructions: Hi.\nmodel: {endpoint: fake, name: fake}\n"
     (tmp_path / "agents" / "clerk.yaml").write_text(agent)
+    (tmp_path / "tools").mkdir()
+    tool = "_activity: {type: ask, taskQueue: other}\n_label: Ask\n_sideEffects: true\n"
+    (tmp_path / "tools" / "ask.yaml").write_text(tool)
     (tmp_path / "inbox.yaml").write_text("openapi: public\n")
     who = ("inbox", "--port", "0", "--by", "ann", "--groups", "finance,legal")
     words = (*who, "--catalog", str(tmp_path), "--settings", str(tmp_path / "inbox.yaml"))
@@ -61,6 +64,8 @@ async def test_its_link_signs_in_and_a_signal_ends_it_with_all_its_streams(
         address = link.partition("/sign-in")[0]
         assert (await browser.get(f"{address}/health")).json() == {"status": "ok"}
         assert (await browser.get(f"{address}/agents")).json() == {"agents": [{"name": "clerk"}]}
+        [tool] = (await browser.get(f"{address}/tools?name=a&limit=1")).json()["tools"]
+        assert (tool["label"], tool["sideEffects"]) == ("Ask", True)
         browser.cookies.clear()
         described = (await browser.get(f"{address}/openapi.json")).json()
         assert described["info"]["version"] == holdfast_package.__version__

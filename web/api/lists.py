@@ -13,19 +13,19 @@ from starlette.responses import JSONResponse, Response
 
 from holdfast.catalog.loader import Catalog
 from holdfast.runtime.text_safety import as_sentence, clean
-from holdfast.schemas.base import rfc3339
+from holdfast.schemas.base import Lenient, rfc3339
 from holdfast.schemas.run import RunStatus
+from holdfast.schemas.tool import ShownTool
 from holdfast.web.api.api_request import ApiRequest, read_number
 from holdfast.web.api.models import (
     AgentEntry,
     AgentPage,
     ApprovalEntry,
-    ApprovalPage,
     RunEntry,
     RunPage,
-    ToolEntry,
     ToolPage,
 )
+from holdfast.web.auth.permissions import LISTED
 from holdfast.web.http.problems import HttpProblem
 from holdfast.web.listing.page_query import ListView
 from holdfast.web.listing.routes import read_page
@@ -34,7 +34,7 @@ from holdfast.web.listing.runs import read_run_filter
 MAX_LIMIT: Final = 100
 DEFAULT_LIMIT: Final = 25
 _ANSWER: Final = "the run has not answered yet: list it again"
-_T = TypeVar("_T")
+_T = TypeVar("_T", bound=Lenient)
 
 
 async def list_runs(asked: ApiRequest) -> Response:
@@ -45,61 +45,49 @@ async def list_runs(asked: ApiRequest) -> Response:
         raise HttpProblem("bad_request", f"`status` is one of {choices}.")
     wanted, after = read_run_filter(query)
     found, token = await asked.parts.list_runs(asked.person, wanted, _limit(asked), after)
-    runs = [
-        RunEntry(
-            run=each.id,
-            status=each.status,
-            started=rfc3339(each.started),
-            agent=each.agent,
-            principal=each.principal,
-            parent=each.parent,
-        )
-        for each in found
-    ]
+    shown = ({**vars(one), "run": one.id, "started": rfc3339(one.started)} for one in found)
+    runs = [RunEntry.read(one) for one in shown]
     return JSONResponse(RunPage(runs=runs, next=token.hex() if token else None).to_json())
 
 
 async def list_approvals(asked: ApiRequest) -> Response:
     """Return a page of the pending approvals."""
     view = replace(ListView.parse(asked.request.query_params), size=_limit(asked))
-    shown = await read_page(asked.parts, asked.person, view)
+    _, _, found, answers = await read_page(asked.parts, asked.person, view)
     entries = list[dict[str, Any]]()
-    for run in shown.found.runs:
-        entry = ApprovalEntry(run=run.id, agent=run.agent, principal=run.principal)
-        answer = shown.answers.get(run.id)
+    for run in found.runs:
+        entry = ApprovalEntry.read({**vars(run), "run": run.id}).to_json()
+        answer = answers.get(run.id)
         if isinstance(answer, list):
-            entries += [{**entry.to_json(), "approval": one.to_json()} for one in answer]
+            entries += [{**entry, "approval": one.to_json()} for one in answer]
         else:
             why = as_sentence(clean(_ANSWER if answer is None else str(answer)))
-            entries.append(entry.model_copy(update={"unanswered": why}).to_json())
-    following = ApprovalPage(approvals=[])
-    if shown.found.has_more:
-        [after] = parse_qs(view.page_after(shown.found.runs[-1]).query)["after"]
-        following = ApprovalPage(approvals=[], next=after)
-    return JSONResponse({**following.to_json(), "approvals": entries})
+            entries.append({**entry, "unanswered": why})
+    page: dict[str, Any] = {"approvals": entries}
+    if found.has_more:
+        [page["next"]] = parse_qs(view.page_after(found.runs[-1]).query)["after"]
+    return JSONResponse(page)
 
 
 async def list_agents(asked: ApiRequest) -> Response:
     """Return a page of the agents that the sender may start, or whose runs they may list."""
-    knows = asked.parts.permissions.knows
-    agents = {
-        name: AgentEntry.model_validate(each, from_attributes=True)
-        for name, each in _catalog(asked).agents.items()
-        if knows(asked.person, name)
-    }
-    found, following = _page_of(asked, agents)
+    known = {name: one for name, one in _catalog(asked).agents.items() if _knows(asked, name)}
+    found, following = _page_of(asked, AgentEntry, known)
     return JSONResponse(AgentPage(agents=found, next=following).to_json())
 
 
 async def list_tools(asked: ApiRequest) -> Response:
     """Return a page of the tools that can be called by themselves, if the sender may."""
-    tools = {
-        name: ToolEntry.model_validate(each, from_attributes=True)
-        for name, each in _catalog(asked).definitions.tools.items()
-        if not each.latent and asked.parts.permissions.knows(asked.person, None)
-    }
-    found, following = _page_of(asked, tools)
+    tools = _catalog(asked).definitions.tools
+    known = {name: one for name, one in tools.items() if not one.latent and _knows(asked, None)}
+    found, following = _page_of(asked, ShownTool, known)
     return JSONResponse(ToolPage(tools=found, next=following).to_json())
+
+
+def _knows(asked: ApiRequest, agent: str | None) -> bool:
+    permissions, person = asked.parts.permissions, asked.person
+    may_list = LISTED & permissions.rights(person, agent, person.name)
+    return bool(may_list) or permissions.may_start(person, agent, person.name)
 
 
 def _catalog(asked: ApiRequest) -> Catalog:
@@ -109,12 +97,14 @@ def _catalog(asked: ApiRequest) -> Catalog:
     return asked.parts.catalog
 
 
-def _page_of(asked: ApiRequest, entries: Mapping[str, _T]) -> tuple[list[_T], str | None]:
+def _page_of(
+    asked: ApiRequest, model: type[_T], known: Mapping[str, object]
+) -> tuple[list[_T], str | None]:
     query, limit = asked.request.query_params, _limit(asked)
     after, prefix = query.get("after", ""), query.get("name", "")
-    names = sorted(name for name in entries if name > after and name.startswith(prefix))
-    following = names[limit - 1] if len(names) > limit else None
-    return [entries[name] for name in names[:limit]], following
+    names = sorted(name for name in known if name > after and name.startswith(prefix))
+    found = [model.model_validate(known[name], from_attributes=True) for name in names[:limit]]
+    return found, names[limit - 1] if len(names) > limit else None
 
 
 def _limit(asked: ApiRequest) -> int:

@@ -9,7 +9,7 @@ from holdfast.schemas.base import Json, Lenient, Strict
 from holdfast.schemas.decision import PendingApproval
 from holdfast.schemas.message import Delivered
 from holdfast.schemas.run import CallRequest, PrincipalToken, RunRequest, RunResult, Spent
-from holdfast.schemas.tool import Schema
+from holdfast.schemas.tool import Schema, ShownTool
 
 RunId = Annotated[str, Field(min_length=1, max_length=200)]
 TaskQueue = Annotated[str, Field(min_length=1, max_length=200)]
@@ -195,27 +195,10 @@ class AgentPage(_Page):
     """The agents of the page."""
 
 
-class ToolEntry(Lenient):
-    """A tool of the catalog that can be called by itself."""
-
-    name: str
-    """Its name: the `tool` of a call's request."""
-    label: str | None = None
-    """Its name for people."""
-    description: str = ""
-    """What it does."""
-    parameters: Schema
-    """The schema of its arguments."""
-    output: Schema | bool | None = None
-    """The schema of its result, where it has one."""
-    side_effects: bool = False
-    """Whether it changes the world."""
-
-
 class ToolPage(_Page):
     """Tools, by name."""
 
-    tools: list[ToolEntry]
+    tools: list[ShownTool]
     """The tools of the page."""
 
 

@@ -6,7 +6,7 @@ cannot differ. Errors are problems (RFC 9457).
 
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import Final, get_args
+from typing import Any, Final, get_args
 
 from starlette.requests import Request
 from starlette.routing import BaseRoute
@@ -20,7 +20,14 @@ from holdfast.schemas.run import RunStatus
 from holdfast.web.agui import threads
 from holdfast.web.api import lists, models, runs, start_runs
 from holdfast.web.api.api_request import ApiRequest
-from holdfast.web.api.openapi import Answer, Operation, build_description, docs_routes, parameter
+from holdfast.web.api.openapi import (
+    Answer,
+    Handler,
+    Operation,
+    build_description,
+    docs_routes,
+    parameter,
+)
 from holdfast.web.auth.sessions import person_of
 from holdfast.web.http.problems import HttpProblem, problem_of
 from holdfast.web.http.routing import RunRoute
@@ -81,83 +88,57 @@ _STARTED: Final = {
     for what in ("run", "call")
 }
 _ACCEPTED: Final = {202: Answer("The run has it.", models.Started, example={"run": _RUN})}
-_PAGE: Final = (
-    parameter("after", "query", "The `next` of the page before."),
-    parameter(
-        "limit",
-        "query",
-        "The most entries; of approvals, the most runs.",
-        type="integer",
-        minimum=1,
-        maximum=lists.MAX_LIMIT,
-        default=lists.DEFAULT_LIMIT,
-    ),
-)
+_NAME: Final = parameter("name", "query", "The beginning of the name.")
 _OF_RUNS: Final = (
     parameter("agent", "query", "The name of the agent."),
     parameter("principal", "query", "The id of the principal."),
     parameter("run", "query", "The beginning of the run's id."),
-    *_PAGE,
 )
-_BY_NAME: Final = (parameter("name", "query", "The beginning of the name."), *_PAGE)
+
+
+def _list(
+    what: str, text: str, made: tuple[Handler, type[Any], Any, str], *parameters: dict[str, Any]
+) -> Operation:
+    """Return the operation of a list: its handler, its model, an example, and a problem."""
+    handler, model, example, problem = made
+    answers = {200: Answer("A page.", model, example=example)}
+    after = parameter("after", "query", "The `next` of the page before.")
+    most, default = lists.MAX_LIMIT, lists.DEFAULT_LIMIT
+    bounds: dict[str, Any] = {"type": "integer", "minimum": 1, "maximum": most, "default": default}
+    limit = parameter("limit", "query", "The most entries; of approvals, the most runs.", **bounds)
+    facts = ("GET", f"/{what}", f"list{what.capitalize()}", f"List the {what}", text)
+    asked = [*parameters, after, limit]
+    return Operation(*facts, handler, answers, None, (problem, "refused"), parameters=asked)
+
+
 OPERATIONS: Final = [
-    Operation(
-        "GET",
-        "/runs",
-        "listRuns",
-        "List the runs",
-        "The runs that you may read, cancel or send messages to: open ones first, the latest"
-        " started first.",
-        lists.list_runs,
-        {200: Answer("A page.", models.RunPage, example={"runs": [_LISTED]})},
-        None,
-        ("refused", "no_temporal"),
-        parameters=[
-            parameter("status", "query", "The status.", enum=[*get_args(RunStatus)]),
-            *_OF_RUNS,
-        ],
+    _list(
+        "runs",
+        "Those that you may read, cancel or send messages to: open ones first.",
+        (lists.list_runs, models.RunPage, {"runs": [_LISTED]}, "no_temporal"),
+        parameter("status", "query", "The status.", enum=[*get_args(RunStatus)]),
+        *_OF_RUNS,
     ),
-    Operation(
-        "GET",
-        "/approvals",
-        "listApprovals",
-        "List the pending approvals of all runs",
-        "The pending approvals that you may see, the newest first, page by page of runs. A run"
-        " that has not answered yet is listed as `unanswered`.",
-        lists.list_approvals,
-        {200: Answer("A page.", models.ApprovalPage, example={"approvals": []})},
-        None,
-        ("refused", "no_temporal"),
-        parameters=[
-            parameter("tool", "query", "The name of the tool."),
-            parameter("group", "query", "`mine`, or `group:NAME` for the approvers of one group."),
-            parameter("order", "query", "The order.", enum=[*ORDERS], default=NEWEST),
-            *_OF_RUNS,
-        ],
+    _list(
+        "approvals",
+        "The pending approvals that you may see, of all runs; a page is of so many runs.",
+        (lists.list_approvals, models.ApprovalPage, {"approvals": []}, "no_temporal"),
+        parameter("tool", "query", "The name of the tool."),
+        parameter("group", "query", "`mine`, or `group:NAME` for the approvers of one group."),
+        parameter("order", "query", "The order.", enum=[*ORDERS], default=NEWEST),
+        *_OF_RUNS,
     ),
-    Operation(
-        "GET",
-        "/agents",
-        "listAgents",
-        "List the agents",
-        "The agents of the inbox's catalog whose runs you may list or start, by name.",
-        lists.list_agents,
-        {200: Answer("A page.", models.AgentPage, example={"agents": [{"name": "support"}]})},
-        None,
-        ("no_catalog",),
-        parameters=_BY_NAME,
+    _list(
+        "agents",
+        "Those of the inbox's catalog whose runs you may list or start, by name.",
+        (lists.list_agents, models.AgentPage, {"agents": [{"name": "support"}]}, "no_catalog"),
+        _NAME,
     ),
-    Operation(
-        "GET",
-        "/tools",
-        "listTools",
-        "List the tools",
-        "The tools of the inbox's catalog that you may call by themselves, by name.",
-        lists.list_tools,
-        {200: Answer("A page.", models.ToolPage, example={"tools": []})},
-        None,
-        ("no_catalog",),
-        parameters=_BY_NAME,
+    _list(
+        "tools",
+        "Those of the inbox's catalog that you may call by themselves, by name.",
+        (lists.list_tools, models.ToolPage, {"tools": []}, "no_catalog"),
+        _NAME,
     ),
     Operation(
         "POST",

@@ -21,6 +21,7 @@ from holdfast.web.auth.sessions import Person
 
 MAY_NOT_DECIDE: Final = "Your permissions do not include decisions on this run."
 Rights = frozenset[Right]
+_Names = list[str] | None
 ALL: Final[Rights] = frozenset(get_args(Right))
 # One of these is enough to see that a run exists.
 LISTED: Final[Rights] = frozenset({"read", "cancel", "message"})
@@ -71,17 +72,28 @@ class Permissions:
 
     def rights(self, person: Person, agent: str | None, principal: str | None) -> Rights:
         """Return the rights of a person on the runs of an agent for a principal."""
+        found = [
+            rights
+            for agents, principals, rights in self._rules(person)
+            if (agents is None or agent in agents)
+            and (principals is None or principal in principals)
+        ]
+        return Rights().union(*found)
+
+    def _rules(self, person: Person) -> list[tuple[_Names, _Names, Rights]]:
+        """Return the agents, the principals and the rights of each rule for a person."""
         if self.rules is None:
-            return ALL & person.may
-        found = {
-            right
+            return [(None, None, ALL & person.may)]
+        own = {OWN: person.name}
+        return [
+            (
+                rule.agents,
+                rule.principals and [own.get(one, one) for one in rule.principals],
+                frozenset(rule.may) & person.may,
+            )
             for rule in self.rules
-            if _is_for(rule, person)
-            and (rule.agents is None or agent in rule.agents)
-            and (rule.principals is None or principal in _principals(rule, person))
-            for right in rule.may
-        }
-        return frozenset(found & person.may)
+            if rule.groups is None or not {*rule.groups}.isdisjoint(person.groups)
+        ]
 
     def access(self, person: Person, run: RunListing) -> RunAccess:
         """Return what a person may do on a run."""
@@ -117,24 +129,9 @@ class Permissions:
         rights = self.rights(replace(person, may=KEY_RIGHTS), agent, principal)
         return "start" in person.may and "message" in rights
 
-    def knows(self, person: Person, agent: str | None) -> bool:
-        """Report whether a person may list some runs of an agent, or start them."""
-        rights = {
-            right
-            for rule in self.rules or ()
-            if _is_for(rule, person) and (rule.agents is None or agent in rule.agents)
-            for right in rule.may
-        }
-        may_list = not LISTED.isdisjoint(rights if self.rules is not None else ALL)
-        return may_list and not person.may.isdisjoint({"start", *LISTED})
-
-    def scope(self, person: Person) -> object:
-        """Return a value that is equal for persons who see the same runs; None: they see all."""
-        if self.rules is None and "read" in person.may:
-            return None
-        rules = [rule for rule in self.rules or () if _is_for(rule, person)]
-        is_own = any(OWN in (rule.principals or ()) for rule in rules)
-        return tuple(map(id, rules)), person.groups, person.may, is_own and person.name
+    def scope(self, person: Person) -> Person | None:
+        """Return the person, or None for those who all see and may do the same: everything."""
+        return None if self.rules is None and person.may == KEY_RIGHTS else person
 
     def query(self, person: Person) -> str | None:
         """Return further terms of a query for the runs that a person may list; None: for none.
@@ -142,36 +139,19 @@ class Permissions:
         Raises:
             HoldfastError: Temporal cannot search for one of the names.
         """
-        if not LISTED & person.may:
-            return None
-        if self.rules is None:
+        terms = []
+        for agents, principals, rights in self._rules(person):
+            if LISTED & rights:
+                facts = ((names.AGENT_NAME, agents), (names.AGENT_PRINCIPAL, principals))
+                terms.append(
+                    " AND ".join(equals_one_of(one, texts) for one, texts in facts if texts)
+                )
+        if "" in terms:
             return ""
-        wanted = LISTED & person.may
-        rules = [r for r in self.rules if _is_for(r, person) and wanted.intersection(r.may)]
-        terms = [_query(rule, person) for rule in rules]
-        if not terms:
-            return None
-        return "" if "" in terms else f" AND ({' OR '.join(terms)})"
+        return f" AND (({') OR ('.join(terms)}))" if terms else None
 
 
 def _as_approver(person: Person, run: RunListing) -> RunListing:
     """Return a run without the tools and the groups of approvals for others."""
     own = tuple(group for group in run.groups if is_approver(person, [group]))
     return run if own == run.groups else replace(run, groups=own, tools=())
-
-
-def _is_for(rule: PermissionRule, person: Person) -> bool:
-    return rule.groups is None or not {*rule.groups}.isdisjoint(person.groups)
-
-
-def _principals(rule: PermissionRule, person: Person) -> list[str]:
-    return [person.name if one == OWN else one for one in rule.principals or ()]
-
-
-def _query(rule: PermissionRule, person: Person) -> str:
-    terms = []
-    if rule.agents is not None:
-        terms.append(equals_one_of(names.AGENT_NAME, rule.agents))
-    if rule.principals is not None:
-        terms.append(equals_one_of(names.AGENT_PRINCIPAL, _principals(rule, person)))
-    return f"({' AND '.join(terms)})" if terms else ""

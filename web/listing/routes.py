@@ -15,7 +15,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import replace
 from html import escape
 from time import monotonic
-from typing import Final, NamedTuple
+from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -64,17 +64,12 @@ def routes(parts: Services) -> list[BaseRoute]:
     ]
 
 
-class PageContent(NamedTuple):
-    """A page of the list: from search attributes (`seen`), sorted by answers where needed."""
+async def read_page(
+    parts: Services, person: Person, view: ListView
+) -> tuple[PendingList, ListPage, ListPage, Mapping[str, RunAnswer]]:
+    """Return the list, a page by search attributes and by answers, and the answers in time.
 
-    pending: PendingList
-    seen: ListPage
-    found: ListPage
-    answers: Mapping[str, RunAnswer]
-
-
-async def read_page(parts: Services, person: Person, view: ListView) -> PageContent:
-    """Return a page with the answers that arrive in time, as far as a person may see it.
+    All of it is what the person may see.
 
     Raises:
         HoldfastError: Temporal does not answer.
@@ -91,7 +86,7 @@ async def read_page(parts: Services, person: Person, view: ListView) -> PageCont
     answers = parts.visible_answers(person, seen.runs, answers)
     if waits_for_all:
         found = order_by_answers(seen, answers, view, person.groups)
-    return PageContent(pending, seen, found, answers)
+    return pending, seen, found, answers
 
 
 class PendingPages:

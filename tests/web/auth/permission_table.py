@@ -64,6 +64,7 @@ FORMS: Final[dict[str, dict[str, str]]] = {
     "/run/{run}/message": {"text": "Hello."},
     "/run/{run}/withdraw": {"message": "1"},
 }
+_ERROR: Final = b"RUN_ERROR"
 # What a person finds in the answer of a list, or does not.
 LISTS: Final = {
     "GET /": RUN,
@@ -73,6 +74,7 @@ LISTS: Final = {
     "GET /approvals": RUN,
     "GET /agents": AGENT,
     "GET /tools": "pay",
+    "POST /agui/{agent}": "MESSAGES_SNAPSHOT",
 }
 
 
@@ -132,8 +134,10 @@ def _text(right: Right | Collection[Right] | None) -> str:
 
 async def _answer(app: Any, person: Person, method: str, path: str) -> str:
     """The status of the answer to a request, and whether a list is empty."""
+    named = LISTS.get(f"{method} {path}")
+    wanted = None if named is None else named.encode()
     body, kind = _sent(path) if method == "POST" else (b"", "")
-    address = path.format(run=RUN, call=APPROVAL.call_id, n=1, index=0)
+    address = path.format(run=RUN, call=APPROVAL.call_id, n=1, index=0, agent=AGENT)
     state: dict[str, Any] = {"person": person, "origin": "https://inbox.example"}
     state["session"] = SessionEnd(math.inf, asyncio.Event())
     scope: dict[str, Any] = {"type": "http", "method": method, "path": address}
@@ -148,9 +152,10 @@ async def _answer(app: Any, person: Person, method: str, path: str) -> str:
 
     async def send(message: Any) -> None:
         messages.append(message)
-        # A stream has no end.
+        # A stream has no end; the first events of some are awaited.
         is_stream = b"event-stream" in dict(messages[0]["headers"]).get(b"content-type", b"")
-        if is_stream or not message.get("more_body", message is messages[0]):
+        is_read = wanted is None or any(one in message.get("body", b"") for one in (wanted, _ERROR))
+        if (is_stream and is_read) or not message.get("more_body", message is messages[0]):
             is_whole.set()
 
     task = asyncio.create_task(app(scope, receive, send))
@@ -160,8 +165,8 @@ async def _answer(app: Any, person: Person, method: str, path: str) -> str:
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     text = b"".join(each.get("body", b"") for each in messages)
-    status, wanted = messages[0]["status"], LISTS.get(f"{method} {path}")
-    return str(status) if wanted is None or wanted.encode() in text else f"{status}, nothing"
+    status = messages[0]["status"]
+    return str(status) if wanted is None or wanted in text else f"{status}, nothing"
 
 
 def _sent(path: str) -> tuple[bytes, str]:
@@ -179,6 +184,7 @@ def _catalog() -> Any:
         "output": None,
         "label": None,
         "parameters": {},
+        "approval": {},
     }
     one |= {"side_effects": True, "latent": False}
     tools = {"pay": SimpleNamespace(name="pay", **one)}

@@ -14,6 +14,8 @@ from temporalio.client import Client
 
 from holdfast.schemas import names
 from holdfast.schemas.internal.selected_call import SelectedCall
+from holdfast.schemas.settings.inbox import PermissionRule
+from holdfast.web.auth.permissions import Permissions
 from tests.client.crowd import Asks, Crowd
 from tests.support.backend import SIDE_BY_SIDE, Backend, Run, backend
 from tests.support.eventually import eventually
@@ -105,6 +107,35 @@ async def test_a_row_says_what_would_happen_whose_until_when_and_who_decides(
         for one in await run.waiting(5)
         if one["callId"] in ("t1c1", "t1c5")
     ]
+
+
+async def test_who_may_only_decide_sees_and_decides_what_is_for_their_groups(
+    client: Client, made: Backend
+) -> None:
+    run = await run_of(made, "desk")
+    path = f"/waiting/{quote(run.id, safe='')}"
+    rules = Permissions([PermissionRule(agents=["desk"], may=["decide"])])
+    async with inbox(client, groups=["ops"], permissions=rules) as stage:
+        found = rows_of(await stage.get(f"/?run={run.id}"))
+        assert [row.split(" ")[0] for row in found] == ["Refund", "tell", "wipe", "sign"]
+        told = (await stage.http.get(f"/runs/{run.id}/approvals")).json()["approvals"]
+        [wipe] = [one for one in told if one["tool"] == "wipe"]
+        assert f"{path}/t1c5" not in (await stage.get(f"{path}/t1c3")).text
+        for call in ("t1c5", "t9c9"):
+            assert (await stage.get(f"{path}/{call}")).status_code == 404
+        form = {"about": "deny", "reason": "No.", "digest": wipe["digest"]}
+        form["nonce"] = wipe["nonce"]
+        assert (await stage.post(f"{path}/t1c5", form)).status_code == 404
+        assert (await stage.post(f"{path}/t1c3", form)).status_code == 303
+        assert "Denied by you" in (await stage.get(f"{path}/t1c3")).text
+        assert (await stage.get(f"/run/{run.id}")).status_code == 403
+        again = {"callId": "t1c3", "decision": "deny", "digest": wipe["digest"]}
+        repeated = await stage.send(f"/runs/{run.id}/decisions", again)
+        assert (repeated.status_code, repeated.json()["code"]) == (409, "already_decided")
+    of_another = Permissions([PermissionRule(agents=["others"], may=["read", "decide"])])
+    async with inbox(client, groups=["ops"], permissions=of_another) as stage:
+        assert (await stage.get(f"{path}/t1c1")).status_code == 404
+        assert run.id not in (await stage.get("/")).text + (await stage.get("/run")).text
 
 
 async def test_several_are_decided_at_once_and_each_says_what_came_of_it(
