@@ -31,6 +31,8 @@ from holdfast.web.services import Services
 
 KEY_HEADER: Final = "Idempotency-Key"
 MAX_KEY_CHARS: Final = 200
+# The run of a thread (`web/agui`), which its sender alone may start, to get its messages.
+THREAD_RUN: Final = re.compile(r"agui-[0-9a-f]{40}")
 _OWN: Final = ("id", "taskQueue", "task_queue", "principal")
 
 
@@ -112,6 +114,8 @@ async def _start(
     request, person = asked.request, asked.person
     own = principal_of(said.principal, person, any_principal=asked.parts.programs.principals)
     named = said.id or run_of_token(own)
+    if named is not None and THREAD_RUN.fullmatch(named):
+        raise HttpProblem("invalid_request", "An `id` of this form is a thread's; choose another.")
     key, run_id, memo = request.headers.get(KEY_HEADER), named, {}
     if key is not None:
         if not re.fullmatch(rf"[!-~]{{1,{MAX_KEY_CHARS}}}", key):
