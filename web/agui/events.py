@@ -46,8 +46,9 @@ class Thread:
         return [{"type": f"STEP_{change}", "stepName": f"turn {self._turn}"}] * self._in_turn
 
     def token(self, data: Mapping[str, Any]) -> Iterator[Event]:
-        """Yield more of the model's text. JSON is sent whole, as the log has it for people."""
-        if data["turn"] == self._turn and not self._is_answered:
+        """Yield more of the model's text, if a frame has it. JSON is sent whole, by `read`."""
+        is_of_turn = data.get("type") == "token" and data["turn"] == self._turn
+        if is_of_turn and not self._is_answered:
             self._tokens = self._tokens[: data["offset"]] + data["text"]
             if not self._tokens.lstrip().startswith("{"):
                 yield from self._send(self._tokens)
@@ -55,8 +56,7 @@ class Thread:
     def read(self, record: Mapping[str, Any]) -> Iterator[Event]:
         """Yield the events of the next entry of the log."""
         self.position = record["n"]
-        if log.is_event(record):
-            self.events += 1
+        self.events += log.is_event(record)
         match log.read_record(record).entry:
             case log.TurnStartEntry(turn=turn):
                 self._turn, self._in_turn, self._is_answered, self._sent = turn, True, False, ""
@@ -70,9 +70,8 @@ class Thread:
                 answer, function = self._answer(), {"name": tool, "arguments": as_json(arguments)}
                 call = {"id": id, "type": "function", "function": function}
                 answer.setdefault("toolCalls", []).append(call)
-                chunk = {"toolCallName": tool, "parentMessageId": answer["id"]}
-                chunk["delta"] = function["arguments"]
-                yield {"type": "TOOL_CALL_CHUNK", "toolCallId": id, **chunk}
+                made = {"toolCallId": id, "toolCallName": tool, "parentMessageId": answer["id"]}
+                yield {"type": "TOOL_CALL_CHUNK", **made, "delta": function["arguments"]}
             case log.WriteEntry():
                 self.has_new_state = True
 

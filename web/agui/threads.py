@@ -109,17 +109,17 @@ class _Stream:
         """Yield the messages so far, and the events up to an answer, an interrupt or the end."""
         run, thread = self._run, self._thread
         state = (await self._news())[-1]  # the snapshot has the others
-        for event in [thread.snapshot(), *thread.step("STARTED"), state]:
-            yield event
+        for first in [thread.snapshot(), *thread.step("STARTED"), state]:
+            yield first
         async with aclosing(frames(run, StreamCursor(thread.events), report=run.status)) as moves:
             async for each in moves:
-                if isinstance(each, str):
-                    yield each
-                    continue
-                events = [*thread.token(each.data)] if each.type == "token" else []
-                if each.data.get("n", 0) > thread.events:
+                data = {} if isinstance(each, str) else each.data
+                events: list[Event | str] = [each] if isinstance(each, str) else []
+                events += thread.token(data)
+                report: RunReport | None = data.get("report")
+                entries = report.log.entries if report else 0  # it may be later than the frames
+                if entries > thread.position or data.get("n", 0) > thread.events:
                     events += await self._news()
-                report: RunReport | None = each.data.get("report")
                 if outcome := report and await self._outcome(report):
                     events += [*thread.step("FINISHED"), thread.snapshot()]
                     events.append({"type": "RUN_FINISHED", **self._ids, "outcome": outcome})
@@ -128,12 +128,13 @@ class _Stream:
                 if outcome:
                     return
         end = (await run.ending(unread="not read here")).event()
+        last = {"type": "RUN_FINISHED", **self._ids, "outcome": {"type": "cancelled"}}
         if end["type"] == "done":
-            yield {"type": "RUN_FINISHED", **self._ids, "result": end["output"]}
-        elif end["code"] == "cancelled":
-            yield {"type": "RUN_FINISHED", **self._ids, "outcome": {"type": "cancelled"}}
-        else:
-            yield {"type": "RUN_ERROR", "code": end["code"], "message": end["message"]}
+            last |= {"outcome": {"type": "success"}, "result": end["output"]}
+        elif end["code"] != "cancelled":
+            last = {"type": "RUN_ERROR", "code": end["code"], "message": end["message"]}
+        for final in [*thread.step("FINISHED"), last]:
+            yield final
 
     async def _news(self) -> list[Event]:
         """Return the events of the new entries of the log, and at last the state if it is new."""

@@ -18,7 +18,7 @@ def message(n: int, role: str, content: Any, **more: Any) -> dict[str, Any]:
 
 
 def token(text: str, offset: int = 0, turn: int = 1) -> dict[str, Any]:
-    return {"turn": turn, "offset": offset, "text": text}
+    return {"type": "token", "turn": turn, "offset": offset, "text": text}
 
 
 def begun(*own: dict[str, Any]) -> Thread:

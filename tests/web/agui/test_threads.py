@@ -74,6 +74,50 @@ async def test_a_thread_waits_for_an_approval_of_others_and_is_its_senders(
     assert len(await runs(desk)) == 2
 
 
+async def test_nobody_starts_the_run_of_a_thread_but_its_sender(
+    client: Client, desk: Backend
+) -> None:
+    async with inbox(client) as stage:
+        taken = await stage.send("/runs", {"agent": "x", "input": "x", "id": f"agui-{'0' * 40}"})
+
+    assert (taken.status_code, taken.json()["code"]) == (422, "invalid_request")
+
+
+async def test_a_cancelled_run_ends_the_stream_and_its_turn(client: Client, desk: Backend) -> None:
+    async with inbox(client) as stage:
+        talking = asyncio.create_task(talk(stage, desk, "Pay."))
+
+        async def one() -> Run | None:
+            return next(iter(await runs(desk)), None)
+
+        run = await eventually(one)
+        await run.waiting()
+        await run.handle.cancel()
+        events = await talking
+
+    types = [event["type"] for event in events]
+    assert types.count("STEP_STARTED") == types.count("STEP_FINISHED") == 1
+    assert events[-1]["outcome"] == {"type": "cancelled"}
+
+
+async def test_a_thread_that_has_ended_takes_no_message(client: Client, desk: Backend) -> None:
+    async with inbox(client, groups=["finance"]) as stage:
+        asked = await talk(stage, desk, "Pay.")
+        [run] = await runs(desk)
+        await run.handle.signal("close")
+        [interrupt] = asked[-1]["outcome"]["interrupts"]
+        answer = {"interruptId": interrupt["id"], "status": "resolved", "payload": False}
+        denied = await talk(stage, desk, "Pay.", resume=[answer])
+        await run.result()
+        again = await talk(stage, desk, "Pay.")
+        late = await talk(stage, desk, "Pay.", "Thanks.")
+
+    assert denied[-1] == again[-1]
+    assert (again[-1]["type"], again[-1]["result"]) == ("RUN_FINISHED", "Paid.")
+    assert again[1]["messages"][-1]["content"] == "Paid."
+    assert late[-1]["code"] == "ended"
+
+
 async def test_what_is_wrong_is_a_problem_or_the_last_event(client: Client, desk: Backend) -> None:
     async with inbox(client) as stage:
         empty = await talk(stage, desk)
