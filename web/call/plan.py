@@ -300,7 +300,9 @@ def plan_consequence(rows: Sequence[PlanRow]) -> str:
     found = [str(step.number) for step in kept if step.tool and step.tool.side_effects]
     if not found:
         return ""
-    return f"Step{'' if len(found) == 1 else 's'} {join_words(found)} can’t be undone."
+    return (
+        f"The effects of step{'' if len(found) == 1 else 's'} {join_words(found)} can’t be undone."
+    )
 
 
 def argument_differences(

@@ -273,6 +273,7 @@ def _with_meanings(drawn: Field, kind: str) -> Field:
         return drawn
     for one in (*written, *unwritten):
         # Text that is entered where there was no value is read as text.
-        value = f"{first}/{one}" if one == kind and one in unwritten else one
-        drawn.meanings.append(Option(value, MEANINGS[one], one == kind))
+        is_kept = one == kind and one in unwritten
+        value, label = f"{first}/{one}" if is_kept else one, MEANINGS[one]
+        drawn.meanings.append(Option(value, f"{label} if empty" if is_kept else label, one == kind))
     return drawn

@@ -154,8 +154,8 @@ def test_a_plan_without_changes_and_one_without_what_a_step_needs_say_so() -> No
 @pytest.mark.parametrize(
     ("keep", "warning"),
     [
-        (("t1c1", "t1c2", "t1c3", "t1c4"), "Steps 1 and 2 can’t be undone."),
-        (("t1c1", "t1c3"), "Step 1 can’t be undone."),
+        (("t1c1", "t1c2", "t1c3", "t1c4"), "The effects of steps 1 and 2 can’t be undone."),
+        (("t1c1", "t1c3"), "The effects of step 1 can’t be undone."),
         (("t1c3",), ""),
     ],
 )

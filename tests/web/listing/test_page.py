@@ -242,10 +242,10 @@ async def test_what_expires_first_comes_first_and_says_so_in_words(
     assert "expires soon" in rows[2]
     assert "soon" not in rows[3]
     newest = await stage.get(f"/?agent={crowd.agent}")
-    assert "2 runs have approvals that expire within the hour" in newest.text
+    assert "2 runs need a decision within the hour" in newest.text
     assert f'href="/?order=expiring&amp;agent={crowd.agent}">sort by expiry' in newest.text
     of_board = await stage.get(f"/?agent={crowd.agent}&group=group:the+board")
-    assert "1 run has an approval that expires within the hour" in of_board.text
+    assert "1 run needs a decision within the hour" in of_board.text
     board = rows_of(of_board)
     assert [row.split()[-1] for row in board] == [crowd.id("soon")]
 
