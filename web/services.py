@@ -106,7 +106,7 @@ class Services:
             return found
         if found.is_hidden:
             raise NoSuchRunError(run_id)
-        lacking = " or ".join(f"`{each}`" for each in rights)
+        lacking = " or ".join(f"`{each}`" for each in sorted(rights))
         raise NotPermittedError(f"your permissions on run {run_id} do not include {lacking}")
 
     async def approvals(self, access: RunAccess, run_id: str) -> list[PendingApproval]:

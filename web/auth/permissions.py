@@ -22,6 +22,7 @@ from holdfast.web.auth.sessions import Person
 MAY_NOT_DECIDE: Final = "Your permissions do not include decisions on this run."
 Rights = frozenset[Right]
 _Names = list[str] | None
+_Rule = tuple[_Names, _Names, Rights]
 ALL: Final[Rights] = frozenset(get_args(Right))
 # One of these is enough to see that a run exists.
 LISTED: Final[Rights] = frozenset({"read", "cancel", "message"})
@@ -72,15 +73,9 @@ class Permissions:
 
     def rights(self, person: Person, agent: str | None, principal: str | None) -> Rights:
         """Return the rights of a person on the runs of an agent for a principal."""
-        found = [
-            rights
-            for agents, principals, rights in self._rules(person)
-            if (agents is None or agent in agents)
-            and (principals is None or principal in principals)
-        ]
-        return Rights().union(*found)
+        return _rights(self._rules(person), agent, principal)
 
-    def _rules(self, person: Person) -> list[tuple[_Names, _Names, Rights]]:
+    def _rules(self, person: Person) -> list[_Rule]:
         """Return the agents, the principals and the rights of each rule for a person."""
         if self.rules is None:
             return [(None, None, ALL & person.may)]
@@ -107,12 +102,9 @@ class Permissions:
 
         `has_groups`: the list has the approvers; without them, a run must answer first.
         """
-        known: dict[tuple[str | None, str | None], Rights] = {}
-        found = []
+        rules, found = self._rules(person), []
         for run in runs:
-            facts = run.agent, run.principal
-            if (rights := known.get(facts)) is None:
-                rights = known[facts] = self.rights(person, *facts)
+            rights = _rights(rules, run.agent, run.principal)
             if "read" in rights:
                 found.append(run)
             elif "decide" in rights and (
@@ -149,6 +141,15 @@ class Permissions:
         if "" in terms:
             return ""
         return f" AND (({') OR ('.join(terms)}))" if terms else None
+
+
+def _rights(rules: Iterable[_Rule], agent: str | None, principal: str | None) -> Rights:
+    found = (
+        rights
+        for agents, principals, rights in rules
+        if (agents is None or agent in agents) and (principals is None or principal in principals)
+    )
+    return Rights().union(*found)
 
 
 def _as_approver(person: Person, run: RunListing) -> RunListing:
