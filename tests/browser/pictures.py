@@ -50,7 +50,7 @@ async def _inbox() -> None:
             ada = {"id": "Ada Lovelace"}
             run = await stage.start("ada-1042", Path(folder) / "shop", principal=ada)
             await run.waits_for("refund_order", "cancel_shipment")
-            await _page_of_call(stage, run, "t3c1", "inbox-call.png", (860, 970))
+            await _page_of_call(stage, run, "t3c1", "inbox-call.png", (860, 890))
     with tempfile.TemporaryDirectory() as folder:
         async with staged(Path(folder), scale=1.25, catalog=_PLANS) as stage:
             run = await stage.start("broken", Path(folder) / "shop", agent="cashier")
