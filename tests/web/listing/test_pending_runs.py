@@ -235,16 +235,20 @@ async def test_a_page_shows_a_decision_at_once_and_whatever_else_does_not_answer
     assert "No pending approval matches this filter." in await text("tool=pay")
 
 
-async def test_a_page_hides_a_run_that_answers_that_nothing_is_pending(
+async def test_a_page_hides_a_run_without_pending_calls_and_begins_with_what_runs_by_itself(
     nowhere: Client, serve: Callable[..., Lists], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It was decided elsewhere, and the list lags behind."""
     serve(listed("a"), listed("b"))
-    answer(monkeypatch, {"a": [], "b": [waiting()]})
+    answer(
+        monkeypatch,
+        {"a": [], "b": [waiting(expiresAt="2999-01-01T00:00:00Z", onTimeout="approve")]},
+    )
     pages = routes.PendingPages(Services(HoldfastClient(nowhere)))
     text = bytes((await pages.show(request("", ANN))).body).decode()
     assert ">1 run with pending approvals<" in text
     assert "/waiting/b/t1c1" in text
+    assert "<strong>Executed unless denied,</strong> in " in text.partition('class="row')[0]
 
 
 @pytest.mark.parametrize(
