@@ -59,15 +59,16 @@ class Services:
 
     def badge(self, person: Person) -> str:
         """Return the number of runs with approvals for a person, as last read; empty for none."""
-        found, groups = (
-            self._visible(person, self.pending.peek()),
-            (names.FOR_ANYBODY, *person.groups),
-        )
-        if (groups, person.may) not in found.marks:
-            own = filter(RunFilter(groups=groups).matches, found.runs)
-            count = sum("decide" in self.permissions.access(person, run).rights for run in own)
-            found.marks[groups, person.may] = f"{count:,}" if count else ""
-        return found.marks[groups, person.may]
+        found, key = self._visible(person, self.pending.peek()), (person.groups, person.may)
+        if key not in found.marks:
+            count = len(self.to_decide(person, found))
+            found.marks[key] = f"{count:,}" if count else ""
+        return found.marks[key]
+
+    def to_decide(self, person: Person, found: PendingList) -> list[RunListing]:
+        """Return the runs of a list with approvals for a person who may decide on them."""
+        own = filter(RunFilter(groups=(names.FOR_ANYBODY, *person.groups)).matches, found.runs)
+        return [run for run in own if "decide" in self.permissions.access(person, run).rights]
 
     def _visible(self, person: Person, found: PendingList) -> PendingList:
         if (scope := self.permissions.scope(person)) is None:

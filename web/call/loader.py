@@ -13,7 +13,6 @@ from holdfast.client.errors import NO_SUCH, HoldfastError, NoSuchRunError
 from holdfast.client.run import Run
 from holdfast.client.run_lists import RunFilter, RunListing
 from holdfast.runtime.text_safety import one_line
-from holdfast.schemas import names
 from holdfast.schemas.base import canonical_json, json_size, sha256
 from holdfast.schemas.budget import Budget
 from holdfast.schemas.decision import PendingApproval, shown_calls
@@ -21,7 +20,7 @@ from holdfast.schemas.phrases import quote_value
 from holdfast.schemas.run import RunReport
 from holdfast.schemas.tool import ShownTool
 from holdfast.validation.text_safety import is_same_person
-from holdfast.web.auth.permissions import RunAccess
+from holdfast.web.auth.permissions import RunAccess, is_approver
 from holdfast.web.auth.sessions import Person
 from holdfast.web.call.history import CallHistory, QuestionRound, read_history
 from holdfast.web.listing.identical import request_key
@@ -207,12 +206,8 @@ async def find_next_pending(
     """
     with suppress(HoldfastError, TimeoutError):
         async with asyncio.timeout(NEXT_SECONDS):
-            wanted = (names.FOR_ANYBODY, *person.groups)
-            may_have = RunFilter(groups=wanted).matches
-            visible = filter(may_have, (await parts.pending_for(person)).runs)
-            accesses = ((run, parts.permissions.access(person, run)) for run in visible)
-            may = (run for run, access in accesses if "decide" in access.rights)
-            runs = sort_runs(may, ListView())
+            pending = await parts.pending_for(person)
+            runs = sort_runs(parts.to_decide(person, pending), ListView())
             for one in dict.fromkeys([run_id, *(run.id for run in runs[:_MAX_NEXT_RUNS])]):
                 with suppress(HoldfastError):
                     for approval in await parts.client.run(one).approvals():
@@ -220,7 +215,7 @@ async def find_next_pending(
                         has_decided = any(
                             is_same_person(each.by, person.name) for each in approval.decisions
                         )
-                        may_decide = {*wanted} & {*(approval.approvers or wanted)}
+                        may_decide = is_approver(person, approval.approvers)
                         if is_other and not has_decided and may_decide:
                             return address("waiting", one, approval.call_id)
     return None
