@@ -81,7 +81,7 @@ class _Stream:
             said["conversation"] = {"idleTimeout": IDLE_TIMEOUT}
             own = principal_of(None, self._person, any_principal=False)
             mark = {REQUEST_MEMO: sha256(canonical_json(["agui", new[0].id]))}
-            started = (NewRun.model_validate(said), said, own, self._run.id, mark, self._agent)
+            started = (NewRun.model_validate(said), said, own, self._run.id, mark)
             with suppress(RunExistsError):  # another message has started it
                 await begin(self._asked, *started)
                 del new[0]

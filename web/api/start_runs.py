@@ -41,10 +41,9 @@ async def start_run(asked: ApiRequest) -> Response:
     new_run, written = await asked.read_json(NewRun, "run request")
     if lack := new_run.lack_of_input():
         raise HttpProblem("invalid_request", as_sentence(f"{lack}; say what as `input`"))
-    if isinstance(new_run.agent, str):
-        return await _start(asked, new_run, written, new_run.agent)
-    _check_definition("agent", asked.parts)
-    return await _start(asked, new_run, written, new_run.agent.name)
+    if not isinstance(new_run.agent, str):
+        _check_definition("agent", asked.parts)
+    return await _start(asked, new_run, written)
 
 
 async def start_call(asked: ApiRequest) -> Response:
@@ -90,11 +89,12 @@ async def begin(
     own: dict[str, Any],
     run_id: str | None,
     memo: dict[str, Any],
-    agent: str | None,
 ) -> str:
     """Start the workflow of a request for a principal and return its id, if the sender may."""
     request, sent = asked.request, {name: written[name] for name in written if name not in _OWN}
-    if not asked.parts.permissions.may_start(asked.person, agent, own.get("id")):
+    agent = said.agent if isinstance(said, NewRun) else None
+    name = agent if agent is None or isinstance(agent, str) else agent.name
+    if not asked.parts.permissions.may_start(asked.person, name, own.get("id")):
         raise NotPermittedError("your permissions do not include to start this")
     new = StartRequest.of(
         said,
@@ -107,9 +107,7 @@ async def begin(
     return (await agents.start_request(new, run_id)).id
 
 
-async def _start(
-    asked: ApiRequest, said: NewRun | NewCall, written: dict[str, Any], agent: str | None = None
-) -> Response:
+async def _start(asked: ApiRequest, said: NewRun | NewCall, written: dict[str, Any]) -> Response:
     """Start the workflow of a request; a repeated request with the same key starts none."""
     request, person = asked.request, asked.person
     own = principal_of(said.principal, person, any_principal=asked.parts.programs.principals)
@@ -124,7 +122,7 @@ async def _start(
         memo[REQUEST_MEMO] = sha256(canonical_json([request.url.path, key, person.name, written]))
         run_id = run_id or f"http-{sha256(canonical_json([person.name, key]))[:40]}"
     try:
-        run_id = await begin(asked, said, written, own, run_id, memo, agent)
+        run_id = await begin(asked, said, written, own, run_id, memo)
     except RunExistsError:
         if named is None:
             todo = "send another key, or the same request"
