@@ -122,9 +122,7 @@ class PendingApproval(Explicit):
     decision is on all.
     """
 
-    left_out_if_empty = (
-        *("instance", "nonce", "signed", "on_timeout", "filled_in", "form", "effect"),
-    )
+    left_out_if_empty = ("instance", "nonce", "signed", "on_timeout", "filled_in", "form", "effect")
 
     call_id: str
     """What a decision names."""

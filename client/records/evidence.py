@@ -48,7 +48,8 @@ async def read_evidence(client: HoldfastClient, run_id: str) -> list[dict[str, A
         "run": run_id,
         "namespace": client.temporal.namespace,
         "executions": found.executions,
-        "complete": found.is_complete and not any(map(_is_part, entries)),
+        "complete": found.is_complete
+        and not any(each["type"] == "left_out" or "cut" in each for each in entries),
         "agent": listing.agent,
         "principal": listing.principal,
         "models": sorted(answered or found.models),
@@ -63,10 +64,6 @@ async def read_evidence(client: HoldfastClient, run_id: str) -> list[dict[str, A
         header |= {"status": ending.status, "end": ending.event()}
     log = [{"type": "log", "entry": each} for each in entries]
     return [header, *found.definitions, *log, *sorted(found.sent, key=lambda each: each["at"])]
-
-
-def _is_part(entry: dict[str, Any]) -> bool:
-    return entry["type"] == "left_out" or "cut" in entry
 
 
 class _Histories:

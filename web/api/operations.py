@@ -74,9 +74,12 @@ _STREAMED: Final = (
 )
 
 
-_AGUI: Final = (
+_AGUI_EVENTS: Final = (
     'event: RUN_STARTED\ndata: {"type": "RUN_STARTED", "threadId": "a", "runId": "1"}\n\n'
     'event: RUN_FINISHED\ndata: {"type": "RUN_FINISHED", "threadId": "a", "runId": "1"}\n\n'
+)
+_AGUI: Final = Answer(
+    "The events.", None, MEDIA_TYPE, _AGUI_EVENTS, data="An event of AG-UI 1.0, as JSON."
 )
 _STARTED: Final = {
     what: Answer(
@@ -179,11 +182,7 @@ OPERATIONS: Final = [
         " thread is yours alone: its first message starts a run, and what the run has is not sent"
         " to it again. `RUN_ERROR` has the `code` of a refusal.",
         threads.run_agent,
-        {
-            200: Answer(
-                "The events.", None, MEDIA_TYPE, _AGUI, data="An event of AG-UI 1.0, as JSON."
-            )
-        },
+        {200: _AGUI},
         None,
         (*_BODY, "too_many_streams"),
         models.RunAgentInput,

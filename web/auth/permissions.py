@@ -110,7 +110,9 @@ class Permissions:
             elif "decide" in rights and (
                 not has_groups or (run.groups and is_approver(person, run.groups))
             ):
-                found.append(_as_approver(person, run))
+                # Without the tools and the groups of approvals for others.
+                own = tuple(group for group in run.groups if is_approver(person, [group]))
+                found.append(run if own == run.groups else replace(run, groups=own, tools=()))
         return found
 
     def may_start(self, person: Person, agent: str | None, principal: str | None) -> bool:
@@ -150,9 +152,3 @@ def _rights(rules: Iterable[_Rule], agent: str | None, principal: str | None) ->
         if (agents is None or agent in agents) and (principals is None or principal in principals)
     )
     return Rights().union(*found)
-
-
-def _as_approver(person: Person, run: RunListing) -> RunListing:
-    """Return a run without the tools and the groups of approvals for others."""
-    own = tuple(group for group in run.groups if is_approver(person, [group]))
-    return run if own == run.groups else replace(run, groups=own, tools=())

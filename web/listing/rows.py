@@ -224,20 +224,10 @@ def _unanswered(run: RunListing, trouble: str, *, late: bool = False) -> Pending
 
 
 def argument_line(waiting: PendingApproval) -> str:
-    """Return the arguments as a person reads them; exactly, as JSON, where that may hide a part."""
-    texts = [as_json(value) for value in waiting.arguments.values()]
-    if waiting.kind == "plan" or any(
-        one_line(text, _NAME_CHARS) != text or "\\n" in text for text in texts
-    ):
-        return brief(waiting)
-    # The list has no schemas: a query for each row would be needed.
-    named = {name for name, value in waiting.arguments.items() if isinstance(value, str)}
-    schema = {"properties": {key: {"type": "string"} for key in named}}
-    return arguments_in_line(waiting.arguments, schema, MAX_BRIEF_CHARS + 1)
+    """Return the arguments as a person reads them; exactly, as JSON, where that may hide a part.
 
-
-def brief(waiting: PendingApproval) -> str:
-    """Return the exact arguments as JSON in one line; for a plan, the names of its steps."""
+    For a plan, return the names of its steps.
+    """
     if waiting.kind == "plan":
         labels = [
             str(call.get("label") or call.get("tool") or call["id"])
@@ -245,7 +235,10 @@ def brief(waiting: PendingApproval) -> str:
         ]
         steps = enumerate(labels, start=1)
         return ", ".join(f"{n}. {one_line(label, _NAME_CHARS)}" for n, label in steps)
-    return "  ".join(
-        f"{one_line(name, _NAME_CHARS)}={as_json(value)}"
-        for name, value in waiting.arguments.items()
-    )
+    texts = {name: as_json(value) for name, value in waiting.arguments.items()}
+    if any(one_line(text, _NAME_CHARS) != text or "\\n" in text for text in texts.values()):
+        return "  ".join(f"{one_line(name, _NAME_CHARS)}={text}" for name, text in texts.items())
+    # The list has no schemas: a query for each row would be needed.
+    named = {name for name, value in waiting.arguments.items() if isinstance(value, str)}
+    schema = {"properties": {key: {"type": "string"} for key in named}}
+    return arguments_in_line(waiting.arguments, schema, MAX_BRIEF_CHARS + 1)
