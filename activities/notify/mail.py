@@ -132,7 +132,7 @@ class MailNotifier(Notifier):
                         refused |= server.send_message(each)
                     except smtplib.SMTPRecipientsRefused as error:
                         refused |= error.recipients
-                        if len(refused) == len(made):
+                        if len(refused) >= len(made):
                             raise  # it reached none of them
             finally:
                 # It has accepted the message, or reported why not: an error of `QUIT` has no

@@ -212,7 +212,7 @@ async def test_what_may_pass_is_tried_again(
     to_recipient: str, to_data: str, is_final: bool
 ) -> None:
     async with serving(Post(to_recipient=to_recipient, to_data=to_data)) as post:
-        failed = await failure(mail(post, tls="none"))
+        failed = await failure(mail(post, tls="none", to=["ada@acme.org", "bob@acme.org"]))
         assert failed.non_retryable is is_final
 
 
