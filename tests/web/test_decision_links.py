@@ -102,6 +102,8 @@ async def test_a_link_shows_the_call_and_decides_once_in_the_name_of_its_person(
         for each in (browser, other):
             answer = await each.post(link, data={"about": "approve"})
             assert (answer.status_code, "Recorded; 1 more" in answer.text) == (200, True)
+        other_way = await browser.post(link, data={"about": "deny"})
+        assert (other_way.status_code, "was used before" in other_way.text) == (409, True)
         assert await decided_by(run) == ["grace"]
         await run.decide("t1c1", "approve", by="bob", groups=["finance"])
         assert (await run.result())["output"] == "done"
@@ -131,6 +133,7 @@ async def test_what_was_not_sealed_for_this_or_has_expired_opens_nothing(nowhere
     async with inbox(nowhere) as browser:
         for token in (
             good[:-8],
+            f"{good}====",  # it would count as another link
             TextSealer("another").seal(KIND, values, 60),
             TextSealer(SECRET).seal("session link", values, 60),
             TextSealer(SECRET).seal(KIND, values, -1),

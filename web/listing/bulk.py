@@ -24,6 +24,7 @@ _ERROR_CHARS: Final = 1_000
 _TOO_MANY: Final = f"Not decided: at most {MAX_CHOICES} at a time. Select it again."
 _NOT_PENDING: Final = "Not decided by you: it is no longer pending. Open it to see the outcome."
 _CHANGED: Final = "Not decided: it has changed since it was shown to you. Open it again."
+_USED: Final = "Not decided: this was used before, for another decision. Open it in the inbox."
 # Outcomes where another approver was faster.
 _MEANWHILE: Final = (names.ALREADY_DECIDED, names.NO_SUCH_CALL)
 
@@ -97,12 +98,15 @@ async def decide_shown(
             return _outcome(choice, approval, _CHANGED, "asks")
         if fields is None:
             return _outcome(choice, approval, "", "good")
-        receipt = await parts.decide_by(person, choice.run, approval, fields(approval), id)
+        said = fields(approval)
+        receipt = await parts.decide_by(person, choice.run, approval, said, id)
     except RejectedError as refusal:
         tone: Tone = "asks" if refusal.code in _MEANWHILE else "bad"
         return _outcome(choice, approval, _not_decided(refusal.reason), tone)
     except HoldfastError as error:
         return _outcome(choice, approval, _not_decided(str(error)), "bad")
+    if receipt.decision != said["decision"]:
+        return _outcome(choice, approval, _USED, "bad")
     text = f"Recorded; {receipt.missing} more must approve."
     if receipt.decided:
         text = f"{decision_phrase(receipt.decision).capitalize()}."
