@@ -24,6 +24,10 @@ from holdfast.schemas.decision import brief_arguments
 from holdfast.schemas.log_entry import ConfirmationRequiredEntry, DecisionEntry, read_record
 
 _TEXT_CHARS: Final = 500
+# The claims that a token on an approval or a denial may lack.
+_OF_CALL: Final = ("callId", "decision")
+# What a log has as a decision on an unknown outcome, and what its token has.
+_RECONCILED: Final = {"respond": "happened", "approve": "did_not_happen", "deny": "give_up"}
 
 
 def add_parsers(commands: Commands) -> None:
@@ -92,9 +96,11 @@ def _decisions(run: str, records: Iterable[Record], trusted: Sequence[PublicKey]
                 for line in lines:
                     yield "; ".join([f"{read.at} {line.text}", seen, *line.body.splitlines()])
                 if decided is not None and decided.signed:
-                    signed += [{"workflowId": run, "digest": decided.digest, "sub": decided.by}]
+                    claims = {"workflowId": run, "digest": decided.digest, "sub": decided.by}
+                    verdicts = decided.decision, _RECONCILED.get(decided.decision)
+                    signed += [{**claims, "callId": call, "decision": one} for one in verdicts]
         if trusted and isinstance(sent, dict) and (token := sent.get("token")):
-            is_good = any(signed_by(token, trusted, claims) for claims in signed)
+            is_good = any(signed_by(token, trusted, one, _OF_CALL) for one in signed)
             how = "is of a person above, by one of the keys" if is_good else "is of none above"
             yield f"{record.get('at')} {sent.get('callId')} the token of the signed decision {how}"
 

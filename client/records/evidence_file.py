@@ -7,7 +7,7 @@ last record is the seal: a JWS over the digest before it, or none in an unsigned
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
@@ -73,12 +73,18 @@ def read_lines(lines: Iterable[bytes], keys: Sequence[PublicKey]) -> Iterator[Re
         raise BrokenEvidenceError(f"line {n + 1}: the seal is missing, which is the last line")
 
 
-def signed_by(token: Any, keys: Sequence[PublicKey], claims: Record) -> PublicKey | None:
-    """Return the key that signed a token with these claims, at any time."""
+def signed_by(
+    token: Any, keys: Sequence[PublicKey], claims: Record, optional: Collection[str] = ()
+) -> PublicKey | None:
+    """Return the key that signed a token with these claims, at any time.
+
+    A token may lack `optional` ones; it has no other value of them.
+    """
+    lacking = {name: claims[name] for name in optional}
     for key in keys:
         with suppress(jwt.PyJWTError, ValueError):  # half of a surrogate pair
             found = jwt.decode(token, key.public, [key.algorithm], options=_AT_ANY_TIME)
-            if claims.items() <= found.items():
+            if claims.items() <= (lacking | found).items():
                 return key
     return None
 

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from temporalio.api.common.v1 import WorkflowExecution
@@ -113,6 +114,37 @@ async def test_a_call_of_its_own_is_shown_too_and_that_its_evidence_is_not_signe
     said = await holdfast("verify", file)
     assert said.code == 1
     assert "and not signed: anyone may have written them; sign with evidence --key" in said.err
+
+
+@pytest.mark.parametrize(
+    ("claims", "is_good"),
+    [
+        ({}, True),
+        ({"callId": "t1c1", "decision": "approve"}, True),
+        ({"callId": "t1c1", "decision": "did_not_happen"}, True),
+        ({"decision": "deny"}, False),
+        ({"callId": "t1c2"}, False),
+    ],
+)
+async def test_a_token_proves_the_decision_on_the_call_that_it_names(
+    holdfast: Holdfast, tmp_path: Path, claims: dict[str, str], is_good: bool
+) -> None:
+    ann, file = Approver(), tmp_path / "signed.jsonl"
+    keys = str(write_keys(tmp_path / "keys.json", ann))
+    token = ann.on("r", {"digest": "d", "nonce": "n"}, **claims)
+    decided = {"decision": "approve", "by": "ann", "at": "2026", "digest": "d", "signed": True}
+    entry = {"n": 1, "type": "decision", "callId": "t1c1", "decided": decided}
+    records: list[dict[str, Any]] = [
+        {"type": "header", "version": 1, "run": "r"},
+        {"type": "log", "entry": entry},
+        {"type": "sent", "decision": {"callId": "t1c1", "token": token}},
+    ]
+    file.write_bytes(b"".join(write_lines(records, "r", None)))
+    said = await holdfast("verify", str(file), "--keys", keys)
+    assert ("is of a person above" in said.out, "is of none above" in said.out) == (
+        is_good,
+        not is_good,
+    )
 
 
 async def test_a_file_of_other_values_is_no_evidence_and_no_error(
