@@ -120,16 +120,17 @@ async def read_history(run: Run, call_id: str, length: int) -> CallHistory:
 def history_of(entries: Sequence[Mapping[str, Any]], run_id: str, call_id: str) -> CallHistory:
     """Return the history of a call from these entries of a log."""
     narrated = _narrate(entries, run_id)
-    questions, started_at = list[QuestionRound](), ""
-    limits: list[tuple[str, Any]] = []
+    questions, asked_first, started_at = list[QuestionRound](), list[PendingApproval](), ""
     for record, _ in narrated:
         is_own = _call_id(record) == call_id
         match record.entry:
             case ConfirmationRequiredEntry(approval=asked) as entry if not entry.reminder:
+                asked_first.append(asked)
                 if is_own:
                     questions.append(QuestionRound(asked, record.n, record.at))
-                if asked.kind == "budget":
-                    limits.append((asked.tool, asked.arguments.get(asked.tool)))
+            case ConfirmationRequiredEntry(approval=asked) if is_own and questions:
+                last, now = questions[-1], {"approvers": asked.approvers}  # it may be forwarded
+                last.approval = last.approval.model_copy(update=now)
             case ToolStartEntry() if is_own:
                 started_at = record.at
             case DecisionEntry() as entry if is_own and questions:
@@ -155,7 +156,11 @@ def history_of(entries: Sequence[Mapping[str, Any]], run_id: str, call_id: str) 
     lead_up, hidden = _lead_up(
         [one for one in narrated if one[0].n < last.number], call_id, approval
     )
-    own_limits = [limit for name, limit in limits if name == approval.tool]
+    own_limits = [
+        one.arguments.get(one.tool)
+        for one in asked_first
+        if one.kind == "budget" and one.tool == approval.tool
+    ]
     return CallHistory(
         question=last,
         versions=versions,

@@ -89,6 +89,14 @@ def test_a_beginning_that_is_not_shown_is_counted() -> None:
     assert history_of(log(*said, asks())[15:], "r", "t1c1").hidden_entries == 15
 
 
+def test_a_group_that_a_question_was_forwarded_to_is_among_its_approvers() -> None:
+    asked = asks()["approval"]
+    entry = {**asks(), "reminder": 1, "approval": {**asked, "approvers": ["desk", "board"]}}
+    question = history_of(log(asks(), entry, decided("approve")), "r", "t1c1").question
+    assert question is not None
+    assert question.approval.approvers == ["desk", "board"]
+
+
 def tool(**more: Any) -> ShownTool:
     return ShownTool.read({"name": "pay", "parameters": {}, "approval": {}, **more})
 
