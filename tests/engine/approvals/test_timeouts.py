@@ -194,6 +194,8 @@ def test_some_of_the_decisions_that_it_takes_hold_no_forward_up() -> None:
     assert refusal(play, member) == ("invalid_decision", unfit)
     assert not question.advance(question.next_alarm())
     play.run.questions.ring(1, question)
+    alone = "it was forwarded to you alone: leave `remember` out"
+    assert refusal(play, {**member, "remember": True}) == ("invalid_decision", alone)
     decides(play, member)
     assert question.ruling is not None
 

@@ -376,6 +376,10 @@ class Question:
             raise _invalid("on whose behalf a run acts cannot decide on this call")
         if policy.approvers and not any(group in policy.approvers for group in decision.groups):
             raise _invalid(f"only these groups decide on this call: {', '.join(policy.approvers)}")
+        later = {group for one in (policy.forward or [])[: self.forwards] for group in one.to}
+        groups = set(policy.approvers or []).intersection(decision.groups)
+        if decision.remember and later and groups <= later:
+            raise _invalid("it was forwarded to you alone: leave `remember` out")
         if len(self.decisions) >= MAX_COUNTED_DECISIONS:
             raise _invalid("too many decisions were given on this call")
 
