@@ -29,6 +29,9 @@ _BOUNDS: Final = {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", 
 _LEAST_GROUPED: Final = 10_000
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 _PLACEHOLDER: Final = re.compile(r"\{([^{}]+)\}")
+# The separator of arguments, and what looks like it.
+_DOT: Final = re.compile("[·\u0387\u1427\u16eb\u2022\u2027\u2219\u22c5\u2e31\u30fb\ua78f\uff65]")
+_WORD: Final = re.compile(r"[\w@.+-]*")
 _VALUE_CHARS: Final = 80
 _EFFECT_CHARS: Final = 120
 
@@ -69,8 +72,9 @@ def arguments_in_line(arguments: Mapping[str, Any], schema: Any, limit_chars: in
         shape = shapes.read(whole.property_schema(name))
         text = one_line(format_value(value, shape, arguments), _VALUE_CHARS)
         # A text must not look like a further argument.
-        text = shorten(as_json(value), _VALUE_CHARS) if "·" in text else text
-        title = shape.title or one_line(readable_name(name), _VALUE_CHARS)
+        text = shorten(as_json(value), _VALUE_CHARS) if _DOT.search(text) else text
+        name = as_json(name) if _DOT.search(name) else readable_name(name)
+        title = shape.title or one_line(name, _VALUE_CHARS)
         is_money = shape.rules.get("format") == "money"
         parts.append((not is_money, title.removesuffix(" id"), text))
     has_one = sum(not other for other, _, _ in parts) == 1
@@ -89,10 +93,13 @@ def effect_text(template: str, arguments: Mapping[str, Any], schema: Any) -> str
         return ""
     shapes = ShapeReader(schema)
     whole = shapes.read(schema)
-    found = {
-        name: format_value(arguments[name], shapes.read(whole.property_schema(name)), arguments)
-        for name in names
-    }
+    found = dict[str, str]()
+    for name in names:
+        value, shape = arguments[name], shapes.read(whole.property_schema(name))
+        found[name] = text = format_value(value, shape, arguments)
+        # Several words must not look like those of the template: `order 7 (€1.00)`.
+        if isinstance(value, str) and not _WORD.fullmatch(value) and as_json(value) not in text:
+            found[name] = text.replace(value, as_json(value))
     text = _PLACEHOLDER.sub(lambda one: found[one[1]], template)
     return text if len(text) <= _EFFECT_CHARS else ""
 

@@ -79,8 +79,11 @@ def test_a_name_is_a_title_where_there_is_none(name: str, title: str) -> None:
 
 
 def test_in_a_line_money_is_first_and_no_text_looks_like_an_argument() -> None:
-    line = arguments_in_line({"order_id": "7", "note": "no · €1.00", "amount": 20}, REFUND, 200)
-    assert line == '€20.00 · Order 7 · Note "no · €1.00"'
+    for dot in "·\u0387\u2022\u2027\u30fb":
+        note = f"no {dot} €1.00"
+        line = arguments_in_line({"order_id": "7", "note": note, "amount": 20}, REFUND, 200)
+        assert line == f'€20.00 · Order 7 · Note "{note}"'
+    assert arguments_in_line({"a · b": 7}, True, 200) == '"a · b" 7'
     assert arguments_in_line({"note": "x" * 90}, REFUND, 200).endswith("x…")
     assert arguments_in_line({"orderId": 7}, True, 200) == "Order 7"
 
@@ -94,7 +97,8 @@ def test_in_a_line_money_is_first_and_no_text_looks_like_an_argument() -> None:
         ({"amount": 20, "note": "a  b"}, ""),
         ({"amount": 20, "note": "†state.note"}, ""),
         ({"amount": 20, "note": ["a"]}, ""),
-        ({"amount": "{note}", "note": "a"}, "refund of EUR {note} for a"),
+        ({"amount": "{note}", "note": "a"}, 'refund of EUR "{note}" for a'),
+        ({"amount": 20, "note": "7 (€1.00)"}, 'refund of €20.00 for "7 (€1.00)"'),
     ],
 )
 def test_an_effect_has_whole_values_or_is_none(arguments: dict[str, Any], text: str) -> None:
