@@ -22,6 +22,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from holdfast.cli import serving
+from holdfast.cli.listen_address import open_listener
 from holdfast.client import connection, remote_run
 from holdfast.client.diagnosis import NoBuildError, NoCurrentBuildError
 from holdfast.client.errors import (
@@ -229,7 +230,7 @@ HERE = "127.0.0.1"
 @asynccontextmanager
 async def served(app: ASGIApp, most: int = 10) -> AsyncIterator[httpx.AsyncClient]:
     """Somebody who asks an application at work, which is stopped in the end."""
-    with socket.create_server((HERE, 0)) as listening:
+    with open_listener(HERE, 0) as listening:
         server = serving.server(app, most)
         task = asyncio.create_task(server.serve([listening]))
         address = f"http://{HERE}:{listening.getsockname()[1]}"
@@ -238,6 +239,13 @@ async def served(app: ASGIApp, most: int = 10) -> AsyncIterator[httpx.AsyncClien
             server.should_exit = True
             async with asyncio.timeout(30):
                 await task
+
+
+def test_the_parts_of_a_response_do_not_wait_for_each_other() -> None:
+    with open_listener(HERE, 0) as at, socket.create_connection(at.getsockname()):
+        taken, _ = at.accept()
+        with taken:
+            assert taken.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 async def says(send: Send, text: str) -> None:

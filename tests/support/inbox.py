@@ -5,7 +5,6 @@ It is the whole inbox behind its gate, on a real port, over a real client of Tem
 
 import asyncio
 import json as jsonlib
-import socket
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ import httpx
 from starlette.types import ASGIApp
 from temporalio.client import Client
 
+from holdfast.cli.listen_address import open_listener
 from holdfast.cli.serving import server
 from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.client.signing import Signer
@@ -112,7 +112,7 @@ async def opened(
     port: int = 0,
 ) -> AsyncIterator[Stage]:
     """An inbox without a signed-in user; `app` replaces its pages."""
-    with socket.create_server((HOST, port)) as listening:
+    with open_listener(HOST, port) as listening:
         port = listening.getsockname()[1]
         access = RequestAccess(own_origins(HOST, port, url), way, bearer)
         serving = server(

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from holdfast.cli.listen_address import open_listener
 from holdfast.schemas.decision import Decided, PendingApproval
 from holdfast.schemas.settings.notify import News
 
@@ -92,7 +92,7 @@ async def listening() -> AsyncIterator[Listening]:
 
     application = Starlette(routes=[Route("/{path:path}", hear, methods=["POST", "GET"])])
     server = uvicorn.Server(uvicorn.Config(application, log_config=None, lifespan="off"))
-    with socket.create_server(("127.0.0.1", 0)) as taken:
+    with open_listener("127.0.0.1", 0) as taken:
         # Who comes before it serves is kept waiting by the system, and by nobody here.
         serving = asyncio.create_task(server.serve([taken]))
         program.url = f"http://127.0.0.1:{taken.getsockname()[1]}/hook"

@@ -1,7 +1,6 @@
 """Providers of OpenID Connect: one that others have made, and one that says what a test wants."""
 
 import asyncio
-import socket
 import time
 import warnings
 from collections.abc import AsyncIterator, Iterator
@@ -14,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from holdfast.cli.listen_address import open_listener
 from holdfast.cli.serving import server
 from tests.support.inbox import HOST
 from tests.support.signing import Approver
@@ -87,7 +87,7 @@ def others_provider(name: str, **claims: Any) -> Iterator[str]:
 
 @asynccontextmanager
 async def provider() -> AsyncIterator[Provider]:
-    with socket.create_server((HOST, 0)) as listening:
+    with open_listener(HOST, 0) as listening:
         made = Provider(f"http://{HOST}:{listening.getsockname()[1]}")
         serving = server(made.app())
         task = asyncio.create_task(serving.serve([listening]))

@@ -2,7 +2,6 @@
 
 import asyncio
 import base64
-import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from google.protobuf.json_format import MessageToDict, ParseDict
 from temporalio.api.common.v1 import Payload, Payloads
 from temporalio.converter import PayloadCodec
 
+from holdfast.cli.listen_address import open_listener
 from holdfast.cli.serving import server
 from holdfast.web.codec import endpoint, shared_secret
 from holdfast.web.codec.endpoint import CodecEndpoint
@@ -77,7 +77,7 @@ async def served(
     url: str | None = None,
 ) -> AsyncIterator[Served]:
     clock = Clock()
-    with socket.create_server((HOST, 0)) as listening, pytest.MonkeyPatch.context() as patched:
+    with open_listener(HOST, 0) as listening, pytest.MonkeyPatch.context() as patched:
         for module in (endpoint, shared_secret):
             patched.setattr(module, "monotonic", clock)
         port = listening.getsockname()[1]
@@ -86,7 +86,7 @@ async def served(
         task = asyncio.create_task(serving.serve([listening]))
         address = f"http://{HOST}:{port}"
         try:
-            async with httpx.AsyncClient(base_url=address) as http:
+            async with httpx.AsyncClient(base_url=address, verify=False) as http:
                 yield Served(http, address, clock)
         finally:
             serving.should_exit = True
