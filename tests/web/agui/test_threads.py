@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from temporalio.client import Client
 
+from holdfast.schemas.settings.inbox import PermissionRule
+from holdfast.web.auth.permissions import Permissions
 from tests.support.backend import Backend, Run, backend
 from tests.support.eventually import eventually
 from tests.support.inbox import Stage, inbox
@@ -84,7 +86,8 @@ async def test_nobody_starts_the_run_of_a_thread_but_its_sender(
 
 
 async def test_a_cancelled_run_ends_the_stream_and_its_turn(client: Client, desk: Backend) -> None:
-    async with inbox(client) as stage:
+    own = PermissionRule(agents=["clerk"], principals=["own"], may=["read", "message"])
+    async with inbox(client, permissions=Permissions([own])) as stage:
         talking = asyncio.create_task(talk(stage, desk, "Pay."))
 
         async def one() -> Run | None:
