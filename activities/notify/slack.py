@@ -19,12 +19,13 @@ MAX_TEXT_CHARACTERS = 2_900
 # The last line of a text with lines left out.
 CUT = "\n…"
 _ESCAPED = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
+# Code hides the rest, bold looks like the name of an argument, and struck out like no value.
+_UNFORMATTED = _ESCAPED | str.maketrans("`*~", "ʼ∗∼")
 
 
 def escaped(text: str) -> str:
     """Return the text escaped for a message, without any markup."""
-    # Slack's formatting characters are harmless, but code would hide the rest.
-    return defuse_links(text).replace("`", "ʼ").translate(_ESCAPED)
+    return defuse_links(text).translate(_UNFORMATTED)
 
 
 def message(text: MessageText) -> dict[str, Any]:

@@ -164,6 +164,7 @@ async def test_a_channel_is_told_no_more_than_it_is_to_be(
 ) -> None:
     told = channels(hook(program, content=content), {"SECRET": SECRET})
     more = {"question": "Refund A-7?", "instance": "acme", "decisions": [DECIDED]}
+    more["effect"] = "refund of 120"
     await tell(told, "decided", waiting=more)
     body = program.heard[0].body.decode()
     for hidden in ("A-7", "120", "broken", "too much"):
@@ -295,14 +296,15 @@ async def test_a_models_words_make_no_link_no_mention_and_no_line_of_their_own(
 ) -> None:
     told = channels(slack(content="full"), {"SLACK_URL": program.url})
     evil = "<!channel> <https://evil.example|Approve> @here https://evil.example `x` &lt; [a](b)\n*"
-    await tell(told, waiting={"label": evil, "reasoning": evil, "arguments": {evil: evil}})
+    values = {evil: evil, "*a:* ~b~": "*a:* ~b~"}
+    await tell(told, waiting={"label": evil, "reasoning": evil, "arguments": values})
     said = program.heard[0].json
     link = "<https://inbox.x/waiting/order%2F7/t2c1|Review and decide>"
     texts = [said["text"], *(block["text"]["text"] for block in said["blocks"])]
     assert "&lt;!channel&gt;" in texts[0]
     for text in (each.replace(link, "") for each in texts):
-        assert not {"<", ">", "`"} & set(text)
-        for live in ("://", "@here", "evil.example", "](", "& "):
+        assert not {"<", ">", "`", "~"} & set(text)
+        for live in ("://", "@here", "evil.example", "](", "& ", "*a"):
             assert live not in text
         assert all(line.startswith(("Approval", "*")) or not line for line in text.split("\n"))
     assert all(block["text"]["verbatim"] for block in said["blocks"])
