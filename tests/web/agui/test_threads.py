@@ -1,7 +1,6 @@
 """A thread over HTTP: its run is its sender's, and an approval of others is no interrupt."""
 
 import asyncio
-import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from holdfast.schemas.settings.inbox import PermissionRule
 from holdfast.web.auth.permissions import Permissions
 from tests.support.backend import Backend, Run, backend
 from tests.support.eventually import eventually
-from tests.support.inbox import Stage, inbox
+from tests.support.inbox import Stage, inbox, sent
 from tests.support.model_server import Answer, call
 from tests.web.mcp.conftest import SPEND
 
@@ -33,14 +32,23 @@ async def desk(client: Client, tmp_path: Path) -> AsyncIterator[Backend]:
         yield made
 
 
-async def talk(stage: Stage, desk: Backend, *said: str, **more: Any) -> list[dict[str, Any]]:
-    """The events of one run of a thread."""
+async def stream(
+    stage: Stage, desk: Backend, *said: str, **more: Any
+) -> AsyncIterator[dict[str, Any]]:
+    """The events of one run of a thread, as they come."""
     messages = [{"id": text, "role": "user", "content": text} for text in said]
     body = {"threadId": desk.task_queue, "runId": "1", "messages": messages, **more}
-    answer = await stage.send(f"/agui/clerk?taskQueue={desk.task_queue}", body)
-    assert answer.status_code == 200, answer.text
-    lines = answer.text.splitlines()
-    return [json.loads(line[6:]) for line in lines if line.startswith("data: ")]
+    path, token = f"/agui/clerk?taskQueue={desk.task_queue}", {"x-form-token": stage.form_token}
+    async with stage.http.stream("POST", path, json=body, headers=token) as answer:
+        assert answer.status_code == 200, await answer.aread()
+        async for each in sent(answer):
+            if each.data:
+                yield each.data
+
+
+async def talk(stage: Stage, desk: Backend, *said: str, **more: Any) -> list[dict[str, Any]]:
+    """All events of one run of a thread."""
+    return [event async for event in stream(stage, desk, *said, **more)]
 
 
 async def runs(desk: Backend) -> list[Run]:
@@ -48,16 +56,21 @@ async def runs(desk: Backend) -> list[Run]:
     return [Run(desk.client.get_workflow_handle(each.id), desk.client) async for each in found]
 
 
+async def started(desk: Backend) -> Run:
+    """The run of the thread, once the server lists it."""
+
+    async def first() -> Run | None:
+        return next(iter(await runs(desk)), None)
+
+    return await eventually(first)
+
+
 async def test_a_thread_waits_for_an_approval_of_others_and_is_its_senders(
     client: Client, desk: Backend
 ) -> None:
     async with inbox(client) as ann, inbox(client, by="bob", groups=["finance"]) as bob:
         talking = asyncio.create_task(talk(ann, desk, "Pay."))
-
-        async def one() -> Run | None:
-            return next(iter(await runs(desk)), None)
-
-        run = await eventually(one)
+        run = await started(desk)
         [waiting] = await run.waiting()
         await run.decide("t1c1", "approve", by="bob", groups=["finance"])
         paid = await talking
@@ -88,15 +101,12 @@ async def test_nobody_starts_the_run_of_a_thread_but_its_sender(
 async def test_a_cancelled_run_ends_the_stream_and_its_turn(client: Client, desk: Backend) -> None:
     own = PermissionRule(agents=["clerk"], principals=["own"], may=["read", "message"])
     async with inbox(client, permissions=Permissions([own])) as stage:
-        talking = asyncio.create_task(talk(stage, desk, "Pay."))
-
-        async def one() -> Run | None:
-            return next(iter(await runs(desk)), None)
-
-        run = await eventually(one)
-        await run.waiting()
-        await run.handle.cancel()
-        events = await talking
+        events = []
+        async for event in stream(stage, desk, "Pay."):
+            events.append(event)
+            if event["type"] == "TOOL_CALL_CHUNK":  # it waits for an approval of others
+                run = await started(desk)
+                await run.handle.cancel()
 
     types = [event["type"] for event in events]
     assert types.count("STEP_STARTED") == types.count("STEP_FINISHED") == 1
@@ -106,7 +116,7 @@ async def test_a_cancelled_run_ends_the_stream_and_its_turn(client: Client, desk
 async def test_a_thread_that_has_ended_takes_no_message(client: Client, desk: Backend) -> None:
     async with inbox(client, groups=["finance"]) as stage:
         asked = await talk(stage, desk, "Pay.")
-        [run] = await runs(desk)
+        run = await started(desk)
         await run.handle.signal("close")
         [interrupt] = asked[-1]["outcome"]["interrupts"]
         answer = {"interruptId": interrupt["id"], "status": "resolved", "payload": False}
