@@ -104,8 +104,9 @@ async def test_a_cancelled_run_ends_the_stream_and_its_turn(client: Client, desk
         events = []
         async for event in stream(stage, desk, "Pay."):
             events.append(event)
-            if event["type"] == "TOOL_CALL_CHUNK":  # it waits for an approval of others
+            if event["type"] == "STEP_STARTED":
                 run = await started(desk)
+                await run.waiting()
                 await run.handle.cancel()
 
     types = [event["type"] for event in events]
