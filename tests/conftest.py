@@ -12,9 +12,16 @@ from holdfast.hosting.dev_server import CONFIG_OPTIONS, temporal_binary
 from holdfast.hosting.process_exit import exit_process
 from holdfast.hosting.temporal import usable_search_attributes
 from holdfast.runtime.data_converter import data_converter
-from tests.support.fixtures import forking, holdfast, launch, ledger, quick_starts
+from tests.support.fixtures import (
+    default_ports,
+    forking,
+    holdfast,
+    launch,
+    ledger,
+    quick_starts,
+)
 
-__all__ = ["forking", "holdfast", "launch", "ledger", "quick_starts"]
+__all__ = ["default_ports", "forking", "holdfast", "launch", "ledger", "quick_starts"]
 
 # The same examples each time, however slow the machine is: `make test-fuzz` makes up others.
 settings.register_profile("same", derandomize=True, deadline=None)

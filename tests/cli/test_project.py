@@ -47,6 +47,7 @@ def test_a_worker_uses_the_project_of_its_folder_unless_files_are_named(project:
     assert read_options([]).settings.tools == ()
 
 
+@pytest.mark.usefixtures("default_ports")
 def test_the_demonstration_asks_and_the_approved_call_runs(project: Path) -> None:
     ended = run("-m", "holdfast", "demo", answers="y\n")
     assert (ended.returncode, ended.stderr) == (0, ""), ended.stdout

@@ -12,7 +12,7 @@ from tests.docs.test_docs import namespace as namespace
 from tests.support.process import ROOT
 
 
-@pytest.mark.usefixtures("quick_starts")
+@pytest.mark.usefixtures("quick_starts", "default_ports")
 async def test_the_readme_is_what_a_new_project_does(namespace: Client, tmp_path: Path) -> None:
     with stage(tmp_path, namespace) as played:
         await played.play(Shell(0, "holdfast init", None))

@@ -21,7 +21,7 @@ from holdfast.catalog.loader import load_catalog
 from holdfast.hosting.sdk_workarounds.activity_definitions import activity_definition
 from holdfast.schemas.agent import Agent
 
-pytestmark = pytest.mark.usefixtures("quick_starts")
+pytestmark = pytest.mark.usefixtures("quick_starts", "default_ports")
 
 ROOT = Path(__file__).parents[2]
 DEMO = HERE / "demo.py"

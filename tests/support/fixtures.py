@@ -1,7 +1,9 @@
 """Fixtures of every test that needs them: a ledger, a worker, the command."""
 
+import fcntl
 import os
 import sys
+import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -68,3 +70,11 @@ def forking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def quick_starts(forking: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Have the commands of Holdfast that this process starts forked."""
     monkeypatch.setattr(sys, "executable", forking)
+
+
+@pytest.fixture
+def default_ports() -> Iterator[None]:
+    """Have Temporal's default ports alone: a server that starts answers there a second later."""
+    with Path(tempfile.gettempdir(), "holdfast-tests-ports.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
