@@ -6,8 +6,6 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 from holdfast.hosting.sdk_workarounds.workflow_runner import workflow_runner
 
 ROOT = Path(__file__).parents[2]
@@ -81,9 +79,19 @@ def files(*folders: str) -> list[Path]:
     return [path for path in found if ROOT / "cli/template" not in path.parents]
 
 
+def nodes(path: Path) -> list[ast.AST]:
+    """All that a module says."""
+    return list(ast.walk(ast.parse(path.read_text(encoding="utf-8"), str(path))))
+
+
+def within(*folders: str) -> Iterator[tuple[Path, ast.AST]]:
+    """The nodes of the modules below some folders."""
+    return ((path, node) for path in files(*folders) for node in nodes(path))
+
+
 def imported(path: Path) -> Iterator[tuple[str, ...]]:
     """The modules that a file imports, each with the name taken from it."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             yield from (tuple(alias.name.split(".")) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -91,25 +99,19 @@ def imported(path: Path) -> Iterator[tuple[str, ...]]:
             yield from (tuple(f"{node.module}.{alias.name}".split(".")) for alias in node.names)
 
 
-def id_of(path: Path) -> str:
-    """A file's name in the tests' names."""
-    return str(path.relative_to(ROOT))
-
-
-@pytest.mark.parametrize("path", files(*PACKAGES), ids=id_of)
-def test_no_import_points_upward(path: Path) -> None:
-    parts = path.relative_to(ROOT).with_suffix("").parts
-    is_engine = parts[:2] == ENGINE
-    for module in imported(path):
-        if module[:3] == ("holdfast", *ENGINE) and is_engine:
-            upper, lower = parts[2], module[3]
-            assert SUBPACKAGES.index(lower) <= SUBPACKAGES.index(upper), f"imports {module}"
-        elif module[0] == "holdfast" and len(module) > 1 and module[1] in PACKAGES:
-            assert PACKAGES.index(module[1]) <= PACKAGES.index(parts[0]), f"imports {module}"
-            assert not is_engine or module[1] != "workflows", f"imports {module}"
-        elif module[0] not in sys.stdlib_module_names and module[0] != "holdfast":
-            allowed = THIRD_PARTY["engine" if is_engine else parts[0]]
-            assert module[0] in allowed, f"imports {module[0]}"
+def test_no_import_points_upward() -> None:
+    for path in files(*PACKAGES):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        is_engine = parts[:2] == ENGINE
+        for module in imported(path):
+            wrong = f"{path} imports {module}"
+            if module[:3] == ("holdfast", *ENGINE) and is_engine:
+                assert SUBPACKAGES.index(module[3]) <= SUBPACKAGES.index(parts[2]), wrong
+            elif module[0] == "holdfast" and len(module) > 1 and module[1] in PACKAGES:
+                assert PACKAGES.index(module[1]) <= PACKAGES.index(parts[0]), wrong
+                assert not is_engine or module[1] != "workflows", wrong
+            elif module[0] not in sys.stdlib_module_names and module[0] != "holdfast":
+                assert module[0] in THIRD_PARTY["engine" if is_engine else parts[0]], wrong
 
 
 def test_the_page_names_every_package() -> None:
@@ -119,31 +121,27 @@ def test_the_page_names_every_package() -> None:
     assert set(SUBPACKAGES) == inside
 
 
-@pytest.mark.parametrize("path", files("cli", "web", "examples"), ids=id_of)
-def test_screens_use_runs_by_our_client_alone(path: Path) -> None:
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        assert not (isinstance(node, ast.Attribute) and node.attr in TEMPORAL_CALLS), (
-            f"line {node.lineno} calls `{node.attr}`"
-        )
+def test_screens_use_runs_by_our_client_alone() -> None:
+    for path, node in within("cli", "web", "examples"):
+        if isinstance(node, ast.Attribute):
+            assert node.attr not in TEMPORAL_CALLS, f"{path}:{node.lineno}"
 
 
-@pytest.mark.parametrize("path", files("workflows/engine"), ids=id_of)
-def test_the_engine_has_no_clock_no_randomness_and_no_io(path: Path) -> None:
-    assert not {module[0] for module in imported(path)} & IMPURE
+def test_the_engine_has_no_clock_no_randomness_and_no_io() -> None:
+    for path in files("workflows/engine"):
+        assert not {module[0] for module in imported(path)} & IMPURE, path
 
 
-@pytest.mark.parametrize("path", files("workflows/engine"), ids=id_of)
-def test_an_engine_class_assigns_only_its_own_fields(path: Path) -> None:
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+def test_an_engine_class_assigns_only_its_own_fields() -> None:
+    for path, node in within("workflows/engine"):
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store | ast.Del):
-            assert ast.unparse(node.value) in ("self", "cls"), f"line {node.lineno}"
+            assert ast.unparse(node.value) in ("self", "cls"), f"{path}:{node.lineno}"
 
 
-@pytest.mark.parametrize("path", files("workflows"), ids=id_of)
-def test_the_engine_stays_in_the_sandbox(path: Path) -> None:
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+def test_the_engine_stays_in_the_sandbox() -> None:
+    for path, node in within("workflows"):
         if isinstance(node, ast.With) and "imports_passed_through" in ast.unparse(node.items[0]):
-            assert "holdfast.workflows" not in ast.unparse(node)
+            assert "holdfast.workflows" not in ast.unparse(node), f"{path}:{node.lineno}"
 
 
 def test_the_sandbox_passes_through_no_module_that_decides() -> None:
@@ -153,8 +151,8 @@ def test_the_sandbox_passes_through_no_module_that_decides() -> None:
     assert not any(module.startswith("holdfast.workflows.") for module in passed)
 
 
-@pytest.mark.parametrize("path", files(*PACKAGES, "holdfast"), ids=id_of)
-def test_packages_import_nothing_themselves(path: Path) -> None:
-    if path.name == "__init__.py" and path.parent.name not in ("holdfast", "testing"):
-        body = ast.parse(path.read_text(encoding="utf-8")).body
-        assert all(isinstance(node, ast.Expr) for node in body)
+def test_packages_import_nothing_themselves() -> None:
+    for path in files(*PACKAGES, "holdfast"):
+        if path.name == "__init__.py" and path.parent.name not in ("holdfast", "testing"):
+            body = ast.parse(path.read_text(encoding="utf-8")).body
+            assert all(isinstance(node, ast.Expr) for node in body), path
