@@ -16,8 +16,6 @@ TIMEOUT_SECONDS = 300
 PLANS = [
     "payment: kill at model asked run 3 halfway",
     "payment: kill at activity pay run/t2c1 acted",
-    "payment: kill at activity pay run/t2c1 returned",
-    "payment: kill at activity pay run/t2c1 reported",
     "payment: kill at activity pay run/t2c1 acted; kill at +4",
     "payment: pause at activity pay run/t2c1 acted",
     "payment: cut at activity pay run/t2c1 returned",
@@ -28,20 +26,13 @@ PLANS = [
     "payment: model: reset within an event of chunks at model asked run 3",
     "payment: contradict at person decides run/t2c1 call all",
     "payment: early at worker ready",
-    "payment: pause activity at activity pay run/t2c1 acted",
     "payment: update activity options at activity pay run/t2c1 begun; kill at +1",
-    "payment: unpause activity at activity pay run/t2c1 acted; kill at +1",
-    "refund: reset activity at activity refund run/t1c1 acted; kill at +1",
     "refund: repeat at person decides run/t1c1 call ada done",
     "delegate: kill at person decides run.t1c1/t1c1 call ada done",
-    "repair: kill at activity look_up run.t1c1-repair/t1c1 begun",
-    "models: kill at activity mask run/t1-beforeModel begun",
     "models: kill at activity insist run/t1-onModelError returned",
-    "models: kill at activity memory_write run/t1c2 returned",
     "graph: kill at activity pay run/t1c1 acted",
     "chain: kill at person decides run/t2c1 call ada; kill at +6",
     "plan: kill at person decides run/t1-plan plan all",
-    "single: kill at activity pay run/t1c1 acted",
 ]
 
 
