@@ -28,7 +28,8 @@ INSTALL := $(PIP) install --require-hashes
 
 # pip cannot install a browser.
 CHROMIUM := $(wildcard /usr/bin/chromium)
-MARKS := not model and not slow and not typescript and not go and not java and not image and not mcp_servers$(if $(CHROMIUM),, and not browser)
+BROWSER := $(if $(CHROMIUM),, and not browser)
+MARKS := not model and not slow and not typescript and not go and not java and not image and not mcp_servers$(BROWSER)
 
 # Selected tests run in one process.
 CHOSEN := $(filter -k% -s -x --pdb --lf --ff tests/%,$(ARGS))
@@ -78,8 +79,8 @@ test-faults: $(VENV)/.test ## inject a fault at every point of eleven runs (ARGS
 test-model: $(VENV)/.test $(VENV)/.model ## run the tests that use a real local model
 	@$(BIN)/python -m pytest -m model $(ARGS)
 
-test-slow: $(VENV)/.test ## run the tests that take minutes
-	@$(BIN)/python -m pytest -m "slow and not model" $(ARGS)
+test-slow: $(VENV)/.test ## run the tests that take minutes, and those in Temporal's own UI
+	@$(BIN)/python -m pytest -m "slow and not model$(BROWSER)" $(ARGS)
 
 test-fuzz: $(VENV)/.test ## fuzz every parser (ARGS="-k patterns")
 	@$(BIN)/python -m pytest tests/fuzz --hypothesis-profile=long --timeout=3600 $(SHARED) $(ARGS)

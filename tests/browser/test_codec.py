@@ -24,7 +24,7 @@ from tests.browser.stage import SUMMARY, Run, Stage, decisions, reading, staged
 from tests.encryption.keys import NEW, ring
 from tests.web.codec.serving import Served, served
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 REFUND, CANCEL, MAIL = "refund_order", "cancel_shipment", "send_mail"
 # Of the request, its summary, the model's words, arguments, results and the agent's own texts.

@@ -22,7 +22,7 @@ from tests.browser.stage import SUMMARY, Run, Stage, decisions, staged
 from tests.engine.driver import call
 from tests.workflows.test_ui_details import HOSTILE, PAY, page, waiting
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 REFUND, CANCEL, MAIL = "refund_order", "cancel_shipment", "send_mail"
 
