@@ -4,7 +4,7 @@ import gc
 from collections.abc import AsyncIterator
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from temporalio.client import Client
 from temporalio.testing import WorkflowEnvironment
 
@@ -24,7 +24,10 @@ from tests.support.fixtures import (
 __all__ = ["default_ports", "forking", "holdfast", "launch", "ledger", "quick_starts"]
 
 # The same examples each time, however slow the machine is: `make test-fuzz` makes up others.
-settings.register_profile("same", derandomize=True, deadline=None)
+TOO_MUCH = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
+COMMON = settings(deadline=None, suppress_health_check=TOO_MUCH)
+settings.register_profile("same", COMMON, derandomize=True, max_examples=40)
+settings.register_profile("long", COMMON, max_examples=5_000)
 settings.load_profile("same")
 
 STATUS = pytest.StashKey[int]()

@@ -13,7 +13,7 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1
 from cryptography.hazmat.primitives.asymmetric.ec import generate_private_key as ec_key
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from temporalio.exceptions import ApplicationError
 
@@ -524,7 +524,6 @@ class Known(LiveKeySet):
 KNOWN = Known(parse_key_set(Source("", json.loads(jwks(*PEOPLE)))))
 
 
-@settings(max_examples=200, deadline=None)
 @given(data=st.data(), signer=st.sampled_from(PEOPLE))
 async def test_whatever_is_done_to_a_token_it_says_the_same_or_nothing(
     data: st.DataObject, signer: Signer
@@ -548,7 +547,6 @@ SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_
 JSON = SCALARS | st.lists(SCALARS, max_size=3) | st.dictionaries(st.text(max_size=3), SCALARS)
 
 
-@settings(max_examples=200, deadline=None)
 @given(
     header=st.dictionaries(st.sampled_from(["alg", "kid", "typ", "crit", "jwk", "b64"]), JSON),
     claims=st.dictionaries(

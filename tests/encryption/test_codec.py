@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from temporalio.api.common.v1 import Payload
 
@@ -53,7 +53,6 @@ async def decoded(payload: Payload, *ids: str) -> Payload:
     return made
 
 
-@settings(deadline=None)
 @given(st.lists(payloads, max_size=4))
 @example([plain(b"", encoding=COMPRESSED)])
 @example([plain(bytes(600), encoding=COMPRESSED), plain(zlib.compress(TEXT), COMPRESSED)])

@@ -1,20 +1,6 @@
-"""How much is made up for a parser: a little in `make test`, as much as one likes beside it."""
+"""What parsers are fuzzed with."""
 
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-
-LONG = "long"
-SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
-
-# Where no profile is asked for: the same few each time.
-short = settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=SLOW)
-
-
-def fuzzed() -> settings:
-    """The settings of one test of a parser."""
-    is_long = settings.get_current_profile_name() == LONG
-    return settings.get_profile(LONG) if is_long else short
-
 
 json_values = st.recursive(
     st.none()

@@ -17,7 +17,7 @@ from holdfast.providers.streamed_answer import MAX_SOLUTION_BYTES, StreamedAnswe
 from holdfast.providers.transport.error_response import error_of_response
 from holdfast.providers.transport.http import ProviderFormat
 from holdfast.schemas.internal.solution import Solution
-from tests.fuzz.profiles import fuzzed, json_values, pieces, spoilt
+from tests.fuzz.strategies import json_values, pieces, spoilt
 from tests.providers.fakes import Heard, calls, chunk, stream, target
 
 USAGE = {"prompt_tokens": 9, "completion_tokens": 4, "total_tokens": 13}
@@ -119,7 +119,6 @@ def test_what_is_spoilt_here_is_good(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", GOOD)
-@fuzzed()
 @given(data=st.data())
 def test_a_spoilt_answer_is_a_solution_or_an_error_that_says_so(
     kind: str, data: st.DataObject
@@ -135,7 +134,6 @@ def test_a_spoilt_answer_is_a_solution_or_an_error_that_says_so(
 
 
 @pytest.mark.parametrize("kind", GOOD)
-@fuzzed()
 @given(data=st.data())
 def test_however_an_answer_is_cut_it_is_the_same(kind: str, data: st.DataObject) -> None:
     spoken, whole = GOOD[kind]
@@ -158,7 +156,6 @@ TIMES = (
 )
 
 
-@fuzzed()
 @given(status=st.integers(400, 599), body=BODIES, after=TIMES)
 def test_a_refusal_is_told_and_says_when_to_come_again(
     status: int, body: bytes, after: str

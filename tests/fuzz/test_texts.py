@@ -30,7 +30,7 @@ from holdfast.workflows.engine.call.activities import outcome_of_result
 from holdfast.workflows.engine.call.tool_call import Failed, Stopped, Succeeded
 from holdfast.workflows.engine.continue_as_new import read_start_arguments
 from tests.engine.driver import tool
-from tests.fuzz.profiles import fuzzed, json_values, spoilt
+from tests.fuzz.strategies import json_values, spoilt
 
 ARGUMENTS = b'Yes\n```json\n{"order": "A-1", "lines": [{"n": 1.5}, {"n": -2e3,}], "on": true}\n```'
 AGENT = b"""---
@@ -62,7 +62,6 @@ def text(data: bytes) -> str:
     return data.decode("utf-8", "replace")
 
 
-@fuzzed()
 @given(written=spoilt(ARGUMENTS).map(text))
 def test_arguments(written: str) -> None:
     with suppress(InvalidArguments):
@@ -71,7 +70,6 @@ def test_arguments(written: str) -> None:
         canonical_json(value)
 
 
-@fuzzed()
 @given(data=spoilt(AGENT), suffix=st.sampled_from([".md", ".yaml", ".json"]))
 def test_files(data: bytes, suffix: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     path: Path = tmp_path_factory.getbasetemp() / f"fuzzed{suffix}"
@@ -88,7 +86,6 @@ def test_aliases_that_unfold_to_far_too_much_are_refused(tmp_path: Path) -> None
         read_source(path)
 
 
-@fuzzed()
 @given(written=spoilt(SCHEMA), value=json_values)
 def test_schemas(written: bytes, value: Any) -> None:
     try:
@@ -102,7 +99,6 @@ def test_schemas(written: bytes, value: Any) -> None:
             fit(value, schema)
 
 
-@fuzzed()
 @given(
     written=spoilt(PATTERN).map(text)
     | st.text(alphabet="ab\\()[]{}|*+?^$.-1,:<>=!pdsw", max_size=24)
@@ -118,7 +114,6 @@ def test_patterns(written: str) -> None:
                     assert mine.is_in(sample) == bool(theirs.search(sample)), sample
 
 
-@fuzzed()
 @given(written=spoilt(PATH).map(text))
 def test_references(written: str) -> None:
     parse_reference(written)
@@ -126,7 +121,6 @@ def test_references(written: str) -> None:
         parse_output_path(written)
 
 
-@fuzzed()
 @given(written=spoilt(DURATION).map(text))
 def test_durations(written: str) -> None:
     with suppress(ValueError):
@@ -134,7 +128,6 @@ def test_durations(written: str) -> None:
 
 
 @pytest.mark.parametrize("kind", SAID)
-@fuzzed()
 @given(data=st.data())
 def test_what_people_say(kind: str, data: st.DataObject) -> None:
     model, good = SAID[kind]
@@ -151,7 +144,6 @@ def test_what_people_say(kind: str, data: st.DataObject) -> None:
     assert all(fault.reason and fault.fix for fault in faults)
 
 
-@fuzzed()
 @given(inner=json_values, key=st.sampled_from(["_result", "_message", "other"]))
 def test_what_a_tool_returns(inner: Any, key: str) -> None:
     for value in (inner, {key: inner}, {key: {"content": inner, "role": inner}}):
@@ -159,7 +151,6 @@ def test_what_a_tool_returns(inner: Any, key: str) -> None:
         assert isinstance(outcome, Succeeded | Failed | Stopped)
 
 
-@fuzzed()
 @given(body=spoilt(zlib.compress(b'{"request": {}, "snapshot": {}}')) | st.binary(max_size=40))
 def test_what_a_run_leaves_to_the_next(body: bytes) -> None:
     head = {"agent": "clerk", "turns": 1, "entries": 1, "body": 1}

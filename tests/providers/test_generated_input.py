@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.catalog.endpoints import FORMATS
@@ -37,8 +37,6 @@ from tests.providers.wire.base import Wire
 
 USER, PASSWORD, IN_QUERY, IN_HEADER = "ann", "hunter2-pass", "query-secret", "header-secret"
 SECRETS = (KEY, PASSWORD, IN_QUERY, IN_HEADER)
-
-quickly = settings(deadline=None, max_examples=30)
 
 
 each_wire = pytest.mark.parametrize("wire", WIRES, ids=lambda each: each.format.kind)
@@ -107,7 +105,6 @@ def events_of(wire: Wire) -> st.SearchStrategy[list[str]]:
 
 
 @each_wire
-@settings(deadline=None, max_examples=200)
 @given(data=st.data())
 def test_any_value_in_any_place_of_an_event_is_understood_or_refused(
     wire: Wire, data: st.DataObject
@@ -148,7 +145,6 @@ def changed(draw: st.DrawFn, value: Any) -> Any:
 
 
 @each_wire
-@quickly
 @given(garbage=st.binary(max_size=60), place=st.floats(0, 1))
 def test_any_bytes_within_an_answer_are_understood_or_refused(
     wire: Wire, garbage: bytes, place: float
@@ -209,7 +205,6 @@ ASKS = st.builds(
 
 
 @each_format
-@quickly
 @given(messages=st.lists(MESSAGES, max_size=4), asked=ASKS)
 def test_whatever_is_sent_is_json(
     spoken: ProviderFormat, messages: list[ChatMessage], asked: Ask
@@ -222,7 +217,6 @@ def test_whatever_is_sent_is_json(
 
 
 @each_format
-@quickly
 @given(message=MESSAGES, asked=ASKS)
 def test_a_message_is_the_same_bytes_each_time(
     spoken: ProviderFormat, message: ChatMessage, asked: Ask

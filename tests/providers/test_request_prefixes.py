@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.activities.model.conversation_cache import CachedConversation, fragments
@@ -71,7 +71,6 @@ class Worker:
 
 
 @each_format
-@settings(deadline=None, max_examples=60)
 @given(heard=turns())
 def test_a_request_begins_with_the_one_before(spoken: ProviderFormat, heard: list[Turn]) -> None:
     worker = Worker(spoken)

@@ -13,7 +13,7 @@ from typing import Any
 
 import httpx
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from temporalio.exceptions import ApplicationError
 
@@ -214,7 +214,6 @@ def test_tokens_of_principals_need_keys_for_them(tmp_path: Path) -> None:
     assert load_key_sets(str(file), http_client(), for_principals=True)
 
 
-@settings(max_examples=50, deadline=None)
 @given(
     st.recursive(
         st.none() | st.integers() | st.text() | st.sampled_from(["OKP", "RSA", "sig", "AQAB"]),

@@ -6,7 +6,7 @@ from typing import Any
 
 import httpx
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from temporalio.exceptions import ApplicationError
 
@@ -70,7 +70,6 @@ async def test_a_later_turn_asks_for_what_is_new_alone_and_encodes_nothing_twice
     assert pair.model.encoded == 3
 
 
-@settings(deadline=None)
 @given(size=st.integers(1, 400))
 async def test_entries_are_whole_however_the_pages_cut_them(size: int) -> None:
     messages = [said("user", "†" * 70), said("assistant", "😀é" * 30), said("user", "end")]

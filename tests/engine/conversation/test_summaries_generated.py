@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.schemas.internal.solution import Solution
@@ -42,7 +42,6 @@ def _said(role: Any, size: int, **more: Any) -> MessageEntry:
     return MessageEntry(message=ChatMessage(role=role, content="x" * size, **more))
 
 
-@settings(deadline=None)
 @given(TURNS, st.integers(0, 12))
 def test_pieces_are_all_that_was_said_and_part_no_call_from_its_result(
     turns: list[list[int] | int], after: int
@@ -59,7 +58,6 @@ def test_pieces_are_all_that_was_said_and_part_no_call_from_its_result(
         assert list(pieces(log, one.upto)) == rest
 
 
-@settings(deadline=None)
 @given(TURNS, SIZES)
 def test_a_turn_that_is_not_over_is_no_piece(turns: list[list[int] | int], size: int) -> None:
     log = log_of(turns)
@@ -88,7 +86,6 @@ REFUSALS = st.lists(st.sampled_from(["takes", "too long", "says nothing"]), max_
 WINDOWS = st.none() | st.sampled_from([500, 2_000, 100_000])
 
 
-@settings(deadline=None)
 @given(REFUSALS, WINDOWS, st.integers(0, 6))
 def test_whatever_a_model_refuses_the_run_ends(
     refusals: list[str], window: int | None, turns: int
@@ -127,7 +124,6 @@ def test_whatever_a_model_refuses_the_run_ends(
     assert all(one["upto"] < one["n"] for one in ends)
 
 
-@settings(deadline=None, max_examples=40)
 @given(
     st.lists(st.lists(st.integers(0, 4_000), min_size=1, max_size=3), max_size=25),
     st.integers(6_000, 20_000),

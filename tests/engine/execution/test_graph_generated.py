@@ -4,7 +4,7 @@ import random
 from dataclasses import dataclass
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.schemas.base import canonical_json
@@ -16,9 +16,6 @@ from holdfast.workflows.engine.state.references import references
 from tests.engine.driver import Play, call, says, tool
 from tests.engine.generated import part_in_a_list
 
-some = settings(
-    max_examples=100, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
-)
 PLACES = ["a", "b", "c", "d", "a.x", "a.y", "b.z", "l[0]", "l[1]"]
 METHODS = ["set", "set", "set", "merge", "assign", "push", "concat"]
 VALUES: list[Any] = [1, "text", {"x": 1}, {"z": {"deep": 2}}, [1], {"x": {"y": [3]}}]
@@ -139,7 +136,6 @@ def _places(written: str) -> list[Any]:
     return [*output.result, *output.error]
 
 
-@some
 @given(TURNS, STATES, st.integers(0, 999), st.integers(0, 999))
 def test_it_does_not_matter_which_call_ends_first(
     calls: list[Planned], state: dict[str, Any], one: int, other: int
@@ -154,7 +150,6 @@ def test_it_does_not_matter_which_call_ends_first(
     assert writes[0] == writes[1]
 
 
-@some
 @given(TURNS, STATES, st.integers(0, 999))
 def test_everything_that_can_run_runs(
     calls: list[Planned], state: dict[str, Any], seed: int
@@ -170,7 +165,6 @@ def test_everything_that_can_run_runs(
             assert played.codes[mine] == "unresolved_reference"
 
 
-@settings(some, max_examples=300)
 @given(st.lists(planned, min_size=3, max_size=6), STATES, st.integers(0, 999))
 def test_what_does_not_run_refers_to_what_is_not_there(
     calls: list[Planned], state: dict[str, Any], seed: int
@@ -216,7 +210,6 @@ def _crossed(calls: list[Planned], index: int) -> bool:
     )
 
 
-@some
 @given(TURNS, STATES, st.integers(0, 999))
 def test_the_state_is_the_replay_of_the_entries(
     calls: list[Planned], state: dict[str, Any], seed: int

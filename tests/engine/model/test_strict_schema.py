@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
@@ -204,7 +204,6 @@ def test_a_long_choice_is_told_and_not_forced() -> None:
     assert form["description"].startswith('Which (one of ["v0", "v1"')
 
 
-@settings(deadline=None)
 @given(NOISE, OBJECTS)
 def test_nothing_that_only_looks_like_a_schema_does_harm(schema: Any, value: Any) -> None:
     form = StrictForms(schema).form(schema)
@@ -221,7 +220,6 @@ def desk(*tools: Tool, **more: Any) -> Agent:
 
 
 @pytest.mark.parametrize("tool", others_tools(), ids=lambda tool: tool.name)
-@settings(deadline=None, max_examples=15)
 @given(data=st.data())
 def test_arguments_are_read_back_as_they_were(tool: Tool, data: st.DataObject) -> None:
     arguments = data.draw(valid(tool.parameters))

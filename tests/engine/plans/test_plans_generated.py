@@ -10,7 +10,7 @@ from holdfast.schemas.message import Delivered
 from holdfast.schemas.names import ErrorCode
 from holdfast.workflows.engine.call.tool_call import fail
 from tests.engine.driver import Play, says, tool
-from tests.engine.execution.test_graph_generated import STATES, TURNS, WRITER, Planned, some
+from tests.engine.execution.test_graph_generated import STATES, TURNS, WRITER, Planned
 from tests.engine.plans.test_plan import asked, started
 
 BROKEN = fail(ErrorCode.TOOL_ERROR, "no")
@@ -79,7 +79,6 @@ class Lazy:
         return self.play.errors()
 
 
-@some
 @given(TURNS, STATES, st.integers(0, 999))
 def test_an_approved_plan_comes_to_what_the_same_calls_come_to_one_by_one(
     calls: list[Planned], state: dict[str, Any], seed: int
@@ -94,7 +93,6 @@ def test_an_approved_plan_comes_to_what_the_same_calls_come_to_one_by_one(
     assert all(plan.approved_at_start)
 
 
-@some
 @given(TURNS, STATES, st.integers(0, 999))
 def test_whatever_is_struck_or_edited(
     calls: list[Planned], state: dict[str, Any], seed: int
@@ -120,7 +118,6 @@ def test_whatever_is_struck_or_edited(
     assert set(lazy_.edited) <= set(begun)
 
 
-@some
 @given(TURNS, STATES, st.integers(0, 999), st.integers(0, 6))
 def test_whenever_a_message_comes_nothing_is_lost_or_done_twice(
     calls: list[Planned], state: dict[str, Any], seed: int, at: int

@@ -4,7 +4,7 @@ import os
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 
 from holdfast.schemas.log_entry import (
     MessageEntry,
@@ -36,10 +36,6 @@ from tests.engine.generated import RUNS, Anything, Drawn
 
 MEGABYTE = 1_000_000
 
-few = settings(
-    max_examples=80, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
-)
-
 
 class Chained(Anything):
     """The same run, which continues as new after every turn."""
@@ -47,7 +43,6 @@ class Chained(Anything):
     chained = True
 
 
-@few
 @given(RUNS)
 def test_a_run_that_continues_as_new_comes_to_what_it_comes_to_in_one_piece(drawn: Drawn) -> None:
     whole, chained = Anything(drawn).play(), Chained(drawn).play()

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -18,19 +18,12 @@ from holdfast.workflows.engine.approvals.signed_decision import DecisionRejected
 from tests.engine.driver import Play, call, read_again, says, tool
 from tests.engine.generated import JSON, NOISE, OBJECTS, RUNS, SCHEMAS, Anything, Drawn
 
-# The same cases each time: what fails here fails everywhere.
-some = settings(
-    max_examples=150, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
-)
-few = settings(some, max_examples=60)
-
 
 def numbers(told: list[str], what: str, turn: str) -> list[int]:
     """The calls of a turn that an event tells of, in the order in which it does."""
     return [int(e.rpartition("c")[2]) for e in told if e.startswith(f"{what} {turn}c")]
 
 
-@few
 @given(RUNS)
 def test_every_call_has_exactly_one_result(drawn: Drawn) -> None:
     play = Anything(drawn).play()
@@ -41,7 +34,6 @@ def test_every_call_has_exactly_one_result(drawn: Drawn) -> None:
     assert play.desk.list_open() == []
 
 
-@few
 @given(RUNS)
 def test_events_are_in_source_order(drawn: Drawn) -> None:
     play = Anything(drawn).play()
@@ -57,7 +49,6 @@ def test_events_are_in_source_order(drawn: Drawn) -> None:
         assert starts == sorted(starts)
 
 
-@few
 @given(RUNS)
 def test_the_log_is_append_only_and_its_digest_can_be_recomputed(drawn: Drawn) -> None:
     play = Anything(drawn).play()
@@ -69,7 +60,6 @@ def test_the_log_is_append_only_and_its_digest_can_be_recomputed(drawn: Drawn) -
     assert read_again(play.log)[0] == play.log.digest
 
 
-@few
 @given(RUNS)
 def test_a_run_ends_and_says_so_once(drawn: Drawn) -> None:
     play = Anything(drawn).play()
@@ -81,7 +71,6 @@ def test_a_run_ends_and_says_so_once(drawn: Drawn) -> None:
     json.dumps(play.records(), allow_nan=False)
 
 
-@some
 @given(JSON)
 def test_any_json_as_a_decision_counts_or_is_refused(written: Any) -> None:
     play = Play(tool("pay", side_effects=True), model=[says("", call("pay"))])
@@ -96,7 +85,6 @@ def test_any_json_as_a_decision_counts_or_is_refused(written: Any) -> None:
             continue
 
 
-@some
 @given(JSON, OBJECTS)
 def test_any_json_as_a_solution_is_answered(written: Any, arguments: Any) -> None:
     for data in (written, {"calls": [{"tool": "look", "arguments": arguments}]}):
@@ -108,7 +96,6 @@ def test_any_json_as_a_solution_is_answered(written: Any, arguments: Any) -> Non
         assert play.result["status"] == "completed"
 
 
-@some
 @given(OBJECTS)
 def test_json_is_read_as_it_was_written(written: Any) -> None:
     for text in (json.dumps(written), canonical_json(written).decode()):
@@ -116,7 +103,6 @@ def test_json_is_read_as_it_was_written(written: Any) -> None:
         assert read_arguments(f"```json\n{text}\n```") == written
 
 
-@some
 @given(st.text())
 def test_any_text_as_arguments_is_read_or_refused(text: str) -> None:
     try:
@@ -126,7 +112,6 @@ def test_any_text_as_arguments_is_read_or_refused(text: str) -> None:
     assert isinstance(read, dict)
 
 
-@some
 @given(JSON, SCHEMAS)
 def test_what_was_fitted_fits_and_what_fits_stays_as_it_is(value: Any, schema: Any) -> None:
     if fits(value, schema):
@@ -139,7 +124,6 @@ def test_what_was_fitted_fits_and_what_fits_stays_as_it_is(value: Any, schema: A
     assert fit(fitted, schema) == fitted
 
 
-@some
 @given(JSON, SCHEMAS)
 def test_a_null_stays_one_wherever_it_stands(value: Any, schema: Any) -> None:
     coerced = coerce([value, None], {"items": schema})
@@ -149,7 +133,6 @@ def test_a_null_stays_one_wherever_it_stands(value: Any, schema: Any) -> None:
         assert all(coerced[0][key] is None for key in value if value[key] is None)
 
 
-@some
 @given(JSON, NOISE)
 def test_a_schema_that_may_be_none_raises_nothing_unplanned(value: Any, schema: Any) -> None:
     if not isinstance(schema, dict | bool):
@@ -161,7 +144,6 @@ def test_a_schema_that_may_be_none_raises_nothing_unplanned(value: Any, schema: 
             continue
 
 
-@some
 @given(st.text(alphabet="†state.input[]{}|&0 a") | st.text())
 def test_any_text_is_a_reference_or_none(text: str) -> None:
     reference = parse_reference(text)

@@ -4,7 +4,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.providers.gemini.schema import gemini_schema
@@ -67,7 +67,6 @@ def test_what_gemini_does_not_take_is_said_otherwise(schema: Any, expected: Any)
     assert gemini_schema({"additionalProperties": schema}) == {"additionalProperties": expected}
 
 
-@settings(deadline=None, max_examples=200)
 @given(inner=SCHEMAS, const=JSON, values=st.dictionaries(st.sampled_from("abc"), JSON))
 def test_what_is_said_otherwise_allows_the_same(inner: Any, const: Any, values: Any) -> None:
     schema = {

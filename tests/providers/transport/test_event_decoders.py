@@ -4,7 +4,7 @@ import json
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.providers.transport.event_decoders import LineDecoder
@@ -31,7 +31,6 @@ def cut(text: bytes, places: list[int]) -> list[bytes]:
     return [text[start:end] for start, end in pairwise([0, *sorted(places), len(text)])]
 
 
-@settings(deadline=None)
 @given(PLACES)
 def test_any_cut_gives_the_same(places: list[int]) -> None:
     assert read(*cut(SSE, places))[:2] == (EVENTS, None)

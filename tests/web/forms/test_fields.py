@@ -5,7 +5,7 @@ import time
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as some
 
 from holdfast.schemas.base import canonical_json
@@ -131,13 +131,11 @@ schemas = some.recursive(
 
 
 @given(schemas, values)
-@settings(deadline=None)
 def test_what_is_not_touched_comes_back_as_it_was(schema: Any, value: Any) -> None:
     assert same(again(value, schema), value)
 
 
 @given(some.fixed_dictionaries({}, optional=dict.fromkeys(REFUND["properties"], values)))
-@settings(deadline=None)
 def test_so_it_does_where_it_fits_nothing(value: Any) -> None:
     assert same(again(value), value)
 
