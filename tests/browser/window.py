@@ -77,6 +77,7 @@ async def check(page: Page) -> None:
     Raises:
         AssertionError: it finds something; the message says what, and where.
     """
+    await page.wait_for_load_state()  # elements of a new page are there before its style is
     # Through the browser's own debugger, which the page's security policy does not hold back.
     await page.evaluate(AXE_SCRIPT)
     found: list[dict[str, Any]] = (await page.evaluate(_RUN))["violations"]
@@ -90,5 +91,6 @@ def _told(violation: dict[str, Any]) -> str:
 
 async def fits(page: Page) -> bool:
     """Whether nothing of a page is beyond its right edge."""
+    await page.wait_for_load_state()
     wide: bool = await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     return wide
