@@ -2,6 +2,7 @@
 
 import gc
 from collections.abc import AsyncIterator
+from datetime import timedelta
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -70,6 +71,7 @@ async def temporal() -> AsyncIterator[WorkflowEnvironment]:
     async with await WorkflowEnvironment.start_local(
         dev_server_existing_path=str(temporal_binary()),
         dev_server_extra_args=[*CONFIG_OPTIONS, *AT_ONCE],
+        dev_server_startup_timeout=timedelta(minutes=1),
         data_converter=data_converter,
     ) as environment:
         await usable_search_attributes(environment.client)

@@ -24,6 +24,8 @@ from jwt.algorithms import OKPAlgorithm, RSAAlgorithm
 
 from holdfast.schemas.settings.keys import AUDIENCES
 
+# Many are made when tests are collected.
+GOOD_FOR_SECONDS = 3_600
 DIGEST = "5f70bf18a086007016e948b04aed3b82103a36bea41755b6cddfaf10ace3c6ef"
 NONCE = "2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae"
 
@@ -100,7 +102,7 @@ def decision(**claims: Any) -> dict[str, Any]:
     """The claims of a good decision, with these; None leaves one out."""
     now = int(time.time())
     good: dict[str, Any] = {"sub": "ada", "digest": DIGEST, "nonce": NONCE, "workflowId": "order-7"}
-    good |= {"aud": AUDIENCES["decisions"], "exp": now + 300, "iat": now}
+    good |= {"aud": AUDIENCES["decisions"], "exp": now + GOOD_FOR_SECONDS, "iat": now}
     return {name: value for name, value in (good | claims).items() if value is not None}
 
 
@@ -124,9 +126,6 @@ def rsa(key_id: str | None = "r1", number: int = 0) -> Signer:
     return Signer(rsa_key(number), key_id)
 
 
-GOOD_FOR_SECONDS = 300
-
-
 class Approver:
     """A new key, by its id."""
 
@@ -139,7 +138,7 @@ class Approver:
         return self._signer.jwk(alg="EdDSA", use="sig")
 
     def token(self, header: dict[str, Any] | None = None, **claims: Any) -> str:
-        """A token that is good for some minutes, unless it says otherwise."""
+        """A token that is good for an hour, unless it says otherwise."""
         return self._signer.signed({"exp": int(time.time()) + GOOD_FOR_SECONDS, **claims}, header)
 
     def principal(self, by: str = "ada", **claims: Any) -> str:
