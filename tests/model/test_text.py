@@ -6,6 +6,7 @@ import pytest
 from temporalio.client import WorkflowFailureError
 
 from holdfast.client.run import Run as ClientRun
+from holdfast.client.stream.heartbeats import AnswerProgress
 from tests.model.mind import Desk, ended, said
 from tests.support.backend import Run
 from tests.support.eventually import eventually
@@ -17,15 +18,15 @@ STORY = "Tell me a long story about a coffee machine that travels around the wor
 ON_AND_ON = {"maxOutputTokens": 256, "options": {"ignore_eos": True}}
 
 
-async def streamed(desk: Desk, run: Run, before: str = "") -> str:
-    """What the model has said so far, as Temporal tells anyone, once it is more than `before`."""
+async def streamed(desk: Desk, run: Run, beyond: int = 0) -> AnswerProgress:
+    """What anyone sees of the model's answer, once it has more than so many characters."""
     remote = ClientRun(desk.client, run.id)
 
-    async def more() -> str | None:
+    async def more() -> AnswerProgress | None:
         look = await remote.observe()
         assert not look.closed, "the run ended before more of the answer was seen"
-        text = look.streaming.text if look.streaming is not None else ""
-        return text if len(text) > len(before) else None
+        seen = look.streaming
+        return seen if seen and seen.offset + len(seen.text) > beyond else None
 
     return await eventually(more)
 
@@ -49,10 +50,11 @@ async def test_a_run_completes_with_what_the_model_said_and_what_it_used(desk: D
 async def test_what_is_being_said_can_be_watched(desk: Desk) -> None:
     run = await desk.ask(STORY, model=ON_AND_ON)
     first = await streamed(desk, run)
-    second = await streamed(desk, run, before=first)
-    assert second.startswith(first)
+    second = await streamed(desk, run, beyond=first.offset + len(first.text))
     await ended(run)
-    assert (await said(run))[0]["content"].startswith(second)
+    answer = (await said(run))[0]["content"]
+    for seen in (first, second):
+        assert answer[seen.offset :].startswith(seen.text)
 
 
 async def test_a_model_that_reads_for_long_is_waited_for(desk: Desk) -> None:
