@@ -27,7 +27,7 @@ from holdfast.activities.interceptors.chain import ActivityInterceptors
 from holdfast.workflows.commands.interceptors import CommandInterceptor
 from tests.support.eventually import eventually
 
-TIMEOUT = timedelta(milliseconds=300)
+TIMEOUT = timedelta(seconds=1)
 TWICE = RetryPolicy(maximum_attempts=2, initial_interval=timedelta(milliseconds=1))
 Handle = WorkflowHandle[Any, Any]
 SLOTS = 3
