@@ -60,13 +60,14 @@ def test_where_the_run_fails_instead_it_is_said_there_too_and_less_loudly() -> N
 
 
 def test_a_row_says_at_any_distance_that_it_is_carried_out_by_itself() -> None:
-    far = (datetime.now(UTC) + timedelta(days=30)).isoformat()
+    now = datetime.now(UTC)
+    far = {"requestedAt": now.isoformat(), "expiresAt": (now + timedelta(days=30)).isoformat()}
     told = [
         (row.urgency, row.expiry_label)
         for row in shown(
-            waiting(onTimeout="approve", expiresAt=far),
-            waiting("t1c2", onTimeout="fail", expiresAt=far),
-            waiting("t1c3", expiresAt=far),
+            waiting(onTimeout="approve", **far),
+            waiting("t1c2", onTimeout="fail", **far),
+            waiting("t1c3", **far),
             # Nobody has been there to carry it out.
             waiting("t1c4", onTimeout="approve"),
         )
@@ -77,9 +78,7 @@ def test_a_row_says_at_any_distance_that_it_is_carried_out_by_itself() -> None:
         ("", "expires"),
         ("expired", "expired"),
     ]
-    single = pending_rows(
-        run(single=True), [waiting(onTimeout="fail", expiresAt=far)], ANN, signs=False
-    )
+    single = pending_rows(run(single=True), [waiting(onTimeout="fail", **far)], ANN, signs=False)
     assert [row.expiry_label for row in single] == ["the call fails"]
 
 
