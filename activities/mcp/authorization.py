@@ -25,12 +25,14 @@ from mcp.client.auth.extensions.client_credentials import (
 from mcp.client.auth.utils import extract_field_from_www_auth
 from mcp.shared.auth import OAuthToken
 
+from holdfast.activities.mcp.errors import ServerUnreachableError, describe
 from holdfast.providers.transport.error_response import shortened
 from holdfast.runtime.secrets import Secrets
 from holdfast.schemas.settings.servers import ClientAuth
 
 # A call waits for its token, within its own time.
 MAX_TOKEN_SECONDS = 10.0
+MAX_URL_CHARACTERS = 300
 _HEADER = "Authorization"
 _ACTS = re.compile(rb'"(tools/call|tasks/update)"')
 _TOKEN = re.compile(r"[!-~]+")
@@ -40,10 +42,6 @@ logging.getLogger("mcp.client").setLevel(logging.INFO)
 logging.getLogger("mcp.client.auth").setLevel(logging.CRITICAL)
 
 Send = Callable[[httpx2.Request], Awaitable[httpx2.Response]]
-
-
-class NoTokenError(Exception):
-    """There is no token for a request, which the server has not received, or has refused."""
 
 
 class TokenMemory:
@@ -70,12 +68,13 @@ class PrincipalTokens:
         self._token = ""
 
     def authorize(self, request: httpx2.Request) -> None:
-        """Add the token that the file has now; raises `NoTokenError`."""
+        """Add the token that the file has now; raises `ServerUnreachableError`."""
         token = ""
         with suppress(OSError, ValueError):
             token = self._file.read_text(encoding="utf-8").strip()
         if not _TOKEN.fullmatch(token):
-            raise NoTokenError("`principalTokens` has no file with a token of the run's principal")
+            reason = "`principalTokens` has no file with a token of the run's principal"
+            raise ServerUnreachableError(reason)
         if token != self._token:
             self._memory.keep(self, token)
             self._token = token
@@ -130,7 +129,7 @@ class ClientTokens:
         the scope, and this one is not sent again. `send` sends the requests for a token.
 
         Raises:
-            NoTokenError: there is none.
+            ServerUnreachableError: there is none.
         """
         is_unread = refusal.status_code == 401
         if not is_unread and extract_field_from_www_auth(refusal, "error") != "insufficient_scope":
@@ -141,13 +140,13 @@ class ClientTokens:
                     await self._request_token(refusal, send)
         except TimeoutError:
             reason = f"{self._auth.issuer} did not answer within {MAX_TOKEN_SECONDS:g} s"
-            raise NoTokenError(f"no token: {reason}") from None
         except (OAuthFlowError, httpx2.InvalidURL, ValueError) as error:
             # Any other error may quote an answer.
-            text = str(error) if type(error) is OAuthFlowError else "an answer does not fit OAuth"
-            raise NoTokenError(f"no token: {shortened(text)}") from None
-        self.authorize(request)
-        return is_unread or not _ACTS.search(request.content)
+            reason = str(error) if type(error) is OAuthFlowError else "an answer does not fit OAuth"
+        else:
+            self.authorize(request)
+            return is_unread or not _ACTS.search(request.content)
+        raise ServerUnreachableError(f"no token: {shortened(reason)}")
 
     async def _request_token(self, refusal: httpx2.Response, send: Send) -> None:
         """Answer the requests of the library's flow, until its own request has a new token."""
@@ -171,17 +170,17 @@ class ClientTokens:
         known = [_origin(httpx2.URL(each)) for each in (self._url, issuer)]
         is_post = request.method == "POST"
         if _origin(url) not in known and not (is_post and url.scheme == "https"):
-            reason = f"{shortened(str(url))} is of another authorization server than {issuer}"
-            raise NoTokenError(f"no token: {reason}")
+            shown = shortened(str(url), MAX_URL_CHARACTERS)
+            raise OAuthFlowError(f"{shown} is of another authorization server than {issuer}")
         try:
             answer = await send(request)
         except (httpx2.RequestError, ValueError) as error:
-            raise NoTokenError(f"no token: {url.host} did not answer: {describe(error)}") from None
+            raise OAuthFlowError(f"{url.host} did not answer: {describe(error)}") from None
         # If a token cannot be refreshed, the flow requests another one.
         if is_post and answer.is_error and b"grant_type=refresh_token" not in request.content:
             code = b"".join(_ERROR.findall(answer.content)[:1]).decode()
             reason = f"{issuer} refused the client `{self._auth.client_id}`"
-            raise NoTokenError(f"no token: {reason}: HTTP {answer.status_code} {code}".rstrip())
+            raise OAuthFlowError(f"{reason}: HTTP {answer.status_code} {code}".rstrip())
         return answer
 
     async def get_tokens(self) -> OAuthToken | None:
@@ -204,12 +203,7 @@ def _algorithm(pem: str) -> str:
             jwt.encode({}, pem, name)
             return name
     kinds = "RSA, P-256 or Ed25519, in PEM and without a password"
-    raise NoTokenError(f"no token: its `privateKeyFile` holds no private key: {kinds}")
-
-
-def describe(error: BaseException) -> str:
-    """Return the text of an error in one line, or its type if it has none."""
-    return " ".join(str(error).split()) or type(error).__name__
+    raise ServerUnreachableError(f"no token: its `privateKeyFile` holds no private key: {kinds}")
 
 
 def _origin(url: httpx2.URL) -> tuple[str, str, int | None]:

@@ -24,7 +24,7 @@ from mcp_types import (
 from pydantic import ValidationError
 from temporalio import activity
 
-from holdfast.activities.mcp.connection import NoResultError, ServerUnreachableError
+from holdfast.activities.mcp.errors import NoResultError, ServerUnreachableError
 from holdfast.activities.mcp.held_calls import HELD_CALL
 from holdfast.activities.mcp.input_forms import read_forms
 from holdfast.activities.mcp.server_tasks import TaskResult, request_state

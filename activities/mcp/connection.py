@@ -27,13 +27,12 @@ from holdfast.activities.mcp.authorization import (
     PrincipalTokens,
     TokenMemory,
     Tokens,
-    describe,
 )
-from holdfast.activities.mcp.http_client import LOST, SESSION_ENDED, McpHttpClient
+from holdfast.activities.mcp.errors import ServerUnreachableError, describe
+from holdfast.activities.mcp.http_client import McpHttpClient
 from holdfast.catalog.endpoints import trusted_certificates
 from holdfast.runtime.secrets import StreamRedactor
 from holdfast.runtime.text_safety import clean
-from holdfast.schemas.names import ErrorCode
 from holdfast.schemas.settings.servers import Server
 
 # A program may install itself first.
@@ -46,22 +45,6 @@ _CLIENT = Implementation(name="holdfast", version="1")
 
 T = TypeVar("T")
 logger = logging.getLogger("holdfast")
-
-
-class ServerUnreachableError(Exception):
-    """A server has not received a request."""
-
-
-class NoResultError(Exception):
-    """A server has replied, and the call has no result: it failed, or its outcome is unknown."""
-
-    def __init__(self, message: str, code: ErrorCode = ErrorCode.TOOL_ERROR) -> None:
-        super().__init__(message)
-        self.code = code
-
-
-class SessionEndedError(ServerUnreachableError):
-    """A server has not received a request, and may receive it on a new connection."""
 
 
 class Connection:
@@ -109,7 +92,10 @@ class Connection:
         try:
             return await send(client)
         except MCPError as error:
-            raise self._error(error) from None
+            failure = self._http.failure(error) if self._http is not None else error
+            if failure is error and error.code in _LOST_CODES:
+                failure = ConnectionResetError(error.message)
+            raise failure from None
         finally:
             self._requests -= 1
             self._end_if_idle()
@@ -138,26 +124,14 @@ class Connection:
         if self._is_retired and self._requests == 0:
             self._ended.set()
 
-    def _error(self, error: MCPError) -> Exception:
-        match error.data:
-            case [mark, kind] if self._http is not None and mark == self._http.mark:
-                if kind == LOST:
-                    return ConnectionResetError(error.message)
-                is_ended = kind == SESSION_ENDED
-                return (SessionEndedError if is_ended else ServerUnreachableError)(error.message)
-        if error.code in _LOST_CODES:
-            return ConnectionResetError(error.message)
-        return error
-
     async def _hold(self) -> None:
+        opening = asyncio.timeout(MAX_OPENING_SECONDS)
         try:
             async with AsyncExitStack() as stack:
-                async with asyncio.timeout(MAX_OPENING_SECONDS):
-                    transport = await self._transport(stack)
-                    mode = self.server.protocol
+                async with opening:
                     client = Client(
-                        transport,
-                        mode=mode,
+                        await self._transport(stack),
+                        mode=self.server.protocol,
                         cache=None,
                         client_info=_CLIENT,
                         elicitation_callback=self._ask,
@@ -169,7 +143,9 @@ class Connection:
                 self._opened.set_result(client)
                 await self._ended.wait()
         except Exception as error:
-            reason = _describe(error)
+            reason = describe(error)
+            if opening.expired():
+                reason = f"it did not answer within {MAX_OPENING_SECONDS:g} s"
             if self.server.command is not None and self._ended.is_set():
                 reason = f"its program ended ({reason}): run it yourself to see why"
             if self._opened.done():
@@ -252,12 +228,3 @@ async def _watched(transport: Any, ended: asyncio.Event) -> AsyncIterator[Any]:
         tasks.start_soon(pass_on)
         yield receive, write
         tasks.cancel_scope.cancel()
-
-
-def _describe(error: BaseException) -> str:
-    """Return the reason of an error, of a group that of the first one in it."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    if isinstance(error, TimeoutError):
-        return f"it did not answer within {MAX_OPENING_SECONDS:g} s"
-    return describe(error)

@@ -20,7 +20,7 @@ from mcp_types import (
     InputRequiredResult,
 )
 
-from holdfast.activities.mcp.connection import NoResultError, ServerUnreachableError
+from holdfast.activities.mcp.errors import NoResultError, ServerUnreachableError
 from holdfast.activities.mcp.input_forms import read_forms
 from holdfast.schemas.internal.mcp_input import McpTask
 from holdfast.schemas.names import ErrorCode

@@ -9,15 +9,10 @@ import uuid
 from typing import Any
 
 import httpx2
+from mcp import MCPError
 
-from holdfast.activities.mcp.authorization import NoTokenError, Tokens, describe
-
-# The server has not received the request, or has refused it unread.
-NOT_SENT = "not sent"
-# As NOT_SENT: the server has ended the session, and a new one is needed.
-SESSION_ENDED = "session ended"
-# The server may have received the request.
-LOST = "lost"
+from holdfast.activities.mcp.authorization import Tokens
+from holdfast.activities.mcp.errors import ServerUnreachableError, SessionEndedError, describe
 
 MAX_ANSWER_BYTES = 64_000_000
 MAX_CONNECT_SECONDS = 10.0
@@ -27,10 +22,7 @@ _NEVER_SENT = (
     *(httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.ProxyError),
     *(httpx2.LocalProtocolError, httpx2.UnsupportedProtocol),
 )
-
-
-class RequestRefusedError(Exception):
-    """A server cannot be connected to."""
+_FAILURES = (ServerUnreachableError, SessionEndedError, ConnectionResetError)
 
 
 class McpHttpClient(httpx2.AsyncClient):
@@ -40,9 +32,16 @@ class McpHttpClient(httpx2.AsyncClient):
         # A call may take long; the time of its activity limits it.
         timeout = httpx2.Timeout(None, connect=MAX_CONNECT_SECONDS, pool=MAX_CONNECT_SECONDS)
         super().__init__(timeout=timeout, **options)
-        self.mark = uuid.uuid4().hex
         self.is_open = False
+        self._mark = uuid.uuid4().hex
         self._tokens = tokens
+
+    def failure(self, error: MCPError) -> Exception:
+        """Return the failure of a request that this client has answered itself, or the error."""
+        match error.data:
+            case [self._mark, int(number)]:
+                return _FAILURES[number](error.message)
+        return error
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         """Send a request; the library calls this."""
@@ -52,11 +51,19 @@ class McpHttpClient(httpx2.AsyncClient):
             return await self._authorized(request, options)
         try:
             response = await self._authorized(request, options)
-            return await self._checked(request, response)
-        except (*_NEVER_SENT, NoTokenError) as error:
-            return self._failure(request, NOT_SENT, describe(error))
+            return await _checked(request, response, is_open=self.is_open)
+        except _FAILURES as error:
+            failure: Exception = error
+        except _NEVER_SENT as error:
+            failure = ServerUnreachableError(describe(error))
         except (httpx2.TransportError, ValueError) as error:
-            return self._failure(request, LOST, describe(error))
+            failure = ConnectionResetError(describe(error))
+        if not self.is_open:
+            raise failure
+        data = [self._mark, _FAILURES.index(type(failure))]
+        shown = {"code": _ERROR_CODE, "message": str(failure), "data": data}
+        answer = {"jsonrpc": "2.0", "id": None, "error": shown}
+        return httpx2.Response(503, json=answer, request=request)
 
     async def _authorized(
         self, request: httpx2.Request, options: dict[str, Any]
@@ -73,37 +80,40 @@ class McpHttpClient(httpx2.AsyncClient):
     async def _send_beside(self, request: httpx2.Request) -> httpx2.Response:
         return await _read(request, await super().send(request, stream=True))
 
-    async def _checked(self, request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
-        status, kind = response.status_code, response.headers.get("content-type", "")
-        is_json = kind.lower().startswith("application/json")
-        if response.is_success and kind.lower().startswith("text/event-stream"):
-            return response
-        if is_json:
-            response = await _read(request, response)
-        text = f"HTTP {status} {response.reason_phrase}".strip()
-        is_of_protocol = is_json and b'"jsonrpc"' in response.content
-        # Some servers answer so instead of with 404.
-        is_unknown = status == 400 and is_json and b"session" in response.content.lower()
-        if _SESSION in request.headers and (status == 404 or is_unknown):
-            return self._failure(request, SESSION_ENDED, f"{text}: the session has ended")
-        if is_of_protocol or response.is_redirect:
-            return response
-        if response.is_success:
-            if b'"tools/call"' not in request.content or (is_json and status != 202):
-                return response
-            return self._failure(request, LOST, f"{text} with no result")
-        if status in (408, 409) or status >= 500:
-            return self._failure(request, LOST, text)
-        # Until the connection is open, this is how a server refuses a revision of the protocol.
-        is_final = self.is_open or status in (401, 403, 407, 429)
-        return self._failure(request, NOT_SENT, text) if is_final else response
 
-    def _failure(self, request: httpx2.Request, kind: str, text: str) -> httpx2.Response:
-        if not self.is_open:
-            raise RequestRefusedError(text)
-        error = {"code": _ERROR_CODE, "message": text, "data": [self.mark, kind]}
-        answer = {"jsonrpc": "2.0", "id": None, "error": error}
-        return httpx2.Response(503, json=answer, request=request)
+async def _checked(
+    request: httpx2.Request, response: httpx2.Response, *, is_open: bool
+) -> httpx2.Response:
+    """Return a response that the library reads as the server's own.
+
+    Raises:
+        ServerUnreachableError: the server has refused the request unread.
+        ConnectionResetError: it may have received it, and the response has no result.
+    """
+    status, kind = response.status_code, response.headers.get("content-type", "")
+    is_json = kind.lower().startswith("application/json")
+    if response.is_success and kind.lower().startswith("text/event-stream"):
+        return response
+    if is_json:
+        response = await _read(request, response)
+    text = f"HTTP {status} {response.reason_phrase}".strip()
+    is_of_protocol = is_json and b'"jsonrpc"' in response.content
+    # Some servers answer so instead of with 404.
+    is_unknown = status == 400 and is_json and b"session" in response.content.lower()
+    if _SESSION in request.headers and (status == 404 or is_unknown):
+        raise SessionEndedError(f"{text}: the session has ended")
+    if is_of_protocol or response.is_redirect:
+        return response
+    if response.is_success:
+        if b'"tools/call"' not in request.content or (is_json and status != 202):
+            return response
+        raise ConnectionResetError(f"{text} with no result")
+    if status in (408, 409) or status >= 500:
+        raise ConnectionResetError(text)
+    # Until the connection is open, this is how a server refuses a revision of the protocol.
+    if is_open or status in (401, 403, 407, 429):
+        raise ServerUnreachableError(text)
+    return response
 
 
 async def _read(request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:

@@ -14,7 +14,7 @@ from mcp_types import (
 )
 from pydantic import TypeAdapter
 
-from holdfast.activities.mcp.connection import NoResultError, ServerUnreachableError
+from holdfast.activities.mcp.errors import NoResultError, ServerUnreachableError
 from holdfast.schemas.internal.mcp_input import McpTask
 from holdfast.schemas.names import ErrorCode
 

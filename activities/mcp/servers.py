@@ -22,7 +22,8 @@ from mcp_types import (
 from pydantic import TypeAdapter, ValidationError
 
 from holdfast.activities.mcp.authorization import TokenMemory
-from holdfast.activities.mcp.connection import Connection, ServerUnreachableError, SessionEndedError
+from holdfast.activities.mcp.connection import Connection
+from holdfast.activities.mcp.errors import ServerUnreachableError, SessionEndedError
 from holdfast.activities.mcp.held_calls import HeldCall, HeldCalls
 from holdfast.activities.mcp.server_tasks import TaskResult
 from holdfast.catalog.builtin_tools import MAX_KNOWLEDGE_BYTES

@@ -11,7 +11,7 @@ from mcp.server.context import ServerRequestContext
 from mcp_types import ElicitRequest, ElicitRequestFormParams, ElicitResult, InputRequiredResult
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from holdfast.activities.mcp.connection import NoResultError
+from holdfast.activities.mcp.errors import NoResultError
 from holdfast.activities.mcp.input_forms import read_forms
 from holdfast.client import question_text
 from holdfast.client.question_text import MAX_CALLS

@@ -17,7 +17,7 @@ from mcp.server.mcpserver import MCPServer
 
 from holdfast.activities.mcp import authorization
 from holdfast.activities.mcp import servers as servers_module
-from holdfast.activities.mcp.connection import ServerUnreachableError
+from holdfast.activities.mcp.errors import ServerUnreachableError
 from holdfast.activities.mcp.servers import McpServers
 from holdfast.runtime.secrets import Secrets
 from holdfast.schemas.settings.servers import Server

@@ -8,7 +8,7 @@ from mcp.client.session import ClientRequestContext
 from mcp_types import ElicitRequestFormParams, ElicitResult
 
 from holdfast.activities.mcp import held_calls
-from holdfast.activities.mcp.connection import NoResultError
+from holdfast.activities.mcp.errors import NoResultError
 from holdfast.activities.mcp.held_calls import MAX_MISSES, HeldCall, HeldCalls
 from holdfast.schemas.internal.mcp_input import McpTask
 

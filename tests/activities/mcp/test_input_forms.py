@@ -6,7 +6,7 @@ import pytest
 from mcp_types import ElicitRequest, ElicitRequestURLParams, InputRequiredResult, ListRootsRequest
 
 from holdfast.activities.mcp import input_forms
-from holdfast.activities.mcp.connection import NoResultError
+from holdfast.activities.mcp.errors import NoResultError
 from holdfast.activities.mcp.input_forms import is_secret, read_forms
 from tests.activities.mcp.airline import form
 
