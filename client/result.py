@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from pydantic import ValidationError
+from pydantic import JsonValue, ValidationError
 from temporalio import exceptions
 from temporalio.client import WorkflowFailureError
 from temporalio.converter import DataConverter
@@ -53,6 +53,19 @@ class RunEnding:
     def exit_code(self) -> int:
         """Return 0 for a run that completed or stopped, 1 for every other."""
         return DONE if self.status in _GOOD else RUN_FAILED
+
+    def require_output(self, run_id: str) -> JsonValue:
+        """Return the output of the run.
+
+        Raises:
+            RunFailedError: it ended without a result that counts.
+            HoldfastError: the output cannot be fetched.
+        """
+        if self.output_error is not None:
+            raise self.output_error
+        if self.result is None or self.exit_code:
+            raise RunFailedError(run_id, self)
+        return self.result.output
 
     def event(self) -> dict[str, Any]:
         """Return the last event of the run, which a terminated run could not write."""

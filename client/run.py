@@ -9,7 +9,7 @@ A single call (`CallWorkflow`) is read, decided on and ended as a run is. Everyt
 `HoldfastError` where the run does not exist, or Temporal or the worker does not answer.
 """
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Generic, cast
@@ -71,7 +71,7 @@ class Run(RemoteRun, Generic[OutputT]):
         super().__init__(client, run_id, watches)
         self._output = output
 
-    async def events(self, after: int = 0) -> AsyncIterator[LogRecord]:
+    async def events(self, after: int = 0) -> AsyncGenerator[LogRecord, None]:
         """Yield the events after number `after`, and those that follow until the run has ended.
 
         The number of the last one is 0 if the run could not write it: it was terminated.
@@ -101,14 +101,11 @@ class Run(RemoteRun, Generic[OutputT]):
             HoldfastError: the output is in a store that cannot be read here.
         """
         ending = await self.ending()
-        if ending.output_error is not None:
-            raise ending.output_error
-        if ending.result is None or ending.exit_code:
-            raise RunFailedError(self.id, ending)
+        output = ending.require_output(self.id)
         if self._output is None:
-            return cast(OutputT, ending.result.output)
+            return cast(OutputT, output)
         try:
-            return read_as(self._output, ending.result.output)
+            return read_as(self._output, output)
         except ValidationError as error:
             unfit = f"its output does not fit: {one_line(str(error), _REASON_CHARS)}"
             raise RunFailedError(self.id, ending, unfit) from error

@@ -90,17 +90,16 @@ class TokenCallers:
             scopes=list(person.scopes),
             expires_at=int(claims["exp"]),
             subject=person.name,
-            claims={"iss": claims.get("iss"), "groups": person.groups, "may": person.may},
+            claims={"iss": claims.get("iss"), "person": person},
         )
 
     def find(self) -> Caller:
         """Return the sender of the current request."""
         token = get_access_token()
         assert token is not None  # no request is handled without one
-        name, claims = token.subject or "", token.claims or {}
+        person: Person = (token.claims or {})["person"]
         # A program with a token of its own is no person.
-        is_trusted = token.client_id in self._trusted and token.client_id != name
-        decides = is_trusted and "decide" in claims["may"]
-        person = Person(name, tuple(claims["groups"]), "token", scopes=tuple(token.scopes))
-        principal = Principal(id=name, scopes=token.scopes).to_json()
-        return Caller(name, principal, person if decides else None, claims["may"])
+        is_trusted = token.client_id in self._trusted and token.client_id != person.name
+        decides = is_trusted and "decide" in person.may
+        principal = Principal(id=person.name, scopes=token.scopes).to_json()
+        return Caller(person.name, principal, person if decides else None, person.may)

@@ -14,11 +14,8 @@ from mcp_types import CallToolResult, ContentBlock, ImageContent, TextContent
 from holdfast.client import question_text
 from holdfast.client.errors import HoldfastError
 from holdfast.client.pending_call import PendingCall
-from holdfast.client.result import RunEnding, RunFailedError
+from holdfast.client.result import RunEnding
 from holdfast.client.run import Run
-from holdfast.client.stream.deltas import BETWEEN_EVENTS, Frame, StreamCursor
-from holdfast.client.stream.frames import frames
-from holdfast.client.stream.run_watch import MAX_LOST_LOOKS
 from holdfast.runtime.narration.log_narration import LogNarration
 from holdfast.runtime.text_safety import arguments_line, as_text, clean, one_line
 from holdfast.schemas import names
@@ -56,16 +53,14 @@ async def next_step(
     narration = LogNarration(run.id, with_commands=False)
     since = "" if known is None else rfc3339(datetime.now(UTC) - _CLOCK_DIFFERENCE)
     with suppress(TimeoutError):
-        events = frames(run, StreamCursor(0), most_lost=MAX_LOST_LOOKS)
-        async with asyncio.timeout(seconds), aclosing(events):
-            async for frame in events:
-                if not isinstance(frame, Frame) or frame.type in BETWEEN_EVENTS:
-                    continue
-                record = read_record(frame.data)
+        async with asyncio.timeout(seconds), aclosing(run.events()) as events:
+            async for record in events:
                 text = _narrate(narration, record)
-                if text and record.at >= since:
+                if record.at < since:
+                    continue
+                if text:
                     await report(record, text)
-                if isinstance(record.entry, ConfirmationRequiredEntry) and record.at >= since:
+                if isinstance(record.entry, ConfirmationRequiredEntry):
                     pending = await run.approvals()
                     if new := [each for each in pending if approval_key(each) not in (known or ())]:
                         return new
@@ -87,14 +82,12 @@ class RunResults:
 
     def finished(self, run_id: str, ending: RunEnding, notes: Sequence[str] = ()) -> CallToolResult:
         """Return the output of a run that has ended, or the reason why there is none."""
-        result, failure = ending.result, ending.output_error
-        if result is None or ending.exit_code:
-            failure = RunFailedError(run_id, ending)
-        if failure is not None or result is None:
+        try:
+            output = ending.require_output(run_id)
+        except HoldfastError as failure:
             return tool_result([*notes, str(failure)], run_id, is_error=True)
-        structured = result.output if isinstance(result.output, dict) else None
-        made = tool_result(notes, run_id, structured)
-        made.content.extend(_blocks(result.output))
+        made = tool_result(notes, run_id, output if isinstance(output, dict) else None)
+        made.content.extend(_blocks(output))
         return made
 
     def started(self, run_id: str) -> CallToolResult:

@@ -25,6 +25,7 @@ from holdfast.client.pending_call import PendingCall
 from holdfast.client.result import RunEnding
 from holdfast.client.run import Run
 from holdfast.client.start import REQUEST_MEMO, RunExistsError
+from holdfast.schemas import names
 from holdfast.schemas.base import canonical_json, sha256
 from holdfast.schemas.log_entry import LogRecord
 from holdfast.schemas.settings.keys import KeyRight
@@ -35,7 +36,7 @@ from holdfast.web.mcp.run_results import RUN_META, RunResults, approval_key, nex
 from holdfast.web.mcp.tasks import TASK_AFTER_SECONDS, RunTasks, declares_tasks, task_of
 from holdfast.web.services import Services
 
-KEY_META: Final = "dev.holdfast/idempotencyKey"
+KEY_META: Final = names.MCP_IDEMPOTENCY_KEY
 MAX_KEY_CHARS: Final = 200
 # A run refuses the answer to a question whose own time is over.
 MAX_STATE_SECONDS: Final = 366 * 86_400.0
@@ -87,12 +88,6 @@ class McpHandlers:
         """Call a tool: start a run, or follow one."""
         caller, name, arguments = self._find_caller(), params.name, params.arguments or {}
         try:
-            if name == offered.START:
-                start = offered.read_arguments(offered.StartArguments, arguments)
-                run = await self._start(ctx, start.tool, start.arguments, caller)
-                if "read" not in caller.may:
-                    return self._results.started(run.id)
-                return await self._results.unfinished(run)
             if name == offered.SHOW:
                 show = offered.read_arguments(offered.ShowArguments, arguments)
                 run = await self._own_run(show.run, caller)
@@ -105,9 +100,14 @@ class McpHandlers:
                 wait = offered.read_arguments(offered.WaitArguments, arguments)
                 run = await self._own_run(wait.run, caller)
                 return await self._follow(ctx, run, caller, (), (), wait.seconds)
+            if is_detached := name == offered.START:
+                start = offered.read_arguments(offered.StartArguments, arguments)
+                name, arguments = start.tool, start.arguments
             run = await self._start(ctx, name, arguments, caller)
             if "read" not in caller.may:
                 return self._results.started(run.id)
+            if is_detached:
+                return await self._results.unfinished(run)
             return await self._follow(ctx, run, caller, None)
         except HoldfastError as error:
             return tool_result([str(error)], is_error=True)
