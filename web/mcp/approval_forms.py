@@ -82,17 +82,14 @@ class ApprovalForms:
             if key not in pending:
                 notes.append(f"{call_id} is not pending any more: this answer changed nothing.")
                 continue
-            said = _said(pending[key], answer.content or {})
-            receipt = await self._services.decide_by(approver, run.id, pending[key], said)
-            words = decision_phrase(receipt.decision, pending[key].kind)
+            approval, content = pending[key], answer.content or {}
+            said = {name: content[name] for name in ("decision", "reason") if content.get(name)}
+            if approval.kind == "input":
+                said = {"decision": "respond", "result": content}
+            receipt = await self._services.decide_by(approver, run.id, approval, said)
+            words = decision_phrase(receipt.decision, approval.kind)
             notes.append(f"{call_id}: {words}, by {clean(approver.name)}.")
         return notes
-
-
-def _said(approval: PendingApproval, content: dict[str, Any]) -> dict[str, Any]:
-    if approval.kind == "input":
-        return {"decision": "respond", "result": content}
-    return {key: content[key] for key in ("decision", "reason") if content.get(key)}
 
 
 async def _form(run: Run, approval: PendingApproval) -> dict[str, Any] | None:

@@ -1,7 +1,6 @@
 """What a client receives of a run: its result, or its state and where a person decides."""
 
 import asyncio
-from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
@@ -112,7 +111,10 @@ class RunResults:
                     link = self._link(there.workflow_id, there.call_id) if self.inbox else ""
                     lines.append(f"Approval needed {question_text.delegate_line(there)} {link}")
                 if with_log:
-                    lines.append(await _last_events(run))
+                    narration = LogNarration(run.id, with_commands=False)
+                    entries = run.entries(names.EVENTS)
+                    texts = [_narrate(narration, read_record(each)) async for each in entries]
+                    lines.append("\n".join(filter(None, texts[-_SHOWN_EVENTS:])))
         except TimeoutError:
             lines.append(f"Run {name} does not answer now.")
         except HoldfastError as error:
@@ -150,13 +152,6 @@ def _blocks(output: Any) -> list[ContentBlock]:
             case _:
                 return [TextContent(text=as_text(output))]
     return blocks or [TextContent(text=as_text(output))]
-
-
-async def _last_events(run: Run) -> str:
-    narration, last = LogNarration(run.id, with_commands=False), deque[str](maxlen=_SHOWN_EVENTS)
-    async for entry in run.entries(names.EVENTS):
-        last.append(_narrate(narration, read_record(entry)))
-    return "\n".join(filter(None, last))
 
 
 def _narrate(narration: LogNarration, record: LogRecord) -> str:
