@@ -7,13 +7,17 @@ the interceptor `once.py` makes the error an unknown outcome where the call may 
 
 import asyncio
 import json
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
-from mcp import MCPError
+from mcp import Client, MCPError
 from mcp_types import (
     INVALID_PARAMS,
+    CallToolRequest,
+    CallToolRequestParams,
     CallToolResult,
+    ElicitResult,
     EmbeddedResource,
     ImageContent,
     InputRequiredResult,
@@ -21,14 +25,14 @@ from mcp_types import (
     TextContent,
     TextResourceContents,
 )
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 from temporalio import activity
 
 from holdfast.activities.mcp.errors import NoResultError, ServerUnreachableError
-from holdfast.activities.mcp.held_calls import HELD_CALL
+from holdfast.activities.mcp.held_calls import HELD_CALL, HeldCall
 from holdfast.activities.mcp.input_forms import read_forms
 from holdfast.activities.mcp.server_tasks import TaskResult, request_state
-from holdfast.activities.mcp.servers import McpServers, Reply
+from holdfast.activities.mcp.servers import McpServers
 from holdfast.providers.model_errors import request_error
 from holdfast.schemas import names
 from holdfast.schemas.internal.mcp_input import INPUT_REQUIRED, TASK, McpContinuation, McpTask
@@ -36,6 +40,8 @@ from holdfast.schemas.message import Content, ImagePart, Part, TextPart
 from holdfast.schemas.names import ErrorCode
 from holdfast.schemas.tool import ACTIVITY_TIMEOUT, McpCall, McpTool
 
+Reply = CallToolResult | InputRequiredResult | TaskResult
+_REPLY: TypeAdapter[Reply] = TypeAdapter(Reply)
 _error = partial(request_error, ErrorCode.TOOL_ERROR)
 # A server may return a state alone, and is then called again at once, after these pauses.
 STATE_PAUSES_SECONDS = (0.05, 0.2, 0.5, 1.0, 2.0)
@@ -60,7 +66,7 @@ class CallMcpToolActivity:
         reference = McpTool.read(tool)
         where = f"MCP server `{reference.server}`, tool `{reference.tool}`"
         try:
-            result = await self._call(reference, arguments, McpCall.read(call))
+            result = await self._reply(reference, arguments, McpCall.read(call))
             if isinstance(result, InputRequiredResult):
                 return {INPUT_REQUIRED: read_forms(result).to_json()}
         except NoResultError as error:
@@ -87,7 +93,7 @@ class CallMcpToolActivity:
             return {"_result": {"content": result.structured_content}}
         return {"_result": {"content": _as_json(content)}}
 
-    async def _call(
+    async def _reply(
         self, tool: McpTool, arguments: dict[str, Any], call: McpCall
     ) -> CallToolResult | InputRequiredResult | McpTask:
         """Make or continue a call; one that may be made again is, if its state was refused."""
@@ -95,15 +101,13 @@ class CallMcpToolActivity:
             found: CallToolResult | InputRequiredResult | McpTask
             found = await self._servers.held_calls.request_state(call.task)
             return found
+        longest = activity.info().start_to_close_timeout or ACTIVITY_TIMEOUT
+        request = partial(self._servers.request, tool.server, call, longest.total_seconds())
         if call.task is not None:
-            request = partial(self._servers.request, tool.server, call, _longest_seconds())
             return await request_state(call.task, request)
-        given = call.continuation
-
-        async def send(given: McpContinuation | None) -> Reply | McpTask:
-            own = call.model_copy(update={"continuation": given})
-            return await self._servers.call_tool(tool, arguments, own, _longest_seconds())
-
+        meta: Any = {names.MCP_IDEMPOTENCY_KEY: call.idempotency_key}
+        params = CallToolRequestParams(name=tool.tool, arguments=arguments, meta=meta)
+        send, given = partial(self._send, request, params), call.continuation
         try:
             result = await send(given)
         except MCPError as error:
@@ -119,13 +123,28 @@ class CallMcpToolActivity:
             if not isinstance(result, InputRequiredResult) or result.input_requests:
                 break
             await asyncio.sleep(pause_seconds)
-            state = McpContinuation(state=result.request_state, responses={}, forms="")
-            result = await send(state)
+            result = await send(McpContinuation(state=result.request_state, responses={}, forms=""))
         return result.task if isinstance(result, TaskResult) else result
 
+    async def _send(
+        self,
+        request: Callable[[Callable[[Client], Awaitable[Reply]]], Awaitable[Reply]],
+        params: CallToolRequestParams,
+        given: McpContinuation | None,
+    ) -> Reply | McpTask:
+        """Make a call once; it is a task if the server waits for a person within it."""
+        if given is not None:
+            answers = {key: ElicitResult(**each) for key, each in given.responses.items()}
+            continued = {"input_responses": answers or None, "request_state": given.state}
+            params = params.model_copy(update=continued)
 
-def _longest_seconds() -> float:
-    return (activity.info().start_to_close_timeout or ACTIVITY_TIMEOUT).total_seconds()
+        async def send(held: HeldCall, client: Client) -> Reply:
+            held.session = client.session
+            # Not by `Client.call_tool`: that sends a call again after some errors, and lists the
+            # tools again to check a result, which the run does by what it has pinned.
+            return await client.session.send_request(CallToolRequest(params=params), _REPLY)
+
+        return await self._servers.held_calls.reply(lambda held: request(partial(send, held)))
 
 
 def _content(result: CallToolResult) -> Content:

@@ -10,30 +10,22 @@ from typing import Any, TypeVar
 from mcp import Client, MCPError
 from mcp_types import (
     METHOD_NOT_FOUND,
-    CallToolRequest,
-    CallToolRequestParams,
-    CallToolResult,
-    ElicitResult,
-    InputRequiredResult,
     PaginatedRequestParams,
     TextContent,
     TextResourceContents,
 )
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from holdfast.activities.mcp.authorization import TokenMemory
 from holdfast.activities.mcp.connection import Connection
 from holdfast.activities.mcp.errors import ServerUnreachableError, SessionEndedError
-from holdfast.activities.mcp.held_calls import HeldCall, HeldCalls
-from holdfast.activities.mcp.server_tasks import TaskResult
+from holdfast.activities.mcp.held_calls import HeldCalls
 from holdfast.catalog.builtin_tools import MAX_KNOWLEDGE_BYTES
 from holdfast.catalog.mcp_tools import PROMPT, ListedTool, Listing
 from holdfast.runtime.secrets import Secrets, address_secrets
 from holdfast.runtime.text_safety import one_line
-from holdfast.schemas import names
-from holdfast.schemas.internal.mcp_input import McpTask
 from holdfast.schemas.settings.servers import Server
-from holdfast.schemas.tool import McpCall, McpTool
+from holdfast.schemas.tool import McpCall
 
 # Runs that start one after the other share a listing.
 KEPT_SECONDS = 5.0
@@ -45,8 +37,6 @@ MAX_LISTING_SECONDS = 25.0
 MAX_REASON_CHARS = 1_000
 # For a connection to be made, before a call.
 MAX_WAIT_SECONDS = 15.0
-Reply = CallToolResult | InputRequiredResult | TaskResult
-_RESULT: TypeAdapter[Reply] = TypeAdapter(Reply)
 
 T = TypeVar("T")
 # A server, and the principal whose tokens its requests carry.
@@ -105,38 +95,6 @@ class McpServers:
         )
         return dict(zip(servers, found, strict=True))
 
-    async def call_tool(
-        self, tool: McpTool, arguments: dict[str, Any], call: McpCall, longest_seconds: float
-    ) -> Reply | McpTask:
-        """Make or continue a call, once, with its principal's token if the server has one.
-
-        The call is sent only within the first half of `longest_seconds`: one that was not made must
-        not end as an unknown outcome. If the server waits for a person within it, it is a task of
-        the `held_calls`.
-
-        Raises:
-            ServerUnreachableError: the server has not received the call.
-            ConnectionResetError: it may have received it, and no answer came.
-            MCPError: it answered with an error.
-            ValidationError: it answered with no result of the protocol.
-        """
-        meta: Any = {names.MCP_IDEMPOTENCY_KEY: call.idempotency_key}
-        params = CallToolRequestParams(name=tool.tool, arguments=arguments, meta=meta)
-        if (given := call.continuation) is not None:
-            answers = {key: ElicitResult(**each) for key, each in given.responses.items()}
-            continued = {"input_responses": answers or None, "request_state": given.state}
-            params = params.model_copy(update=continued)
-
-        async def send(held: HeldCall, client: Client) -> Reply:
-            held.session = client.session
-            # Not by `Client.call_tool`: that sends a call again after some errors, and lists the
-            # tools again to check a result, which the run does by what it has pinned.
-            return await client.session.send_request(CallToolRequest(params=params), _RESULT)
-
-        return await self.held_calls.reply(
-            lambda held: self.request(tool.server, call, longest_seconds, partial(send, held))
-        )
-
     async def request(
         self,
         name: str,
@@ -144,7 +102,17 @@ class McpServers:
         longest_seconds: float,
         send: Callable[[Client], Awaitable[T]],
     ) -> T:
-        """Make a request for a call, as `call_tool` does."""
+        """Make a request for a call, with its principal's token if the server has one.
+
+        It is sent only within the first half of `longest_seconds`: a call that was not made must
+        not end as an unknown outcome.
+
+        Raises:
+            ServerUnreachableError: the server has not received the request.
+            ConnectionResetError: it may have received it, and no answer came.
+            MCPError: it answered with an error.
+            ValidationError: its answer does not fit the protocol.
+        """
         server = self._servers.get(name)
         principal = call.principal if server and server.principal_tokens else None
         if server and server.principal_tokens and principal is None:

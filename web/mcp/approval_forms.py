@@ -83,9 +83,9 @@ class ApprovalForms:
                 notes.append(f"{call_id} is not pending any more: this answer changed nothing.")
                 continue
             approval, content = pending[key], answer.content or {}
-            said = {name: content[name] for name in ("decision", "reason") if content.get(name)}
-            if approval.kind == "input":
-                said = {"decision": "respond", "result": content}
+            said: dict[str, Any] = {"decision": "respond", "result": content}
+            if approval.kind != "input":
+                said = {name: content[name] for name in ("decision", "reason") if content.get(name)}
             receipt = await self._services.decide_by(approver, run.id, approval, said)
             words = decision_phrase(receipt.decision, approval.kind)
             notes.append(f"{call_id}: {words}, by {clean(approver.name)}.")

@@ -13,15 +13,18 @@ from cryptography.hazmat.primitives.serialization import (
     NoEncryption,
     PrivateFormat,
 )
+from mcp import Client
 from mcp.server.mcpserver import MCPServer
+from mcp_types import CallToolRequest, CallToolRequestParams, CallToolResult
 
 from holdfast.activities.mcp import authorization
 from holdfast.activities.mcp import servers as servers_module
 from holdfast.activities.mcp.errors import ServerUnreachableError
 from holdfast.activities.mcp.servers import McpServers
 from holdfast.runtime.secrets import Secrets
+from holdfast.schemas import names
 from holdfast.schemas.settings.servers import Server
-from holdfast.schemas.tool import McpCall, McpTool
+from holdfast.schemas.tool import McpCall
 from tests.activities.mcp import shop
 from tests.activities.mcp.conftest import serving
 from tests.activities.mcp.guard import CLIENT, SECRET, Guard
@@ -38,9 +41,13 @@ class Home:
 
     async def call(self, order: str, principal: str | None = None, tool: str = "refund") -> str:
         call = McpCall(idempotency_key=f"run/{order}", principal=principal)
-        reference = McpTool(server="shop", tool=tool, digest="")
-        result = await self.servers.call_tool(reference, {"order_id": order}, call, 30)
-        return str(result)
+        meta: Any = {names.MCP_IDEMPOTENCY_KEY: call.idempotency_key}
+        params = CallToolRequestParams(name=tool, arguments={"order_id": order}, meta=meta)
+
+        async def send(client: Client) -> CallToolResult:
+            return await client.session.send_request(CallToolRequest(params=params), CallToolResult)
+
+        return str(await self.servers.request("shop", call, 30, send))
 
 
 @asynccontextmanager
