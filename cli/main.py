@@ -27,7 +27,7 @@ from holdfast.cli import (
     run_commands,
     show_commands,
 )
-from holdfast.cli.parser import Command, Parser, take_approver
+from holdfast.cli.parser import Command, take_approver
 from holdfast.client.errors import (
     INTERRUPTED,
     PIPE_CLOSED,
@@ -36,6 +36,7 @@ from holdfast.client.errors import (
     wrong_command,
 )
 from holdfast.hosting.process_exit import StartError, start_error
+from holdfast.runtime.command_line import CommandParser
 from holdfast.validation.problems import FixableError
 
 # The extras, by the packages that they bring.
@@ -64,9 +65,8 @@ def command_line(arguments: Sequence[str] | None = None) -> int:
         from holdfast.hosting.worker import main as work
 
         return work(words[1:])
-    options = client_parser().parse_options(words)
     try:
-        code = _run(**options)
+        code = _run(words)
         sys.stdout.flush()
     except BrokenPipeError:
         code = PIPE_CLOSED  # the reader of the output has closed it
@@ -74,9 +74,10 @@ def command_line(arguments: Sequence[str] | None = None) -> int:
     return code
 
 
-def client_parser() -> Parser:
+def client_parser() -> CommandParser:
     """Return the parser of every command but `worker`, which has its own."""
-    parser = Parser(prog="holdfast", description="Durable, approval-gated agents on Temporal.")
+    about = "Durable, approval-gated agents on Temporal."
+    parser = CommandParser(prog="holdfast", description=about)
     parser.add_argument("--version", action="version", version=f"holdfast {holdfast.__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     commands.add_parser("worker", help="run agents: the worker (`holdfast worker --help`)")
@@ -96,8 +97,11 @@ def client_parser() -> Parser:
     return parser
 
 
-def _run(command: Command, **options: Any) -> int:
+def _run(words: Sequence[str]) -> int:
+    options: dict[str, Any] = {}
     try:
+        options = client_parser().parse_options(words)
+        command: Command = options.pop("command")
         if "by" in options:
             options["approver"] = take_approver(options)
         return asyncio.run(command(**options))

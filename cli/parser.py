@@ -1,14 +1,13 @@
-"""The command line: its options that several commands share, and its errors, of one line each."""
+"""The options that several commands share."""
 
 import argparse
 from collections.abc import Callable, Coroutine
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 from holdfast.cli import option_values
 from holdfast.cli.prompts.answers import Approver
-from holdfast.client.errors import WRONG_COMMAND, wrong_command
 from holdfast.client.signing import load_signer
-from holdfast.runtime.command_line import CommandParser, read_by, read_name
+from holdfast.runtime.command_line import read_by, read_name
 from holdfast.schemas.base import parse_duration
 
 # The result of `add_subparsers`, whose class has no public name.
@@ -47,12 +46,3 @@ def take_approver(options: dict[str, Any]) -> Approver:
     """Take the options of `add_person` out of the given ones."""
     signer = load_signer(options.pop("key"), options.pop("kid"))
     return Approver(options.pop("by"), options.pop("groups"), signer)
-
-
-class Parser(CommandParser):
-    """A parser of commands, or of one of them."""
-
-    def end(self, wrong: str, todo: str) -> NoReturn:
-        """Exit with an error; without `todo`, it names the help."""
-        line = wrong_command(wrong, todo or f"see {self.prog} --help").line()
-        self.exit(WRONG_COMMAND, f"{line}\n")

@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 from temporalio.common import WorkerDeploymentVersion
 
@@ -18,7 +18,7 @@ from holdfast.definitions.agent import Agent, AnyTool
 from holdfast.hosting.deployment import read_version_name, version_of
 from holdfast.hosting.dev_server import DevServer
 from holdfast.hosting.probes import ProbeAddress, read_probe_address
-from holdfast.hosting.process_exit import StartError, wrong_setup
+from holdfast.hosting.process_exit import wrong_setup
 from holdfast.runtime.command_line import (
     CommandParser,
     number_reader,
@@ -36,6 +36,7 @@ from holdfast.schemas.base import format_duration, parse_duration
 from holdfast.schemas.internal.live_answer import VIEWERS_FOLDER, VIEWERS_KEY
 from holdfast.schemas.phrases import closest_names, misfit_reason
 from holdfast.schemas.settings.endpoints import MODEL_PROVIDERS
+from holdfast.validation.problems import FixableError
 
 _PREFIX = "HOLDFAST_"
 _NEARLY = 0.85
@@ -119,7 +120,7 @@ def read_options(arguments: Sequence[str]) -> Options:
     """Read the command line and the environment.
 
     Raises:
-        StartError: an option or a variable is invalid.
+        StartError, FixableError: an option or a variable is invalid.
     """
     values = _from_environment() | worker_parser().parse_options(arguments)
     if not values.keys() & {"catalog", "tools", "endpoints"}:
@@ -184,18 +185,12 @@ def _from_variable(variable: str, action: argparse.Action, value: str) -> dict[s
     values = value.split() if isinstance(action, argparse._AppendAction) else [value]
     try:
         return worker_parser().parse_options([f"{option}={each}" for each in values])
-    except StartError as error:
-        lines = [line.replace(f"`{option}`", variable) for line in error.lines]
-        raise StartError(lines) from None
-
-
-class _Parser(CommandParser):
-    def end(self, wrong: str, todo: str) -> NoReturn:
-        raise wrong_setup(wrong, todo or "see `holdfast worker --help`")
+    except FixableError as error:
+        raise wrong_setup(error.reason.replace(f"`{option}`", variable), error.fix) from None
 
 
 def _settings_parser() -> CommandParser:
-    parser = _Parser(prog="holdfast worker", argument_default=argparse.SUPPRESS)
+    parser = CommandParser(prog="holdfast worker", argument_default=argparse.SUPPRESS)
     add = parser.add_argument
     several: dict[str, Any] = {"type": read_name, "action": "append"}
     add("--catalog", metavar="DIR", type=_path, help="a folder with tools/ and agents/")

@@ -5,24 +5,27 @@ A reader is an argparse `type`; its error names what is wrong, and the fix.
 
 import argparse
 import re
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from math import inf
 from typing import Any, NoReturn, TypeVar
 
 from holdfast.schemas.phrases import did_you_mean, misfit_reason, quote_value
+from holdfast.validation.problems import FixableError
 
 T = TypeVar("T")
 _CHOICE = re.compile(r"invalid choice: '(.*)' \(choose from (.*)\)\Z", re.DOTALL)
 
 
-class CommandParser(argparse.ArgumentParser, ABC):
-    """A parser whose errors are one line: the option, what is wrong, what to do."""
+class CommandParser(argparse.ArgumentParser):
+    """A parser that raises its errors as `FixableError`: the option, what is wrong, what to do."""
 
     def parse_options(self, arguments: Sequence[str]) -> dict[str, Any]:
         """Return the options of the command line.
 
         A command's parser is the default of `parser`, and reports what it does not know.
+
+        Raises:
+            FixableError: an option is unknown or invalid.
         """
         found, unknown = self.parse_known_args(arguments)
         options = vars(found)
@@ -31,18 +34,23 @@ class CommandParser(argparse.ArgumentParser, ABC):
             word = unknown[0]
             if not word.startswith("-"):
                 todo = "put a text of several words in quotes"
-                parser.end(f"{quote_value(word)} is one word too many", todo)
+                raise FixableError(f"{quote_value(word)} is one word too many", todo)
             option = word.partition("=")[0]
-            todo = did_you_mean(option, parser.option_names())
-            parser.end(f"there is no option {quote_value(option)}", todo)
+            todo = did_you_mean(option, parser.option_names()) or parser.todo
+            raise FixableError(f"there is no option {quote_value(option)}", todo)
         return options
+
+    @property
+    def todo(self) -> str:
+        """Return what to do where an error has no fix of its own."""
+        return f"see {self.prog} --help"
 
     def option_names(self) -> list[str]:
         """Return the names of the options, such as `--catalog`."""
         return [each for each in self._option_string_actions if each.startswith("--")]
 
     def error(self, message: str) -> NoReturn:
-        """Exit with an error of argparse, in the form of our own."""
+        """Raise an error of argparse in the form of our own; argparse calls this."""
         named = re.match(r"argument ([^:]+): (.*)", message, re.DOTALL)
         place, said = (f"`{named.group(1)}`: ", named.group(2)) if named else ("", message)
         said = re.sub(r"\Aexpected (one|at least one) argument\Z", "its value is missing", said)
@@ -54,11 +62,7 @@ class CommandParser(argparse.ArgumentParser, ABC):
             word, known = choice.group(1), choice.group(2).replace("'", "").split(", ")
             wrong = f"{quote_value(word)} does not fit"
             todo = did_you_mean(word, known) or f"write one of {', '.join(known)}"
-        self.end(f"{place}{wrong}", todo)
-
-    @abstractmethod
-    def end(self, wrong: str, todo: str) -> NoReturn:
-        """End with an error; without `todo`, it names the help."""
+        raise FixableError(f"{place}{wrong}", todo or self.todo)
 
 
 def read_by(read: Callable[[str], T]) -> Callable[[str], T]:

@@ -1,5 +1,6 @@
 """A worker says which build of which deployment it is, and is told what is wrong with that."""
 
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -15,6 +16,7 @@ from holdfast.hosting.options import read_options
 from holdfast.hosting.plugin import worker_parts
 from holdfast.hosting.process_exit import StartError
 from holdfast.hosting.worker import WorkerSettings, build_worker
+from holdfast.validation.problems import FixableError
 
 
 def test_a_build_is_named_by_options_or_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -41,10 +43,8 @@ def test_a_build_is_named_by_options_or_in_the_environment(monkeypatch: pytest.M
     ],
 )
 def test_what_temporal_does_not_take_is_refused(arguments: list[str], said: str) -> None:
-    with pytest.raises(StartError) as refused:
+    with pytest.raises((StartError, FixableError), match=rf"(holdfast: |^){re.escape(said)}"):
         read_options(arguments)
-    [line] = refused.value.lines
-    assert line.startswith(f"holdfast: {said}")
 
 
 async def test_every_worker_of_a_process_is_of_its_build(client: Client, tmp_path: Path) -> None:

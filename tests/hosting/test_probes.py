@@ -23,6 +23,7 @@ from holdfast.hosting.probes import (
     serve_probes,
 )
 from holdfast.hosting.process_exit import StartError
+from holdfast.validation.problems import FixableError
 from tests.support.eventually import eventually
 
 HERE = "127.0.0.1"
@@ -177,7 +178,7 @@ def test_where_probes_are_answered(
 
 @pytest.mark.parametrize("text", ["here:1", "0.0.0.0", "65536", "-1", "[::]", "²"])
 def test_what_is_no_place_for_probes_is_refused(text: str) -> None:
-    with pytest.raises(StartError, match=r"--health.*; write a port, as 8236, or an address"):
+    with pytest.raises(FixableError, match=r"--health.*; write a port, as 8236, or an address"):
         read_options([f"--health={text}"])
 
 

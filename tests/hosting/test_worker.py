@@ -32,6 +32,7 @@ from holdfast.runtime.data_converter import with_store
 from holdfast.runtime.storage.folder import FolderStore
 from holdfast.runtime.storage.locations import BucketLocation
 from holdfast.schemas import names
+from holdfast.validation.problems import FixableError
 from tests.support.eventually import eventually
 from tests.support.process import NOBODY, command
 
@@ -428,7 +429,7 @@ def test_both_ends_of_a_span_are_taken(option: str, least: int, most: int) -> No
         taken = read_options([option, str(number)]).settings
         assert number in (taken.cached_runs, taken.continue_after)
     for number in (least - 1, most + 1):
-        with pytest.raises(StartError, match=f"; write a number from {least} to {most}"):
+        with pytest.raises(FixableError, match=f"; write a number from {least} to {most}"):
             read_options([option, str(number)])
 
 
