@@ -22,7 +22,6 @@ from pydantic import JsonValue, ValidationError
 from temporalio.client import Client
 from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
-from temporalio.service import RPCError
 
 from holdfast.client.errors import (
     HoldfastError,
@@ -42,7 +41,7 @@ from holdfast.client.run_lists import (
     MissingAttributesError,
     RunFilter,
     RunListing,
-    list_problem,
+    explain_list_errors,
 )
 from holdfast.client.start import (
     REQUEST_MEMO,
@@ -152,17 +151,13 @@ class HoldfastClient:
                     id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
                 )
         except WorkflowAlreadyStartedError as error:
-            if not reuse and not await self._has_started(run_id, new.memo.get(REQUEST_MEMO)):
+            started_by, sent = None, new.memo.get(REQUEST_MEMO)
+            if sent is not None and not reuse:
+                found = await self.run(run_id).describe()
+                started_by = await found.memo_value(REQUEST_MEMO, default=None)
+            if not reuse and (sent is None or started_by != sent):
                 raise RunExistsError(run_id) from error
         return self.run(run_id)
-
-    async def _has_started(self, run_id: str, request: str | None) -> bool:
-        """Report whether this request has started the run."""
-        if request is None:
-            return False
-        found = await self.run(run_id).describe()
-        started_by = await found.memo_value(REQUEST_MEMO, default=None)
-        return bool(started_by == request)
 
     def run(self, id: str, output: type[OutputT] | None = None) -> Run[OutputT]:
         """Return the run with this id, whose result is an `output`; sends no request."""
@@ -207,10 +202,8 @@ class HoldfastClient:
             MissingAttributesError: the namespace does not have a search attribute of the query.
         """
         found = self.temporal.list_workflows(str(where), limit=limit, rpc_timeout=ANSWER)
-        try:
+        with explain_list_errors():
             return [RunListing.of(run) async for run in found]
-        except RPCError as error:
-            raise list_problem(error) from error
 
     async def list_page(
         self, where: RunFilter | str, size: int, after: bytes | None = None
@@ -223,16 +216,11 @@ class HoldfastClient:
         found = self.temporal.list_workflows(
             str(where), page_size=size, next_page_token=after, rpc_timeout=ANSWER
         )
-        try:
+        with explain_list_errors():
             await found.fetch_next_page()
-        except RPCError as error:
-            raise list_problem(error) from error
         return [*map(RunListing.of, found.current_page or ())], found.next_page_token
 
     async def count_runs(self, where: RunFilter | str = EVERY_RUN) -> int:
         """Return the number of runs of a filter or of a query; raises as `list_runs` does."""
-        try:
-            found = await self.temporal.count_workflows(str(where), rpc_timeout=ANSWER)
-        except RPCError as error:
-            raise list_problem(error) from error
-        return found.count
+        with explain_list_errors():
+            return (await self.temporal.count_workflows(str(where), rpc_timeout=ANSWER)).count

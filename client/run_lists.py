@@ -4,7 +4,8 @@ A filter is a query of Temporal. The result is as current as the lists, which ca
 runs by a moment.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
@@ -166,11 +167,15 @@ def equals_one_of(attribute: str, texts: Iterable[str]) -> str:
     return f"{attribute} IN ({', '.join(map(_quoted, texts))})"
 
 
-def list_problem(error: RPCError) -> HoldfastError:
-    """Return the error for the answer of the Temporal server to a query for a list."""
-    if error.status == RPCStatusCode.INVALID_ARGUMENT:
-        return MissingAttributesError(error.message)
-    return rpc_problem(error)
+@contextmanager
+def explain_list_errors() -> Iterator[None]:
+    """Raise what the Temporal server answers to a query for a list as a `HoldfastError`."""
+    try:
+        yield
+    except RPCError as error:
+        if error.status == RPCStatusCode.INVALID_ARGUMENT:
+            raise MissingAttributesError(error.message) from error
+        raise rpc_problem(error) from error
 
 
 def _of_list(text: str) -> str:
