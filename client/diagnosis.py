@@ -12,7 +12,6 @@ from typing import Final
 
 from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.enums.v1 import EventType, VersioningBehavior, WorkflowTaskFailedCause
-from temporalio.api.history.v1 import HistoryEvent
 from temporalio.api.taskqueue.v1 import TaskQueue
 from temporalio.api.workflowservice.v1 import (
     DescribeTaskQueueRequest,
@@ -103,7 +102,17 @@ async def diagnose_silence(client: Client, run: WorkflowExecutionDescription) ->
     """
     is_repeated = run.raw_description.pending_workflow_task.attempt > 1
     if is_repeated:
-        end = await _latest_end(client, run)
+        history = GetWorkflowExecutionHistoryReverseRequest(
+            namespace=client.namespace,
+            execution=WorkflowExecution(workflow_id=run.id, run_id=run.run_id),
+            maximum_page_size=_LATEST_EVENTS,
+        )
+        with explain_rpc_errors(run.id):
+            answer = await client.workflow_service.get_workflow_execution_history_reverse(
+                history, retry=True
+            )
+        events = answer.history.events
+        end = next((event for event in events if event.event_type in _TASK_ENDS), None)
         if end is not None and end.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED:
             failed = end.workflow_task_failed_event_attributes
             error = await client.data_converter.decode_failure(failed.failure)
@@ -132,17 +141,3 @@ async def diagnose_silence(client: Client, run: WorkflowExecutionDescription) ->
     if is_repeated:
         return TaskTimedOutError(name, seconds, f"a worker did not finish a task of run {run.id}")
     return BusyWorkerError(name, seconds)
-
-
-async def _latest_end(client: Client, run: WorkflowExecutionDescription) -> HistoryEvent | None:
-    request = GetWorkflowExecutionHistoryReverseRequest(
-        namespace=client.namespace,
-        execution=WorkflowExecution(workflow_id=run.id, run_id=run.run_id),
-        maximum_page_size=_LATEST_EVENTS,
-    )
-    with explain_rpc_errors(run.id):
-        answer = await client.workflow_service.get_workflow_execution_history_reverse(
-            request, retry=True
-        )
-    events = answer.history.events
-    return next((event for event in events if event.event_type in _TASK_ENDS), None)

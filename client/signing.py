@@ -40,6 +40,15 @@ class Signer:
             raise wrong_command(
                 "a signed decision says who decides", "name yourself with --by NAME"
             )
+        # The digest that the person saw, even if the pending call has changed.
+        seen = signed = decision.digest or waiting.digest
+        if decision.decision == "edit":
+            round_ = 1 if waiting.kind == "call" else waiting.find_round()
+            if round_ is None:
+                id = clean(waiting.call_id)
+                wrong = f"{id} is too large to be shown whole, and so to be edited"
+                raise wrong_command(wrong, "approve or deny it")
+            signed = digest_of(waiting.tool, decision.arguments or {}, waiting.kind, round_)
         now = round(time.time(), 3)
         claims: dict[str, Any] = {
             "sub": decision.by,
@@ -48,7 +57,7 @@ class Signer:
             "callId": decision.call_id,
             "decision": decision.decision,
             "aud": AUDIENCES["decisions"],
-            "digest": _digest(decision, waiting),
+            "digest": signed,
             "nonce": waiting.nonce,
             "iat": now,
             "exp": now + VALID_SECONDS,
@@ -58,9 +67,7 @@ class Signer:
         if decision.remember:
             claims["remember"] = True
         token = self.encode(claims, {})
-        # Sign the digest that the person saw, even if the pending call has changed.
-        digest = decision.digest or waiting.digest
-        return decision.model_copy(update={"token": token, "digest": digest})
+        return decision.model_copy(update={"token": token, "digest": seen})
 
     def encode(self, claims: dict[str, Any], headers: dict[str, str]) -> str:
         """Return a token with these claims, and with these headers beside the key's id."""
@@ -96,13 +103,3 @@ def load_signer(file: str | None, key_id: str | None) -> Signer | None:
         case RSAPrivateKey(key_size=bits) if bits >= _MIN_RSA_BITS:
             return Signer(private, key_id)
     raise wrong_command(f"`--key`: the key in {file} is not one that is taken", _WANTED)
-
-
-def _digest(decision: Decision, waiting: PendingApproval) -> str:
-    if decision.decision != "edit":
-        return decision.digest or waiting.digest
-    round_ = 1 if waiting.kind == "call" else waiting.find_round()
-    if round_ is None:
-        wrong = f"{clean(waiting.call_id)} is too large to be shown whole, and so to be edited"
-        raise wrong_command(wrong, "approve or deny it")
-    return digest_of(waiting.tool, decision.arguments or {}, waiting.kind, round_)
