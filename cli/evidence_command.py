@@ -1,5 +1,6 @@
 """`holdfast evidence` and `holdfast verify`: what happened in a run, and whether it was changed."""
 
+import asyncio
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
@@ -52,16 +53,32 @@ async def evidence(*, run: str, out: str, key: str | None, kid: str | None) -> i
     signer = load_signer(key, kid)
     records = await read_evidence(await connect(), run)
     records[0]["signed"] = signer is not None
-    _write(Path(out), write_lines(records, run, signer))
+    lines, file = write_lines(records, run, signer), Path(out)
+    try:
+        # Readable for its owner: it holds in plain text what the run has read.
+        await asyncio.to_thread(file.touch, 0o600)
+        await asyncio.to_thread(file.write_bytes, b"".join(lines))
+    except OSError as error:
+        wrong = f"{file} cannot be written: {error.strerror}"
+        raise wrong_command(wrong, "name another file with --out") from None
     print(f"{out}: {len(records) + 1} lines, {'not ' if signer is None else ''}signed")
     return DONE
 
 
 async def verify(*, file: str, keys: str | None) -> int:
     """Print the decisions in a file of evidence, if it was not changed."""
-    trusted = _read_keys(keys)
+    # Imported here: no other command reads keys, and they start sooner.
+    from holdfast.runtime.identity.key_sets import read_key_file
+
     try:
-        header, *records, seal = read_lines(_lines(Path(file)), trusted)
+        trusted = () if keys is None else read_key_file(Path(keys))
+        data = await asyncio.to_thread(Path(file).read_bytes)
+        header, *records, seal = read_lines(data.splitlines(keepends=True), trusted)
+    except LoadError as error:
+        raise wrong_settings("--keys", error.problems) from None
+    except OSError as error:
+        wrong = f"{file} cannot be read: {error.strerror}"
+        raise wrong_command(wrong, "name a file of holdfast evidence") from None
     except BrokenEvidenceError as error:
         raise wrong_command(f"{file}: {error}", "rely on no part of it: get it again") from None
     run = str(header.get("run"))
@@ -103,30 +120,3 @@ def _decisions(run: str, records: Iterable[Record], trusted: Sequence[PublicKey]
             is_good = any(signed_by(token, trusted, one, _OF_CALL) for one in signed)
             how = "is of a person above, by one of the keys" if is_good else "is of none above"
             yield f"{record.get('at')} {sent.get('callId')} the token of the signed decision {how}"
-
-
-def _read_keys(file: str | None) -> Sequence[PublicKey]:
-    # Imported here: no other command reads keys, and they start sooner.
-    from holdfast.runtime.identity.key_sets import read_key_file
-
-    try:
-        return () if file is None else read_key_file(Path(file))
-    except LoadError as error:
-        raise wrong_settings("--keys", error.problems) from None
-
-
-def _lines(file: Path) -> list[bytes]:
-    try:
-        return file.read_bytes().splitlines(keepends=True)
-    except OSError as error:
-        wrong = f"{file} cannot be read: {error.strerror}"
-        raise wrong_command(wrong, "name a file of holdfast evidence") from None
-
-
-def _write(file: Path, lines: Iterable[bytes]) -> None:
-    try:
-        file.touch(0o600)  # it holds in plain text what the run has read
-        file.write_bytes(b"".join(lines))
-    except OSError as error:
-        wrong = f"{file} cannot be written: {error.strerror}"
-        raise wrong_command(wrong, "name another file with --out") from None

@@ -87,29 +87,25 @@ async def approvals(*, json: bool) -> int:
     if json:
         print(as_json([{"run": one.run_id, **one.to_json()} for one in waiting]))
     elif waiting:
-        _print_approvals(waiting)
+        rows = [
+            (
+                one.run_id,
+                one.call_id,
+                subject(one.kind, call_name(one)),
+                format_age(one.requested_at),
+                arguments_line(brief_arguments(one.kind, one.arguments)),
+            )
+            for one in waiting
+        ]
+        print_table(["RUN", "CALL", "TOOL", "WAITING", "ARGUMENTS"], rows, cut=False)
+        first = waiting[0]
+        print(f"\nTo see one: {holdfast_command('watch', first.run_id)}")
+        print(f"To decide:  {how_to_decide(first.run_id, first)}")
     elif unanswered is None:
         print("There are no pending approvals.")
     if unanswered is not None:
         raise unanswered
     return DONE
-
-
-def _print_approvals(waiting: list[PendingCall]) -> None:
-    rows = [
-        (
-            one.run_id,
-            one.call_id,
-            subject(one.kind, call_name(one)),
-            format_age(one.requested_at),
-            arguments_line(brief_arguments(one.kind, one.arguments)),
-        )
-        for one in waiting
-    ]
-    print_table(["RUN", "CALL", "TOOL", "WAITING", "ARGUMENTS"], rows, cut=False)
-    one = waiting[0]
-    print(f"\nTo see one: {holdfast_command('watch', one.run_id)}")
-    print(f"To decide:  {how_to_decide(one.run_id, one)}")
 
 
 async def list_command(*, status: RunStatus | None, limit: int, json: bool) -> int:
