@@ -78,20 +78,17 @@ class FetchKnowledgeActivity:
                     reason = f"the file {quote_value(file)} cannot be read: {error.reason}"
                     raise _error(reason) from None
             case KnowledgeSource(url=str(url)) if is_mcp(url):
-                return await self._resource(url)
+                # No other program can start a local activity, and read what this worker may.
+                if self._list_tools is None or not activity.info().is_local:
+                    raise _error(f"the resource {quote_value(url)} cannot be read here")
+                [found] = (await self._list_tools([url.removeprefix(MCP)])).values()
+                if isinstance(found, str):
+                    raise _error(found)
+                return found[0].description or ""
             case KnowledgeSource(url=str(url)):
                 return await self._url(url)
             case _:
                 raise _error("there is nothing to fetch")
-
-    async def _resource(self, url: str) -> str:
-        # No other program can start a local activity, and read what this worker may.
-        if self._list_tools is None or not activity.info().is_local:
-            raise _error(f"the resource {quote_value(url)} cannot be read here")
-        [found] = (await self._list_tools([url.removeprefix(MCP)])).values()
-        if isinstance(found, str):
-            raise _error(found)
-        return found[0].description or ""
 
     async def _url(self, text: str) -> str:
         try:

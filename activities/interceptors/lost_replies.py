@@ -37,26 +37,16 @@ def lost_reply(error: BaseException) -> str | None:
 
     `raise … from None` ends the chain.
     """
-    was_not_sent = False
-    for each in _chain(error):
+    was_not_sent, errors = False, [error]
+    for each in errors:  # it grows meanwhile
         package, name = type(each).__module__.partition(".")[0], type(each).__name__
         was_not_sent = was_not_sent or name in NOT_SENT.get(package, "").split()
-        is_lost = name in LOST_REPLIES.get(package, "").split() or _has_lost_status(package, each)
+        code = getattr(each, "code", None) if package == "grpc" else None
+        has_lost_status = callable(code) and getattr(code(), "name", "") in LOST_STATUSES
+        is_lost = name in LOST_REPLIES.get(package, "").split() or has_lost_status
         if is_lost and not (was_not_sent and package == "builtins"):
             return f"{package}.{name}: {each}" if str(each) else f"{package}.{name}"
-    return None
-
-
-def _has_lost_status(package: str, error: BaseException) -> bool:
-    code = getattr(error, "code", None) if package == "grpc" else None
-    return callable(code) and getattr(code(), "name", "") in LOST_STATUSES
-
-
-def _chain(error: BaseException) -> list[BaseException]:
-    """List an error, and those that it was raised from, the outermost first."""
-    errors = [error]
-    for each in errors:  # it grows meanwhile
         causes = list(each.exceptions) if isinstance(each, BaseExceptionGroup) else []
         causes += [each.__cause__, None if each.__suppress_context__ else each.__context__]
         errors += [cause for cause in causes if cause is not None and cause not in errors]
-    return errors
+    return None
