@@ -85,7 +85,18 @@ async def run_dev_server(wanted: DevServer) -> AsyncIterator[str]:
     process = await _start(wanted, port, ui_port, log)
     try:
         address = f"{HOST}:{port}"
-        await _wait_until_it_answers(process, address, wanted.namespace, log)
+        try:
+            async with asyncio.timeout(START_TIMEOUT_SECONDS):
+                while not await _answers(address, wanted.namespace):
+                    if process.returncode is not None:
+                        text = await asyncio.to_thread(log.read_text, "utf-8", "replace")
+                        last = text.strip().rpartition("\n")[2].strip()[:_MAX_QUOTED_CHARS]
+                        wrong = f"the server did not start: {last or 'it said nothing'}"
+                        raise wrong_setup(wrong, f"see {log}")
+                    await asyncio.sleep(_BETWEEN_SECONDS)
+        except TimeoutError as error:
+            wrong = f"the server did not answer within {START_TIMEOUT_SECONDS} s"
+            raise unreachable_server(wrong, f"see {log}") from error
         print(f"temporal dev server: {address}, UI http://{HOST}:{ui_port}", flush=True)
         if wanted.encryption is not None:
             # Only a browser can send the secret of a codec endpoint.
@@ -146,20 +157,6 @@ async def _start(
     return process
 
 
-async def _wait_until_it_answers(
-    process: asyncio.subprocess.Process, address: str, namespace: str, log: Path
-) -> None:
-    try:
-        async with asyncio.timeout(START_TIMEOUT_SECONDS):
-            while not await _answers(address, namespace):
-                if process.returncode is not None:
-                    raise wrong_setup(f"the server did not start: {_last_line(log)}", f"see {log}")
-                await asyncio.sleep(_BETWEEN_SECONDS)
-    except TimeoutError as error:
-        wrong = f"the server did not answer within {START_TIMEOUT_SECONDS} s"
-        raise unreachable_server(wrong, f"see {log}") from error
-
-
 async def _answers(address: str, namespace: str) -> bool:
     try:
         async with asyncio.timeout(_ANSWER_TIMEOUT_SECONDS):
@@ -167,11 +164,6 @@ async def _answers(address: str, namespace: str) -> bool:
     except (TimeoutError, RuntimeError):
         return False
     return True
-
-
-def _last_line(log: Path) -> str:
-    text = log.read_text(encoding="utf-8", errors="replace").strip()
-    return text.rpartition("\n")[2].strip()[:_MAX_QUOTED_CHARS] or "it said nothing"
 
 
 def free_port(preferred: int = 0) -> int:

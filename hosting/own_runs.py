@@ -33,21 +33,19 @@ class OwnRunsInterceptor(Interceptor):
         self, input: WorkflowInterceptorClassInput
     ) -> type[WorkflowInboundInterceptor]:
         """Return the interceptor of each workflow; the SDK calls this."""
-        check = self._check
+        client, loop = self._client, self._loop
 
         class Inbound(WorkflowInboundInterceptor):
             async def execute_workflow(self, input: ExecuteWorkflowInput) -> Any:
-                check(workflow.info())
+                info = workflow.info()
+                run = client.get_workflow_handle(info.workflow_id, run_id=info.run_id)
+                # A run works in a thread of its own.
+                found = asyncio.run_coroutine_threadsafe(run.describe(), loop).result()
+                if found.task_queue != info.task_queue:
+                    raise ForeignRunError(
+                        f"the run is of the task queue `{found.task_queue}`, and this worker runs"
+                        f" those of `{info.task_queue}`: start it there"
+                    )
                 return await super().execute_workflow(input)
 
         return Inbound
-
-    def _check(self, info: workflow.Info) -> None:
-        run = self._client.get_workflow_handle(info.workflow_id, run_id=info.run_id)
-        # A run works in a thread of its own.
-        found = asyncio.run_coroutine_threadsafe(run.describe(), self._loop).result()
-        if found.task_queue != info.task_queue:
-            raise ForeignRunError(
-                f"the run is of the task queue `{found.task_queue}`, and this worker runs those of"
-                f" `{info.task_queue}`: start it there"
-            )

@@ -98,7 +98,14 @@ class HoldfastPlugin(SimplePlugin):
         provider: Provider | None = None,
         **settings: Unpack[PluginSettings],
     ) -> None:
-        self._settings, self._resources, self._provider = _read(settings), resources, provider
+        values: dict[str, Any] = {**settings}
+        for name in ("catalog", "endpoints", "servers", "notifiers", "encryption", "permits"):
+            if isinstance(values.get(name), str):
+                values[name] = Path(values[name])
+        if isinstance(values.get("store"), str):
+            values["store"] = parse_store_location(values["store"])
+        self._settings = WorkerSettings(**values)
+        self._resources, self._provider = resources, provider
         self._store = None if self._settings.store is None else DeferredStore()
         super().__init__(
             "holdfast",
@@ -223,16 +230,6 @@ def worker_parts(worker: Worker) -> WorkerParts:
     parts = _runner_of(worker.config(active_config=True)).parts
     assert parts is not None  # set with the runner
     return parts
-
-
-def _read(given: PluginSettings) -> WorkerSettings:
-    values: dict[str, Any] = {**given}
-    for name in ("catalog", "endpoints", "servers", "notifiers", "encryption", "permits"):
-        if isinstance(values.get(name), str):
-            values[name] = Path(values[name])
-    if isinstance(values.get("store"), str):
-        values["store"] = parse_store_location(values["store"])
-    return WorkerSettings(**values)
 
 
 def _runner(theirs: WorkflowRunner | None) -> WorkflowRunner:

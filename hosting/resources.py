@@ -122,9 +122,15 @@ def load_resources(
         return default
 
     try:
-        http, knowledge_http = _http_clients(settings)
+        networks = _read_each("--knowledge-network", read_network, settings.knowledge_networks)
+        http, knowledge_http = http_client(), knowledge_client(networks)
     except LoadError as error:
         raise ResourcesError(error.problems) from None
+    except (ValueError, ImportError, httpx.InvalidURL):
+        # The error's text may hold the proxy's password.
+        reason = "a proxy that it names (HTTP_PROXY, HTTPS_PROXY, ALL_PROXY) cannot be used"
+        fix = "write it like http://proxy.acme.org:3128 (SOCKS is not supported)"
+        raise ResourcesError([FileProblem("the environment", None, reason, fix)]) from None
     environ = os.environ if settings.endpoints else with_local_ollama(os.environ)
     models = attempt(
         lambda: load_models(settings.endpoints, environ, http, secrets, provider),
@@ -146,9 +152,11 @@ def load_resources(
     attempt(lambda: _read_each("--viewers", viewers_key, [settings.viewers]), default=list[str]())
     telemetry_settings = attempt(lambda: read_telemetry(os.environ), default=TelemetrySettings())
     plugins: list[Plugin] = attempt(lambda: _plugins(settings), default=[])
-    more = [name for each in plugins for name in _activities_of(each)]
+    known = list(activities)
+    for each in plugins:  # as far as `SimplePlugin` describes its activities
+        given = getattr(each, "activities", None) or ()
+        known += map(activity_name, given(None) if callable(given) else given)
     try:
-        known = [*activities, *more]
         current_catalog, reloader = load_worker_catalog(settings, endpoints, known, servers)
     except LoadError as error:
         raise ResourcesError([*problems, *error.problems]) from None
@@ -178,12 +186,6 @@ def mcp_servers(servers: Mapping[str, Server], secrets: Secrets) -> "McpServers 
 def _plugins(settings: WorkerSettings) -> list[Plugin]:
     converter = SimplePlugin("converter", data_converter=load_converter(settings.converter))
     return [converter, *(load_object(each, Plugin) for each in settings.plugins)]
-
-
-def _activities_of(plugin: Plugin) -> list[str]:
-    """Return the activities that a plugin adds, as far as `SimplePlugin` describes them."""
-    given = getattr(plugin, "activities", None) or ()
-    return [activity_name(each) for each in (given(None) if callable(given) else given)]
 
 
 def load_worker_catalog(
@@ -224,17 +226,6 @@ def _read_each(option: str, read: Callable[[S], T], values: Sequence[S]) -> list
         return [read(value) for value in values]
     except FixableError as error:
         raise LoadError([FileProblem(option, None, error.reason, error.fix)]) from None
-
-
-def _http_clients(settings: WorkerSettings) -> tuple[httpx.AsyncClient, httpx.AsyncClient]:
-    networks = _read_each("--knowledge-network", read_network, settings.knowledge_networks)
-    try:
-        return http_client(), knowledge_client(networks)
-    except (ValueError, ImportError, httpx.InvalidURL):
-        # The error's text may hold the proxy's password.
-        reason = "a proxy that it names (HTTP_PROXY, HTTPS_PROXY, ALL_PROXY) cannot be used"
-        fix = "write it like http://proxy.acme.org:3128 (SOCKS is not supported)"
-        raise LoadError([FileProblem("the environment", None, reason, fix)]) from None
 
 
 def permit_warnings(settings: WorkerSettings, resources: WorkerResources) -> list[FileProblem]:

@@ -53,7 +53,16 @@ async def connect(
     address = settings["target_host"]
     async with explain_failure(address, CONNECT_TIMEOUT_SECONDS, _START_ONE):
         client = await Client.connect(**settings, plugins=plugins, runtime=core_runtime(metrics))
-        await _check_namespace(client)
+        try:
+            request = DescribeNamespaceRequest(namespace=client.namespace)
+            await client.workflow_service.describe_namespace(request)
+        except RPCError as error:
+            if error.status == RPCStatusCode.NOT_FOUND:
+                create = f"temporal operator namespace create {client.namespace}"
+                wrong = f"there is no namespace `{client.namespace}`"
+                raise wrong_setup(wrong, f"set TEMPORAL_NAMESPACE, or: {create}") from error
+            if error.status != RPCStatusCode.PERMISSION_DENIED:
+                raise
     return client
 
 
@@ -62,20 +71,6 @@ def without_plugins(client: Client) -> Client:
     config = client.config(active_config=True)
     config["plugins"] = []
     return Client(**config)
-
-
-async def _check_namespace(client: Client) -> None:
-    try:
-        request = DescribeNamespaceRequest(namespace=client.namespace)
-        await client.workflow_service.describe_namespace(request)
-    except RPCError as error:
-        if error.status == RPCStatusCode.NOT_FOUND:
-            todo = (
-                f"set TEMPORAL_NAMESPACE, or: temporal operator namespace create {client.namespace}"
-            )
-            raise wrong_setup(f"there is no namespace `{client.namespace}`", todo) from error
-        if error.status != RPCStatusCode.PERMISSION_DENIED:
-            raise
 
 
 async def usable_search_attributes(client: Client) -> list[str]:

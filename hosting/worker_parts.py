@@ -111,6 +111,11 @@ class WorkerParts:
             servers.list_tools if servers is not None else None,
         )
         spans = SpanRecorder(self._resources.telemetry, self._resources.models)
+        mcp = []
+        if servers is not None:
+            from holdfast.activities.mcp.call_tool import CallMcpToolActivity
+
+            mcp = [with_raw_arguments(CallMcpToolActivity(servers).call_mcp_tool)]
         return [
             *theirs,
             *(with_raw_arguments(each.run) for each in self._modules.values()),
@@ -121,15 +126,8 @@ class WorkerParts:
             spans.record_spans,
             *(self._resolver.resolve_agent, self._resolver.resolve_tool),
             *(memories.memory_read, memories.memory_search, memories.memory_write),
-            *self._mcp_activities(),
+            *mcp,
         ]
-
-    def _mcp_activities(self) -> list[Callable[..., Any]]:
-        if (servers := self._resources.servers) is None:
-            return []
-        from holdfast.activities.mcp.call_tool import CallMcpToolActivity
-
-        return [with_raw_arguments(CallMcpToolActivity(servers).call_mcp_tool)]
 
     def interceptors(self) -> list[Interceptor]:
         """Return our interceptors, the outermost first: heartbeats go on while a result is stored.

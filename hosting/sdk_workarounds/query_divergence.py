@@ -18,7 +18,7 @@ and `cached_runs` removes the run.
 Private: the messages of the bridge to the SDK's core.
 """
 
-from temporalio.bridge.proto.workflow_activation import WorkflowActivation, WorkflowActivationJob
+from temporalio.bridge.proto.workflow_activation import WorkflowActivation
 from temporalio.bridge.proto.workflow_completion import WorkflowActivationCompletion
 from temporalio.exceptions import ApplicationError
 
@@ -92,7 +92,14 @@ class DivergenceDetector:
         self.last = (length, time)
         if not is_task or not is_live(activation) or not self._recorded:
             return is_task
-        incoming = sum(map(_events_of, activation.jobs))
+        incoming = 0  # at least so many events
+        for job in activation.jobs:
+            if job.HasField("resolve_activity"):
+                result = job.resolve_activity
+                # Started and completed; one that timed out or was cancelled may never have started.
+                incoming += 0 if result.is_local else 1 + result.result.HasField("completed")
+            else:
+                incoming += job.WhichOneof("variant") in _RECORDED_JOBS
         least = self._length + _EVENTS_BETWEEN + self._recorded + incoming
         if self._length < activation.history_length < least:
             raise ApplicationError(AHEAD_MESSAGE, type=AHEAD_OF_HISTORY)
@@ -126,12 +133,3 @@ def is_live(activation: WorkflowActivation) -> bool:
     """Return whether an activation has new events, beside those that a cold worker replays."""
     jobs = (job.WhichOneof("variant") for job in activation.jobs)
     return not activation.is_replaying and not _READ_ONLY_JOBS.issuperset(jobs)
-
-
-def _events_of(job: WorkflowActivationJob) -> int:
-    """Return the least number of events that a job comes from."""
-    if job.HasField("resolve_activity"):
-        result = job.resolve_activity
-        # Started and completed; one that timed out or was cancelled may never have started.
-        return 0 if result.is_local else 1 + result.result.HasField("completed")
-    return int(job.WhichOneof("variant") in _RECORDED_JOBS)
