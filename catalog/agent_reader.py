@@ -246,7 +246,12 @@ def _skill_rules(
 def _definition_problems(
     definition: AgentDefinition, parts: list[_ToolPart], world: DefinitionRegistry
 ) -> Iterator[ValueProblem]:
-    yield from _endpoint_problems(definition, world)
+    for n, model in enumerate(definition.models):
+        endpoint = model.endpoint
+        if world.endpoints is not None and endpoint not in world.endpoints:
+            place: Where = ("model", n) if isinstance(definition.model, list) else ("model",)
+            fix = suggest_names(endpoint, world.endpoints, _NO_ENDPOINTS)
+            yield ValueProblem((*place, "endpoint"), f"there is no endpoint `{endpoint}`", fix)
     schemas: dict[Where, Any] = {
         **{(key,): getattr(definition, key) for key in ("input", "output", "state")},
         ("approval", "when"): definition.approval.when,
@@ -286,18 +291,6 @@ def _skill_problems(
                 reason = "an activity does the work of this skill, without a model"
                 fix = "leave it out, or leave out `activity`"
                 yield ValueProblem(("skills", n, key), reason, fix)
-
-
-def _endpoint_problems(
-    definition: AgentDefinition, world: DefinitionRegistry
-) -> Iterator[ValueProblem]:
-    for n, model in enumerate(definition.models):
-        endpoint = model.endpoint
-        if world.endpoints is not None and endpoint not in world.endpoints:
-            where: Where = ("model", n) if isinstance(definition.model, list) else ("model",)
-            fix = suggest_names(endpoint, world.endpoints, _NO_ENDPOINTS)
-            reason = f"there is no endpoint `{endpoint}`"
-            yield ValueProblem((*where, "endpoint"), reason, fix)
 
 
 def _tool_name_problems(

@@ -92,7 +92,9 @@ class _Parameters:
                 raise TypeError(f"tool `{name}`: `{each}` has no name of its own; give it one")
         kinds = [hints.get(each.name, Any) for each in own]
         # The name of a single parameter that is the object itself.
-        self._whole = own[0].name if len(own) == 1 and _has_fields(kinds[0]) else None
+        only = kinds[0] if len(own) == 1 and inspect.isclass(kinds[0]) else object
+        has_fields = issubclass(only, BaseModel) or is_dataclass(only)
+        self._whole = own[0].name if has_fields else None
         self._fields: dict[str, Any] = {
             each.name: (kind, ... if each.default is each.empty else each.default)
             for each, kind in zip(own, kinds, strict=True)
@@ -143,10 +145,6 @@ class Tool(Generic[P, R_co]):
     def to_json(self) -> dict[str, Any]:
         """Return the tool as its file would have it."""
         return dict(self._form)
-
-
-def _has_fields(kind: Any) -> bool:
-    return inspect.isclass(kind) and (issubclass(kind, BaseModel) or is_dataclass(kind))
 
 
 def _form(
