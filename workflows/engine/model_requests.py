@@ -101,7 +101,10 @@ class ModelRequests:
         try:
             value = hook_value(hook.name, result)
             if hook.name == "beforeModel":
-                self._change(value)
+                state, since = self._state, self._summaries.progress.since
+                agent, tools = self._settings.agent, state.tools
+                self._settings.change(changed_request(value, agent, tools, state.log, since))
+                self._request()
             else:
                 self._handle_failure(hook.n, hook.arguments[0]["error"]["message"], value)
         except RunStopped as stop:
@@ -206,13 +209,6 @@ class ModelRequests:
         if not self.has_begun:
             self.has_begun = True
             self._state.log.append(TurnStartEntry(turn=self._state.meter.turns + 1))
-
-    def _change(self, value: Any) -> None:
-        """Make the request that `_beforeModel` has changed."""
-        state, since = self._state, self._summaries.progress.since
-        agent, tools = self._settings.agent, state.tools
-        self._settings.change(changed_request(value, agent, tools, state.log, since))
-        self._request()
 
     def _ask_hook(self, name: HookName, activity: ActivityBinding, view: dict[str, Any]) -> None:
         agent, turn = self._settings.agent, self._state.meter.turns + 1

@@ -219,7 +219,9 @@ class Question:
 
     def to_pending_approval(self, run_id: str | None = None) -> PendingApproval:
         """Return the question as people see it; without a run id, as the log has it."""
-        shown = self.policy.on_timeout
+        shown, effect = self.policy.on_timeout, ""
+        if run_id is not None and self.kind == "call" and self.policy.effect is not None:
+            effect = effect_text(self.policy.effect, self.arguments, self.parameters)
         return PendingApproval(
             call_id=self.call_id,
             kind=self.kind,
@@ -239,19 +241,18 @@ class Question:
             signed=bool(self.policy.signed),
             filled_in=self.filled_in,
             form=self.form or {},
-            effect="" if run_id is None else self._effect_in_words(),
+            effect=effect,
             # A denial, or an action that does not apply to this kind, is not shown.
             on_timeout=shown if shown != "deny" and self.kind in _OBEYS_TIMEOUT else None,
         )
 
-    def _effect_in_words(self) -> str:
-        if self.kind != "call" or self.policy.effect is None:
-            return ""
-        return effect_text(self.policy.effect, self.arguments, self.parameters)
-
     def check(self, decision: Decision) -> Decision:
         """Return a decision as it applies here, or raise `DecisionRejected` with the reason."""
-        self._check_signature(decision)
+        if isinstance(decision, SignedDecision):
+            signed = decision.arguments if decision.decision == "edit" else self.arguments
+            check_token(decision, self.call_id, self._digest_of(signed or {}))
+        elif self.policy.signed:
+            raise _invalid(_UNSIGNED)
         self._check_digest(decision)
         self._check_person(decision)
         meant = self._meaning(decision)
@@ -347,13 +348,6 @@ class Question:
 
     def _digest_of(self, arguments: dict[str, Any]) -> str:
         return digest_of(self.tool, arguments, self.kind, self.round, self.form)
-
-    def _check_signature(self, decision: Decision) -> None:
-        if isinstance(decision, SignedDecision):
-            arguments = decision.arguments if decision.decision == "edit" else self.arguments
-            check_token(decision, self.call_id, self._digest_of(arguments or {}))
-        elif self.policy.signed:
-            raise _invalid(_UNSIGNED)
 
     def _check_digest(self, decision: Decision) -> None:
         if decision.digest is not None and decision.digest != self.digest:

@@ -190,7 +190,15 @@ class Summaries:
         self._requests += 1
         text = solution.text.strip()
         if text and not solution.too_long:
-            self._replace(self._part[-1].upto, text)
+            log, progress, upto = self._state.log, self.progress, self._part[-1].upto
+            task = task_text(log) if progress.task is None else progress.task
+            calls = bool(self._state.tools)
+            summary = summary_text(text, task, progress.window, calls=calls)
+            known = {"task": task, "since": upto, "origin": log.digest_at(upto), "counted": upto}
+            known["tokens"] = len(summary.encode()) // BYTES_PER_TOKEN
+            self.progress = progress.model_copy(update=known)
+            log.append(SummaryEntry(upto=upto, text=summary))
+            self._too_long, self._settled = False, True
         elif len(self._part) == 1:
             self._settled = True
         else:
@@ -208,17 +216,6 @@ class Summaries:
     def _update(self, solution: Solution, **known: int) -> None:
         window = solution.window or self.progress.window
         self.progress = self.progress.model_copy(update={"window": window, **known})
-
-    def _replace(self, upto: int, text: str) -> None:
-        log, progress = self._state.log, self.progress
-        task = task_text(log) if progress.task is None else progress.task
-        calls = bool(self._state.tools)
-        summary = summary_text(text, task, progress.window, calls=calls)
-        known = {"task": task, "since": upto, "origin": log.digest_at(upto), "counted": upto}
-        known["tokens"] = len(summary.encode()) // BYTES_PER_TOKEN
-        self.progress = progress.model_copy(update=known)
-        log.append(SummaryEntry(upto=upto, text=summary))
-        self._too_long, self._settled = False, True
 
     def _new_tokens(self) -> int:
         """Return the estimated tokens since the last answer."""

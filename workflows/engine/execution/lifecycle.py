@@ -111,7 +111,11 @@ class CallLifecycle:
             room -= call.reference_count
         if len(calls) > 1:  # no call depends on itself
             connect(calls, is_sequential=is_sequential)
-            self._refuse_cycles(calls)
+            # A call that only writes after one in a cycle of references is not in that cycle.
+            for by_references in (True, False):
+                for call, cycle in find_cycles(calls, by_references=by_references).items():
+                    message = f"circular references: {cycle}; none of these calls is run"
+                    call.end(refuse(ErrorCode.UNRESOLVED_REFERENCE, message))
         for index, call in enumerate(calls):
             if call.stage is CallStage.PROPOSED:
                 is_ready = call.is_decidable and not (is_sequential and index)
@@ -343,13 +347,6 @@ class CallLifecycle:
             call.end(refuse(refusal.error.code, refusal.error.message))
         except RunStopped as stop:
             call.end(Stopped(str(stop)))
-
-    def _refuse_cycles(self, calls: list[ToolCall]) -> None:
-        # A call that only writes after one in a cycle of references is not in that cycle.
-        for by_references in (True, False):
-            for call, cycle in find_cycles(calls, by_references=by_references).items():
-                message = f"circular references: {cycle}; none of these calls is run"
-                call.end(refuse(ErrorCode.UNRESOLVED_REFERENCE, message))
 
     def _complete(self, call: ToolCall, *, is_ready: bool) -> HookRequests[None]:
         state = self._state

@@ -132,7 +132,14 @@ def run_before_hooks(call: ToolCall, state: RunState) -> HookRequests[Final | No
             case None | {} if not value:
                 continue
             case {"arguments": dict(arguments)} if len(value) == 1:
-                _replace_arguments(call, arguments)
+                try:
+                    fitted = fit_arguments(call.tool, arguments)
+                except InvalidArguments as error:
+                    misfit = f"its arguments do not fit: {error}"
+                    raise invalid_hook_result("before", misfit) from None
+                if fitted != call.arguments:
+                    call.drop_model_result()
+                call.set_arguments(fitted)
             case {"result": result} if len(value) == 1:
                 return outcome_of_result(call.tool, result)
             case {"block": str(reason)} if len(value) == 1:
@@ -144,16 +151,6 @@ def run_before_hooks(call: ToolCall, state: RunState) -> HookRequests[Final | No
                 may = 'null, {"arguments"}, {"result"}, {"block"} or {"stop"}'
                 raise invalid_hook_result("before", f"it has to return {may}")
     return None
-
-
-def _replace_arguments(call: ToolCall, arguments: dict[str, Any]) -> None:
-    try:
-        fitted = fit_arguments(call.tool, arguments)
-    except InvalidArguments as error:
-        raise invalid_hook_result("before", f"its arguments do not fit: {error}") from None
-    if fitted != call.arguments:
-        call.drop_model_result()
-    call.set_arguments(fitted)
 
 
 def fit_arguments(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
