@@ -35,7 +35,7 @@ from holdfast.client.errors import (
     rpc_problem,
     wrong_command,
 )
-from holdfast.hosting.process_exit import StartError, start_error
+from holdfast.hosting.process_exit import StartError, exit_code
 from holdfast.runtime.command_line import CommandParser
 from holdfast.validation.problems import FixableError
 
@@ -110,10 +110,10 @@ def _run(words: Sequence[str]) -> int:
     except RPCError as error:
         problem = rpc_problem(error, options.get("run"))
     except FixableError as error:
-        problem = HoldfastError(error.reason, error.fix, start_error(error).code)
+        problem = HoldfastError(error.reason, error.fix, exit_code(error))
     except StartError as error:
-        print("\n".join(error.lines), file=sys.stderr)
-        return error.code
+        print(error, file=sys.stderr)
+        return exit_code(error)
     except ModuleNotFoundError as error:
         module = (error.name or "").partition(".")[0]
         if module not in _EXTRAS:

@@ -14,7 +14,7 @@ from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
 from temporalio.service import RPCError, RPCStatusCode
 from temporalio.worker import WorkerDeploymentConfig
 
-from holdfast.hosting.process_exit import wrong_setup
+from holdfast.validation.problems import FixableError
 
 MAX_NAME_CHARACTERS: Final = 200
 # The prefix that Temporal reserves.
@@ -41,14 +41,14 @@ def version_of(deployment: str | None, build: str | None) -> WorkerDeploymentVer
     """Return the version that both options name, or None without them.
 
     Raises:
-        StartError: one of the two is missing.
+        FixableError: one of the two is missing.
     """
     if deployment is not None and build is not None:
         return WorkerDeploymentVersion(deployment, build)
     if deployment is not None:
-        raise wrong_setup("`--deployment` is there, and `--build` is not", "name the build")
+        raise FixableError("`--deployment` is there, and `--build` is not", "name the build")
     if build is not None:
-        raise wrong_setup("`--build` is there, and `--deployment` is not", "name its deployment")
+        raise FixableError("`--build` is there, and `--deployment` is not", "name its deployment")
     return None
 
 

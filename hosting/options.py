@@ -18,7 +18,6 @@ from holdfast.definitions.agent import Agent, AnyTool
 from holdfast.hosting.deployment import read_version_name, version_of
 from holdfast.hosting.dev_server import DevServer
 from holdfast.hosting.probes import ProbeAddress, read_probe_address
-from holdfast.hosting.process_exit import wrong_setup
 from holdfast.runtime.command_line import (
     CommandParser,
     number_reader,
@@ -120,7 +119,7 @@ def read_options(arguments: Sequence[str]) -> Options:
     """Read the command line and the environment.
 
     Raises:
-        StartError, FixableError: an option or a variable is invalid.
+        FixableError: an option or a variable is invalid.
     """
     values = _from_environment() | worker_parser().parse_options(arguments)
     if not values.keys() & {"catalog", "tools", "endpoints"}:
@@ -142,7 +141,7 @@ def read_options(arguments: Sequence[str]) -> Options:
     files = (settings.catalog, settings.endpoints, settings.servers, settings.notifiers, *keyed)
     if check and not (settings.tools or any(files)):
         todo = "name it with `--catalog DIR`, `--tools MODULE` or `--endpoints FILE`"
-        raise wrong_setup("there is nothing to check", todo)
+        raise FixableError("there is nothing to check", todo)
     return Options(settings, server, check)
 
 
@@ -168,7 +167,7 @@ def _from_environment() -> dict[str, Any]:
         option = "--" + name.lower().replace("_", "-")
         if close or option in worker_parser().option_names():
             fix = f"did you mean {_PREFIX}{close[0]}?" if close else f"use `{option}`"
-            raise wrong_setup(f"the variable {variable} is not read", fix)
+            raise FixableError(f"the variable {variable} is not read", fix)
     for variable, action in VARIABLES.items():
         if value := os.environ.get(variable):
             values |= _from_variable(variable, action, value)
@@ -178,7 +177,7 @@ def _from_environment() -> dict[str, Any]:
 def _from_variable(variable: str, action: argparse.Action, value: str) -> dict[str, Any]:
     if action.nargs == 0:
         if value.lower() not in ("true", "false"):
-            raise wrong_setup(f"{variable}: {misfit_reason(value)}", "set it to `true` or `false`")
+            raise FixableError(f"{variable}: {misfit_reason(value)}", "set it to `true` or `false`")
         return {action.dest: value.lower() == "true"}
     [option] = action.option_strings
     # White space separates several values.
@@ -186,7 +185,7 @@ def _from_variable(variable: str, action: argparse.Action, value: str) -> dict[s
     try:
         return worker_parser().parse_options([f"{option}={each}" for each in values])
     except FixableError as error:
-        raise wrong_setup(error.reason.replace(f"`{option}`", variable), error.fix) from None
+        raise FixableError(error.reason.replace(f"`{option}`", variable), error.fix) from None
 
 
 def _settings_parser() -> CommandParser:

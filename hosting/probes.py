@@ -23,7 +23,7 @@ from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
 from holdfast.activities.interceptors.auto_heartbeat import OutlivedAttempts
-from holdfast.hosting.process_exit import wrong_setup
+from holdfast.validation.problems import FixableError
 
 DEFAULT_HOST: Final = "127.0.0.1"
 MAX_PORT: Final = 65_535
@@ -107,7 +107,7 @@ async def serve_probes(where: ProbeAddress, health: WorkerHealth) -> AsyncIterat
     """Answer probes at an address while the context is open, and yield the port.
 
     Raises:
-        StartError: the port is not available.
+        FixableError: the port is not available.
     """
     connections: set[asyncio.StreamWriter] = set()
 
@@ -132,7 +132,7 @@ async def serve_probes(where: ProbeAddress, health: WorkerHealth) -> AsyncIterat
     except OSError as error:
         wrong = f"{where.host} port {where.port} cannot be had: {os.strerror(error.errno or 0)}"
         todo = "stop what listens there, or choose another `--health`"
-        raise wrong_setup(wrong, todo) from None
+        raise FixableError(wrong, todo) from None
     try:
         yield int(server.sockets[0].getsockname()[1])
     finally:

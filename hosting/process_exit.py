@@ -68,27 +68,17 @@ def exit_process(code: int) -> NoReturn:
 
 
 class StartError(Exception):
-    """A worker that cannot start; each line is a problem and what to do."""
+    """A worker that cannot start for several problems; each line is one, and what to do.
 
-    def __init__(self, lines: list[str], code: int = WRONG_SETUP) -> None:
+    A single problem is a `FixableError`.
+    """
+
+    def __init__(self, lines: list[str]) -> None:
         super().__init__("\n".join(lines))
         self.lines = lines
-        self.code = code
 
 
-def wrong_setup(wrong: str, todo: str) -> StartError:
-    """Return the error for a setting that has to be fixed."""
-    return StartError([f"holdfast: {wrong}; {todo}"])
-
-
-def start_error(error: StartError | FixableError) -> StartError:
-    """Return the error of a start, also for a connection or a store that cannot be used."""
-    if isinstance(error, StartError):
-        return error
+def exit_code(error: StartError | FixableError) -> int:
+    """Return the exit code of a process that cannot start."""
     is_unreachable = isinstance(error, TemporalConnectionError) and not error.in_settings
-    return (unreachable_server if is_unreachable else wrong_setup)(error.reason, error.fix)
-
-
-def unreachable_server(wrong: str, todo: str) -> StartError:
-    """Return the error for a Temporal server that does not answer."""
-    return StartError([f"holdfast: {wrong}; {todo}"], UNREACHABLE)
+    return UNREACHABLE if is_unreachable else WRONG_SETUP

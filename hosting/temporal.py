@@ -15,10 +15,10 @@ from temporalio.envconfig import ClientConnectConfig
 from temporalio.runtime import TelemetryConfig
 from temporalio.service import RPCError, RPCStatusCode
 
-from holdfast.hosting.process_exit import wrong_setup
 from holdfast.hosting.worker_telemetry import core_runtime
 from holdfast.runtime.connection_errors import TemporalConnectionError, explain_failure
 from holdfast.schemas import names
+from holdfast.validation.problems import FixableError
 
 CONNECT_TIMEOUT_SECONDS = 10
 REGISTER_TIMEOUT_SECONDS = 10
@@ -48,7 +48,7 @@ async def connect(
 
     Raises:
         TemporalConnectionError: the address is invalid, or no server answers there.
-        StartError: the server lacks the namespace.
+        FixableError: the server lacks the namespace.
     """
     address = settings["target_host"]
     async with explain_failure(address, CONNECT_TIMEOUT_SECONDS, _START_ONE):
@@ -60,7 +60,7 @@ async def connect(
             if error.status == RPCStatusCode.NOT_FOUND:
                 create = f"temporal operator namespace create {client.namespace}"
                 wrong = f"there is no namespace `{client.namespace}`"
-                raise wrong_setup(wrong, f"set TEMPORAL_NAMESPACE, or: {create}") from error
+                raise FixableError(wrong, f"set TEMPORAL_NAMESPACE, or: {create}") from error
             if error.status != RPCStatusCode.PERMISSION_DENIED:
                 raise
     return client

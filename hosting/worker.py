@@ -28,9 +28,9 @@ from holdfast.hosting.probes import WorkerHealth, serve_probes
 from holdfast.hosting.process_exit import (
     STOPPED,
     StartError,
+    exit_code,
     exit_process,
     run_until_stopped,
-    start_error,
 )
 from holdfast.hosting.resources import (
     WorkerResources,
@@ -122,9 +122,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         work = serve_worker(settings, dev, secrets)
         asyncio.run(run_until_stopped(work, settings.graceful_timeout, terminate_dev_servers))
     except (StartError, FixableError) as error:
-        problem = start_error(error)
-        print(secrets.clean_for_operator("\n".join(problem.lines)), file=sys.stderr)
-        return problem.code
+        text = f"holdfast: {error}" if isinstance(error, FixableError) else str(error)
+        print(secrets.clean_for_operator(text), file=sys.stderr)
+        return exit_code(error)
     return STOPPED
 
 

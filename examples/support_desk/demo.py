@@ -30,7 +30,8 @@ from holdfast.cli.screens.plain import PlainScreen
 from holdfast.client.errors import INTERRUPTED, RUN_FAILED, WRONG_COMMAND, HoldfastError
 from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.hosting.dev_server import HOST, DevServer, run_dev_server
-from holdfast.hosting.process_exit import StartError, exit_process
+from holdfast.hosting.process_exit import StartError, exit_code, exit_process
+from holdfast.validation.problems import FixableError
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -52,8 +53,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _failed(error, WRONG_COMMAND)
     except NotReadyError as error:
         return _failed(error, RUN_FAILED)
-    except StartError as error:
-        return _failed(error, error.code)
+    except (StartError, FixableError) as error:
+        return _failed(error, exit_code(error))
     except HoldfastError as error:
         return _failed(error, error.exit_code)
     except (KeyboardInterrupt, asyncio.CancelledError):

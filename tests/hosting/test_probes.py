@@ -22,7 +22,6 @@ from holdfast.hosting.probes import (
     WorkerHealth,
     serve_probes,
 )
-from holdfast.hosting.process_exit import StartError
 from holdfast.validation.problems import FixableError
 from tests.support.eventually import eventually
 
@@ -185,6 +184,8 @@ def test_what_is_no_place_for_probes_is_refused(text: str) -> None:
 async def test_a_port_that_is_taken_stops_the_start() -> None:
     with socket.create_server((HERE, 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(StartError, match=f"{HERE} port {port} cannot be had: Address already"):
+        with pytest.raises(
+            FixableError, match=f"{HERE} port {port} cannot be had: Address already"
+        ):
             async with serve_probes(ProbeAddress(HERE, port), WorkerHealth()):
                 pass

@@ -23,7 +23,7 @@ from holdfast.hosting import temporal
 from holdfast.hosting.dev_server import DevServer, run_dev_server
 from holdfast.hosting.options import read_options
 from holdfast.hosting.plugin import worker_parts
-from holdfast.hosting.process_exit import UNREACHABLE, WRONG_SETUP, StartError
+from holdfast.hosting.process_exit import UNREACHABLE, WRONG_SETUP, StartError, exit_code
 from holdfast.hosting.resources import load_resources
 from holdfast.hosting.temporal import connect, usable_search_attributes
 from holdfast.hosting.worker import WorkerSettings, build_worker
@@ -393,7 +393,7 @@ def test_options_win_over_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     given = read_options(["--tools", "c", "--catalog-only"]).settings
     assert (given.tools, given.catalog_only) == (["c"], True)
     monkeypatch.setenv("HOLDFAST_CATALOG_ONLY", "yes")
-    with pytest.raises(StartError, match=r"HOLDFAST_CATALOG_ONLY.*; set it to `true` or `false`"):
+    with pytest.raises(FixableError, match=r"HOLDFAST_CATALOG_ONLY.*; set it to `true` or `false`"):
         read_options([])
 
 
@@ -444,13 +444,13 @@ async def test_no_temporal_is_one_line_and_exit_code_3() -> None:
 
 
 async def test_no_such_namespace_is_wrong_setup(client: Client) -> None:
-    with pytest.raises(StartError) as refused:
+    with pytest.raises(FixableError) as refused:
         await connect({"target_host": address_of(client), "namespace": "no-such-namespace"})
-    assert refused.value.code == WRONG_SETUP
-    assert refused.value.lines == [
-        "holdfast: there is no namespace `no-such-namespace`; set TEMPORAL_NAMESPACE, or: "
+    assert exit_code(refused.value) == WRONG_SETUP
+    assert str(refused.value) == (
+        "there is no namespace `no-such-namespace`; set TEMPORAL_NAMESPACE, or: "
         "temporal operator namespace create no-such-namespace"
-    ]
+    )
 
 
 # The embedded server.
@@ -537,10 +537,10 @@ async def test_a_port_that_something_else_has_is_told_in_one_line(place: Path) -
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         server = DevServer(place / "t.db", port=taken.getsockname()[1], ui_port=0)
-        with pytest.raises(StartError) as refused:
+        with pytest.raises(FixableError) as refused:
             async with run_dev_server(server):
                 pass
-    assert refused.value.code == WRONG_SETUP
-    [line] = refused.value.lines
-    assert line.startswith("holdfast: the server did not start: ")
+    assert exit_code(refused.value) == WRONG_SETUP
+    line = str(refused.value)
+    assert line.startswith("the server did not start: ")
     assert line.endswith(f"; see {place}/t.log")
