@@ -36,7 +36,12 @@ IDLE_TIMEOUT: Final = "7d"  # A thread that is left ends its run then.
 
 
 async def run_agent(asked: ApiRequest) -> Response:
-    """Start or continue the conversation of a thread, and stream it to its next pause."""
+    """Talk to an agent in AG-UI.
+
+    A conversation as an AG-UI client has it, up to an answer, an approval or its end. A thread is
+    yours alone: its first message starts a run, and what the run has is not sent to it again.
+    `RUN_ERROR` has the `code` of a refusal.
+    """
     sent, _ = await asked.read_json(RunAgentInput, "input of an AG-UI run")
     return event_stream(asked, _Stream(asked, sent).frames())
 

@@ -38,7 +38,10 @@ _T = TypeVar("_T", bound=Lenient)
 
 
 async def list_runs(asked: ApiRequest) -> Response:
-    """Return a page of the runs."""
+    """List the runs.
+
+    Those that you may read, cancel or send messages to: open ones first.
+    """
     query = asked.request.query_params
     if query.get("status", "") not in ("", *get_args(RunStatus)):
         choices = ", ".join(get_args(RunStatus))
@@ -51,7 +54,10 @@ async def list_runs(asked: ApiRequest) -> Response:
 
 
 async def list_approvals(asked: ApiRequest) -> Response:
-    """Return a page of the pending approvals."""
+    """List the approvals.
+
+    The pending approvals that you may see, of all runs; a page is of so many runs.
+    """
     view = replace(ListView.parse(asked.request.query_params), size=_limit(asked))
     _, _, found, answers = await read_page(asked.parts, asked.person, view)
     entries = list[dict[str, Any]]()
@@ -70,14 +76,20 @@ async def list_approvals(asked: ApiRequest) -> Response:
 
 
 async def list_agents(asked: ApiRequest) -> Response:
-    """Return a page of the agents that the sender may start, or whose runs they may list."""
+    """List the agents.
+
+    Those of the inbox's catalog whose runs you may list or start, by name.
+    """
     known = {name: one for name, one in _catalog(asked).agents.items() if _knows(asked, name)}
     found, following = _page_of(asked, AgentEntry, known)
     return JSONResponse(AgentPage(agents=found, next=following).to_json())
 
 
 async def list_tools(asked: ApiRequest) -> Response:
-    """Return a page of the tools that can be called by themselves, if the sender may."""
+    """List the tools.
+
+    Those of the inbox's catalog that you may call by themselves, by name.
+    """
     tools = _catalog(asked).definitions.tools
     known = {name: one for name, one in tools.items() if not one.latent and _knows(asked, None)}
     found, following = _page_of(asked, ShownTool, known)

@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
+from inspect import getdoc
 from operator import or_
 from typing import Any, Final, Literal
 
@@ -79,7 +80,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Operation:
-    """An operation of the HTTP API.
+    """An operation of the HTTP API; the docstring of its `handler` is its title and its text.
 
     `right` is what a caller needs on the run of the address, one of several is enough; without a
     run, the handler checks. `problems` are the codes with which it may be refused, beside those of
@@ -89,8 +90,6 @@ class Operation:
     method: str
     path: str
     name: str
-    title: str
-    text: str
     handler: Handler
     answers: Mapping[int, Answer]
     right: Right | Collection[Right] | None
@@ -107,10 +106,11 @@ def build_description(known: Sequence[Operation]) -> dict[str, Any]:
     paths: dict[str, dict[str, Any]] = {}
     for each in known:
         successes = {str(status): schemas.success(one) for status, one in each.answers.items()}
+        title, _, text = (getdoc(each.handler) or "").partition(".\n\n")
         document = {
             "operationId": each.name,
-            "summary": each.title,
-            "description": each.text,
+            "summary": title,
+            "description": " ".join(text.split()),
             "parameters": [*([run] if "{run}" in each.path else []), *each.parameters],
             "responses": successes | schemas.refusals(each.problems),
         }

@@ -1,7 +1,7 @@
 """The operations of the HTTP API: each address with its handler and its description.
 
 The routes and the description (`web.api.openapi`) are both built from these operations, so they
-cannot differ. Errors are problems (RFC 9457).
+cannot differ; the docstring of a handler is its text. Errors are problems (RFC 9457).
 """
 
 from collections import defaultdict
@@ -81,6 +81,11 @@ _AGUI_EVENTS: Final = (
 _AGUI: Final = Answer(
     "The events.", None, MEDIA_TYPE, _AGUI_EVENTS, data="An event of AG-UI 1.0, as JSON."
 )
+_AGUI_INPUT: Final = {
+    "threadId": "a",
+    "runId": "1",
+    "messages": [{"id": "m1", "role": "user", "content": "Hi"}],
+}
 _STARTED: Final = {
     what: Answer(
         f"The {what} is started, or was by the same request under the same key.",
@@ -91,6 +96,16 @@ _STARTED: Final = {
     for what in ("run", "call")
 }
 _ACCEPTED: Final = {202: Answer("The run has it.", models.Started, example={"run": _RUN})}
+_ANSWER: Final = Answer(
+    "The conversation's answer.",
+    models.AnswerResponse,
+    example={"run": _RUN, "answer": "It is on its way."},
+    headers={"Preference-Applied": "How long it was waited for at most."},
+)
+_PREFER: Final = (
+    f"`wait=SECONDS`: wait so long for a conversation's answer, at most {runs.MAX_WAIT_SECONDS}."
+)
+_SAME: Final = "The same in the address, or the number `n` of an event."
 _NAME: Final = parameter("name", "query", "The beginning of the name.")
 _OF_RUNS: Final = (
     parameter("agent", "query", "The name of the agent."),
@@ -100,56 +115,45 @@ _OF_RUNS: Final = (
 
 
 def _list(
-    what: str, text: str, made: tuple[Handler, type[Any], Any, str], *parameters: dict[str, Any]
+    what: str, handler: Handler, model: type[Any], example: Any, *parameters: dict[str, Any]
 ) -> Operation:
-    """Return the operation of a list: its handler, its model, an example, and a problem."""
-    handler, model, example, problem = made
+    """Return the operation of a list, with its parameters beside those of the page."""
     answers = {200: Answer("A page.", model, example=example)}
     after = parameter("after", "query", "The `next` of the page before.")
     most, default = lists.MAX_LIMIT, lists.DEFAULT_LIMIT
     bounds: dict[str, Any] = {"type": "integer", "minimum": 1, "maximum": most, "default": default}
     limit = parameter("limit", "query", "The most entries; of approvals, the most runs.", **bounds)
-    facts = ("GET", f"/{what}", f"list{what.capitalize()}", f"List the {what}", text)
+    problems = ("no_catalog" if what in ("agents", "tools") else "no_temporal", "refused")
     asked = [*parameters, after, limit]
-    return Operation(*facts, handler, answers, None, (problem, "refused"), parameters=asked)
+    name = f"list{what.capitalize()}"
+    return Operation("GET", f"/{what}", name, handler, answers, None, problems, parameters=asked)
 
 
 OPERATIONS: Final = [
     _list(
         "runs",
-        "Those that you may read, cancel or send messages to: open ones first.",
-        (lists.list_runs, models.RunPage, {"runs": [_LISTED]}, "no_temporal"),
+        lists.list_runs,
+        models.RunPage,
+        {"runs": [_LISTED]},
         parameter("status", "query", "The status.", enum=[*get_args(RunStatus)]),
         *_OF_RUNS,
     ),
     _list(
         "approvals",
-        "The pending approvals that you may see, of all runs; a page is of so many runs.",
-        (lists.list_approvals, models.ApprovalPage, {"approvals": []}, "no_temporal"),
+        lists.list_approvals,
+        models.ApprovalPage,
+        {"approvals": []},
         parameter("tool", "query", "The name of the tool."),
         parameter("group", "query", "`mine`, or `group:NAME` for the approvers of one group."),
         parameter("order", "query", "The order.", enum=[*ORDERS], default=NEWEST),
         *_OF_RUNS,
     ),
-    _list(
-        "agents",
-        "Those of the inbox's catalog whose runs you may list or start, by name.",
-        (lists.list_agents, models.AgentPage, {"agents": [{"name": "support"}]}, "no_catalog"),
-        _NAME,
-    ),
-    _list(
-        "tools",
-        "Those of the inbox's catalog that you may call by themselves, by name.",
-        (lists.list_tools, models.ToolPage, {"tools": []}, "no_catalog"),
-        _NAME,
-    ),
+    _list("agents", lists.list_agents, models.AgentPage, {"agents": [{"name": "support"}]}, _NAME),
+    _list("tools", lists.list_tools, models.ToolPage, {"tools": []}, _NAME),
     Operation(
         "POST",
         "/runs",
         "startRun",
-        "Start a run",
-        "Starts a run of an agent and answers at once. It acts for you, with the scopes that"
-        " you hold, unless the inbox is set to take other principals.",
         start_runs.start_run,
         {201: _STARTED["run"]},
         None,
@@ -162,9 +166,6 @@ OPERATIONS: Final = [
         "POST",
         "/calls",
         "startCall",
-        "Run one call",
-        "Runs one call of one tool, with no model, and with the same checks, approval"
-        " and record as in a run. It is looked at, decided on and cancelled as a run is.",
         start_runs.start_call,
         {201: _STARTED["call"]},
         None,
@@ -177,20 +178,12 @@ OPERATIONS: Final = [
         "POST",
         "/agui/{agent}",
         "watchThread",
-        "Talk to an agent in AG-UI",
-        "A conversation as an AG-UI client has it, up to an answer, an approval or its end. A"
-        " thread is yours alone: its first message starts a run, and what the run has is not sent"
-        " to it again. `RUN_ERROR` has the `code` of a refusal.",
         threads.run_agent,
         {200: _AGUI},
         None,
         (*_BODY, "too_many_streams"),
         models.RunAgentInput,
-        {
-            "threadId": "a",
-            "runId": "1",
-            "messages": [{"id": "m1", "role": "user", "content": "Hi"}],
-        },
+        _AGUI_INPUT,
         [
             parameter("agent", "path", "The agent's name."),
             parameter("taskQueue", "query", "The task queue of its worker."),
@@ -200,10 +193,6 @@ OPERATIONS: Final = [
         "GET",
         "/runs/{run}/events",
         "watchRun",
-        "Follow a run as it happens",
-        "Server-sent events: each numbered event of the run, and between them `token`,"
-        " `tool_call_delta` and `tool_update`; last exactly one `done` or `error`, after which"
-        " the stream ends. Go on after any frame by its id. Leaving does not touch the run.",
         runs.follow,
         {
             200: Answer("The events, as they come.", None, MEDIA_TYPE, _STREAMED),
@@ -213,20 +202,13 @@ OPERATIONS: Final = [
         (*_EVERY_RUN, "too_many_streams"),
         parameters=[
             parameter("Last-Event-ID", "header", "The id of the last frame that you have."),
-            parameter(
-                "after",
-                "query",
-                "The same in the address, or the number `n` of an event.",
-                default="0",
-            ),
+            parameter("after", "query", _SAME, default="0"),
         ],
     ),
     Operation(
         "GET",
         "/runs/{run}/context",
         "readRun",
-        "Read a run's log",
-        "The log of a run, page by page: all that was said, called, decided and written.",
         runs.context,
         {200: Answer("A page.", models.LogPage, example={"entries": [], "next": 0})},
         "read",
@@ -256,8 +238,6 @@ OPERATIONS: Final = [
         "GET",
         "/runs/{run}/approvals",
         "readApprovals",
-        "List the pending approvals",
-        "The calls of the run that wait for a decision, each with its digest.",
         runs.approvals,
         {200: Answer("The pending approvals.", models.Approvals, example={"approvals": []})},
         ("read", "decide"),
@@ -267,10 +247,6 @@ OPERATIONS: Final = [
         "GET",
         "/runs/{run}",
         "showRun",
-        "See how a run stands",
-        "How the run stands; of one that has ended, its result or why it failed, also where no"
-        " worker is there any more. A result that is kept in the worker's store is shown as the"
-        " reference to it.",
         runs.show,
         {200: Answer("The run.", models.RunView, example=_VIEW)},
         "read",
@@ -280,9 +256,6 @@ OPERATIONS: Final = [
         "POST",
         "/runs/{run}/decisions",
         "decide",
-        "Decide on a pending approval",
-        "Your decision: `by` and `groups` are yours, whatever is sent; a `token` that a person"
-        " has signed says itself whose it is. Send the `digest` of what you decide on.",
         runs.decide,
         {200: Answer("The receipt.", Receipt, example=_RECEIPT)},
         "decide",
@@ -294,39 +267,18 @@ OPERATIONS: Final = [
         "POST",
         "/runs/{run}/messages",
         "say",
-        "Say something to a run",
-        "A message to a running run. With `Prefer: wait=SECONDS`, a conversation's answer is"
-        " waited for; where there is none in time, or it is no conversation, the run has the"
-        " message all the same.",
         runs.say,
-        {
-            200: Answer(
-                "The conversation's answer.",
-                models.AnswerResponse,
-                example={"run": _RUN, "answer": "It is on its way."},
-                headers={"Preference-Applied": "How long it was waited for at most."},
-            ),
-            **_ACCEPTED,
-        },
+        {200: _ANSWER, **_ACCEPTED},
         "message",
         (*_ASKED, *_BODY, "ended", "single_call", "no_answer"),
         models.NewMessage,
         {"content": "It was order A-1002."},
-        [
-            parameter(
-                "Prefer",
-                "header",
-                f"`wait=SECONDS`: wait so long for a conversation's answer, at most"
-                f" {runs.MAX_WAIT_SECONDS}.",
-            )
-        ],
+        [parameter("Prefer", "header", _PREFER)],
     ),
     Operation(
         "POST",
         "/runs/{run}/withdraw",
         "withdraw",
-        "Take back a message",
-        "Takes back a message that the run has not read yet: `queued` lists those.",
         runs.withdraw,
         {200: Answer("The run never reads it.", models.Started, example={"run": _RUN})},
         "message",
@@ -338,9 +290,6 @@ OPERATIONS: Final = [
         "POST",
         "/runs/{run}/renew",
         "renew",
-        "Renew the principal's token",
-        "A new token of the same principal, with the run's id as `jti`. The calls that are pending"
-        " because the token before it has expired (`principal_expired`) start.",
         runs.renew,
         {200: Answer("The token is accepted.", models.Started, example={"run": _RUN})},
         "message",
@@ -352,8 +301,6 @@ OPERATIONS: Final = [
         "POST",
         "/runs/{run}/close",
         "closeRun",
-        "End a conversation",
-        "The conversation ends after its last answer.",
         runs.close,
         _ACCEPTED,
         "message",
@@ -363,8 +310,6 @@ OPERATIONS: Final = [
         "POST",
         "/runs/{run}/cancel",
         "cancelRun",
-        "Cancel a run",
-        "The run ends as soon as it can: every open call gets its one result.",
         runs.cancel,
         _ACCEPTED,
         "cancel",

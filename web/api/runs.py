@@ -43,7 +43,11 @@ _WAIT: Final = re.compile(r'(?:^|[,;\s])wait\s*=\s*"?([0-9]{1,9})"?(?=$|[,;\s])'
 
 
 async def show(asked: ApiRequest) -> Response:
-    """Return the state of a run, or its ending."""
+    """See how a run stands.
+
+    How the run stands; of one that has ended, its result or why it failed, also where no worker is
+    there any more. A result that is kept in the worker's store is shown as the reference to it.
+    """
     run = asked.parts.client.run(asked.run_id)
     if not (await run.observe()).closed:
         status = await run.status()
@@ -62,7 +66,10 @@ async def show(asked: ApiRequest) -> Response:
 
 
 async def context(asked: ApiRequest) -> Response:
-    """Return a page of a run's log."""
+    """Read a run's log.
+
+    The log of a run, page by page: all that was said, called, decided and written.
+    """
     after = read_number(asked.request, "after", 0, 0, MAX_NUMBER)
     limit = read_number(asked.request, "limit", DEFAULT_LIMIT, 1, MAX_LIMIT)
     entries = await (await asked.run()).page(names.CONTEXT, after, limit)
@@ -71,13 +78,20 @@ async def context(asked: ApiRequest) -> Response:
 
 
 async def approvals(asked: ApiRequest) -> Response:
-    """Return the pending approvals of a run."""
+    """List the pending approvals.
+
+    The calls of the run that wait for a decision, each with its digest.
+    """
     pending = await asked.parts.approvals(asked.access, asked.run_id)
     return JSONResponse({"approvals": [one.to_json() for one in pending]})
 
 
 async def decide(asked: ApiRequest) -> Response:
-    """Decide on a pending approval in the name of the sender; a signed decision has its own."""
+    """Decide on a pending approval.
+
+    Your decision: `by` and `groups` are yours, whatever is sent; a `token` that a person has signed
+    says itself whose it is. Send the `digest` of what you decide on.
+    """
     decision, _ = await asked.read_json(Decision, "decision")
     run, person = await asked.run(), asked.person
     if "read" not in asked.access.rights:  # raises if the approval is for others
@@ -107,12 +121,10 @@ def _check_seen(meant: Decision, waiting: PendingApproval) -> None:
 
 
 async def say(asked: ApiRequest) -> Response:
-    """Send a message to a run; return the answer of a conversation if `Prefer: wait` is set.
+    """Say something to a run.
 
-    Without an answer in time, the run has the message, and its answer will be in the log.
-
-    Raises:
-        HttpProblem: there will be no answer.
+    A message to a running run. With `Prefer: wait=SECONDS`, a conversation's answer is waited for;
+    where there is none in time, or it is no conversation, the run has the message all the same.
     """
     new_message, _ = await asked.read_json(NewMessage, "message")
     run = await asked.run(listens=True)
@@ -139,7 +151,10 @@ async def say(asked: ApiRequest) -> Response:
 
 
 async def withdraw(asked: ApiRequest) -> Response:
-    """Take back a message that the run has not read."""
+    """Take back a message.
+
+    Takes back a message that the run has not read yet: `queued` lists those.
+    """
     which, _ = await asked.read_json(Withdrawal, "message")
     run = await asked.run(listens=True)
     await run.withdraw(which.message)
@@ -147,7 +162,11 @@ async def withdraw(asked: ApiRequest) -> Response:
 
 
 async def renew(asked: ApiRequest) -> Response:
-    """Send a new token of the principal to a run."""
+    """Renew the principal's token.
+
+    A new token of the same principal, with the run's id as `jti`. The calls that are pending
+    because the token before it has expired (`principal_expired`) start.
+    """
     token, _ = await asked.read_json(NewToken, "token")
     run = await asked.run()
     await run.renew(token.token)
@@ -155,14 +174,20 @@ async def renew(asked: ApiRequest) -> Response:
 
 
 async def close(asked: ApiRequest) -> Response:
-    """Close a conversation after its last answer."""
+    """End a conversation.
+
+    The conversation ends after its last answer.
+    """
     run = await asked.run(listens=True)
     await run.close()
     return _accepted(run)
 
 
 async def cancel(asked: ApiRequest) -> Response:
-    """Cancel a run."""
+    """Cancel a run.
+
+    The run ends as soon as it can: every open call gets its one result.
+    """
     run = asked.parts.client.run(asked.run_id)
     if (await run.observe()).closed:
         raise HasEndedError(run.id)
@@ -175,10 +200,11 @@ def _accepted(run: Run) -> Response:
 
 
 async def follow(asked: ApiRequest) -> Response:
-    """Return the events of a run after the reader's last frame (`client.stream.frames`).
+    """Follow a run as it happens.
 
-    A reader that continues after an id receives the same frames as one that was never
-    disconnected.
+    Server-sent events: each numbered event of the run, and between them `token`, `tool_call_delta`
+    and `tool_update`; last exactly one `done` or `error`, after which the stream ends. Go on after
+    any frame by its id. Leaving does not touch the run.
     """
     headers, query = asked.request.headers, asked.request.query_params
     try:

@@ -37,7 +37,11 @@ _OWN: Final = ("id", "taskQueue", "task_queue", "principal")
 
 
 async def start_run(asked: ApiRequest) -> Response:
-    """Start a run."""
+    """Start a run.
+
+    Starts a run of an agent and answers at once. It acts for you, with the scopes that you hold,
+    unless the inbox is set to take other principals.
+    """
     new_run, written = await asked.read_json(NewRun, "run request")
     if lack := new_run.lack_of_input():
         raise HttpProblem("invalid_request", as_sentence(f"{lack}; say what as `input`"))
@@ -47,7 +51,11 @@ async def start_run(asked: ApiRequest) -> Response:
 
 
 async def start_call(asked: ApiRequest) -> Response:
-    """Start one call of one tool."""
+    """Run one call.
+
+    Runs one call of one tool, with no model, and with the same checks, approval and record as in a
+    run. It is looked at, decided on and cancelled as a run is.
+    """
     new_call, written = await asked.read_json(NewCall, "call request")
     if not isinstance(new_call.tool, str):
         _check_definition("tool", asked.parts)
