@@ -57,7 +57,7 @@ async def inbox(
     from holdfast.runtime.text_sealer import TextSealer
     from holdfast.web.api.openapi import DOCUMENT
     from holdfast.web.app import application
-    from holdfast.web.auth.auth_middleware import AuthMiddleware, RequestAccess, open_sign_in
+    from holdfast.web.auth import auth_middleware as auth
     from holdfast.web.auth.permissions import Permissions
     from holdfast.web.auth.sessions import build_person
     from holdfast.web.auth.sign_in import LinkSignIn
@@ -72,15 +72,15 @@ async def inbox(
     file, name = settings or os.environ.get(SETTINGS_VARIABLE), approver.name or ""
     path, link = Path(file) if file else None, LinkSignIn(seal, name, approver.groups)
     async with AsyncExitStack() as stack:
+        others = await stack.enter_async_context(auth.http_client())
         try:
-            opening = open_sign_in(path, os.environ, seal, link)
-            sign_in = await stack.enter_async_context(opening)
+            access = auth.read_access(path, os.environ, seal, link, others)
         except LoadError as error:
             named_by = "`--settings`" if settings else SETTINGS_VARIABLE
             raise wrong_settings(named_by, error.problems) from None
-        chosen = sign_in.settings
+        chosen = access.settings
         url = chosen.url
-        if sign_in.method is not link:
+        if access.method is not link:
             if approver.by or approver.groups:
                 todo = "leave out --by and --groups"
                 raise wrong_command("the settings say how it is known who decides", todo)
@@ -108,21 +108,18 @@ async def inbox(
         await stack.enter_async_context(export_metrics(parts.pending, os.environ))
         socket = stack.enter_context(open_listener(host, port))
         own = own_origins(host, socket.getsockname()[1], url)
-        public = frozenset([DOCUMENT] if chosen.openapi == "public" else [])
-        access = RequestAccess(
-            own, sign_in.method, sign_in.bearer, sign_in.brand, public_paths=public
-        )
+        public = [DOCUMENT] if chosen.openapi == "public" else []
         at, health = public_origin(own), InboxHealth(parts.client.temporal)
         more = []
         if chosen.slack is not None:
-            more += SlackActions(parts, chosen.slack, os.environ, sign_in.http).routes
+            more += SlackActions(parts, chosen.slack, os.environ, others).routes
         if link_secret := shared_secret(LINK_SECRET, MIN_SECRET_CHARACTERS):
             more += DecisionPages(parts, link_secret).routes
-        app = AuthMiddleware(application(parts, *more), access, health)
+        app = auth.AuthMiddleware(application(parts, *more), access, own, health, public)
         key = shared_secret(VIEWERS_KEY)
         await stack.enter_async_context(local_viewer(parts.client.live))
         served = with_live_answers(app, parts.client.live, key) if key else app
         http = server(served, MAX_CONNECTIONS, sockets=bool(key))
-        shown = link.address(at) if sign_in.method is link else at
+        shown = link.address(at) if access.method is link else at
         await serve(http, socket, f"inbox ready: {shown}", access.stopping)
     return DONE

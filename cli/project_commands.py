@@ -128,9 +128,9 @@ async def _inbox(client: HoldfastClient, temporal_ui: str) -> AsyncIterator[str]
     link = LinkSignIn(seal, Approver().name or "you")
     with open_listener(DEFAULT_HOST, 0) as socket:
         port = socket.getsockname()[1]
-        access = RequestAccess(own_origins(DEFAULT_HOST, port, None), link, BearerTokens(seal, ()))
+        own, access = own_origins(DEFAULT_HOST, port, None), RequestAccess(link, BearerTokens(seal))
         pages = application(Services(client, temporal_ui=temporal_ui))
-        http = server(AuthMiddleware(pages, access, InboxHealth(client.temporal)))
+        http = server(AuthMiddleware(pages, access, own, InboxHealth(client.temporal)))
         task = asyncio.create_task(http.serve([socket]))
         try:
             yield link.address(f"http://{DEFAULT_HOST}:{port}")

@@ -114,10 +114,9 @@ async def opened(
     """An inbox without a signed-in user; `app` replaces its pages."""
     with open_listener(HOST, port) as listening:
         port = listening.getsockname()[1]
-        access = RequestAccess(own_origins(HOST, port, url), way, bearer)
-        serving = server(
-            AuthMiddleware(app or application(parts), access, InboxHealth(parts.client.temporal))
-        )
+        own, access = own_origins(HOST, port, url), RequestAccess(way, bearer)
+        health = InboxHealth(parts.client.temporal)
+        serving = server(AuthMiddleware(app or application(parts), access, own, health))
         task = asyncio.create_task(serving.serve([listening]))
         address = f"http://{HOST}:{port}"
         try:

@@ -8,11 +8,10 @@ A refused request has changed nothing, and its response states that.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 import httpx
 from starlette.datastructures import MutableHeaders
@@ -63,25 +62,28 @@ SignInMethod = LinkSignIn | OidcSignIn | ProxySignIn
 
 @dataclass(frozen=True)
 class RequestAccess:
-    """The rules for access: `bearer` authenticates programs, `method` signs people in.
+    """The rules for access: `bearer` authenticates programs, `method` signs people in."""
 
-    Everyone may read the `public_paths`.
-    """
-
-    own_origins: frozenset[str]
     method: SignInMethod
     bearer: BearerTokens
+    settings: InboxSettings = field(default_factory=InboxSettings)
     brand: Branding = HOLDFAST
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
-    public_paths: frozenset[str] = frozenset()
 
 
 class AuthMiddleware:
-    """An application behind authentication."""
+    """An application behind authentication; everyone may read the `public_paths`."""
 
-    def __init__(self, app: ASGIApp, access: RequestAccess, health: InboxHealth) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        access: RequestAccess,
+        own_origins: frozenset[str],
+        health: InboxHealth,
+        public_paths: Collection[str] = (),
+    ) -> None:
         self._app, self._access, self._health = app, access, health
-        self._hosts = hosts_of(access.own_origins)
+        self._hosts, self._public_paths = hosts_of(own_origins), public_paths
         self._doors = Router(access.method.routes)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -111,30 +113,29 @@ class AuthMiddleware:
             )
         request.state.brand = self._access.brand
         changes = request.method not in _SAFE
-        own = self._access.own_origins
         is_link = path.startswith(DECISION_LINKS)  # its page sends no origin
-        if changes and not is_link and request.headers.get("origin") not in {None, *own}:
+        known = {None, *self._hosts.values()}
+        if changes and not is_link and request.headers.get("origin") not in known:
             raise forbidden(_FORGED)
-        is_public = path in self._access.public_paths and not changes
+        is_public = path in self._public_paths and not changes
         if is_public or is_link or path.startswith(STATIC_PATH) or path == SLACK_ACTIONS:
             return self._access.brand.response(path) or self._app
         if path in _DOORS:
             _check_own_page(request)
             return self._doors
-        known = await self._access.bearer.authenticate(
-            request
-        ) or await self._access.method.authenticate(request)
-        if known is None:
+        sender = await self._access.bearer.authenticate(request)
+        sender = sender or await self._access.method.authenticate(request)
+        if sender is None:
             return await _sign_in_first(request)
-        request.state.person = known.person
-        request.state.session = SessionEnd(known.seconds_left, self._access.stopping)
-        if changes and known.person.via != "token":
+        request.state.person = sender.person
+        request.state.session = SessionEnd(sender.seconds_left, self._access.stopping)
+        if changes and sender.person.via != "token":
             _check_own_page(request)
-            if not await carries_token(request, known.person):
+            if not await carries_token(request, sender.person):
                 # A form without the token of its own page: refuse it, and keep it.
                 if not (wants_page(request) and is_form(request)):
                     raise forbidden(_FORGED)
-                return resubmission_page(request, await read_form(request), known.person)
+                return resubmission_page(request, await read_form(request), sender.person)
         return self._app
 
 
@@ -159,29 +160,29 @@ async def _sign_in_first(request: Request) -> Response:
     return resubmission_page(request, form, None)
 
 
-class SignInSetup(NamedTuple):
-    """The sign-in method, the settings that it comes from, and a client for other servers."""
-
-    settings: InboxSettings
-    method: SignInMethod
-    bearer: BearerTokens
-    http: httpx.AsyncClient
-    brand: Branding
+def http_client() -> httpx.AsyncClient:
+    """Return a client for the provider, and for Slack."""
+    return httpx.AsyncClient(timeout=HTTP_TIMEOUT_SECONDS)
 
 
-@asynccontextmanager
-async def open_sign_in(
-    file: Path | None, environ: Mapping[str, str], sealer: TextSealer, link: LinkSignIn
-) -> AsyncIterator[SignInSetup]:
-    """Return the sign-in of the settings file; without `oidc` and `proxy`, by the link."""
-    async with httpx.AsyncClient(timeout=HTTP_TIMEOUT_SECONDS) as http:
-        loaded = LoadedInboxSettings() if file is None else load_inbox_settings(file, environ, http)
-        settings = loaded.settings
-        method: SignInMethod = link
-        if settings.proxy is not None:
-            method = ProxySignIn(sealer, settings.proxy)
-        elif settings.oidc is not None:
-            provider = OidcProvider(settings.oidc, loaded.secret, http)
-            method = OidcSignIn(sealer, settings.oidc, provider)
-        bearer = BearerTokens(sealer, loaded.keys)
-        yield SignInSetup(settings, method, bearer, http, loaded.brand)
+def read_access(
+    file: Path | None,
+    environ: Mapping[str, str],
+    sealer: TextSealer,
+    link: LinkSignIn,
+    http: httpx.AsyncClient,
+) -> RequestAccess:
+    """Return the rules of the settings file; without `oidc` and `proxy`, people have the link.
+
+    Raises:
+        LoadError: the settings cannot be used.
+    """
+    loaded = LoadedInboxSettings() if file is None else load_inbox_settings(file, environ, http)
+    settings = loaded.settings
+    method: SignInMethod = link
+    if settings.proxy is not None:
+        method = ProxySignIn(sealer, settings.proxy)
+    elif settings.oidc is not None:
+        provider = OidcProvider(settings.oidc, loaded.secret, http)
+        method = OidcSignIn(sealer, settings.oidc, provider)
+    return RequestAccess(method, BearerTokens(sealer, loaded.keys), settings, loaded.brand)

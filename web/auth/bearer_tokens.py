@@ -27,7 +27,7 @@ class BearerTokens:
     """
 
     def __init__(
-        self, seal: TextSealer, sets: Sequence[LiveKeySet], audience: str | None = None
+        self, seal: TextSealer, sets: Sequence[LiveKeySet] = (), audience: str | None = None
     ) -> None:
         self._seal, self._sets, self._audience = seal, sets, audience
 
