@@ -41,13 +41,7 @@ from holdfast.web.call.plan import argument_differences
 from holdfast.web.call.view_model import build_call_page, build_closed_page
 from holdfast.web.http.request_body import read_form
 from holdfast.web.http.routing import RunRoute
-from holdfast.web.http.streaming import (
-    MAX_PAGE_SECONDS,
-    EventStream,
-    StreamLimit,
-    frame,
-    too_many_streams,
-)
+from holdfast.web.http.streaming import StreamLimit, frame, page_stream
 from holdfast.web.pages import ENVIRONMENT, address, page
 from holdfast.web.services import Services
 
@@ -128,14 +122,10 @@ class CallPages:
 
     async def changes(self, request: Request) -> Response:
         """Return the event stream of a call, or a refusal where too many are open."""
-        person = person_of(request)
-        if self._room.is_full(person.name):
-            return too_many_streams()
-        run, call = request.path_params["run"], request.path_params["call"]
-        seen = request.query_params.get("seen", "")
+        person, seen = person_of(request), request.query_params.get("seen", "")
         await self._check_visible(request)
-        frames = self._frames(run, call, seen, person)
-        return EventStream(self._room, person.name, frames, MAX_PAGE_SECONDS)
+        frames = self._frames(**request.path_params, seen=seen, person=person)
+        return page_stream(self._room, person.name, frames)
 
     async def _load(self, request: Request) -> OpenCall | ClosedCall:
         run, call = request.path_params["run"], request.path_params["call"]
@@ -205,17 +195,17 @@ class CallPages:
         return page(request, "call/closed.html", status, next_call=next_call, form=form, **values)
 
     async def _frames(
-        self, run_id: str, call_id: str, seen: str, person: Person
+        self, run: str, call: str, seen: str, person: Person
     ) -> AsyncGenerator[str, None]:
         place: tuple[str, int] | None = None
         follows_outcome = seen.startswith(CLOSED_MARK)
-        run, load = self._parts.client.run(run_id), partial(load_call, self._parts, run_id, call_id)
-        async with aclosing(run.looks()) as looks:
+        watched, load = self._parts.client.run(run), partial(load_call, self._parts, run, call)
+        async with aclosing(watched.looks()) as looks:
             async for look in looks:
                 if isinstance(look, HoldfastError) or look.position == place:
                     continue
                 try:
-                    found = await run.share(("call", call_id), load)
+                    found = await watched.share(("call", call), load)
                 except HoldfastError:
                     continue  # the next look loads the call again
                 place = look.position

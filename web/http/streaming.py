@@ -78,11 +78,6 @@ class SessionEnd(NamedTuple):
     stopping: asyncio.Event
 
 
-def too_many_streams() -> Response:
-    """Return the response to a page where too many streams are open."""
-    return PlainTextResponse(_FULL, 503, {"Retry-After": str(RETRY_MILLISECONDS // 1000)})
-
-
 class EventStream(StreamingResponse):
     """A response of frames to the person `viewer`, for a limited time.
 
@@ -149,3 +144,15 @@ class EventStream(StreamingResponse):
                 task.cancel()
             await asyncio.gather(following, *ending, return_exceptions=True)
             await self._frames.aclose()
+
+
+def page_stream(
+    room: StreamLimit,
+    viewer: str,
+    frames: AsyncGenerator[str, None],
+    life_seconds: float = MAX_PAGE_SECONDS,
+) -> Response:
+    """Return the stream of a page, or a refusal where too many are open."""
+    if room.is_full(viewer):
+        return PlainTextResponse(_FULL, 503, {"Retry-After": str(RETRY_MILLISECONDS // 1000)})
+    return EventStream(room, viewer, frames, life_seconds)

@@ -11,6 +11,7 @@ No viewer is stored: a reconnecting one sends the last mark (`Last-Event-ID`), h
 inbox.
 """
 
+import math
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import replace
 from html import escape
@@ -27,7 +28,7 @@ from holdfast.runtime.text_safety import one_line
 from holdfast.schemas.internal.selected_call import SelectedCall
 from holdfast.web.auth.sessions import Person, person_of
 from holdfast.web.http.request_body import read_form
-from holdfast.web.http.streaming import EventStream, StreamLimit, frame, too_many_streams
+from holdfast.web.http.streaming import StreamLimit, frame, page_stream
 from holdfast.web.listing.bulk import approve_selected, decide_selected, read_choices
 from holdfast.web.listing.identical import find_identical
 from holdfast.web.listing.page_query import (
@@ -172,9 +173,8 @@ class PendingPages:
         person, view = person_of(request), ListView.parse(request.query_params)
         groups = person.groups if view.group == MINE else ()
         seen = request.headers.get("last-event-id") or request.query_params.get("seen", "")
-        if self._room.is_full(person.name):
-            return too_many_streams()
-        return EventStream(self._room, person.name, self._frames(person, view, groups, seen))
+        frames = self._frames(person, view, groups, seen)
+        return page_stream(self._room, person.name, frames, math.inf)
 
     async def decide(self, request: Request) -> Response:
         """Decide all selected calls."""

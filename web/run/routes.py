@@ -29,12 +29,7 @@ from holdfast.web.auth.permissions import LISTED, access_of
 from holdfast.web.auth.sessions import person_of
 from holdfast.web.http.request_body import read_form
 from holdfast.web.http.routing import NUMBER, RunRoute
-from holdfast.web.http.streaming import (
-    MAX_PAGE_SECONDS,
-    EventStream,
-    StreamLimit,
-    too_many_streams,
-)
+from holdfast.web.http.streaming import StreamLimit, page_stream
 from holdfast.web.pages import address, page
 from holdfast.web.run.changes import run_frames
 from holdfast.web.run.snapshot import EntryRange, read_entries, take_snapshot
@@ -115,22 +110,16 @@ class RunPages:
 
     async def earlier(self, request: Request) -> Response:
         """Return earlier entries."""
-        before = _number(request, "before") or 1
-        run_id: str = request.path_params["run"]
-        seen = await take_snapshot(self.parts, run_id, EntryRange(before=before), NEWS_SECONDS)
-        if seen.problem is not None:
-            raise seen.problem
-        shown = await build_run_view(self.parts, seen, access_of(request))
+        span = EntryRange(before=_number(request, "before") or 1)
+        shown = await self._view(request, span, NEWS_SECONDS, must_answer=True)
         return page(request, "run/entries.html", run=shown, after=None)
 
     async def changes(self, request: Request) -> Response:
         """Return the event stream, or a refusal where too many are open."""
-        run, viewer = self._run(request), person_of(request).name
+        run = self._run(request)
         await run.share("description", run.describe)  # raises if the run does not exist
-        if self.streams.is_full(viewer):
-            return too_many_streams()
         seen = request.headers.get("last-event-id") or request.query_params.get("seen", "")
-        return EventStream(self.streams, viewer, run_frames(run, seen), MAX_PAGE_SECONDS)
+        return page_stream(self.streams, person_of(request).name, run_frames(run, seen))
 
     async def entry(self, request: Request) -> Response:
         """Show one entry in full."""
@@ -231,8 +220,12 @@ class RunPages:
     def _run(self, request: Request) -> Run:
         return self.parts.client.run(request.path_params["run"])
 
-    async def _view(self, request: Request, span: EntryRange, seconds: float) -> dict[str, Any]:
+    async def _view(
+        self, request: Request, span: EntryRange, seconds: float, *, must_answer: bool = False
+    ) -> dict[str, Any]:
         seen = await take_snapshot(self.parts, request.path_params["run"], span, seconds)
+        if must_answer and seen.problem is not None:
+            raise seen.problem
         return await build_run_view(self.parts, seen, access_of(request))
 
 

@@ -399,7 +399,7 @@ def listing(monkeypatch: pytest.MonkeyPatch, found: list[PendingList | Exception
         return found[0]
 
     monkeypatch.setattr(PendingRuns, "read", read)
-    monkeypatch.setattr(routes, "EventStream", lambda room, viewer, frames: frames)
+    monkeypatch.setattr(routes, "page_stream", lambda room, viewer, frames, _: frames)
 
 
 async def test_who_sees_what_is_for_them_is_told_of_that_and_not_of_anothers(

@@ -4,6 +4,7 @@ import asyncio
 import json
 import math
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from holdfast.client.run import Run
 from holdfast.client.stream.heartbeats import AnswerProgress, CallProgress
 from holdfast.client.stream.run_watch import RunDescription, RunWatches
 from holdfast.web.auth.sessions import Person
-from holdfast.web.http.streaming import SessionEnd
+from holdfast.web.http.streaming import SessionEnd, page_stream
 from holdfast.web.run import routes
 from holdfast.web.run.changes import SentAnswer, run_frames
 from holdfast.web.run.routes import RunPages
@@ -185,7 +186,7 @@ async def test_a_page_that_stays_open_asks_again_after_a_while(
         async def describe(self) -> Any:
             return None
 
-    monkeypatch.setattr(routes, "MAX_PAGE_SECONDS", 0.1)
+    monkeypatch.setattr(routes, "page_stream", partial(page_stream, life_seconds=0.1))
     monkeypatch.setattr(HoldfastClient, "run", lambda self, run_id: Waiting([look(1)]))
     asked = {"type": "http", "headers": [], "query_string": b"", "path_params": {"run": "r"}}
     session = SessionEnd(math.inf, asyncio.Event())
