@@ -22,13 +22,12 @@ from holdfast.schemas.base import canonical_json, sha256
 from holdfast.schemas.internal.selected_call import SelectedCall
 from holdfast.schemas.message import Delivered
 from holdfast.schemas.run import RunReport
-from holdfast.validation.text_safety import is_same_person
 from holdfast.web.agui.events import OWN_ID, Event, Thread, interrupt_of
 from holdfast.web.api.api_request import ApiRequest
 from holdfast.web.api.models import NewRun, ResumeEntry, RunAgentInput
 from holdfast.web.api.runs import event_stream
 from holdfast.web.api.start_runs import begin, principal_of
-from holdfast.web.auth.permissions import is_approver
+from holdfast.web.auth.permissions import has_decided, is_approver
 from holdfast.web.http.problems import NotPermittedError, problem_of
 from holdfast.web.http.streaming import comment, frame
 
@@ -165,7 +164,7 @@ class _Stream:
             if str(SelectedCall.of(run.id, each)) not in left
             and "decide" in access.rights
             and is_approver(person, each.approvers)
-            and not any(is_same_person(one.by, person.name) for one in each.decisions)
+            and not has_decided(person, each)
             and each.find_round() is not None
             and not (each.kind == "call" and (await run.tool(each.tool)).approval.not_by)
         ]

@@ -15,8 +15,10 @@ from starlette.requests import HTTPConnection
 
 from holdfast.client.run_lists import RunListing, equals_one_of
 from holdfast.schemas import names
+from holdfast.schemas.decision import PendingApproval
 from holdfast.schemas.settings.inbox import OWN, PermissionRule, Right
 from holdfast.schemas.settings.keys import KEY_RIGHTS
+from holdfast.validation.text_safety import is_same_person
 from holdfast.web.auth.sessions import Person
 
 MAY_NOT_DECIDE: Final = "Your permissions do not include decisions on this run."
@@ -32,6 +34,11 @@ def is_approver(person: Person, approvers: Iterable[str]) -> bool:
     """Report whether a person is in one of these groups, or no group is named."""
     groups = {*approvers}
     return not groups or names.FOR_ANYBODY in groups or not groups.isdisjoint(person.groups)
+
+
+def has_decided(person: Person, approval: PendingApproval) -> bool:
+    """Report whether one of the decisions so far is by this person."""
+    return any(is_same_person(one.by, person.name) for one in approval.decisions)
 
 
 @dataclass(frozen=True)

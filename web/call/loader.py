@@ -19,8 +19,7 @@ from holdfast.schemas.decision import PendingApproval, shown_calls
 from holdfast.schemas.phrases import quote_value
 from holdfast.schemas.run import RunReport
 from holdfast.schemas.tool import ShownTool
-from holdfast.validation.text_safety import is_same_person
-from holdfast.web.auth.permissions import RunAccess, is_approver
+from holdfast.web.auth.permissions import RunAccess, has_decided, is_approver
 from holdfast.web.auth.sessions import Person
 from holdfast.web.call.history import CallHistory, QuestionRound, read_history
 from holdfast.web.listing.identical import request_key
@@ -212,11 +211,8 @@ async def find_next_pending(
                 with suppress(HoldfastError):
                     for approval in await parts.client.run(one).approvals():
                         is_other = (one, approval.call_id) != (run_id, call_id)
-                        has_decided = any(
-                            is_same_person(each.by, person.name) for each in approval.decisions
-                        )
                         may_decide = is_approver(person, approval.approvers)
-                        if is_other and not has_decided and may_decide:
+                        if is_other and may_decide and not has_decided(person, approval):
                             return address("waiting", one, approval.call_id)
     return None
 
@@ -249,11 +245,6 @@ async def find_similar_calls(
             here, name = address("waiting", run.id, one.call_id), one_line(run.id, _NAME_CHARS)
             found.append(SimilarCall(here, name, request_key(one) == own, is_approved))
 
-    async def search(run: RunListing) -> None:
-        with suppress(HoldfastError):
-            for one in await parts.client.run(run.id).approvals():
-                add(run, one)
-
     info = pending.run_info
     by_agent = "" if info.principal else info.agent or ""
     is_similar = RunFilter(by_agent, tool, info.principal or "").matches
@@ -263,6 +254,10 @@ async def find_similar_calls(
     with suppress(HoldfastError, TimeoutError):
         async with asyncio.timeout(SIMILAR_SECONDS):
             runs = (await parts.pending_for(person)).runs
-            others = [run for run in runs if is_similar(run) and run.id != pending.run_id]
-            await asyncio.gather(*map(search, others[:MAX_SIMILAR]))
+        others = [run for run in runs if is_similar(run) and run.id != pending.run_id]
+        answers = await parts.pending.answers.read(others[:MAX_SIMILAR], SIMILAR_SECONDS)
+        for run in others[:MAX_SIMILAR]:
+            if isinstance(answer := answers.get(run.id), list):
+                for one in answer:
+                    add(run, one)
     return sorted(found, key=lambda one: not one.same_arguments)[:MAX_SIMILAR]

@@ -14,6 +14,7 @@ from holdfast.runtime.text_safety import clean, format_argument, one_line
 from holdfast.schemas.decision import Decided, Kind, PendingApproval, shown_calls
 from holdfast.schemas.tool import ApprovalPolicy, ShownTool
 from holdfast.validation.text_safety import is_same_person
+from holdfast.web.auth.permissions import is_approver
 from holdfast.web.auth.sessions import Person
 from holdfast.web.call.history import CallStage, QuestionRound
 from holdfast.web.page_text import budget_in_sentence, extended_limit, limit_reached
@@ -55,7 +56,7 @@ def check_eligibility(
     is_own = is_same_person(person.name, principal)
     groups = one_line(" or ".join(approval.approvers), _GROUPS_CHARS)
     reason = ""
-    if approval.approvers and not set(approval.approvers) & set(person.groups):
+    if not is_approver(person, approval.approvers):
         own = one_line(", ".join(person.groups), _GROUPS_CHARS)
         yours = f"Your groups: {own}." if own else "You are in no group."
         reason = f"Only members of {groups} can decide. {yours}"

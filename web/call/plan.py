@@ -11,6 +11,7 @@ from holdfast.client import question_text
 from holdfast.runtime.text_safety import one_line
 from holdfast.schemas.decision import Kind, PendingApproval, shown_calls
 from holdfast.schemas.reference import (
+    OutputPath,
     Path,
     Reference,
     parse_output_path,
@@ -35,7 +36,7 @@ _PATH_CHARS: Final = 120
 
 @dataclass(frozen=True, eq=False)
 class PlanStep:
-    """A call of a plan; its result is written to `places`, its error to `errors`."""
+    """A call of a plan; it may write its result and its error to `places`."""
 
     number: int
     id: str
@@ -45,8 +46,7 @@ class PlanStep:
     arguments: Any
     schema: Any
     waits_for: Collection[str]
-    places: tuple[Path, ...]
-    errors: tuple[Path, ...]
+    places: OutputPath
 
     @property
     def title(self) -> str:
@@ -56,7 +56,7 @@ class PlanStep:
     @property
     def all_places(self) -> tuple[Path, ...]:
         """Return all places that the step may write to."""
-        return (*self.places, *self.errors)
+        return (*self.places.result, *self.places.error)
 
 
 # A step that cannot be executed, and the removed steps that it needs.
@@ -74,12 +74,10 @@ class PlanSteps:
             if tool is not None and label in ("", name):
                 title = tool.label or tool.parameters.get("title")
                 label = title if isinstance(title, str) else label
-            result, _, error = str(call.get("writes") or "").partition(" || ")
             try:
-                places = parse_output_path(result).result if result else ()
-                errors = parse_output_path(error).result if error else ()
+                places = parse_output_path(str(call.get("writes") or ""))
             except ValueError:
-                places, errors = (), ()
+                places = OutputPath(())
             waits = call.get("waitsFor")
             self.all.append(
                 PlanStep(
@@ -92,7 +90,6 @@ class PlanSteps:
                     tool.parameters if tool else {},
                     frozenset(map(str, waits)) if isinstance(waits, list) else frozenset(),
                     places,
-                    errors,
                 )
             )
         self._of = {step.id: step for step in self.all}
@@ -140,11 +137,10 @@ class PlanSteps:
     def _only(self, step: PlanStep, path: Path, gone: Collection[str]) -> list[PlanStep]:
         """Return the removed steps that alone would write a place."""
         sources = [self._of[one] for one in step.waits_for if one in self._of]
-        coming = [
-            place for one in sources for place in (one.errors if one.id in gone else one.all_places)
-        ]
-        if any(place.overlaps(path) for place in coming):
-            return []
+        for one in sources:
+            coming = one.places.error if one.id in gone else one.all_places
+            if any(place.overlaps(path) for place in coming):
+                return []
         return [
             one
             for one in sources
@@ -179,7 +175,8 @@ class PlanSteps:
         one, place = found[-1]
         inside = _along(path.steps[len(place.steps) :]) if place.covers(path) else ""
         writers = [*dict.fromkeys(writer for writer, _ in found)]
-        source = f"the {'error' if place in one.errors else 'result'} of {step_numbers(writers)}"
+        what = "error" if place in one.places.error else "result"
+        source = f"the {what} of {step_numbers(writers)}"
         return f"“{inside}” of {source}" if inside else source
 
 

@@ -12,7 +12,7 @@ from holdfast.runtime.narration.phrases import EXPIRED, REQUESTS, filled_in_phra
 from holdfast.runtime.text_safety import as_json, clean, holdfast_command, shorten
 from holdfast.schemas.decision import Decision, shown_calls
 from holdfast.validation.text_safety import is_same_person
-from holdfast.web.auth.permissions import MAY_NOT_DECIDE
+from holdfast.web.auth.permissions import MAY_NOT_DECIDE, has_decided
 from holdfast.web.auth.sessions import Person
 from holdfast.web.call import phrases
 from holdfast.web.call.decision_form import (
@@ -96,7 +96,7 @@ def build_call_page(
         "timeout_effect": timeout_phrase(
             approval.kind, approval.on_timeout, is_single_call=pending.run_info.single
         ),
-        "has_decided": any(is_same_person(each.by, person.name) for each in approval.decisions),
+        "has_decided": has_decided(person, approval),
         "title": REQUESTS[approval.kind],
         "heading": phrases.heading(approval, pending.run_info.agent),
         "consequence": plan_consequence(plan) or phrases.consequence(approval, pending.tool),

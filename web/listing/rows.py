@@ -18,8 +18,7 @@ from holdfast.runtime.text_safety import as_json, as_sentence, clean, local_time
 from holdfast.schemas import names
 from holdfast.schemas.decision import Kind, PendingApproval, shown_calls
 from holdfast.schemas.internal.selected_call import SelectedCall
-from holdfast.validation.text_safety import is_same_person
-from holdfast.web.auth.permissions import MAY_NOT_DECIDE
+from holdfast.web.auth.permissions import MAY_NOT_DECIDE, has_decided, is_approver
 from holdfast.web.auth.sessions import Person
 from holdfast.web.listing.run_answers import RunAnswer
 from holdfast.web.page_text import DisplayTime, display_time, limit_reached
@@ -159,9 +158,9 @@ def _row(run: RunListing, approval: PendingApproval, person: Person, *, signs: b
         obstacle = open_it
     elif approval.signed and not signs:
         obstacle = "Decisions must be signed: open it to add a token."
-    elif approval.approvers and not set(approval.approvers) & set(person.groups):
+    elif not is_approver(person, approval.approvers):
         obstacle = f"Only members of {deciders(approval.approvers)} can decide."
-    elif any(is_same_person(decided.by, person.name) for decided in approval.decisions):
+    elif has_decided(person, approval):
         obstacle = "You have already decided; other approvers must agree."
     elif len(in_line) > MAX_BRIEF_CHARS or approval.find_round() is None:
         obstacle = "Open it to see all arguments."
