@@ -1,7 +1,6 @@
 """The activity `tell_people`, and the channels of a worker in which it notifies people."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -13,18 +12,12 @@ from holdfast.schemas import names
 from holdfast.schemas.settings.notify import Channel, Listener, News
 
 
-@dataclass(frozen=True)
-class ServedChannel:
-    """A channel and its notifier."""
-
-    settings: Channel
-    notifier: Notifier
-
-
 class NotificationChannels:
-    """The channels of a worker by name; links begin with `inbox`."""
+    """The channels of a worker by name, each with its notifier; links begin with `inbox`."""
 
-    def __init__(self, inbox: str = "", served: Mapping[str, ServedChannel] | None = None) -> None:
+    def __init__(
+        self, inbox: str = "", served: Mapping[str, tuple[Channel, Notifier]] | None = None
+    ) -> None:
         self._inbox = inbox.rstrip("/")
         self._served = dict(served or {})
 
@@ -33,17 +26,17 @@ class NotificationChannels:
         return [
             Listener(
                 name=name,
-                groups=served.settings.groups,
-                on=served.settings.on,
-                to_groups=[*(served.settings.mail.to_groups if served.settings.mail else ())],
+                groups=channel.groups,
+                on=channel.on,
+                to_groups=[*(channel.mail.to_groups if channel.mail else ())],
             )
-            for name, served in self._served.items()
+            for name, (channel, _) in self._served.items()
         ]
 
     def secrets(self) -> Iterator[str]:
         """Yield the secrets: values, and the paths of addresses."""
-        for served in self._served.values():
-            for each in served.notifier.environment_values:
+        for _, notifier in self._served.values():
+            for each in notifier.environment_values:
                 for part in (each.text, *each.text.split()):
                     path = urlsplit(part).path.lstrip("/")
                     yield from (part, part.removeprefix("whsec_"), path)
@@ -53,8 +46,8 @@ class NotificationChannels:
         return [
             f"channel `{name}`: the environment variable {each.variable} is not set; no "
             "notifications are sent"
-            for name, served in self._served.items()
-            for each in served.notifier.environment_values
+            for name, (_, notifier) in self._served.items()
+            for each in notifier.environment_values
             if not each.text
         ]
 
@@ -67,18 +60,18 @@ class NotificationChannels:
         Raises:
             ApplicationError: of type `telling_failed`: it was not sent, or may not have been.
         """
-        served = self._served.get(notification["channel"])
-        if served is None:
+        channel, notifier = self._served.get(notification["channel"], (None, None))
+        if channel is None or notifier is None:
             # Another worker may have it, or this one after a restart.
             message = (
                 f"this worker has no channel `{notification['channel']}`; see its `--notifiers`"
             )
             raise notification_error(message, retried=True)
-        news = limit_content(News.read(notification["news"]), served.settings.content)
+        news = limit_content(News.read(notification["news"]), channel.content)
         # The address of the decision; once it is over, of the run.
         run, call = news.workflow_id, news.waiting.call_id
         place = ("run", run) if news.is_over else ("waiting", run, call)
         # As the inbox builds its own: an id may have any character.
         link = self._inbox + "".join(f"/{quote(part, safe='')}" for part in place)
-        posted = await served.notifier.notify(news.model_copy(update={"link": link}))
+        posted = await notifier.notify(news.model_copy(update={"link": link}))
         return None if posted is None else posted.to_json()

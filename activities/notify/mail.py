@@ -107,7 +107,12 @@ class MailNotifier(Notifier):
             return
         made = [message(news, self.mail, recipients)]
         if self.links is not None:
-            made = [message(self._personal(news, one), self.mail, [one]) for one in recipients]
+            made = []
+            for one in recipients:
+                groups = [name for name, listed in self.mail.to_groups.items() if one in listed]
+                id = f"{news.id}-{sha256(one.encode())[:_ID_CHARACTERS]}"
+                own = self.links.personal(news.model_copy(update={"id": id}), one, groups)
+                made.append(message(own, self.mail, [one]))
         try:
             # The timeout of each step is also that of all steps together.
             async with asyncio.timeout(ATTEMPT_SECONDS):
@@ -115,12 +120,6 @@ class MailNotifier(Notifier):
         except TimeoutError:
             problem = f"{self.mail.host} did not take the message within {ATTEMPT_SECONDS:g} s"
             raise notification_error(problem, retried=True) from None
-
-    def _personal(self, news: News, address: str) -> News:
-        assert self.links is not None  # the caller has checked
-        groups = [name for name, listed in self.mail.to_groups.items() if address in listed]
-        id = f"{news.id}-{sha256(address.encode())[:_ID_CHARACTERS]}"
-        return self.links.personal(news.model_copy(update={"id": id}), address, groups)
 
     def _send(self, made: list[EmailMessage]) -> None:
         refused: dict[str, Any] = {}

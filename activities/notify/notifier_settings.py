@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 
 from holdfast.activities.notify.base import EnvironmentValue, Notifier
-from holdfast.activities.notify.channels import NotificationChannels, ServedChannel
+from holdfast.activities.notify.channels import NotificationChannels
 from holdfast.activities.notify.decision_links import (
     LINK_SECRET,
     MIN_SECRET_CHARACTERS,
@@ -61,7 +61,7 @@ def load_notifiers(
             reason = f"the secret in the variable {LINK_SECRET} is too short"
             todo = f"write at least {MIN_SECRET_CHARACTERS} characters: openssl rand -hex 32"
             faults.append(ValueProblem(("channels", name, kind, "links"), reason, todo))
-        served[name] = ServedChannel(channel, notifier)
+        served[name] = channel, notifier
     if faults:
         raise LoadError(source.problems(faults))
     return NotificationChannels(settings.inbox, served)

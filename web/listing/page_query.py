@@ -169,18 +169,23 @@ class ListPage:
 def find_page(pending: PendingList, view: ListView, own_groups: tuple[str, ...]) -> ListPage:
     """Return a page of the list."""
     left_out, groups = pending.count - len(pending.runs), view.groups(own_groups)
+    now = datetime.now(UTC)
     wanted = RunFilter(view.agent, view.tool, view.principal, groups, view.run)
     if pending.missing_attributes == NO_STATUS:
         wanted = RunFilter(id_prefix=view.run)
     elif pending.missing_attributes:
         wanted = replace(wanted, tool="", groups=())
-    runs = [run for run in pending.runs if wanted.matches(run) and _is_of_age(run, view.age)]
+    runs = [run for run in pending.runs if wanted.matches(run)]
+    if view.age:
+        _, start, end = AGES[view.age]
+        hours = timedelta(hours=1)
+        runs = [run for run in runs if run.since and start <= (now - run.since) / hours < end]
     if pending.missing_attributes or view.q:
         if not pending.missing_attributes:
             runs = sort_runs(runs, replace(view, after=None))
         asked, is_cut = runs[:MAX_ASKED], left_out > 0 or len(runs) > MAX_ASKED
         return ListPage(asked, len(asked), False, pending.missing_attributes, is_cut)
-    placed, hour_ends = sort_runs(runs, view), datetime.now(UTC) + SOON
+    placed, hour_ends = sort_runs(runs, view), now + SOON
     return ListPage(
         placed[: view.size],
         len(runs) if view.is_filtered else pending.count,
@@ -231,13 +236,6 @@ def sort_runs(runs: Iterable[RunListing], view: ListView) -> list[RunListing]:
     placed = [(place_of(run, view.order), run) for run in runs]
     placed.sort(key=lambda pair: pair[0])
     return [run for place, run in placed if view.after is None or place > view.after]
-
-
-def _is_of_age(run: RunListing, age: str) -> bool:
-    if not age or run.since is None:
-        return not age
-    _, start, end = AGES[age]
-    return start <= (datetime.now(UTC) - run.since) / timedelta(hours=1) < end
 
 
 def _parse_place(text: str, order: str) -> Place:

@@ -93,23 +93,23 @@ class RunsPage:
 
     async def show(self, request: Request) -> Response:
         """Show one page of the list."""
-        filters = {name: request.query_params.get(name, "").strip() for name in _FILTERS}
-        active_filters = {name: text for name, text in filters.items() if text}
-        after = request.query_params.get("after")
-        wanted, token = read_run_filter(request.query_params)
-        person = person_of(request)
+        query, person = request.query_params, person_of(request)
+        active_filters = {name: text for name in _FILTERS if (text := query.get(name, "").strip())}
+        wanted, token = read_run_filter(query)
         with suppress(HoldfastError):
             await self._parts.pending.read()  # for the count beside Approvals
-        shown, token = await self._parts.list_runs(person, wanted, PAGE_RUNS, token)
+        shown, following = await self._parts.list_runs(person, wanted, PAGE_RUNS, token)
         return page(
             request,
             "listing/runs.html",
             rows=await self.rows(shown, person),
             statuses=[(name, page_text.STATUS_LABELS[name][0]) for name in CHOICES],
-            query=filters,
+            query=dict.fromkeys(_FILTERS, "") | active_filters,
             filtered=bool(active_filters),
-            first=f"/run?{urlencode(active_filters)}".rstrip("?") if after else "",
-            next=f"/run?{urlencode({**active_filters, 'after': token.hex()})}" if token else "",
+            first=f"/run?{urlencode(active_filters)}".rstrip("?") if token else "",
+            next=f"/run?{urlencode({**active_filters, 'after': following.hex()})}"
+            if following
+            else "",
             agents=plain_names({run.agent for run in shown if run.agent}),
         )
 

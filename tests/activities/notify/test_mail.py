@@ -18,7 +18,7 @@ from temporalio.exceptions import ApplicationError
 
 from holdfast.activities.notify import mail as mailing
 from holdfast.activities.notify.base import EnvironmentValue
-from holdfast.activities.notify.channels import NotificationChannels, ServedChannel
+from holdfast.activities.notify.channels import NotificationChannels
 from holdfast.activities.notify.decision_links import KIND, LINK_SECRET, DecisionLinks
 from holdfast.activities.notify.mail import MailNotifier, message
 from holdfast.runtime.text_sealer import TextSealer
@@ -113,7 +113,7 @@ def login(post: Post, **more: Any) -> Mail:
 async def tell(settings: Mail, kind: str = "asked", password: str = PASSWORD, **more: Any) -> None:
     hidden = EnvironmentValue("PASSWORD", {"PASSWORD": password})
     notifier = MailNotifier(settings, hidden if settings.password_env else None)
-    served = ServedChannel(Channel(mail=settings, content="full"), notifier)
+    served = Channel(mail=settings, content="full"), notifier
     told = {"channel": "desk", "news": news(kind, **more).to_json()}
     await NotificationChannels("https://inbox.x", {"desk": served}).tell_people(told)
 
