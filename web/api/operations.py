@@ -105,6 +105,7 @@ _ANSWER: Final = Answer(
 _PREFER: Final = (
     f"`wait=SECONDS`: wait so long for a conversation's answer, at most {runs.MAX_WAIT_SECONDS}."
 )
+_MOST_ENTRIES: Final = "The most entries; there may be fewer, and more after them."
 _SAME: Final = "The same in the address, or the number `n` of an event."
 _NAME: Final = parameter("name", "query", "The beginning of the name.")
 _OF_RUNS: Final = (
@@ -114,15 +115,19 @@ _OF_RUNS: Final = (
 )
 
 
+def _number(name: str, text: str, default: int, least: int, most: int) -> dict[str, Any]:
+    bounds = {"minimum": least, "maximum": most, "default": default}
+    return parameter(name, "query", text, type="integer", **bounds)
+
+
 def _list(
     what: str, handler: Handler, model: type[Any], example: Any, *parameters: dict[str, Any]
 ) -> Operation:
     """Return the operation of a list, with its parameters beside those of the page."""
     answers = {200: Answer("A page.", model, example=example)}
     after = parameter("after", "query", "The `next` of the page before.")
-    most, default = lists.MAX_LIMIT, lists.DEFAULT_LIMIT
-    bounds: dict[str, Any] = {"type": "integer", "minimum": 1, "maximum": most, "default": default}
-    limit = parameter("limit", "query", "The most entries; of approvals, the most runs.", **bounds)
+    text = "The most entries; of approvals, the most runs."
+    limit = _number("limit", text, lists.DEFAULT_LIMIT, 1, lists.MAX_LIMIT)
     problems = ("no_catalog" if what in ("agents", "tools") else "no_temporal", "refused")
     asked = [*parameters, after, limit]
     name = f"list{what.capitalize()}"
@@ -214,24 +219,8 @@ OPERATIONS: Final = [
         "read",
         _ASKED,
         parameters=[
-            parameter(
-                "after",
-                "query",
-                "The number of the last entry that you have.",
-                type="integer",
-                minimum=0,
-                maximum=runs.MAX_NUMBER,
-                default=0,
-            ),
-            parameter(
-                "limit",
-                "query",
-                "The most entries; there may be fewer, and more after them.",
-                type="integer",
-                minimum=1,
-                maximum=runs.MAX_LIMIT,
-                default=runs.DEFAULT_LIMIT,
-            ),
+            _number("after", "The number of the last entry that you have.", 0, 0, runs.MAX_NUMBER),
+            _number("limit", _MOST_ENTRIES, runs.DEFAULT_LIMIT, 1, runs.MAX_LIMIT),
         ],
     ),
     Operation(
