@@ -85,9 +85,8 @@ class _Stream:
             said["conversation"] = {"idleTimeout": IDLE_TIMEOUT}
             own = principal_of(None, self._person, any_principal=False)
             mark = {REQUEST_MEMO: sha256(canonical_json(["agui", new[0].id]))}
-            started = (NewRun.model_validate(said), said, own, self._run.id, mark)
             with suppress(RunExistsError):  # another message has started it
-                await begin(self._asked, *started)
+                await begin(self._asked, NewRun.model_validate(said), said, own, self._run.id, mark)
                 del new[0]
         # By the facts that its id derives from: Temporal has them after its first task.
         rights = self._parts.permissions.rights(self._person, self._agent, self._person.name)
