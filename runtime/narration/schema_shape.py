@@ -237,6 +237,11 @@ def describe_limits(shape: Shape) -> list[str]:
     limits = [FORMATS[rules["format"]]] if rules.get("format") in FORMATS else []
     if shape.kinds == ("integer",):
         limits.append("a whole number")
+    if rules.get("format") == "money":
+        unit = "minor units" if rules.get("minorUnits") is True else ""
+        code = rules["currency"] if isinstance(rules.get("currency"), str) else ""
+        if unit or code:
+            limits.append("in " + " of ".join(filter(None, [unit, _said(code) if code else ""])))
     for key, words in _BOUNDS:
         if key in rules and rules[key] is not None:
             limits.append(words.format(_said(rules[key])))

@@ -170,6 +170,23 @@ def test_every_kind_of_value_has_its_control() -> None:
     assert same(again(whole), whole)
 
 
+@pytest.mark.parametrize(
+    ("more", "limits"),
+    [
+        ({"type": "number", "currency": "EUR"}, ["in EUR"]),
+        (
+            {"type": "integer", "currency": "EUR", "minorUnits": True},
+            ["a whole number", "in minor units of EUR"],
+        ),
+        ({"type": "number", "currency": {"property": "paid_in"}}, []),
+        ({"type": "number", "minorUnits": True}, ["in minor units"]),
+    ],
+)
+def test_the_field_of_an_amount_names_its_unit(more: dict[str, Any], limits: list[str]) -> None:
+    schema = {"type": "object", "properties": {"amount": {"format": "money", **more}}}
+    assert named(schema, {"amount": 450})["amount"].limits == limits
+
+
 def test_what_is_typed_is_what_is_said() -> None:
     typed = changed(
         form({**SMALL, "note": "old", "discount": None}),
