@@ -12,7 +12,7 @@ from urllib.parse import quote
 from holdfast.client.errors import HoldfastError
 from holdfast.client.question_text import call_name
 from holdfast.client.run_lists import RunListing
-from holdfast.runtime.narration.arguments import arguments_in_line
+from holdfast.runtime.narration.arguments import arguments_in_line, readable_name
 from holdfast.runtime.narration.phrases import decided_phrase
 from holdfast.runtime.text_safety import as_json, as_sentence, clean, local_time, one_line, shorten
 from holdfast.schemas import names
@@ -223,7 +223,7 @@ def _unanswered(run: RunListing, trouble: str, *, late: bool = False) -> Pending
 
 
 def argument_line(waiting: PendingApproval) -> str:
-    """Return the arguments as a person reads them; exactly, as JSON, where that may hide a part.
+    """Return the arguments as a person reads them; exactly, as JSON, a value that is not short.
 
     For a plan, return the names of its steps.
     """
@@ -235,9 +235,15 @@ def argument_line(waiting: PendingApproval) -> str:
         steps = enumerate(labels, start=1)
         return ", ".join(f"{n}. {one_line(label, _NAME_CHARS)}" for n, label in steps)
     texts = {name: as_json(value) for name, value in waiting.arguments.items()}
-    if any(one_line(text, _NAME_CHARS) != text or "\\n" in text for text in texts.values()):
-        return "  ".join(f"{one_line(name, _NAME_CHARS)}={text}" for name, text in texts.items())
+    exact = {
+        name: text
+        for name, text in texts.items()
+        if one_line(text, _NAME_CHARS) != text or "\\n" in text
+    }
+    short = {name: value for name, value in waiting.arguments.items() if name not in exact}
     # The list has no schemas: a query for each row would be needed.
-    named = {name for name, value in waiting.arguments.items() if isinstance(value, str)}
+    named = {name for name, value in short.items() if isinstance(value, str)}
     schema = {"properties": {key: {"type": "string"} for key in named}}
-    return arguments_in_line(waiting.arguments, schema, MAX_BRIEF_CHARS + 1)
+    parts = [f"{one_line(readable_name(name), _NAME_CHARS)} {text}" for name, text in exact.items()]
+    line = arguments_in_line(short, schema, MAX_BRIEF_CHARS + 1)
+    return " · ".join(filter(None, [line, *parts]))

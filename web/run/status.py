@@ -7,12 +7,11 @@ from typing import Final, Literal
 
 from holdfast.client import question_text
 from holdfast.client.result import RunEnding, queued_line
-from holdfast.runtime.narration.arguments import arguments_in_line
 from holdfast.runtime.narration.phrases import QUEUED_FOR_MODEL, timeout_phrase
-from holdfast.runtime.text_safety import clean, local_time, one_line
+from holdfast.runtime.text_safety import clean, local_time, one_line, shorten
 from holdfast.schemas import names
-from holdfast.schemas.decision import brief_arguments
 from holdfast.schemas.names import ErrorCode
+from holdfast.web.listing.rows import argument_line
 from holdfast.web.page_text import status_label
 from holdfast.web.pages import address
 from holdfast.web.run.snapshot import LoadedRun, PendingActivity
@@ -79,7 +78,7 @@ def status_items(seen: LoadedRun, name: Name) -> list[StatusItem]:
     for one in seen.approvals:
         link = PageLink(address("waiting", seen.info.id, one.call_id), "Review and decide")
         text = f"{question_text.heading(one)}."
-        brief = arguments_in_line(brief_arguments(one.kind, one.arguments), {}, _BRIEF_CHARS)
+        brief = shorten(argument_line(one), _BRIEF_CHARS)
         asked, until = local_time(one.requested_at), local_time(one.expires_at)
         lapse = timeout_phrase(one.kind, one.on_timeout, is_single_call=seen.info.single)
         items.append(StatusItem(text, "asks", asked, brief, "", link, until, lapse))

@@ -95,7 +95,7 @@ async def test_a_row_says_what_would_happen_whose_until_when_and_who_decides(
         ">1 run with pending approvals that match the filter; on this page 5 approvals of 1 run<"
         in page.text
     )
-    assert 'text="dear ada,' in tell
+    assert 'Text "dear ada,' in tell
     assert tell.endswith("Open it to see all arguments.")
     assert wipe.endswith("Only members of ops can decide.")
     assert sign.endswith("Decisions must be signed: open it to add a token.")

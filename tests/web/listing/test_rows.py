@@ -89,8 +89,8 @@ def test_what_needs_more_than_a_yes_or_a_no_cannot_be_ticked(
             "Amount 24.5 · Order 1042",
             "“It broke. …”",
         ),
-        # A value that does not fit is shown exactly.
-        ({"arguments": {"a": "x  y"}}, "Pay", 'a="x  y"', ""),
+        # A value that a line cannot show is exact, and last.
+        ({"arguments": {"a": "x  y", "b": 5}}, "Pay", 'B 5 · A "x  y"', ""),
         (
             {"kind": "reconcile"},
             "Did it happen? Pay",

@@ -55,6 +55,13 @@ def test_it_waits_for_a_person_with_what_and_since_when() -> None:
     assert one.link.href == "/waiting/order-7/t1c1"
 
 
+def test_a_pending_plan_is_the_names_of_its_steps() -> None:
+    calls = [{"id": f"t1c{n}", "tool": "pay", "label": f"Pay {n}"} for n in (1, 2)]
+    plan = PAY.model_copy(update={"kind": "plan", "arguments": {"calls": calls}})
+    [one] = status_items(LoadedRun(KNOWN, report(), [plan], has_answered=True), str.__add__)
+    assert one.why == "1. Pay 1, 2. Pay 2"
+
+
 def test_what_waits_in_a_delegate_leads_there() -> None:
     there = {"workflowId": "order-7.t1c1", "callId": "t1c1", "kind": "call"}
     pending = [{**there, "tool": "pay", "label": "Pay", "arguments": "amount=20"}]
