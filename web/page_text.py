@@ -5,7 +5,16 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from holdfast.runtime.text_safety import clean, format_age, format_argument, local_time, one_line
+from holdfast.client.question_text import call_name
+from holdfast.runtime.narration.phrases import question_facts
+from holdfast.runtime.text_safety import (
+    as_sentence,
+    clean,
+    format_age,
+    format_argument,
+    local_time,
+    one_line,
+)
 from holdfast.schemas.base import format_duration, parse_duration
 from holdfast.schemas.decision import PendingApproval
 from holdfast.schemas.names import ErrorCode
@@ -66,6 +75,13 @@ def display_time(at: Any) -> DisplayTime:
     relative = f"in {age}" if time > datetime.now(UTC) else f"{age} ago"
     iso = utc.isoformat(timespec="milliseconds")
     return DisplayTime(iso, utc.strftime("%Y-%m-%d %H:%M UTC"), relative)
+
+
+def unknown_reason(approval: PendingApproval) -> str:
+    """Return the reason why an outcome is unknown, as a sentence; may be empty."""
+    text, name = question_facts(approval.kind, approval.question), call_name(approval)
+    text = clean(text).partition(" Did it happen?")[0].replace(f"`{approval.tool}`", name)
+    return as_sentence(text.replace("`", "")) if text else ""
 
 
 @dataclass(frozen=True)

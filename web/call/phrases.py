@@ -10,7 +10,7 @@ from typing import Any, Final
 from holdfast.client.question_text import call_name
 from holdfast.runtime.narration.arguments import arguments_in_line, fits_in_line
 from holdfast.runtime.narration.phrases import decided_phrase
-from holdfast.runtime.text_safety import clean, format_argument, one_line
+from holdfast.runtime.text_safety import format_argument, one_line
 from holdfast.schemas.decision import Decided, Kind, PendingApproval, shown_calls
 from holdfast.schemas.tool import ApprovalPolicy, ShownTool
 from holdfast.validation.text_safety import is_same_person
@@ -175,9 +175,3 @@ def outcome_text(question: QuestionRound, stage: CallStage) -> str:
     if not verdict and stage == "failed":
         return "" if is_reconcile else "Not executed."
     return _STAGES[stage]
-
-
-def unknown_reason(approval: PendingApproval, heading: str) -> str:
-    """Return the reason why an outcome is unknown, without the part for terminals."""
-    text = clean(approval.question).partition(" Did it happen?")[0]
-    return text.replace(f"`{approval.tool}`", heading).replace("`", "").rstrip(".")

@@ -30,7 +30,7 @@ from holdfast.web.forms.fields import Field
 from holdfast.web.forms.form_values import MISSING, FormValue, initial_value
 from holdfast.web.forms.value_diff import Difference, is_same
 from holdfast.web.listing.rows import MAX_BRIEF_CHARS, argument_line
-from holdfast.web.page_text import budget_uses
+from holdfast.web.page_text import budget_uses, unknown_reason
 from holdfast.workflows.engine.approvals.policy import strictest_policy
 
 
@@ -103,6 +103,7 @@ def build_call_page(
         "approve_text": phrases.approve_button(
             approval, pending.tool, pending.report.budget, history.first_limit
         ),
+        "unknown_reason": unknown_reason(approval),
         "earlier_times": sum(
             one.approval.kind == approval.kind for one in history.earlier_requests
         ),

@@ -21,7 +21,7 @@ from holdfast.schemas.internal.selected_call import SelectedCall
 from holdfast.web.auth.permissions import MAY_NOT_DECIDE, has_decided, is_approver
 from holdfast.web.auth.sessions import Person
 from holdfast.web.listing.run_answers import RunAnswer
-from holdfast.web.page_text import DisplayTime, display_time, limit_reached
+from holdfast.web.page_text import DisplayTime, display_time, limit_reached, unknown_reason
 
 SOON: Final = timedelta(hours=1)
 EXPIRED: Final = "expired"
@@ -200,7 +200,7 @@ def _title(approval: PendingApproval, run: RunListing) -> str:
 def _why(approval: PendingApproval) -> str:
     """Return the first line of the model's reason, or why an outcome is unknown."""
     if approval.kind == "reconcile":
-        return "The worker stopped before it reported a result."
+        return one_line(unknown_reason(approval), _TEXT_CHARS)
     first, *more = clean(approval.reasoning or "").strip().split("\n")
     line = one_line(first, _TEXT_CHARS)
     return f"“{line}{' …' if more and not line.endswith('…') else ''}”" if line else ""

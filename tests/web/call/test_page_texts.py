@@ -21,7 +21,7 @@ from holdfast.web.pages import ENVIRONMENT
 from holdfast.web.run.snapshot import RunInfo
 from tests.web.call.test_page import closed_call, page, question, typed
 from tests.web.call.test_texts import decided, log
-from tests.web.listing.test_rows import ANN, AT, run, shown, waiting
+from tests.web.listing.test_rows import ANN, AT, LOST, run, shown, waiting
 
 
 def in_an_hour() -> str:
@@ -80,6 +80,13 @@ def test_a_row_says_at_any_distance_that_it_is_carried_out_by_itself() -> None:
     ]
     single = pending_rows(run(single=True), [waiting(onTimeout="fail", **far)], ANN, signs=False)
     assert [row.expiry_label for row in single] == ["the call fails"]
+
+
+def test_what_is_known_of_an_unknown_outcome_is_read_before_the_reason_of_the_model() -> None:
+    asked = f"`pay` {LOST}: it took 30 s. Did it happen?"
+    text = plain(page(question(kind="reconcile", question=asked, reasoning="It broke.")))
+    known = text.index("Pay was started, and its result was not reported: it took 30 s.")
+    assert text.index("Arguments") < known < text.index("It broke.")
 
 
 # --- the limits of a budget --------------------------------------------------------------

@@ -32,6 +32,8 @@ from holdfast.web.listing.rows import (
 )
 from holdfast.web.pages import ENVIRONMENT
 
+# As runs record it.
+LOST = "was begun, and its end was never heard of"
 AT = datetime(2026, 3, 1, 14, 3, 7, tzinfo=UTC)
 ANN = Person("ann", ("finance",))
 
@@ -92,10 +94,10 @@ def test_what_needs_more_than_a_yes_or_a_no_cannot_be_ticked(
         # A value that a line cannot show is exact, and last.
         ({"arguments": {"a": "x  y", "b": 5}}, "Pay", 'B 5 · A "x  y"', ""),
         (
-            {"kind": "reconcile"},
+            {"kind": "reconcile", "question": f"`pay` {LOST}: it took 30 s. Did it happen?"},
             "Did it happen? Pay",
             "",
-            "The worker stopped before it reported a result.",
+            "Pay was started, and its result was not reported: it took 30 s.",
         ),
         (
             {"kind": "plan", "arguments": {"calls": [{"id": "t1c1", "label": "Refund"}]}},
