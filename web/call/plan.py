@@ -283,7 +283,7 @@ def plan_rows(
                 keep=kept_calls is None or step.id in kept_calls,
                 is_changed=is_changed,
                 is_open=bool(wrong) or is_changed or form.notice is not None,
-                changes=differences(step.arguments, form.value)
+                changes=differences(step.arguments, form.value, step.schema)
                 if is_changed and is_plain(form.value)
                 else (),
             )
@@ -303,11 +303,15 @@ def plan_consequence(rows: Sequence[PlanRow]) -> str:
 
 
 def argument_differences(
-    kind: Kind, old: Mapping[str, Any], new: Mapping[str, Any], tools: Mapping[str, ShownTool]
+    kind: Kind,
+    old: Mapping[str, Any],
+    new: Mapping[str, Any],
+    tools: Mapping[str, ShownTool],
+    schema: Any = True,
 ) -> list[Difference]:
-    """Return the differences between arguments; of a plan, step by step."""
+    """Return the differences between arguments of a schema; of a plan, step by step."""
     if kind != "plan":
-        return differences(old, new)
+        return differences(old, new, schema)
     remaining = {call["id"]: call for call in shown_calls(new)}
     found: list[Difference] = []
     for step in PlanSteps(old, tools).all:
@@ -316,6 +320,6 @@ def argument_differences(
             found.append(Difference(name, "to be executed", "removed"))
             continue
         others = remaining[step.id].get("arguments")
-        changed = [] if others is None else differences(step.arguments, others)
+        changed = [] if others is None else differences(step.arguments, others, step.schema)
         found += [replace(one, place=f"{name} › {one.place}") for one in changed]
     return found

@@ -165,7 +165,7 @@ class CallPages:
         now, versions = pending.approval, pending.history.versions
         shown = (one.arguments for one in versions if one.digest == form.digest)
         old = next(shown, now.arguments)
-        found = argument_differences(now.kind, old, now.arguments, pending.tools)
+        found = argument_differences(now.kind, old, now.arguments, pending.tools, pending.schema)
         by = versions[-1].by if versions else None
         who = f"{by} changed it. " if by else ""
         problem = FormProblem(f"{who}{_CHANGED}", found)

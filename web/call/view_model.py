@@ -84,7 +84,9 @@ def build_call_page(
     changes: list[Difference] = []
     if len(history.versions) > 1:
         first = history.versions[0].arguments
-        changes = argument_differences(approval.kind, first, approval.arguments, pending.tools)
+        changes = argument_differences(
+            approval.kind, first, approval.arguments, pending.tools, pending.schema
+        )
     return {
         "pending": pending,
         "phrases": phrases,
@@ -167,7 +169,9 @@ def _notice(
     # Without arguments, the plan is approved as it is.
     if decision.arguments is None:
         return Notice("good", "No changes: the whole plan would be executed as requested.")
-    changes = argument_differences(kind, arguments, decision.arguments, pending.tools)
+    changes = argument_differences(
+        kind, arguments, decision.arguments, pending.tools, pending.schema
+    )
     doubts = [] if kind == "plan" else doubts
     return Notice("asks", "Not sent yet. Your changes:", changes, doubts=doubts)
 
@@ -189,7 +193,8 @@ def build_closed_page(closed: ClosedCall, person: Person) -> dict[str, Any]:
     changes: list[Difference] = []
     # The outcome of a limit is described in words.
     if len(history.versions) > 1 and approval.kind != "budget":
-        changes = argument_differences(approval.kind, first, last, {})
+        named = {"properties": dict.fromkeys((*first, *last), True)}
+        changes = argument_differences(approval.kind, first, last, {}, named)
     arguments = ""
     if approval.kind in ("call", "input", "reconcile"):
         in_line = argument_line(approval.model_copy(update={"arguments": last}))

@@ -1,10 +1,12 @@
 """The differences between two values, place by place, and in lists entry by entry."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from typing import Any, Final, Literal
 
+from holdfast.runtime.narration.arguments import format_value, readable_name
+from holdfast.runtime.narration.schema_shape import Rules, ShapeReader
 from holdfast.runtime.text_safety import as_json, clean, format_argument, one_line
 from holdfast.schemas.base import canonical_json
 from holdfast.web.forms.form_values import MISSING, Place, unreadable_places
@@ -33,11 +35,32 @@ class Difference:
     kind: DifferenceKind = "other"
 
 
-def differences(old: Any, new: Any) -> list[Difference]:
-    """Return the differences: at most `MAX_DIFFERENCES`, and one that counts the rest."""
-    found = [*_Comparison().differences(old, new, ())]
+def differences(old: Any, new: Any, schema: Any = True) -> list[Difference]:
+    """Return the differences: at most `MAX_DIFFERENCES`, and one that counts the rest.
+
+    The schema of both names and formats the arguments, not what they contain.
+    """
+    if isinstance(old, dict) and isinstance(new, dict):
+        found = [*_named_differences(old, new, schema)]
+    else:
+        found = [*_Comparison().differences(old, new, ())]
     more = len(found) - MAX_DIFFERENCES
     return [*found[:MAX_DIFFERENCES], Difference("…", "", f"{more} more")] if more > 0 else found
+
+
+def _named_differences(old: Rules, new: Rules, schema: Any) -> Iterator[Difference]:
+    shapes, comparison = ShapeReader(schema), _Comparison()
+    whole = shapes.read(schema)
+    for key in dict.fromkeys((*old, *new)):
+        shape = shapes.read(whole.property_schema(key))
+        name = shape.title or (readable_name(key) if key in whole.properties else key)
+        ours, theirs = old.get(key, MISSING), new.get(key, MISSING)
+        for one in comparison.differences(ours, theirs, (name,)):
+            is_known = isinstance(ours, str | int | float) and isinstance(theirs, str | int | float)
+            if shape.rules.get("format") == "money" and is_known:
+                before, after = format_value(ours, shape, old), format_value(theirs, shape, new)
+                one = one if before == after else replace(one, before=before, after=after)
+            yield one
 
 
 def is_same(typed: Any, given: Any) -> bool:

@@ -22,6 +22,16 @@ def told(old: Any, new: Any) -> list[tuple[str, str, str]]:
     return [(one.place, one.before, one.after) for one in differences(old, new)]
 
 
+def test_an_argument_has_its_title_and_an_amount_its_currency() -> None:
+    money = {"type": "integer", "format": "money", "currency": "EUR", "minorUnits": True}
+    schema = {"properties": {"amount": {"title": "Refund", **money}, "order_id": {}}}
+    found = differences({"amount": 450, "order_id": 7}, {"amount": 5}, schema)
+    assert [(one.place, one.before, one.after) for one in found] == [
+        ("Refund", "€4.50", "€0.05"),
+        ("Order id", "7", "omitted"),
+    ]
+
+
 # --- differences -------------------------------------------------------------------------
 
 
