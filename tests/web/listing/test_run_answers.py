@@ -199,7 +199,7 @@ async def test_a_run_whose_id_was_used_again_says_so_and_leads_to_no_other(
     said = dict.fromkeys(("status", "agent", "principal", "run"), "")
     values = {"rows": [newer, older], "query": said, "statuses": [], "agents": []}
     html = ENVIRONMENT.get_template("listing/runs.html").render(
-        person=ANN, path="/run", first="", next="", **values
+        person=ANN, path="/run", first="", next="", filtered=False, **values
     )
     assert html.count('href="/run/order-7"') == 1
     assert "An earlier run of this id" in html
