@@ -319,6 +319,7 @@ def identical_calls(monkeypatch: pytest.MonkeyPatch) -> list[Decision]:
         lambda run: [
             waiting(
                 arguments={"amount": amounts[run]},
+                reasoning=f"Why {run}.",
                 **({"instance": "k-77"} if run == "per-customer" else {}),
             )
         ],
@@ -351,6 +352,7 @@ async def test_identical_calls_are_never_approved_together_without_a_second_step
     assert "Nothing is decided yet" in page
     ticks = re.findall(r'name="identical" value="([^"]+)" id="[^"]+" (checked|)', page)
     assert ticks == [(str(first), "checked"), (str(twin), "")]
+    assert re.findall("“(.*)”", page) == ["Why a.", "Why b."], "what identical calls differ in"
     assert re.findall(r'name="chosen" value="([^"]+)"', page) == [*map(str, others)]
     # One that was ticked again does not confirm the other.
     assert "Nothing is decided yet" in await post([twin, *others], [first])
