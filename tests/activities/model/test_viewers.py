@@ -5,6 +5,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from unittest.mock import AsyncMock
 
 import pytest
 from temporalio.api.common.v1 import Payload
@@ -65,7 +66,7 @@ class Wire:
     """A viewer process that anyone may connect to, and all that it receives."""
 
     def __init__(self, live: LiveAnswers) -> None:
-        self.live, self.address = live, ""
+        self.live, self.address, self.port = live, "", 0
         self.received: list[bytes] = []
         self.connections: list[ServerConnection] = []
 
@@ -82,10 +83,13 @@ class Wire:
 
 
 @asynccontextmanager
-async def listening(converter: DataConverter = pydantic_data_converter) -> AsyncIterator[Wire]:
+async def listening(
+    converter: DataConverter = pydantic_data_converter, *, host: str = "127.0.0.1", port: int = 0
+) -> AsyncIterator[Wire]:
     wire = Wire(LiveAnswers(converter))
-    async with serve(wire.accept, "127.0.0.1", 0) as server:
-        wire.address = f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    async with serve(wire.accept, host, port) as server:
+        wire.port = server.sockets[0].getsockname()[1]
+        wire.address = f"ws://{host}:{wire.port}"
         yield wire
 
 
@@ -117,6 +121,21 @@ async def test_an_answer_arrives_as_it_grows_and_a_lost_connection_repeats_nothi
             await until(lambda: answer.ended)
             assert len(text_of(answer)) == len("Good day") + 2 * MAX_PIECE_CHARACTERS
     assert len(wire.connections) == 2
+
+
+async def test_each_address_of_a_name_is_a_viewer_process(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    answers = {"r": Progress("t1/1", attempt=1)}
+    answers["r"].text("Good")
+    loop = asyncio.get_running_loop()
+    async with listening() as one, listening(host="127.0.0.2", port=one.port) as other:
+        found = [await loop.getaddrinfo(f"127.0.0.{n}", one.port) for n in (1, 2)]
+        look_up = AsyncMock(return_value=[*found[0], *found[1]])
+        monkeypatch.setattr(loop, "getaddrinfo", look_up)
+        async with sending(answers, f"ws://inboxes:{one.port}"):
+            with one.live.watch("r") as first, other.live.watch("r") as second:
+                await until(lambda: text_of(first) == text_of(second) == "Good")
 
 
 async def test_a_new_attempt_replaces_the_text() -> None:
