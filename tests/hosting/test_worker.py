@@ -22,7 +22,7 @@ from holdfast.catalog.loader import Catalog, load_catalog
 from holdfast.hosting import temporal
 from holdfast.hosting.dev_server import DevServer, run_dev_server
 from holdfast.hosting.options import read_options
-from holdfast.hosting.plugin import worker_parts
+from holdfast.hosting.plugin import HoldfastPlugin, worker_parts
 from holdfast.hosting.process_exit import UNREACHABLE, WRONG_SETUP, StartError, exit_code
 from holdfast.hosting.resources import load_resources
 from holdfast.hosting.temporal import connect, usable_search_attributes
@@ -158,6 +158,18 @@ async def test_a_worker_comes_back_soon_after_a_crash_and_throttles_no_third_of_
     assert config["sticky_queue_schedule_to_start_timeout"] <= timedelta(seconds=2)
     assert config["max_heartbeat_throttle_interval"] == timedelta(seconds=4)
     assert not config["disable_eager_activity_execution"]
+
+
+async def test_the_worker_of_a_program_keeps_temporal_s_own_throttle_of_heartbeats(
+    client: Client, place: Path
+) -> None:
+    config = client.config()
+    config["plugins"] = [HoldfastPlugin.of(settings(place), None)]
+    theirs = Worker(Client(**config), task_queue="theirs")
+    workers = [theirs, *worker_parts(theirs).request_workers(theirs)]
+    configs = [each.config(active_config=True) for each in workers]
+    throttles = [each["max_heartbeat_throttle_interval"] for each in configs]
+    assert throttles == [timedelta(seconds=60), timedelta(seconds=4)]
 
 
 async def test_runs_know_whether_their_worker_has_a_store(client: Client, place: Path) -> None:
