@@ -34,6 +34,9 @@ STREAM_SECONDS = 10.0
 VIEWERS = (0, 1, 100)
 PEOPLE = 10
 TIMEOUT_SECONDS = 300.0
+# Shorter than the server keeps an idle connection: unlike a browser, httpx does not repeat a
+# request whose connection the server has just closed.
+LIMITS = httpx.Limits(keepalive_expiry=2.0)
 _LAST = re.compile(r'id="entries" data-last="(\d*)"')
 _WRITTEN_AT = re.compile(r"@(\d+\.\d+)")
 
@@ -81,7 +84,9 @@ async def _watched(server: Server, queue: str, url: str, viewers: int) -> list["
         # With a client each: one pool looks at all its connections before and after each request.
         browsers = [
             await stack.enter_async_context(
-                httpx.AsyncClient(base_url=url, timeout=TIMEOUT_SECONDS, verify=False)
+                httpx.AsyncClient(
+                    base_url=url, timeout=TIMEOUT_SECONDS, limits=LIMITS, verify=False
+                )
             )
             for _ in range(viewers)
         ]
