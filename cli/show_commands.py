@@ -240,7 +240,7 @@ async def cost(*, run: str, json: bool) -> int:
         counts = {to_camel(name): value for name, value in vars(found).items()}
         print(as_json({"run": run, **counts, "usage": tokens}, indent=2))
     else:
-        rows = [(f"{count:,}", kind) for kind, count in found.actions.most_common() if count]
+        rows = [(f"{count:,}", kind) for kind, count in found.actions.most_common()]
         print_table(["ACTIONS", "FOR"], rows, cut=False)
         print(
             f"\n{found.actions.total():,} Actions, and about {found.heartbeats:,} heartbeats"

@@ -123,4 +123,5 @@ class _Execution:
                 ran_seconds = seconds - self._begins.get(scheduled, seconds)
                 self._cost.heartbeats += int(ran_seconds * self._beats_a_second[scheduled])
         self._cost.events += 1
-        self._cost.actions[kind] += number
+        if number:
+            self._cost.actions[kind] += number

@@ -67,6 +67,7 @@ async def test_the_actions_of_a_run_and_its_delegates_are_those_that_the_server_
 
     cost = json.loads(said.out)
     assert sum(cost["actions"].values()) == counted
+    assert all(cost["actions"].values()), "a kind without an Action is not listed"
     assert cost["executions"] > 2  # it continued as new, and had a delegate
     assert cost["actions"]["request to a model"] == sum(map(len, ANSWERS.values()))
     assert (cost["usage"]["inputTokens"], cost["isPartial"]) == (50, False)
