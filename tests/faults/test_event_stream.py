@@ -1,5 +1,6 @@
 """`kill -9` of the inbox and of the worker in the middle of a stream of events: a client that comes
-back with the id of its last frame has in the end what one has that nothing cut off.
+back with the id of its last frame has in the end what one has that nothing cut off, and an open
+page shows all of the text again.
 
 The model is held in the middle of its second answer, and every part is killed while it is: the
 inbox, then the worker, so that another attempt starts the answer again, and the inbox again. The
@@ -15,8 +16,10 @@ from pathlib import Path
 
 import httpx
 import pytest
+from playwright.async_api import expect
 from temporalio.client import Client
 
+from tests.browser.window import chromium
 from tests.support.backend import TOOLS, Backend, Run
 from tests.support.eventually import eventually
 from tests.support.inbox import Sent, answers, events, inbox, sent, timeless
@@ -137,3 +140,26 @@ async def test_a_client_that_is_cut_off_again_and_again_has_all_of_it(
     assert answers(cut_off.frames) == answers(undisturbed.frames) == {1: FIRST, 2: SECOND}
     ends = [one.event for one in cut_off.frames if one.event in ("done", "error")]
     assert ends == ["done"]
+
+
+@pytest.mark.browser
+async def test_a_page_that_stays_open_shows_all_of_the_text_after_each_end(scene: Scene) -> None:
+    run = await scene.backend.start(["look_up"])
+    async with chromium() as browser:
+        page = await browser.new_page()
+        await page.goto(scene.inbox.link)
+        await page.goto(f"{scene.inbox.url}/run/{run.id}")
+        text, attempt = page.locator("#said"), page.locator("#attempt")
+        await expect(text).to_have_text(SECOND)
+        for process, shown in ((scene.inbox, ""), (scene.worker, " (attempt 2)")):
+            process.kill()
+            await text.evaluate("said => said.textContent = ''")
+            process.start()
+            await expect(attempt).to_have_text(shown)
+            await expect(text).to_have_text(SECOND)
+        scene.inbox.kill()
+        scene.gate.set()
+        await run.result()
+        scene.inbox.start()
+        await expect(page.locator("#now")).to_contain_text("Completed.")
+        await expect(page.locator("#entries")).to_contain_text(SECOND.strip())

@@ -60,7 +60,7 @@ class SentAnswer:
     """The part of a streamed answer that was sent."""
 
     def __init__(self) -> None:
-        self._key, self._end = "", 0
+        self._key, self._end, self._has_gap = "", 0, False
         self._calls: list[Any] = []
 
     def is_over(self, streaming: AnswerProgress | None) -> bool:
@@ -68,17 +68,21 @@ class SentAnswer:
         key = "" if streaming is None else streaming.key
         over = self._key not in ("", key)
         if key != self._key:
-            self._key, self._end, self._calls = key, 0, []
+            self._key, self._end, self._has_gap, self._calls = key, 0, False, []
         return over
 
     def more(self, streaming: AnswerProgress) -> dict[str, Any]:
-        """Return the new part of an answer, or nothing; in composed calling, all of it."""
-        start = max(self._end, streaming.offset)
+        """Return the new part of an answer, or nothing.
+
+        In composed calling, it is all of it; so it is where text was missing, and is there now.
+        """
+        start, is_filled = max(self._end, streaming.offset), self._has_gap and not streaming.offset
         text, new = streaming.text[start - streaming.offset :], dict[str, Any]()
-        if text:
+        if text or is_filled:
             new = {"text": clean(text), "gap": start > self._end}
-            if streaming.composed:
+            if streaming.composed or is_filled:
                 new = {"whole": clean(answer_text(streaming))}
+            self._has_gap = not is_filled and (self._has_gap or start > self._end)
             self._end = start + len(text)
         if streaming.calls != self._calls:
             self._calls = streaming.calls

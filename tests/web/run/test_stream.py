@@ -56,6 +56,8 @@ COMPOSED = '{"calls": [], "output": "I re\u202efund'
             (streaming("in the middle", offset=100), {"text": "in the middle", "gap": True}),
             (streaming("dle, and on", offset=110), {"text": ", and on", "gap": False}),
             (streaming("late", offset=500), {"text": "late", "gap": True}),
+            (streaming("x" * 500 + "late"), {"whole": "x" * 500 + "late"}),
+            (streaming("x" * 500 + "later"), {"text": "r", "gap": False}),
         ],
         [
             (streaming("", calls=CALLS), {"calls": ['pay {"amou']}),
