@@ -62,7 +62,7 @@ PARTS: dict[str, Part] = {
     "waiting": served(lambda server: waiting.table(server, 1_000)),
     "open": served(lambda server: waiting.table(server, 10_000)),
     "inbox": connected(lambda client: inbox.table(client, 10_000)),
-    "lists": served(lambda server: lists.table(server, 1_000, 100, 15)),
+    "lists": served(lambda server: lists.table(server, 1_000, 100, 60)),
     "viewers": served(viewers.table),
     "cold": connected(cold.table),
     "rollout": served(lambda server: rollout.table(server, 60)),
