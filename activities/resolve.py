@@ -5,6 +5,7 @@ A run or a call reads its definition when it starts, and uses it until it ends.
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
@@ -25,6 +26,9 @@ from holdfast.schemas.run import CallRequest, RunRequest
 from holdfast.schemas.tool import ANONYMOUS
 from holdfast.validation.problems import ValueProblem, problems_of, summarize_problems
 
+# For this time, a server that cannot be reached is requested again. Temporal would do so for two
+# minutes, and would then report no reason.
+UNREACHABLE_TIME = timedelta(seconds=30)
 RequestT = TypeVar("RequestT", bound=Strict)
 
 
@@ -54,7 +58,7 @@ class DefinitionResolver:
 
         Raises:
             ApplicationError: of type `invalid_request`: the request cannot be resolved. It is
-                retryable if an MCP server cannot be reached.
+                retryable, for a while, if an MCP server cannot be reached.
         """
         checked = _check(request, RunRequest)
         last = checked.context[-1] if checked.context else None
@@ -124,9 +128,12 @@ def _check(request: dict[str, Any], model: type[RequestT]) -> RequestT:
 
 def _invalid(faults: Iterable[ValueProblem], listing: Listing | None = None) -> ApplicationError:
     is_unreachable = any(isinstance(each, str) for each in (listing or {}).values())
+    is_retried = is_unreachable and (
+        datetime.now(UTC) - activity.info().scheduled_time < UNREACHABLE_TIME
+    )
     return ApplicationError(
         summarize_problems(list(faults)),
         type=names.INVALID_REQUEST,
-        non_retryable=not is_unreachable,
+        non_retryable=not is_retried,
         category=ApplicationErrorCategory.BENIGN,
     )

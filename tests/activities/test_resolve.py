@@ -1,11 +1,13 @@
 """`resolve_agent`, `resolve_tool`: what a run or a call starts with, and what it is refused for."""
 
 import re
-from datetime import timedelta
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
+from temporalio.testing import ActivityEnvironment
 
 from holdfast.activities.resolve import DefinitionResolver
 from holdfast.catalog.loader import CurrentCatalog, load_catalog
@@ -175,7 +177,7 @@ def test_a_transcript_that_ends_with_an_answer_has_nothing_to_do(
     resolver.resolve_agent({"agent": "desk", "context": [open_]})
 
 
-def test_a_server_that_cannot_be_reached_is_requested_again() -> None:
+def test_a_server_that_cannot_be_reached_is_requested_again_for_half_a_minute() -> None:
     shop = Server(url="https://shop.example/mcp")
     catalog = load_catalog(
         endpoints=["m"], servers={"shop": shop}, read_definition=activity_definition
@@ -185,9 +187,17 @@ def test_a_server_that_cannot_be_reached_is_requested_again() -> None:
         CurrentCatalog(catalog), lambda: FACTS, list_tools=lambda names: found
     )
     request = {"agent": {**INLINE, "tools": ["mcp:shop/*"]}, "input": "go"}
-    with pytest.raises(ApplicationError, match="MCP server `shop`: no route") as refused:
-        resolver.resolve_agent(request)
-    assert (refused.value.type, refused.value.non_retryable) == (names.INVALID_REQUEST, False)
+    env = ActivityEnvironment()
+    for waited, is_final in ((timedelta(seconds=29), False), (timedelta(seconds=31), True)):
+        env.info = replace(
+            ActivityEnvironment.default_info(), scheduled_time=datetime.now(UTC) - waited
+        )
+        with pytest.raises(ApplicationError, match="MCP server `shop`: no route") as refused:
+            env.run(resolver.resolve_agent, request)
+        assert (refused.value.type, refused.value.non_retryable) == (
+            names.INVALID_REQUEST,
+            is_final,
+        )
     found["shop"] = [ListedTool("find", input_schema={"type": "object"})]
     agent = AgentSnapshot.read(resolver.resolve_agent(request)).agent
     assert [tool.name for tool in agent.tools] == ["shop_find"]
@@ -213,7 +223,8 @@ def test_prompts_of_a_trusted_server_are_instructions() -> None:
     def resolve(instructions: str) -> Agent:
         skills = [{"name": "more", "instructions": instructions}]
         agent = {**INLINE, "instructions": instructions, "skills": skills}
-        found = resolver.resolve_agent({"agent": agent, "input": "go"})
+        request = {"agent": agent, "input": "go"}
+        found = ActivityEnvironment().run(resolver.resolve_agent, request)
         return AgentSnapshot.read(found).agent
 
     agent = resolve("mcp:shop/prompt/support")
