@@ -36,7 +36,7 @@ from holdfast.activities.mcp.servers import McpServers
 from holdfast.providers.model_errors import request_error
 from holdfast.schemas import names
 from holdfast.schemas.internal.mcp_input import INPUT_REQUIRED, TASK, McpContinuation, McpTask
-from holdfast.schemas.message import Content, ImagePart, Part, TextPart
+from holdfast.schemas.message import ImagePart, Part, TextPart
 from holdfast.schemas.names import ErrorCode
 from holdfast.schemas.tool import ACTIVITY_TIMEOUT, McpCall, McpTool
 
@@ -85,13 +85,13 @@ class CallMcpToolActivity:
             raise request_error(kind, f"{where}: {error.message}") from None
         if isinstance(result, McpTask):
             return {TASK: result.to_json()}
-        content = _content(result)
+        has_object = "structured_content" in result.model_fields_set
+        is_object = has_object and (reference.structured or not result.content)
+        content = result.structured_content if is_object else _content(result)
         if result.is_error:
-            text = content if isinstance(content, str) else json.dumps(_as_json(content))
+            text = content if isinstance(content, str) else json.dumps(content)
             raise _error(text or f"{where}: it failed, and did not say why")
-        if reference.structured and "structured_content" in result.model_fields_set:
-            return {"_result": {"content": result.structured_content}}
-        return {"_result": {"content": _as_json(content)}}
+        return {"_result": {"content": content}}
 
     async def _reply(
         self, tool: McpTool, arguments: dict[str, Any], call: McpCall
@@ -147,7 +147,7 @@ class CallMcpToolActivity:
         return await self._servers.held_calls.reply(lambda held: request(partial(send, held)))
 
 
-def _content(result: CallToolResult) -> Content:
+def _content(result: CallToolResult) -> Any:
     """Return the content: one text as it is, or several parts."""
     parts = [_part(block) for block in result.content]
     match parts:
@@ -155,7 +155,7 @@ def _content(result: CallToolResult) -> Content:
             return ""
         case [TextPart(text=text)]:
             return text
-    return parts
+    return [part.to_json() for part in parts]
 
 
 def _part(block: Any) -> Part:
@@ -171,7 +171,3 @@ def _part(block: Any) -> Part:
             return TextPart(text=text)
     media_type = getattr(getattr(block, "resource", block), "mime_type", None) or "unknown type"
     return TextPart(text=f"[{block.type} of {media_type}, not shown]")
-
-
-def _as_json(content: Content) -> Any:
-    return content if isinstance(content, str) else [part.to_json() for part in content]
