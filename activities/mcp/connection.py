@@ -11,6 +11,7 @@ import os
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextvars import Context
 from pathlib import Path
 from typing import Any, TextIO, TypeVar
 
@@ -45,6 +46,8 @@ _CLIENT = Implementation(name="holdfast", version="1")
 
 T = TypeVar("T")
 logger = logging.getLogger("holdfast")
+# The library logs a line that it cannot read with a part of it, and so with a part of a secret.
+logging.getLogger("mcp.client.stdio").setLevel(logging.CRITICAL)
 
 
 class Connection:
@@ -72,7 +75,8 @@ class Connection:
         self._ended = asyncio.Event()
         self._opened: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
         self._opened.add_done_callback(lambda done: done.cancelled() or done.exception())
-        self._task = asyncio.create_task(self._hold())
+        # Not in the context of the run that was the first to need it: the log would name that one.
+        self._task = asyncio.create_task(self._hold(), context=Context())
 
     @property
     def is_ended(self) -> bool:
@@ -112,6 +116,11 @@ class Connection:
         """End the connection after the requests that are running."""
         self._is_retired = True
         self._end_if_idle()
+
+    def end_if_hung(self) -> None:
+        """End the connection after a request without an answer, unless others still run."""
+        if self._opened.done() and self._requests == 0:
+            self._ended.set()
 
     async def close(self) -> None:
         """End the connection, and the program of a stdio server."""
@@ -173,7 +182,7 @@ class Connection:
             encoding_error_handler="replace",
         )
         stderr = stack.enter_context(self._logged_stderr())
-        return _watched(stdio_client(program, stderr), self._ended)
+        return self._watched(stdio_client(program, stderr))
 
     def _tokens(self) -> Tokens | None:
         server, memory = self.server, self._memory
@@ -212,19 +221,23 @@ class Connection:
             threading.Thread(target=log, name=f"mcp-{self.name}", daemon=True).start()
             yield file
 
+    @asynccontextmanager
+    async def _watched(self, transport: Any) -> AsyncIterator[Any]:
+        """Return the streams of a program's transport; note when the program ends."""
+        send, receive = anyio.create_memory_object_stream[Any](0)
+        async with transport as (read, write), anyio.create_task_group() as tasks:
 
-@asynccontextmanager
-async def _watched(transport: Any, ended: asyncio.Event) -> AsyncIterator[Any]:
-    """Return the streams of a program's transport; `ended` is set when the program ends."""
-    send, receive = anyio.create_memory_object_stream[Any](0)
-    async with transport as (read, write), anyio.create_task_group() as tasks:
+            async def pass_on() -> None:
+                level, text = logging.WARNING, "MCP server `%s` writes lines that are no messages"
+                async with send:
+                    async for message in read:
+                        if isinstance(message, Exception):
+                            logger.log(level, text, self.name)
+                            level = logging.DEBUG
+                        else:
+                            await send.send(message)
+                self._ended.set()
 
-        async def pass_on() -> None:
-            async with send:
-                async for message in read:
-                    await send.send(message)
-            ended.set()
-
-        tasks.start_soon(pass_on)
-        yield receive, write
-        tasks.cancel_scope.cancel()
+            tasks.start_soon(pass_on)
+            yield receive, write
+            tasks.cancel_scope.cancel()

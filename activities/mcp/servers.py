@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iter
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, TypeVar
+from weakref import WeakSet
 
 from mcp import Client, MCPError
 from mcp_types import (
@@ -53,6 +54,8 @@ class McpServers:
         self._memory = TokenMemory(secrets)
         self.held_calls = HeldCalls()
         self._connections: dict[At, Connection] = {}
+        # Those that were replaced, too: a program may take seconds to end.
+        self._made: WeakSet[Connection] = WeakSet()
         self._listings: dict[str, tuple[float, asyncio.Task[list[ListedTool]]]] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -76,7 +79,7 @@ class McpServers:
             tasks = [task for _, task in self._listings.values()]
             for task in tasks:
                 task.cancel()
-            closing = [each.close() for each in self._connections.values()]
+            closing = [each.close() for each in [*self._made]]
             await asyncio.gather(*tasks, *closing, return_exceptions=True)
 
     def list_in_thread(self, servers: Collection[str]) -> Listing:
@@ -136,6 +139,8 @@ class McpServers:
             return await asyncio.shield(task)
         except TimeoutError:
             reason = f"it did not answer within {MAX_LISTING_SECONDS:g} s"
+            if (connection := self._connections.get((name, None))) is not None:
+                connection.end_if_hung()
         except ValidationError:
             reason = "what it lists does not fit the protocol"
         except (ServerUnreachableError, ConnectionResetError, MCPError, ValueError) as error:
@@ -169,6 +174,7 @@ class McpServers:
                 *(name, server, self._environ, self._memory, self.held_calls.ask, principal)
             )
             is_new = True
+            self._made.add(connection)
         self._connections[at] = connection  # the last one used is the last one here
         if len(self._connections) > len(self._servers) + MAX_PRINCIPALS:
             self._connections.pop(next(iter(self._connections))).retire()

@@ -1,0 +1,56 @@
+"""An MCP server without the library, and with one thread: `python odd.py` serves it by stdio."""
+
+import json
+import os
+import sys
+import time
+from typing import Any
+
+SECRET = "ODD_SECRET"
+OBJECT = {"type": "object"}
+RESULTS: dict[str, Any] = {
+    "object": {"content": [], "structuredContent": {"answer": 42}},
+    "both": {"content": [{"type": "text", "text": "42"}], "structuredContent": {"answer": 42}},
+    "failure": {"content": [], "structuredContent": {"code": 7}, "isError": True},
+    "junk": {"content": [{"type": "text", "text": "after lines of its own"}]},
+    "hang": {"content": []},
+    "pid": {"content": [{"type": "text", "text": str(os.getpid())}]},
+}
+
+
+def write(**message: Any) -> None:
+    print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+
+
+def result_of(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the result of a request."""
+    if method == "initialize":
+        info = {"name": "odd", "version": "1"}
+        return {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": info}
+    if method == "tools/list":
+        return {"tools": [{"name": name, "inputSchema": OBJECT} for name in RESULTS]}
+    if method != "tools/call":
+        return None
+    if params["name"] == "hang":
+        time.sleep(3_600)
+    if params["name"] == "junk":
+        print(f"started with the token {os.environ[SECRET]}\n{{\n\x1b[2J")
+        write(method="notifications/progress", params={"progressToken": "none", "progress": 1})
+        write(method="notifications/tools/list_changed")
+        write(id=99_999, result={})
+    return RESULTS[params["name"]]  # type: ignore[no-any-return]
+
+
+def serve() -> None:
+    for line in sys.stdin:
+        request = json.loads(line)
+        if "id" not in request or "method" not in request:
+            continue
+        if (found := result_of(request["method"], request.get("params", {}))) is None:
+            write(id=request["id"], error={"code": -32601, "message": "there is no such method"})
+        else:
+            write(id=request["id"], result=found)
+
+
+if __name__ == "__main__":
+    serve()

@@ -1,0 +1,66 @@
+"""Servers that keep less of the protocol than others."""
+
+import logging
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.activities.mcp import servers
+from tests.activities.mcp import odd
+from tests.activities.mcp.conftest import Open
+from tests.support.backend import Backend
+
+TOKEN = "sk-planted-77a1c04e9b52d318"
+STDIO: dict[str, Any] = {
+    "command": sys.executable,
+    "args": [odd.__file__],
+    "envFrom": [odd.SECRET],
+    "timeout": "3s",
+    "overrides": {
+        **{name: {"_sideEffects": False} for name in odd.RESULTS},
+        "hang": {"_approval": {"require": "never"}},
+    },
+}
+
+
+@pytest.fixture(scope="module")
+async def home(open_worker: Open, folder: Path) -> AsyncIterator[Backend]:
+    """A worker with the program `odd.py`."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(odd.SECRET, TOKEN)
+        async with open_worker(STDIO) as made:
+            yield made
+
+
+async def output(home: Backend, tool: str) -> Any:
+    return (await (await home.call(f"mcp:shop/{tool}")).result())["output"]
+
+
+async def test_an_object_alone_is_the_result(home: Backend) -> None:
+    assert await output(home, "object") == {"answer": 42}
+    assert await output(home, "both") == "42"
+    assert '{"code": 7}' in (await (await home.call("mcp:shop/failure")).failure()).message
+
+
+async def test_lines_of_its_own_end_no_call_and_are_in_no_log(
+    home: Backend, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    assert await output(home, "junk") == "after lines of its own"
+    assert "MCP server `shop` writes lines that are no messages" in caplog.text
+    assert "started with" not in caplog.text
+
+
+async def test_a_program_that_hangs_is_started_again(
+    home: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(servers, "KEPT_SECONDS", 0)
+    monkeypatch.setattr(servers, "MAX_LISTING_SECONDS", 3.0)
+    first = await output(home, "pid")
+    hung = await home.call("mcp:shop/hang")
+    await hung.waiting()
+    await hung.decide("t1c1", "give_up")
+    assert await output(home, "pid") != first
