@@ -21,7 +21,7 @@ from holdfast.runtime.text_safety import as_sentence, clean
 from holdfast.schemas.names import ErrorCode
 from holdfast.schemas.run import RunStatus
 from holdfast.web.auth.sessions import person_of
-from holdfast.web.listing.page_query import AGES, ListView, find_page
+from holdfast.web.listing.page_query import AGES, EXPIRING, ListView, find_page
 from holdfast.web.page_text import STATUS_LABELS
 from holdfast.web.pages import page
 from holdfast.web.services import Services
@@ -111,7 +111,7 @@ class HomePage:
         views = [(label, replace(newest, age=age)) for age, (label, *_) in AGES.items()]
         ages = [(label, find_page(pending, view, ()).count, view.address) for label, view in views]
         soon = find_page(pending, newest, ()).expiring
-        ages.append(("expires within the hour", soon, newest.at(order="expiring")))
+        ages.append(("expires within the hour", soon, newest.at(order=EXPIRING)))
         values: dict[str, Any] = {"problem": "", "lacking": pending.missing_attributes}
         try:
             async with asyncio.timeout(ANSWER_SECONDS):

@@ -126,6 +126,9 @@ async def test_identical_calls_take_a_second_step_without_scripts_too(
     first, second = await run_of(made), await run_of(made)
     async with window(browser, stage, PHONE, scripts=False) as page:
         await page.goto(f"/?agent={made.task_queue}")
+        await page.locator(".row").first.click()
+        await expect(page).to_have_url(re.compile("/waiting/"))
+        await page.goto(f"/?agent={made.task_queue}")
         for run in (first, second):
             await page.locator(f"[value^='{run.id}/']").check()
         await page.get_by_role("button", name="Approve").click()

@@ -23,7 +23,7 @@ from holdfast.web.auth.permissions import RunAccess, has_decided, is_approver
 from holdfast.web.auth.sessions import Person
 from holdfast.web.call.history import CallHistory, QuestionRound, read_history
 from holdfast.web.listing.identical import request_key
-from holdfast.web.listing.page_query import ListView, sort_runs
+from holdfast.web.listing.page_query import EXPIRING, ListView, sort_runs
 from holdfast.web.pages import address
 from holdfast.web.run.snapshot import RunInfo, read_run_info
 from holdfast.web.services import Services
@@ -201,12 +201,12 @@ async def find_next_pending(
 ) -> str | None:
     """Return the page of another pending call that this person may decide, if one is found soon.
 
-    Calls of the same run come first, then the most recently requested ones.
+    Calls of the same run come first, then those that expire first.
     """
     with suppress(HoldfastError, TimeoutError):
         async with asyncio.timeout(NEXT_SECONDS):
             pending = await parts.pending_for(person)
-            runs = sort_runs(parts.to_decide(person, pending), ListView())
+            runs = sort_runs(parts.to_decide(person, pending), ListView(order=EXPIRING))
             for one in dict.fromkeys([run_id, *(run.id for run in runs[:_MAX_NEXT_RUNS])]):
                 with suppress(HoldfastError):
                     for approval in await parts.client.run(one).approvals():

@@ -26,7 +26,8 @@ _BUTTON_CHARS: Final = 72
 _REPORTED: Final = ("maxTokens", "maxCost")
 _CONSEQUENCES: Final[Mapping[Kind, str]] = {
     "input": "Only a person can answer it.",
-    "reconcile": "If it did happen, running it again makes it happen twice.",
+    "reconcile": "If it did happen, running it again makes it happen twice. "
+    "Giving up leaves the outcome unknown.",
     "budget": "Without an extension the run ends; in a conversation, only the answer.",
     "principal_expired": "It starts when the run receives a new token of the same principal.",
 }
@@ -88,7 +89,7 @@ def consequence(approval: PendingApproval, tool: ShownTool | None) -> str:
     """Return the most important consequence of a decision, as a sentence; may be empty."""
     if approval.kind != "call" or tool is None:
         return _CONSEQUENCES.get(approval.kind, "")
-    return "This can’t be undone." if tool.side_effects else "It has no side effects."
+    return "Once approved, it can’t be undone." if tool.side_effects else "It has no side effects."
 
 
 def repetition(tool: ShownTool) -> str:

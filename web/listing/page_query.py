@@ -28,7 +28,8 @@ MINE: Final = "mine"
 _GROUP: Final = "group:"
 _TEXTS: Final = ("q", "agent", "tool", "principal", "run", "age")
 NEWEST: Final = "newest"
-ORDERS: Final = {NEWEST: "Newest first", "expiring": "Soonest to expire first"}
+EXPIRING: Final = "expiring"
+ORDERS: Final = {NEWEST: "Newest first", EXPIRING: "Soonest to expire first"}
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _NEVER: Final = datetime.max.replace(tzinfo=UTC)
 # By the hours since the newest approval of a run was requested.

@@ -150,7 +150,7 @@ async def test_a_call_is_shown_approved_and_closed(
         "Approvals / tester Pay money out for customer-9 agent tester",
         "Arguments Amount in EUR 20 Currency EUR Omitted: Note.",
         "Why It arrived <b>broken</b>. Written by the model. It can be wrong.",
-        ", then it is denied. Anyone in finance can decide. This can’t be undone.",
+        ", then it is denied. Anyone in finance can decide. Once approved, it can’t be undone.",
         "Deny Approve: Pay money out · Amount in EUR 20 · Currency EUR",
         "What led here",
         "Pay an amount out to a customer.",

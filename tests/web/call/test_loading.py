@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -50,7 +51,9 @@ def answering(monkeypatch: pytest.MonkeyPatch, **said: Any) -> None:
     info = question().run_info
     shown: dict[str, Any] = {"since": AT, "agent": info.agent, "principal": info.principal}
     shown |= {"tools": ("pay",), "groups": (names.FOR_ANYBODY,)}
-    listing(monkeypatch, *(run(id, **shown) for id in said))
+    # The last expires first.
+    runs = (run(id, until=AT - timedelta(n), **shown) for n, id in enumerate(said))
+    listing(monkeypatch, *runs)
     monkeypatch.setattr(Run, "approvals", waits)
 
 
@@ -135,6 +138,11 @@ async def test_the_next_is_one_that_this_person_may_decide_and_has_not(
     assert (
         await find_next_pending(Services(HoldfastClient(nowhere)), "order-7", "t1c3", ANN)
         == "/waiting/order-7/t1c1"
+    )
+    answering(monkeypatch, **{"order-7": said["order-7"], "b": [waiting()], "first": [waiting()]})
+    assert (
+        await find_next_pending(Services(HoldfastClient(nowhere)), "order-7", "t1c1", ANN)
+        == "/waiting/first/t1c1"
     )
     answering(monkeypatch, **{"order-7": said["order-7"]})
     assert (

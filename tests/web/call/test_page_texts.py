@@ -57,6 +57,8 @@ def test_where_to_do_nothing_is_to_say_yes_the_head_of_the_page_warns_of_it(kind
 def test_where_the_run_fails_instead_it_is_said_there_too_and_less_loudly() -> None:
     html = page(question(onTimeout="fail", expiresAt=in_an_hour()))
     assert "Expires in 1 h, then the run fails." in plain(html[html.index('class="act"') :])
+    late = plain(page(question(onTimeout="fail", expiresAt=AT.isoformat())))
+    assert re.search(r"Expired [^:]+ ago: once a worker runs, the run fails\.", late)
 
 
 def test_a_row_says_at_any_distance_that_it_is_carried_out_by_itself() -> None:
