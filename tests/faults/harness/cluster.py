@@ -55,10 +55,14 @@ class ClusterGround(Ground):
         await asyncio.to_thread(_fill, filler)
 
         async def free() -> None:
-            # It cannot start the next segment of its log, and ends.
-            await database.execute("SELECT pg_switch_wal()")
-            await asyncio.sleep(FULL_SECONDS)
-            filler.unlink()
+            try:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(FULL_SECONDS):
+                        # It cannot start the next segment of its log, and ends, or waits for room.
+                        await database.execute("SELECT pg_switch_wal()")
+                        await asyncio.Event().wait()
+            finally:
+                filler.unlink()
             await self._repair()
 
         return free
