@@ -30,7 +30,7 @@ from holdfast.activities.mcp.authorization import (
     Tokens,
 )
 from holdfast.activities.mcp.errors import ServerUnreachableError, describe
-from holdfast.activities.mcp.http_client import McpHttpClient
+from holdfast.activities.mcp.http_client import MAX_ANSWER_BYTES, McpHttpClient
 from holdfast.catalog.endpoints import trusted_certificates
 from holdfast.runtime.secrets import StreamRedactor
 from holdfast.runtime.text_safety import clean
@@ -174,7 +174,9 @@ class Connection:
             stack.callback(self._memory.keep, tokens)
             http = McpHttpClient(tokens, headers=headers, verify=trusted_certificates())
             self._http = await stack.enter_async_context(http)
-            return streamable_http_client(server.url, http_client=http)
+            return streamable_http_client(
+                server.url, http_client=http, max_sse_event_size=MAX_ANSWER_BYTES
+            )
         program = StdioServerParameters(
             command=server.command or "",
             args=server.args,

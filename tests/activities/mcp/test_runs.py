@@ -166,6 +166,18 @@ async def test_a_server_over_http_of_each_revision(open_worker: Open, protocol: 
     assert ("2026-07-28" in revisions) == (protocol != "legacy")
 
 
+async def test_a_result_above_a_megabyte_is_had(open_worker: Open) -> None:
+    made = MCPServer("library")
+    free = ToolAnnotations(read_only_hint=True)
+    made.tool("read", structured_output=False, annotations=free)(lambda: "x" * 1_100_000)
+    async with (
+        serving(made.streamable_http_app()) as url,
+        open_worker({"url": url, "trusted": True, "protocol": "legacy"}) as home,
+    ):
+        result = await (await home.call("mcp:shop/read")).result()
+    assert len(result["output"]) == 1_100_000
+
+
 async def test_a_reply_that_a_gateway_lost_is_an_unknown_outcome(open_worker: Open) -> None:
     async with (
         serving(deaf(greeter().streamable_http_app())) as url,
