@@ -70,10 +70,14 @@ async def polled(mcp: McpClient, task: str, status: str) -> dict[str, Any]:
     return await eventually(found)
 
 
-async def test_a_task_is_answered_and_completed(open_client: Open) -> None:
+async def test_a_task_is_answered_and_completed(
+    open_client: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
     options: Any = {"elicitation_callback": Screen(), "extensions": [Tasks()]}
     async with open_client(ANN, **options) as mcp:
-        quick = await mcp.call_tool("echo", {"text": "a"})
+        with monkeypatch.context() as patch:
+            patch.setattr(server, "TASK_AFTER_SECONDS", 60)
+            quick = await mcp.call_tool("echo", {"text": "a"})
         task = (await created(mcp, sum=5)).task_id
         asked = await polled(mcp, task, "input_required")
         [(key, form)] = asked["inputRequests"].items()
