@@ -27,7 +27,7 @@ __all__ = ["default_ports", "forking", "holdfast", "launch", "ledger", "quick_st
 # The same examples each time, however slow the machine is: `make test-fuzz` makes up others.
 TOO_MUCH = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 COMMON = settings(deadline=None, suppress_health_check=TOO_MUCH)
-settings.register_profile("same", COMMON, derandomize=True, max_examples=40)
+settings.register_profile("same", COMMON, derandomize=True, max_examples=25)
 settings.register_profile("long", COMMON, max_examples=5_000)
 settings.load_profile("same")
 
