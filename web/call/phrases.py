@@ -26,8 +26,7 @@ _BUTTON_CHARS: Final = 72
 _REPORTED: Final = ("maxTokens", "maxCost")
 _CONSEQUENCES: Final[Mapping[Kind, str]] = {
     "input": "Only a person can answer it.",
-    "reconcile": "If it did happen, running it again makes it happen twice. "
-    "Giving up leaves the outcome unknown.",
+    "reconcile": "If it did happen, running it again makes it happen twice.",
     "budget": "Without an extension the run ends; in a conversation, only the answer.",
     "principal_expired": "It starts when the run receives a new token of the same principal.",
 }
