@@ -85,12 +85,9 @@ class CallMcpToolActivity:
             raise request_error(kind, f"{where}: {error.message}") from None
         if isinstance(result, McpTask):
             return {TASK: result.to_json()}
-        has_object = "structured_content" in result.model_fields_set
-        is_object = has_object and (reference.structured or not result.content)
-        content = result.structured_content if is_object else _content(result)
+        content = _content(result, is_object=reference.structured and not result.is_error)
         if result.is_error:
-            text = content if isinstance(content, str) else json.dumps(content)
-            raise _error(text or f"{where}: it failed, and did not say why")
+            raise _error(_as_text(content) or f"{where}: it failed, and did not say why")
         return {"_result": {"content": content}}
 
     async def _reply(
@@ -147,8 +144,10 @@ class CallMcpToolActivity:
         return await self._servers.held_calls.reply(lambda held: request(partial(send, held)))
 
 
-def _content(result: CallToolResult) -> Any:
-    """Return the content: one text as it is, or several parts."""
+def _content(result: CallToolResult, *, is_object: bool) -> Any:
+    """Return the structured content if it is wanted, or all: else one text, or several parts."""
+    if "structured_content" in result.model_fields_set and (is_object or not result.content):
+        return result.structured_content
     parts = [_part(block) for block in result.content]
     match parts:
         case []:
@@ -156,6 +155,15 @@ def _content(result: CallToolResult) -> Any:
         case [TextPart(text=text)]:
             return text
     return [part.to_json() for part in parts]
+
+
+def _as_text(content: Any) -> str:
+    match content:
+        case str():
+            return content
+        case list():
+            return "\n".join(each.get("text", "[image, not shown]") for each in content)
+    return json.dumps(content)
 
 
 def _part(block: Any) -> Part:

@@ -45,6 +45,11 @@ async def test_an_object_alone_is_the_result(home: Backend) -> None:
     assert '{"code": 7}' in (await (await home.call("mcp:shop/failure")).failure()).message
 
 
+async def test_a_failure_with_a_picture_is_its_text(home: Backend) -> None:
+    failure = await (await home.call("mcp:shop/picture")).failure()
+    assert failure.message == "no ink\n[image, not shown]"
+
+
 async def test_lines_of_its_own_end_no_call_and_are_in_no_log(
     home: Backend, caplog: pytest.LogCaptureFixture
 ) -> None:
