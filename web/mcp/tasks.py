@@ -13,7 +13,9 @@ from typing import Any, Final
 from mcp import MCPError
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel.server import Server
+from mcp.shared.inbound import MCP_NAME_HEADER, decode_header_value
 from mcp_types import (
+    HEADER_MISMATCH,
     INVALID_PARAMS,
     MISSING_REQUIRED_CLIENT_CAPABILITY,
     InputResponses,
@@ -130,6 +132,11 @@ class RunTasks:
             required: dict[str, Any] = {"requiredCapabilities": {"extensions": {EXTENSION: {}}}}
             message = f"the client does not declare {EXTENSION}"
             raise MCPError(MISSING_REQUIRED_CLIENT_CAPABILITY, message, required)
+        # The library compares this header of the protocol's own methods alone.
+        if ctx.request is not None and (
+            decode_header_value(ctx.request.headers.get(MCP_NAME_HEADER)) != params.task_id
+        ):
+            raise MCPError(HEADER_MISMATCH, f"the header {MCP_NAME_HEADER} is not the task's id")
         try:
             caller = self.find_caller()
             return await self.open_run(params.task_id, caller, right), caller

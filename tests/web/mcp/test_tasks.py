@@ -1,16 +1,26 @@
 """Runs as tasks, for clients that declare the extension."""
 
+from types import SimpleNamespace
 from typing import Any, Literal
 
 import pytest
 from mcp import Client as McpClient
 from mcp import MCPError
 from mcp.client.extension import ClaimContext, ClientExtension, ResultClaim
-from mcp_types import CallToolResult, Request, Result
+from mcp_types import (
+    HEADER_MISMATCH,
+    INVALID_PARAMS,
+    CallToolResult,
+    ClientCapabilities,
+    Request,
+    Result,
+)
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from holdfast.client.errors import NoSuchRunError
 from holdfast.web.mcp import server
 from holdfast.web.mcp.callers import Caller
-from holdfast.web.mcp.tasks import EXTENSION, TaskParams, UpdateParams
+from holdfast.web.mcp.tasks import EXTENSION, RunTasks, TaskParams, UpdateParams
 from tests.support import tools
 from tests.support.backend import Backend, Run
 from tests.support.eventually import eventually
@@ -134,3 +144,25 @@ async def test_the_rights_of_a_key_bound_what_its_programs_do(
         assert "awaiting approval" in text(await mcp.call_tool("show_run", {"run": run}))
     for one in (started, by_name):
         await desk.client.get_workflow_handle(run_id(one)).terminate()
+
+
+async def test_a_header_that_names_another_task_is_refused() -> None:
+    opened: list[str] = []
+
+    async def open_run(id: str, *_: Any) -> Any:
+        opened.append(id)
+        raise NoSuchRunError(id)
+
+    none: Any = None
+    tasks = RunTasks(open_run, Caller, none, none)
+    capabilities = ClientCapabilities(extensions={EXTENSION: {}})
+    for named, code in (("t", INVALID_PARAMS), ("other", HEADER_MISMATCH), (None, HEADER_MISMATCH)):
+        ctx: Any = SimpleNamespace(
+            session=SimpleNamespace(client_capabilities=capabilities),
+            protocol_version=MODERN_PROTOCOL_VERSIONS[-1],
+            request=SimpleNamespace(headers={"mcp-name": named} if named else {}),
+        )
+        with pytest.raises(MCPError) as refused:
+            await tasks.get(ctx, TaskParams(task_id="t"))
+        assert refused.value.error.code == code
+    assert opened == ["t"]
