@@ -142,18 +142,25 @@ class Case:
         return fault
 
     async def _strike(self) -> None:
-        self._striking += 1
-        try:
-            later = await inflict(self._struck().kind, self)
-        finally:
-            self._striking -= 1
-        if later is not None:
+        """Inflict the armed fault, and return once it has struck; it is undone later.
 
-            async def undo() -> None:
+        A task of its own does both: a person who strikes may be cancelled, as the run has ended.
+        """
+        self._striking += 1
+        kind, has_struck = self._struck().kind, asyncio.Event()
+
+        async def strike() -> None:
+            try:
+                later = await inflict(kind, self)
+            finally:
+                self._striking -= 1
+                has_struck.set()
+            if later is not None:
                 await later()
                 self._undone_at = self._troubled_at = self._loop.time()
 
-            self._later.append(asyncio.create_task(undo()))
+        self._later.append(asyncio.create_task(strike()))
+        await has_struck.wait()
 
     async def _stands_still(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
