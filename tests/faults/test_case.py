@@ -17,13 +17,13 @@ async def test_a_fault_is_undone_though_who_strikes_is_cancelled_in_the_middle(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The run may end while a person fills the disk: nobody waits for people then."""
-    begun, undone = asyncio.Event(), asyncio.Event()
+    started, undone = asyncio.Event(), asyncio.Event()
 
     async def inflict(*_: object) -> Callable[[], Awaitable[None]]:
         async def undo() -> None:
             undone.set()
 
-        begun.set()
+        started.set()
         await asyncio.sleep(0)
         return undo
 
@@ -33,7 +33,7 @@ async def test_a_fault_is_undone_though_who_strikes_is_cancelled_in_the_middle(
     made = harness.Case("c", SCENARIOS["payment"], (Fault("a point", FULL_DISK),), nothing, nothing)
     made._arm()
     striking = asyncio.create_task(made.reach("a point"))
-    await begun.wait()
+    await started.wait()
     striking.cancel()
     async with asyncio.timeout(5):
         await undone.wait()
