@@ -64,7 +64,9 @@ def prose(path: Path) -> Iterator[tuple[int, str]]:
 
 def files(suffix: str) -> list[Path]:
     """Return the product's files of one kind."""
-    return [path for name in PACKAGES for path in sorted((ROOT / name).rglob(f"*{suffix}"))]
+    return [
+        path for name in PACKAGES for path in sorted((ROOT / "holdfast" / name).rglob(f"*{suffix}"))
+    ]
 
 
 def avoided() -> Iterator[str]:

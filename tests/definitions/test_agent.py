@@ -23,7 +23,7 @@ from holdfast.schemas.tool import ActivityBinding
 ROOT = Path(__file__).parents[2]
 AGENT_FILES = [
     path
-    for folder in ("examples", "cli/template", "tests/protocol", "tests/support")
+    for folder in ("examples", "holdfast/cli/template", "tests/protocol", "tests/support")
     for path in sorted((ROOT / folder).rglob("agents/*"))
 ]
 SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}}

@@ -20,11 +20,6 @@ PROTOCOL_SCHEMAS = (
 LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.pyc")
 
 
-def packages() -> list[str]:
-    """The packages of the project, by their folders."""
-    return sorted(path.name for path in (ROOT / "holdfast").iterdir() if path.is_symlink())
-
-
 def carried_out(*command: str | Path, **more: str) -> subprocess.CompletedProcess[str]:
     """A command's end, in an environment of its own."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
@@ -39,8 +34,7 @@ def carried_out(*command: str | Path, **more: str) -> subprocess.CompletedProces
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The package, made of a copy: what making it leaves is nobody's."""
     source, made = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("made")
-    for folder in ("holdfast", *packages()):
-        shutil.copytree(ROOT / folder, source / folder, symlinks=True, ignore=LEFT_OUT)
+    shutil.copytree(ROOT / "holdfast", source / "holdfast", ignore=LEFT_OUT)
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
     pip = (sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation")
@@ -52,16 +46,15 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_it_holds_every_file_under_one_name(wheel: Path) -> None:
     inside = set(zipfile.ZipFile(wheel).namelist())
     wanted = {
-        f"holdfast/{path.relative_to(ROOT)}"
-        for package in packages()
-        for path in (ROOT / package).rglob("*")
+        str(path.relative_to(ROOT))
+        for path in (ROOT / "holdfast").rglob("*")
         if path.is_file()
         and "__pycache__" not in path.parts
         # Only the schemas of files that people write are installed.
         and path.name.removesuffix(".schema.json") not in PROTOCOL_SCHEMAS
     }
     assert any(name.startswith("holdfast/web/templates/") for name in wanted)
-    assert wanted | {"holdfast/py.typed"} <= inside
+    assert wanted <= inside
     assert {name.split("/")[0].split("-")[0] for name in inside} == {"holdfast"}
     assert wheel.stat().st_size <= MAX_WHEEL_BYTES
 

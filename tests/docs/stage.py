@@ -27,7 +27,7 @@ from tests.support.process import ROOT
 # What a worker says when it has taken up a changed catalog.
 _TAKEN_UP = "for new runs"
 # What a page may reach of the repository, as its reader does from the repository's folder.
-_REACHED = ("examples", "schemas", "Makefile")
+_REACHED = ("examples", "holdfast", "Makefile")
 _CHECKED_BY = re.compile(r"^# yaml-language-server: \$schema=(\S+)$", re.MULTILINE)
 _WAITING = ("awaiting_approval", "awaiting_message")
 _STATUS = SearchAttributeKey.for_keyword(names.AGENT_STATUS)
@@ -57,7 +57,7 @@ class Stage:
                 await self._write(name, text)
             case Example(schema, text):
                 assert schema in PUBLISHED, f"no schema `{schema}` is published"
-                _check(json.loads(text), ROOT / "schemas" / f"{schema}.schema.json")
+                _check(json.loads(text), ROOT / "holdfast/schemas" / f"{schema}.schema.json")
             case Shell():
                 await self._type(step)
 

@@ -43,7 +43,7 @@ FILES = {
         assert HERE in Path(workflows.__file__).parents
         """,
 }
-PACKAGES = sorted(each.name for each in (ROOT / "holdfast").iterdir() if each.is_symlink())
+PACKAGES = sorted(each.name for each in (ROOT / "holdfast").iterdir() if each.is_dir())
 
 
 @pytest.fixture

@@ -84,7 +84,7 @@ EXAMPLE_FILES = ("agents/*.*", "tools/*.*", "endpoints.yaml")
 SHIPPED = sorted(
     path
     for pattern in EXAMPLE_FILES
-    for folder in ("examples/*", "cli/template")
+    for folder in ("examples/*", "holdfast/cli/template")
     for path in Path(__file__).parents[2].glob(f"{folder}/{pattern}")
 )
 

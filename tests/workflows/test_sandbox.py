@@ -219,6 +219,8 @@ def _words(value: Any) -> str:
             return str(sorted(map(_words, value)))
         case FunctionType():
             return f"{value.__qualname__} {_words([value.__defaults__, value.__kwdefaults__])}"
-        case _ if type(value).__module__.startswith("workflows") and not isinstance(value, Enum):
+        case _ if type(value).__module__.startswith("holdfast.workflows") and not isinstance(
+            value, Enum
+        ):
             return f"{type(value).__qualname__} {_words(getattr(value, '__dict__', {}))}"
     return repr(value)
