@@ -64,7 +64,9 @@ async def check(
         arguments += [f"--{name.replace('_', '-')}={text}" for text in texts]
     limit_seconds = timeout.total_seconds() + PATIENCE_SECONDS
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", WORKER, "--check", f"--timeout={format_duration(timeout)}"),
+        # `-P`: as for `holdfast worker`, this folder is not the first that is searched.
+        *(sys.executable, "-P", "-m", WORKER),
+        *("--check", f"--timeout={format_duration(timeout)}"),
         *arguments,
         *(["--json"] if json else []),
         env={**os.environ, "PYTHONIOENCODING": "utf-8:backslashreplace"},

@@ -43,7 +43,7 @@ FILES = {
         assert HERE in Path(workflows.__file__).parents
         """,
 }
-PACKAGES = sorted(each.name for each in (ROOT / "holdfast").iterdir() if each.is_dir())
+PACKAGES = sorted(each.parent.name for each in ROOT.glob("holdfast/*/__init__.py"))
 
 
 @pytest.fixture
@@ -102,9 +102,31 @@ async def test_a_worker_starts_with_them(
     assert ready.endswith(f"task queue {queue}, 1 tool, 0 agents, endpoints none")
 
 
-def test_the_installed_package_has_no_other_name(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "command",
+    [("-m", "holdfast", "check"), (str(ROOT / "worker.py"), "--check")],
+    ids=["check", "worker.py"],
+)
+def test_its_modules_load_from_the_folder_of_a_checkout(
+    project: Path, command: tuple[str, ...]
+) -> None:
+    done = run(ROOT, *command, "--tools", str(project / "tools.py"))
+    assert (done.stderr, done.returncode) == ("", 0)
+
+
+@pytest.mark.parametrize(
+    "variables", [{}, {"PYTHONPATH": "."}], ids=["plain", "on-the-python-path"]
+)
+def test_the_installed_package_has_no_other_name(tmp_path: Path, variables: dict[str, str]) -> None:
     code = f"""
         import importlib.util
         print([name for name in {[*PACKAGES, "worker"]} if importlib.util.find_spec(name)])
         """
-    assert run(tmp_path, "-c", textwrap.dedent(code)).stdout == "[]\n"
+    assert run(tmp_path, "-c", textwrap.dedent(code), **variables).stdout == "[]\n"
+
+
+def test_a_worker_of_a_checkout_has_no_other_name(tmp_path: Path) -> None:
+    (tmp_path / "tools.py").write_text("import schemas\n")
+    worker = (str(ROOT / "worker.py"), "--check", "--tools", str(tmp_path / "tools.py"))
+    done = run(ROOT, *worker, PYTHONPATH=".")
+    assert "No module named 'schemas'" in done.stderr

@@ -17,7 +17,8 @@ FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 def main() -> None:
     """Run the command line, and end as it ends."""
     words = sys.argv[1:]
-    is_ours = words[0].endswith(".py") or (words[0] == "-m" and words[1].startswith("holdfast"))
+    is_module = " ".join(words).removeprefix("-P ").startswith("-m holdfast")
+    is_ours = words[0].endswith(".py") or is_module
     if not is_ours:
         os.execv(sys.executable, [sys.executable, *words])
     place = os.path.join(os.path.dirname(sys.argv[0]), "socket")  # noqa: PTH118, PTH120

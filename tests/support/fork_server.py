@@ -148,9 +148,11 @@ def _open_streams() -> None:
 
 def _run(words: list[str]) -> None:
     own = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
+    is_safe = words[0] == "-P"
+    words = words[is_safe:]
     if words[0] == "-m":
         name, sys.argv = words[1], words[1:]
-        sys.path[:0] = [str(Path.cwd()), *own]
+        sys.path[:0] = own if is_safe else [str(Path.cwd()), *own]
         if not hasattr(sys.modules.get(name), "__path__"):
             sys.modules.pop(name, None)  # it is about to be executed
         runpy.run_module(name, run_name="__main__", alter_sys=True)
