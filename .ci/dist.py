@@ -12,6 +12,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 DIST = ROOT / "dist"
+SOURCES = ("holdfast", "pyproject.toml", "README.md", "LICENSE")
 
 
 def commit_time() -> int:
@@ -50,13 +51,12 @@ def main() -> None:
     """Build from the files of the working tree that git knows."""
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "holdfast"
-        listed = subprocess.run(
-            ("git", "-C", str(ROOT), "ls-files", "-z"), capture_output=True, text=True, check=True
-        )
+        git = ("git", "-C", str(ROOT), "ls-files", "-z", "--", *SOURCES)
+        listed = subprocess.run(git, capture_output=True, text=True, check=True)
         for name in filter(None, listed.stdout.split("\0")):
-            if os.path.lexists(ROOT / name):
+            if (ROOT / name).exists():
                 (source / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(ROOT / name, source / name, follow_symlinks=False)
+                shutil.copy2(ROOT / name, source / name)
         with redirect_stdout(io.StringIO()):
             build(source, commit_time())
     for path in sorted(DIST.iterdir()):

