@@ -243,7 +243,8 @@ def test_the_dashboard_asks_what_there_is() -> None:
 
 
 def test_the_dashboard_groups_by_labels_that_are_told() -> None:
-    files = [path for folder in ("runtime", "activities") for path in (ROOT / folder).rglob("*.py")]
+    folders = [ROOT / "holdfast" / name for name in ("runtime", "activities")]
+    files = [file for folder in folders for file in folder.rglob("*.py")]
     sources = "\n".join(file.read_text(encoding="utf-8") for file in files)
     told = {name.replace(".", "_") for name in re.findall(r'"([a-z_]+(?:\.[a-z_]+)+)"', sources)}
     board = (DEPLOY / "grafana/holdfast.json").read_text(encoding="utf-8")

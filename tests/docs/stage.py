@@ -27,7 +27,7 @@ from tests.support.process import ROOT
 # What a worker says when it has taken up a changed catalog.
 _TAKEN_UP = "for new runs"
 # What a page may reach of the repository, as its reader does from the repository's folder.
-_REACHED = ("examples", "holdfast", "Makefile")
+_REACHED = ("examples", "Makefile")
 _CHECKED_BY = re.compile(r"^# yaml-language-server: \$schema=(\S+)$", re.MULTILINE)
 _WAITING = ("awaiting_approval", "awaiting_message")
 _STATUS = SearchAttributeKey.for_keyword(names.AGENT_STATUS)
@@ -73,7 +73,8 @@ class Stage:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
         if checked_by := _CHECKED_BY.search(text):
-            _check(_written(text), path.parent / checked_by.group(1))
+            schema = os.path.relpath(path.parent / checked_by.group(1), self._folder)
+            _check(_written(text), ROOT / schema)
         worker = self._terminal.worker
         if worker is not None and name.split("/")[0] in worker.options:
             await worker.says(_TAKEN_UP)
