@@ -21,6 +21,7 @@ from tests.support.fixtures import (
     ledger,
     quick_starts,
 )
+from tests.support.watchdog.plugin import Watchdog
 
 __all__ = ["default_ports", "forking", "holdfast", "launch", "ledger", "quick_starts"]
 
@@ -44,6 +45,11 @@ AT_ONCE = (
 # What is imported and collected stays: half a million objects. Looking for garbage among them takes
 # a sixth of the collection, and half a second of a workflow or a test that is timed.
 gc.disable()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Limit the time of each test as a whole."""
+    config.pluginmanager.register(Watchdog())
 
 
 def pytest_collection_finish() -> None:
@@ -71,7 +77,7 @@ async def temporal() -> AsyncIterator[WorkflowEnvironment]:
     async with await WorkflowEnvironment.start_local(
         dev_server_existing_path=str(temporal_binary()),
         dev_server_extra_args=[*CONFIG_OPTIONS, *AT_ONCE],
-        dev_server_startup_timeout=timedelta(minutes=1),
+        dev_server_startup_timeout=timedelta(minutes=5),
         data_converter=data_converter,
     ) as environment:
         await usable_search_attributes(environment.client)
