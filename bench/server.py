@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 
 from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
@@ -34,6 +35,7 @@ async def embedded() -> AsyncIterator[Server]:
     metrics_port = free_port()
     async with await WorkflowEnvironment.start_local(
         dev_server_existing_path=str(temporal_binary()),
+        dev_server_startup_timeout=timedelta(minutes=1),
         data_converter=pydantic_data_converter,
         dev_server_log_level="error",
         dev_server_extra_args=[

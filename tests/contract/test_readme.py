@@ -6,9 +6,9 @@ import pytest
 from temporalio.client import Client
 
 from holdfast.cli.project_commands import TEMPLATE
+from tests.docs.conftest import namespace as namespace
 from tests.docs.page import File, Shell, steps
 from tests.docs.stage import check_excerpt, stage
-from tests.docs.test_docs import namespace as namespace
 from tests.support.process import ROOT
 
 

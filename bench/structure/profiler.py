@@ -1,10 +1,10 @@
 """Run a program of a checkout, and list the functions of the checkout that it passes.
 
-`python -P bench/structure_profile.py TREE OUT PROGRAM [ARGUMENT]…` runs one of three programs. OUT
+`python -P bench/structure/profiler.py TREE OUT PROGRAM [ARGUMENT]…` runs one of three programs. OUT
 is a list of `[file, function]`, relative to TREE.
 
 - `worker` records from the signal `approve` until the workflow schedules the activity `pay`;
-- `inbox` records from SIGUSR1 on;
+- `inbox` records the requests that it answers from SIGUSR1 on, and none of its background tasks;
 - `turn` records one turn with one tool call, in the driver of the engine's tests.
 
 The first two write OUT at SIGUSR2.
@@ -12,30 +12,35 @@ The first two write OUT at SIGUSR2.
 
 import importlib
 import json
-import os
 import runpy
 import signal
 import sys
 import threading
+from contextvars import ContextVar
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
-# Where the turn starts and where it ends: methods of `Run`, by their older and newer names.
-FIRST = ("answered", "model_answered")
-LAST = ("closed",)
+# Where the turn starts and where it ends: methods of the run.
+FIRST, LAST = "model_answered", "closed"
 # Where the SDK delivers a signal to a workflow, and where it schedules an activity for one.
 DELIVERS, SCHEDULES = "_apply_signal_workflow", "_apply_schedule_command"
+# Where the HTTP server calls the application, in a task of the request.
+REQUEST = "run_asgi"
+in_request = ContextVar("in_request", default=False)
 
 recorded: set[CodeType] = set()
 is_recording = False
 deciding_thread = 0
 
 
-def profile(frame: FrameType, event: str, _: Any) -> None:
-    """Record the function that is called."""
+def profile_requests(frame: FrameType, event: str, _: Any) -> None:
+    """Record the tasks of requests."""
     if is_recording and event == "call":
-        recorded.add(frame.f_code)
+        if frame.f_code.co_name == REQUEST:
+            in_request.set(True)
+        if in_request.get():
+            recorded.add(frame.f_code)
 
 
 def profile_turn(frame: FrameType, event: str, _: Any) -> None:
@@ -43,10 +48,11 @@ def profile_turn(frame: FrameType, event: str, _: Any) -> None:
     global is_recording
     code = frame.f_code
     is_run = code.co_filename.endswith("engine/run.py")
-    if is_run and event == "call" and code.co_name in FIRST and not recorded:
+    if is_run and event == "call" and code.co_name == FIRST and not recorded:
         is_recording = True
-    profile(frame, event, _)
-    if is_run and event == "return" and code.co_name in LAST:
+    if is_recording and event == "call":
+        recorded.add(code)
+    if is_run and event == "return" and code.co_name == LAST:
         is_recording = False
 
 
@@ -84,10 +90,9 @@ def write(tree: Path, out: Path) -> None:
     partial.rename(out)
 
 
-def play_turn(tree: Path) -> None:
+def play_turn() -> None:
     """Play a run of two turns, of which the first has one call."""
-    [path] = [each for each in (tree / "tests").rglob("driver.py") if each.parent.name == "engine"]
-    driver = importlib.import_module(".".join(path.relative_to(tree).with_suffix("").parts))
+    driver = importlib.import_module("tests.engine.driver")
     answers = [driver.says("", driver.call("look")), driver.says("Done.")]
     play = driver.Play(driver.tool("look"), model=answers)
     sys.setprofile(profile_turn)
@@ -99,24 +104,16 @@ def main() -> None:
     """Run the program."""
     tree, out, program = Path(sys.argv[1]).resolve(), Path(sys.argv[2]), sys.argv[3]
     if program == "turn":
-        play_turn(tree)
+        play_turn()
         write(tree, out)
         return
     signal.signal(signal.SIGUSR1, start)
     signal.signal(signal.SIGUSR2, lambda *_: write(tree, out))
-    profiler = profile_decision if program == "worker" else profile
+    profiler = profile_decision if program == "worker" else profile_requests
     threading.setprofile(profiler)
     sys.setprofile(profiler)
-    arguments = sys.argv[4:]
-    if (tree / "holdfast").is_dir():
-        sys.argv = ["holdfast", program, *arguments]
-        runpy.run_module("holdfast", run_name="__main__")
-    elif program == "worker":
-        sys.argv = ["worker.py", *arguments]
-        runpy.run_path(os.fspath(tree / "worker.py"), run_name="__main__")
-    else:
-        sys.argv = ["client.py", program, *arguments]
-        runpy.run_path(os.fspath(tree / "client.py"), run_name="__main__")
+    sys.argv = ["holdfast", program, *sys.argv[4:]]
+    runpy.run_module("holdfast", run_name="__main__")
 
 
 if __name__ == "__main__":
