@@ -124,9 +124,8 @@ class GenerateActivity:
         served = self._models.find(request.ask.model.endpoint)
         target, model = served.target, request.ask.model
         progress.composed = request.ask.calling == "composed"
-        may_compose = request.ask.may_compose
         is_known = (model.endpoint, model.name) in self._without_tools
-        if request.ask.tools and may_compose and is_known:
+        if request.ask.tools and is_known:
             return Solution(no_tools=True)
         sink: AnswerSink = RedactingSink(progress, self._secrets)
         attempt = activity.info().attempt
@@ -142,7 +141,7 @@ class GenerateActivity:
             notice = model_errors.rejection_message(error, target, model.name)
             return Solution(too_long=True, window=error.window, notices=[notice])
         except (ProviderError, httpx.HTTPError) as error:
-            if isinstance(error, ToolsUnsupported) and may_compose:
+            if isinstance(error, ToolsUnsupported):
                 self._without_tools[model.endpoint, model.name] = None
                 if len(self._without_tools) > MAX_MODELS_WITHOUT_TOOLS:
                     del self._without_tools[next(iter(self._without_tools))]

@@ -349,7 +349,6 @@ def _agent(
             )
             for written, part in zip(definition.skills, parts[1:], strict=True)
         ],
-        "logs_choice": True,
         "hooks": hook_bindings(definition),
         "calls": [
             {"tool": call[TOOL], "arguments": {key: call[key] for key in call if key != TOOL}}

@@ -241,7 +241,6 @@ class WorkerParts:
             store=payload_writer(self._client.data_converter) is not None,
             principal_tokens=settings.principal_tokens,
             catalog_only=settings.catalog_only,
-            rules_version=names.RULES_VERSION,
             request_queues={
                 name: names.request_queue(task_queue, name)
                 for name, limit in self._resources.models.request_limits().items()

@@ -295,14 +295,12 @@ class Skill(Lenient):
 class AgentRules(Lenient):
     """The rules of calls: the tools there are, and what their users have to keep to.
 
-    `name` says whose rules they are: an agent's, or those of a single call's tool. With
-    `logs_choice`, the log has who chose the skill; an older worker's runs have not.
+    `name` says whose rules they are: an agent's, or those of a single call's tool.
     """
 
     name: str
     tools: list[Tool] = []
     skills: list[Skill] = []
-    logs_choice: bool = False
     change_skill: bool = False
     hooks: Hooks = Hooks()
     plan: Plan = "eager"
@@ -349,8 +347,7 @@ class WorkerFacts(Lenient):
     `principal_tokens` says that a run has to say by a token on whose behalf it acts;
     `catalog_only`, that it names an agent or a tool, and writes none of its own; `notifiers` are
     the channels that notify people of pending approvals; `tracing` says how the run is traced, if
-    it is; `rules_version` is the version of the engine's rules that a run keeps until it continues
-    as new, so that it replays on a later worker.
+    it is.
     """
 
     search_attributes: list[str] = []
@@ -364,7 +361,6 @@ class WorkerFacts(Lenient):
     catalog_only: bool = False
     notifiers: list[Listener] = []
     tracing: Tracing | None = None
-    rules_version: int = 0
 
 
 class AgentSnapshot(Explicit):

@@ -72,14 +72,14 @@ class NoticeEntry(Entry):
 
 
 class SkillEntry(Entry):
-    """The run has this skill from now on. `by` says who chose it; without it, it is no event."""
+    """The run has this skill from now on."""
 
     type: Literal["skill"] = "skill"
     skill: str
     """The skill."""
-    by: SkillChooser | None = None
+    by: SkillChooser
     """Who chose it: the run's request or a message; a rule, which is its `when`, or that there is
-    no other; or the model. An older run has none."""
+    no other; or the model."""
     confidence: float | None = None
     """How sure the model is, from 0 to 1."""
     reason: str | None = None
@@ -234,14 +234,9 @@ class ErrorEntry(Entry):
 
 _TYPES = {kind.model_fields["type"].default: kind for kind in Entry.__subclasses__()}
 EVENTS = frozenset(name for name, kind in _TYPES.items() if kind.event)
-"""The types of those entries that are events: see `is_event`."""
+"""The types of those entries that are events."""
 SHOWN_TO_MODELS = frozenset(("message", "summary"))
 """The types of those entries that a model reads."""
-
-
-def is_event(record: Mapping[str, Any]) -> bool:
-    """Return whether an entry is an event: the choice of a skill is one since it has `by`."""
-    return record["type"] in EVENTS and (record["type"] != "skill" or "by" in record)
 
 
 @dataclass(frozen=True)

@@ -62,28 +62,6 @@ FOR_STORE: Final = "holdfast-for-store"
 # What marks an encrypted payload that holds bytes, which a run hands on to itself.
 BYTES: Final = "holdfast-bytes"
 
-# Rules that changed while runs were open (`validation/rule_changes.py`), as patches name them.
-EXACT_ARGUMENTS: Final = "exact-arguments"  # ambiguous arguments are refused
-EXACT_NUMBERS: Final = "exact-numbers"  # numbers beyond float64 are refused
-CUT_OFF_ANSWERS: Final = "cut-off-answers"  # the model reads that its answer was cut off
-COPIED_ERRORS: Final = "copied-errors"  # a copy of a call's error is no output
-PLAIN_NAMES: Final = "plain-names"  # names of people lose their invisible characters
-DELEGATE_SHARES: Final = "delegate-shares"  # delegates finish within fair shares
-FILLED_DEFAULTS: Final = "filled-defaults"  # arguments have their defaults
-UNUSED_FIELDS: Final = "unused-fields"  # a decision has no field that it does not use
-FINAL_ANSWERS: Final = "final-answers"  # a forced final answer without a text is no output
-LOST_REPLIES: Final = "outcome-unknown"  # an error can state that the outcome is unknown
-# Edits are guarded, scopes are checked before people are asked, errors from outside are marked,
-# `remember` releases calls, and people are asked about what a plan did not show.
-STRICTER_CALLS: Final = "stricter-calls"
-IDLE_REPAIRS: Final = "idle-repairs"  # `_repair` ends once it changes nothing
-MESSAGE_BUDGETS: Final = "message-budgets"  # the budgets of a conversation count per message
-CALL_CONTEXT: Final = "call-context"  # `input: call` passes the run, its principal, the approver
-# The version of the rules with which a run begins now, and of each the one that it came with,
-# where it is not the first.
-RULES_VERSION: Final = 4
-RULES_SINCE: Final = {FINAL_ANSWERS: 2, IDLE_REPAIRS: 2, MESSAGE_BUDGETS: 3, CALL_CONTEXT: 4}
-
 # The tool by which the model chooses a skill. No other tool may take the name.
 CHOOSE_SKILL: Final = "choose_skill"
 

@@ -10,7 +10,6 @@ any depth: in a default, in items, and behind `$ref`, `allOf` and the first bran
 """
 
 import json
-import math
 import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
@@ -18,7 +17,6 @@ from typing import Any
 
 from holdfast.schemas.base import MAX_JSON_DEPTH
 from holdfast.schemas.json_schema import target_of
-from holdfast.schemas.names import EXACT_ARGUMENTS, EXACT_NUMBERS, FILLED_DEFAULTS
 from holdfast.schemas.reference import MARK
 from holdfast.schemas.tool import Schema
 from holdfast.validation.keyword_checks import TYPES, is_of_types
@@ -30,9 +28,14 @@ from holdfast.validation.lenient_json import (
     plain_numbers,
     read_json,
 )
-from holdfast.validation.rule_changes import applies
 from holdfast.validation.validator import errors, fits
-from holdfast.validation.work_budget import CannotCheck, WorkBudget, bounded
+from holdfast.validation.work_budget import (
+    APPLICATION_STEPS,
+    SLOW_STEPS,
+    CannotCheck,
+    WorkBudget,
+    bounded,
+)
 
 # The items, types or characters of a reference that count as one step.
 _LOOKED_AT = 8
@@ -92,9 +95,9 @@ def unwrapped(arguments: dict[str, Any], schema: Schema, tool: str) -> dict[str,
     for wrapper, inner in call.items():
         inner = _parsed(inner, "{") if isinstance(inner, str) else inner
         is_known = isinstance(inner, dict) and all(key in named or key[:1] == "_" for key in inner)
-        if is_known and len(call) == 1 and applies(EXACT_ARGUMENTS):
+        if is_known and len(call) == 1:
             return {**own, **inner}
-        if wrapper in (*_WRAPPERS, tool) and applies(EXACT_ARGUMENTS):
+        if wrapper in (*_WRAPPERS, tool):
             raise InvalidArguments(f"`{wrapper}` is no parameter; write the parameters themselves")
     return arguments
 
@@ -140,7 +143,7 @@ def coerce(
     Raises:
         InvalidArguments: the defaults take too much work.
     """
-    fills = fill and '"default"' in json.dumps(schema) and applies(FILLED_DEFAULTS)
+    fills = fill and '"default"' in json.dumps(schema)
     if not (fills or is_resolved):
         return value
     with bounded() as budget:
@@ -176,7 +179,7 @@ class _Coercion:
     def apply(self, value: Any, schema: Any, depth: int) -> Any:
         if not isinstance(schema, dict) or depth > MAX_JSON_DEPTH or value is None:
             return value
-        self.budget.spend(self.budget.rules.slow_steps)
+        self.budget.spend(SLOW_STEPS)
         if isinstance(reference := schema.get("$ref"), str):
             value = self.apply(value, self._target(reference), depth + 1)
         for part in _list_of(schema, "allOf"):
@@ -249,7 +252,7 @@ class _Coercion:
         return value
 
     def _look_at(self, count: int) -> None:
-        self.budget.spend(count // _LOOKED_AT + count * self.budget.application)
+        self.budget.spend(count // _LOOKED_AT + count * APPLICATION_STEPS)
 
     def _target(self, reference: str) -> Any:
         """Return the schema that a local `$ref` points to; other references coerce nothing."""
@@ -282,7 +285,7 @@ def _converted(value: Any, name: Any, budget: WorkBudget) -> Any:
             return "true" if value else "false"
         case "string", int() | float():
             digits = value.digits if isinstance(value, Number) else None
-            return digits if digits and applies(EXACT_ARGUMENTS) else json.dumps(value)
+            return digits or json.dumps(value)
         case (("object" | "array"), str()):
             return _object_or_list(value, name, budget)
         case "array", bool() | int() | float():
@@ -296,8 +299,7 @@ def _number(text: str, name: str) -> int | float | str:
     try:
         exact_number(text)
     except InexactNumber:
-        if not math.isfinite(number) or applies(EXACT_NUMBERS):
-            return text
+        return text
     if isinstance(number, float) and name == "integer" and number.is_integer():
         return int(number)
     return number
@@ -310,7 +312,7 @@ def _object_or_list(text: str, name: str, budget: WorkBudget) -> Any:
         return parsed
     is_broken = written in ("", "null") or "\n" in text or "\r" in text or written[0] in "[("
     is_broken = is_broken or (written[0] == "{" and isinstance(_parsed(text, "{", budget), str))
-    return text if is_broken and applies(EXACT_ARGUMENTS) else [text]
+    return text if is_broken else [text]
 
 
 def _parsed(text: str, opening: str, budget: WorkBudget | None = None) -> Any:

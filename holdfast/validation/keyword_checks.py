@@ -11,7 +11,7 @@ from itertools import islice
 from operator import ge, gt, le, lt
 from typing import TYPE_CHECKING, Any
 
-from holdfast.validation.formats import fits_format
+from holdfast.validation.formats import FORMATS, fits_format
 from holdfast.validation.work_budget import WorkBudget
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ def _pattern(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Faults:
 
 @_keyword_check("format", str)
 def _format(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Faults:
-    if rule in budget.rules.formats and not fits_format(rule, value):
+    if rule in FORMATS and not fits_format(rule, value):
         yield Fault("{value!r} is not a {rule!r}", value, rule)
 
 

@@ -15,8 +15,6 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from holdfast.schemas.base import MAX_JSON_DEPTH, canonical_json, is_deeper
-from holdfast.schemas.names import EXACT_ARGUMENTS, EXACT_NUMBERS
-from holdfast.validation.rule_changes import applies
 
 MAX_INTEGER_DIGITS = 1_000
 MAX_DECIMAL_DIGITS = 17
@@ -58,7 +56,7 @@ def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         for key, value in pairs:
             other = found[key]
             is_same = other is value or canonical_json(other) == canonical_json(value)
-            if not is_same and applies(EXACT_ARGUMENTS):
+            if not is_same:
                 raise ValueError(f"the key {json.dumps(key)} is there twice, with different values")
     return found
 
@@ -126,12 +124,7 @@ def plain_numbers(value: Any) -> Any:
         case bool():
             return value
         case int() | Number():
-            try:
-                return exact_number(value.digits if isinstance(value, Number) else str(value))
-            except InexactNumber:
-                if applies(EXACT_NUMBERS):
-                    raise
-            return float(value) if isinstance(value, Number) else value
+            return exact_number(value.digits if isinstance(value, Number) else str(value))
         case _:
             return value
 
@@ -159,9 +152,7 @@ def read_json(text: str) -> Any:
         plain = json.dumps(value, ensure_ascii=False)
         whole = plain.encode("utf-8", "replace")
         if whole != plain.encode("utf-8", "surrogatepass"):
-            if applies(EXACT_ARGUMENTS):
-                raise ValueError("it holds half of a surrogate pair; write whole characters")
-            return json.loads(whole)
+            raise ValueError("it holds half of a surrogate pair; write whole characters")
     return value
 
 

@@ -22,7 +22,7 @@ from holdfast.validation.keyword_checks import (
     Faults,
     is_of_types,
 )
-from holdfast.validation.work_budget import FIRST_RULES, CannotCheck, WorkBudget, bounded
+from holdfast.validation.work_budget import APPLICATION_STEPS, CannotCheck, WorkBudget, bounded
 
 MAX_ERRORS = 20
 MAX_COMPARED_ERRORS = 1_000
@@ -70,10 +70,10 @@ class Node:
 
     def faults(self, value: Any, budget: WorkBudget) -> Iterable[Fault]:
         """Return the errors of the value, found one by one within the budget."""
-        budget.spend(self._cost + budget.application)
+        budget.spend(self._cost + APPLICATION_STEPS)
         checks = self._checks.get(value.__class__)
         if checks is None:
-            budget.spend(_CHOICES * budget.application)
+            budget.spend(_CHOICES * APPLICATION_STEPS)
             checks = self._checks[value.__class__] = list(self._chosen(value))
         return self._found(checks, value, budget) if checks else ()
 
@@ -86,11 +86,11 @@ class Node:
         key = (self, id(value))
         if key in budget.verdicts:
             return budget.verdicts[key]
-        budget.spend(4 * budget.application)
+        budget.spend(4 * APPLICATION_STEPS)
         nested = budget.nested
         fits = next(iter(self.faults(value, budget)), None) is None
         budget.nested = nested
-        if budget.rules is not FIRST_RULES and isinstance(value, dict | list):
+        if isinstance(value, dict | list):
             budget.verdicts[key] = fits
         return fits
 
@@ -133,7 +133,7 @@ class Node:
             raise CannotCheck("too deep to be checked")
         for keyword, check, rule in checks:
             for fault in check(rule, value, self, budget):
-                budget.spend(1 + budget.application)
+                budget.spend(1 + APPLICATION_STEPS)
                 fault.keyword = fault.keyword or keyword
                 fault.schema_place = (keyword, *fault.schema_place)
                 yield fault
@@ -219,7 +219,7 @@ def faults(value: Any, schema: Schema | bool, most: int, part: Any = None) -> li
     with bounded() as budget:
         budget.nested = 0
         budget.verdicts.clear()
-        budget.spend(_STARTS * budget.application)
+        budget.spend(_STARTS * APPLICATION_STEPS)
         try:
             root = budget.roots.get(id(schema))
             if root is None:

@@ -9,39 +9,24 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from holdfast.validation.formats import FORMATS
 from holdfast.validation.regex import Pattern, PatternRefused, pattern
 
 if TYPE_CHECKING:
     from holdfast.validation.validator import Node
 
 
-@dataclass(frozen=True)
-class ValidationRules:
-    """What is checked of values, and the steps that it may take.
-
-    `steps` are those of one decision of a run, `task_steps` those of one workflow task,
-    `input_steps` those of the messages and decisions that it receives. An application of a schema,
-    and an error, takes `application_steps` beside its own, a coercion or a search `slow_steps`, and
-    ten microseconds of other work `work_steps`. `formats` are those that are checked.
-    """
-
-    steps: int
-    task_steps: int
-    input_steps: int
-    application_steps: int
-    slow_steps: int
-    work_steps: int
-    formats: frozenset[str]
-
-
-RULES: Final = ValidationRules(5_500_000, 6_000_000, 1_500_000, 3, 25, 100, FORMATS)
-# Those of runs that started before there were others: a replay must have the same results.
-FIRST_RULES: Final = ValidationRules(
-    50_000, 80_000, 20_000, 0, 1, 1, frozenset({"date", "uuid", "ipv4", "ipv6"})
-)
+# The steps of one decision of a run, of one workflow task, and of the messages and decisions that
+# one workflow task receives.
+MAX_STEPS = 5_500_000
+TASK_STEPS = 6_000_000
+INPUT_STEPS = 1_500_000
+# What an application of a schema, and an error, takes beside its own steps; a coercion or a search;
+# ten microseconds of other work.
+APPLICATION_STEPS = 3
+SLOW_STEPS = 25
+WORK_STEPS = 100
 # What takes ten microseconds: compiling so many instructions of a pattern, applying them.
 _INSTRUCTIONS_COMPILED = 30
 _INSTRUCTIONS_APPLIED = 4_000
@@ -58,7 +43,6 @@ class SharedWorkBudget:
     """The remaining budget of one workflow task."""
 
     steps: int
-    rules: ValidationRules = RULES
 
 
 class WorkBudget:
@@ -69,12 +53,9 @@ class WorkBudget:
     """
 
     def __init__(self, shared: SharedWorkBudget | None = None) -> None:
-        rules = RULES if shared is None else shared.rules
-        self._shared = SharedWorkBudget(rules.steps) if shared is None else shared
-        self._steps = rules.steps
+        self._shared = SharedWorkBudget(MAX_STEPS) if shared is None else shared
+        self._steps = MAX_STEPS
         self._patterns: dict[str, Pattern] = {}
-        self.rules = rules
-        self.application = rules.application_steps
         self.nested = 0
         self.verdicts: dict[tuple[Node, int], bool] = {}
         self.roots: dict[int, Node] = {}
@@ -88,14 +69,13 @@ class WorkBudget:
         self._steps -= steps
         self._shared.steps -= steps
         if self._steps < 0:
-            most = self.rules.steps
-            raise CannotCheck(f"too large to be checked: that takes more than {most} steps")
+            raise CannotCheck(f"too large to be checked: that takes more than {MAX_STEPS} steps")
         if self._shared.steps < 0:
             raise CannotCheck("too large to be checked beside all else that came with it")
 
     def work(self, amount: int, in_ten_microseconds: int) -> None:
         """Subtract the steps of work that is not an application of a keyword."""
-        self.spend(self.rules.work_steps * amount // in_ten_microseconds)
+        self.spend(WORK_STEPS * amount // in_ten_microseconds)
 
     def matches(self, written: str, text: str) -> bool:
         """Return whether a text contains a match of a pattern, which is compiled once."""
@@ -107,7 +87,7 @@ class WorkBudget:
                 self.work(_REFUSED_INSTRUCTIONS, _INSTRUCTIONS_COMPILED)
                 raise CannotCheck(f"the schema cannot be applied: {refused}") from None
             self.work(ready.steps, _INSTRUCTIONS_COMPILED)
-        self.spend(self.rules.slow_steps)
+        self.spend(SLOW_STEPS)
         self.work(ready.steps * len(text), _INSTRUCTIONS_APPLIED)
         return ready.is_in(text)
 

@@ -117,7 +117,6 @@ class AgentWorkflow(BaseWorkflow[AgentRun]):
             self._previous_run = None
             request, snapshot = previous.request, previous.snapshot
             self._origin = request, snapshot
-            self._use_rules_of(snapshot.worker)
             # With its state, and the input that has arrived since.
             run = AgentRun(previous.run, request, snapshot.agent, workflow.now, pages)
             return run, snapshot.worker

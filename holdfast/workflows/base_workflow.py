@@ -30,8 +30,7 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas.phrases import quote_value, suggest_names
     from holdfast.schemas.run import PrincipalToken
 
-from holdfast.validation.rule_changes import use_rule_changes
-from holdfast.validation.work_budget import FIRST_RULES, RULES, use_shared_budget
+from holdfast.validation.work_budget import use_shared_budget
 from holdfast.workflows.commands.interceptors import Trace
 from holdfast.workflows.commands.publisher import Publisher
 from holdfast.workflows.commands.step_executor import StepExecutor
@@ -96,7 +95,6 @@ class BaseWorkflow(QueryHandlers, ABC, Generic[WorkT]):
         self._input_at = 0
         self._start_details = ""
         self._is_reset = False
-        self._rules_version = 0
         # Temporal offers no other sign of a reset: a reset run gets a new random seed.
         workflow.register_random_seed_callback(self._note_reset)
         # How far the previous run of the chain is recorded as spans.
@@ -134,7 +132,6 @@ class BaseWorkflow(QueryHandlers, ABC, Generic[WorkT]):
 
     async def _run(self) -> dict[str, Any]:
         use_shared_budget(self._task_budget.run)
-        use_rule_changes(self._applies)
         work, executor = await self._start()
         try:
             while True:
@@ -203,7 +200,6 @@ class BaseWorkflow(QueryHandlers, ABC, Generic[WorkT]):
                 raise asyncio.CancelledError from error
             fail(names.INVALID_REQUEST, activity_failure(error).message)
         snapshot = model.read(resolved)
-        self._use_rules_of(snapshot.worker)
         return await authorize(parsed.request, what, snapshot.worker, parsed.raw), snapshot
 
     async def _finish(self, executor: StepExecutor) -> None:
@@ -310,16 +306,6 @@ class BaseWorkflow(QueryHandlers, ABC, Generic[WorkT]):
         if principal is None or principal.expires_at is None:
             fail(names.INVALID_REQUEST, "the run acts for no principal whose token expires")
 
-    def _applies(self, change: str) -> bool:
-        """Return whether a changed rule applies: without a marker to a run that began with it."""
-        since = names.RULES_SINCE.get(change, 1)
-        return self._rules_version >= since or workflow.patched(change)
-
-    def _use_rules_of(self, facts: WorkerFacts) -> None:
-        """Decide and validate as the worker did on which the run started."""
-        self._rules_version = facts.rules_version
-        self._task_budget.rules = RULES if facts.rules_version > 0 else FIRST_RULES
-
     # Input from people.
 
     @contextmanager
@@ -337,7 +323,6 @@ class BaseWorkflow(QueryHandlers, ABC, Generic[WorkT]):
     def _accept_input(self) -> None:
         """Charge subsequent work to input, and remember the workflow task of the input."""
         use_shared_budget(self._task_budget.input)
-        use_rule_changes(self._applies)
         self._input_at = workflow.info().get_current_history_length()
 
     async def _count_decision(self, executor: StepExecutor, raw: Any) -> None:

@@ -37,8 +37,7 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.validation.text_safety import plain_name
 
 from holdfast.validation.lenient_json import inexact_number
-from holdfast.validation.rule_changes import applies
-from holdfast.validation.work_budget import RULES, SharedWorkBudget, ValidationRules
+from holdfast.validation.work_budget import INPUT_STEPS, TASK_STEPS, WORK_STEPS, SharedWorkBudget
 from holdfast.workflows.engine.call.tool_call import Failure
 
 # A payload with more values is neither a decision nor a message.
@@ -115,8 +114,7 @@ def parse_request(
             problem=f"start it with one JSON object, not with {count} values: {example}"
         )
     try:
-        # The run has not set its rules yet.
-        value = exact_value(payload, workflow.patched)
+        value = exact_value(payload)
         return ParsedRequest(value, parse_model(value, model, example))
     except InvalidInputError as error:
         return ParsedRequest(problem=str(error))
@@ -152,7 +150,7 @@ def payload_value(payload: Any) -> Any:
         raise InvalidInputError(f"{error}; send one JSON value") from None
 
 
-def exact_value(payload: Any, is_checked: Callable[[str], bool] = applies) -> Any:
+def exact_value(payload: Any) -> Any:
     """Return the JSON value of a payload from a client.
 
     Raises:
@@ -160,7 +158,7 @@ def exact_value(payload: Any, is_checked: Callable[[str], bool] = applies) -> An
     """
     value = payload_value(payload)
     problem = inexact_number(payload.payload.data) if isinstance(payload, RawValue) else None
-    if problem is not None and is_checked(names.EXACT_NUMBERS):
+    if problem is not None:
         raise InvalidInputError(str(problem))
     return value
 
@@ -189,10 +187,8 @@ def parse_decision(payload: Any) -> Decision:
 
 
 def own_plain_name(name: str, field: str) -> str:
-    """Return a plain name; a run that has recorded another one keeps that in its replay."""
+    """Return a plain name, or raise `InvalidInputError`: the name has no visible character."""
     plain = plain_name(name)
-    if plain == name or not applies(names.PLAIN_NAMES):
-        return name
     if not plain:
         raise InvalidInputError(f"`{field}`: the name has no visible character; write another")
     return plain
@@ -270,19 +266,18 @@ class TaskBudget:
     """The budgets of one workflow, for `use_shared_budget`: full again in each workflow task."""
 
     def __init__(self) -> None:
-        self.rules: ValidationRules = RULES
         self.run, self.input, self.validation = (
             partial(self._budget, name) for name in ("run", "input", "validation")
         )
-        self._filled_at: tuple[int, ValidationRules] = (-1, RULES)
+        self._filled_at = -1
         self._budgets: dict[str, SharedWorkBudget] = {}
 
     def _budget(self, name: str) -> SharedWorkBudget:
-        now = (workflow.info().get_current_history_length(), self.rules)
+        now = workflow.info().get_current_history_length()
         if now != self._filled_at:
             self._filled_at, self._budgets = now, {}
-        steps = self.rules.task_steps if name == "run" else self.rules.input_steps
-        return self._budgets.setdefault(name, SharedWorkBudget(steps, self.rules))
+        steps = TASK_STEPS if name == "run" else INPUT_STEPS
+        return self._budgets.setdefault(name, SharedWorkBudget(steps))
 
     def admit(self, payload: Any, *, trace: bool = True) -> None:
         """Charge for reading a payload; the first one in a workflow task is always admitted.
@@ -299,8 +294,8 @@ class TaskBudget:
                 f"it holds {values} values; at most {MAX_INPUT_VALUES} are read"
             )
         budget = (self.input if trace else self.validation)()
-        is_first = budget.steps == budget.rules.input_steps
+        is_first = budget.steps == INPUT_STEPS
         work = 1 + values // _VALUES_READ + len(data) // _BYTES_READ
-        budget.steps -= work * budget.rules.work_steps
+        budget.steps -= work * WORK_STEPS
         if budget.steps < 0 and not is_first:
             raise InvalidInputError("too much came at once; send it again")

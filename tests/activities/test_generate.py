@@ -304,16 +304,12 @@ async def test_all_requests_of_a_run_have_one_key_that_does_not_tell_its_id() ->
 async def test_a_model_without_tools_is_remembered_and_not_asked_with_tools_again() -> None:
     handler, asked = refusing(400, "tiny does not support tools", "tools")
     setting = Setting(handler=handler)
-    setting.run.ask = ask(tools=TOOLS, may_compose=True)
+    setting.run.ask = ask(tools=TOOLS)
     first, second = await setting.generate(), await setting.generate()
     assert (first["noTools"], second) == (True, {"noTools": True})
     [notice] = first["notices"]
     assert notice.endswith("answered 400: tiny does not support tools")
     assert len(asked) == 1
-    setting.run.ask = ask(tools=TOOLS)
-    failure = await setting.failure()
-    assert "tiny does not support tools" in failure.message, "a run of an earlier worker fails"
-    assert (failure.non_retryable, len(asked)) == (True, 2)
 
 
 async def test_a_model_is_retried_for_no_longer_than_it_wants() -> None:

@@ -15,7 +15,7 @@ from holdfast.validation.text_safety import visible
 from holdfast.workflows.engine.approvals.signed_decision import DecisionRejected
 from holdfast.workflows.ui_details.page import DetailsPage
 from tests.attacks.vault import PAYS, Vault, pay
-from tests.engine.driver import as_before, call, tool
+from tests.engine.driver import call, tool
 
 APPROVES: dict[str, Any] = {"decisions": {"t1c1": ["approve"], "t1c2": ["approve"]}}
 QUOTE = tool("quote", output_path="†state.price")
@@ -182,15 +182,6 @@ def test_a_step_of_a_plan_that_waits_is_shown_with_its_defaults() -> None:
     assert plan["arguments"]["calls"][1]["arguments"]["currency"] == "EUR"
     assert plan["filledIn"] == ["t1c2 currency"]
     assert play.paid == [{"amount": 40, "currency": "EUR"}]
-
-
-def test_a_run_of_an_older_version_keeps_arguments_as_it_has_them() -> None:
-    play = as_before(
-        lambda: Vault([call("pay", {"amount": 5})], tools=[PAYS_EUROS], **APPROVES).to_end()
-    )
-
-    assert play.paid == [{"amount": 5}]
-    assert play.shown == []
 
 
 HOOKS: dict[str, Any] = {

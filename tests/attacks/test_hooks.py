@@ -7,7 +7,7 @@ import pytest
 from holdfast.schemas.tool import ActivityBinding, ApprovalPolicy, Hooks
 from holdfast.workflows.engine.call.tool_call import Failure
 from tests.attacks.vault import PAYS, Vault, pay
-from tests.engine.driver import as_before, call, tool
+from tests.engine.driver import call, tool
 
 SAYS: list[Any] = [
     None,
@@ -129,4 +129,3 @@ def test_a_guard_that_changes_an_edit_needs_an_approval_of_its_own() -> None:
     assert play.paid == [{"amount": 90}]
     assert edited(changes).paid == []
     assert edited(changes, plan=True).paid == []
-    assert as_before(lambda: edited({"block": "no"})).paid == [{"amount": 900}]

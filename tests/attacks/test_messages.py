@@ -14,7 +14,7 @@ ASKED_FOR = {"content": "Refund it.", "skill": "refunds"}
 
 def desk(*answers: Any, **more: Any) -> Vault:
     """A conversation that has the skill without the tool that pays."""
-    rules = {"skills": SKILLS, "logs_choice": True}
+    rules = {"skills": SKILLS}
     opened = {"skill": "questions", "conversation": True, **more}
     return Vault(*answers, tools=[tool("look")], definition=rules, **opened)
 

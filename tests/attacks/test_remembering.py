@@ -10,7 +10,7 @@ from holdfast.workflows.engine.approvals.question import Question
 from holdfast.workflows.engine.call.tool_call import Unknown
 from tests.attacks.vault import AMOUNT, PAYS, Vault, pay
 from tests.engine.approvals.test_signed_decision import decision, token
-from tests.engine.driver import as_before, call, tool
+from tests.engine.driver import call, tool
 
 REMEMBER = {"decision": "approve", "remember": True, "by": "ann"}
 ALSO = {**REMEMBER, "by": "bob"}
@@ -123,7 +123,6 @@ def test_it_releases_the_other_pending_calls_of_the_tool_and_the_log_names_who()
     said = {one["callId"]: one["decided"] for one in play.records("decision") if "decided" in one}
     assert (said["t1c2"]["by"], said["t1c2"]["reason"]) == ("ann", "remembered with t1c1")
     assert said["t1c2"]["digest"] == play.shown[1]["digest"]
-    assert as_before(lambda: Vault(BOTH, decisions=decisions).to_end()).paid == [{"amount": 5}]
 
 
 @pytest.mark.parametrize(

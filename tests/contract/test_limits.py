@@ -111,12 +111,12 @@ LIMITS: dict[str, list[str]] = {
         f"{schema_check.MAX_PATTERNS_STEPS:,} steps",
     ],
     "validating values against schemas": [
-        f"{work_budget.RULES.steps:,} steps",
-        f"{work_budget.RULES.task_steps:,} in one workflow task",
+        f"{work_budget.MAX_STEPS:,} steps",
+        f"{work_budget.TASK_STEPS:,} in one workflow task",
     ],
     "messages and decisions": [
         f"{MAX_INPUT_VALUES:,} values",
-        f"{work_budget.RULES.input_steps:,} steps",
+        f"{work_budget.INPUT_STEPS:,} steps",
     ],
     "messages that `status` lists as queued, and a result as undelivered": [
         str(mailbox.MAX_LISTED_MESSAGES),

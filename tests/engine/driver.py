@@ -6,7 +6,6 @@ by a test as it goes.
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from contextvars import copy_context
 from datetime import UTC, datetime, timedelta
 from typing import Any, Generic, Self, TypeVar
 
@@ -19,7 +18,6 @@ from holdfast.schemas.internal.solution import Solution, WrittenCall
 from holdfast.schemas.message import Delivered
 from holdfast.schemas.run import CallRequest, RunRequest
 from holdfast.schemas.tool import ActivityBinding, RepairAgent, Tool
-from holdfast.validation.rule_changes import use_rule_changes
 from holdfast.workflows.engine.approvals.pending import PendingApprovals
 from holdfast.workflows.engine.approvals.question import Question
 from holdfast.workflows.engine.approvals.signed_decision import DecisionRejected
@@ -56,16 +54,6 @@ NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 MODEL = ModelSettings(endpoint="script", name="script")
 FACTS = WorkerFacts(generate_timeout=timedelta(hours=1), heartbeat_timeout=timedelta(seconds=5))
 WorkT = TypeVar("WorkT", bound=ExecutionBase)
-
-
-ResultT = TypeVar("ResultT")
-
-
-def as_before(decide: Callable[[], ResultT]) -> ResultT:
-    """What is decided in a run that has decided by the old rules."""
-    context = copy_context()
-    context.run(use_rule_changes, lambda _: False)
-    return context.run(decide)
 
 
 def noon() -> datetime:

@@ -191,7 +191,6 @@ async def test_settings_reach_the_runs_of_a_worker(client: Client, place: Path) 
     )
     facts = await facts_of(build_worker(client, wanted))
     assert facts == {
-        "rulesVersion": names.RULES_VERSION,
         "searchAttributes": list(names.SEARCH_ATTRIBUTES),
         "notify": "tell",
         "heartbeatTimeout": "3s",

@@ -106,14 +106,6 @@ async def converse(run: Run) -> None:
     await run.handle.signal("close")
 
 
-async def talks_on(run: Run) -> None:
-    """Somebody talks on for longer than the turns of one budget."""
-    await _idle(run)
-    await run.handle.execute_update("send", "and two?")
-    with suppress(WorkflowUpdateFailedError):
-        await run.handle.execute_update("send", "and three?")
-
-
 async def budget(run: Run) -> None:
     """Somebody extends a budget, then ends the run."""
     await eventually(lambda: _waits(run, "t1-maxTurns"))
@@ -206,7 +198,6 @@ PAYS = [Answer(calls=[call("pay", amount=5, _reasoningForCall="they asked")]), D
 TWO_PAYMENTS = [Answer(calls=[call("pay", amount=1), call("pay", amount=2)]), DONE]
 LOST = [Answer(calls=[call("held_payment", name="rent")]), DONE]
 LOOK = Answer(calls=[call("look_up", id=1)])
-WHOLE_CALL = [Answer(calls=[call("whole", text="x")]), DONE]
 ASKS = {"budget": {"maxTurns": 1}, "onLimit": {"maxTurns": "ask"}}
 CHECK, CHECK_LONG = (Answer(calls=[call("check", text="x" * size)]) for size in (1, 50))
 CHECKED = {
@@ -222,15 +213,6 @@ ESCALATE = {
     "_output": {"type": "object", "properties": {"days": {"type": "integer"}}},
 }
 AMOUNT, RENT = {"amount": 5}, {"name": "rent"}
-MENDED = {
-    "_tool": "mended",
-    "_activity": "look_up",
-    "_repair": "mend",
-    "properties": {"id": {"type": "integer", "minimum": 2}},
-    "required": ["id"],
-}
-GUARDED = {"agent": {"_before": "guard"}}
-GUARDED_EDIT = decides(says("t1c1", "edit", arguments={"amount": 3}))
 PAY_EUROS = {
     "_tool": "give",
     "_activity": "refund",
@@ -239,7 +221,6 @@ PAY_EUROS = {
     "_approval": {"when": {"properties": {"currency": {"const": "EUR"}}, "required": ["currency"]}},
     "properties": {"amount": {"type": "number"}, "currency": {"default": "EUR"}},
 }
-EUROS = [Answer(calls=[call("give", amount=5)]), DONE]
 QUORUM = {"approval": {"approvers": ["finance"], "quorum": 2}}
 
 # A tool with texts, and calls of it as no model should write them.
@@ -258,21 +239,6 @@ ODD = [
     '{"arguments": {"text": "a"}}',
     '```json\n{"text": "\\ud83d"}\n```',
 ]
-ODD_EDIT = Path(
-    [Answer(calls=[("note", '{"text": "a"}')]), DONE],
-    [{**NOTE, "_sideEffects": True}],
-    people=edits_oddly,
-)
-CUT_OFF = [
-    Answer(calls=[("note", '{"text": "a"}'), ("note", '{"text": "b')], finish="length"),
-    Answer("Once upon", finish="length"),
-    DONE,
-]
-COPIED_ERROR = Path(
-    [PAYS[0], Answer('{"error": {"code": "denied", "message": "no"}}'), DONE],
-    ["pay"],
-    people=decides(says("t1c1", "deny", reason="no")),
-)
 
 CONSTANT_CALLS = {
     "calls": [
@@ -293,9 +259,8 @@ PATHS: dict[str, Path] = {
         ["look_up", "in_order"],
     ),
     "local_call": Path([Answer(calls=[call("quick", text="x")]), DONE], ["quick"]),
-    "whole_call_before": Path(WHOLE_CALL, ["whole"]),
     "whole_call": Path(
-        WHOLE_CALL,
+        [Answer(calls=[call("whole", text="x")]), DONE],
         ["whole"],
         {
             "agent": {"approval": {"require": "always"}},
@@ -310,15 +275,25 @@ PATHS: dict[str, Path] = {
         [Answer(calls=[call("nothing"), ("look_up", '{"id": '), call("look_up")]), DONE],
         ["look_up"],
     ),
-    # Those before are of a version that took such calls and answers for something.
-    "odd_calls_before": Path([Answer(calls=[("note", odd) for odd in ODD]), DONE], [NOTE]),
     "odd_calls": Path([Answer(calls=[("note", odd) for odd in ODD]), DONE], [NOTE]),
-    "odd_edit_before": ODD_EDIT,
-    "odd_edit": ODD_EDIT,
-    "cut_off_before": Path(CUT_OFF, [NOTE]),
-    "cut_off": Path(CUT_OFF, [NOTE]),
-    "copied_error_before": COPIED_ERROR,
-    "copied_error": COPIED_ERROR,
+    "odd_edit": Path(
+        [Answer(calls=[("note", '{"text": "a"}')]), DONE],
+        [{**NOTE, "_sideEffects": True}],
+        people=edits_oddly,
+    ),
+    "cut_off": Path(
+        [
+            Answer(calls=[("note", '{"text": "a"}'), ("note", '{"text": "b')], finish="length"),
+            Answer("Once upon", finish="length"),
+            DONE,
+        ],
+        [NOTE],
+    ),
+    "copied_error": Path(
+        [PAYS[0], Answer('{"error": {"code": "denied", "message": "no"}}'), DONE],
+        ["pay"],
+        people=decides(says("t1c1", "deny", reason="no")),
+    ),
     "failed_calls": Path(
         [Answer(calls=[call("raises"), call("never_ends"), call("misfit")]), DONE],
         ["raises", "never_ends", "misfit"],
@@ -361,19 +336,19 @@ PATHS: dict[str, Path] = {
         TWO_PAYMENTS, ["pay"], people=decides(says("t1c2", "approve"), says("t1c1", "deny"))
     ),
     "decided_early": Path(PAYS, ["pay"], people=early),
-    # Of a worker whose rules had the version 0.
-    "unused_fields_before": Path(PAYS, ["pay"], people=drops),
     "unused_fields": Path(PAYS, ["pay"], people=drops),
-    "guarded_edit_before": Path(PAYS, ["pay"], GUARDED, GUARDED_EDIT),
-    "guarded_edit": Path(PAYS, ["pay"], GUARDED, GUARDED_EDIT),
-    "released_before": Path(
-        TWO_PAYMENTS,
+    "guarded_edit": Path(
+        PAYS,
         ["pay"],
-        people=decides(says("t1c1", "approve", remember=True), says("t1c2", "deny")),
+        {"agent": {"_before": "guard"}},
+        decides(says("t1c1", "edit", arguments={"amount": 3})),
     ),
     "released": Path(TWO_PAYMENTS, ["pay"], people=decides(says("t1c1", "approve", remember=True))),
-    "defaults_before": Path(EUROS, [PAY_EUROS]),
-    "defaults": Path(EUROS, [PAY_EUROS], people=decides(says("t1c1", "deny"))),
+    "defaults": Path(
+        [Answer(calls=[call("give", amount=5)]), DONE],
+        [PAY_EUROS],
+        people=decides(says("t1c1", "deny")),
+    ),
     "nobody_decided": Path(PAYS, ["pay"], {"agent": {"approval": {"timeout": "50ms"}}}),
     "reminded": Path(
         PAYS, ["pay"], {"agent": {"approval": {"timeout": "300ms", "remind": "100ms"}}}
@@ -420,13 +395,6 @@ PATHS: dict[str, Path] = {
     "budget_asks": Path([LOOK], ["look_up"], {"agent": ASKS}, budget),
     "iterations_used_up": Path([LOOK, LOOK, DONE], ["look_up"], {"budget": {"maxIterations": 2}}),
     "final_calls": Path([LOOK], ["look_up"], {"budget": {"maxIterations": 1}}),
-    "final_calls_before": Path([LOOK], ["look_up"], {"budget": {"maxIterations": 1}}),
-    "idle_repairs_before": Path([Answer(calls=[call("mended", id="two")]), DONE], [MENDED]),
-    "message_budgets_before": Path(
-        [Answer("one"), Answer("two"), Answer("three")],
-        request={"conversation": True, "budget": {"maxTurns": 2}},
-        people=talks_on,
-    ),
     "turns_used_up": Path([Answer("")], [], {"budget": {"maxTurns": 2}}),
     "calls_used_up": Path(
         [Answer(calls=[call("look_up", id=n) for n in range(3)])],

@@ -213,20 +213,6 @@ ANONYMOUS = by_system(
         "Test": [Answer(calls=[call("ask", question="how?")]), DONE],
     }
 )
-SHARE_USED_UP = Path(
-    by_system(
-        **{
-            "You are a clerk": [
-                Answer(calls=[call("look_up", id=1)]),
-                Answer("So far.", calls=[call("look_up", id=2)]),
-            ],
-            "Test": [Answer(calls=[call("have_paid", task="look")]), DONE],
-        }
-    ),
-    [HAVE_PAID],
-    {"agent": {"budget": {"maxTurns": 4}}},
-    other=lambda run: f"{run.id}.t1c1",
-)
 PAYS = by_system(
     **{
         "You are a clerk": [Answer(calls=[call("pay", amount=5)]), Answer("paid")],
@@ -320,9 +306,20 @@ WHOLE: dict[str, Path] = {
     "delegate_waits": Path(
         PAYS, [HAVE_PAID], people=delegate_decides, other=lambda run: f"{run.id}.t1c1"
     ),
-    # That before is of a version whose delegates fail at the end of their share.
-    "share_used_up_before": SHARE_USED_UP,
-    "share_used_up": SHARE_USED_UP,
+    "share_used_up": Path(
+        by_system(
+            **{
+                "You are a clerk": [
+                    Answer(calls=[call("look_up", id=1)]),
+                    Answer("So far.", calls=[call("look_up", id=2)]),
+                ],
+                "Test": [Answer(calls=[call("have_paid", task="look")]), DONE],
+            }
+        ),
+        [HAVE_PAID],
+        {"agent": {"budget": {"maxTurns": 4}}},
+        other=lambda run: f"{run.id}.t1c1",
+    ),
     "instances": Path(
         [
             Answer(

@@ -17,7 +17,6 @@ from holdfast.validation.arguments import (
     unwrapped,
 )
 from holdfast.validation.lenient_json import inexact_number
-from holdfast.validation.rule_changes import use_rule_changes
 from holdfast.validation.validator import errors, fits, new_errors
 from holdfast.validation.work_budget import SharedWorkBudget, use_shared_budget
 
@@ -315,31 +314,6 @@ def test_a_call_of_something_else_inside_of_arguments_is_an_error(more: Any) -> 
 )
 def test_where_it_is_a_parameter_it_stays(more: Any) -> None:
     assert unwrapped({"arguments": ONE}, REFUND | more, "refund") == {"arguments": ONE}
-
-
-def test_an_open_run_keeps_the_rules_that_it_has_decided_by() -> None:
-    def old() -> None:
-        asked: list[str] = []
-
-        def check(change: str) -> bool:
-            asked.append(change)
-            return False
-
-        use_rule_changes(check)
-
-        assert read_arguments('{"a": 1, "a": 2}') == {"a": 2}
-        assert read_arguments('{"a": "\\ud83d"}') == {"a": "?"}
-        assert fit(read_arguments('{"a": 3.10}'), {"properties": {"a": STRING}}) == {"a": "3.1"}
-        assert fit('["a', ARRAY) == ['["a']
-        for wrapped in ({"arguments": ONE}, {"arguments": "A-1"}):
-            assert unwrapped(wrapped, REFUND, "refund") == wrapped
-        assert set(asked) == {"exact-arguments"}
-
-        asked.clear()
-        fit(read_arguments('{"a": 3.5, "b": "x", "c": "[1]"}'), {"properties": {"c": ARRAY}})
-        assert asked == []  # what both rules decide alike leaves no marker in a history
-
-    copy_context().run(old)
 
 
 # Validation.

@@ -22,7 +22,7 @@ from holdfast.client.remote_run import RemoteRun
 from holdfast.client.stream.deltas import AnswerStream, CallUpdates, Frame, StreamCursor
 from holdfast.client.stream.run_watch import RunDescription
 from holdfast.schemas import names
-from holdfast.schemas.log_entry import MessageEntry, TurnStartEntry, is_event, read_record
+from holdfast.schemas.log_entry import EVENTS, MessageEntry, TurnStartEntry, read_record
 from holdfast.schemas.run import RunReport
 
 # The only event that may come between the start of a turn and its answer.
@@ -150,7 +150,7 @@ class _Reader:
             return
         text, read, is_in_turn = None, self._searched, False
         async for record in self._run.entries(names.CONTEXT, self._searched):
-            if is_in_turn and is_event(record) and record["type"] != _REMARK:
+            if is_in_turn and record["type"] in EVENTS - {_REMARK}:
                 self._searched = read
                 break
             read = record["n"]

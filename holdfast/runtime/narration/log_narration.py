@@ -277,7 +277,7 @@ def _plain_line(at: str, entry: Entry) -> NarrationLine | None:
             return NarrationLine(at, "turn", str(entry.turn), tone="turn")
         case SkillEntry():
             sure = "" if entry.confidence is None else f", confidence {entry.confidence:g}"
-            by = "" if entry.by is None else f" ({SKILL_CHOSEN[entry.by]}{sure})"
+            by = f" ({SKILL_CHOSEN[entry.by]}{sure})"
             why = f"because: {clean(entry.reason)}" if entry.reason else ""
             return NarrationLine(at, "skill", one_line(entry.skill, NAME_CHARS) + by, why)
         case RemarkEntry():

@@ -116,9 +116,7 @@ class Ask(Lenient):
     `output` is the schema of an answer in JSON, which the instructions hold where it is
     `output_told`: where they do not, the caller includes it in the messages. With
     `null_is_absent`, a property that is missing in the answer is as good as one that is null. In
-    `composed` calling the calls are in the answer's text, and are no calls of the provider's. A run
-    that `may_compose` changes to it where the model takes no tools; one of an earlier worker does
-    not.
+    `composed` calling the calls are in the answer's text, and are no calls of the provider's.
     """
 
     model: ModelSettings
@@ -130,7 +128,6 @@ class Ask(Lenient):
     output_told: bool = True
     null_is_absent: bool = False
     tail: str | None = None
-    may_compose: bool = False
     edits: ConversationEdits = ConversationEdits()
 
 

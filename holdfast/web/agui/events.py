@@ -56,7 +56,7 @@ class Thread:
     def read(self, record: Mapping[str, Any]) -> Iterator[Event]:
         """Yield the events of the next entry of the log."""
         self.position = record["n"]
-        self.events += log.is_event(record)
+        self.events += record["type"] in log.EVENTS
         match log.read_record(record).entry:
             case log.TurnStartEntry(turn=turn):
                 self._turn, self._in_turn, self._is_answered, self._sent = turn, True, False, ""

@@ -19,7 +19,6 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas.run import CallContext, CallPrincipal
     from holdfast.schemas.tool import ACTIVITY_TIMEOUT, ActivityBinding, McpCall, Retry
 
-from holdfast.validation.rule_changes import applies
 from holdfast.workflows.engine.call.activities import call_view
 from holdfast.workflows.engine.call.tool_call import ToolCall
 from holdfast.workflows.engine.conversation.scopes import CONTEXT, visible_messages
@@ -76,18 +75,17 @@ def activity_arguments(
         else data.visible_value(scope, instance)
         for scope in call.meta.scopes
     }
-    if applies(names.CALL_CONTEXT):
-        whose = state.principal
-        context = CallContext(
-            run_id=run_id,
-            call_id=call.id,
-            idempotency_key=f"{run_id}/{call.id}",
-            agent=work.agent_name,
-            instance=instance,
-            principal=None if whose is None else CallPrincipal(id=whose.id, scopes=state.scopes()),
-            approver=call.approver or state.pending.approvers.get(call.name),
-        )
-        scopes[CallContext.key] = context.to_json()
+    whose = state.principal
+    context = CallContext(
+        run_id=run_id,
+        call_id=call.id,
+        idempotency_key=f"{run_id}/{call.id}",
+        agent=work.agent_name,
+        instance=instance,
+        principal=None if whose is None else CallPrincipal(id=whose.id, scopes=state.scopes()),
+        approver=call.approver or state.pending.approvers.get(call.name),
+    )
+    scopes[CallContext.key] = context.to_json()
     return [call_view(call), tool.to_json(), scopes]
 
 

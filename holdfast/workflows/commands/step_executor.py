@@ -6,7 +6,6 @@ The engine processes the outcome of each; this module makes no decisions.
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -20,10 +19,9 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas.agent import WorkerFacts
     from holdfast.schemas.base import json_size
     from holdfast.schemas.internal.mcp_input import McpTask
-    from holdfast.schemas.names import LOST_REPLIES, ErrorCode
+    from holdfast.schemas.names import ErrorCode
     from holdfast.schemas.tool import ActivityBinding, RepairAgent
 
-from holdfast.validation.rule_changes import applies
 from holdfast.workflows.commands import activity_options, child_workflows, mcp_tasks, model_tools
 from holdfast.workflows.commands.interceptors import Trace
 from holdfast.workflows.commands.publisher import Publisher
@@ -305,9 +303,6 @@ class StepExecutor:
             outcome = outcome_of_failure(tool, late if may_have_started else failure)
             if not isinstance(outcome, Unknown):
                 return outcome
-            if not applies(LOST_REPLIES):
-                # In older runs, the type is an error like any other, and a timeout what it claims.
-                return outcome_of_failure(tool, replace(failure, type=""))
             if failure.type == ErrorCode.OUTCOME_UNKNOWN:
                 return outcome
             since = f"it was scheduled at {scheduled_at:%Y-%m-%d %H:%M:%S} UTC"

@@ -21,7 +21,7 @@ from typing import Any
 from holdfast.schemas.agent import AgentSnapshot
 from holdfast.schemas.base import Lenient
 from holdfast.schemas.internal.continue_as_new import Continued
-from holdfast.schemas.names import RULES_VERSION, ErrorCode
+from holdfast.schemas.names import ErrorCode
 from holdfast.schemas.run import RunRequest
 from holdfast.workflows.engine.log.compressed_pages import decompress
 from holdfast.workflows.engine.log.log import Log
@@ -121,10 +121,9 @@ def snapshot_of(
 ) -> WorkflowSnapshot:
     """Seal the log, and return the state that a run between two turns passes on besides it.
 
-    The new history begins with the current rules, and the principal as they are now.
+    The new history begins with the principal as they are now.
     """
     run.state.log.seal_all()
-    facts = snapshot.worker.model_copy(update={"rules_version": RULES_VERSION})
     without: dict[str, Any] = {
         "agent": snapshot.agent.name,
         "context": [],
@@ -134,7 +133,7 @@ def snapshot_of(
     }
     return WorkflowSnapshot(
         request=request.model_copy(update=without),
-        snapshot=snapshot.model_copy(update={"worker": facts}),
+        snapshot=snapshot,
         run=run.snapshot(),
         notes=notes,
         spans=spans,

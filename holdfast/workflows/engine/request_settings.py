@@ -17,7 +17,6 @@ from holdfast.schemas.internal.model_request import (
     ToolOffer,
 )
 from holdfast.schemas.log_entry import SkillChooser
-from holdfast.validation.rule_changes import applies
 from holdfast.workflows.engine.conversation.summaries import Summaries
 from holdfast.workflows.engine.model import prompt
 from holdfast.workflows.engine.model.answer import (
@@ -99,8 +98,7 @@ class RequestSettings:
         if not last and (due := self._due_tool(state.meter.turns)) is not None:
             raise InvalidOutput(f"A call of `{due}` was required, and none was made. Call it.")
         output = answer_output(answer, self.agent, state.data, last=last)
-        is_copy = isinstance(output, str) and is_copied_error(output, state.log)
-        if is_copy and applies(names.COPIED_ERRORS):
+        if isinstance(output, str) and is_copied_error(output, state.log):
             raise InvalidOutput(
                 "invalid_output: the answer is only a copy of a call's error."
                 " Describe in your own words what was not done, and why."
@@ -119,8 +117,6 @@ class RequestSettings:
         """Return the budget that forced a final answer, if that answer has no text."""
         is_text = self.agent.calling == "native" and self.agent.output is None
         if self._progress.finalizing is None or not is_text or answer.solution.text.strip():
-            return None
-        if not applies(names.FINAL_ANSWERS):
             return None
         return self._state.meter.limit_reached() or "maxIterations"
 

@@ -17,11 +17,9 @@ from holdfast.schemas import names
 from holdfast.schemas.budget import BudgetLimits, BudgetName
 from holdfast.schemas.log_entry import BudgetThresholdEntry
 from holdfast.schemas.message import ChatMessage
-from holdfast.schemas.names import DELEGATE_SHARES, MESSAGE_BUDGETS
 from holdfast.schemas.tool import APPROVAL_DEFAULTS
 from holdfast.validation.arguments import InvalidArguments
 from holdfast.validation.problems import problems_of, summarize_problems
-from holdfast.validation.rule_changes import applies
 from holdfast.workflows.engine.approvals.question import Approved, Question
 from holdfast.workflows.engine.budget.meter import SHARED
 from holdfast.workflows.engine.execution.questions import Questions
@@ -68,7 +66,7 @@ class RunLimits:
         state = self._state
         is_share = state.is_delegate and name in SHARED
         may_finish = state.meter.on_limit.get(name, "finalize") == "finalize"
-        return is_share and may_finish and applies(DELEGATE_SHARES)
+        return is_share and may_finish
 
     def log_thresholds(self) -> None:
         """Log the budgets that have come to their threshold, and have people notified of them."""
@@ -92,7 +90,6 @@ class RunLimits:
 
     def _question_on(self, name: BudgetName) -> Question:
         state, limit = self._state, self._state.meter.limit(name)
-        denial = "grants no more" if applies(MESSAGE_BUDGETS) else "ends the run"  # durable text
 
         def check(arguments: dict[str, Any]) -> dict[str, Any]:
             try:
@@ -115,7 +112,7 @@ class RunLimits:
             arguments={name: limit},
             reasoning=None,
             text=f"The run has used up its {name} of {limit}. `approve` grants as much again,"
-            f" `edit` sets it, `deny` {denial}.",
+            " `edit` sets it, `deny` grants no more.",
             policy=state.rules.approval.over(APPROVAL_DEFAULTS),
             requested_at=state.clock(),
             check_arguments=check,

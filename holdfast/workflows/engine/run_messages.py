@@ -9,9 +9,7 @@ In a conversation a budget counts for each message: the end of one is the end of
 from typing import Any
 
 from holdfast.schemas.budget import BudgetName
-from holdfast.schemas.names import MESSAGE_BUDGETS
 from holdfast.schemas.run import Conversation, RunRequest
-from holdfast.validation.rule_changes import applies
 from holdfast.workflows.engine import skills
 from holdfast.workflows.engine.conversation.initial_context import append_message
 from holdfast.workflows.engine.conversation.mailbox import Mailbox
@@ -65,8 +63,7 @@ class RunMessages:
     def exceed(self, name: BudgetName, *, is_noted: bool = False) -> None:
         """End the run on a budget, or in a conversation its message: others may follow."""
         state, text = self._state, f"the budget {name} is used up"
-        is_of_all = self.conversation is None or state.meter.is_total(name)
-        goes_on = not is_of_all and applies(MESSAGE_BUDGETS)
+        goes_on = self.conversation is not None and not state.meter.is_total(name)
         state.progress.exceed(name, self.mailbox.heard if goes_on else None)
         if goes_on:
             text += " for this message; the next one has its own"

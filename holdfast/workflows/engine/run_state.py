@@ -142,8 +142,7 @@ class RunState:
         """Activate a skill, and log it, with who chose it and why."""
         if (left := skill_of(self.rules, self.skill)) is not None:
             self.pending.forget_tools(tool.name for tool in left.tools)
-        chosen = {"by": by, **why} if self.rules.logs_choice else {}
-        self.log.append(SkillEntry(skill=skill, **chosen))
+        self.log.append(SkillEntry(skill=skill, by=by, **why))
         self.skill = skill
         self._allow_tools()
 

@@ -93,7 +93,7 @@ def choice(
         description=description,
         parameters={
             "type": "object",
-            "properties": {"skill": which, **(_CONFIDENCE if rules.logs_choice else {})},
+            "properties": {"skill": which, **_CONFIDENCE},
             "required": ["skill"],
             "additionalProperties": False,
         },

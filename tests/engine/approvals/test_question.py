@@ -24,7 +24,7 @@ from tests.engine.asking import (
     open_question,
     refusal,
 )
-from tests.engine.driver import NOON, Play, as_before, call, says, tool
+from tests.engine.driver import NOON, Play, call, says, tool
 
 # What is asked.
 
@@ -185,12 +185,6 @@ def test_a_field_that_its_decision_does_not_use_is_refused(
         return
     with pytest.raises(DecisionRejected, match=f"`{name}` (goes with|is for)"):
         question.check(decision)
-
-
-def test_a_run_of_an_older_version_goes_on_as_it_decided() -> None:
-    decision = Decision(call_id="t1c1", decision="approve", arguments={"amount": 1})
-
-    assert as_before(lambda: of_kind("call").check(decision)) == decision
 
 
 # Who decides, and how often.

@@ -1,6 +1,5 @@
 """§5, §8: delegates and latent calls draw on what is left of their run's budget, and never more."""
 
-from contextvars import copy_context
 from datetime import timedelta
 from typing import Any
 
@@ -10,7 +9,6 @@ from holdfast.schemas.budget import Budget
 from holdfast.schemas.internal.solution import Usage
 from holdfast.schemas.message import AskedCall
 from holdfast.schemas.tool import Tool
-from holdfast.validation.rule_changes import use_rule_changes
 from holdfast.workflows.engine.budget.meter import BudgetExhausted, Meter
 from holdfast.workflows.engine.call.tool_call import CallStage, ToolCall
 from tests.engine.driver import NOON
@@ -87,17 +85,6 @@ def test_what_cannot_be_divided_goes_to_the_first(left: int, shares: list[int]) 
     turn = calls(*[DELEGATE] * 3)
 
     assert [start(count, call, turn).max_turns for call in turn[: len(shares)]] == shares
-
-
-def test_an_open_run_divides_as_before() -> None:
-    def old() -> None:
-        use_rule_changes(lambda _: False)
-        count = meter(maxTurns=7)
-        count.charge(Usage(), turns=1)
-        turn = calls(*[DELEGATE] * 3)
-        assert [start(count, call, turn).max_turns for call in turn] == [1, 2, 2]
-
-    copy_context().run(old)
 
 
 def test_while_there_is_something_left_a_delegate_gets_at_least_one_of_it() -> None:

@@ -11,7 +11,7 @@ from holdfast.workflows.commands.activity_options import activity_arguments
 from holdfast.workflows.engine.approvals.question import Question
 from holdfast.workflows.engine.call.tool_call import ToolCall, Unknown
 from tests.engine.asking import approve, asks, edit
-from tests.engine.driver import Play, PlayCall, Playing, as_before, call, noon, says, tool
+from tests.engine.driver import Play, PlayCall, Playing, call, noon, says, tool
 from tests.engine.plans.test_plan import LOOK, QUOTE, lazy
 from tests.engine.plans.test_remainder import CHAIN, chain
 
@@ -179,11 +179,3 @@ def test_arguments_that_a_hook_has_changed_have_no_approver() -> None:
     )
 
     assert approvers(play) == {"t1c1": None}
-
-
-def test_a_run_that_began_before_passes_the_data_alone() -> None:
-    found: list[Any] = []
-    play: Play = asks(outcomes={"pay": lambda one: found.append(passed(play, one))})
-    as_before(play.to_end)
-
-    assert found == [{}]

@@ -1,16 +1,14 @@
 """How a run ends: stopped by a tool, failed, cancelled in the middle of its calls."""
 
-from contextvars import copy_context
 from typing import Any
 
 import pytest
 
 from holdfast.schemas.internal.solution import Usage, WrittenCall
 from holdfast.schemas.names import MODEL_ERROR, ErrorCode
-from holdfast.validation.rule_changes import use_rule_changes
 from holdfast.workflows.engine.call.tool_call import Unknown, fail
 from holdfast.workflows.engine.execution_base import AskModel, RunCalls
-from tests.engine.driver import Play, as_before, call, says, tool
+from tests.engine.driver import Play, call, says, tool
 
 TERMINATE = {"_result": {"content": "bye", "terminate": True}}
 
@@ -98,18 +96,6 @@ def test_an_output_that_was_cut_off_is_not_told_as_broken_json(text: str) -> Non
     assert play.engine_messages() == [f"invalid_output: {TOLD}."]
 
 
-def test_an_open_run_reads_answers_that_were_cut_off_as_before() -> None:
-    def old() -> None:
-        use_rule_changes(lambda _: False)
-        cut = WrittenCall(tool="look", arguments='{"id": "A-1')
-        play = Play(tool(), model=[says("", cut, **CUT), says("Once", **CUT)]).to_end()
-
-        assert "Unterminated string" in play.results()["t1c1"]
-        assert (play.result["output"], play.records("notice")) == ("Once", [])
-
-    copy_context().run(old)
-
-
 DENIED = '{"error": {"code": "denied", "message": "not < now"}}'
 COPIES = [DENIED, f"<tool_response>\n{DENIED}\n</tool_response>", f"```json\n{DENIED}\n```"]
 NO_OUTPUT = (
@@ -145,10 +131,6 @@ def test_a_model_that_only_copies_an_error_uses_its_budget_up() -> None:
 @pytest.mark.parametrize("text", [f"It says {DENIED}", '{"error": "none"}'])
 def test_what_is_more_than_a_copy_of_an_error_is_an_output(text: str) -> None:
     assert denied(text).result["output"] == text
-
-
-def test_a_copy_of_an_error_is_the_output_of_an_open_run_as_before() -> None:
-    assert as_before(lambda: denied(DENIED)).result["output"] == DENIED
 
 
 def test_a_model_that_cannot_be_asked_fails_the_run() -> None:

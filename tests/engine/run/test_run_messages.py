@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.workflows.engine.call.tool_call import Succeeded
 from holdfast.workflows.engine.execution_base import AwaitMessage
-from tests.engine.driver import Play, as_before, call, says, tool
+from tests.engine.driver import Play, call, says, tool
 
 
 def test_a_message_that_arrives_as_the_run_ends_is_not_lost() -> None:
@@ -158,17 +158,6 @@ def test_a_person_extends_the_budget_of_one_message() -> None:
     assert isinstance(play.run.next(), AwaitMessage)
     asked = play.records("confirmation_required")[-1]
     assert asked["approval"]["question"].endswith("`deny` grants no more.")
-
-
-def test_a_conversation_that_began_before_ends_on_its_budget() -> None:
-    play = talk(says("one"), LOOK, budget={"maxTurns": 2})
-
-    def played() -> None:
-        play.to_end()
-        say(play)
-
-    as_before(played)
-    assert play.result["status"] == "budget_exceeded"
 
 
 # Messages that are not read.

@@ -110,7 +110,6 @@ ROUTED = (
     TRAVEL.model_copy(update={"when": {"type": "string", "pattern": "flight"}}),
     Skill(name="other"),
 )
-LOGGED = {"logs_choice": True}
 
 
 @pytest.mark.parametrize(
@@ -119,7 +118,7 @@ LOGGED = {"logs_choice": True}
 def test_the_first_skill_whose_rule_fits_the_input_is_taken_without_a_model(
     input_: Any, skill: str
 ) -> None:
-    play = desk(DONE, skills=ROUTED, definition=LOGGED, input=input_).to_end()
+    play = desk(DONE, skills=ROUTED, input=input_).to_end()
 
     [event] = [one for one in play.events() if one["type"] == "skill"]
     assert (event["skill"], event["by"]) == (skill, "rule")
@@ -127,13 +126,13 @@ def test_the_first_skill_whose_rule_fits_the_input_is_taken_without_a_model(
 
 
 def test_a_named_skill_comes_before_every_rule_and_the_model_after_them() -> None:
-    named = desk(DONE, skills=ROUTED, definition=LOGGED, input="flight", skill="refunds").to_end()
+    named = desk(DONE, skills=ROUTED, input="flight", skill="refunds").to_end()
     assert [(one["skill"], one["by"]) for one in named.records("skill")] == [("refunds", "request")]
 
     sure = call(
         "choose_skill", {"skill": "other", "confidence": 0.75, "_reasoningForCall": "It is"}
     )
-    chosen = desk(says("", sure), DONE, skills=ROUTED, definition=LOGGED, input="hello").to_end()
+    chosen = desk(says("", sure), DONE, skills=ROUTED, input="hello").to_end()
     [entry] = chosen.records("skill")
     assert {key: entry[key] for key in ("skill", "by", "confidence", "reason")} == {
         "skill": "other",
@@ -141,16 +140,6 @@ def test_a_named_skill_comes_before_every_rule_and_the_model_after_them() -> Non
         "confidence": 0.75,
         "reason": "It is",
     }
-
-
-def test_a_run_of_an_older_worker_logs_a_choice_as_it_did() -> None:
-    sure = call("choose_skill", {"skill": "travel", "confidence": 1})
-    play = desk(says("", sure), says("", CHOOSE), DONE).to_end()
-
-    assert play.errors() == {"t1c1": "invalid_arguments", "t2c1": None}
-    [entry] = play.records("skill")
-    assert entry.keys() == {"n", "at", "type", "skill"}
-    assert "skill" not in [one["type"] for one in play.events()]
 
 
 # The choice.
@@ -183,7 +172,7 @@ def test_a_choice_is_told_as_every_call_is_and_counts_as_one_and_as_a_turn() -> 
     play = desk(says("", CHOOSE), DONE).to_end()
 
     assert play.event_lines() == [
-        *("turn_start", "tool_call t1c1", "tool_start t1c1", "tool_end t1c1", "turn_end"),
+        *("turn_start", "tool_call t1c1", "tool_start t1c1", "tool_end t1c1", "skill", "turn_end"),
         *("turn_start", "turn_end", "done"),
     ]
     assert play.records("tool_call")[0]["label"] == "Choose a skill"
@@ -279,7 +268,7 @@ def exports(**more: Any) -> Play:
 def test_a_skill_with_an_activity_runs_that_and_asks_no_model() -> None:
     play = exports(input={"month": "2026-01"})
 
-    lines = ["tool_call t1c1", "tool_start t1c1", "tool_end t1c1", "done"]
+    lines = ["skill", "tool_call t1c1", "tool_start t1c1", "tool_end t1c1", "done"]
     assert play.event_lines() == lines
     assert play.result["output"] == {"month": "2026-01"}
     assert (play.result["turns"], play.result["calls"]) == (0, 1)
@@ -333,7 +322,7 @@ def test_a_model_may_choose_it_and_is_asked_no_more() -> None:
 
     assert play.event_lines() == [
         *("turn_start", "tool_call t1c1", "tool_call t1c2", "tool_start t1c1"),
-        *("tool_end t1c1", "tool_end t1c2"),
+        *("tool_end t1c1", "tool_end t1c2", "skill"),
         *("tool_call t1c3", "tool_start t1c3", "tool_end t1c3", "turn_end", "done"),
     ]
     assert (play.result["output"], play.result["turns"]) == ({"input": "go"}, 1)
@@ -346,7 +335,7 @@ def test_a_run_by_an_activity_that_is_cancelled_is_told_to_its_end() -> None:
     play.decided(play.run.calls.check_and_start(step.turn, step.turn.calls))  # type: ignore[union-attr]
     play.run.cancel()
 
-    lines = ["tool_call t1c1", "tool_start t1c1", "tool_end t1c1", "error"]
+    lines = ["skill", "tool_call t1c1", "tool_start t1c1", "tool_end t1c1", "error"]
     assert play.event_lines() == lines
     assert (play.errors(), play.run.status) == ({"t1c1": "cancelled"}, "cancelled")
 
@@ -404,9 +393,7 @@ def test_in_a_composed_answer_the_choice_is_one_of_its_calls() -> None:
 
 
 def conversing(*model: Any, **more: Any) -> Play:
-    definition = LOGGED | more.pop("definition", {})
-    skills = [REFUNDS, TRAVEL, EXPORT]
-    return desk(*model, skills=skills, conversation=True, definition=definition, **more)
+    return desk(*model, skills=[REFUNDS, TRAVEL, EXPORT], conversation=True, **more)
 
 
 def test_a_message_of_a_conversation_changes_the_skill() -> None:

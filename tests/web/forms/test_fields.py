@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from holdfast.schemas.base import canonical_json
-from holdfast.validation.work_budget import RULES, WorkBudget
+from holdfast.validation.work_budget import MAX_STEPS, WorkBudget
 from holdfast.web.forms.field_builder import MAX_FIELDS, build_fields, form_violations
 from holdfast.web.forms.fields import Field
 from holdfast.web.forms.form_values import FormValue, UnreadableText
@@ -445,4 +445,4 @@ def test_forms_of_a_value_are_tried_within_one_allowance(monkeypatch: pytest.Mon
     schema = {"type": "object", "properties": dict.fromkeys(names, each)}
     value = {name: {"rows": ["none"] * 300} for name in names}
     build_fields(schema, FormValue(value, {}))
-    assert RULES.steps < sum(spent) < 2 * RULES.steps
+    assert MAX_STEPS < sum(spent) < 2 * MAX_STEPS

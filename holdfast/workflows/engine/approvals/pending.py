@@ -10,10 +10,9 @@ from typing import Any
 
 from holdfast.schemas.base import Lenient, json_size
 from holdfast.schemas.decision import Decided, Decision
-from holdfast.schemas.names import ALREADY_DECIDED, CALL_CONTEXT, NO_SUCH_CALL, STRICTER_CALLS
+from holdfast.schemas.names import ALREADY_DECIDED, NO_SUCH_CALL
 from holdfast.schemas.phrases import first_names, quote_value
 from holdfast.schemas.run import CallApprover
-from holdfast.validation.rule_changes import applies
 from holdfast.workflows.engine.approvals.question import Question
 from holdfast.workflows.engine.approvals.signed_decision import (
     DecisionRejected,
@@ -131,7 +130,7 @@ class PendingApprovals(Lenient, frozen=False):
             return
         for other in self.list_open():
             is_same = (other.kind, other.tool, other.edited_by) == ("call", question.tool, None)
-            if is_same and applies(STRICTER_CALLS):
+            if is_same:
                 released = other.approve_like(question)
                 self._close(other, f"approve with {question.call_id}")
                 yield from ((other.call_id, decided) for decided in released)
@@ -165,5 +164,4 @@ class PendingApprovals(Lenient, frozen=False):
             del self.closed[next(iter(self.closed))]
         if question.approves_always and question.kind == "call":
             self.remembered = list(dict.fromkeys([*self.remembered, question.tool]))
-            if applies(CALL_CONTEXT):
-                self.approvers = {**self.approvers, question.tool: question.approver}
+            self.approvers = {**self.approvers, question.tool: question.approver}

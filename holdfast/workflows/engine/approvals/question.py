@@ -22,11 +22,10 @@ from holdfast.schemas.decision import (
     brief_arguments,
     digest_of,
 )
-from holdfast.schemas.names import ALREADY_DECIDED, INVALID_DECISION, UNUSED_FIELDS
+from holdfast.schemas.names import ALREADY_DECIDED, INVALID_DECISION
 from holdfast.schemas.run import CallApprover, Principal
 from holdfast.schemas.tool import ApprovalPolicy, Forward, Schema
 from holdfast.validation.arguments import InvalidArguments, fit
-from holdfast.validation.rule_changes import applies
 from holdfast.validation.text_safety import normalized_person
 from holdfast.workflows.engine.approvals.policy import forward_policy
 from holdfast.workflows.engine.approvals.signed_decision import (
@@ -395,12 +394,11 @@ class Question:
 
     def _check_fields(self, decision: Decision) -> None:
         """Reject a field that the decision does not use: its sender expects an effect of it."""
-        is_late = self.kind in ("budget", "reconcile")  # earlier, these dropped it
-        if decision.remember and self.kind != "call" and (not is_late or applies(UNUSED_FIELDS)):
+        if decision.remember and self.kind != "call":
             raise _invalid("`remember` is for a single call; leave it out")
         for name, verdicts in _USED_BY.items():
             is_unset = getattr(decision, name) is Decision.model_fields[name].default
-            if not (is_unset or decision.decision in verdicts) and applies(UNUSED_FIELDS):
+            if not (is_unset or decision.decision in verdicts):
                 others = " or ".join(f"`{verdict}`" for verdict in verdicts)
                 raise _invalid(f"`{name}` goes with {others}, not with `{decision.decision}`")
 

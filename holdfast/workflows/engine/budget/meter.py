@@ -31,8 +31,6 @@ from holdfast.schemas.budget import (
     ThresholdName,
 )
 from holdfast.schemas.internal.solution import Usage
-from holdfast.schemas.names import DELEGATE_SHARES, MESSAGE_BUDGETS
-from holdfast.validation.rule_changes import applies
 from holdfast.workflows.engine.call.tool_call import CallStage, ToolCall
 
 # The budgets of which a delegate has a part.
@@ -150,9 +148,6 @@ class Meter(Lenient, frozen=False):
 
     def begin_message(self) -> None:
         """Count every limit from here on, for the next message of a conversation."""
-        if not applies(MESSAGE_BUDGETS):
-            self.iterations = 0
-            return
         used = {to_snake(name): amount for name, amount in self.used().items()}
         self.before = UsedBefore.read({**used, "max_duration": self.worked})
         moved = {
@@ -353,4 +348,4 @@ def _part(left: int | float, among: int) -> int | float:
     if isinstance(left, float):
         return left / among
     part, rest = divmod(left, among)
-    return part + 1 if rest and (part == 0 or applies(DELEGATE_SHARES)) else part
+    return part + 1 if rest else part

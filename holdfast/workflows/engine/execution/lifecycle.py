@@ -14,8 +14,7 @@ from holdfast.schemas.log_entry import (
     ToolEndEntry,
     ToolStartEntry,
 )
-from holdfast.schemas.names import CHOOSE_SKILL, STRICTER_CALLS, ErrorCode
-from holdfast.validation.rule_changes import applies
+from holdfast.schemas.names import CHOOSE_SKILL, ErrorCode
 from holdfast.validation.work_budget import bounded
 from holdfast.workflows.engine import skills
 from holdfast.workflows.engine.approvals.policy import is_within
@@ -198,7 +197,7 @@ class CallLifecycle:
         """Set a person's arguments; a call is pending until its hooks `_before` have seen them."""
         call.edit(arguments, edited_by)
         has_guards = bool(hook_activities(call, self._state.rules, "before"))
-        if call.stage is not CallStage.PENDING and has_guards and applies(STRICTER_CALLS):
+        if call.stage is not CallStage.PENDING and has_guards:
             call.move(CallStage.PENDING)
 
     def _decide(self, turn: int, call: ToolCall, ruling: Ruling, question: Question) -> None:
@@ -378,7 +377,7 @@ class CallLifecycle:
             if not self._state.asks_people:
                 message = "this run does not wait for anybody's approval"
                 call.end(refuse(ErrorCode.DENIED, message))
-            elif (refused := missing_scope(call, self._state)) and applies(STRICTER_CALLS):
+            elif refused := missing_scope(call, self._state):
                 call.end(refused)
             else:
                 call.move(CallStage.WAITING)

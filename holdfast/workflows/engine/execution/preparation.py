@@ -12,12 +12,11 @@ from itertools import islice
 from typing import Any, get_args
 
 from holdfast.schemas.base import json_size
-from holdfast.schemas.names import IDLE_REPAIRS, ErrorCode
+from holdfast.schemas.names import ErrorCode
 from holdfast.schemas.reference import Path, parse_output_path
 from holdfast.schemas.tool import REASONING, ActivityBinding, OutputMethod, RepairAgent, Tool
 from holdfast.validation.arguments import InvalidArguments, coerce, fit, unwrapped
 from holdfast.validation.lenient_json import ensure_json, read_json
-from holdfast.validation.rule_changes import applies
 from holdfast.workflows.engine.call.activities import (
     CallRefused,
     HookName,
@@ -113,7 +112,7 @@ def resolve_arguments(call: ToolCall, state: RunState, seen: VisibleData) -> Hoo
             call.set_arguments(fit_arguments(call.tool, arguments), seen.data)
             return
         except InvalidArguments as error:
-            if n == MAX_REPAIRS or (idle == len(hooks) and (not hooks or applies(IDLE_REPAIRS))):
+            if n == MAX_REPAIRS or idle == len(hooks):
                 raise _invalid(error) from None
             problems = error.problems
         before, activity = arguments, hooks[n % len(hooks)]

@@ -7,11 +7,9 @@ from typing import Any
 from holdfast.schemas.decision import Decision, Kind, Receipt
 from holdfast.schemas.json_schema import example_json
 from holdfast.schemas.log_entry import ConfirmationRequiredEntry, DecisionEntry
-from holdfast.schemas.names import FILLED_DEFAULTS
 from holdfast.schemas.run import Principal
 from holdfast.schemas.tool import ApprovalPolicy
 from holdfast.validation.arguments import filled_in, unwrapped
-from holdfast.validation.rule_changes import applies
 from holdfast.workflows.engine.approvals.policy import effective_policy, requires_approval
 from holdfast.workflows.engine.approvals.question import Question
 from holdfast.workflows.engine.approvals.signed_decision import DecisionRejected
@@ -170,5 +168,4 @@ class Questions:
 def places_filled_in(call: ToolCall, arguments: dict[str, Any]) -> list[str]:
     """List the arguments that the model left out, at most `MAX_FILLED_IN_SHOWN`."""
     written = unwrapped(call.proposal.arguments, call.tool.parameters, call.name)
-    places = list(islice(filled_in(written, arguments), MAX_FILLED_IN_SHOWN))
-    return places if places and applies(FILLED_DEFAULTS) else []
+    return list(islice(filled_in(written, arguments), MAX_FILLED_IN_SHOWN))

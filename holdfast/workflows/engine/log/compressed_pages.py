@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import Field
 
 from holdfast.schemas.base import Lenient
-from holdfast.schemas.log_entry import is_event
+from holdfast.schemas.log_entry import EVENTS
 
 # Before compression: large enough to compress well, small enough to be read quickly.
 PAGE_BYTES = 256_000
@@ -107,7 +107,7 @@ def events_in(records: Iterable[Record]) -> Iterator[Record]:
             end = None
         if record["type"] == "tool_end":
             end = record
-        elif is_event(record):
+        elif record["type"] in EVENTS:
             yield record
     if end is not None:
         yield end

@@ -21,11 +21,10 @@ from holdfast.schemas.message import (
     Part,
     TextPart,
 )
-from holdfast.schemas.names import CUT_OFF_ANSWERS, STRICTER_CALLS, call_id
+from holdfast.schemas.names import call_id
 from holdfast.schemas.tool import Schema, Tool
 from holdfast.validation.arguments import InvalidArguments, fit, read_arguments
 from holdfast.validation.lenient_json import read_json
-from holdfast.validation.rule_changes import applies
 from holdfast.validation.validator import errors
 from holdfast.workflows.engine.call.activities import content_parts
 from holdfast.workflows.engine.call.tool_call import (
@@ -78,7 +77,7 @@ class ParsedAnswer:
 
 def cut_off(solution: Solution) -> str | None:
     """Return how an answer was cut off, in words for the model; None if it is whole."""
-    if solution.stop_reason != "length" or not applies(CUT_OFF_ANSWERS):
+    if solution.stop_reason != "length":
         return None
     tokens = solution.usage.output_tokens
     after = "" if tokens is None else f" after {tokens} output tokens"
@@ -95,10 +94,7 @@ def parse_answer(solution: Solution, agent: Agent, tools: list[Tool]) -> ParsedA
         if cut and read.beside:  # a whole object inside of an answer that is none
             raise MalformedAnswer(cut)
     except MalformedAnswer as error:
-        # An older run reads both.
-        was_cut = solution.stop_reason == "length"
-        problem = cut or (f"{error}. It was cut off: write less" if was_cut else error)
-        wrong = f"invalid_output: {problem}. {_COMPOSED}"
+        wrong = f"invalid_output: {cut or error}. {_COMPOSED}"
         return ParsedAnswer(solution.model_copy(update={"calls": []}), wrong=wrong)
     output = "" if read.output is MISSING else as_text(read.output)
     text = "\n\n".join(filter(None, (read.beside, output)))
@@ -227,8 +223,7 @@ def result_message(call: ToolCall, outcome: Final, path: str | None) -> ChatMess
 
 def is_untrusted_error(call: ToolCall, outcome: Final) -> bool:
     """Return whether an outcome is an error in the words of a tool from outside."""
-    is_foreign = isinstance(outcome, Failed) and call.tool.untrusted
-    return is_foreign and applies(STRICTER_CALLS)
+    return isinstance(outcome, Failed) and call.tool.untrusted
 
 
 def _shown(call: ToolCall, value: Any, path: str | None) -> Content:

@@ -117,7 +117,6 @@ def ask(
         tool_choice=choice,
         output=agent.output if choice == "none" else None,
         tail=tail,
-        may_compose=True,
     )
     if agent.calling == "native":
         return request

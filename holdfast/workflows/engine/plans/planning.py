@@ -26,12 +26,11 @@ from holdfast.schemas.base import canonical_json, sha256
 from holdfast.schemas.decision import Plan
 from holdfast.schemas.internal.continue_as_new import StepSnapshot
 from holdfast.schemas.message import AskedCall
-from holdfast.schemas.names import CALL_CONTEXT, STRICTER_CALLS, ErrorCode, plan_id
+from holdfast.schemas.names import ErrorCode, plan_id
 from holdfast.schemas.phrases import first_names
 from holdfast.schemas.reference import Path
 from holdfast.schemas.tool import APPROVAL_DEFAULTS, ApprovalPolicy
 from holdfast.validation.arguments import InvalidArguments
-from holdfast.validation.rule_changes import applies
 from holdfast.workflows.engine.approvals.policy import (
     effective_policy,
     forward_policy,
@@ -194,7 +193,7 @@ class Planning:
                 held=call in self._held,
                 key=self._held.get(call),
                 error=error_of(call.ended),
-                approver=call.approver if call.approver and applies(CALL_CONTEXT) else None,
+                approver=call.approver,
             )
             for call in self._approved
         ]
@@ -280,8 +279,7 @@ class Planning:
                 policy = forward_policy(policy, question.forwards)
             is_covered = satisfies(policy, by, state.principal)
             if is_covered and is_unseen(call):
-                is_bound = call.bound is not None or not applies(STRICTER_CALLS)
-                is_covered = is_bound and not policy.signed
+                is_covered = call.bound is not None and not policy.signed
             call.cover(is_approved=is_covered, approver=question.approver)
 
     def _expire(self, calls: Sequence[ToolCall], question: Question) -> None:
@@ -289,7 +287,7 @@ class Planning:
         if question.policy.on_timeout == "approve":
             self._approved = dict.fromkeys(calls)
             for call in calls:
-                call.cover(is_approved=not (is_unseen(call) and applies(STRICTER_CALLS)))
+                call.cover(is_approved=not is_unseen(call))
             return
         message = "the approval of the plan expired"
         self._refuse(calls, ErrorCode.APPROVAL_TIMEOUT, message)
