@@ -196,6 +196,7 @@ $(VENV)/.made:
 $(VENV)/.run: $(VENV)/.made requirements/run.lock pyproject.toml
 	@echo "setting up $(VENV) from requirements/run.lock …"
 	@$(INSTALL) -r requirements/run.lock
+	@$(PIP) uninstall --yes holdfast # its name in older checkouts
 	@$(PIP) install --no-deps --no-build-isolation -e .
 	@touch $@
 

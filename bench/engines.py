@@ -107,14 +107,14 @@ _PEERS = Path("bench/peers")
 ENGINES = {
     "holdfast": Engine(
         "holdfast",
-        ("holdfast", "temporalio"),
+        ("holdfast-agents", "temporalio"),
         lambda work: _request(work, TOOL),
         "generate",
         "AgentWorkflow",
     ),
     "holdfast_local": Engine(
         "holdfast, local tool",
-        ("holdfast", "temporalio"),
+        ("holdfast-agents", "temporalio"),
         lambda work: _request(work, _LOCAL),
         "generate",
         "AgentWorkflow",

@@ -48,5 +48,7 @@ def __getattr__(name: str) -> Any:
     if name == "__version__":
         from importlib.metadata import version
 
-        return version("holdfast")
+        from holdfast.schemas.names import DISTRIBUTION
+
+        return version(DISTRIBUTION)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

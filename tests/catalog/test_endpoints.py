@@ -148,7 +148,7 @@ def test_what_only_an_extra_installs_is_named_where_it_is_missing(
     told = refused(tmp_path, text)
     assert told.startswith("/endpoints.yaml:1: ")
     assert "which is not installed" in told
-    assert told.endswith(f'pip install "holdfast[{extra}]"')
+    assert told.endswith(f"pip install 'holdfast-agents[{extra}]'")
 
 
 def test_a_missing_key_is_a_warning_at_start(tmp_path: Path) -> None:

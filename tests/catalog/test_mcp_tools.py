@@ -243,4 +243,4 @@ def test_without_the_extra_the_problem_names_it(
     (tmp_path / "servers.yaml").write_text(f"shop: {{url: '{URL}'}}\n")
     with pytest.raises(LoadError) as refused:
         load_servers(tmp_path / "servers.yaml")
-    assert "pip install 'holdfast[mcp]'" in str(refused.value.problems[0])
+    assert "pip install 'holdfast-agents[mcp]'" in str(refused.value.problems[0])

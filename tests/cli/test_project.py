@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,11 @@ def run(*words: str, answers: str = "") -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, *words], input=answers, capture_output=True, text=True, check=False
     )
+
+
+async def test_the_version_names_the_command_and_the_distribution(holdfast: Holdfast) -> None:
+    said = await holdfast("--version")
+    assert said.out == f"holdfast {version('holdfast-agents')} (holdfast-agents)\n"
 
 
 async def test_a_new_project_is_checked_and_tested(project: Path, holdfast: Holdfast) -> None:

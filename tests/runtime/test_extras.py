@@ -37,13 +37,13 @@ def test_a_command_that_needs_an_extra_names_it(tmp_path: Path) -> None:
     assert done.stdout == "[2, 2, 2]\n"
     for line, extra in zip(done.stderr.splitlines(), ("web", "web", "mcp"), strict=True):
         assert line.startswith("holdfast: this needs the package ")
-        assert line.endswith(f', which is not installed; pip install "holdfast[{extra}]"')
+        assert line.endswith(f", which is not installed; pip install 'holdfast-agents[{extra}]'")
 
 
 def test_telemetry_without_its_exporter_is_a_problem_at_start(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, EXPORTER, None)
-    with pytest.raises(TelemetrySettingsError, match=r'pip install "holdfast\[otlp\]"'):
+    with pytest.raises(TelemetrySettingsError, match=r"pip install 'holdfast-agents\[otlp\]'"):
         read_telemetry({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://localhost:4318"})
     assert not read_telemetry({}).traces

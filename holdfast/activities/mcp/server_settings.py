@@ -6,6 +6,7 @@ from pathlib import Path
 
 from holdfast.runtime.settings_files.file_problems import LoadError
 from holdfast.runtime.settings_files.source import read_source
+from holdfast.runtime.text_safety import extra_command
 from holdfast.schemas.settings.servers import Server, Servers
 from holdfast.validation.problems import ValueProblem
 
@@ -29,7 +30,7 @@ def load_servers(file: Path | None) -> dict[str, Server]:
         import_module("mcp")
     except ImportError as error:
         reason = f"MCP servers need the package {error.name}, which is not installed"
-        fault = ValueProblem((), reason, "pip install 'holdfast[mcp]'")
+        fault = ValueProblem((), reason, extra_command("mcp"))
         raise LoadError([source.problem(fault)]) from None
     return servers
 

@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager, contextmanager
 from temporalio.contrib.aws.s3driver import S3StorageDriverClient
 
 from holdfast.runtime.storage.store import Store, StoreError
+from holdfast.runtime.text_safety import extra_command
 
 _MAX_REASON_CHARS = 300
 
@@ -50,7 +51,7 @@ async def open_bucket(bucket: str, prefix: str) -> AsyncIterator[BucketStore]:
         from temporalio.contrib.aws.s3driver.aioboto3 import new_aioboto3_client
     except ImportError as error:
         wrong = f"{shown} needs the package {error.name}, which is not installed"
-        raise StoreError(wrong, 'pip install "holdfast[s3]"') from None
+        raise StoreError(wrong, extra_command("s3")) from None
     with _explained(f"the store {shown} cannot be reached"):
         connecting = aioboto3.Session().client("s3")
     async with connecting as client:

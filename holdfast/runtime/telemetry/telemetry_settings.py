@@ -12,6 +12,7 @@ from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from holdfast.runtime.secrets import address_secrets, header_secrets
+from holdfast.runtime.text_safety import extra_command
 from holdfast.validation.problems import FixableError
 
 CONTENT: Final = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
@@ -65,7 +66,7 @@ def read_telemetry(environ: Mapping[str, str]) -> TelemetrySettings:
             import_module(_EXPORTER)
         except ModuleNotFoundError as error:
             wrong = f"telemetry needs the package {_EXPORTER_PACKAGE}, which is not installed"
-            raise TelemetrySettingsError(wrong, 'pip install "holdfast[otlp]"') from error
+            raise TelemetrySettingsError(wrong, extra_command("otlp")) from error
     if on["TRACES"]:
         _check_sampler(environ)
     content = _said(environ, CONTENT).lower()

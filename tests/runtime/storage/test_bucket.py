@@ -64,7 +64,7 @@ async def test_what_the_bucket_does_not_have_is_told_in_one_line() -> None:
 
 async def test_what_is_needed_for_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "aioboto3", None)
-    with pytest.raises(StoreError, match='which is not installed; pip install "holdfast'):
+    with pytest.raises(StoreError, match="which is not installed; pip install 'holdfast-agents"):
         async with open_store_at(BucketLocation("runs"), writing=True):
             pass
 
