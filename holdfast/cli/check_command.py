@@ -45,6 +45,8 @@ def add_parser(commands: Commands) -> None:
     add("--composed", metavar="AGENT[:SKILL]", help=text)
     text = "print what it does not accept of tools and outputs, or does not show to a model"
     add("--provider", choices=MODEL_PROVIDERS, help=text)
+    text = "print the tools whose outcome is unknown after a lost reply"
+    add("--lost-replies", action="store_true", help=text)
     text = "the time limit of the check (default: %(default)s)"
     add("--timeout", **TIME, default="1m", help=text)
     add("--json", action="store_true", help="print a JSON array")
@@ -52,23 +54,26 @@ def add_parser(commands: Commands) -> None:
 
 
 async def check(
-    *, tools: Sequence[str], timeout: timedelta, json: bool, **given: str | Sequence[str] | None
+    *, tools: Sequence[str], timeout: timedelta, **given: str | Sequence[str] | bool | None
 ) -> int:
     """Check what the options name, or else the worker's own environment.
 
-    `given` has the worker's other options: a text, a list of texts, or None.
+    `given` has the worker's other options: a text, a list of texts, a switch, or None.
     """
     arguments = [f"--tools={module}" for module in tools]
     for name, value in given.items():
-        texts = [value] if isinstance(value, str) else value or []
-        arguments += [f"--{name.replace('_', '-')}={text}" for text in texts]
+        option = f"--{name.replace('_', '-')}"
+        if isinstance(value, bool):
+            arguments += [option] * value
+        else:
+            texts = [value] if isinstance(value, str) else value or []
+            arguments += [f"{option}={text}" for text in texts]
     limit_seconds = timeout.total_seconds() + PATIENCE_SECONDS
     process = await asyncio.create_subprocess_exec(
         # `-P`: as for `holdfast worker`, this folder is not the first that is searched.
         *(sys.executable, "-P", "-m", WORKER),
         *("--check", f"--timeout={format_duration(timeout)}"),
         *arguments,
-        *(["--json"] if json else []),
         env={**os.environ, "PYTHONIOENCODING": "utf-8:backslashreplace"},
         stdin=DEVNULL,
         stdout=PIPE,

@@ -109,15 +109,14 @@ def _check(settings: WorkerSettings, options: CheckOptions, secrets: Secrets) ->
         for name, server in catalog.definitions.servers.items()
         if server.principal_tokens is not None and not settings.principal_tokens
     ]
-    own = {each.name for each in catalog.python.activities}
-    once = {
-        f"`{tool.name}`": None
-        for tool in catalog.all_tools
-        if tool.once and tool.activity is not None and tool.activity.type in own
-    }
-    if once:
-        reason = f"the outcome of {', '.join(once)} is unknown after a lost reply ({_LIBRARIES})"
-        notes.append(FileProblem("--tools", None, reason, ""))
+    if options.lost_replies:
+        once = {tool.activity.type for tool in catalog.all_tools if tool.once and tool.activity}
+        reason = f"is unknown after a lost reply ({_LIBRARIES})"
+        notes += [
+            each.source.problem(ValueProblem((), f"the outcome of `{each.name}` {reason}", ""))
+            for each in catalog.python.activities
+            if each.name in once
+        ]
     warnings = [*catalog.advice, *notes, *permit_warnings(settings, resources), *unfit]
     warnings = [*dict.fromkeys(warnings)]  # agents share tools
     if options.json:

@@ -104,6 +104,7 @@ class CheckOptions:
     json: bool = False
     composed: str | None = None
     provider: str | None = None
+    lost_replies: bool = False
     timeout: timedelta = timedelta(minutes=1)
 
 
@@ -268,6 +269,8 @@ def worker_parser() -> CommandParser:
     add("--composed", metavar="AGENT[:SKILL]", type=read_name, help=composed)
     provider = "print what it does not accept of tools and outputs, or does not show to a model"
     add("--provider", choices=MODEL_PROVIDERS, help=provider)
+    lost = "print the tools whose outcome is unknown after a lost reply"
+    add("--lost-replies", action="store_true", help=lost)
     about = f"the time limit of the check; default: {format_duration(CheckOptions.timeout)}"
     add("--timeout", metavar="TIME", type=_duration, help=about)
 

@@ -135,13 +135,19 @@ def test_an_activity_that_is_no_tool_is_told_unless_a_tool_names_it(
     assert summary == "2 tools, 1 agent, endpoints m: OK"
 
 
-def test_the_errors_that_leave_an_outcome_unknown_are_listed(place: Path, check: Check) -> None:
+async def test_the_tools_with_an_unknown_outcome_are_listed_on_request(
+    place: Path, holdfast: Holdfast
+) -> None:
     (place / "plain.py").write_text(PLAIN)
     (place / "tools").mkdir()
     (place / "tools/pay.yaml").write_text("_sideEffects: true\n")
-    lines = check(*ALL, "--tools", "plain.py").out.splitlines()
-    unknown = "--tools: the outcome of `pay` is unknown after a lost reply (httpx, requests,"
-    assert [line for line in lines if line.startswith(unknown)]
+    options = (*ALL, "--tools", "plain.py")
+    plain = await holdfast("check", *options)
+    listed = await holdfast("check", *options, "--lost-replies")
+    assert "lost reply" not in plain.out
+    [line] = set(listed.out.splitlines()) - set(plain.out.splitlines())
+    reason = "the outcome of `pay` is unknown after a lost reply (httpx, requests, urllib3,"
+    assert f"plain.py:11: {reason}" in line
 
 
 def test_what_loads_and_may_not_be_meant_is_told(place: Path, check: Check) -> None:

@@ -38,7 +38,7 @@ async def test_the_version_names_the_command_and_the_distribution(holdfast: Hold
 async def test_a_new_project_is_checked_and_tested(project: Path, holdfast: Holdfast) -> None:
     checked = await holdfast("check")
     assert (checked.code, checked.err) == (0, "")
-    assert checked.out.endswith("2 tools, 1 agent, endpoints demo: OK\n")
+    assert checked.out == "2 tools, 1 agent, endpoints demo: OK\n"
     tested = run("-m", "pytest", "-q", "-p", "no:cacheprovider")
     assert tested.returncode == 0, tested.stdout
 

@@ -147,7 +147,7 @@ def test_it_works_without_the_repository(archives: Archives, tmp_path: Path) -> 
     assert "--health" in run(holdfast, "worker", "--help", folder=project)
     run(holdfast, "init", "desk", folder=project)
     checked = run(holdfast, "check", folder=project / "desk")
-    assert checked.endswith("2 tools, 1 agent, endpoints demo: OK\n")
+    assert checked == "2 tools, 1 agent, endpoints demo: OK\n"
     names = "import holdfast, activities, schemas, workflows; print(schemas.NAME, workflows.NAME)"
     found = run(programs / "python", "-c", names, folder=project)
     assert found == "schemas.py workflows/__init__.py\n"
