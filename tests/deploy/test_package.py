@@ -108,6 +108,8 @@ def test_the_wheel_is_the_package_under_one_name(
     own = {name: of for name, of in contents(archives.wheel).items() if information not in name}
     assert own == package
     assert archives.wheel.stat().st_size <= MAX_WHEEL_BYTES
+    page = (ROOT / "docs/operating/worker-options.md").read_text(encoding="utf-8")
+    assert f"pip install 'dist/{archives.wheel.name}[NAME]'" in page
 
 
 def test_the_source_archive_is_the_package_and_its_description(
