@@ -3,6 +3,7 @@
 A run or a call reads its definition when it starts, and uses it until it ends.
 """
 
+import logging
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -12,11 +13,13 @@ from pydantic import ValidationError
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
+from holdfast.catalog.advice import schema_advice, server_advice
 from holdfast.catalog.agent_reader import resolve_definition
 from holdfast.catalog.loader import CurrentCatalog
 from holdfast.catalog.mcp_tools import Listing, ListServers, named_servers, tool_of_entry
 from holdfast.catalog.registry import DefinitionRegistry
 from holdfast.runtime.settings_files.file_problems import InvalidValueError
+from holdfast.runtime.text_safety import clean
 from holdfast.schemas import names
 from holdfast.schemas.agent import AgentSnapshot, ToolSnapshot, WorkerFacts
 from holdfast.schemas.base import Strict
@@ -30,6 +33,8 @@ from holdfast.validation.problems import ValueProblem, problems_of, summarize_pr
 # minutes, and would then report no reason.
 UNREACHABLE_TIME = timedelta(seconds=30)
 RequestT = TypeVar("RequestT", bound=Strict)
+
+logger = logging.getLogger("holdfast")
 
 
 class DefinitionResolver:
@@ -50,6 +55,8 @@ class DefinitionResolver:
         self._facts = facts
         self._tracing = tracing
         self._list_tools = list_tools
+        # The listings, by server, with schemas that were checked.
+        self._checked: dict[str, object] = {}
 
     # No coroutine: a large inline definition takes a while to check, and must not hold up the loop.
     @activity.defn(name=names.RESOLVE_AGENT)
@@ -72,6 +79,8 @@ class DefinitionResolver:
                 listing = self._listing(definition, world)
                 world = replace(world, is_inline=True)
                 agent = resolve_definition(definition, names.UNNAMED_AGENT, world, listing)
+                advice = schema_advice(definition, is_tool=False)
+                _log_advice(each.under("agent") for each in advice)
             elif definition in catalog.mcp_agents:
                 written = catalog.mcp_agents[definition].value
                 listing = self._listing(written, world)
@@ -102,6 +111,8 @@ class DefinitionResolver:
             if tool.latent or tool.delegate == ANONYMOUS:
                 reason = f"`{tool.name}` is for a model to answer, and a single call asks none"
                 raise InvalidValueError([ValueProblem((), reason, "name a tool with an activity")])
+            if isinstance(entry, dict):
+                _log_advice(each.under("tool") for each in schema_advice(entry, is_tool=True))
         except InvalidValueError as error:
             raise _invalid((each.under("tool") for each in error.faults), listing) from None
         return ToolSnapshot(tool=tool, worker=self._of_worker()).to_json()
@@ -110,13 +121,25 @@ class DefinitionResolver:
         """Return what the MCP servers list that a definition names, as far as they are known."""
         names = named_servers(written)
         known = [each for each in names if each.partition("/")[0] in world.servers]
-        return self._list_tools(known) if known and self._list_tools is not None else {}
+        listing = self._list_tools(known) if known and self._list_tools is not None else {}
+        for name in world.servers:
+            tools = listing.get(name, "")
+            if not isinstance(tools, str) and tools != self._checked.get(name):
+                self._checked[name] = tools
+                _log_advice(server_advice(name, tools))
+        return listing
 
     def _of_worker(self) -> WorkerFacts:
         """Return the facts about the worker; tracing is decided for each run."""
         if self._tracing is None:
             return self._facts()
         return self._facts().model_copy(update={"tracing": self._tracing()})
+
+
+def _log_advice(advice: Iterable[ValueProblem]) -> None:
+    if found := list(advice):
+        text = " ".join(clean(summarize_problems(found)).split())
+        logger.warning("run %s: %s", activity.info().workflow_id, text)
 
 
 def _check(request: dict[str, Any], model: type[RequestT]) -> RequestT:

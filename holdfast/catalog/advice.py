@@ -1,18 +1,28 @@
 """Advice on definitions that load, and may not do what their author intends.
 
-`holdfast check` prints it; nothing else depends on it.
+`holdfast check` prints it; nothing else depends on it. Advice on schemas is a second opinion, that
+of the library `jsonschema`: workers log it, too.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pydantic.alias_generators import to_snake
 
-from holdfast.catalog.tool_reader import is_pattern
+from holdfast.catalog.mcp_tools import ListedTool
+from holdfast.catalog.tool_reader import OUR_SCHEMAS, is_pattern
 from holdfast.schemas.agent import Agent
+from holdfast.schemas.json_schema import DRAFT
 from holdfast.schemas.tool import ApprovalPolicy, Tool
-from holdfast.validation.problems import ValueProblem, Where
+from holdfast.validation.problems import ValueProblem, Where, format_place
+from holdfast.validation.schema_check import schema_problems
+from holdfast.validation.schema_keywords import subschemas
 
+# Of one definition or server: the library takes up to a third of a millisecond for each.
+MAX_SUBSCHEMAS = 5_000
+MAX_MESSAGE_CHARACTERS = 300
+# What holds a schema in an agent and, with `_` before it, in a tool.
+_SCHEMAS = ("input", "output", "state", "when", "_output", "_parameters")
 # Keywords that may describe a property that `properties` does not name.
 _OTHER_PROPERTIES = ("$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "patternProperties")
 
@@ -54,6 +64,63 @@ def agent_advice(written: dict[str, Any], agent: Agent) -> Iterator[ValueProblem
         for (n, entry), tool in zip(named, tools, strict=False):
             if isinstance(entry, dict):
                 yield from (each.under(*where, "tools", n) for each in tool_advice(tool))
+
+
+def schema_advice(written: dict[str, Any], *, is_tool: bool) -> Iterator[ValueProblem]:
+    """Yield where `jsonschema` refuses a schema, in a written tool or agent that loads.
+
+    Our own diagnosis accepts the schema. It is checked against the meta-schema of its own draft,
+    which is a part of the library: nothing is fetched. Formats are not checked: patterns are read
+    by our own engine. No meta-schema is for a schema with parts of a `$schema` of their own.
+    """
+    # Imported here: it takes a tenth of a second.
+    from jsonschema.exceptions import best_match
+    from jsonschema.validators import validator_for
+
+    left = MAX_SUBSCHEMAS
+    for where, schema in _schemas(written, (), is_tool=is_tool):
+        # Our own is first: the library exceeds Python's stack on a schema that is nested too deep.
+        if not isinstance(schema, dict) or schema_problems(schema):
+            continue
+        parts = [each for _, each in subschemas(schema)]
+        if (left := left - len(parts)) < 0:
+            return
+        dialect = {"$schema": DRAFT, **schema}
+        validator: Any = validator_for(dialect, default=None)  # type: ignore[arg-type]
+        if validator is None or any("$schema" in each for each in parts[1:]):
+            continue
+        # As `check_schema` does, which reports the whole of a nested schema as the place.
+        if error := best_match(validator(validator.META_SCHEMA).iter_errors(schema)):
+            message = error.message[:MAX_MESSAGE_CHARACTERS]
+            reason = f"the schema does not fit its meta-schema: {message}"
+            fix = "correct it, since other programs may refuse the schema"
+            yield ValueProblem((*where, *error.absolute_path), reason, fix)
+
+
+def server_advice(server: str, listed: Sequence[ListedTool]) -> Iterator[ValueProblem]:
+    """Yield `schema_advice` on the tools that an MCP server lists."""
+    schemas = [{"_parameters": each.input_schema, "_output": each.output_schema} for each in listed]
+    for each in schema_advice({"tools": schemas}, is_tool=False):
+        tool, place = listed[int(each.where[1])].name, format_place(each.where[2:])
+        reason = f"MCP server `{server}`, tool `{tool}`: `{place}`: {each.reason}"
+        yield ValueProblem((), reason, each.fix)
+
+
+def _schemas(written: dict[str, Any], at: Where, *, is_tool: bool) -> Iterator[tuple[Where, Any]]:
+    if is_tool:
+        own = {key: each for key, each in written.items() if not key.startswith("_")}
+        if str(own.get("$schema")).endswith(OUR_SCHEMAS):
+            del own["$schema"]
+        yield at, own
+    for key, value in written.items():
+        if key in _SCHEMAS:
+            yield (*at, key), value
+        elif key in ("approval", "_approval") and isinstance(value, dict):
+            yield (*at, key, "when"), value.get("when")
+        elif key in ("tools", "skills") and isinstance(value, list):
+            for n, each in enumerate(value):
+                if isinstance(each, dict):
+                    yield from _schemas(each, (*at, key, n), is_tool=key == "tools")
 
 
 def _rule_advice(agent: Agent) -> Iterator[ValueProblem]:

@@ -4,13 +4,14 @@ Tools come from a folder and from Python modules, agents from the folder. All pr
 at once, each with its file, line, reason and fix, and stop the worker.
 """
 
+import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from holdfast.catalog.advice import agent_advice, tool_advice
+from holdfast.catalog.advice import agent_advice, schema_advice, tool_advice
 from holdfast.catalog.agent_reader import resolve_definition
 from holdfast.catalog.catalog_files import AGENTS, TOOLS, list_files, unread_file_problems
 from holdfast.catalog.constant_calls import cycle_problems
@@ -39,6 +40,8 @@ from holdfast.schemas.settings.limits import NO_LIMITS
 from holdfast.schemas.settings.servers import Server
 from holdfast.schemas.tool import ANONYMOUS, ActivityBinding, Tool
 from holdfast.validation.problems import ValueProblem
+
+logger = logging.getLogger("holdfast")
 
 
 @dataclass(frozen=True)
@@ -159,6 +162,7 @@ class _Loading:
         self._sources: dict[tuple[str, str], Source] = {}
         self._activities: dict[str, PythonActivity] = {}
         self._advice: list[FileProblem] = []
+        self._schema_advice: list[FileProblem] = []
         for found in python.activities:
             if found.name in names.RESERVED_ACTIVITIES:
                 reason = f"the activity name `{found.name}` is the worker's own"
@@ -211,6 +215,8 @@ class _Loading:
             self._problems.append(self._sources["agent", name].problem(fault))
         if self._problems:
             raise LoadError(self._problems)
+        for each in self._schema_advice:
+            logger.warning("%s", each)
         world = replace(self._world, agents=frozenset(self._agents))
         python = PythonDefinitions(tuple(self._activities.values()), self._python_agents)
         mcp_agents = {
@@ -218,7 +224,8 @@ class _Loading:
             for name in self._agents
             if named_servers((source := self._sources["agent", name]).value)
         }
-        return Catalog(world, self._agents, mcp_agents, python, tuple(self._advice))
+        advice = (*self._schema_advice, *self._advice)
+        return Catalog(world, self._agents, mcp_agents, python, advice)
 
     def _read_folder(self, folder: Path) -> tuple[Iterable[Source], Sequence[Source]]:
         """Return the folder's tools and agents as they are written; the tools are read later."""
@@ -257,6 +264,7 @@ class _Loading:
             return
         if self._is_free("tool", tool.name, source):
             self._tools[tool.name] = tool
+            self._schema_advice += source.problems(schema_advice(source.value, is_tool=True))
             self._advice += source.problems(tool_advice(tool))
             read = partial(resolve_tool, source.value, tool.name)
             self._advice += source.problems(limit_advice(tool, self._world, read))
@@ -273,6 +281,7 @@ class _Loading:
             self._problems.append(source.problem(fault))
         elif self._is_free("agent", agent.name, source):
             self._agents[agent.name] = agent
+            self._schema_advice += source.problems(schema_advice(source.value, is_tool=False))
             self._advice += source.problems(agent_advice(source.value, agent))
             read = partial(resolve_definition, source.value, agent.name)
             self._advice += source.problems(limit_advice(agent, self._world, read))

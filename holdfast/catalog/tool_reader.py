@@ -48,7 +48,7 @@ from holdfast.validation.schema_keywords import tool_keyword_problems
 
 PolicyT = TypeVar("PolicyT", bound=ApprovalPolicy)
 
-_OUR_SCHEMAS = ("tool.schema.json", "urn:holdfast:tool")
+OUR_SCHEMAS = ("tool.schema.json", "urn:holdfast:tool")
 # Keywords that are not in the schema of the parameters: the description is offered beside it.
 _NOT_PARAMETERS = ("$schema", "$id", "description")
 # Keywords of the tool itself, beside a schema of its arguments.
@@ -193,7 +193,7 @@ class _NormalizedTool:
             for key, value in written.items()
             # `$schema` may name a schema for editors, which is no dialect of JSON Schema.
             if not (key.startswith("_") or key in left_out)
-            and not (key == "$schema" and isinstance(value, str) and value.endswith(_OUR_SCHEMAS))
+            and not (key == "$schema" and isinstance(value, str) and value.endswith(OUR_SCHEMAS))
         }
         if isinstance(self.schema.get("properties"), dict):
             plain = {key: each for key, each in properties.items() if not key.startswith("_")}

@@ -5,6 +5,7 @@ The modules are imported here. A tool's file names the activity, which stays in 
 """
 
 import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ def add_parser(commands: Commands) -> None:
 async def export(*, folder: Path, tools: Sequence[str], task_queue: str | None) -> int:
     """Write the files into a folder; those of the same names are replaced."""
     # Imported here: the other commands read no modules, and start sooner.
+    from holdfast.catalog.advice import schema_advice
     from holdfast.catalog.python_module import PythonDefinitions, read_python
     from holdfast.hosting.sdk_workarounds.activity_definitions import activity_definition
 
@@ -46,6 +48,11 @@ async def export(*, folder: Path, tools: Sequence[str], task_queue: str | None) 
             queue = {} if task_queue is None else {"taskQueue": task_queue}
             binding = {**each.source.value["_activity"], **queue}
             forms[Path("tools", f"{each.name}.json")] = {**each.source.value, "_activity": binding}
+    written = [(each, False) for each in found.agents]
+    written += [(each.source, True) for each in found.activities if each.is_tool]
+    for source, is_tool in written:
+        for problem in source.problems(schema_advice(source.value, is_tool=is_tool)):
+            print(problem, file=sys.stderr)
     try:
         for path, form in forms.items():
             (folder / path).parent.mkdir(parents=True, exist_ok=True)

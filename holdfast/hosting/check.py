@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, NoReturn, TextIO
 
 from holdfast.activities.interceptors.lost_replies import LOST_REPLIES
+from holdfast.catalog.advice import server_advice
 from holdfast.catalog.agent_reader import resolve_definition
 from holdfast.catalog.mcp_tools import MCP_LOCK, Listing, lock_problems, named_servers
 from holdfast.catalog.python_module import stuck_import_problem
@@ -132,7 +133,8 @@ def _add_server_tools(
 
     Returns:
         The problems of the servers, and of the agents with their tools; and the warnings: tools
-        that are not locked as they are, and locked servers that cannot be reached.
+        that are not locked as they are, advice on their schemas, and locked servers that cannot be
+        reached.
     """
     if (servers := resources.servers) is None:
         return [], []
@@ -173,6 +175,8 @@ def _server_problems(
             unlocked = lock_problems(name, tools, world.mcp_lock).values()
             lock = f"{settings.catalog}/{MCP_LOCK}"
             warnings += (FileProblem(lock, None, each.reason, each.fix) for each in unlocked)
+            advice = server_advice(name, tools)
+            warnings += (FileProblem(file, None, each.reason, each.fix) for each in advice)
             for tool in world.servers[name].overrides.keys() - {each.name for each in tools}:
                 fix = suggest_names(tool, [each.name for each in tools], "it lists none")
                 reason = f"MCP server `{name}` has no tool `{tool}`"

@@ -203,6 +203,42 @@ def test_a_server_that_cannot_be_reached_is_requested_again_for_half_a_minute() 
     assert [tool.name for tool in agent.tools] == ["shop_find"]
 
 
+def test_a_schema_that_does_not_fit_its_meta_schema_is_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    unfit = {"$id": "#order"}
+    shop = Server(url="https://shop.example/mcp")
+    catalog = load_catalog(
+        endpoints=["m"], servers={"shop": shop}, read_definition=activity_definition
+    )
+    listed = [ListedTool("find", input_schema={"type": "object", "properties": {"a\n": unfit}})]
+    resolver = DefinitionResolver(
+        CurrentCatalog(catalog), lambda: FACTS, list_tools=lambda names: {"shop": [*listed]}
+    )
+    env = ActivityEnvironment()
+
+    def logged(agent: dict[str, Any]) -> list[str]:
+        caplog.clear()
+        env.run(resolver.resolve_agent, {"agent": {**INLINE, **agent}, "input": "go"})
+        return caplog.messages
+
+    [text] = logged({"output": unfit})
+    reason = "the schema does not fit its meta-schema: '#order' does not match '^[^#]*#?$'"
+    assert text.startswith(f"run test: `agent.output.$id`: {reason}")
+    # Those of a server once for each listing, in one line.
+    [text] = logged({"tools": ["mcp:shop/*"]})
+    place = "`_parameters.properties.a .$id`"
+    assert text.startswith(f"run test: MCP server `shop`, tool `find`: {place}: {reason}")
+    assert logged({"tools": ["mcp:shop/*"]}) == []
+    listed.append(ListedTool("pay", input_schema={"type": "object"}))
+    assert len(logged({"tools": ["mcp:shop/*"]})) == 1
+    caplog.clear()
+    call = {"tool": {"_tool": "ask", "_person": True, "_output": unfit}}
+    env.run(resolver.resolve_tool, call)
+    [text] = caplog.messages
+    assert text.startswith(f"run test: `tool._output.$id`: {reason}")
+
+
 def test_prompts_of_a_trusted_server_are_instructions() -> None:
     shop = Server(url="https://shop.example/mcp", trusted=True)
     servers = {"shop": shop, "far": shop.model_copy(update={"trusted": False})}

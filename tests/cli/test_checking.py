@@ -376,6 +376,40 @@ def test_mcp_servers_are_connected_to(
     assert (said.code, "shop_refund" in said.out) == (0, True)
 
 
+ODD = """\
+from typing import Annotated
+
+from mcp.server.mcpserver import MCPServer
+from pydantic import Field
+
+odd = MCPServer("odd")
+
+
+@odd.tool()
+def find(order: Annotated[str, Field(json_schema_extra={"$id": "#order"})]) -> None:
+    "Find an order."
+
+
+odd.run()
+"""
+
+
+def test_a_schema_that_does_not_fit_its_meta_schema_is_a_warning(place: Path, check: Check) -> None:
+    (place / "tools").mkdir()
+    (place / "tools/pay.yaml").write_text(
+        "_activity: look_up\nproperties:\n  to:\n    $id: '#to'\n"
+    )
+    (place / "odd.py").write_text(ODD)
+    (place / "servers.yaml").write_text(f"odd: {{command: {sys.executable}, args: [odd.py]}}\n")
+    said = check(*ALL, "--servers", "servers.yaml")
+    assert (said.code, said.err) == (0, "")
+    own, servers, *_ = said.out.splitlines()
+    reason = "the schema does not fit its meta-schema: '#{}' does not match '^[^#]*#?$'; correct it"
+    assert own.startswith(f"tools/pay.yaml:4: `properties.to.$id`: {reason.format('to')}")
+    place_there = "MCP server `odd`, tool `find`: `_parameters.properties.order.$id`: "
+    assert servers.startswith(f"servers.yaml: {place_there}{reason.format('order')}")
+
+
 async def test_tools_of_mcp_servers_are_locked_and_checked(
     place: Path, check: Check, holdfast: Holdfast, monkeypatch: pytest.MonkeyPatch
 ) -> None:

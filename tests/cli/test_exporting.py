@@ -40,6 +40,15 @@ async def test_the_files_are_the_agents_and_tools_of_the_module(
     assert found == expected
 
 
+async def test_a_schema_that_does_not_fit_its_meta_schema_is_exported_with_a_warning(
+    tmp_path: Path, holdfast: Holdfast
+) -> None:
+    (tmp_path / "shop.py").write_text(SHOP.replace("output=int", "output={'$id': '#order'}"))
+    said = await holdfast("export", str(tmp_path), "--tools", str(tmp_path / "shop.py"))
+    assert (said.code, len(said.out.splitlines())) == (0, 3)
+    assert "shop.py:14: `output.$id`: the schema does not fit its meta-schema: '#" in said.err
+
+
 async def test_a_module_that_does_not_load_is_reported(tmp_path: Path, holdfast: Holdfast) -> None:
     (tmp_path / "shop.py").write_text(SHOP.replace("output=int", "budget={'maxTurn': 1}"))
     said = await holdfast("export", str(tmp_path), "--tools", str(tmp_path / "shop.py"))

@@ -26,7 +26,7 @@ THIRD_PARTY = {
         *("pydantic", "pydantic_core", "temporalio", "httpx"),
         *("botocore", "google", "azure"),
     },
-    "catalog": {"pydantic", "temporalio", "httpx", "opentelemetry"},
+    "catalog": {"pydantic", "temporalio", "httpx", "opentelemetry", "jsonschema"},
     "engine": {"pydantic"},
     "workflows": {"pydantic", "temporalio"},
     "activities": {

@@ -7,7 +7,7 @@ import pytest
 from holdfast.activities import generate
 from holdfast.activities.interceptors import auto_heartbeat, results
 from holdfast.activities.mcp import authorization, held_calls, http_client, input_forms, servers
-from holdfast.catalog import agent_reader, builtin_tools, catalog_files
+from holdfast.catalog import advice, agent_reader, builtin_tools, catalog_files
 from holdfast.client.records import transcript
 from holdfast.hosting.worker_parts import MAX_ACTIVITIES
 from holdfast.providers import streamed_answer
@@ -103,6 +103,9 @@ LIMITS: dict[str, list[str]] = {
         kb(schema_check.MAX_SCHEMA_BYTES),
         f"{schema_check.MAX_SCHEMA_DEPTH} levels",
         f"{schema_check.MAX_SCHEMA_PARTS:,} objects and lists",
+    ],
+    "schemas of one tool, agent or MCP server that the library `jsonschema` checks, too": [
+        f"{advice.MAX_SUBSCHEMAS:,} schemas"
     ],
     "a [pattern](tools/tools.md#patterns)": [
         f"{regex.MAX_PATTERN_CHARACTERS:,} characters",
