@@ -25,6 +25,7 @@ from bench.measures import (
     recovery,
     rollout,
     shared,
+    validation,
     viewers,
     waiting,
 )
@@ -64,6 +65,7 @@ PARTS: dict[str, Part] = {
     "inbox": connected(lambda client: inbox.table(client, 10_000)),
     "lists": served(lambda server: lists.table(server, 1_000, 100, 60)),
     "viewers": served(viewers.table),
+    "validation": lambda _: validation.table(),
     "cold": connected(cold.table),
     "rollout": served(lambda server: rollout.table(server, 60)),
 }
