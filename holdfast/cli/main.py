@@ -16,18 +16,16 @@ from temporalio.service import RPCError
 import holdfast
 from holdfast.cli import (
     check_command,
-    codec_command,
     decide_command,
     evidence_command,
     export_command,
     forget_command,
-    inbox_command,
-    mcp_command,
     project_commands,
     run_commands,
     show_commands,
 )
 from holdfast.cli.parser import Command, take_approver
+from holdfast.cli.servers import codec_command, inbox_command, mcp_command
 from holdfast.client.errors import (
     INTERRUPTED,
     PIPE_CLOSED,

@@ -113,8 +113,8 @@ async def demo() -> int:
 @asynccontextmanager
 async def _inbox(client: HoldfastClient, temporal_ui: str) -> AsyncIterator[str]:
     """Serve the inbox on this machine for the current user; yield the address of its link."""
-    from holdfast.cli.listen_address import DEFAULT_HOST, open_listener
-    from holdfast.cli.serving import server
+    from holdfast.cli.servers.listen_address import DEFAULT_HOST, open_listener
+    from holdfast.cli.servers.serving import server
     from holdfast.runtime.text_sealer import TextSealer
     from holdfast.web.app import application
     from holdfast.web.auth.auth_middleware import AuthMiddleware, RequestAccess

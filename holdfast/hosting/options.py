@@ -17,7 +17,7 @@ from temporalio.common import WorkerDeploymentVersion
 from holdfast.definitions.agent import Agent, AnyTool
 from holdfast.hosting.deployment import read_version_name, version_of
 from holdfast.hosting.dev_server import DevServer
-from holdfast.hosting.probes import ProbeAddress, read_probe_address
+from holdfast.hosting.monitoring.probes import ProbeAddress, read_probe_address
 from holdfast.runtime.command_line import (
     CommandParser,
     number_reader,

@@ -31,13 +31,13 @@ from temporalio.worker import (
 )
 
 from holdfast.definitions.agent import Agent, AnyTool
+from holdfast.hosting.monitoring.worker_telemetry import with_telemetry
 from holdfast.hosting.options import WorkerSettings
 from holdfast.hosting.resources import WorkerResources, load_key_ring, load_resources
 from holdfast.hosting.sdk_workarounds.activity_definitions import activity_name
 from holdfast.hosting.sdk_workarounds.worker_shutdown import end_shutdown
 from holdfast.hosting.sdk_workarounds.workflow_runner import HoldfastRunner
 from holdfast.hosting.worker_parts import MAX_ACTIVITIES, WorkerParts
-from holdfast.hosting.worker_telemetry import with_telemetry
 from holdfast.providers.base import Provider
 from holdfast.runtime.data_converter import encrypts, with_encryption, with_pydantic, with_store
 from holdfast.runtime.storage.locations import StoreLocation, open_store_at, parse_store_location

@@ -15,7 +15,7 @@ from temporalio.envconfig import ClientConnectConfig
 from temporalio.runtime import TelemetryConfig
 from temporalio.service import RPCError, RPCStatusCode
 
-from holdfast.hosting.worker_telemetry import core_runtime
+from holdfast.hosting.monitoring.worker_telemetry import core_runtime
 from holdfast.runtime.connection_errors import TemporalConnectionError, explain_failure
 from holdfast.schemas import names
 from holdfast.validation.problems import FixableError

@@ -19,12 +19,13 @@ from temporalio.worker import Worker
 from holdfast.hosting import deployment
 from holdfast.hosting.check import check
 from holdfast.hosting.dev_server import DevServer, run_dev_server, terminate_dev_servers
+from holdfast.hosting.monitoring.probes import WorkerHealth, serve_probes
+from holdfast.hosting.monitoring.worker_telemetry import core_metrics, log_to_stderr, with_telemetry
 from holdfast.hosting.options import (
     WorkerSettings as WorkerSettings,  # for callers of `build_worker`
 )
 from holdfast.hosting.options import read_options
 from holdfast.hosting.plugin import HoldfastPlugin, worker_parts
-from holdfast.hosting.probes import WorkerHealth, serve_probes
 from holdfast.hosting.process_exit import (
     STOPPED,
     StartError,
@@ -40,7 +41,6 @@ from holdfast.hosting.resources import (
 )
 from holdfast.hosting.temporal import connect
 from holdfast.hosting.worker_parts import MAX_ACTIVITIES
-from holdfast.hosting.worker_telemetry import core_metrics, log_to_stderr, with_telemetry
 from holdfast.runtime.connection_errors import read_settings
 from holdfast.runtime.secrets import Secrets, environment_secrets
 from holdfast.schemas import names

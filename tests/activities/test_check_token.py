@@ -24,7 +24,7 @@ from holdfast.runtime.settings_files.source import Source
 from holdfast.schemas.base import rfc3339
 from holdfast.schemas.decision import MAX_TOKEN_CHARACTERS, DecisionClaims, PrincipalClaims, Purpose
 from holdfast.schemas.settings.keys import AUDIENCES, KeySet
-from tests.support.signing import (
+from tests.support.identity.signing import (
     ADA,
     BOB,
     DIGEST,

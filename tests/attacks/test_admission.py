@@ -9,8 +9,8 @@ import pytest
 
 from tests.support import tools
 from tests.support.backend import SIDE_BY_SIDE, Backend, Launch, Run
+from tests.support.identity.signing import Approver, run_of, write_keys
 from tests.support.model_server import Answer, call
-from tests.support.signing import Approver, run_of, write_keys
 from tests.workflows.commands.test_child_workflows import agents, by_agent, waits
 
 ANN, EVE = Approver("ann"), Approver("ann")

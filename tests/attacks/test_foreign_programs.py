@@ -47,8 +47,8 @@ from tests.encryption.keys import NEW, OLD, key_file, ring
 from tests.support import tools
 from tests.support.backend import SIDE_BY_SIDE, Backend, Launch, Run
 from tests.support.eventually import eventually
+from tests.support.identity.signing import write_keys
 from tests.support.model_server import Answer, call
-from tests.support.signing import write_keys
 from tests.workflows.commands.test_child_workflows import agents, by_agent, waits
 from tests.workflows.test_continue_as_new import MANY
 

@@ -16,7 +16,7 @@ from temporalio.client import Client
 from tests.support import tools
 from tests.support.backend import SIDE_BY_SIDE, Launch, Run, backend
 from tests.support.eventually import eventually
-from tests.support.operators import Operator
+from tests.support.identity.operators import Operator
 
 PAYS = {
     "_tool": "slow_payment",

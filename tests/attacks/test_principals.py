@@ -15,8 +15,8 @@ from holdfast.runtime.identity.key_sets import load_key_sets
 from holdfast.schemas.settings.keys import AUDIENCES
 from tests.support import tools
 from tests.support.backend import SIDE_BY_SIDE, Backend, Launch, Run
+from tests.support.identity.signing import NONCE, Approver, write_keys
 from tests.support.model_server import Answer, call
-from tests.support.signing import NONCE, Approver, write_keys
 from tests.web.auth.test_sign_in_methods import bearer, for_programs
 from tests.workflows.commands.test_child_workflows import ASK, agents, by_agent, waits
 from tests.workflows.test_continue_as_new import runs_of

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.hosting import worker
-from tests.activities.mcp import shop
+from tests.activities.mcp.servers import shop
 from tests.cli.conftest import Holdfast, Start
 from tests.encryption.keys import NEW, key_file
 from tests.support.command import Said

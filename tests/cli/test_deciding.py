@@ -29,8 +29,8 @@ from holdfast.schemas.base import canonical_json, sha256
 from holdfast.schemas.decision import Decided, Decision, PendingApproval
 from tests.cli.conftest import Holdfast, Start
 from tests.support.backend import Backend, Launch, Run
+from tests.support.identity.signing import ADA, BOB, EVE, NONCE, Signer, jwks, rsa, rsa_key
 from tests.support.model_server import Answer, call
-from tests.support.signing import ADA, BOB, EVE, NONCE, Signer, jwks, rsa, rsa_key
 
 PAYS = [Answer("I pay.", [call("pay", amount=5)]), Answer("Paid.")]
 

@@ -13,8 +13,8 @@ from holdfast.client.records.evidence_file import write_lines
 from tests.cli.conftest import Holdfast
 from tests.support.backend import Launch
 from tests.support.eventually import eventually
+from tests.support.identity.signing import BOB, SIGNED_PAY, Approver, write_keys
 from tests.support.model_server import MANY, Answer, call
-from tests.support.signing import BOB, SIGNED_PAY, Approver, write_keys
 
 PAYS = Answer(calls=[*(call("pay", amount=n) for n in (1, 2, 3)), call("pay_out", amount=4)])
 LOOKS = [Answer(calls=[call("look_up", id=1)])] * 6

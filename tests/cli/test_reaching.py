@@ -21,8 +21,8 @@ from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
-from holdfast.cli import serving
-from holdfast.cli.listen_address import open_listener
+from holdfast.cli.servers import serving
+from holdfast.cli.servers.listen_address import open_listener
 from holdfast.client import connection, remote_run
 from holdfast.client.diagnosis import NoBuildError, NoCurrentBuildError
 from holdfast.client.errors import (

@@ -9,7 +9,7 @@ from holdfast.client.records.evidence_file import BrokenEvidenceError, read_line
 from holdfast.client.signing import Signer
 from holdfast.runtime.identity.public_keys import PublicKey
 from holdfast.schemas.base import canonical_json
-from tests.support.signing import ed25519_key
+from tests.support.identity.signing import ed25519_key
 
 MADE_BY = Signer(ed25519_key(1), "audit")
 KEYS = [

@@ -11,9 +11,9 @@ from typing import Any
 import opentelemetry.sdk.environment_variables as of_telemetry
 import yaml
 
-from holdfast.cli.inbox_command import DEFAULT_PORT, SECRET_VARIABLE, SETTINGS_VARIABLE
 from holdfast.cli.main import client_parser
-from holdfast.cli.serving import STOP_TIMEOUT_SECONDS
+from holdfast.cli.servers.inbox_command import DEFAULT_PORT, SECRET_VARIABLE, SETTINGS_VARIABLE
+from holdfast.cli.servers.serving import STOP_TIMEOUT_SECONDS
 from holdfast.hosting.options import VARIABLES, read_options
 from holdfast.runtime.connection_errors import _VARIABLES as OF_TEMPORAL
 from holdfast.runtime.telemetry.telemetry import FLUSH_SECONDS

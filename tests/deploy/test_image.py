@@ -14,8 +14,13 @@ from typing import Any
 
 import pytest
 
-from holdfast.cli.inbox_command import DEFAULT_PORT
-from holdfast.hosting.probes import ProbeAddress, WorkerHealth, read_probe_address, serve_probes
+from holdfast.cli.servers.inbox_command import DEFAULT_PORT
+from holdfast.hosting.monitoring.probes import (
+    ProbeAddress,
+    WorkerHealth,
+    read_probe_address,
+    serve_probes,
+)
 from holdfast.web.monitoring import HEALTH
 from tests.deploy.reading import DEPLOY, PROBES_PORT, ROOT, USER, check_command
 

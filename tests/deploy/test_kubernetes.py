@@ -14,9 +14,9 @@ from typing import Any
 import kubernetes_validate
 import pytest
 
-from holdfast.cli.inbox_command import SETTINGS_VARIABLE
+from holdfast.cli.servers.inbox_command import SETTINGS_VARIABLE
 from holdfast.hosting.deployment import MAX_NAME_CHARACTERS
-from holdfast.hosting.probes import read_probe_address
+from holdfast.hosting.monitoring.probes import read_probe_address
 from holdfast.hosting.process_exit import PATIENCE
 from holdfast.schemas.base import parse_duration
 from holdfast.schemas.settings.inbox import InboxSettings

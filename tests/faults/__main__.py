@@ -17,8 +17,8 @@ from pathlib import Path
 from bench.cluster.programs import Unavailable
 from holdfast.hosting.process_exit import exit_process
 from holdfast.schemas.base import parse_duration
-from tests.faults.harness.cluster import ClusterGround, cluster_ground
 from tests.faults.harness.plans import Plan, by_chance, on_cluster, systematic
+from tests.faults.harness.programs.cluster import ClusterGround, cluster_ground
 from tests.faults.harness.scenarios import SCENARIOS
 from tests.faults.harness.trials import Tally, Unfit, stage
 

@@ -7,7 +7,7 @@ import pytest
 from temporalio.client import Client
 
 from tests.faults.harness.plans import Plan
-from tests.faults.harness.server import Ground
+from tests.faults.harness.programs.server import Ground
 from tests.faults.harness.trials import stage
 
 LANES = 6

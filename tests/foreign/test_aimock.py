@@ -36,7 +36,7 @@ from holdfast.schemas.settings.endpoints import ProviderName
 from tests.providers.fakes import TOOLS, Heard, ask, said, target
 from tests.support.backend import TOOLS as BACKEND_TOOLS
 from tests.support.backend import Run
-from tests.support.token_services import TokenService, token_service
+from tests.support.identity.token_services import TokenService, token_service
 
 pytestmark = pytest.mark.typescript
 

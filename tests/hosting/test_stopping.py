@@ -20,8 +20,8 @@ from temporalio.api.failure.v1 import Failure
 from temporalio.exceptions import ApplicationError
 
 from holdfast.hosting import parent_watchdog
+from holdfast.hosting.monitoring.worker_telemetry import log_to_stderr
 from holdfast.hosting.process_exit import SIGNALS, run_until_stopped
-from holdfast.hosting.worker_telemetry import log_to_stderr
 from holdfast.runtime.data_converter import data_converter
 from holdfast.runtime.storage.store import StoreError
 from holdfast.schemas.names import AHEAD_OF_HISTORY

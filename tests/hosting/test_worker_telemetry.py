@@ -22,9 +22,9 @@ from temporalio.client import Client
 from temporalio.worker import Worker
 
 from holdfast import HoldfastPlugin
+from holdfast.hosting.monitoring.worker_telemetry import core_metrics
 from holdfast.hosting.options import WorkerSettings
 from holdfast.hosting.resources import ResourcesError, WorkerResources, load_resources
-from holdfast.hosting.worker_telemetry import core_metrics
 from holdfast.runtime.telemetry.telemetry_settings import TelemetrySettings
 from tests.support import tools
 from tests.support.model_server import Answer, call, serve

@@ -13,7 +13,7 @@ from typing import Any
 from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
 
 from tests.support.backend import Answers, Backend, Run
-from tests.support.signing import Approver, write_keys
+from tests.support.identity.signing import Approver, write_keys
 from tests.support.told import SECRET, listening, posts
 from tests.support.traces import Recorder
 

@@ -10,8 +10,8 @@ from tests.replay.whole import WHOLE
 from tests.support import tools
 from tests.support.backend import Run
 from tests.support.eventually import eventually
+from tests.support.identity.operators import Operator
 from tests.support.model_server import MANY, Answer, Small, call
-from tests.support.operators import Operator
 
 AT_ONCE = timedelta(milliseconds=1)
 DONE = Answer("done")

@@ -33,7 +33,7 @@ from holdfast.runtime.identity.public_keys import MAX_KEYS, PublicKey, parse_key
 from holdfast.runtime.settings_files.file_problems import LoadError
 from holdfast.runtime.settings_files.source import Source
 from holdfast.schemas.settings.keys import KeySet
-from tests.support.signing import ADA, BOB, EVE, NONCE, Signer, jwks, rsa, rsa_key
+from tests.support.identity.signing import ADA, BOB, EVE, NONCE, Signer, jwks, rsa, rsa_key
 
 # What is read when the worker starts.
 

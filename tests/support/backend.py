@@ -24,8 +24,8 @@ from holdfast.hosting.worker import WorkerSettings, build_worker
 from holdfast.runtime.secrets import Secrets
 from holdfast.schemas.run import RunStatus
 from tests.support.eventually import eventually
+from tests.support.identity.signing import run_of
 from tests.support.model_server import Answer, ModelServer, serve
-from tests.support.signing import run_of
 
 ROOT = Path(__file__).parents[2]
 TOOLS = Path(__file__).with_name("tools.py")

@@ -14,7 +14,7 @@ from temporalio.client import Client
 
 from tests.support import command, tools
 from tests.support.backend import Answers, Backend, Launch, backend
-from tests.support.fork_server import forking_python
+from tests.support.forking.fork_server import forking_python
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ import httpx
 from starlette.types import ASGIApp
 from temporalio.client import Client
 
-from holdfast.cli.listen_address import open_listener
-from holdfast.cli.serving import server
+from holdfast.cli.servers.listen_address import open_listener
+from holdfast.cli.servers.serving import server
 from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.client.signing import Signer
 from holdfast.runtime.identity.key_sets import LiveKeySet

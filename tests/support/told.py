@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from holdfast.cli.listen_address import open_listener
+from holdfast.cli.servers.listen_address import open_listener
 from holdfast.schemas.decision import Decided, PendingApproval
 from holdfast.schemas.settings.notify import News
 

@@ -12,7 +12,7 @@ import yaml
 from holdfast.runtime.settings_files.file_problems import LoadError
 from holdfast.web.branding import ink_on
 from holdfast.web.inbox_settings import LoadedInboxSettings, load_inbox_settings
-from tests.support.signing import Approver, write_keys
+from tests.support.identity.signing import Approver, write_keys
 
 OIDC = {"issuer": "https://login.example", "clientId": "inbox"}
 PROXY = {"userHeader": "X-User", "networks": ["10.0.0.0/8"]}

@@ -25,9 +25,9 @@ from tests.support.backend import Launch, Run
 from tests.support.command import holdfast
 from tests.support.echoing import echoing
 from tests.support.eventually import eventually
+from tests.support.identity.signing import SIGNED_PAY, Approver, write_keys
 from tests.support.model_server import Answer, call
 from tests.support.process import ROOT, WorkerProcess
-from tests.support.signing import SIGNED_PAY, Approver, write_keys
 
 pytestmark = pytest.mark.usefixtures("quick_starts")
 

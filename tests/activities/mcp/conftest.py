@@ -13,7 +13,7 @@ import uvicorn
 import yaml
 from temporalio.client import Client
 
-from tests.activities.mcp import shop
+from tests.activities.mcp.servers import shop
 from tests.support.backend import Backend, backend
 from tests.support.model_server import Answer
 

@@ -25,9 +25,9 @@ from holdfast.runtime.secrets import Secrets
 from holdfast.schemas import names
 from holdfast.schemas.settings.servers import Server
 from holdfast.schemas.tool import McpCall
-from tests.activities.mcp import shop
 from tests.activities.mcp.conftest import serving
-from tests.activities.mcp.guard import CLIENT, SECRET, Guard
+from tests.activities.mcp.servers import shop
+from tests.activities.mcp.servers.guard import CLIENT, SECRET, Guard
 from tests.support.eventually import eventually
 
 ENVIRON = {"SHOP_SECRET": SECRET, "OTHER_SECRET": "cs-wrong-5d1c", "LISTING": "Bearer lister"}

@@ -13,8 +13,8 @@ import yaml
 from temporalio.client import Client, WorkflowFailureError, WorkflowUpdateFailedError
 
 from holdfast.workflows.commands.mcp_tasks import pause_before
-from tests.activities.mcp import airline
 from tests.activities.mcp.conftest import Open
+from tests.activities.mcp.servers import airline
 from tests.encryption.keys import OLD, key_file
 from tests.support.backend import Backend, Run
 from tests.support.eventually import eventually

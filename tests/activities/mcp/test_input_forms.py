@@ -8,7 +8,7 @@ from mcp_types import ElicitRequest, ElicitRequestURLParams, InputRequiredResult
 from holdfast.activities.mcp import input_forms
 from holdfast.activities.mcp.errors import NoResultError
 from holdfast.activities.mcp.input_forms import is_secret, read_forms
-from tests.activities.mcp.airline import form
+from tests.activities.mcp.servers.airline import form
 
 SECRET = [
     *("password", "newPassword", "password_confirmation", "user passphrase", "pwd", "api_key"),

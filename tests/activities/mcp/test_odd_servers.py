@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from holdfast.activities.mcp import servers
-from tests.activities.mcp import odd
 from tests.activities.mcp.conftest import Open
+from tests.activities.mcp.servers import odd
 from tests.support.backend import Backend
 
 TOKEN = "sk-planted-77a1c04e9b52d318"

@@ -13,8 +13,8 @@ from mcp.server.mcpserver import MCPServer
 from mcp_types import ToolAnnotations
 from temporalio.client import ActivityFailureError
 
-from tests.activities.mcp import shop
 from tests.activities.mcp.conftest import STDIO, TOKEN, App, Open, serving
+from tests.activities.mcp.servers import shop
 from tests.encryption.keys import OLD, key_file
 from tests.support.backend import Backend, Run
 from tests.support.eventually import eventually

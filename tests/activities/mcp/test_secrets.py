@@ -23,9 +23,9 @@ from temporalio.client import Client
 from holdfast.activities.mcp import servers as mcp_servers
 from holdfast.runtime.secrets import Secrets
 from holdfast.runtime.telemetry.telemetry import Telemetry
-from tests.activities.mcp import teller
 from tests.activities.mcp.conftest import serving
-from tests.activities.mcp.guard import CLIENT, SECRET, Guard
+from tests.activities.mcp.servers import teller
+from tests.activities.mcp.servers.guard import CLIENT, SECRET, Guard
 from tests.support.backend import backend
 from tests.support.eventually import eventually
 from tests.support.model_server import Answer, call

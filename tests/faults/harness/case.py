@@ -22,14 +22,14 @@ from tests.faults.harness.case_result import CaseResult, look, where_it_stands
 from tests.faults.harness.people import Person
 from tests.faults.harness.plans import KILL, MODEL, ON_THE_WIRE, ROWS, Fault, inflict
 from tests.faults.harness.points import CONTROL, READY, Armed, numbered, record, recorded
-from tests.faults.harness.proxy import Proxy
+from tests.faults.harness.programs.proxy import Proxy
+from tests.faults.harness.programs.server import Ground
+from tests.faults.harness.programs.worker_pool import Life, WorkerPool
 from tests.faults.harness.responses import Front, Row
 from tests.faults.harness.scenarios import Scenario
-from tests.faults.harness.server import Ground
 from tests.faults.harness.tools import effects
-from tests.faults.harness.worker_pool import Life, WorkerPool
+from tests.support.identity.operators import Operator
 from tests.support.model_server import Answer, serve, turn_of
-from tests.support.operators import Operator
 
 # Generous: what is busy with other cases, or other programs, is not stuck.
 DEADLINE_SECONDS = 180

@@ -21,7 +21,7 @@ from temporalio.service import RPCError
 from tests.faults.harness.points import READY
 from tests.faults.harness.responses import Again, Read, Row
 from tests.faults.harness.rude_responses import rows_for
-from tests.support.operators import Operator
+from tests.support.identity.operators import Operator
 
 if TYPE_CHECKING:
     from tests.faults.harness.case import Case

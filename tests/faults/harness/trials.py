@@ -13,9 +13,9 @@ from tests.faults.harness.case_result import CaseResult
 from tests.faults.harness.checks import KINDS, Problem, judge
 from tests.faults.harness.plans import MODEL, Fault, Plan
 from tests.faults.harness.points import RUN
+from tests.faults.harness.programs.server import Ground, firm, frail
+from tests.faults.harness.programs.worker_pool import WorkerPool, worker_pool
 from tests.faults.harness.scenarios import SCENARIOS
-from tests.faults.harness.server import Ground, firm, frail
-from tests.faults.harness.worker_pool import WorkerPool, worker_pool
 
 
 @dataclass

@@ -20,7 +20,7 @@ from holdfast.runtime.secrets import Secrets
 from holdfast.schemas.settings.endpoints import Endpoint
 from tests.providers.fakes import Heard, ask, said
 from tests.providers.test_conformance import WIRES
-from tests.support.token_services import (
+from tests.support.identity.token_services import (
     SOON,
     TokenService,
     forget_clouds,

@@ -26,9 +26,9 @@ from holdfast.web.pages import address
 from holdfast.web.services import Services
 from tests.support.backend import SIDE_BY_SIDE, Backend, Run, backend
 from tests.support.eventually import eventually
+from tests.support.identity.signing import Approver, run_of, write_keys
 from tests.support.inbox import Stage, inbox, opened
 from tests.support.model_server import Answer, call
-from tests.support.signing import Approver, run_of, write_keys
 from tests.support.traces import Recorder
 
 pytestmark = pytest.mark.usefixtures("ledger")

@@ -13,10 +13,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from holdfast.cli.listen_address import open_listener
-from holdfast.cli.serving import server
+from holdfast.cli.servers.listen_address import open_listener
+from holdfast.cli.servers.serving import server
+from tests.support.identity.signing import Approver
 from tests.support.inbox import HOST
-from tests.support.signing import Approver
 
 CLIENT = "inbox"
 

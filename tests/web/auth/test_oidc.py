@@ -23,8 +23,8 @@ from holdfast.web.auth.bearer_tokens import BearerTokens
 from holdfast.web.auth.oidc import MAX_ANSWER_BYTES, METADATA, SIGN_IN_SECONDS, OidcSignIn
 from holdfast.web.auth.oidc import OidcProvider as Known
 from holdfast.web.services import Services
+from tests.support.identity.signing import Approver
 from tests.support.inbox import Stage, opened
-from tests.support.signing import Approver
 from tests.web.auth.pages_of_test import pages
 from tests.web.auth.provider import CLIENT, Provider, others_provider, provider
 from tests.web.conftest import Clock

@@ -19,7 +19,7 @@ from holdfast.web.auth.sessions import Person
 from holdfast.web.http.problems import NotPermittedError
 from holdfast.web.mcp import callers
 from holdfast.web.services import Services
-from tests.support.signing import Approver, write_keys
+from tests.support.identity.signing import Approver, write_keys
 from tests.web.listing.test_rows import run
 from tests.web.run.test_bounds import description
 

@@ -20,8 +20,8 @@ from holdfast.web.auth.bearer_tokens import BearerTokens
 from holdfast.web.auth.sign_in import LinkSignIn, ProxySignIn
 from holdfast.web.http.problems import RefusedRequest
 from holdfast.web.services import Services
+from tests.support.identity.signing import Approver, write_keys
 from tests.support.inbox import Stage, opened
-from tests.support.signing import Approver, write_keys
 from tests.web.auth.pages_of_test import pages
 
 HERE = ["127.0.0.0/8"]

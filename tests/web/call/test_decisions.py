@@ -18,8 +18,9 @@ from temporalio.client import Client
 from holdfast.client.pending_call import PendingCall
 from holdfast.client.run import Run as ClientRun
 from holdfast.client.signing import Signer
-from tests.support import signing, tools
+from tests.support import tools
 from tests.support.backend import SIDE_BY_SIDE, Backend, Run, backend
+from tests.support.identity import signing
 from tests.support.inbox import Stage, inbox
 from tests.support.model_server import Answer, call
 from tests.web.forms.submitting import changed, submitted

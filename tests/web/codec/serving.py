@@ -12,8 +12,8 @@ from google.protobuf.json_format import MessageToDict, ParseDict
 from temporalio.api.common.v1 import Payload, Payloads
 from temporalio.converter import PayloadCodec
 
-from holdfast.cli.listen_address import open_listener
-from holdfast.cli.serving import server
+from holdfast.cli.servers.listen_address import open_listener
+from holdfast.cli.servers.serving import server
 from holdfast.web.codec import endpoint, shared_secret
 from holdfast.web.codec.endpoint import CodecEndpoint
 from holdfast.web.codec.protocol import Protocol

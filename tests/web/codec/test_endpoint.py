@@ -17,7 +17,7 @@ from temporalio.converter import (
     StorageDriverStoreContext,
 )
 
-from holdfast.cli.codec_command import StoredReferences
+from holdfast.cli.servers.codec_command import StoredReferences
 from holdfast.runtime.encryption.codec import EncryptionCodec
 from holdfast.runtime.storage.folder import FolderStore
 from holdfast.schemas import names

@@ -14,7 +14,8 @@ from typing import Any
 
 from temporalio.service import _BridgeServiceClient
 
-from holdfast.cli import main, serving
+from holdfast.cli import main
+from holdfast.cli.servers import serving
 
 FILE, HOLD = "MCP_POINTS", "MCP_HOLD"
 _reached: list[str] = []

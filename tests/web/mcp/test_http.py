@@ -19,7 +19,7 @@ from tests.encryption.keys import OLD, key_file
 from tests.support import tools
 from tests.support.backend import TOOLS, Backend
 from tests.support.command import Holdfast
-from tests.support.signing import Approver, write_keys
+from tests.support.identity.signing import Approver, write_keys
 from tests.web.mcp.conftest import run_id, run_of, text
 from tests.web.mcp.test_approvals import APPROVE, Screen, ask
 

@@ -20,8 +20,8 @@ from tests.encryption.keys import OLD, key_file
 from tests.support import tools
 from tests.support.backend import TOOLS, Run
 from tests.support.eventually import eventually
+from tests.support.identity.signing import write_keys
 from tests.support.process import Process, WorkerProcess
-from tests.support.signing import write_keys
 from tests.web.mcp import held_server
 from tests.web.mcp.conftest import run_id, text
 from tests.web.mcp.test_approvals import Screen, ask

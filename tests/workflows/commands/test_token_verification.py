@@ -10,8 +10,8 @@ from temporalio.exceptions import ApplicationError
 
 from tests.support import tools
 from tests.support.backend import Backend, Launch, Run
+from tests.support.identity.signing import SIGNED_PAY, Approver, write_keys
 from tests.support.model_server import Answer, call
-from tests.support.signing import SIGNED_PAY, Approver, write_keys
 
 PAYS = [Answer(calls=[call("pay_out", amount=5)]), Answer("paid")]
 MARKER = "marker_recorded_event_attributes"

@@ -20,7 +20,7 @@ from bench.cluster.programs import programs
 from holdfast.hosting.temporal import usable_search_attributes
 from holdfast.runtime.data_converter import data_converter
 from tests.faults.harness.plans import FULL_DISK, HISTORY, MATCHING, POSTGRESQL
-from tests.faults.harness.server import Ground
+from tests.faults.harness.programs.server import Ground
 from tests.support.eventually import eventually
 
 DISK_MB = 512

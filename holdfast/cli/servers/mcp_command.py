@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import holdfast
-from holdfast.cli.listen_address import check_private, open_listener, public_origin
 from holdfast.cli.parser import Commands, add_person
 from holdfast.cli.prompts.answers import Approver
+from holdfast.cli.servers.listen_address import check_private, open_listener, public_origin
 from holdfast.client.connection import connect
 from holdfast.client.errors import DONE, INTERRUPTED, wrong_command, wrong_settings
 from holdfast.hosting.process_exit import StartError
@@ -35,7 +35,7 @@ from holdfast.web.http.origins import hosts_of, own_origins, read_origin
 
 if TYPE_CHECKING:
     from holdfast.catalog.loader import Catalog
-    from holdfast.hosting.probes import ProbeAddress
+    from holdfast.hosting.monitoring.probes import ProbeAddress
     from holdfast.web.mcp.server import McpHandlers
 
 _LINE_CHARS = 1_000
@@ -148,7 +148,7 @@ async def _serve_http(
 ) -> None:
     from mcp.server.transport_security import TransportSecuritySettings
 
-    from holdfast.cli.serving import serve, server
+    from holdfast.cli.servers.serving import serve, server
     from holdfast.web.mcp.callers import Caller, open_token_callers
 
     check_private(listen.host, url, "`--url https://…`")
@@ -172,7 +172,7 @@ async def _serve_http(
 
 
 def _read_address(text: str) -> "ProbeAddress":
-    from holdfast.hosting.probes import read_probe_address
+    from holdfast.hosting.monitoring.probes import read_probe_address
 
     return read_probe_address(text)
 

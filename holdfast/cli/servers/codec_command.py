@@ -14,8 +14,13 @@ from temporalio.api.common.v1 import Payload
 from temporalio.api.sdk.v1 import ExternalStorageReference
 from temporalio.converter import PayloadCodec
 
-from holdfast.cli.listen_address import add_listening, check_private, open_listener, public_origin
 from holdfast.cli.parser import NAME, Commands
+from holdfast.cli.servers.listen_address import (
+    add_listening,
+    check_private,
+    open_listener,
+    public_origin,
+)
 from holdfast.client.connection import client_converter
 from holdfast.client.errors import DONE, wrong_command
 from holdfast.runtime.command_line import read_by
@@ -104,7 +109,7 @@ async def codec(
     """Serve the endpoint until it is stopped."""
     check_private(host, url, "`--url https://…`")
     # Imported here: the other commands need no HTTP server, and start sooner.
-    from holdfast.cli.serving import serve, server
+    from holdfast.cli.servers.serving import serve, server
     from holdfast.web.codec.endpoint import CodecEndpoint
     from holdfast.web.codec.protocol import Protocol
 

@@ -21,18 +21,18 @@ from typing import Any, NoReturn
 
 from temporalio.worker._worker import load_default_build_id
 
+from holdfast.hosting.monitoring.worker_telemetry import log_to_stderr
 from holdfast.hosting.resources import load_resources
 from holdfast.hosting.sdk_workarounds.workflow_runner import workflow_runner
 from holdfast.hosting.temporal import connect
 from holdfast.hosting.worker import WorkerSettings, build_worker
-from holdfast.hosting.worker_telemetry import log_to_stderr
 from holdfast.workflows.agent import AgentWorkflow
 from holdfast.workflows.call import CallWorkflow
 from holdfast.workflows.memory import MemoryWorkflow
 from tests.faults.harness import tools
 from tests.faults.harness.points import READY, Points, watch
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 END_TIMEOUT_SECONDS = 10
 
 
@@ -90,7 +90,7 @@ class WorkerPool:
 async def worker_pool() -> AsyncIterator[WorkerPool]:
     """A zygote that has imported everything, and goes with its workers at the end."""
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "tests.faults.harness.worker_pool"),
+        *(sys.executable, "-m", "tests.faults.harness.programs.worker_pool"),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         cwd=ROOT,

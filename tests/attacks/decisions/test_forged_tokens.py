@@ -18,8 +18,8 @@ from holdfast.schemas.settings.keys import AUDIENCES
 from tests.support import tools
 from tests.support.backend import SIDE_BY_SIDE, Launch, Run
 from tests.support.eventually import eventually
+from tests.support.identity.signing import Approver, write_keys
 from tests.support.model_server import Answer, call
-from tests.support.signing import Approver, write_keys
 
 PAY = {
     "_tool": "pay_out",

@@ -167,7 +167,7 @@ def _import_all() -> None:
     from temporalio.worker._worker import load_default_build_id
 
     import holdfast.cli.main
-    import holdfast.cli.serving
+    import holdfast.cli.servers.serving
     import holdfast.hosting.worker
     import holdfast.web.app
     import holdfast.web.auth.sign_in

@@ -15,7 +15,7 @@ from tests.engine.approvals.test_signed_decision import decision, token
 from tests.support import tools
 from tests.support.backend import SIDE_BY_SIDE, Backend, Launch, Run
 from tests.support.eventually import eventually
-from tests.support.signing import SIGNED_PAY, Approver, write_keys
+from tests.support.identity.signing import SIGNED_PAY, Approver, write_keys
 
 DIGEST = sha256(canonical_json({"arguments": {"amount": 5}, "tool": "pay"}))
 APPROVES = {"callId": "t1c1", "decision": "approve", "by": "ann", "digest": DIGEST}

@@ -11,10 +11,15 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Final
 
-from holdfast.cli.listen_address import add_listening, check_private, open_listener, public_origin
-from holdfast.cli.mcp_command import add_catalog, load_catalog
 from holdfast.cli.parser import Commands, add_person
 from holdfast.cli.prompts.answers import Approver
+from holdfast.cli.servers.listen_address import (
+    add_listening,
+    check_private,
+    open_listener,
+    public_origin,
+)
+from holdfast.cli.servers.mcp_command import add_catalog, load_catalog
 from holdfast.client.connection import connect
 from holdfast.client.errors import DONE, wrong_command, wrong_settings
 from holdfast.runtime.secrets import shared_secret
@@ -52,7 +57,7 @@ async def inbox(
     """Serve the inbox until it is stopped."""
     # Imported here: the other commands need no HTTP server, and start sooner.
     from holdfast.activities.notify.decision_links import LINK_SECRET, MIN_SECRET_CHARACTERS
-    from holdfast.cli.serving import serve, server
+    from holdfast.cli.servers.serving import serve, server
     from holdfast.client.stream.local_viewer import local_viewer
     from holdfast.runtime.text_sealer import TextSealer
     from holdfast.web.api.openapi import DOCUMENT

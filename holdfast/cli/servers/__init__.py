@@ -1,0 +1,1 @@
+"""Commands that serve HTTP or MCP, and how they listen."""

@@ -1,0 +1,1 @@
+"""What an operator monitors of a worker: probes and telemetry."""
