@@ -4,7 +4,7 @@
 is a list of `[file, function]`, relative to TREE.
 
 - `worker` records from the signal `approve` until the workflow schedules the activity `pay`;
-- `inbox` records the requests that it answers from SIGUSR1 on, and none of its background tasks;
+- `inbox` records the first request after SIGUSR1 until its response is sent;
 - `turn` records one turn with one tool call, in the driver of the engine's tests.
 
 The first two write OUT at SIGUSR2.
@@ -27,20 +27,30 @@ FIRST, LAST = "model_answered", "closed"
 DELIVERS, SCHEDULES = "_apply_signal_workflow", "_apply_schedule_command"
 # Where the HTTP server calls the application, in a task of the request.
 REQUEST = "run_asgi"
-in_request = ContextVar("in_request", default=False)
+# The set to which the tasks of a request are recorded.
+of_request: ContextVar[set[CodeType] | None] = ContextVar("of_request", default=None)
 
 recorded: set[CodeType] = set()
 is_recording = False
 deciding_thread = 0
 
 
-def profile_requests(frame: FrameType, event: str, _: Any) -> None:
-    """Record the tasks of requests."""
-    if is_recording and event == "call":
-        if frame.f_code.co_name == REQUEST:
-            in_request.set(True)
-        if in_request.get():
-            recorded.add(frame.f_code)
+def profile_request(frame: FrameType, event: str, _: Any) -> None:
+    """Record the task of a request, and the tasks that it starts, until the response is sent."""
+    global is_recording
+    if not is_recording:
+        return
+    code = frame.f_code
+    # A request from before SIGUSR1 may still be ending.
+    is_request = code.co_name == REQUEST
+    if event == "call" and is_request and not frame.f_locals["self"].response_started:
+        of_request.set(recorded)
+    if of_request.get() is not recorded:
+        return
+    if event == "call":
+        recorded.add(code)
+    elif event == "return" and is_request:
+        is_recording = not frame.f_locals["self"].response_complete
 
 
 def profile_turn(frame: FrameType, event: str, _: Any) -> None:
@@ -72,8 +82,8 @@ def profile_decision(frame: FrameType, event: str, _: Any) -> None:
 
 def start(*_: object) -> None:
     """Record from now on."""
-    global is_recording
-    recorded.clear()
+    global is_recording, recorded
+    recorded = set()
     is_recording = True
 
 
@@ -109,7 +119,7 @@ def main() -> None:
         return
     signal.signal(signal.SIGUSR1, start)
     signal.signal(signal.SIGUSR2, lambda *_: write(tree, out))
-    profiler = profile_decision if program == "worker" else profile_requests
+    profiler = profile_decision if program == "worker" else profile_request
     threading.setprofile(profiler)
     sys.setprofile(profiler)
     sys.argv = ["holdfast", program, *sys.argv[4:]]

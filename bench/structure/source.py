@@ -21,14 +21,14 @@ def packages(tree: Path) -> list[Path]:
     return sorted(path.parent.resolve() for path in (tree / "holdfast").glob("*/__init__.py"))
 
 
-def product_files(tree: Path) -> list[Path]:
+def files_of_product(tree: Path) -> list[Path]:
     """Return the Python files of the product."""
     found = [path for package in packages(tree) for path in _modules(package)]
     found = [path for path in found if TEMPLATE not in path.as_posix()]
     return [tree / "worker.py", *sorted((tree / "holdfast").glob("*.py")), *found]
 
 
-def test_files(tree: Path) -> list[Path]:
+def files_of_tests(tree: Path) -> list[Path]:
     """Return the Python files of the tests."""
     return list(_modules(tree / "tests"))
 
@@ -51,7 +51,7 @@ def count_lines(paths: list[Path]) -> int:
 
 def static_figures(tree: Path) -> Figures:
     """Read the figures of the source."""
-    product = product_files(tree)
+    product = files_of_product(tree)
     folders = Counter(path.parent for path in product)
     functions = used_once = longest = 0
     for path in product:
@@ -71,7 +71,7 @@ def static_figures(tree: Path) -> Figures:
     name = name_in_package(folder.relative_to(tree).as_posix())
     return {
         "lines of product": f"{count_lines(product):,}",
-        "lines of tests": f"{count_lines(test_files(tree)):,}",
+        "lines of tests": f"{count_lines(files_of_tests(tree)):,}",
         "files of product": f"{len(product):,}",
         "files in the largest folder": f"{files} (`{name}`)",
         "functions": f"{functions:,}",

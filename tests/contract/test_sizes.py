@@ -22,8 +22,10 @@ MAX_LINES = {
     "cli": 3_070,
     "testing": 390,
 }
-WHAT_TO_DO = "delete what is not needed, or move it to the package that owns it; raise the bound \
-in a commit that says why"
+WHAT_TO_DO = (
+    "delete what is not needed, or move it to the package that owns it; raise the bound"
+    " in a commit that says why"
+)
 
 
 def test_a_folder_has_at_most_fourteen_files() -> None:
