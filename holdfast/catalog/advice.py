@@ -4,7 +4,9 @@
 of the library `jsonschema`: workers log it, too.
 """
 
+import json
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Any
 
 from pydantic.alias_generators import to_snake
@@ -21,6 +23,7 @@ from holdfast.validation.schema_keywords import subschemas
 # Of one definition or server: the library takes up to a third of a millisecond for each.
 MAX_SUBSCHEMAS = 5_000
 MAX_MESSAGE_CHARACTERS = 300
+MAX_CACHED_SCHEMAS = 1_000
 # What holds a schema in an agent and, with `_` before it, in a tool.
 _SCHEMAS = ("input", "output", "state", "when", "_output", "_parameters")
 # Keywords that may describe a property that `properties` does not name.
@@ -73,28 +76,42 @@ def schema_advice(written: dict[str, Any], *, is_tool: bool) -> Iterator[ValuePr
     which is a part of the library: nothing is fetched. Formats are not checked: patterns are read
     by our own engine. No meta-schema is for a schema with parts of a `$schema` of their own.
     """
+    left = MAX_SUBSCHEMAS
+    for where, schema in _schemas(written, (), is_tool=is_tool):
+        if isinstance(schema, dict):
+            parts, refusal = _meta_schema_refusal(json.dumps(schema))
+            if (left := left - parts) < 0:
+                return
+            if refusal is not None:
+                yield refusal.under(*where)
+
+
+@lru_cache(MAX_CACHED_SCHEMAS)
+def _meta_schema_refusal(text: str) -> tuple[int, ValueProblem | None]:
+    """Return how many subschemas a schema has, and what the library refuses first, if anything.
+
+    Runs and reloads have the same schemas again and again.
+    """
     # Imported here: it takes a tenth of a second.
     from jsonschema.exceptions import best_match
     from jsonschema.validators import validator_for
 
-    left = MAX_SUBSCHEMAS
-    for where, schema in _schemas(written, (), is_tool=is_tool):
-        # Our own is first: the library exceeds Python's stack on a schema that is nested too deep.
-        if not isinstance(schema, dict) or schema_problems(schema):
-            continue
-        parts = [each for _, each in subschemas(schema)]
-        if (left := left - len(parts)) < 0:
-            return
-        dialect = {"$schema": DRAFT, **schema}
-        validator: Any = validator_for(dialect, default=None)  # type: ignore[arg-type]
-        if validator is None or any("$schema" in each for each in parts[1:]):
-            continue
-        # As `check_schema` does, which reports the whole of a nested schema as the place.
-        if error := best_match(validator(validator.META_SCHEMA).iter_errors(schema)):
-            message = error.message[:MAX_MESSAGE_CHARACTERS]
-            reason = f"the schema does not fit its meta-schema: {message}"
-            fix = "correct it, since other programs may refuse the schema"
-            yield ValueProblem((*where, *error.absolute_path), reason, fix)
+    schema = json.loads(text)
+    # Our own is first: the library exceeds Python's stack on a schema that is nested too deep.
+    if schema_problems(schema):
+        return 0, None
+    parts = [each for _, each in subschemas(schema)]
+    validator: Any = validator_for({"$schema": DRAFT, **schema}, default=None)  # type: ignore[arg-type]
+    is_known = validator is not None and not any("$schema" in each for each in parts[1:])
+    if not is_known or len(parts) > MAX_SUBSCHEMAS:
+        return len(parts), None
+    # As `check_schema` does, which reports the whole of a nested schema as the place.
+    if error := best_match(validator(validator.META_SCHEMA).iter_errors(schema)):
+        message = error.message[:MAX_MESSAGE_CHARACTERS]
+        reason = f"the schema does not fit its meta-schema: {message}"
+        fix = "correct it, since other programs may refuse the schema"
+        return len(parts), ValueProblem(tuple(error.absolute_path), reason, fix)
+    return len(parts), None
 
 
 def server_advice(server: str, listed: Sequence[ListedTool]) -> Iterator[ValueProblem]:
