@@ -229,7 +229,7 @@ def send_mail(mail: SendMail) -> SentMail:
 
 
 def _key() -> str:
-    """What a call is recognised by when Temporal carries it out again."""
+    """What a call is recognised by when Temporal runs it again."""
     info = activity.info()
     return f"{info.workflow_id}/{info.activity_id}"
 

@@ -35,9 +35,9 @@ MAX_KEYS_TRIED = 100
 
 _WHY: dict[type[exceptions.PyJWTError], str] = {
     exceptions.ExpiredSignatureError: "the token has expired: sign a new one",
-    exceptions.ImmatureSignatureError: "the token is not valid yet (`nbf` or `iat` is to come):"
-    " send it later, or set the clock of the signer",
-    exceptions.InvalidIssuerError: "the token is by another issuer (`iss`) than its key is for",
+    exceptions.ImmatureSignatureError: "the token is not valid yet (`nbf` or `iat` is in the"
+    " future): send it later, or set the clock of the signer",
+    exceptions.InvalidIssuerError: "the token has another issuer (`iss`) than that of its key",
 }
 
 
@@ -70,14 +70,14 @@ class CheckTokenActivity:
             check_groups(claims.groups, settings.groups)
             if claims.nonce != token_check.nonce:
                 raise InvalidTokenError(
-                    "the token is for another question, or another execution of the run (`nonce`):"
+                    "the token is for another approval, or another execution of the run (`nonce`):"
                     " read it again, and sign a new one"
                 )
             if claims.iat is not None and token_check.since is not None:
                 latest = claims.iat + settings.leeway.total_seconds()
                 if latest < datetime.fromisoformat(token_check.since).timestamp():
                     raise InvalidTokenError(
-                        "the token is older than the question (`iat`): read it again, and sign a"
+                        "the token is older than the approval (`iat`): read it again, and sign a"
                         " new one"
                     )
             return claims.to_json()
@@ -86,7 +86,7 @@ class CheckTokenActivity:
         except InvalidTokenError as error:
             raise _rejection(str(error)) from None
         except KeysUnavailableError as error:
-            message = f"the key set `{error}` cannot be had now: the worker's log says why"
+            message = f"the key set `{error}` is not available now: see the worker's log"
             raise ApplicationError(message, type=names.KEYS_UNAVAILABLE) from None
 
 
@@ -139,7 +139,7 @@ def _is_signed(token: SignedToken, key: PublicKey, settings: KeySet, audience: s
         jwt.decode(
             token.text,
             key.public,
-            # The key's own, whatever the token says.
+            # The key's own, whatever the token's header has.
             algorithms=[key.algorithm],
             audience=audience,
             issuer=settings.issuer,
@@ -153,13 +153,9 @@ def _is_signed(token: SignedToken, key: PublicKey, settings: KeySet, audience: s
             f"the token is for another audience (`aud`): sign one for `{audience}`"
         ) from None
     except exceptions.MissingRequiredClaimError as error:
-        raise InvalidTokenError(
-            f"the token does not say `{error.claim}`: sign one that does"
-        ) from None
+        raise InvalidTokenError(f"the token lacks `{error.claim}`: sign one with it") from None
     except exceptions.PyJWTError as error:
-        raise InvalidTokenError(
-            _WHY.get(type(error), "the token is none that can be read")
-        ) from None
+        raise InvalidTokenError(_WHY.get(type(error), "the token cannot be parsed")) from None
     if not {*AUDIENCES.values()}.difference([audience]).isdisjoint(token.audiences):
         raise InvalidTokenError("the token's `aud` lists several uses: sign one for each")
     own = settings.subject
@@ -173,7 +169,7 @@ def _unknown(token: SignedToken, keys: Sequence[PublicKey]) -> InvalidTokenError
     named = [key for key in keys if key.id == token.key_id] if token.key_id else keys
     if not named and all(key.id is not None for key in keys):
         return InvalidTokenError(
-            "the token's key (`kid`) is none of this worker's: sign with one that is"
+            "this worker does not have the token's key (`kid`): sign with one of the worker's keys"
         )
     if named and all(key.algorithm != token.algorithm for key in named):
         return InvalidTokenError(

@@ -108,7 +108,7 @@ class GenerateActivity:
             except (RunNotOpen, ConversationChanged) as error:
                 raise model_error(str(error)) from None
             except RunUnresponsive as error:
-                message = f"the run could not be asked for its conversation: {error}"
+                message = f"the query for the run's conversation failed: {error}"
                 raise retry_budget.limit_retries(model_error(message, retried=True)) from None
             except ApplicationError as error:
                 raise retry_budget.limit_retries(error) from None

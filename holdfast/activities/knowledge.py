@@ -125,7 +125,7 @@ class FetchKnowledgeActivity:
             reason = str(error) or type(error).__name__
             raise _error(f"{where} cannot be read: {reason}", retried=True) from None
         except UnicodeDecodeError:
-            raise _error(f"{where} is not in {charset}, as it says") from None
+            raise _error(f"{where} is not in {charset}, which its `content-type` names") from None
 
 
 def _check_status(response: httpx.Response, where: str) -> None:
@@ -151,7 +151,9 @@ def _charset_of(response: httpx.Response, where: str) -> str:
         raise _error(f"{where} is no text but {quote_value(headers.get_content_type())}")
     coding = response.headers.get("content-encoding", "identity")
     if coding != "identity":
-        raise _error(f"{where} was sent as {quote_value(coding)}, though it was asked for as it is")
+        raise _error(
+            f"{where} was sent as {quote_value(coding)}, although the request does not accept that"
+        )
     charset = headers.get_content_charset("utf-8")
     try:
         name = codecs.lookup(charset).name

@@ -109,7 +109,7 @@ class DefinitionResolver:
         try:
             tool = tool_of_entry(entry, world, listing)
             if tool.latent or tool.delegate == ANONYMOUS:
-                reason = f"`{tool.name}` is for a model to answer, and a single call asks none"
+                reason = f"`{tool.name}` is for a model to answer, and a single call has no model"
                 raise InvalidValueError([ValueProblem((), reason, "name a tool with an activity")])
             if isinstance(entry, dict):
                 _log_advice(each.under("tool") for each in schema_advice(entry, is_tool=True))

@@ -31,18 +31,18 @@ _OTHER_PROPERTIES = ("$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "pa
 
 
 def tool_advice(tool: Tool) -> Iterator[ValueProblem]:
-    """Yield what the author of a tool may want to change."""
+    """Yield suggestions to the author of a tool."""
     yield from (each.under("_approval") for each in _policy_advice(tool.approval))
     yield from _required_advice(tool.parameters)
 
 
 def agent_advice(written: dict[str, Any], agent: Agent) -> Iterator[ValueProblem]:
-    """Yield what the author of an agent may want to change; `written` is its definition."""
+    """Yield suggestions to the author of an agent; `written` is its definition."""
     yield from (each.under("approval") for each in _policy_advice(agent.approval))
     turns, rounds = agent.budget.max_turns, agent.budget.max_iterations
     if turns is not None and rounds is not None and turns < rounds:
         reason = f"`maxTurns` {turns} ends a run before `maxIterations` {rounds} is reached"
-        fix = f"write `maxIterations: {max(turns - 1, 0)}`: the model is then asked to finish"
+        fix = f"write `maxIterations: {max(turns - 1, 0)}`: the model is then requested to finish"
         yield ValueProblem(("budget", "maxTurns"), reason, fix)
     for name in agent.on_threshold:
         if getattr(agent.budget, to_snake(name)) is None:

@@ -288,7 +288,7 @@ def _skill_problems(
         yield from (fault.under("skills", n, "activity") for fault in faults)
         for key in skill.for_a_model:
             if key in skill.model_fields_set:
-                reason = "an activity does the work of this skill, without a model"
+                reason = "this skill runs an activity, without a model"
                 fix = "leave it out, or leave out `activity`"
                 yield ValueProblem(("skills", n, key), reason, fix)
 

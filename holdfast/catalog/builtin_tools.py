@@ -32,19 +32,19 @@ from holdfast.validation.problems import ValueProblem
 _MEMORY_TOOLS: dict[str, tuple[type[Strict], str]] = {
     names.MEMORY_READ: (
         MemoryRead,
-        "Read from your memory, which outlives this run. With a key: what is kept under it."
-        " Without: the keys there are, the newest first; of those that begin with a prefix.",
+        "Read from your memory, which remains after this run. With a key: the text under it."
+        " Without: the keys, the newest first, or those that begin with a prefix.",
     ),
     names.MEMORY_SEARCH: (
         MemorySearch,
-        "Search your memory, which outlives this run, for entries in whose key or text any of the"
-        " words occurs. The best come first.",
+        "Search your memory, which remains after this run, for entries whose key or text has any of"
+        " the words. The best are first.",
     ),
     names.MEMORY_WRITE: (
         MemoryWrite,
-        "Keep a text in your memory, which outlives this run, for later ones to read. What was kept"
-        " under the key before is replaced, or appended to; null deletes it. What is kept under a"
-        f" key has at most {MAX_VALUE_BYTES} bytes.",
+        "Store a text in your memory, which remains after this run, for later runs. It replaces the"
+        " text under the key, or is appended to it; null deletes it. The text under a key has at"
+        f" most {MAX_VALUE_BYTES} bytes.",
     ),
 }
 
@@ -80,7 +80,8 @@ def knowledge_tool(
         update={
             "name": written.name,
             "label": None,
-            "description": written.description or f"Returns what there is to know: {written.name}.",
+            "description": written.description
+            or f"Returns the text of the knowledge: {written.name}.",
             "parameters": {"type": "object", "properties": {}},
             "activity": binding,
             "knowledge": KnowledgeSource(

@@ -104,7 +104,7 @@ def unread_file_problems(folder: Path) -> Iterator[FileProblem]:
             names = sorted(each.name for each in folder.iterdir() if each.is_dir())
             if folder.resolve().name in _SUFFIXES and _SUFFIXES.keys().isdisjoint(names):
                 fix = f"name the folder around it: `{folder.parent}`"
-                yield FileProblem(str(folder), None, "this is the inside of a catalog", fix)
+                yield FileProblem(str(folder), None, "this folder is inside a catalog", fix)
             for name in [name for name in _SUFFIXES if name not in names]:
                 for close in closest_names(name, set(names) - _SUFFIXES.keys(), _NEARLY):
                     reason = "a folder of this name is not read"

@@ -30,7 +30,7 @@ def constant_call_problems(
         return
     written = definition.model_dump(by_alias=True, exclude_unset=True)
     for key in sorted(NOT_BESIDE_CALLS & written.keys()):
-        reason = "an agent with `calls` asks no model"
+        reason = "an agent with `calls` has no model"
         yield ValueProblem((key,), reason, f"leave out `{key}`, or `calls`")
     budget = definition.budget.over(BUDGET_DEFAULTS).bounded(world.limits.budget)
     most = budget.of_run().max_calls

@@ -276,7 +276,7 @@ class _Loading:
             self._problems.extend(source.problems(refused.faults))
             return
         if agent.name == ANONYMOUS:
-            reason = f"a delegate `{ANONYMOUS}` is none of the catalog's agents"
+            reason = f"a delegate `{ANONYMOUS}` cannot be an agent of the catalog"
             fault = ValueProblem((), reason, "give it another name")
             self._problems.append(source.problem(fault))
         elif self._is_free("agent", agent.name, source):
@@ -291,7 +291,7 @@ class _Loading:
         one, two = ((each.file, each.base_path, each.line()) for each in (first, source))
         if one == two:
             return True
-        reason = f"the {kind} name `{name}` is taken by {first.file}:{first.line()}"
+        reason = f"the {kind} name `{name}` is used by {first.file}:{first.line()}"
         fault = ValueProblem((), reason, "give one of them another name")
         self._problems.append(source.problem(fault))
         return False

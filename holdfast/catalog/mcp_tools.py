@@ -149,7 +149,7 @@ def lock_changes(before: McpLocked, listed: Mapping[str, Sequence[ListedTool]]) 
     now = {f"{name}/{one.name}": one for name, each in listed.items() for one in each}
     for key in sorted({*before, *now}):
         if key not in now:
-            yield f"gone: {key}"
+            yield f"removed: {key}"
         elif key not in before:
             yield f"new: {key}: {now[key].description or ''}"
         elif before[key] != (new := now[key].locked):

@@ -66,7 +66,7 @@ def activity_problems(
         fix = "leave out `taskQueue`, or `local`"
         yield ValueProblem(("local",), "a local activity runs on the run's own worker", fix)
     if binding.local and is_once:
-        fix = "leave out `local`, or say `_idempotent: true` if it is so"
+        fix = "leave out `local`, or write `_idempotent: true` if the activity is idempotent"
         yield ValueProblem(("local",), "a local activity may run twice", fix)
 
 

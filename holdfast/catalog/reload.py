@@ -23,9 +23,9 @@ MAX_PROBLEMS_TOLD = 100
 MAX_NAMES_TOLD = 10
 # A folder that never stops changing is never read: the operator needs a warning.
 MAX_RESTLESS_LOOKS = 60
-CHANGED = "has changed: restart the worker to take it up"
+CHANGED = "has changed: restart the worker to use it"
 GONE = "cannot be read any more: the worker uses what it read at start"
-STAYS = "the catalog of before stays in force"
+STAYS = "the previous catalog stays in use"
 
 logger = logging.getLogger("holdfast")
 
@@ -120,17 +120,17 @@ class CatalogReloader:
 
 
 def describe_changes(old: Catalog, new: Catalog) -> str:
-    """Describe changes by name: `` new: tool `pay`; gone: agent `desk` ``, or ""."""
+    """Describe changes by name: `` new: tool `pay`; removed: agent `desk` ``, or ""."""
     kinds: dict[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {
         "tool": (old.definitions.tools, new.definitions.tools),
         "agent": (old.agents | old.mcp_agents, new.agents | new.mcp_agents),
         "locked tool": (old.definitions.mcp_lock or {}, new.definitions.mcp_lock or {}),
     }
-    found: dict[str, list[str]] = {"new": [], "changed": [], "gone": []}
+    found: dict[str, list[str]] = {"new": [], "changed": [], "removed": []}
     for kind, (was, now) in kinds.items():
         for name in sorted({*was, *now}):
             if was.get(name) != now.get(name):
-                how = "new" if name not in was else "changed" if name in now else "gone"
+                how = "new" if name not in was else "changed" if name in now else "removed"
                 found[how].append(f"{kind} `{name}`")
     return "; ".join(
         f"{how}: {first_names(names, MAX_NAMES_TOLD)}" for how, names in found.items() if names

@@ -321,8 +321,8 @@ def _executor_problems(
             ways = f"name one with `_activity` ({near}), an agent with `_delegate`"
             yield ValueProblem((), reason, f"{ways}, or have the model itself answer by `_output`")
         elif definition.side_effects:
-            reason = f"the model itself answers `{name}`, which has no effect on the world"
-            fix = f"name what has one with `_activity` ({near}), or leave `_sideEffects` out"
+            reason = f"the model itself answers `{name}`, which has no side effects"
+            fix = f"name the activity with `_activity` ({near}), or leave `_sideEffects` out"
             yield ValueProblem(("_sideEffects",), reason, fix)
 
 

@@ -51,7 +51,7 @@ async def decide(
     if fields.get("token") is None:
         request |= {"by": approver.name, "groups": approver.groups}
     if strike and (decision != "approve" or fields.get("arguments") is not None):
-        raise wrong_command("--strike goes with approve alone", "say approve, or edit without it")
+        raise wrong_command("--strike goes with approve alone", "write approve, or edit without it")
     # An option that was not given is None; a result is present only if given, and may be null.
     request |= fields
     request = {
@@ -72,8 +72,8 @@ async def decide(
         is_changed = any(decided.decision == "edit" for decided in waiting.decisions)
         if is_changed and meant.decision == "approve" and meant.digest is None:
             look = holdfast_command("approvals", "--json")
-            todo = f"look at it again: the digest for --digest is in {look}"
-            raise wrong_command("the arguments were changed since this was asked", todo)
+            todo = f"read it again: the digest for --digest is in {look}"
+            raise wrong_command("the arguments were changed since the approval was requested", todo)
         meant = approver.signer.sign(meant, waiting, run)
     receipt = await remote.decide(meant)
     done = f"approved without {', '.join(strike)}" if strike else decision_phrase(receipt.decision)

@@ -148,7 +148,7 @@ async def start(
         what = "run" if model is RunRequest else "call"
         raise invalid_input(what, error, fields, model, f"see holdfast {what} --help") from error
     if isinstance(checked, RunRequest) and (lack := checked.lack_of_input()):
-        raise wrong_command(lack, "say what with --input TEXT, @FILE or -")
+        raise wrong_command(lack, "write the task with --input TEXT, @FILE or -")
     client = client or await connect(task_queue)
     new = StartRequest.of(checked, fields, caller=environment_caller(os.environ))
     run = await client.start_request(new, run_id, timeout)
@@ -208,14 +208,14 @@ async def send(*, run: str, text: str, how: str | None, skill: str | None) -> in
         print(as_text(await remote.send(message)))
     except RejectedError as refusal:
         if refusal.code == names.NOT_A_CONVERSATION:
-            todo = f"say it before the next turn with {holdfast_command('send', run)} TEXT --steer"
+            todo = f"send it before the next turn with {holdfast_command('send', run)} TEXT --steer"
             raise wrong_command(f"run {run} is no conversation", todo) from refusal
         wrong = f"run {run} gives no answer: {refusal.reason}"
         todo = f"see {holdfast_command('show', run)}"
         raise HoldfastError(wrong, todo, RUN_FAILED) from refusal
     except asyncio.CancelledError:
         back = holdfast_command("watch", run)
-        print(f"\nThe message is with the run. To see the answer: {back}", file=sys.stderr)
+        print(f"\nThe run has received the message. To see the answer: {back}", file=sys.stderr)
         raise
     return DONE
 
@@ -251,5 +251,5 @@ async def cancel(*, run: str) -> int:
         print(f"{clean(run)} has ended already.")
         return DONE
     await remote.cancel()
-    print(f"{clean(run)} was asked to end. See {holdfast_command('watch', run)}")
+    print(f"{clean(run)} is requested to end. See {holdfast_command('watch', run)}")
     return DONE

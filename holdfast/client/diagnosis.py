@@ -44,7 +44,7 @@ class StuckRunError(HoldfastError):
 
     def __init__(self, run_id: str, task_queue: str, cause: str) -> None:
         super().__init__(
-            f"the worker on task queue {task_queue} cannot go on with run {run_id}: {cause}",
+            f"the worker on task queue {task_queue} cannot continue run {run_id}: {cause}",
             "fix that, and the run continues by itself; the worker's log has more",
             UNREACHABLE,
         )
@@ -53,7 +53,7 @@ class StuckRunError(HoldfastError):
 class TaskTimedOutError(BusyWorkerError):
     """A worker received the run's workflow task, and did not finish it in time.
 
-    Temporal repeats the task. Other runs of the task queue may go on.
+    Temporal repeats the task. Other runs of the task queue may continue.
     """
 
 

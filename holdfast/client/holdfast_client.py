@@ -112,7 +112,7 @@ class HoldfastClient:
             todo = "see the fields of `RunRequest`"
             raise invalid_input("run", error, request, RunRequest, todo) from error
         if lack := checked.lack_of_input():
-            raise wrong_command(lack, "say what as `input`")
+            raise wrong_command(lack, "write the task as `input`")
         new = StartRequest.of(checked, request, started_by="a program")
         run = await self.start_request(new, run_id, timeout, reuse=True)
         return self.run(run.id, agent.output_type if isinstance(agent, Agent) else output)

@@ -199,7 +199,7 @@ def _terms(waiting: PendingApproval) -> str:
     if waiting.approvers:
         parts.append(f"decided by {one_line(', '.join(waiting.approvers), 200)}")
     if waiting.signed:
-        parts.append("only signed decisions count")
+        parts.append("only signed decisions are accepted")
     if waiting.quorum > 1:
         parts.append(f"{waiting.quorum} people must agree")
     parts += [decided_phrase(decided, waiting.kind) for decided in waiting.decisions]
@@ -271,13 +271,13 @@ def strike_calls(waiting: PendingApproval, struck: Collection[str]) -> dict[str,
     ids = [call["id"] for call in shown_calls(waiting.arguments)]
     if waiting.find_round() is None:
         wrong = "the plan is too large to be shown whole"
-        raise wrong_command(wrong, "say `edit` with all of its `calls` that are to stay")
+        raise wrong_command(wrong, "send `edit` with all of its `calls` that are to run")
     for one in struck:
         if one not in ids:
             raise wrong_command(*no_such_call(clean(one), map(clean, ids)))
     left = [{"id": one} for one in ids if one not in struck]
     if not left:
-        raise wrong_command("no call would be left", "say `deny`")
+        raise wrong_command("no call would be left", "send `deny`")
     return {"calls": left}
 
 

@@ -241,7 +241,7 @@ class RemoteRun:
             async for event in self._handle.fetch_history_events(page_size=1):
                 start = event.workflow_execution_started_event_attributes
                 if name in _FOR_AGENTS and start.workflow_type.name == names.CALL_WORKFLOW:
-                    wrong = f"{self.id} is a single call, to which nothing can be said"
+                    wrong = f"{self.id} is a single call, which receives no messages"
                     raise wrong_command(wrong, f"see {holdfast_command('show', self.id)}")
                 codec = self._client.data_converter.payload_codec
                 if codec is not None:

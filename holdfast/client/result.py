@@ -191,12 +191,12 @@ async def with_stored_output(
         place = reader_store_location(os.environ)
         if place is None:
             todo = f"set {VARIABLE} to the `--store` of its worker"
-            raise StoreError("it is in its worker's store, and none is known here", todo)
+            raise StoreError("it is in its worker's store, and no store is set here", todo)
         async with open_store_at(place, writing=False) as store:
             output = await read_stored_value(store, stored.sha256, converter)
     except StoreError as error:
-        note = _stored_note(stored, f"they cannot be had: {error}")
-        wrong = f"the output of run {run_id} cannot be had: {error.reason}"
+        note = _stored_note(stored, f"they cannot be read: {error}")
+        wrong = f"the output of run {run_id} cannot be read: {error.reason}"
         problem = HoldfastError(wrong, error.fix, RUN_FAILED)
         return replace(ending, stored_output_note=note, output_error=problem)
     return replace(ending, result=ending.result.model_copy(update={"output": output}))

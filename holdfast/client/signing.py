@@ -38,7 +38,7 @@ class Signer:
         """Return the decision with a token that is valid for this decision only."""
         if decision.by is None:
             raise wrong_command(
-                "a signed decision says who decides", "name yourself with --by NAME"
+                "a signed decision names its approver", "name yourself with --by NAME"
             )
         # The digest that the person saw, even if the pending call has changed.
         seen = signed = decision.digest or waiting.digest
@@ -85,7 +85,9 @@ def load_signer(file: str | None, key_id: str | None) -> Signer | None:
     if file is None:
         if key_id is None:
             return None
-        raise wrong_command("--kid names a key, and there is none", "name its file with --key FILE")
+        raise wrong_command(
+            "--kid names a key, and no key is given", "name its file with --key FILE"
+        )
     try:
         with Path(file).open("rb") as opened:
             pem = opened.read(MAX_KEY_BYTES)
@@ -102,4 +104,4 @@ def load_signer(file: str | None, key_id: str | None) -> Signer | None:
             return Signer(private, key_id)
         case RSAPrivateKey(key_size=bits) if bits >= _MIN_RSA_BITS:
             return Signer(private, key_id)
-    raise wrong_command(f"`--key`: the key in {file} is not one that is taken", _WANTED)
+    raise wrong_command(f"`--key`: the key in {file} is not of a supported type", _WANTED)

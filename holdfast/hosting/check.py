@@ -1,6 +1,6 @@
 """`holdfast check` and `--check`: load everything as a worker does at start, and report problems.
 
-The modules of a user are imported here. Such a module may print, start threads that go on
+The modules of a user are imported here. Such a module may print, start threads that keep
 printing, close the streams, fork, or never return. `run_isolated` reports the result in each of
 these cases: it redirects standard output and error to the null device before the first import, and
 ends the process at the time limit.
@@ -104,7 +104,7 @@ def _check(settings: WorkerSettings, options: CheckOptions, secrets: Secrets) ->
         for each in catalog.python.activities
         if each.name not in catalog.bound_activities and each.name != settings.notify
     ]
-    file, reason = str(settings.servers), "`principalTokens`, and no one verifies a run's principal"
+    file, reason = str(settings.servers), "`principalTokens`, and no principal of a run is verified"
     notes += [
         FileProblem(file, None, f"MCP server `{name}`: {reason}", "add `--principal-tokens`")
         for name, server in catalog.definitions.servers.items()
@@ -196,8 +196,8 @@ def _unfit_schemas(resources: WorkerResources, provider: str) -> Iterator[FilePr
     for agent in catalog.agents.values():
         is_checked = isinstance(agent.output, dict) and rules in fits
         if is_checked and not fits[rules](agent.output):
-            reason = f"an answer is not held to the output of agent `{agent.name}`"
-            yield FileProblem(f"--provider {provider}", None, reason, "it is checked by the run")
+            reason = f"the provider does not enforce the output of agent `{agent.name}`"
+            yield FileProblem(f"--provider {provider}", None, reason, "the run validates it")
     for tool in catalog.all_tools:
         for note in schema_notes(rules, tool.parameters, tool.description):
             reason = f"tool `{tool.name}`: {note}"
@@ -273,7 +273,7 @@ def run_isolated(
 
 def _print_result(result: CheckResult, clean: Callable[[str], str]) -> None:
     for stream, text in zip(_streams, (result.out, result.err), strict=False):
-        with suppress(BrokenPipeError):  # the reader is gone
+        with suppress(BrokenPipeError):  # the reader has closed the pipe
             stream.write(clean(text))
             stream.flush()
     _close_streams()

@@ -46,9 +46,9 @@ def version_of(deployment: str | None, build: str | None) -> WorkerDeploymentVer
     if deployment is not None and build is not None:
         return WorkerDeploymentVersion(deployment, build)
     if deployment is not None:
-        raise FixableError("`--deployment` is there, and `--build` is not", "name the build")
+        raise FixableError("`--deployment` is given, and `--build` is not", "name the build")
     if build is not None:
-        raise FixableError("`--build` is there, and `--deployment` is not", "name its deployment")
+        raise FixableError("`--build` is given, and `--deployment` is not", "name its deployment")
     return None
 
 
@@ -83,7 +83,7 @@ async def routing_advice(client: Client, version: WorkerDeploymentVersion) -> st
     name, build = version.deployment_name, version.build_id
     named = ("--deployment-name", name, "--build-id", build)
     return (
-        f"build {build} of deployment {name} is not current: it is given no runs that begin;"
-        " to have it given them: temporal worker deployment set-current-version"
+        f"build {build} of deployment {name} is not current: it receives no new runs;"
+        " to make it current: temporal worker deployment set-current-version"
         f" {shlex.join(named)}"
     )

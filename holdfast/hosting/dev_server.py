@@ -93,7 +93,7 @@ async def run_dev_server(wanted: DevServer) -> AsyncIterator[str]:
                     if process.returncode is not None:
                         text = await asyncio.to_thread(log.read_text, "utf-8", "replace")
                         last = text.strip().rpartition("\n")[2].strip()[:_MAX_QUOTED_CHARS]
-                        wrong = f"the server did not start: {last or 'it said nothing'}"
+                        wrong = f"the server did not start: {last or 'it printed nothing'}"
                         raise FixableError(wrong, f"see {log}")
                     await asyncio.sleep(_BETWEEN_SECONDS)
         except TimeoutError as error:

@@ -2,7 +2,7 @@
 
 Temporal sends a run's next task to the task queue that the worker of the last one names, as its
 sticky one. So a worker of any program can write a history, with a definition and decisions of its
-own, and have this worker go on with it. Temporal tells no worker where its run belongs: the run is
+own, and have this worker continue it. Temporal sends no worker the queue of its run: the run is
 described, once for each time that it is read into the cache.
 """
 

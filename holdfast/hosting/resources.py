@@ -237,8 +237,8 @@ def permit_warnings(settings: WorkerSettings, resources: WorkerResources) -> lis
     if resources.permit_keys is not None or not (is_strict or any(one.signed for one in policies)):
         return []
     reason = (
-        "the worker has `--catalog-only`, `--principal-tokens` or a `signed` tool, but its tools"
-        " run without a decision for each program of the Temporal namespace"
+        "the worker has `--catalog-only`, `--principal-tokens` or a `signed` tool, but any"
+        " program of the Temporal namespace can run its tools without a decision"
     )
     return [FileProblem("--permits", None, reason, "give it the keys of `--permits`")]
 

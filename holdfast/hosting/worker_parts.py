@@ -130,7 +130,7 @@ class WorkerParts:
         ]
 
     def interceptors(self) -> list[Interceptor]:
-        """Return our interceptors, the outermost first: heartbeats go on while a result is stored.
+        """Return our interceptors, the outermost first: heartbeats last while a result is stored.
 
         The worker's own activities are left alone in its own workflows.
         """

@@ -33,7 +33,7 @@ class AnswerReader(ABC):
     `format_name` is what the format calls an answer; `marker` is in every event of it, so that a
     truncated event can be distinguished from a foreign text. `is_finished`: the model has given the
     reason why it stopped. `is_done`: nothing more will come. `is_broken`: the provider could not
-    read what the model wrote, so none of it is used: the run tells the model that it was empty.
+    read what the model wrote, so none of it is used: the run reports an empty answer to the model.
     """
 
     format_name: str
@@ -113,7 +113,7 @@ class AnswerReader(ABC):
             UnreadableAnswer: nothing in it was of the format.
         """
         if not self._recognised:
-            raise UnreadableAnswer(f"no {self.format_name} stood in what it sent: {why}")
+            raise UnreadableAnswer(f"no {self.format_name} was in its answer: {why}")
         self.answer.notices.append(why)
         self.stop_reason = "length"
         self.is_finished = self.is_done = True
@@ -128,7 +128,7 @@ class AnswerReader(ABC):
         if not self.is_finished and self._foreign and not self._recognised:
             raise UnreadableAnswer(self._quoted(self._foreign))
         if not self.is_finished:
-            raise TruncatedAnswer("the answer broke off before its end")
+            raise TruncatedAnswer("the answer is incomplete")
         solution = self.answer.solution(self.stop_reason)
         return solution.model_copy(update=_NOTHING) if self.is_broken else solution
 

@@ -91,8 +91,8 @@ def provider_error(
         case _:
             detail = target.redact(str(error)) or type(error).__name__
             if isinstance(error, httpx.UnsupportedProtocol | httpx.LocalProtocolError):
-                return model_error(f"{target.label} cannot be asked: {detail}")
-            message = "broke the connection"
+                return model_error(f"a request to {target.label} is not possible: {detail}")
+            message = "had a connection error"
             if isinstance(error, httpx.ConnectTimeout | httpx.ConnectError):
                 message = "cannot be reached"
             elif isinstance(error, httpx.ReadTimeout):

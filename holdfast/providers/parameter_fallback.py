@@ -11,15 +11,18 @@ from typing import Any
 
 from holdfast.providers.base import ProviderRefused, ProviderRequest, ToolsUnsupported
 
-_NO_TEMPERATURE = "the model takes no `temperature`: it was asked without; set it to null"
-_NO_CHOICE = "the model cannot be made to call a tool: whether to call one was left to it"
-_NO_SCHEMA = "the model cannot be held to the output's schema: its answer is only checked by it"
-_NO_STREAM = "the model cannot stream such an answer: it came whole"
-_NO_EFFORT = (
-    "the model does not take its `reasoning`: it was asked without; set another, or leave it out"
+_NO_TEMPERATURE = (
+    "the model does not accept `temperature`: the request was sent without it; set it to null"
 )
-_NO_NONE = "the model always reasons: it was asked for low `reasoning` in place of none"
-_NO_USAGE = "the endpoint cannot be asked for the usage of a streamed answer, so it may be unknown"
+_NO_CHOICE = "the model cannot be forced to call a tool: it decides whether to call one"
+_NO_SCHEMA = "the model cannot enforce the output's schema: its answer is only validated"
+_NO_STREAM = "the model cannot stream such an answer: it was sent whole"
+_NO_EFFORT = (
+    "the model does not accept its `reasoning`: the request was sent without it; set another, or"
+    " leave it out"
+)
+_NO_NONE = "the model always reasons: low `reasoning` was requested in place of none"
+_NO_USAGE = "the endpoint does not report the usage of a streamed answer, which may be unknown"
 
 _LACKS = ("not support", "n't support", "unsupported")
 # Of Claude's models: "deprecated for this model", "cannot both be specified", "may only be set

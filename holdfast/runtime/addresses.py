@@ -84,7 +84,7 @@ def parse_address(text: str) -> httpx.URL:
     steps = {step.partition(";")[0] for step in url.path.split("/")}
     if "\\" in url.path or steps & {".", ".."}:
         raise AddressError(
-            f"{quote_value(text)} leads in a roundabout way", "write its path plainly"
+            f"{quote_value(text)} has `.` or `..` as a part of its path", "write its path plainly"
         )
     return url
 
@@ -97,7 +97,7 @@ def parse_secure_address(text: str) -> httpx.URL:
     """
     url = parse_address(text)
     if url.scheme == "http" and not is_loopback(url.host):
-        raise AddressError("what `http` brings can be changed on the way", "write https://…")
+        raise AddressError("data sent by `http` can be changed in transit", "write https://…")
     return url
 
 

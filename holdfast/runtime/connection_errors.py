@@ -45,25 +45,25 @@ _REASONS: Final = (
     (r"dns error|failed to lookup", "its name is not known", "check TEMPORAL_ADDRESS"),
     (
         r"InvalidContentType",
-        "it does not speak TLS",
+        "it does not use TLS",
         "unset TEMPORAL_TLS and TEMPORAL_API_KEY, which turn TLS on",
     ),
     (
         r"h2 protocol error|http2 error|connection closed|broken pipe",
-        "what answers there does not speak Temporal's gRPC",
+        "the server there does not use Temporal's gRPC",
         "set TEMPORAL_ADDRESS to the server's own port, 7233 by default (its UI has another), or"
-        " TEMPORAL_TLS=true where it wants TLS",
+        " TEMPORAL_TLS=true where it requires TLS",
     ),
     (
         r"[Ii]nvalid peer certificate|UnknownIssuer|UnknownCA",
-        "its certificate is not one to trust",
+        "its certificate is not trusted",
         "set TEMPORAL_TLS_SERVER_CA_CERT_PATH to the certificate of who issued it",
     ),
 )
 _IN_SETTINGS: Final = (
     (
         r"both client cert and private key",
-        "TLS has a certificate or a key alone",
+        "TLS has only one of certificate and key",
         "set both TEMPORAL_TLS_CLIENT_CERT_PATH and TEMPORAL_TLS_CLIENT_KEY_PATH",
     ),
     (r"Invalid headers", "a TEMPORAL_GRPC_META_ variable makes no header", "rename or unset it"),
@@ -147,7 +147,7 @@ def _ignored_settings() -> Iterator[str]:
     """Yield warnings about settings that Temporal programs ignore."""
     file = os.environ.get(CONFIG_FILE)
     if file and not Path(file).exists():
-        yield f"{CONFIG_FILE}: there is no file {file}; its settings are not there"
+        yield f"{CONFIG_FILE}: there is no file {file}; its settings are not used"
     for name in os.environ:
         meant = did_you_mean(name, _VARIABLES, _NEARLY) if name.startswith("TEMPORAL_") else ""
         if meant and name not in _VARIABLES and not name.startswith("TEMPORAL_GRPC_META_"):
@@ -155,7 +155,7 @@ def _ignored_settings() -> Iterator[str]:
     try:
         ClientConfig.load(config_file_strict=True)
     except (OSError, RuntimeError, ValueError) as error:
-        yield f"{_toml(error)}; that is passed over"
+        yield f"{_toml(error)}; it is ignored"
 
 
 def _toml(error: Exception) -> str:

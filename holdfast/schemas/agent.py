@@ -109,7 +109,7 @@ class Knowledge(OneOf):
     file: str | None = None
     """A file, relative to the catalog's folder and inside it."""
     url: str | None = None
-    """An address; the worker says which are allowed."""
+    """An address; the worker's settings list those that are allowed."""
     text: str | None = None
     """The text itself."""
     activity: ActivityRef | None = None
@@ -239,14 +239,14 @@ class AgentDefinition(SettingsFile):
     concurrency: Annotated[int, Field(ge=1, le=100)] = 4
     """How many calls of a turn run at a time."""
     approval: AgentApproval = AgentApproval()
-    """When calls wait for a person, where their tool says nothing."""
+    """When calls wait for a person, unless their tool sets it."""
     plan: Plan = "eager"
     """When calls are run: `eager` is as the model makes them, `lazy` once a person has
     approved all calls of an answer."""
     principal_scopes: list[str] | None = None
     """The most that a run may hold of scopes; unset, all that its principal has."""
     reasoning_for_call: bool = True
-    """Have the model say with each call why it makes it."""
+    """Require the model to state with each call why it makes it."""
     prepare: Annotated[HookRef | None, Field(alias="_prepare")] = None
     """A hook for all its calls: see a tool's `_prepare`."""
     repair: Annotated[RepairRef | None, Field(alias="_repair")] = None
@@ -295,7 +295,7 @@ class Skill(Lenient):
 class AgentRules(Lenient):
     """The rules of calls: the tools there are, and what their users have to keep to.
 
-    `name` says whose rules they are: an agent's, or those of a single call's tool.
+    `name` is the owner of the rules: an agent's, or those of a single call's tool.
     """
 
     name: str
@@ -342,11 +342,11 @@ class WorkerFacts(Lenient):
 
     `search_attributes` are those that the namespace has: writing another would fail the run.
     `continue_after` is the number of events after which a run continues as new, where the operator
-    has set one; `store` says that payloads of any size are kept outside of Temporal;
+    has set one; with `store`, payloads of any size are kept outside of Temporal;
     `request_queues` names the task queue of each endpoint whose requests are limited in number;
-    `principal_tokens` says that a run has to say by a token on whose behalf it acts;
+    with `principal_tokens`, a run has to name its principal by a token;
     `catalog_only`, that it names an agent or a tool, and writes none of its own; `notifiers` are
-    the channels that notify people of pending approvals; `tracing` says how the run is traced, if
+    the channels that notify people of pending approvals; `tracing` is how the run is traced, if
     it is.
     """
 

@@ -83,7 +83,7 @@ class OneOf(Strict):
     def _has_one(self) -> Self:
         found = [f"`{to_camel(name)}`" for name in self.one_of if getattr(self, name) is not None]
         if len(found) > 1:
-            raise ValueError(f"{' and '.join(found)} stand beside each other; keep one of them")
+            raise ValueError(f"{' and '.join(found)} exclude each other; keep one of them")
         if not found:
             names = " or ".join(f"`{to_camel(name)}`" for name in self.one_of)
             raise ValueError(f"{names} is missing; add one of them")

@@ -56,10 +56,10 @@ class Decision(Strict):
     remember: bool = False
     """Approve every further call of the tool in this run."""
     token: Annotated[str, Field(min_length=1, max_length=MAX_TOKEN_CHARACTERS)] | None = None
-    """A JWT that says who decides, and on what: `by` and `groups` are then taken from it."""
+    """A JWT that names the approver and the call: `by` and `groups` are then taken from it."""
 
     def to_json(self) -> dict[str, Any]:
-        """Return what was said, also where it is the default: a result may well be null."""
+        """Return what was sent, also where it is the default: a result may be null."""
         return self.model_dump(mode="json", by_alias=True, exclude_unset=True)
 
     @model_validator(mode="after")
@@ -91,7 +91,7 @@ class Decided(Lenient):
     remember: bool = False
     """Whether it holds for every further call of the tool."""
     signed: bool = False
-    """Whether it was signed: `by` and `groups` are then what a checked token says."""
+    """Whether it was signed: `by` and `groups` are then those of a verified token."""
 
     @property
     def proof(self) -> str:
@@ -117,7 +117,7 @@ class PendingApproval(Explicit):
 
     `digest` is the SHA-256 of `{"arguments": …, "tool": …}` as JSON with sorted keys, no white
     space, in UTF-8; for other kinds than `call`, `kind` and `round` (how often it was asked) stand
-    in it too, and so does `form`. `question` says in a sentence what each decision would do. The
+    in it too, and so does `form`. `question` describes in a sentence what each decision does. The
     calls of a plan wait together: its `tool` is `plan`, its `arguments` are `{"calls": …}`, and a
     decision is on all.
     """
@@ -128,7 +128,7 @@ class PendingApproval(Explicit):
     """What a decision names."""
     kind: Kind
     """Why it waits: for leave, for a person's answer, as a plan for all of its calls, with an
-    unknown outcome, for want of budget, or since the token of the run's principal has expired."""
+    unknown outcome, for a budget, or since the token of the run's principal has expired."""
     tool: str
     """The tool."""
     label: str
@@ -142,14 +142,14 @@ class PendingApproval(Explicit):
     digest: str
     """Of tool and arguments."""
     nonce: str = ""
-    """What a signed decision has to say as `nonce`: SHA-256 of `[run id, call id, round]` as JSON,
+    """The `nonce` of a signed decision: SHA-256 of `[run id, call id, round]` as JSON,
     with the run id of the execution that asks. The log does not have it."""
     requested_at: str
     """Since when it waits."""
     expires_at: str
     """Until when it waits."""
     approvers: list[str] = []
-    """The groups whose members may decide; none: anybody."""
+    """The groups whose members may decide; none: anyone."""
     quorum: int = 1
     """How many people must approve."""
     decisions: list[Decided] = []
@@ -199,7 +199,7 @@ class TokenCheck(Lenient):
     token: str
     purpose: Purpose
     since: str | None = None
-    """Where it says when it was issued (`iat`), that is not to be before this time."""
+    """The earliest `iat` that is accepted, if the token has one."""
     nonce: str = ""
     """Of the question that a decision is on."""
     runs: list[str] = []
@@ -207,7 +207,7 @@ class TokenCheck(Lenient):
 
 
 class DecisionClaims(Lenient):
-    """What a token says of a decision.
+    """The claims of a token on a decision.
 
     Without `decision` it is for an approval or a denial of the very call that `digest` is of. What
     goes beyond has to be signed too: for `edit`, `digest` is of the tool with the arguments as they
@@ -218,7 +218,7 @@ class DecisionClaims(Lenient):
     groups: Annotated[list[str], Field(max_length=100)] = []
     digest: str
     nonce: str = ""
-    """Of the question. Histories of before it was required have claims without it."""
+    """Of the question."""
     workflow_id: str
     exp: float
     """Until when it counts, in seconds since 1970."""
@@ -248,14 +248,14 @@ class DecisionClaims(Lenient):
 
 
 class PrincipalClaims(Explicit):
-    """What a token says of a principal."""
+    """The claims of a token on a principal."""
 
     id: Annotated[str, Field(min_length=1, max_length=200)]
     """Who it is: `sub`."""
     scopes: list[str] = []
     """What they may do: `scopes`, or `scope`."""
     expires_at: AwareDatetime | None = None
-    """Until when: `exp`. Histories of before it was applied have claims without it."""
+    """Until when: `exp`."""
 
 
 class PlannedCall(Strict):

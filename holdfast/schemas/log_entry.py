@@ -91,9 +91,9 @@ class RemarkEntry(Entry):
 
     type: Literal["remark"] = "remark"
     role: Literal["system", "user", "assistant"] = "user"
-    """Who says it."""
+    """The author."""
     content: Content
-    """What is said."""
+    """The content."""
 
 
 class SummaryEntry(Entry):
@@ -175,7 +175,7 @@ class ToolEndEntry(_OfCall, Entry):
     value: JsonValue = None
     """The whole result, where the model is not shown all of it."""
     details: JsonValue = None
-    """What the tool says to logs and screens."""
+    """What the tool returned for logs and screens."""
 
 
 class BudgetThresholdEntry(Entry):

@@ -89,12 +89,12 @@ Content = str | list[Part]
 
 
 class Message(Strict):
-    """What a person says: in a run's `context`, or by the signal `message`."""
+    """A person's message: in a run's `context`, or by the signal `message`."""
 
     role: Literal["system", "user", "assistant", "tool"] = "user"
-    """Who says it."""
+    """The author."""
     content: Content
-    """What is said: a text, or a list of parts."""
+    """The content: a text, or a list of parts."""
 
 
 class EarlierCall(Strict):
@@ -112,7 +112,7 @@ class ContextMessage(Message):
     """A message from before the run: a text or data, a model's calls, or the result of one."""
 
     content: Content = ""
-    """What is said: a text, or a list of parts."""
+    """The content: a text, or a list of parts."""
     calls: list[EarlierCall] = []
     """The calls of an `assistant`: their results are the next messages, in the same order."""
     call_id: str | None = None
@@ -132,7 +132,7 @@ class Delivered(Message):
     """A message to a run, and when it is to be read. It is the result of no call."""
 
     role: Literal["system", "user", "assistant"] = "user"
-    """Who says it."""
+    """The author."""
     delivery: Literal["steer", "followUp"] = "steer"
     """`steer`: before the next turn; `followUp`: when the run would end."""
     audience: Literal["model", "people"] = "model"
@@ -160,11 +160,11 @@ class QueuedMessage(Explicit):
     number: int
     """Its number among the messages to the run, from 1."""
     role: Literal["system", "user", "assistant"]
-    """Who says it."""
+    """The author."""
     delivery: Literal["steer", "followUp"]
     """When it is read."""
     text: str
-    """The beginning of what it says."""
+    """The beginning of its content."""
 
 
 class AskedCall(Lenient):
@@ -185,9 +185,9 @@ class AskedCall(Lenient):
 class ChatMessage(Lenient):
     """One message of the conversation that a model is shown, in no provider's format.
 
-    `provider_data` is what a provider wants back with its own answer, unread by anybody else.
+    `provider_data` is what a provider requires with its own answer; nothing else reads it.
     In composed calling, the calls are in the content; `said` is what else is in it, the text
-    and the output, for people. `instance` is whose it is, where a tool said it in a call for one.
+    and the output, for people. `instance` is that of the call that returned it, if it had one.
     `imported`: these calls were made, or this result came, before the run and not in it.
     """
 

@@ -44,7 +44,7 @@ RESERVED_ACTIVITIES: Final = (
 # Those that need no permit: all but the one that runs the calls of tools.
 EXEMPT_ACTIVITIES: Final = tuple(each for each in RESERVED_ACTIVITIES if each != CALL_MCP_TOOL)
 
-# A header of an activity that says itself how long it may be silent: no worker beats for it.
+# A header of an activity that sends its own heartbeats: the worker sends none for it.
 BEATS_ITSELF: Final = "holdfast-beats-itself"
 # A header of the activity of a call that may run once. Its value is the id of the run that
 # scheduled it: a worker starts no other attempt than the first one of that run.
@@ -103,7 +103,7 @@ AGENT_STATUS: Final = "AgentStatus"
 AGENT_PRINCIPAL: Final = "AgentPrincipal"
 PENDING_TOOLS: Final = "PendingTools"
 # By these, runs with pending approvals are ordered: when the last was requested, when
-# the first of it expires (Datetime), and the groups that decide, `*` for anybody (KeywordList).
+# the first of it expires (Datetime), and the groups that decide, `*` for anyone (KeywordList).
 PENDING_SINCE: Final = "PendingSince"
 PENDING_UNTIL: Final = "PendingUntil"
 PENDING_FOR: Final = "PendingFor"
@@ -126,7 +126,7 @@ INVALID_ARGUMENTS: Final = "invalid_arguments"
 RESULT_TOO_LARGE: Final = "result_too_large"
 # A rejected token: a wrong signature, an unknown key, out of date, not for this.
 INVALID_TOKEN: Final = "invalid_token"
-# The keys that a token would be checked with cannot be had now.
+# The keys that a token is checked with are not available now.
 KEYS_UNAVAILABLE: Final = "keys_unavailable"
 # An activity that was not started by a run that a worker with the same permit keys admitted.
 NO_PERMIT: Final = "no_permit"
@@ -234,7 +234,7 @@ def request_queue(task_queue: str, endpoint: str) -> str:
 
 
 def fairness_key(who: str) -> str:
-    """By what the server tells apart those whose requests come to their turn side by side.
+    """Return the key by which the server distributes the requests of a queue evenly.
 
     What is too long for it, or no text that it takes (half a character), is known by its digest.
     """

@@ -88,7 +88,7 @@ def closest_names(name: str, names: Iterable[str], cutoff: float = 0.6) -> list[
 def _likeness(one: str, two: str, cutoff: float) -> float:
     """From 0 to 1. Letters that only changed places count for nearly the same word."""
     if 2 * min(len(one), len(two)) < cutoff * (len(one) + len(two)):
-        return 0  # told by the lengths alone, for there may be ten thousand names
+        return 0  # known by the lengths alone, for there may be ten thousand names
     if len(one) > 3 and sorted(one) == sorted(two):
         return 1 if one == two else 0.9
     matcher = difflib.SequenceMatcher(None, one, two)

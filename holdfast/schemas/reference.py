@@ -25,7 +25,7 @@ class Path:
     """A place: in the value named `kind`, along `steps` (keys and indexes).
 
     With an `instance` it is a place in that instance's data. No one writes this down in a text: a
-    call says once whose data its references are about.
+    call names once whose data its references are about.
     """
 
     kind: str

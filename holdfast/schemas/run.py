@@ -41,7 +41,7 @@ class Principal(Strict):
 
 
 class PrincipalToken(Strict):
-    """On whose behalf a run acts, by a token that says so: a JWT, which the worker checks."""
+    """On whose behalf a run acts, by a token: a JWT, which the worker verifies."""
 
     token: Annotated[str, Field(min_length=1, max_length=MAX_TOKEN_CHARACTERS)]
     """The JWT: `sub` is the principal's id; `scopes` (a list) or `scope` (a text, divided by
@@ -55,7 +55,7 @@ def _which(principal: Any) -> str:
     return "token" if by_token else "plain"
 
 
-# By which of both someone says it; so what is wrong is reported for the one that they mean.
+# A problem is reported for the form that the sender has chosen.
 AnyPrincipal = Annotated[
     Annotated[Principal, Tag("plain")] | Annotated[PrincipalToken, Tag("token")],
     Discriminator(_which),

@@ -49,7 +49,7 @@ class Retry(Strict):
 
 
 ActivityName = Annotated[str, Field(min_length=1, max_length=200)]
-# How long one attempt may take where its binding does not say.
+# How long one attempt may take where its binding does not set it.
 ACTIVITY_TIMEOUT = timedelta(seconds=30)
 
 
@@ -85,7 +85,7 @@ ActivityRef = (
     Annotated[ActivityName, Field(json_schema_extra={"not": {"enum": list(RESERVED_ACTIVITIES)}})]
     | ActivityBinding
 )
-# What a binding says of how calls are run, and has nothing to say of a hook.
+# The options of a binding that apply to calls, and not to hooks.
 NOT_FOR_HOOKS = ("input", "local")
 HookRef = Annotated[
     ActivityRef, Field(json_schema_extra={"properties": dict.fromkeys(NOT_FOR_HOOKS, False)})
@@ -141,7 +141,7 @@ class ApprovalPolicy(Partial):
     remind: Duration | None = None
     """How long until people are asked again."""
     approvers: list[str] | None = None
-    """The groups whose members may decide; none: anybody."""
+    """The groups whose members may decide; none: anyone."""
     forward: Annotated[
         list[Forward] | None,
         Field(max_length=MAX_FORWARDS, exclude_if=lambda forward: forward is None),
@@ -244,7 +244,7 @@ class ToolDefinition(Described):
     scopes: Annotated[list[str] | None, Field(alias="_scopes")] = None
     """What of the context the activity is given: `input`, `state`, `context`, a kind of data."""
     instance: Annotated[str | None, Field(alias="_instance", pattern=INSTANCE_PATTERN)] = None
-    """Whose data its calls read and write, in a run with instances; unset, each call says."""
+    """Whose data its calls read and write, in a run with instances; unset, each call names it."""
     delegate: Annotated[str | None, Field(alias="_delegate", min_length=1)] = None
     """The agent that its calls are delegated to, or `anonymous`: a fresh context with no tools."""
     person: Annotated[bool, Field(alias="_person")] = False
@@ -253,7 +253,7 @@ class ToolDefinition(Described):
     """The activity that runs it: its name, or more; unset, one of the tool's name. Where
     there is none, the model itself answers."""
     side_effects: Annotated[bool, Field(alias="_sideEffects")] = False
-    """It changes the world: unless its approval says otherwise, a person is asked."""
+    """It has side effects: unless its approval is set otherwise, a person decides."""
     idempotent: Annotated[bool | None, Field(alias="_idempotent")] = None
     """Running a call twice is as good as once (default: not `_sideEffects`)."""
     approval: Annotated[ApprovalPolicy | None, Field(alias="_approval")] = None
@@ -276,7 +276,7 @@ class ToolDefinition(Described):
     """A hook: `(arguments, errors)` gives other arguments for those that do not fit; or an agent
     whose output they are."""
     before: Annotated[HookRef | None, Field(alias="_before")] = None
-    """A hook: `(call)` lets a call go on, changes, answers or blocks it, or stops the run."""
+    """A hook: `(call)` lets a call continue, changes, answers or blocks it, or stops the run."""
     after: Annotated[HookRef | None, Field(alias="_after")] = None
     """A hook: `(call, result)` replaces parts of the result, or stops the run."""
 
@@ -345,7 +345,7 @@ class McpTool(Lenient):
 
 
 class McpCall(Lenient):
-    """What the activity of a `McpTool` receives besides the arguments; no model has a say in it.
+    """What the activity of a `McpTool` receives besides the arguments; no model sets it.
 
     `principal` is the id of the run's principal; `idempotency_key` is the same for each attempt.
     A call that a person has answered forms of has a `continuation`; a request about its task, that.
@@ -362,7 +362,7 @@ class Tool(Lenient):
 
     `parameters` is the schema of the arguments alone. `chosen` holds the schemas of those
     meta-properties that the model fills in. `knowledge`, `memory` and `mcp` are set in tools
-    of the worker's own activities: what these receive besides the call, and no model has a say in.
+    of the worker's own activities: what these receive besides the call, and no model sets.
     Of the calls of a turn with a `memory_use`, each runs after the writes before it, a write after
     all.
     """

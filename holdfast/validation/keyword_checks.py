@@ -189,7 +189,7 @@ def _const(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Faults:
 def _unique_items(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Faults:
     """Check in one pass: to compare each item with each other one takes long."""
     if rule and len({_key(item, budget) for item in value}) < len(value):
-        yield Fault("an item stands in it twice", value, rule)  # durable text
+        yield Fault("an item occurs in it twice", value, rule)
 
 
 def _key(value: Any, budget: WorkBudget) -> Any:

@@ -113,8 +113,8 @@ def name_problem(name: str, key: str) -> ValueProblem | None:
     pattern = TOOL_NAME_PATTERN if key == "_tool" else NAME_PATTERN
     if re.match(pattern, name):
         return None
-    fix = f"give the file another, or say one with `{key}`: {PATTERN_WORDS[pattern]}"
-    return ValueProblem((), f"the file's name {quote_value(name)} is no good name", fix)
+    fix = f"give the file another, or write one as `{key}`: {PATTERN_WORDS[pattern]}"
+    return ValueProblem((), f"the file's name {quote_value(name)} is not valid as a name", fix)
 
 
 def problems_of(error: ValidationError, value: Any, model: type[BaseModel]) -> list[ValueProblem]:

@@ -335,7 +335,7 @@ class _Reading:
     def _check(self, steps: int) -> None:
         if steps > MAX_PATTERN_STEPS:
             fix = "use smaller counts, or `minLength` and `maxLength`"
-            raise PatternRefused("a pattern takes too much to search for", fix)
+            raise PatternRefused("a pattern takes too much work to search for", fix)
 
     def _no_looking(self) -> PatternRefused:
         fix = (

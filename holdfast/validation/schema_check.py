@@ -134,7 +134,7 @@ def _size_problem(schema: Any) -> ValueProblem | None:
         reason = f"the schema has {size_bytes} bytes"
         return ValueProblem((), reason, f"at most {MAX_SCHEMA_BYTES}")
     if sum(steps_of(text) for _, text in _patterns(schema)) > MAX_PATTERNS_STEPS:
-        reason = "the schema's patterns together take too much to search for"
+        reason = "the schema's patterns together take too much work to search for"
         fix = "use smaller counts, or `minLength` and `maxLength`"
         return ValueProblem((), reason, fix)
     return None

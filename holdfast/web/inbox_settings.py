@@ -73,7 +73,7 @@ def _faults(said: InboxSettings, environ: Mapping[str, str]) -> Iterator[ValuePr
         try:
             read_origin(said.url)
         except ValueError as error:
-            yield ValueProblem(("url",), "people cannot be sent there", str(error))
+            yield ValueProblem(("url",), "it cannot be used for sign-in", str(error))
     slack, todo = said.slack, "set it to that of the Slack app"
     if slack is not None:
         yield from _unset(("slack", "signingSecretEnv"), slack.signing_secret_env, environ, todo)
@@ -124,6 +124,6 @@ def _keys(place: str, source: Source, http: httpx.AsyncClient) -> Sequence[LiveK
         ) from None
     if not any("inbox" in each.settings.for_ for each in keys):
         fix = "name a file with a set that is for `inbox`"
-        fault = ValueProblem(("tokens",), "none of these keys is for the tokens of programs", fix)
+        fault = ValueProblem(("tokens",), "no key set is for the tokens of programs", fix)
         raise LoadError([source.problem(fault)])
     return keys

@@ -38,13 +38,13 @@ HEADERS: Final = {
 }
 STATIC_PATH: Final = "/static/"
 _FAILED: Final = (
-    "The inbox has failed at this. {} If it fails again, tell the operator of the inbox: its log"
-    " says why."
+    "The inbox failed to process this. {} If it fails again, contact the operator of the inbox: the"
+    " reason is in its log."
 )
 _READ: Final = "Load the page again."
 _SENT: Final = (
-    "What you sent may have been taken or not: look at the pending approvals, or at the run, before"
-    " you send it again."
+    "Your request may have had an effect: check the pending approvals, or the run, before you send"
+    " it again."
 )
 
 HERE = Path(__file__).parent
@@ -90,7 +90,7 @@ def add_headers(headers: MutableHeaders, path: str) -> None:
 
 
 def wants_page(request: Request) -> bool:
-    """Check whether the sender wants a page: a script accepts anything, a program JSON."""
+    """Check whether the sender requests a page: a script accepts anything, a program JSON."""
     return "text/html" in request.headers.get("accept", "")
 
 

@@ -72,7 +72,7 @@ _CONTINUED = (
 )
 _FOREIGN_STATE = (
     "the state that the run continues from has no valid permit: start it with a request of its own;"
-    " if a worker of yours left the state, give each worker the same `--permits`"
+    " if one of your workers passed on the state, give each worker the same `--permits`"
 )
 _ANSWERED = "the message is answered already: the answer is in the run's context"
 # The state that the previous run of the chain has passed on, and the pages of its log.
@@ -164,7 +164,7 @@ class AgentWorkflow(BaseWorkflow[AgentRun]):
                 if not await wait_in_time(lambda: mailbox.closed or len(mailbox) > 0, idle, line):
                     run.mailbox.close()
             case Finish() | Fail():
-                raise AssertionError("the end is not a step to take")
+                raise AssertionError("the end is not a step to execute")
             case _:
                 assert_never(step)
 
@@ -228,7 +228,7 @@ class AgentWorkflow(BaseWorkflow[AgentRun]):
 
     @workflow.signal(
         name=names.MESSAGE,
-        description="Say something to the run, or to people: {content, delivery, audience, skill}",
+        description="Send a message to the run, or to people: {content, delivery, audience, skill}",
     )
     @raw_payload_handler
     def message(self, message: RawValue = MISSING_PAYLOAD, *_: Any) -> None:
@@ -253,7 +253,7 @@ class AgentWorkflow(BaseWorkflow[AgentRun]):
         self._mailbox.close()
 
     @workflow.update(
-        name=names.SEND, description="Say something to a conversation, and get the answer"
+        name=names.SEND, description="Send a message to a conversation, and get the answer"
     )
     @raw_payload_handler
     async def send(self, message: RawValue = MISSING_PAYLOAD, *_: Any) -> Any:
@@ -335,9 +335,7 @@ class AgentWorkflow(BaseWorkflow[AgentRun]):
 
     # Queries of the worker.
 
-    @workflow.query(
-        name=names.REQUEST, description="The worker's own: the conversation, page by page"
-    )
+    @workflow.query(name=names.REQUEST, description="Internal: the conversation, page by page")
     def request(self, page: Any = None) -> dict[str, Any]:
         """Return a part of the conversation for `generate`.
 

@@ -185,8 +185,8 @@ class BaseWorkflow(QueryHandlers, ABC, Generic[WorkT]):
         if parsed.request is None:
             fail(names.INVALID_REQUEST, parsed.problem)
         self._start_details = (
-            f"The run begins: its {what}'s definition is read. If it has ended so, the tab"
-            " **Timeline** says why."
+            f"The run begins: its {what}'s definition is read. If it has ended, the tab"
+            " **Timeline** shows why."
         )
         try:
             resolved = await workflow.execute_local_activity(
@@ -230,7 +230,7 @@ class BaseWorkflow(QueryHandlers, ABC, Generic[WorkT]):
         elif len(self._early_decisions) < MAX_EARLY_DECISIONS:
             self._early_decisions.append(decision)
         else:
-            self._note("a decision was ignored: too many came before the run started")
+            self._note("a decision was ignored: too many were sent before the run started")
 
     @workflow.signal(
         name=names.DELEGATE_WAITS, description="Internal: the pending approvals of a delegate"

@@ -64,6 +64,13 @@ FAILURES = (
 ModelT = TypeVar("ModelT", bound=Strict)
 HandlerT = TypeVar("HandlerT", bound=Callable[..., Any])
 
+_TIMED_OUT = {
+    TimeoutType.SCHEDULE_TO_START: "no worker started it (schedule-to-start timeout)",
+    TimeoutType.START_TO_CLOSE: "it did not finish in time (start-to-close timeout)",
+    TimeoutType.SCHEDULE_TO_CLOSE: "it did not finish in time (schedule-to-close timeout)",
+    TimeoutType.HEARTBEAT: "the worker stopped before it reported a result (heartbeat timeout)",
+}
+
 # The argument of a workflow that is started without one.
 MISSING_PAYLOAD = RawValue(Payload())
 # Errors of the caller, which are benign for the operator of the worker.
@@ -123,18 +130,18 @@ def parse_request(
 def restart_problem() -> str | None:
     """Return the problem of a workflow that Temporal restarts by itself, or `None`.
 
-    A restart would run calls again under the same ids, and only the start options tell it from a
-    run that continues another.
+    A restart would run calls again under the same ids, and only the start options
+    distinguish it from a run that continues another.
     """
     info = workflow.info()
     if info.cron_schedule:
         return (
-            "it is started with a cron schedule, and would do again what it has done; terminate it,"
+            "it was started with a cron schedule, and would run its calls again; terminate it,"
             " and make a Temporal Schedule, which starts a run of its own each time"
         )
     if info.retry_policy and info.retry_policy.maximum_attempts != 1:
         return (
-            "it is started with a retry policy, by which it would do again what it has done; start"
+            "it was started with a retry policy, by which it would run its calls again; start"
             " it without one: what fails in it is retried call by call"
         )
     return None
@@ -235,11 +242,10 @@ def activity_failure(error: exceptions.FailureError) -> Failure:
         case ApplicationError() as cause:
             return Failure("application", cause.message, cause.type or "")
         case exceptions.TimeoutError() as cause:
-            began = cause.type is not TimeoutType.SCHEDULE_TO_START
-            message = "it took too long" if began else "nobody began with it"  # durable text
-            if cause.type is TimeoutType.HEARTBEAT:
-                message = "it was not heard of any more"  # durable text
-            return Failure("timeout", message, started=began)
+            started = cause.type is not TimeoutType.SCHEDULE_TO_START
+            return Failure(
+                "timeout", _TIMED_OUT[cause.type or TimeoutType.START_TO_CLOSE], started=started
+            )
         case exceptions.CancelledError():
             return Failure("cancelled", "it was cancelled")
         case cause:
@@ -256,8 +262,9 @@ def model_failure_message(error: ActivityError) -> str:
     match innermost:
         case exceptions.TimeoutError(type=TimeoutType.SCHEDULE_TO_START):
             return (
-                "the request to the model did not start in time: its endpoint takes fewer a minute "
-                "than runs make (`maxRequestsPerMinute`), or no worker takes them"
+                "the request to the model did not start in time: its endpoint accepts fewer a"
+                " minute than runs send (`maxRequestsPerMinute`), or no worker polls their task"
+                " queue"
             )
     return f"the model did not answer in time: {innermost}"
 
@@ -298,4 +305,4 @@ class TaskBudget:
         work = 1 + values // _VALUES_READ + len(data) // _BYTES_READ
         budget.steps -= work * WORK_STEPS
         if budget.steps < 0 and not is_first:
-            raise InvalidInputError("too much came at once; send it again")
+            raise InvalidInputError("too many messages were received at once; send it again")

@@ -56,8 +56,7 @@ class MemoryWorkflow:
     async def run(self, state: RawValue = MISSING_PAYLOAD, *_: Any) -> None:
         """Store writes, and continue as new before the history is long."""
         if self._is_invalid:
-            message = "a memory is started by its first write, and by nobody"  # durable text
-            fail(names.INVALID_REQUEST, message)
+            fail(names.INVALID_REQUEST, "only the first write of a run starts a memory")
 
         def is_long() -> bool:
             is_suggested = workflow.info().is_continue_as_new_suggested()
@@ -87,7 +86,7 @@ class MemoryWorkflow:
         except WriteRefused as refusal:
             fail(refusal.type, str(refusal))
 
-    @workflow.query(name=names.READ, description="What is kept: {key}, or {prefix, skip} for keys")
+    @workflow.query(name=names.READ, description="Read entries: {key}, or {prefix, skip} for keys")
     @raw_payload_handler
     def read(self, want: RawValue = MISSING_PAYLOAD, *_: Any) -> dict[str, Any]:
         """Return one entry, or the keys."""

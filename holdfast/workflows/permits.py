@@ -78,7 +78,7 @@ def is_foreign_result(binding: ActivityBinding, id: str, n: int, result: Any) ->
 def _lacks(use: PermittedUse, permit: bytes | None = None, mark: str = "") -> bool:
     """Return whether the worker requires a permit for a use, and the given one is not valid.
 
-    It is by default the one that the run was started with. `mark` tells uses of a kind apart.
+    It is by default the one that the run was started with. `mark` distinguishes uses of a kind.
     """
     if permit is None:
         permit = workflow.info().headers.get(names.PERMIT, Payload()).data

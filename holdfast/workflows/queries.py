@@ -1,4 +1,4 @@
-"""The queries of a run or a single call: what anybody may read while it runs, and after it."""
+"""The queries of a run or a single call: what any client may read while it runs, and after it."""
 
 from typing import Any
 

@@ -26,10 +26,10 @@ from holdfast.workflows.permits import is_delegate
 
 RequestT = TypeVar("RequestT", RunRequest, CallRequest)
 _NO_TOKEN = (
-    "`principal`: this worker wants a token of everybody: start the run with"
+    "`principal`: this worker requires a token of each principal: start the run with"
     ' `"principal": {"token": …}`'
 )
-_WRITTEN = "this worker takes none that is written in a request: name one of its catalog"
+_WRITTEN = "this worker accepts no definition in a request: name one of its catalog"
 # The time for retries while a key set cannot be fetched.
 CHECK_TO_CLOSE = parse_duration("1m")
 

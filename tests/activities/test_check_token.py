@@ -211,7 +211,7 @@ BOTH_ALGORITHMS = b'{"alg":"none","alg":"EdDSA","kid":"k1"}'
 RAW_KEY = ADA.private.public_key().public_bytes_raw()
 # By what is said of them.
 FORGERIES: dict[str, dict[str, str]] = {
-    "`alg` is not taken": {
+    "`alg` is not accepted": {
         "none, with one": forged({"alg": "none"}, WELL, b"x"),
         "none, in capitals": forged({"alg": "NONE"}, WELL, b"x"),
         "no algorithm": forged({"kid": "k1"}, WELL, b"x"),
@@ -238,7 +238,7 @@ FORGERIES: dict[str, dict[str, str]] = {
         "an EdDSA key as RS256": as_other(ADA, alg="RS256"),
         "an RSA key as EdDSA": as_other(rsa(), alg="EdDSA"),
     },
-    "none of this worker's": {
+    "does not have the token's key": {
         "a key of an unknown id": Signer(ADA.private, "k9").token(),
         "a path as the key's id": Signer(EVE.private, "../../dev/null").token(),
     },
@@ -247,12 +247,12 @@ FORGERIES: dict[str, dict[str, str]] = {
         "an empty id of a key": as_other(ADA, kid=""),
         "an endless id of a key": as_other(ADA, kid="k" * 501),
     },
-    "more than is done": {
+    "a field that is not supported": {
         "what must be understood": as_other(ADA, crit=["exp"], exp=1),
         "a payload that is not encoded": as_other(ADA, crit=["b64"], b64=False),
         "one token in another": as_other(ADA, cty="JWT"),
     },
-    "does not say `nonce`": {"a token of a principal": ADA.token(nonce=None, scopes=["all"])},
+    "lacks `nonce`": {"a token of a principal": ADA.token(nonce=None, scopes=["all"])},
     "another type": {"a token of another kind": as_other(ADA, typ="logout+jwt")},
     "no JWT": {
         "no signature": forged({"alg": "none"}, WELL),
@@ -272,7 +272,7 @@ FORGERIES: dict[str, dict[str, str]] = {
         "no object": of_payload(b"[1]"),
         "a header that is none": of_payload(b"{}", header=b"1"),
     },
-    "read in one way": {
+    "is not valid, unambiguous JSON": {
         "no JSON": of_payload(b"{"),
         "an algorithm twice": of_payload(WELL_BYTES, header=BOTH_ALGORITHMS),
         "a claim twice": of_payload(b'{"sub":"eve",' + WELL_BYTES[1:]),
@@ -282,9 +282,7 @@ FORGERIES: dict[str, dict[str, str]] = {
         "a number that is none": ADA.token(extra=float("nan")),
         "a number that is too large": of_payload(b'{"extra":1e999}'),
         "endless digits": of_payload(b'{"exp":' + b"9" * 5000 + b"}"),
-    },
-    "payload is no JSON": {
-        "a deep payload": of_payload(b'{"a":' + b"[" * 5000 + b"]" * 5000 + b"}")
+        "a deep payload": of_payload(b'{"a":' + b"[" * 5000 + b"]" * 5000 + b"}"),
     },
     "too deep": {"a rather deep one": of_payload(b'{"a":' + b"[" * 70 + b"]" * 70 + b"}")},
 }
@@ -330,21 +328,21 @@ HERS = {"subject": "ada", "groups": ["desk", "ops"]}
         ({}, {"iat": NOW + 30}, None),
         ({}, {"iat": NOW + 31}, "not valid yet"),
         ({}, {"iat": None}, None),
-        ({}, {"exp": None}, "does not say `exp`"),
+        ({}, {"exp": None}, "lacks `exp`"),
         ({}, {"exp": str(NOW + 60)}, "`exp` is no time"),
         ({}, {"exp": True}, "`exp` is no time"),
-        ({}, {"exp": None, "expires": NOW + 60}, "does not say `exp`"),
+        ({}, {"exp": None, "expires": NOW + 60}, "lacks `exp`"),
         ({}, {"exp": 10**30}, "`exp` is no time"),
         ({}, {"exp": -1}, "`exp` is no time"),
         ({}, {"nbf": "soon"}, "`nbf` is no time"),
         ({}, {"iat": [NOW]}, "`iat` is no time"),
-        ({}, {"aud": None}, "does not say `aud`"),
+        ({}, {"aud": None}, "lacks `aud`"),
         ({}, {"aud": "holdfast"}, "for another audience (`aud`): sign one for `holdfast:decision`"),
         ({}, {"aud": ["a", "b"]}, "for another audience"),
         ({}, {"aud": [OURS, "other"]}, None),
         ({}, {"aud": [OURS, AUDIENCES["inbox"]]}, "lists several uses"),
         (FOR, {"aud": ["holdfast", AUDIENCES["principals"]]}, "lists several uses"),
-        (FOR, {"aud": None}, "does not say `aud`"),
+        (FOR, {"aud": None}, "lacks `aud`"),
         (FOR, {}, "for another audience"),
         (FOR, {"aud": "other"}, "for another audience"),
         (FOR, {"aud": "holdfast"}, None),
@@ -356,13 +354,13 @@ HERS = {"subject": "ada", "groups": ["desk", "ops"]}
         ({}, {"iss": "anybody"}, None),
         (BY, {"iss": "https://id.example"}, None),
         (BY, {"iss": "https://id.example/"}, "another issuer"),
-        (BY, {}, "does not say `iss`"),
+        (BY, {}, "lacks `iss`"),
         (BY, {"iss": ["https://id.example"]}, "`iss` is no text"),
         (HERS, {"groups": ["desk"]}, None),
         (HERS, {}, None),
         (HERS, {"sub": "a\ufe0fda\u3164"}, None),
         (HERS, {"sub": "bob"}, "does not belong to its subject"),
-        (HERS, {"sub": None}, "does not say `sub`"),
+        (HERS, {"sub": None}, "lacks `sub`"),
         (HERS, {"groups": ["desk", "finance"]}, "does not sign for one of its `groups`"),
     ],
 )
@@ -375,7 +373,7 @@ async def test_a_token_counts_in_its_time_for_its_audience_and_by_its_issuer_and
 
 
 @pytest.mark.parametrize(
-    ("issued", "why"), [(-31, "older than the question"), (-29, None), (0, None), (None, None)]
+    ("issued", "why"), [(-31, "older than the approval"), (-29, None), (0, None), (None, None)]
 )
 async def test_a_token_that_is_older_than_its_question_does_not_count(
     people: CheckTokenActivity, issued: int | None, why: str | None
@@ -406,8 +404,10 @@ async def test_a_set_for_principals_signs_no_decision_nor_the_other_way_round(
     checker = CheckTokenActivity(sets)
     assert (await said(checker, ADA.token()))["sub"] == "ada"
     assert (await said(checker, BOB.signed(principal()), "principal"))["id"] == "ada"
-    assert "none of this worker's" in await refusal(checker, BOB.token())
-    assert "none of this worker's" in await refusal(checker, ADA.signed(principal()), "principal")
+    assert "does not have the token's key" in await refusal(checker, BOB.token())
+    assert "does not have the token's key" in await refusal(
+        checker, ADA.signed(principal()), "principal"
+    )
 
 
 async def test_without_keys_for_it_no_token_counts(tmp_path: Path) -> None:
@@ -420,20 +420,20 @@ async def test_without_keys_for_it_no_token_counts(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("claims", "why"),
     [
-        ({"sub": None}, "does not say `sub`"),
+        ({"sub": None}, "lacks `sub`"),
         ({"sub": ""}, "`sub` is not of its type"),
         ({"sub": 7}, "`sub` is no text"),
         ({"sub": "a" * 201}, "`sub` is not of its type, or too long"),
-        ({"digest": None}, "does not say `digest`"),
+        ({"digest": None}, "lacks `digest`"),
         ({"digest": DIGEST[:-1]}, "`digest` is no SHA-256"),
         ({"digest": DIGEST.upper()}, "`digest` is no SHA-256"),
         ({"digest": 7}, "`digest` is not of its type"),
-        ({"nonce": None}, "does not say `nonce`"),
+        ({"nonce": None}, "lacks `nonce`"),
         ({"nonce": "f" * 63}, "`nonce` is no SHA-256"),
         ({"nonce": [NONCE]}, "`nonce` is not of its type"),
-        ({"nonce": "f" * 64}, "another question, or another execution of the run"),
-        ({"workflowId": None}, "does not say `workflowId`"),
-        ({"workflowId": None, "workflow_id": "order-8"}, "does not say `workflowId`"),
+        ({"nonce": "f" * 64}, "another approval, or another execution of the run"),
+        ({"workflowId": None}, "lacks `workflowId`"),
+        ({"workflowId": None, "workflow_id": "order-8"}, "lacks `workflowId`"),
         ({"workflowId": ["order-7", "order-8"]}, "`workflowId` is not of its type"),
         ({"groups": "finance"}, "`groups` is not of its type"),
         ({"groups": ["finance", 7]}, "`groups` is not of its type"),
@@ -457,8 +457,8 @@ async def test_what_a_decision_says_is_read_strictly(
         ({"digest": DIGEST}, "is for a decision"),
         ({"workflowId": "order-7"}, "is for a decision"),
         ({"decision": "approve"}, "is for a decision"),
-        ({"sub": None}, "does not say `sub`"),
-        ({"exp": None}, "does not say `exp`"),
+        ({"sub": None}, "lacks `sub`"),
+        ({"exp": None}, "lacks `exp`"),
         ({"exp": 1}, "has expired"),
         ({"scopes": "orders:read"}, "`scopes` is not of its type"),
         ({"jti": None}, "is not for this run: sign one with its workflow id as `jti`"),
@@ -504,7 +504,7 @@ async def test_a_set_that_cannot_be_had_is_asked_again_and_named(tmp_path: Path)
         assert (await said(checker, ADA.token()))["sub"] == "ada"
     error = unchecked.value
     assert (error.type, error.non_retryable) == ("keys_unavailable", False)
-    assert error.message == "the key set `provider` cannot be had now: the worker's log says why"
+    assert error.message == "the key set `provider` is not available now: see the worker's log"
 
 
 # Whatever is done to a good token.

@@ -123,7 +123,7 @@ async def test_it_is_asked_for_as_it_is_and_with_nothing_of_ours() -> None:
         ("text/plain; charset=idna", "an encoding that is not read: `idna`"),
         ("text/plain; charset=zlib", "an encoding that is not read: `zlib`"),
         ("text/plain; charset=nonsense", "an encoding that is not read: `nonsense`"),
-        ("text/plain", "is not in utf-8, as it says"),
+        ("text/plain", "is not in utf-8, which its `content-type` names"),
     ],
 )
 async def test_what_is_no_text_is_refused(content_type: str, reason: str) -> None:

@@ -113,11 +113,11 @@ def test_a_worker_without_a_catalog_has_no_agents_to_delegate_to() -> None:
         ({"tool": {"_tool": "latent"}}, "`tool`: this worker has no activity `latent`"),
         (
             {"tool": {"_tool": "mood", "_output": {"type": "string"}}},
-            "`tool`: `mood` is for a model to answer, and a single call asks none; name a tool",
+            "`tool`: `mood` is for a model to answer, and a single call has no model; name a tool",
         ),
         (
             {"tool": {"_tool": "ask", "_delegate": "anonymous"}},
-            "`tool`: `ask` is for a model to answer, and a single call asks none",
+            "`tool`: `ask` is for a model to answer, and a single call has no model",
         ),
         (
             {"tool": {"_tool": "ask", "_delegate": "dosk"}},

@@ -216,7 +216,7 @@ def test_nobody_has_signed_what_was_not_known_then() -> None:
         call("quote"), LATER, tools=(QUOTE, SIGNED), decisions={PLAN: ["approve", of_plan]}
     ).to_end()
 
-    assert play.refusals[0].startswith("invalid_decision: only a signed decision counts")
+    assert play.refusals[0].startswith("invalid_decision: this call accepts only signed decisions")
     [_, asked] = play.shown
     assert (asked["callId"], asked["arguments"]) == ("t1c2", {"amount": 40})
     assert play.paid == []

@@ -68,7 +68,7 @@ async def test_calls_are_decided_from_the_dialogs_with_what_the_page_says_to_sen
         refund, cancel = decisions(details)
         other = json.dumps(json.loads(refund) | {"digest": "0" * 64}, indent=2)
         dialog = await visitor.send("Send an Update", "decide", other)
-        await expect(dialog).to_contain_text("is not that of the call as it waits now")
+        await expect(dialog).to_contain_text("is not that of the pending call as it waits now")
         assert await run.history_length() == before
         await dialog.get_by_role("button", name="Cancel").last.click()
         dialog = await visitor.send("Send an Update", "decide", refund)

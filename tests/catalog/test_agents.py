@@ -262,7 +262,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"skills": [{"name": "a", "activity": "charge", "tools": ["look_up"]}]},
-        "`skills[0].tools`: an activity does the work of this skill, without a model; leave",
+        "`skills[0].tools`: this skill runs an activity, without a model; leave",
     ),
     (
         {"skills": [{"name": "a", "activity": {"type": "generate"}}]},
@@ -311,7 +311,7 @@ def test_in_markdown_the_line_is_that_of_the_file(shop: Folder) -> None:
 IN_SEVERAL_FILES: list[tuple[dict[str, str], str]] = [
     (
         {"agents/my agent.yaml": MINIMAL},
-        "agents/my agent.yaml:1: the file's name `my agent` is no good name; ",
+        "agents/my agent.yaml:1: the file's name `my agent` is not valid as a name; ",
     ),
     (
         {

@@ -176,7 +176,9 @@ def test_a_header_may_stand_in_the_environment(tmp_path: Path) -> None:
 def test_a_header_of_the_environment_is_one(tmp_path: Path) -> None:
     text = "a: {provider: openai, baseUrl: 'http://x', headersEnv: {x: TEAM}}"
     target = load(tmp_path, text, TEAM="a\r\nhost: evil").find("a").target
-    with pytest.raises(UnanswerableRequest, match="TEAM holds characters that no key has"):
+    with pytest.raises(
+        UnanswerableRequest, match="TEAM contains characters that a key cannot have"
+    ):
         target.headers(OpenAIFormat().headers)
 
 

@@ -150,7 +150,7 @@ def test_check_names_what_is_not_locked() -> None:
 def test_a_change_since_the_lock_names_its_parts() -> None:
     before = {f"shop/{each.name}": each.locked for each in BEFORE}
     assert list(lock_changes(before, {"shop": NOW})) == [
-        "gone: shop/old",
+        "removed: shop/old",
         "new: shop/pay: ",
         "changed: shop/refund (description, hints): Send keys.",
     ]
@@ -221,7 +221,7 @@ def loaded_world(shop: Folder) -> Any:
 @pytest.mark.parametrize(
     ("written", "problem"),
     [
-        ({"url": URL, "command": "x"}, "`url` and `command` stand beside each other"),
+        ({"url": URL, "command": "x"}, "`url` and `command` exclude each other"),
         ({"url": "https://ann:pw@shop.example"}, "url"),
         ({"url": URL, "envFrom": ["A"]}, "`envFrom` does not apply beside `url`"),
         ({"url": URL, "headersEnv": {"Authorization": "Bearer x"}}, "names no environment variabl"),

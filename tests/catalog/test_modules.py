@@ -226,6 +226,6 @@ def test_a_module_a_program_or_both_define_agents_and_tools(folder: Folder) -> N
         assert [each.name for each in found.python.activities] == ["find"]
     folder.write("agents/desk.yaml", "calls: [{_tool: find, order_id: '7'}]\n")
     assert folder.problem() == (
-        "agents/desk.yaml:1: the agent name `desk` is taken by desk.py:8; give one of them another"
+        "agents/desk.yaml:1: the agent name `desk` is used by desk.py:8; give one of them another"
         " name"
     )

@@ -171,7 +171,7 @@ def test_one_line_says_what_is_new_changed_and_gone(place: Place) -> None:
     (place.folder.path / "tools/pay.yaml").unlink()
     assert place.settle() == [
         "the catalog has changed; for new runs: new: tool `refund`; changed: agent `desk`; "
-        "gone: tool `pay`"
+        "removed: tool `pay`"
     ]
     assert place.tools == {"look_up", "refund"}
     assert place.shelf.catalog.agents["desk"].instructions == "Be kind. And brief."
@@ -347,7 +347,7 @@ def test_a_changed_module_is_told_once_a_change(place: Place) -> None:
     module = Path(place.folder.modules[0])
     for _ in range(2):
         module.write_text(module.read_text() + "# more\n")
-        assert place.settle() == ["shop.py has changed: restart the worker to take it up"]
+        assert place.settle() == ["shop.py has changed: restart the worker to use it"]
         assert place.look(3) == []
     module.unlink()
     said = "cannot be read any more: the worker uses what it read at start"
@@ -364,7 +364,7 @@ def test_without_a_folder_the_other_files_are_looked_at(
     endpoints.write_text("{ }")
     for _ in range(2):
         alone.check_once()
-    assert caplog.messages == [f"{endpoints} has changed: restart the worker to take it up"]
+    assert caplog.messages == [f"{endpoints} has changed: restart the worker to use it"]
 
 
 def test_a_file_that_cannot_be_looked_at_is_no_error(tmp_path: Path) -> None:

@@ -212,7 +212,7 @@ REFUSED = [
     (json.dumps({"_activity": "charge", "enum": ["x" * 260_000]}), "1: the schema has 2600"),
     (
         "[{_tool: c, _activity: charge}, {_tool: c, _activity: charge}]",
-        "1: `[1]`: the tool name `c` is taken by tools/t.yaml:1; ",
+        "1: `[1]`: the tool name `c` is used by tools/t.yaml:1; ",
     ),
     (
         "properties:\n  _delegate:\n    const: anonymus",

@@ -173,7 +173,7 @@ def test_what_loads_and_may_not_be_meant_is_told(place: Path, check: Check) -> N
         "tools/pay.yaml:5: `quorum` and `notBy` without `signed`: a client can"
         " decide in any name; add `signed: true`",
         "agents/desk.yaml:2: `maxTurns` 3 ends a run before `maxIterations` 6 is reached; write"
-        " `maxIterations: 2`: the model is then asked to finish",
+        " `maxIterations: 2`: the model is then requested to finish",
         "agents/desk.yaml:4: `maxTokens` has no limit here, so that nothing is a share of it; write"
         " `budget: {maxTokens: …}`, unless each request sets it",
         "agents/desk.yaml:5: `tools`: `late` is forced at turn 4, and calls end with turn 3; lower"
@@ -347,8 +347,8 @@ async def test_what_a_provider_does_not_accept_is_printed_and_no_error(
 
     assert said.code == 0
     assert said.out.splitlines()[:3] == [
-        "--provider openai: an answer is not held to the output of agent `open`; it is checked by"
-        " the run",
+        "--provider openai: the provider does not enforce the output of agent `open`; the run"
+        " validates it",
         "--provider openai: tool `tag`: `anyOf` at the top is refused, and is in the description"
         " instead",
         "--provider openai: tool `tag`: the list at `properties.tags` has no `items`, and is sent"
@@ -444,7 +444,9 @@ async def test_tools_of_mcp_servers_are_locked_and_checked(
     offline = await asyncio.to_thread(check, *ALL, *options[2:])
     assert (offline.code, offline.err) == (0, "")
     assert "; of its tools, only the names are checked, by the lock\n" in offline.out
-    assert "MCP server `shop`: `principalTokens`, and no one verifies" in offline.out
+    assert (
+        "MCP server `shop`: `principalTokens`, and no principal of a run is verified" in offline.out
+    )
     (place / "agents" / "shop.yaml").write_text(agent.replace("*", "crash"))
     unknown = await asyncio.to_thread(check, *ALL, *options[2:])
     assert "shop.yaml:2: `tools[0]`: no tool `shop/crash` is locked; correct" in unknown.err

@@ -92,7 +92,7 @@ async def test_a_decision_that_does_not_count_says_why(paying: Backend, holdfast
     for words, code, why in (
         (("t9c9", "approve"), 4, "t9c9"),
         (("t1c1", "edit", "--arguments", '{"amount": "much"}'), 2, "do not fit"),
-        (("t1c1", "approve", "--digest", "0000"), 2, "look at it again"),
+        (("t1c1", "approve", "--digest", "0000"), 2, "read it again"),
         (("t1c1", "edit"), 2, "needs `arguments`"),
         (("t1c1", "edit", "--arguments", "{"), 2, "no JSON"),
         (
@@ -250,7 +250,7 @@ def locked(signer: Signer) -> bytes:
         (b"", "holds no private key; name a PEM file"),
         (ADA.pem().encode(), "holds no private key"),
         (locked(ADA), "is locked with a password; write it without one, or sign elsewhere"),
-        (Signer(rsa_key(0, 1024)).private_pem().encode(), "is not one that is taken"),
+        (Signer(rsa_key(0, 1024)).private_pem().encode(), "is not of a supported type"),
     ],
 )
 def test_what_is_no_key_is_told(tmp_path: Path, text: bytes | None, why: str) -> None:
@@ -283,7 +283,7 @@ def test_it_is_said_what_decides_and_what_becomes_of_it_otherwise() -> None:
     assert "without a decision" not in terms(waiting_signing())
     given = Decided(decision="approve", by="ada", at="", digest="", signed=True)
     asked = waiting_signing(signed=True, quorum=2, decisions=[given.to_json()])
-    assert "only signed decisions count" in terms(asked)
+    assert "only signed decisions are accepted" in terms(asked)
     assert "approved by ada (signed)" in terms(asked)
     assert how_to_decide("order-7", asked).endswith("deny|edit|respond --key FILE")
     assert "signed" not in terms(waiting_signing())
@@ -351,7 +351,7 @@ async def test_nobody_signs_what_another_has_made_of_it_without_having_seen_it(
 
     unseen = await holdfast("decide", run.id, "t1c1", "approve", *bob)
     assert unseen.code == 2
-    assert "the arguments were changed since this was asked" in unseen.err
+    assert "the arguments were changed since the approval was requested" in unseen.err
     digest = ("--digest", waiting_signing["digest"])
     assert (await holdfast("decide", run.id, "t1c1", "approve", *bob, *digest)).code == 0
     await run.result()
@@ -373,7 +373,7 @@ async def test_what_is_not_signed_or_not_well_does_not_count(
     ]
 
     assert [each.code for each in said] == [2, 2, 2]
-    assert "only a signed decision counts" in said[0].err
+    assert "this call accepts only signed decisions" in said[0].err
     assert "the token's signature is wrong" in said[1].err
     assert "the token is for another run" in said[2].err
     assert all(each.err.count("\n") == 1 for each in said)
@@ -394,7 +394,7 @@ async def test_whoever_watches_with_a_key_signs_what_they_answer(
     run = await asked(paying_signing)
 
     signing = start("watch", run.id, "--key", key_file(tmp_path, ADA), terminal=True)
-    await signing.until("only signed decisions count")
+    await signing.until("only signed decisions")
     await signing.until("[a]pprove")
     signing.type("a\n")
 
@@ -420,7 +420,7 @@ async def test_a_run_acts_on_behalf_of_whom_a_token_names(
     both = await holdfast(*words, "--principal", "ada", "--principal-token", f"@{token}")
 
     assert plain.code == 1
-    assert "wants a token" in plain.out + plain.err
+    assert "requires a token" in plain.out + plain.err
     assert signed.code == 0, signed.err
     assert "order-7" in signed.out + signed.err, "the run that its token is for"
     assert (both.code, "not allowed with" in both.err) == (2, True)

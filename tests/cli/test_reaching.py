@@ -143,7 +143,7 @@ def test_of_several_runs_that_do_not_answer_the_worker_that_lacks_is_told() -> N
 
 GONE = "the store /srv/runs has no file 5f/5f00\x1b[2J;\nis it the right one?"
 TOLD = (
-    "holdfast: the worker on task queue stuck cannot go on with run stuck-run: "
+    "holdfast: the worker on task queue stuck cannot continue run stuck-run: "
     "the store /srv/runs has no file 5f/5f00; is it the right one?; "
     "fix that, and the run continues by itself; the worker's log has more"
 )

@@ -61,7 +61,7 @@ async def test_a_start_with_an_id_in_use_returns_that_run_open_or_ended(launch: 
         await agents.start_request(new, id)
     with pytest.raises(HoldfastError, match="that is no run: `skill`"):
         await agents.start("clerk", "go", skill=7)  # type: ignore[call-overload]
-    with pytest.raises(HoldfastError, match="there is nothing to do; say what as `input`"):
+    with pytest.raises(HoldfastError, match="there is nothing to do; write the task as `input`"):
         await agents.start("clerk")
 
 
@@ -137,7 +137,7 @@ async def test_a_decision_on_a_call_that_has_changed_is_rejected(launch: Launch)
     before = await pending(run)
     receipt = await before.edit({"amount": 2}, by="ada", groups=["finance"])
     assert (receipt.decided, receipt.missing) == (False, 1)
-    with pytest.raises(DecisionRejectedError, match="look at it again") as rejected:
+    with pytest.raises(DecisionRejectedError, match="read it again") as rejected:
         await before.approve(by="ben", groups=["finance"])
     assert rejected.value.code == names.INVALID_DECISION
     now = await pending(run)

@@ -128,9 +128,11 @@ def test_only_what_runs_is_said_to_be_carried_out_before_the_ends_of_a_turn_are_
         activity.add_entry(starts(call, "look"))
 
     activity.show_calls(stands(t1c1="ended", t1c2="running", t1c3="waiting", t1c4="pending"))
-    assert activity.text() == "running look (t1c2); 1 ended, 1 held up by others"
+    assert activity.text() == "running look (t1c2); 1 ended, 1 delayed by the rate limit"
     activity.show_calls(stands(t1c1="ended", t1c2="ended", t1c3="waiting", t1c4="queued"))
-    assert activity.text() == "waiting for a person's decision; 2 ended, 1 held up by others"
+    assert (
+        activity.text() == "waiting for a person's decision; 2 ended, 1 delayed by the rate limit"
+    )
     activity.add_entry(starts("t1c4", "pay"))
     assert activity.text() == "running pay (t1c4); 2 ended"
     activity.show_calls(stands(t1c1="ended", t1c2="ended", t1c3="ended", t1c4="unsure"))

@@ -2,8 +2,7 @@
 
 Two rules: prose uses no word of the table `AVOIDED`, and no two public classes share a name.
 Prose is every comment, docstring and string literal with a space in it, and the text of the
-templates; names and fields are no prose, since clients depend on them. A line that ends with
-`# durable text` is exempt: it is part of a history or of a digest.
+templates; names and fields are no prose, since clients depend on them, nor is what is in backticks.
 """
 
 import ast
@@ -37,9 +36,20 @@ AVOIDED = {
     r"draws? on": "uses",
     r"worker of others": "an external worker",
     r"nothing to mend": "OK",
-    r"whoever|nobody|somebody|whom": "the caller, the approver, no one named",
-    r"(is|are|was|were|be|been) told": "receives, is sent",
-    r"stands? (in|for|at|there)": "is, is stored, is listed",
+    r"whoever|whom|(no|some|any|every)body": "the caller, the approver, no one named",
+    r"says?|said|saying": "state, contain, name, report, write",
+    r"tells?|told": "receives, is sent, reports",
+    r"hears?|heard": "receives",
+    r"speaks?|spoke|spoken": "uses, supports",
+    r"wants?|for want of": "requires, requests",
+    r"stands? (in|for|at|there|before|beside|twice)": "is, is stored, is listed",
+    r"(can ?not|could not) be had": "is not available",
+    r"(go|goes|went|going) on|left off": "continue",
+    r"(is|are|was|has|have) gone": "no longer exists, was removed",
+    r"in force": "active, applies",
+    r"of before": "previous",
+    r"shall": "approval needed",
+    r"broke off|passed over|in the open|to come": "closed, ignored, unencrypted, pending",
 }
 _AVOIDED = re.compile("|".join(rf"\b(?:{pattern})\b" for pattern in AVOIDED), re.IGNORECASE)
 
@@ -48,18 +58,16 @@ def prose(path: Path) -> Iterator[tuple[int, str]]:
     """Yield the prose of a file, line by line, with its line numbers."""
     text = path.read_text(encoding="utf-8")
     if path.suffix != ".py":
+        text = re.sub(r"\{[{%].*?[%}]\}|\b(class|for|id|name)=\"[^\"]*\"", "", text)
         yield from enumerate(text.splitlines(), 1)
         return
-    durable = {n for n, line in enumerate(text.splitlines(), 1) if line.endswith("# durable text")}
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        is_prose = token.type in (tokenize.COMMENT, tokenize.STRING) and " " in token.string
+        # Code within a formatted string, in backticks, and a regular expression are no prose.
+        text = re.sub(r"\{[^{}\n]*\}|`[^`\n]*`", "", token.string)
+        is_prose = token.type in (tokenize.COMMENT, tokenize.STRING) and " " in text
         is_prose = is_prose or token.type == getattr(tokenize, "FSTRING_MIDDLE", -1)
-        # Code within a formatted string is no prose.
-        text = re.sub(r"\{[^{}\n]*\}", "", token.string)
-        lines = text.splitlines() if is_prose else []
-        for number, line in enumerate(lines, token.start[0]):
-            if number not in durable:
-                yield number, line
+        if is_prose and not text.startswith(('r"', 'rf"')):
+            yield from enumerate(text.splitlines(), token.start[0])
 
 
 def files(suffix: str) -> list[Path]:

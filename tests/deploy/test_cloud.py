@@ -42,7 +42,7 @@ def test_each_profile_is_read(
     assert caplog.messages == [], "every word of the file is read"
     assert found["target_host"].endswith(":7233")
     assert found["namespace"] == "holdfast.a1b2c"
-    assert found["tls"], "without it, a key would travel in the open"
+    assert found["tls"], "without it, a key would be sent unencrypted"
     assert "api_key" not in text
 
 

@@ -119,7 +119,7 @@ async def test_its_health_check_asks_the_worker(monkeypatch: pytest.MonkeyPatch)
             return None
 
         monkeypatch.setattr(health, "unready_reason", well)
-        assert await asked(f"127.0.0.1:{port}") == (0, "200 the worker takes work\n")
+        assert await asked(f"127.0.0.1:{port}") == (0, "200 the worker polls for tasks\n")
 
 
 async def test_its_health_check_asks_an_inbox_where_no_worker_is() -> None:

@@ -188,7 +188,7 @@ async def test_another_key_under_the_same_id_is_told() -> None:
         metadata={"encoding": b"binary/encrypted", "encryption-key-id": NEW.encode()},
         data=AesKey(NEW, SECRETS[OLD]).seal(plain().SerializeToString()),
     )
-    with pytest.raises(DecryptError, match="see that it is the key it was encrypted with"):
+    with pytest.raises(DecryptError, match="check that it was encrypted with this key"):
         await decoded(sealed)
 
 

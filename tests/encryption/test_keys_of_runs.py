@@ -107,7 +107,7 @@ async def test_a_run_waits_for_a_missing_key_and_goes_on_once_it_is_there(
         said = await holdfast("show", run.id)
     assert (said.code, said.err) == (
         3,
-        f"holdfast: the worker on task queue {queue} cannot go on with run {run.id}: this is "
+        f"holdfast: the worker on task queue {queue} cannot continue run {run.id}: this is "
         "encrypted with the key `2026-01`, which is not among those here; add it to the file that "
         "HOLDFAST_ENCRYPTION or `--encryption` names; fix that, and the run continues by itself; "
         "the worker's log has more\n",

@@ -68,8 +68,7 @@ def test_what_has_another_length_or_other_letters_is_none(text: str) -> None:
         ),
         (
             "keys:\n- {id: a, env: A, file: a}",
-            "encryption.yaml:2: `keys[0]`: `env` and `file` stand beside each other; keep one of "
-            "them",
+            "encryption.yaml:2: `keys[0]`: `env` and `file` exclude each other; keep one of them",
         ),
         (
             "keys:\n- {id: a, env: A}\n- {id: a, env: A}",
@@ -133,8 +132,7 @@ def test_a_key_that_stands_in_the_file_is_refused_and_not_repeated(path: Path, t
 
 def test_the_key_in_the_place_of_the_file_is_not_repeated(tmp_path: Path) -> None:
     assert refused(Path(SECRETS[NEW].hex())) == [
-        "the name of the file: this is a key itself; name the file that says where the keys are "
-        "kept"
+        "the name of the file: this is a key itself; name the file that lists where the keys are"
     ]
 
 

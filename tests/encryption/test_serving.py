@@ -78,9 +78,9 @@ async def first_input(client: Client, run: str, *words: str) -> object:
         (["--origin", UI], "short", "it has fewer than 16 characters; set it to a text of at"),
         (["--origin", UI], "é" * 20, "it has other characters than a header can carry; set it"),
         ([], SECRET, "--origin is missing; see holdfast codec --help"),
-        (["--origin", "http://ui.example"], SECRET, "http can be changed on the way: write https"),
+        (["--origin", "http://ui.example"], SECRET, "http can be changed in transit: write https"),
         (["--origin", UI, "--url", "codec"], SECRET, "write https://HOST, or on this machine"),
-        (["--origin", UI, "--host", "0.0.0.0"], SECRET, "would travel in the open; put a proxy"),
+        (["--origin", UI, "--host", "0.0.0.0"], SECRET, "would be sent unencrypted; put a proxy"),
         (["--origin", UI, "--host", "here"], SECRET, "write an address of this machine"),
         (["--origin", UI, "--port", "x"], SECRET, "a port is a number up to 65535"),
         (["--origin", UI, "--store", "s4://x"], SECRET, "name a folder, or s3://BUCKET/PREFIX"),
@@ -117,7 +117,7 @@ async def test_it_needs_keys_and_a_port(
         port = taken.getsockname()[1]
         told = await holdfast("codec", "--origin", UI, "--port", str(port))
     assert told.code == 2
-    assert f"127.0.0.1 port {port} cannot be had: Address already in use; stop what" in told.err
+    assert f"127.0.0.1 port {port} is not available: Address already in use; stop what" in told.err
 
 
 async def test_the_embedded_server_says_how_its_ui_is_to_be_read(

@@ -328,7 +328,7 @@ class Play(Playing[AgentRun]):
         self.summaries = list(summaries)
 
     def to_end(self, steps: int = 500) -> Self:
-        """Take every step until the run is over, or waits for a message."""
+        """Take every step until the run has ended, or waits for a message."""
         for _ in range(steps):
             step = self.next()
             if isinstance(step, Finish | Fail | AwaitMessage):

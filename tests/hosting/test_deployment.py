@@ -30,8 +30,8 @@ def test_a_build_is_named_by_options_or_in_the_environment(monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--deployment", "desk"], "`--deployment` is there, and `--build` is not; name the build"),
-        (["--build", "1"], "`--build` is there, and `--deployment` is not; name its deployment"),
+        (["--deployment", "desk"], "`--deployment` is given, and `--build` is not; name the build"),
+        (["--build", "1"], "`--build` is given, and `--deployment` is not; name its deployment"),
         (["--deployment", "a.b", "--build", "1"], "`--deployment`: `a.b` does not fit; write up"),
         (["--deployment", "a:b", "--build", "1"], "`--deployment`: `a:b` does not fit; write up"),
         (["--deployment", "__a", "--build", "1"], "`--deployment`: `__a` does not fit; write up"),

@@ -54,13 +54,13 @@ async def test_a_worker_is_ready_from_its_start_to_its_stop(
     asking = await answers(health, stack)
     assert await said(asking) == (503, "the worker is starting")
     health.started(lambda: bool(running), client, OutlivedAttempts(1))
-    assert await said(asking) == (200, "the worker takes work")
-    assert await said(asking, "/live") == (200, "the worker lives")
+    assert await said(asking) == (200, "the worker polls for tasks")
+    assert await said(asking, "/live") == (200, "the worker is alive")
     running.clear()
     assert await said(asking) == (503, "the worker has stopped")
     health.stopping()
     assert await said(asking) == (503, "the worker is stopping")
-    assert await said(asking, "/live") == (200, "the worker lives")
+    assert await said(asking, "/live") == (200, "the worker is alive")
 
 
 async def test_a_worker_full_of_activities_that_run_on_is_not_ready(
@@ -70,10 +70,10 @@ async def test_a_worker_full_of_activities_that_run_on_is_not_ready(
     asking = await answers(health, stack)
     health.started(lambda: True, client, outlived)
     hangs = [asyncio.get_running_loop().create_future() for _ in range(2)]
-    counted = "activities that run on although Temporal has given their attempts up"
+    counted = "activities that still run although Temporal has given up their attempts"
     outlived.add(hangs[0])
     assert outlived.full_seconds == 0
-    assert await said(asking) == (200, f"the worker takes work; {counted}: 1")
+    assert await said(asking) == (200, f"the worker polls for tasks; {counted}: 1")
     outlived.add(hangs[1])
     assert (await said(asking))[0] == 200
     monkeypatch.setattr(probes, "MAX_FULL_SECONDS", 1e-9)
@@ -123,7 +123,7 @@ async def test_a_strange_question_is_answered_in_a_line_and_holds_nothing_up(
 ) -> None:
     asking = await answers(WorkerHealth(), stack)
     assert await said(asking, "/") == (404, "request /live or /ready")
-    assert await said(asking, "/live?a=b") == (200, "the worker lives")
+    assert await said(asking, "/live?a=b") == (200, "the worker is alive")
     assert (await asking.post("/live")).status_code == 405
     assert (await asking.head("/live")).text == ""
     assert (await asking.get("/live", headers={"x": "y" * 10_000})).status_code == 431
@@ -185,7 +185,7 @@ async def test_a_port_that_is_taken_stops_the_start() -> None:
     with socket.create_server((HERE, 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(
-            FixableError, match=f"{HERE} port {port} cannot be had: Address already"
+            FixableError, match=f"{HERE} port {port} is not available: Address already"
         ):
             async with serve_probes(ProbeAddress(HERE, port), WorkerHealth()):
                 pass

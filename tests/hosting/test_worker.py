@@ -285,7 +285,7 @@ def test_what_is_read_once_is_told_to_need_a_restart(
     for _ in range(3):
         backend.reloader.check_once()
     assert caplog.messages == [
-        f"{place}/{name} has changed: restart the worker to take it up" for name in once
+        f"{place}/{name} has changed: restart the worker to use it" for name in once
     ]
 
 

@@ -72,7 +72,7 @@ class Stage:
         backend.model.answer = self._answer
 
     def model(self, name: str, *answers: Answer, asked: str = "") -> None:
-        """What a model answers from now on, turn by turn; with `asked`, where its system prompt
+        """What a model is used from now on, turn by turn; with `asked`, where its system prompt
         holds this."""
         self._parts.insert(0, (name, asked, list(answers)))
 

@@ -111,7 +111,7 @@ async def test_a_delegate_cannot_reach_what_its_principal_may_not(stage: Stage) 
     assert await errors(delegate) == {
         "t1c1": {
             "code": "token_scope_insufficient",
-            "message": "`write_ledger` needs the scope ledger:write, which is not held here",
+            "message": "`write_ledger` needs the scope ledger:write, which this run does not have",
         },
         # And what its parent has besides is not its own.
         "t1c2": {

@@ -160,7 +160,7 @@ async def test_a_model_that_does_not_take_it_is_asked_without_from_then_on(
 ) -> None:
     bodies, notices = await sent(kind, "claude-opus-4-7", message, reasoning="low")
     assert [f'"{field}"' in json.dumps(body) for body in bodies] == [True, False, False]
-    assert all("does not take its `reasoning`" in notice for notice in notices)
+    assert all("does not accept its `reasoning`" in notice for notice in notices)
 
 
 ALWAYS: list[tuple[ProviderName, str, str, dict[str, Any]]] = [

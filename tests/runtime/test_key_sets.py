@@ -125,19 +125,19 @@ q9UU8I5mEovUf86QZ7kOBIjJwqnzD1omageEHWwHdBO6B+dFabmdT9POxg==
         (f"a: {{file: {json.dumps(ADA.private_pem())}}}", "`a.file`: this is a key; put it in a"),
         ("a:\n  file: ada.json\n  for: []", "keys.yaml:3: "),
         ("a: {file: ada.json, for: [decisions], may: [read]}", "`a`: `may` limits the tokens of"),
-        ("a: {file: ada.json, audience: us}", "`a`: tokens of one `audience` are good for one use"),
+        ("a: {file: ada.json, audience: us}", "`a`: tokens of one `audience` are for one use"),
         (
             "a: {file: ada.json, audience: holdfast:principal, for: [inbox]}",
-            "`audience` holdfast:principal is of another use; write one of its own",
+            "`audience` holdfast:principal belongs to another use; write another",
         ),
         (
             "a: {file: ada.json, audience: us, for: [inbox]}\n"
             "b: {file: bob.pem, audience: us, for: [decisions]}",
-            "`b` is for decisions, and its `audience` us is of another use",
+            "`b` is for decisions, and its `audience` us belongs to another use",
         ),
         (
             "a:\n  url: http://127.0.0.1.nip.io/x",
-            "can be changed on the way; write https",
+            "can be changed in transit; write https",
         ),
         ("a:\n  url: file:///etc/keys", "is no web address"),
         ("a:\n  url: 'https://bob:secret@id.example/x'", "holds a user's name or password"),
@@ -175,14 +175,17 @@ def test_settings_that_do_not_load_are_told_with_their_line(
         (jwk(x=7), "this is no OKP key"),
         (jwk(rsa(), n=None), "this is no RSA key"),
         (jwk(rsa(), e="AA"), "this is no RSA key"),
-        (jwk(Signer(rsa_key(0, 1024))), "an RSA key of 1024 bits is not taken; make one of 2048"),
+        (
+            jwk(Signer(rsa_key(0, 1024))),
+            "an RSA key of 1024 bits is not accepted; make one of 2048",
+        ),
         (json.dumps({"keys": [ADA.jwk()] * (MAX_KEYS + 1)}), f"keep at most {MAX_KEYS}"),
         (f"{ADA.pem()}{ADA.private_pem()}", "set.json:4: this is a private key"),
         (OTHERS, "set.json:1: this is a key of another type; make one of Ed25519 or RSA"),
         (Signer(rsa_key(0, 1024)).pem(), "an RSA key of 1024 bits"),
         (ADA.pem().replace("PUBLIC KEY", "CERTIFICATE"), "is a `CERTIFICATE`, and no public key"),
         (ADA.pem().replace("MCow", "MCox"), "set.json:1: this is no public key"),
-        (ADA.pem()[:-10], "this PEM is not whole"),
+        (ADA.pem()[:-10], "this PEM is incomplete"),
         (ADA.pem() * (MAX_KEYS + 1), f"keep at most {MAX_KEYS}"),
     ],
 )
@@ -438,7 +441,7 @@ async def test_while_it_is_down_the_last_good_keys_count_for_a_time(
         clock.now += 700
         assert await signs(keys, ADA)
     clock.now += 101
-    with pytest.raises(ApplicationError, match="`provider` cannot be had now") as missing:
+    with pytest.raises(ApplicationError, match="`provider` is not available now") as missing:
         await signs(keys, ADA)
     assert missing.value.type == "keys_unavailable"
     [warning] = caplog.messages
@@ -476,7 +479,7 @@ async def test_an_unusable_answer_is_logged_without_secrets_and_requested_again_
 ) -> None:
     provider.answer, reason = BAD[name]
     for _ in range(3):
-        with pytest.raises(ApplicationError, match="`provider` cannot be had now") as missing:
+        with pytest.raises(ApplicationError, match="`provider` is not available now") as missing:
             await signs(keys, ADA)
         assert not missing.value.non_retryable
     assert provider.requests == 1

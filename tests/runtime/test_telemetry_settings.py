@@ -61,15 +61,15 @@ def test_the_core_is_told_where_the_collector_is_and_how_one_is_let_in() -> None
     ("name", "value", "wrong"),
     [
         *((ENDPOINT, url, "holds no address") for url in ("c:4318", "http://c:0", "http://[")),
-        ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc", "names a protocol that is not spoken"),
-        ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "grpc", "names a protocol that is not spoken"),
-        ("OTEL_TRACES_EXPORTER", "zipkin", "names an exporter that is not there"),
+        ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc", "names a protocol that is not supported"),
+        ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "grpc", "names a protocol that is not supported"),
+        ("OTEL_TRACES_EXPORTER", "zipkin", "names an unknown exporter"),
         ("OTEL_METRIC_EXPORT_INTERVAL", "1m", "is no number of milliseconds"),
         ("OTEL_METRIC_EXPORT_INTERVAL", "9" * 400, "is no number of milliseconds"),
         ("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "yes", "is unclear"),
-        ("OTEL_TRACES_SAMPLER", "ratio", "names a sampler that is not there"),
-        ("OTEL_TRACES_SAMPLER_ARG", "10%", "is no part of 1"),
-        ("OTEL_TRACES_SAMPLER_ARG", "10", "is no part of 1"),
+        ("OTEL_TRACES_SAMPLER", "ratio", "names an unknown sampler"),
+        ("OTEL_TRACES_SAMPLER_ARG", "10%", "is not a number from 0 to 1"),
+        ("OTEL_TRACES_SAMPLER_ARG", "10", "is not a number from 0 to 1"),
     ],
 )
 def test_what_cannot_be_meant_so_is_refused(name: str, value: str, wrong: str) -> None:

@@ -203,7 +203,7 @@ def test_errors_are_told_in_the_order_of_the_value_in_each_process() -> None:
         ([1, 2], {"anyOf": [{"items": INTEGER}], "unevaluatedItems": False}, None),
         ({"b": 1}, {"patternProperties": {"^a": {}}, "additionalProperties": False},
          "'b' does not match any of the regexes: '^a'"),
-        ([1, 1.0], {"uniqueItems": True}, "an item stands in it twice"),
+        ([1, 1.0], {"uniqueItems": True}, "an item occurs in it twice"),
         (1, {"enum": [True, 1.0]}, None),
         (True, {"const": 1}, "1 was expected"),
         ({"a": [1]}, {"const": {"a": [1.0]}}, None),

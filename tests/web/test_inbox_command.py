@@ -85,11 +85,11 @@ async def said(program: Program) -> str:
     [
         (["--host", "0.0.0.0"], "", "would decide in your name, from anywhere; have people sign"),
         ([], "url: https://inbox.example", "would decide in your name, from anywhere; have"),
-        (["--host", "0.0.0.0"], OIDC, "would travel in the open; put a proxy with https in front"),
-        (["--by", "ann"], OIDC, "it is known who decides; leave out --by and --groups"),
-        (["--groups", "a"], OIDC, "it is known who decides; leave out --by and --groups"),
-        (["--by", "an\tn"], "", "cannot be shown in a record of decisions; have it changed"),
-        (["--kid", "a"], "", "--kid names a key, and there is none; name its file with --key"),
+        (["--host", "0.0.0.0"], OIDC, "would be sent unencrypted; put a proxy with https in front"),
+        (["--by", "ann"], OIDC, "the settings define who decides; leave out --by and --groups"),
+        (["--groups", "a"], OIDC, "the settings define who decides; leave out --by and --groups"),
+        (["--by", "an\tn"], "", "cannot be shown in a record of decisions; change it"),
+        (["--kid", "a"], "", "--kid names a key, and no key is given; name its file with --key"),
         (["--port", "x"], "", "a port is a number up to 65535"),
         ([], "oidc: {}\n", "inbox.yaml:1: `oidc`: `issuer` is missing; add it (and 1 more)"),
         (["--settings", "none.yaml"], "", "`--settings`: none.yaml: there is no such file; check"),
@@ -115,10 +115,12 @@ async def test_only_whose_link_it_is_has_to_be_somebody(
 ) -> None:
     monkeypatch.setattr("getpass.getuser", {}.popitem)  # fails as it does in a container
     answer = await holdfast("inbox", "--port", "0")
-    assert "the system does not say who you are; name yourself with --by NAME" in answer.err
+    assert (
+        "the operating system does not report your name; name yourself with --by NAME" in answer.err
+    )
     (tmp_path / "inbox.yaml").write_text(OIDC)
     words = ("--settings", str(tmp_path / "inbox.yaml"), "--host", "0.0.0.0")
-    assert "would travel in the open" in (await holdfast("inbox", "--port", "0", *words)).err
+    assert "would be sent unencrypted" in (await holdfast("inbox", "--port", "0", *words)).err
 
 
 async def test_a_secret_that_is_none_is_told_and_not_repeated(

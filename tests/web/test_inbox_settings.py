@@ -73,10 +73,10 @@ WRONG: dict[str, tuple[Any, str]] = {
     "nothing": ("", "inbox.yaml:1: the file is empty; write something in it"),
     "no object": ("- a", "inbox.yaml:1: "),
     "an unknown field": ("url: https://a.b\nuri: x", "inbox.yaml:2: unknown field `uri`; did"),
-    "two ways": ({"oidc": OIDC, "proxy": PROXY}, "`oidc` and `proxy` stand beside each other"),
+    "two ways": ({"oidc": OIDC, "proxy": PROXY}, "`oidc` and `proxy` exclude each other"),
     "no origin": ({"url": "https://a.example/inbox"}, "inbox.yaml:1: `url`: "),
-    "an open one": ({"url": "http://a.example"}, "http can be changed on the way"),
-    "an open issuer": ({"oidc": {**OIDC, "issuer": "http://a.b"}}, "changed on the way; write"),
+    "an open one": ({"url": "http://a.example"}, "http can be changed in transit"),
+    "an open issuer": ({"oidc": {**OIDC, "issuer": "http://a.b"}}, "changed in transit; write"),
     "no issuer": ({"oidc": {"clientId": "x"}}, "`oidc`: `issuer` is missing; add it"),
     "no variable": (
         {"oidc": {**OIDC, "clientSecretEnv": "NOT_SET"}},
@@ -99,7 +99,10 @@ WRONG: dict[str, tuple[Any, str]] = {
         {"oidc": {**OIDC, "clientId": "holdfast:principal"}},
         "`oidc.clientId`: is an `audience` of tokens; write",
     ),
-    "open keys": ({"tokens": "http://a.example/jwks"}, "inbox.yaml:1: `tokens`: what `http`"),
+    "open keys": (
+        {"tokens": "http://a.example/jwks"},
+        "inbox.yaml:1: `tokens`: data sent by `http`",
+    ),
 }
 
 
@@ -125,7 +128,7 @@ def test_keys_for_decisions_alone_know_no_programs(read: Load, tmp_path: Path) -
     write_keys(tmp_path / "people.json", Approver())
     keys = {"people": {"file": "people.json", "for": ["decisions"]}}
     (tmp_path / "keys.json").write_text(json.dumps(keys))
-    with pytest.raises(LoadError, match="none of these keys is for the tokens of programs"):
+    with pytest.raises(LoadError, match="no key set is for the tokens of programs"):
         read({"tokens": "keys.json"})
 
 

@@ -116,7 +116,7 @@ async def test_nothing_is_signed_for_somebody_that_was_changed_before_they_say_t
     run = Hearing(**CHANGED)
     monkeypatch.setattr(HoldfastClient, "run", lambda self, run_id: run)
 
-    with pytest.raises(HttpProblem, match="changed since it was asked") as refused:
+    with pytest.raises(HttpProblem, match="changed since the approval was requested") as refused:
         await decide(asked(parts))
 
     assert (refused.value.code, run.heard) == ("invalid_decision", [])

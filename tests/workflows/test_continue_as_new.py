@@ -240,7 +240,7 @@ async def test_what_a_run_has_left_says_so_and_what_it_goes_on_with_is_named(
     assert "has continued as new" not in pages[last]
     head = json.loads(started.input.payloads[0].data)
     assert (head["agent"], head["task"]) == ("tester", "go")
-    assert head["note"].startswith("Goes on where the run before it left off")
+    assert head["note"].startswith("Continues the previous run.")
 
 
 async def test_nobody_can_start_a_run_as_if_another_had_left_it(launch: Launch) -> None:
@@ -348,7 +348,7 @@ async def test_a_run_that_is_reset_asks_before_it_does_again_what_it_has_done(
 
     [waiting] = await eventually(asked)
     assert waiting["kind"] == "reconcile"
-    assert waiting["question"].startswith("`pay` may have been carried out before the run was res")
+    assert waiting["question"].startswith("`pay` may have run before the run was res")
     await again.decide("t1c1", "happened", result="paid")
     assert (await again.result())["output"] == "paid"
     assert tools.read() == [f"pay 7 {run.id}/t1c1"]

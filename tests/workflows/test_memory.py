@@ -189,4 +189,4 @@ async def test_a_memory_that_is_started_by_hand_with_nonsense_ends_at_once(desk:
     async with desk.worker():
         with pytest.raises(WorkflowFailureError) as failed:
             await handle.result()
-    assert "started by its first write" in str(failed.value.cause)
+    assert "only the first write of a run starts a memory" in str(failed.value.cause)

@@ -59,20 +59,22 @@ async def test_a_model_that_reads_text_alone_is_told_of_images_and_refused_docum
     )
     assert (await run.result())["output"] == "A cat?"
     assert [each["text"] for each in await run.context() if each["type"] == "notice"] == [
-        "the model `tiny` takes no images: it read a text in place of 1"
+        "the model `tiny` does not accept images: a text was sent in place of 1"
     ]
     document = {"type": "document", "data": "JVBERi0xLjc="}
     refused = await backend.start(agent=reads_text, input=None, context=[{"content": [document]}])
     failure = await refused.failure()
     assert failure.type == "model_error"
-    assert "the model `tiny` of endpoint `fake` takes no documents" in failure.message
+    assert "the model `tiny` of endpoint `fake` does not accept documents" in failure.message
     models = [reads_text["model"], {"endpoint": "fake", "name": "big"}]
     accepted = await backend.start(
         ["echo"], agent={"model": models}, input=None, context=[{"content": [text, document]}]
     )
     assert (await accepted.result())["models"][0]["model"] == "fake/big"
     [notice] = await notices(accepted)
-    assert notice.startswith("fake/tiny did not answer (the model `tiny` of endpoint `fake` takes")
+    assert notice.startswith(
+        "fake/tiny did not answer (the model `tiny` of endpoint `fake` does not"
+    )
     assert backend.model.requests[-1]["messages"][1]["content"][1]["type"] == "file"
 
 
@@ -99,7 +101,7 @@ async def test_the_next_model_of_a_list_answers_where_one_fails(launch: Launch) 
     assert [body["model"] for body in backend.model.requests] == ["big", "small", "small"]
     [notice] = await notices(run)
     assert notice.startswith("fake/big did not answer (endpoint `fake` (http://127.0.0.1:")
-    assert notice.endswith("the account has no credit): fake/small answers from now on")
+    assert notice.endswith("the account has no credit): fake/small is used from now on")
     ends = [event.get("model") for event in await run.events() if event["type"] == "turn_end"]
     assert ends == ["fake/small"] * 2
 
@@ -167,7 +169,7 @@ async def test_a_model_without_tools_makes_its_calls_in_its_answers(launch: Laun
         result = await run.result()
         assert (result["output"], result["turns"], result["calls"]) == ("It is a lamp.", 2, 1)
         assert sum("tools" in body for body in backend.model.requests) == with_tools
-        assert (await notices(run))[-1].startswith("fake/fake takes no tools")
+        assert (await notices(run))[-1].startswith("fake/fake does not support tools")
 
 
 async def test_an_error_that_names_tools_is_quoted_and_no_tool_is_lost(launch: Launch) -> None:

@@ -217,7 +217,7 @@ async def test_no_secret_of_a_worker_leaves_it(
     out, err = capfd.readouterr()
     leaks += leaked("the worker's log", (out + err).encode())
     assert leaks == []
-    assert "held a secret of this worker" in err
+    assert "a secret of this worker; it was removed" in err
     assert context.count("[secret]") > len(LEAKY)
 
 

@@ -120,7 +120,7 @@ def test_it_says_which_skill_the_run_has() -> None:
     assert "- Turn 1: **Choose a skill** (skill=refunds): done" in text
 
     text = page(Play(definition={"skills": skills}, skill="export"))
-    assert "It has the skill **export**: an activity does its work, without any AI." in text
+    assert "It has the skill **export**: it runs an activity, without any AI." in text
     assert "**Now:** it is running.\n" in text
 
 
@@ -189,7 +189,7 @@ def test_it_says_that_only_signed_decisions_count_and_who_has_signed() -> None:
     )
     play.run.questions.count(sign_with_claims(decision, claims, "ada-1042"))
     text = page(play)
-    assert "Only signed decisions count: with a `token` of the approver." in text
+    assert "Only signed decisions are accepted: with a `token` of the approver." in text
     assert "Decided: approved by grace (signed)." in text
     assert "t1c1 approve --key FILE`" in text
 
@@ -212,10 +212,10 @@ def test_an_unknown_outcome_is_asked_about_in_its_own_words() -> None:
     assert isinstance(step, RunCalls)
     (one,) = step.turn.calls
     play.run.calls.apply_ruling(1, one)
-    play.run.calls.apply_outcome(1, one, Unknown("`pay` was begun, and never heard of."))
+    play.run.calls.apply_outcome(1, one, Unknown("The outcome of `pay` is unknown."))
     text = page(play)
     assert "### Outcome unknown: Refund an order (`t1c1`)" in text
-    assert "`pay` was begun, and never heard of." in text
+    assert "The outcome of `pay` is unknown." in text
     assert "t1c1 did_not_happen`" in text
     assert data(text)[0]["decision"] == "happened"
     assert "Refund an order**: it is unknown whether it happened" in text

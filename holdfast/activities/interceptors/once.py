@@ -30,7 +30,7 @@ class OnceCheck(ActivityInboundInterceptor):
         info = activity.info()
         if (why := _repetition(info, mark.data.decode())) is not None:
             since = f"{info.scheduled_time:%Y-%m-%d %H:%M:%S} UTC"
-            before = f"an attempt before may have taken effect since {since}"
+            before = f"an earlier attempt may have taken effect since {since}"
             raise _unknown(f"{why}; {before}, and may still be running")
         try:
             return await super().execute_activity(call)
@@ -42,7 +42,7 @@ class OnceCheck(ActivityInboundInterceptor):
         except Exception as error:
             is_reported = getattr(error, "type", None) == ErrorCode.OUTCOME_UNKNOWN
             if not is_reported and (lost := lost_reply(error)) is not None:
-                raise _unknown(f"no reply came ({lost})") from error
+                raise _unknown(f"no reply was received ({lost})") from error
             raise
 
 

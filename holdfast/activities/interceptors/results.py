@@ -48,7 +48,7 @@ MAX_FAILURE_BYTES = 100_000
 MAX_MESSAGE_CHARS = 10_000
 # The fix for a larger one, if a store would take it, and if none would.
 _GIVE_STORE = "give the worker a `--store`"
-_STORE_IT = "store it and return where it is"
+_STORE_IT = "store it, and return its address"
 # Numbers of Python that are no JSON.
 _NO_NUMBER = re.compile(rb"NaN|Infinity")
 

@@ -88,7 +88,7 @@ def _cleaned(payload: Payload, secrets: Secrets) -> Payload:
 
 def _warn(what: str) -> None:
     logger.warning(
-        "what the activity `%s` %s held a secret of this worker, and was sent without it",
+        "the activity `%s` %s a secret of this worker; it was removed",
         activity.info().activity_type,
         what,
     )

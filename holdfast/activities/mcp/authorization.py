@@ -125,7 +125,7 @@ class ClientTokens:
     async def renew(self, request: httpx2.Request, refusal: httpx2.Response, send: Send) -> bool:
         """Request a token after a refusal, and return whether to send the request again with it.
 
-        A server may refuse a call for want of a scope (403) after a part of it: the next call has
+        A server may refuse a call that lacks a scope (403) after a part of it: the next call has
         the scope, and this one is not sent again. `send` sends the requests for a token.
 
         Raises:
@@ -171,7 +171,7 @@ class ClientTokens:
         is_post = request.method == "POST"
         if _origin(url) not in known and not (is_post and url.scheme == "https"):
             shown = shortened(str(url), MAX_URL_CHARACTERS)
-            raise OAuthFlowError(f"{shown} is of another authorization server than {issuer}")
+            raise OAuthFlowError(f"{shown} belongs to another authorization server than {issuer}")
         try:
             answer = await send(request)
         except (httpx2.RequestError, ValueError) as error:

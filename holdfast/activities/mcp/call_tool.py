@@ -87,7 +87,7 @@ class CallMcpToolActivity:
             return {TASK: result.to_json()}
         content = _content(result, is_object=reference.structured and not result.is_error)
         if result.is_error:
-            raise _error(_as_text(content) or f"{where}: it failed, and did not say why")
+            raise _error(_as_text(content) or f"{where}: it failed, and reported no reason")
         return {"_result": {"content": content}}
 
     async def _reply(

@@ -108,7 +108,7 @@ class HeldCalls:
         return await call.answer
 
     async def request_state(self, task: McpTask) -> Any:
-        """Return the reply of a call, its form, or the task if it goes on.
+        """Return the reply of a call, its form, or the task if that is running.
 
         Raises:
             NoResultError: the form is not shown to people, or the call is lost.
@@ -134,7 +134,9 @@ class HeldCalls:
             try:
                 return call.reply.result()
             except (ServerUnreachableError, ConnectionResetError) as error:
-                raise NoResultError(f"no reply came: {error}", ErrorCode.OUTCOME_UNKNOWN) from None
+                raise NoResultError(
+                    f"no reply was received: {error}", ErrorCode.OUTCOME_UNKNOWN
+                ) from None
         if call.form is not None and str(call.forms) not in task.answered:
             requests: InputRequests = {str(call.forms): ElicitRequest(params=call.form)}
             required = InputRequiredResult(input_requests=requests)

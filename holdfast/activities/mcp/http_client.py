@@ -1,7 +1,7 @@
 """The HTTP client of MCP servers, by which each request fails alone.
 
 An error in one request would end the connection, and with it every other call. So the client
-answers a request that fails with an error of its own, which says whether the server may have
+answers a request that fails with an error of its own, which states whether the server may have
 received it. No error of a server can be taken for one: it has no `mark`.
 """
 

@@ -54,10 +54,10 @@ def read_forms(result: InputRequiredResult) -> McpInputRequired:
     """Return what a server requires.
 
     Raises:
-        NoResultError: it is no form that is shown to people; the message says why.
+        NoResultError: it is no form that is shown to people; the message is the reason.
     """
     if not result.input_requests:
-        raise NoResultError("it requires the call again and again, without a form")
+        raise NoResultError("it requires the call repeatedly, without a form")
     bounds = f"at most {MAX_STATE_AND_FORMS_BYTES}, of which {MAX_FORMS_BYTES} the forms"
     # Before their words are checked, which keeps the worker from its other work.
     if (size := len(result.model_dump_json())) > MAX_STATE_AND_FORMS_BYTES:
@@ -81,7 +81,9 @@ def _form(params: Any) -> McpForm:
             raise NoResultError("its address is not one of https, in plain characters")
         return McpForm(message=message, url=params.url, host=address["host"] or address["local"])
     if wants_secret(message):
-        raise NoResultError("its form asks for a secret in its message; it has to use an address")
+        raise NoResultError(
+            "its form requires a secret in its message; the server has to use an address"
+        )
     written = params.requested_schema
     if not isinstance(properties := written.get("properties"), dict):
         raise NoResultError("its form has no fields")
@@ -105,7 +107,7 @@ def _field(name: str, written: Any) -> dict[str, Any]:
         raise NoResultError(f"field `{shown}` of its form is no text, number, choice, or yes or no")
     is_open = kind not in ("boolean", "array") and not {"enum", "oneOf"} & {*field}
     if is_open and is_secret(name, field.get("title", ""), field.get("description", "")):
-        raise NoResultError(f"field `{shown}` asks for a secret; the server has to use an address")
+        raise NoResultError(f"field `{shown}` requires a secret; the server has to use an address")
     return field
 
 
@@ -134,7 +136,7 @@ def is_secret(name: str, title: str = "", description: str = "") -> bool:
 
 
 def wants_secret(text: str, *, needs_verb: bool = True) -> bool:
-    """Return whether a sentence wants a secret: one that warns of it does not."""
+    """Return whether a sentence requests a secret: one that warns of it does not."""
     return any(
         _CLEAR.search(each)
         and not _WARNED.search(each)

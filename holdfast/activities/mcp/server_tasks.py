@@ -48,7 +48,7 @@ class _TaskRequest(Request[_Params, str]):
 async def request_state(
     task: McpTask, request: Callable[[Callable[[Client], Awaitable[Found]]], Awaitable[Found]]
 ) -> CallToolResult | InputRequiredResult | McpTask:
-    """Make the next request about a task; return it where it goes on, or did not answer.
+    """Make the next request about a task; return it if it is running, or did not answer.
 
     Raises:
         NoResultError: it failed, or the server does not know it.

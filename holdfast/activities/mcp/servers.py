@@ -250,11 +250,11 @@ async def _read_text(which: str, client: Client) -> list[ListedTool]:
             parts = [*(await client.session.read_resource(which)).contents]
             count = len(parts)
     except RuntimeError:
-        raise ValueError("it requires the answer of a person") from None
+        raise ValueError("it requires input from a person") from None
     texts = [each.text for each in parts if isinstance(each, TextContent | TextResourceContents)]
     text = "\n\n".join(texts)
     if len(texts) < count or not text.strip():
-        raise ValueError("it is no text of the user")
+        raise ValueError("it is not a text with the role `user`")
     if len(text.encode("utf-8", "surrogatepass")) > MAX_KNOWLEDGE_BYTES:
         raise ValueError(f"it has more than {MAX_KNOWLEDGE_BYTES} bytes")
     return [ListedTool(which, description=text)]

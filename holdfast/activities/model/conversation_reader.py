@@ -30,10 +30,10 @@ from holdfast.schemas.message import ChatMessage, DocumentPart, TextPart
 
 MAX_PAGES = 10_000
 _UNSEEN = "(a picture, which you cannot see)"
-_NO_IMAGES = "the model `{}` takes no images: it read a text in place of {}"
+_NO_IMAGES = "the model `{}` does not accept images: a text was sent in place of {}"
 _NO_DOCUMENTS = (
-    "the model `{}` of endpoint `{}` takes no documents: send their text, or name a model that does"
-    " (`accepts` of the agent's `model`, and its provider's format)"
+    "the model `{}` of endpoint `{}` does not accept documents: send their text, or name a"
+    " model that does (`accepts` of the agent's `model`, and its provider's format)"
 )
 
 
@@ -83,7 +83,7 @@ class ConversationReader:
                 return _request(conversation, pointer, ask, _encoder(ask, provider_of(ask)))
         raise ConversationChanged(
             "the conversation's digest does not match that of the request: the run's log up to"
-            f" entry {pointer.entries} is not what it was when the request was made"
+            f" entry {pointer.entries} has changed since the request was made"
         )
 
     async def _beginnings(
@@ -131,7 +131,7 @@ class ConversationReader:
             items = list(page.items)
             if items:
                 items[0] = beginning + items[0]
-            # The last entry may go on in the next page.
+            # The last entry may continue in the next page.
             beginning = items.pop() if page.cut and items else ""
             try:
                 for item in items:

@@ -75,13 +75,13 @@ class RunQueries:
             except RPCError as error:
                 refusal = f"{error.status.name}: {error.message}"
                 if error.status == RPCStatusCode.NOT_FOUND:
-                    raise RunNotOpen("the run is not there any more") from None
+                    raise RunNotOpen("the run no longer exists") from None
                 if error.status in _FINAL_STATUSES and AHEAD_MESSAGE not in error.message:
                     break
                 await asyncio.sleep(pause_seconds)
                 continue
             if response.HasField("query_rejected"):
-                raise RunNotOpen("the run is over")
+                raise RunNotOpen("the run has ended")
             values = await converter.decode(response.query_result.payloads)
             return values[0] if values else None
         raise RunUnresponsive(refusal)

@@ -121,5 +121,5 @@ async def _refuse(response: httpx.Response, shown: str) -> NoReturn:
         delay = retry_delay(response.headers, datetime.now(UTC))
         raise notification_error(message, retried=True, delay=delay)
     is_redirect = 300 <= status < 400
-    check = ": redirects are not followed" if is_redirect else ", and whether it is still there"
+    check = ": redirects are not followed" if is_redirect else ", and whether it still exists"
     raise notification_error(f"{message}. Check the channel's address{check}")

@@ -37,7 +37,7 @@ from holdfast.schemas.settings.notify import Mail, News, Tls
 _PORTS: dict[Tls, int] = {"starttls": 587, "tls": 465, "none": 25}
 ANSWER_CHARACTERS = 200
 _ID_CHARACTERS = 12
-_FOOT = "Nothing is decided by an answer to this message: the inbox asks who you are."
+_FOOT = "A reply to this message decides nothing: decide in the inbox, where you sign in."
 _LINK_FOOT = "The link shows the call, and decides in your name: do not forward it."
 _HTML = """\
 <!doctype html>
@@ -168,16 +168,16 @@ class MailNotifier(Notifier):
             case smtplib.SMTPRecipientsRefused():
                 codes = {code for code, _ in error.recipients.values()}
                 listed = ", ".join(map(str, sorted(codes)))
-                reason = f"takes mail for none of the recipients ({listed})"
+                reason = f"accepts mail for none of the recipients ({listed})"
                 retried = any(code < 500 for code in codes)
             case smtplib.SMTPResponseException():
                 reason = f"refused the message ({_answer(error)})"
                 retried = error.smtp_code < 500
             case smtplib.SMTPNotSupportedError():
-                reason = f"cannot do what `tls` or `username` ask for: {error}"
+                reason = f"does not support what `tls` or `username` requires: {error}"
                 retried = False
             case ssl.SSLCertVerificationError():
-                message = f"the certificate of {host} is not good: {error.verify_message}"
+                message = f"the certificate of {host} is not valid: {error.verify_message}"
                 return notification_error(message, retried=True)
             case _:
                 reason = f"could not be reached: {one_line(str(error), ANSWER_CHARACTERS)}"

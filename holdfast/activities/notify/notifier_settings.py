@@ -48,7 +48,7 @@ def load_notifiers(
     try:
         inbox = parse_address(settings.inbox)
         if inbox.query or inbox.fragment:
-            raise AddressError("links are built behind it", "leave out `?` and `#`")
+            raise AddressError("links are appended to it", "leave out `?` and `#`")
     except AddressError as error:
         faults.append(ValueProblem(("inbox",), error.reason, error.fix))
     served = {}
@@ -88,7 +88,7 @@ def _notifier(
     assert mail is not None  # Channel demands one of them
     if mail.tls == "none" and not is_loopback(mail.host):
         fix = "write `tls: starttls` or `tls: tls`; `none` is for a server on this machine"
-        wrong = [ValueProblem(("tls",), "mail would go in the open", fix)]
+        wrong = [ValueProblem(("tls",), "mail would be sent unencrypted", fix)]
     variable = mail.password_env
     password = None if variable is None else EnvironmentValue(variable, environ)
     return MailNotifier(mail, password, links if mail.links else None), wrong

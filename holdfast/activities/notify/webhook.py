@@ -39,7 +39,7 @@ def signing_secrets(text: str) -> list[bytes]:
     found = []
     for each in text.split():
         if not each.startswith(_PREFIX):
-            raise BadSecret(f"it begins with `{_PREFIX}`, and goes on in base64")
+            raise BadSecret(f"it begins with `{_PREFIX}`, and continues in base64")
         try:
             secret = base64.b64decode(each.removeprefix(_PREFIX), validate=True)
         except binascii.Error:

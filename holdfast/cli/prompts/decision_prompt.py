@@ -28,7 +28,7 @@ _RESULTS = {"input": "Your answer", "reconcile": "What it returned"}
 
 
 class _Back(Exception):
-    """Back to the options; the message is the reason, empty if the person wants it."""
+    """Back to the options; the message is the reason, empty if the person chose it."""
 
 
 async def ask_decision(

@@ -72,7 +72,7 @@ class Activity:
             stage in _DELAYED and call not in self._running for call, stage in self._stages.items()
         )
         counts = [f"{ended} ended"] if ended else []
-        counts += [f"{delayed} held up by others"] if delayed else []
+        counts += [f"{delayed} delayed by the rate limit"] if delayed else []
         return "; ".join(filter(None, [self._current(), ", ".join(counts)]))
 
     def _current(self) -> str:

@@ -89,7 +89,7 @@ class StoredReferences(PayloadCodec):
             raise DecryptError("this is no reference to a store", "see who has sent it") from None
         if reference.driver_name != names.STORE:
             wrong = f"this is in another store, {reference.driver_name!r}"
-            raise DecryptError(wrong, "ask for it where that is")
+            raise DecryptError(wrong, "request it from the endpoint of that store")
         try:
             return await self._store.fetch_payload(reference.claim_data.get("sha256", ""))
         except StoreError as error:

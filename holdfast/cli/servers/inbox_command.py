@@ -88,10 +88,10 @@ async def inbox(
         if access.method is not link:
             if approver.by or approver.groups:
                 todo = "leave out --by and --groups"
-                raise wrong_command("the settings say how it is known who decides", todo)
+                raise wrong_command("the settings define who decides", todo)
         elif not name:
             todo = "name yourself with --by NAME"
-            raise wrong_command("the system does not say who you are", todo)
+            raise wrong_command("the operating system does not report your name", todo)
         else:
             try:
                 build_person(seal, name, approver.groups, "link")

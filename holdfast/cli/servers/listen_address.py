@@ -37,7 +37,7 @@ def check_private(host: str, url: str | None, named_by: str) -> None:
     """
     if not ip_address(host).is_loopback and (url is None or not url.startswith("https:")):
         todo = f"put a proxy with https in front of it, and name its address: {named_by}"
-        raise wrong_command(f"on {host}, what it shows would travel in the open", todo)
+        raise wrong_command(f"on {host}, what it shows would be sent unencrypted", todo)
 
 
 def open_listener(host: str, port: int) -> socket.socket:
@@ -52,7 +52,7 @@ def open_listener(host: str, port: int) -> socket.socket:
     except OSError as error:
         todo = "stop what listens there, or choose another `--port`"
         why = os.strerror(error.errno or 0)
-        raise wrong_command(f"{host} port {port} cannot be had: {why}", todo) from None
+        raise wrong_command(f"{host} port {port} is not available: {why}", todo) from None
     # Its connections have this option, too. asyncio sets it only for sockets that it has made, and
     # without it a response of two parts waits some 40 ms for the receiver to acknowledge the first.
     found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

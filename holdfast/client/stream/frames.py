@@ -124,7 +124,7 @@ class _Reader:
             if is_new:
                 at = self._position if self._answering is None else self._answering.position
                 self._position = replace(at, after=event["n"])
-                if self._answering is not None:  # it goes on where it was
+                if self._answering is not None:  # it continues there
                     self._answering.position = self._position
                 yield Frame(self._position, event)
             return

@@ -79,7 +79,7 @@ class WorkerHealth:
         """Return how many activities run on after their attempts; empty if none does."""
         if self._started is None or not (count := len(self._started[2])):
             return ""
-        return f"activities that run on although Temporal has given their attempts up: {count}"
+        return f"activities that still run although Temporal has given up their attempts: {count}"
 
     async def unready_reason(self) -> str | None:
         """Return the reason why the worker accepts no work, or None if it does."""
@@ -130,7 +130,7 @@ async def serve_probes(where: ProbeAddress, health: WorkerHealth) -> AsyncIterat
             connected, where.host, where.port, limit=MAX_REQUEST_BYTES
         )
     except OSError as error:
-        wrong = f"{where.host} port {where.port} cannot be had: {os.strerror(error.errno or 0)}"
+        wrong = f"{where.host} port {where.port} is not available: {os.strerror(error.errno or 0)}"
         todo = "stop what listens there, or choose another `--health`"
         raise FixableError(wrong, todo) from None
     try:
@@ -151,13 +151,13 @@ async def _answer(reader: asyncio.StreamReader, health: WorkerHealth) -> bytes:
     if method not in (b"GET", b"HEAD"):
         return _response(HTTPStatus.METHOD_NOT_ALLOWED, "use GET")
     if path == b"/live":
-        return _response(HTTPStatus.OK, "the worker lives", method)
+        return _response(HTTPStatus.OK, "the worker is alive", method)
     if path != b"/ready":
         return _response(HTTPStatus.NOT_FOUND, "request /live or /ready", method)
     why = await health.unready_reason()
     if why is not None:
         return _response(HTTPStatus.SERVICE_UNAVAILABLE, why, method)
-    said = "; ".join(filter(None, ("the worker takes work", health.describe_outlived())))
+    said = "; ".join(filter(None, ("the worker polls for tasks", health.describe_outlived())))
     return _response(HTTPStatus.OK, said, method)
 
 

@@ -87,7 +87,7 @@ class _TrackedRun(WorkflowInstance):
         self._is_read = False
         self._was_replayed = False
         self._divergence = DivergenceDetector()
-        # It went on after a replay, or without a task, and no task has come since.
+        # It continued after a replay, or without a task, and received no task since.
         self._may_be_ahead = False
 
     def query(

@@ -44,7 +44,7 @@ PASSED_THROUGH: Final = (
     "re2",
 )
 _WORKAROUNDS: Final = (
-    "one sandbox for all runs: each run in the cache takes some megabytes more",
+    "one sandbox for all runs: each run in the cache uses some megabytes more",
     "the check for a run that got ahead of its history (temporalio/sdk-python#1591)",
     "the removal of such a run from the cache",
     "a long time limit of the deadlock detector: a starved worker fails workflow tasks every 2 s",
@@ -128,7 +128,7 @@ def workflow_runner() -> SandboxedWorkflowRunner:
     if installed.rpartition(".")[0] in KNOWN_VERSIONS and (runner := _shared_runner(restrictions)):
         return runner
     for workaround in _WORKAROUNDS:
-        logger.warning("off with temporalio %s, which is not known here: %s", installed, workaround)
+        logger.warning("off with temporalio %s, which is not supported: %s", installed, workaround)
     return SandboxedWorkflowRunner(restrictions=restrictions)
 
 

@@ -27,7 +27,7 @@ _INPUT_TOKENS = ("input_tokens", "cache_read_input_tokens", "cache_creation_inpu
 _THOUGHTS = ("thinking", "signature")
 _EVENTS = ("message_", "content_block_", "ping")
 _REFUSED = "the provider's filters ended the answer"
-_PAUSED = "the provider paused a long turn: what came until then is the answer"
+_PAUSED = "the provider paused a long turn: the answer is what was received until then"
 
 
 class AnthropicAnswerReader(AnswerReader):

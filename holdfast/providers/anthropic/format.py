@@ -42,7 +42,7 @@ _IMAGE_TYPES = ("image/jpeg", "image/png", "image/gif", "image/webp")
 USER, ASSISTANT = (b'{"role":"%s","content":[' % role for role in (b"user", b"assistant"))
 _MARK: Part = {"cache_control": {"type": "ephemeral"}}
 _ENCODED_MARK = b',"cache_control":{"type":"ephemeral"}'
-_LOOSE_SCHEMA = "cannot hold an answer to the output's schema: it is only checked by it"
+_LOOSE_SCHEMA = "cannot enforce the output's schema: the answer is only validated"
 # Required back with the calls that they led to, unchanged and in their place ("Extended thinking",
 # "Preserving thinking blocks").
 _THOUGHTS = ("thinking", "redacted_thinking")

@@ -50,7 +50,7 @@ _USER, _MODEL = (b'{"role":"%s","parts":[' % role for role in (b"user", b"model"
 UNSIGNED = "skip_thought_signature_validator"
 _MODES = {"auto": {"mode": "AUTO"}, "none": {"mode": "NONE"}, "required": {"mode": "ANY"}}
 _SCHEMA_WITH_TOOLS = (
-    "Gemini cannot hold an answer to a form while it is offered tools: it is only checked"
+    "Gemini cannot enforce an output's schema beside tools: the answer is only validated"
 )
 
 

@@ -43,9 +43,9 @@ class OllamaFormat(ProviderFormat):
         if not ask.tools or choice in ("auto", "none"):
             return []
         if isinstance(choice, ForcedTool):
-            only = f"`{choice.name}` was the only tool that it was offered"
+            only = f"only `{choice.name}` was offered"
             return [f"Ollama has no tool choice: {only}"]
-        return ["Ollama has no tool choice: whether to call a tool was left to the model"]
+        return ["Ollama has no tool choice: the model decides whether to call a tool"]
 
     def encode_user(self, content: Content) -> tuple[bytes, ...]:
         """Encode a message, its images beside its text."""

@@ -35,7 +35,7 @@ _OWN_HOSTS = ("api.openai.com", ".openai.azure.com")
 # ("Prompt caching" in OpenAI's guides, and in Mistral's).
 KEY_HOSTS = (*_OWN_HOSTS, "api.mistral.ai")
 _LENGTH_OPTIONS = ("max_tokens", "max_completion_tokens")
-_LOOSE_SCHEMA = "OpenAI cannot hold an answer to so large a schema: it is only checked by it"
+_LOOSE_SCHEMA = "OpenAI cannot enforce so large a schema: the answer is only validated"
 
 
 class OpenAIFormat(ProviderFormat):

@@ -211,7 +211,7 @@ class HttpProvider:
         return reader.solution()
 
     async def _response(self, sent: httpx.Request) -> httpx.Response:
-        """Send the request and return the response, its body still to come.
+        """Send the request and return the response, whose body is not read yet.
 
         A server may close a kept connection at the moment when it is used again. Then the request
         is sent over another one: a failed connection is not kept, so the last is a new one.
@@ -254,7 +254,7 @@ async def _read(response: httpx.Response, decoder: EventDecoder, reader: AnswerR
         if reader.is_finished:
             pass
         elif isinstance(error, httpx.DecodingError):
-            reason = f"the answer is not compressed as its `content-encoding` says: {error}"
+            reason = f"the answer is not compressed as its `content-encoding` states: {error}"
             raise UnreadableAnswer(reason) from None
         else:
             raise error from None

@@ -109,8 +109,8 @@ class EndpointTarget:
             value = self._value(variable) or ""
             if not (value.isascii() and value.isprintable()):
                 raise UnanswerableRequest(
-                    f"{self.label}: the value of {variable} holds characters that no key has; copy"
-                    " it again"
+                    f"{self.label}: the value of {variable} contains characters that a key cannot"
+                    " have; copy it again"
                 )
         own = {name.lower(): value for name, value in self.endpoint.headers.items()}
         return of_format(self._key) | own | self._headers_of_environment

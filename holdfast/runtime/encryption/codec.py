@@ -137,7 +137,7 @@ class EncryptionCodec(PayloadCodec):
             return Payload.FromString(whole)
         except (UnsealError, DecodeError, zlib.error) as error:
             wrong = f"this cannot be decrypted with the key {quote_value(id)}: {error}"
-            todo = "see that it is the key it was encrypted with; if it is, this was tampered with"
+            todo = "check that it was encrypted with this key; if so, the payload was changed"
             raise DecryptError(wrong, todo) from None
 
 

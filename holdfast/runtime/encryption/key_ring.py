@@ -122,7 +122,7 @@ class KeyRing:
             LoadError: the file does not load, or a key is missing.
         """
         if read_key(str(file)) is not None:
-            fix = "name the file that says where the keys are kept"
+            fix = "name the file that lists where the keys are"
             problem = FileProblem("the name of the file", None, "this is a key itself", fix)
             raise LoadError([problem])
         source = read_source(file)

@@ -152,7 +152,9 @@ class UrlKeySet(LiveKeySet):
                     moved = "; redirects are not followed" if response.is_redirect else ""
                     raise self._error(f"it answered {response.status_code}{moved}")
                 if response.headers.get("content-encoding", "identity") != "identity":
-                    raise self._error("its answer is compressed, though it was asked for as it is")
+                    raise self._error(
+                        "its answer is compressed, although the request does not accept that"
+                    )
                 read = bytearray()
                 async for chunk in response.aiter_raw():
                     read += chunk

@@ -100,7 +100,7 @@ def parse_pem_keys(text: str) -> tuple[PublicKey, ...]:
     """
     blocks = list(_PEM.finditer(text))
     if len(blocks) != len(_BEGINNING.findall(text)):
-        raise UnreadableError(1, "this PEM is not whole", "copy it again, to its last line")
+        raise UnreadableError(1, "this PEM is incomplete", "copy it again, to its last line")
     if len(blocks) > MAX_KEYS:
         raise UnreadableError(1, f"{len(blocks)} keys are too many", f"keep at most {MAX_KEYS}")
     keys = []
@@ -173,13 +173,13 @@ def _usable(key_id: str | None, public: object) -> PublicKey:
             if MIN_RSA_BITS <= bits <= MAX_RSA_BITS:
                 return PublicKey(key_id, "RS256", public)
             fix = f"make one of {MIN_RSA_BITS} to {MAX_RSA_BITS} bits"
-            raise PublicKeyError(f"an RSA key of {bits} bits is not taken", fix)
+            raise PublicKeyError(f"an RSA key of {bits} bits is not accepted", fix)
         case _:
             raise PublicKeyError("this is a key of another type", "make one of Ed25519 or RSA")
 
 
 def _private() -> PublicKeyError:
-    fix = "write its public key here, and treat it as known: make a new one"
+    fix = "write its public key here; replace the key, since it is no longer secret"
     return PublicKeyError("this is a private key", fix)
 
 

@@ -100,9 +100,7 @@ def _object(data: bytes, what: str) -> dict[str, Any]:
         # Only JSON that can be written again: no `NaN`, no half of a surrogate pair.
         json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
     except (ValueError, RecursionError):
-        raise InvalidTokenError(
-            f"the token's {what} is no JSON that can be read in one way"
-        ) from None
+        raise InvalidTokenError(f"the token's {what} is not valid, unambiguous JSON") from None
     if not isinstance(value, dict) or is_deeper(value, MAX_JSON_DEPTH):
         raise InvalidTokenError(f"the token's {what} is no JSON object, or too deep")
     return value
@@ -110,7 +108,7 @@ def _object(data: bytes, what: str) -> dict[str, Any]:
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len({name for name, _ in pairs}) < len(pairs):
-        raise ValueError("a name stands twice")
+        raise ValueError("a name occurs twice")
     return dict(pairs)
 
 
@@ -118,14 +116,14 @@ def _algorithm_and_key(header: Mapping[str, Any]) -> tuple[str, str | None]:
     """Return the algorithm and the id of the key; other fields about keys are ignored."""
     algorithm, key_id = header.get("alg"), header.get("kid")
     if algorithm not in ALGORITHMS:
-        raise InvalidTokenError("the token's `alg` is not taken: sign with EdDSA or RS256")
+        raise InvalidTokenError("the token's `alg` is not accepted: sign with EdDSA or RS256")
     if key_id is not None and not (
         isinstance(key_id, str) and 0 < len(key_id) <= MAX_KEY_ID_CHARACTERS
     ):
         raise InvalidTokenError("the token's `kid` is no name of a key")
     if any(name in header for name in ("crit", "b64", "cty")):
         raise InvalidTokenError(
-            "the token's header asks for more than is done (`crit`, `b64` or `cty`)"
+            "the token's header has a field that is not supported (`crit`, `b64` or `cty`)"
         )
     kind = header.get("typ", "JWT")
     if not isinstance(kind, str) or kind.lower().removeprefix("application/") not in _TYPES:
@@ -156,7 +154,7 @@ def decision_claims(token: SignedToken) -> DecisionClaims:
         InvalidTokenError: a claim is missing or invalid.
     """
     if "nonce" not in token.claims:
-        raise InvalidTokenError("the token does not say `nonce`: sign that of the pending approval")
+        raise InvalidTokenError("the token lacks `nonce`: sign that of the pending approval")
     for name in _DIGESTS:
         claim = token.claims.get(name)
         if isinstance(claim, str) and not _DIGEST.fullmatch(claim):
@@ -175,12 +173,12 @@ def principal_claims(token: SignedToken) -> dict[str, Any]:
     """
     if not token.claims.keys().isdisjoint(_OF_DECISIONS):
         raise InvalidTokenError(
-            "the token is for a decision, and says on nobody's behalf a run may act"  # durable text
+            "the token is for a decision: sign one for the principal, without fields of a decision"
         )
     match token.claims:
         case {"scopes": _, "scope": _}:
             raise InvalidTokenError(
-                "the token says both `scopes` and `scope`: sign one that says one"
+                "the token has both `scopes` and `scope`: sign one with one of them"
             )
         case {"scope": str(scope)}:
             scopes: Any = scope.split()
@@ -205,5 +203,5 @@ def _read(model: type[Claims], said: Mapping[str, Any], spelt: Mapping[str, str]
         name = str(first["loc"][0])
         name = spelt.get(name, name)
     if first["type"] == "missing":
-        raise InvalidTokenError(f"the token does not say `{name}`: sign one that does")
+        raise InvalidTokenError(f"the token lacks `{name}`: sign one with it")
     raise InvalidTokenError(f"the token's `{name}` is not of its type, or too long")

@@ -40,9 +40,6 @@ SKILL_CHOSEN: Final[Mapping[SkillChooser, str]] = {
 
 # The run's own text for a plan, from here on, has what the heading does not have.
 _REFUSED_CALLS: Final = "Refused already"
-# A lost result, as runs record it and for people.
-_LOST: Final = "was begun, and its end was never heard of"  # durable text
-_NO_RESULT: Final = "was started, and its result was not reported"
 _APPROVALS = {
     "approve": "approved",
     "edit": "approved with changes",
@@ -80,9 +77,7 @@ def question_facts(kind: Kind, text: str) -> str:
     """Return the part of a run's own question that the heading does not have; may be empty."""
     if kind == "call":
         return ""
-    if kind == "plan":
-        return "".join(text.partition(_REFUSED_CALLS)[1:])
-    return text.replace(_LOST, _NO_RESULT)
+    return "".join(text.partition(_REFUSED_CALLS)[1:]) if kind == "plan" else text
 
 
 def filled_in_phrase(places: Sequence[str]) -> str:

@@ -41,7 +41,7 @@ _JSON = (
 )
 # By PyYAML's message. `{0}` is what it found, `{opened}` the line of the unclosed item.
 _YAML = (
-    (r"character '\\t'", "a tab is where spaces belong", "indent with spaces"),
+    (r"character '\\t'", "a tab is in the indentation", "indent with spaces"),
     (r"character ['\"](.)['\"]", "a text cannot begin with {0}", "put it in quotes"),
     (
         r"mapping values are not allowed",
@@ -112,7 +112,7 @@ def _json_lines(text: str) -> Lines:
             case ":":
                 name = where[-1] = json.loads(last_text)
                 if tuple(where) in lines:
-                    reason = f"the key `{name}` stands twice"
+                    reason = f"the key `{name}` occurs twice"
                     raise UnreadableError(line, reason, "keep one of them")
                 lines[tuple(where)] = line
             case _:
@@ -197,7 +197,7 @@ class _Builder:
                     fix = "write a text; put it in quotes"
                     raise UnreadableError(line, f"`{shown}` is no key", fix)
                 if key in value:
-                    raise UnreadableError(line, f"the key `{key}` stands twice", "keep one of them")
+                    raise UnreadableError(line, f"the key `{key}` occurs twice", "keep one of them")
                 # A comma divides a text in braces, and what is behind it would be lost as a key.
                 written = self._text[key_node.end_mark.index : value_node.end_mark.index]
                 if node.flow_style and value_node.value == "" and ":" not in written:
@@ -238,7 +238,7 @@ def _json_mistake(text: str, error: json.JSONDecodeError) -> UnreadableError:
     elif python:
         reason, fix = f"`{python[0]}` is Python", f"write `{_PYTHON[python[0]]}`"
     elif not rest.strip():
-        reason, fix = "it ends too early", "close what is open: a bracket, or a brace"
+        reason, fix = "it is incomplete", "close what is open: a bracket, or a brace"
     line = text.count("\n", 0, place) + 1
     column = place - text.rfind("\n", 0, place)
     return UnreadableError(line, f"this is no JSON: {reason} (column {column})", fix)

@@ -102,7 +102,7 @@ def read_source(path: Path) -> Source:
         raise LoadError([error.in_file(path)]) from None
     except ValueError:
         fix = "take out infinite numbers and half characters (lone surrogates)"
-        problem = FileProblem(str(path), 1, "it holds what JSON does not have", fix)
+        problem = FileProblem(str(path), 1, "it contains values that JSON cannot represent", fix)
         raise LoadError([problem]) from None
     return Source(str(path), value, lines)
 
@@ -125,7 +125,7 @@ def read_text(path: Path, most_bytes: int = MAX_FILE_BYTES) -> str:
     except FileNotFoundError as error:
         if path.is_symlink():
             fix = "fix the link, or remove it"
-            raise UnreadableError(None, "this link leads nowhere", fix) from error
+            raise UnreadableError(None, "the target of this link does not exist", fix) from error
         raise UnreadableError(None, "there is no such file", path_suggestion(path)) from error
     except (OSError, ValueError) as error:
         reason = f"it cannot be read: {getattr(error, 'strerror', None) or error}"

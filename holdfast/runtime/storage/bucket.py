@@ -28,13 +28,13 @@ class BucketStore(Store):
 
     async def _write(self, key: str, data: bytes) -> None:
         key = f"{self._prefix}{key}"
-        with _explained(f"{self.shown} does not take {key}"):
+        with _explained(f"{self.shown} does not accept {key}"):
             if not await self._client.object_exists(bucket=self._bucket, key=key):
                 await self._client.put_object(bucket=self._bucket, key=key, data=data)
 
     async def _read(self, key: str) -> bytes:
         key = f"{self._prefix}{key}"
-        with _explained(f"{self.shown} does not give {key}"):
+        with _explained(f"{self.shown} does not return {key}"):
             return await self._client.get_object(bucket=self._bucket, key=key)
 
 

@@ -48,10 +48,10 @@ class Metrics:
             meter, DURATION, "s", "How long a request to a model took.", _SECOND_BUCKETS
         )
         self._first = _histogram(
-            meter, FIRST_CHUNK, "s", "How long a model took to say something.", _SECOND_BUCKETS
+            meter, FIRST_CHUNK, "s", "How long a model took to its first output.", _SECOND_BUCKETS
         )
         self._waited = _histogram(
-            meter, WAITED, "s", "How long a question waited for people.", _WAIT_BUCKETS
+            meter, WAITED, "s", "How long an approval was pending.", _WAIT_BUCKETS
         )
         self._cost = meter.create_counter(COST, "1", "By the endpoints' prices.")
         self._turns = meter.create_counter(TURNS, "{turn}", "Answers of models to runs.")
@@ -62,7 +62,7 @@ class Metrics:
     def observe_outlived(self, count: Callable[[], int]) -> None:
         """Report, whenever metrics are read, how many activities run on after their attempts."""
         callbacks = [lambda _: [Observation(count())]]
-        words = "Activities that run on although Temporal has given their attempts up."
+        words = "Activities that still run although Temporal has given up their attempts."
         self._meter.create_observable_gauge(OUTLIVED, callbacks, "{activity}", words)
 
     def record_answer(

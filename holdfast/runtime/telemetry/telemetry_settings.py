@@ -113,7 +113,7 @@ def _is_sent(environ: Mapping[str, str], signal: str) -> bool:
     name = f"OTEL_{signal}_EXPORTER"
     exporter = _said(environ, name).lower()
     if exporter not in ("", "otlp", "none"):
-        wrong = f"the variable {name} names an exporter that is not there"
+        wrong = f"the variable {name} names an unknown exporter"
         raise TelemetrySettingsError(wrong, "set it to `otlp` or `none`")
     endpoints = (_ENDPOINT, f"OTEL_EXPORTER_OTLP_{signal}_ENDPOINT")
     is_named = any(_said(environ, each) for each in endpoints)
@@ -131,8 +131,8 @@ def _is_sent(environ: Mapping[str, str], signal: str) -> bool:
             raise TelemetrySettingsError(wrong, f"write it like {DEFAULT_ENDPOINT}")
     for name in ("OTEL_EXPORTER_OTLP_PROTOCOL", f"OTEL_EXPORTER_OTLP_{signal}_PROTOCOL"):
         if _said(environ, name) not in ("", _PROTOCOL):
-            wrong = f"the variable {name} names a protocol that is not spoken"
-            todo = f"set it to `{_PROTOCOL}`, which collectors take at port 4318"
+            wrong = f"the variable {name} names a protocol that is not supported"
+            todo = f"set it to `{_PROTOCOL}`, which collectors accept at port 4318"
             raise TelemetrySettingsError(wrong, todo)
     return True
 
@@ -141,7 +141,7 @@ def _check_sampler(environ: Mapping[str, str]) -> None:
     """Check the sampler: the SDK samples every run if it cannot read the value."""
     sampler, share = _said(environ, _SAMPLER).lower(), _said(environ, _SHARE)
     if sampler and sampler not in _SAMPLERS:
-        wrong = f"the variable {_SAMPLER} names a sampler that is not there"
+        wrong = f"the variable {_SAMPLER} names an unknown sampler"
         raise TelemetrySettingsError(wrong, f"set it to one of {', '.join(_SAMPLERS)}")
     if sampler.endswith("ratio") and share:
         try:
@@ -149,7 +149,7 @@ def _check_sampler(environ: Mapping[str, str]) -> None:
         except ValueError:
             is_part = False
         if not is_part:
-            wrong = f"the variable {_SHARE} is no part of 1"
+            wrong = f"the variable {_SHARE} is not a number from 0 to 1"
             raise TelemetrySettingsError(wrong, "write it like 0.1")
 
 

@@ -20,7 +20,7 @@ class Continued(Explicit):
     """What a run that continues as new is started with first: for people, and where the rest is.
 
     Of the values that follow, so many are the `body`, which is a `WorkflowSnapshot`; then of each
-    page of the log so many as `pages` says.
+    page of the log so many as `pages` lists.
     """
 
     note: str = ""
@@ -56,7 +56,7 @@ class RedactionSnapshot(Lenient):
 
 
 class DescriptionSnapshot(Lenient):
-    """What data messages said of a kind and instance."""
+    """What data messages contained on a kind and instance."""
 
     kind: str
     instance: str | None = None

@@ -96,7 +96,7 @@ class McpInputRequired(Lenient):
         return (
             f"MCP server `{server}` requires input to continue `{tool}`: {wanted}."
             f" `respond` takes the answer as `result`, such as {example};"
-            " `deny` ends the call."  # durable text
+            " `deny` ends the call."
         )
 
     def answered(self, answer: Any, *, may_repeat: bool) -> McpContinuation:

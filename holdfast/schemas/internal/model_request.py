@@ -53,8 +53,8 @@ class ConversationPointer(Lenient):
 class ConversationPageRequest(Lenient):
     """Which part of the log is wanted: the entries after `after`, up to `upto`.
 
-    `offset` goes on in the middle of the entry `after + 1`, in characters. `call` and `summary` are
-    the pointer's.
+    `offset` continues in the middle of the entry `after + 1`, in characters. `call` and `summary`
+    are the pointer's.
     """
 
     after: Annotated[int, Field(ge=0)] = 0
@@ -135,7 +135,7 @@ class ConversationPage(Lenient):
     """A part of a log.
 
     An item is a whole entry with a message as JSON text, or `#` and the digest of an entry that the
-    model does not see. `cut` says that the last item goes on in the next page.
+    model does not see. With `cut`, the last item continues in the next page.
     """
 
     items: list[str]

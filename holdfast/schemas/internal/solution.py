@@ -43,7 +43,7 @@ class Usage(Lenient):
 class WrittenCall(Lenient):
     """A call as the model wrote it: nothing in it has been checked.
 
-    `oversize_bytes` says how large the arguments were when they were too large to be kept.
+    `oversize_bytes` is the size of arguments that were too large to be kept.
     """
 
     provider_id: str | None = None
@@ -55,10 +55,10 @@ class WrittenCall(Lenient):
 class Solution(Lenient):
     """One answer of a model.
 
-    `provider_data` is what its provider wants to be sent back with the answer, such as signatures
-    of its reasoning. No one else reads it. `window` is what the model can take in, in tokens: said
-    where the conversation takes much of it. `too_long`: it takes more, and there is no answer.
-    `no_tools`: the model takes no tools, so that there is no answer to a request with some.
+    `provider_data` is what its provider requires with the answer in the next request, such as
+    signatures of its reasoning. No one else reads it. `window` is the context window of the model,
+    in tokens, if the conversation uses much of it. `too_long`: it exceeds the window, and there is
+    no answer. `no_tools`: the model does not support tools, so a request with some has no answer.
     """
 
     text: str = ""

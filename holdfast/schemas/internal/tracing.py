@@ -33,7 +33,7 @@ _PARENT = re.compile(
 class Tracing(Lenient):
     """The tracing of a run.
 
-    `flags` says whether its spans are wanted, or only counted; with `content`, spans hold
+    `flags` is whether its spans are recorded, or only counted; with `content`, spans hold
     arguments, results and messages.
     """
 

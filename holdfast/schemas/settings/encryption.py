@@ -16,7 +16,7 @@ class EncryptionKey(OneOf):
     one_of = ("env", "file")
 
     id: Annotated[str, Field(pattern=KEY_ID_PATTERN)]
-    """What payloads say that they are encrypted with; everybody can read it."""
+    """The key's name in payloads, where it is not encrypted."""
     env: Variable | None = None
     """The environment variable that holds the key; never the key."""
     file: Annotated[str | None, Field(min_length=1, max_length=4_000)] = None

@@ -17,7 +17,7 @@ class Price(Strict):
     """The price of a million tokens.
 
     Tokens that are read from the provider's cache, or written to it, cost `input` unless `cached`
-    or `cache_write` is said.
+    or `cache_write` is set.
     """
 
     input: Annotated[float, Field(ge=0)]
@@ -66,12 +66,12 @@ _NEEDED: dict[str, JsonValue] = {
 
 
 class Endpoint(Strict):
-    """One model server: which format it speaks, where it is, and where its key is kept."""
+    """One model server: its format, its address, and where its key is."""
 
     model_config = ConfigDict(json_schema_extra=_NEEDED)
 
     provider: ProviderName
-    """The format that the server speaks; `script` answers from a file."""
+    """The format of the server; `script` answers from a file."""
     base_url: Annotated[str | None, Field(json_schema_extra={"pattern": _ADDRESS})] = None
     """Where it is, such as https://api.openai.com/v1."""
     api_key_env: Variable | None = None

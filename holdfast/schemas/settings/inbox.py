@@ -56,7 +56,7 @@ class Oidc(Strict):
 
 
 class Proxy(Strict):
-    """A proxy in front of the inbox, which signs people in and says who they are."""
+    """A proxy in front of the inbox, which signs people in and sends their names."""
 
     user_header: Annotated[str, Field(pattern=_HEADER)]
     """The header that holds someone's name."""
@@ -72,8 +72,7 @@ class Programs(Strict):
     """What programs may do that start runs, beside naming an agent or a tool of the worker."""
 
     definitions: bool = False
-    """Write an agent or a tool out: what it says of itself lets calls through that people would be
-    asked about."""
+    """Define an agent or a tool in a request: its own rules can run calls without an approval."""
     principals: bool = False
     """Name the principal that a run acts for, and what they may do (default: it acts for its
     caller)."""
@@ -161,5 +160,5 @@ class InboxSettings(SettingsFile):
     @model_validator(mode="after")
     def _one_way(self) -> "InboxSettings":
         if self.oidc is not None and self.proxy is not None:
-            raise ValueError("`oidc` and `proxy` stand beside each other; keep one of them")
+            raise ValueError("`oidc` and `proxy` exclude each other; keep one of them")
         return self

@@ -30,7 +30,7 @@ def _small(leeway: timedelta) -> timedelta:
 
 
 class KeySet(OneOf):
-    """Public keys, and what a token that one of them has signed must say to count."""
+    """Public keys, and the claims that a token signed by one of them must have."""
 
     one_of = ("file", "url")
 
@@ -41,12 +41,12 @@ class KeySet(OneOf):
     ] = None
     """Where a JWK set is served: `https`, or `http` on this machine."""
     issuer: Annotated[str, Field(min_length=1)] | None = None
-    """What a token has to say as `iss` (default: anything, or nothing)."""
+    """The `iss` that a token must have (default: any, or none)."""
     audience: Annotated[str, Field(min_length=1)] | None = None
-    """What a token has to say as `aud` (default: `holdfast:decision`, `holdfast:principal` or
+    """The `aud` that a token must have (default: `holdfast:decision`, `holdfast:principal` or
     `holdfast:inbox`, by what it is for). A set that has its own is `for` one use."""
     subject: Annotated[str, Field(min_length=1, max_length=200)] | None = None
-    """Who alone signs with these keys (default: a token says it, as `sub`)."""
+    """The only signer with these keys (default: the `sub` of the token)."""
     groups: Annotated[list[str], Field(max_length=100)] | None = None
     """The groups that decisions may be signed for with these keys (default: any)."""
     for_: Annotated[list[Use], Field(alias="for", min_length=1)] = [*AUDIENCES]
@@ -70,7 +70,7 @@ class KeySet(OneOf):
             )
         if self.audience is not None and len(set(self.for_)) > 1:
             raise ValueError(
-                "tokens of one `audience` are good for one use; add `for: [decisions]`,"
+                "tokens of one `audience` are for one use; add `for: [decisions]`,"
                 " `[principals]` or `[inbox]`, or leave `audience` out"
             )
         return self
@@ -89,7 +89,7 @@ class KeySets(RootModel[Annotated[dict[str, KeySet], Field(min_length=1, max_len
             use = each.for_[0]
             if each.audience is not None and uses.setdefault(each.audience, use) != use:
                 raise ValueError(
-                    f"`{name}` is for {use}, and its `audience` {each.audience} is of another use;"
-                    " write one of its own"
+                    f"`{name}` is for {use}, and its `audience` {each.audience} belongs to another"
+                    " use; write another"
                 )
         return self

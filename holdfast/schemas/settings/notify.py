@@ -141,7 +141,7 @@ class Mail(Strict):
     to: _MailList = []
     """Who gets every message of the channel."""
     to_groups: Annotated[dict[str, _MailList], Field(max_length=MAX_GROUPS)] = {}
-    """Who gets, besides, what this approver group decides on; all of them what anybody may."""
+    """Further recipients of the approvals of this group; those without a group reach all."""
     links: bool = False
     """Send each address a link of its own, to a page that decides in its name, for its groups in
     `toGroups`, without signing in."""
@@ -156,7 +156,7 @@ class Mail(Strict):
 
 
 class Channel(OneOf):
-    """One way to tell people, and of what."""
+    """One channel to notify people, and the events that it sends."""
 
     one_of = ("webhook", "mail", "slack")
 
@@ -167,7 +167,7 @@ class Channel(OneOf):
     slack: Slack | None = None
     """People, in a channel of Slack or of what is compatible with it."""
     groups: Annotated[list[str], Field(max_length=MAX_GROUPS)] = []
-    """Tell only of what these approver groups decide on, or anybody may (default: of all)."""
+    """Send only the approvals of these groups, or without groups (default: all)."""
     on: Annotated[list[NewsKind], Field(min_length=1)] = EVERY_KIND
     """What is sent: that a call is pending, that it still is, that no one decided in time, that
     someone did, that a budget has come to the agent's `onThreshold`."""
@@ -246,5 +246,5 @@ class News(Lenient):
         return self.kind in ("expired", "decided", "threshold")
 
     def to_json(self) -> dict[str, Any]:
-        """Return what there is to say, and the call as the query `approvals` shows it."""
+        """Return the news, and the call as the query `approvals` shows it."""
         return {**super().to_json(), "waiting": self.waiting.to_json()}

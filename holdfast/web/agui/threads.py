@@ -3,7 +3,7 @@
     input ─► start the run, or send it what is new ─► snapshot ─► events ─► an answer, or interrupts
 
 A thread is its sender's: the id of its run derives from both. Nothing is kept here: a client that
-was cut off sends the thread again, to any inbox, and goes on from the state so far.
+was cut off sends the thread again, to any inbox, and continues from the state so far.
 """
 
 from collections.abc import AsyncGenerator
@@ -91,7 +91,7 @@ class _Stream:
         # By the facts that its id derives from: Temporal has them after its first task.
         rights = self._parts.permissions.rights(self._person, self._agent, self._person.name)
         if not rights.issuperset(("read", "message") if new else ("read",)):
-            raise NotPermittedError("your permissions do not include to go on with this thread")
+            raise NotPermittedError("your permissions do not include to continue this thread")
         for each in new:
             await self._run.send_once(Delivered(content=each.text), each.id)
 

@@ -51,9 +51,7 @@ class ApiRequest:
         found = await run.describe()
         if listens and found.workflow_type != names.AGENT_WORKFLOW:
             todo = "decide on it with `POST /runs/{run}/decisions`, or cancel it"
-            raise HttpProblem(
-                "single_call", f"It is a single call, to which nothing is said; {todo}."
-            )
+            raise HttpProblem("single_call", f"A single call receives no messages; {todo}.")
         return run
 
     async def read_json(self, model: type[_SaidT], what: str) -> tuple[_SaidT, dict[str, Any]]:

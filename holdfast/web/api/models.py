@@ -203,7 +203,7 @@ class ToolPage(_Page):
 
 
 class Token(Lenient):
-    """More of what a model says. The tokens of the last attempt of a turn add up to its answer."""
+    """More of a model's answer. The tokens of the last attempt of a turn add up to its answer."""
 
     type: Literal["token"]
     """More of an answer."""
@@ -212,7 +212,7 @@ class Token(Lenient):
     attempt: int
     """A new attempt replaces the one before."""
     offset: int
-    """How many characters of the answer stand before these."""
+    """How many characters of the answer precede these."""
     text: str
     """The characters. In composed calling they are those of its JSON."""
 
@@ -221,7 +221,7 @@ class ToolCallDelta(Lenient):
     """The calls that a model is writing: it replaces the last one of its kind."""
 
     type: Literal["tool_call_delta"]
-    """Calls on their way."""
+    """Calls that are being written."""
     turn: int
     """The turn that is answered."""
     attempt: int
@@ -242,8 +242,8 @@ class ToolUpdate(Lenient):
     attempt: int
     """The attempt at it."""
     details: JsonValue
-    """What its activity has told by a heartbeat; of a call that the model answers, the end of that
-    answer so far: `{text, offset}`."""
+    """The details of its activity's last heartbeat; of a call that the model answers, the end of
+    that answer so far: `{text, offset}`."""
 
 
 class ThreadMessage(Strict, extra="ignore"):

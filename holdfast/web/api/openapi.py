@@ -35,7 +35,7 @@ _ALWAYS: Final = (
 _ABOUT: Final = (
     "Agents behind plain HTTP, for programs that have no Temporal client. A caller sends"
     " `Authorization: Bearer` and a JWT, or is signed in. A refusal is a problem (RFC 9457) whose"
-    " `code` is for programs; nothing was done then. A body has at most"
+    " `code` is for programs; nothing was changed. A body has at most"
     f" {MAX_BODY_BYTES:,} bytes. A run's id in an address is percent-encoded, slashes too."
 )
 _BETWEEN: Final = (models.Token, models.ToolCallDelta, models.ToolUpdate)
@@ -52,7 +52,7 @@ _WAYS: Final = {
         "type": "apiKey",
         "in": "header",
         "name": "X-Form-Token",
-        "description": "Beside the cookie of who is signed in, for what changes something.",
+        "description": "Beside the cookie of the session, for requests that change something.",
     },
 }
 

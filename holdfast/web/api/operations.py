@@ -48,15 +48,15 @@ _START_HEADERS: Final = (
     parameter(
         start_runs.KEY_HEADER,
         "header",
-        "Your own name for this request: sent again with it, nothing is started a second time.",
+        "Your own key for this request: a repetition with the same key starts nothing.",
         pattern=f"^[!-~]{{1,{start_runs.MAX_KEY_CHARS}}}$",
     ),
     parameter(
         TRACEPARENT,
         "header",
-        "Your span, as W3C Trace Context writes it: what is started hangs under it.",
+        "Your span, in the form of W3C Trace Context: the parent of the spans of the run.",
     ),
-    parameter(TRACESTATE, "header", "What goes with your trace."),
+    parameter(TRACESTATE, "header", "The baggage of your trace."),
 )
 _LISTED: Final = {"run": _RUN, "status": "running", "started": "2026-03-01T14:03:07.120Z"}
 _VIEW: Final = {"run": _RUN, "status": "awaiting_approval", "turn": 1}
@@ -95,12 +95,12 @@ _STARTED: Final = {
     )
     for what in ("run", "call")
 }
-_ACCEPTED: Final = {202: Answer("The run has it.", models.Started, example={"run": _RUN})}
+_ACCEPTED: Final = {202: Answer("The run has received it.", models.Started, example={"run": _RUN})}
 _ANSWER: Final = Answer(
     "The conversation's answer.",
     models.AnswerResponse,
     example={"run": _RUN, "answer": "It is on its way."},
-    headers={"Preference-Applied": "How long it was waited for at most."},
+    headers={"Preference-Applied": "The longest time that the answer was waited for."},
 )
 _PREFER: Final = (
     f"`wait=SECONDS`: wait so long for a conversation's answer, at most {runs.MAX_WAIT_SECONDS}."
@@ -164,7 +164,7 @@ OPERATIONS: Final = [
         None,
         _START,
         models.NewRun,
-        {"agent": "support", "input": "Refund order A-1001, it came broken."},
+        {"agent": "support", "input": "Refund order A-1001, it arrived broken."},
         _START_HEADERS,
     ),
     Operation(
@@ -200,8 +200,8 @@ OPERATIONS: Final = [
         "watchRun",
         runs.follow,
         {
-            200: Answer("The events, as they come.", None, MEDIA_TYPE, _STREAMED),
-            204: Answer("You have the last frame: nothing more comes."),
+            200: Answer("The events, as they occur.", None, MEDIA_TYPE, _STREAMED),
+            204: Answer("You have the last frame: the stream has ended."),
         },
         "read",
         (*_EVERY_RUN, "too_many_streams"),
@@ -331,7 +331,7 @@ class Resource:
         try:
             if (operation := self.operations.get(method)) is None:
                 allowed = ", ".join(self.operations)
-                message = f"There is no {request.method[:20]} here; ask with {allowed}."
+                message = f"{request.method[:20]} is not supported here; use {allowed}."
                 raise HttpProblem("method_not_allowed", message, headers={"Allow": allowed})
             run_id, right = request.path_params.get("run", ""), operation.right
             if right is not None:

@@ -68,7 +68,7 @@ async def show(asked: ApiRequest) -> Response:
 async def context(asked: ApiRequest) -> Response:
     """Read a run's log.
 
-    The log of a run, page by page: all that was said, called, decided and written.
+    The log of a run, page by page: messages, calls, decisions and writes.
     """
     after = read_number(asked.request, "after", 0, 0, MAX_NUMBER)
     limit = read_number(asked.request, "limit", DEFAULT_LIMIT, 1, MAX_LIMIT)
@@ -90,7 +90,7 @@ async def decide(asked: ApiRequest) -> Response:
     """Decide on a pending approval.
 
     Your decision: `by` and `groups` are yours, whatever is sent; a `token` that a person has signed
-    says itself whose it is. Send the `digest` of what you decide on.
+    names its approver itself. Send the `digest` of what you decide on.
     """
     decision, _ = await asked.read_json(Decision, "decision")
     run, person = await asked.run(), asked.person
@@ -116,12 +116,13 @@ def _check_seen(meant: Decision, waiting: PendingApproval) -> None:
     if waiting.signed and changed and blind:
         todo = "read it again, and send the `digest` of what you approve"
         raise HttpProblem(
-            "invalid_decision", f"The arguments were changed since it was asked; {todo}."
+            "invalid_decision",
+            f"The arguments were changed since the approval was requested; {todo}.",
         )
 
 
 async def say(asked: ApiRequest) -> Response:
-    """Say something to a run.
+    """Send a message to a run.
 
     A message to a running run. With `Prefer: wait=SECONDS`, a conversation's answer is waited for;
     where there is none in time, or it is no conversation, the run has the message all the same.
@@ -203,8 +204,8 @@ async def follow(asked: ApiRequest) -> Response:
     """Follow a run as it happens.
 
     Server-sent events: each numbered event of the run, and between them `token`, `tool_call_delta`
-    and `tool_update`; last exactly one `done` or `error`, after which the stream ends. Go on after
-    any frame by its id. Leaving does not touch the run.
+    and `tool_update`; last exactly one `done` or `error`, after which the stream ends. Continue
+    after any frame by its id. Leaving does not touch the run.
     """
     headers, query = asked.request.headers, asked.request.query_params
     try:

@@ -44,7 +44,7 @@ async def start_run(asked: ApiRequest) -> Response:
     """
     new_run, written = await asked.read_json(NewRun, "run request")
     if lack := new_run.lack_of_input():
-        raise HttpProblem("invalid_request", as_sentence(f"{lack}; say what as `input`"))
+        raise HttpProblem("invalid_request", as_sentence(f"{lack}; write the task as `input`"))
     if not isinstance(new_run.agent, str):
         _check_definition("agent", asked.parts)
     return await _start(asked, new_run, written)
@@ -74,7 +74,9 @@ def principal_of(
         case Principal(id=id, scopes=scopes):
             if id != person.name:
                 todo = f"leave `principal` out, or name `{person.name}`"
-                raise HttpProblem("principal_not_yours", f"The run would act for another; {todo}.")
+                raise HttpProblem(
+                    "principal_not_yours", f"The run would act for another principal; {todo}."
+                )
             if more := sorted(set(scopes) - set(person.scopes)):
                 todo = "leave them out, or send a token that has them"
                 raise HttpProblem(
@@ -87,7 +89,9 @@ def principal_of(
 def _check_definition(what: str, parts: Services) -> None:
     if not parts.programs.definitions:
         todo = "name one of the worker's, or have `definitions` set in the inbox's `programs`"
-        raise HttpProblem("definition_not_taken", f"Here no {what} is written out; {todo}.")
+        raise HttpProblem(
+            "definition_not_taken", f"A request cannot define the {what} here; {todo}."
+        )
 
 
 async def begin(

@@ -52,8 +52,8 @@ HTTP_TIMEOUT_SECONDS: Final = 5
 _SAFE: Final = ("GET", "HEAD", "OPTIONS")
 _DOORS: Final = (SIGN_IN, SIGNED_IN, SIGN_OUT)
 _FORGED: Final = (
-    "nothing was done: this was not sent from a page that you were given; open the page and send"
-    " it from there"
+    "nothing was changed: the request does not come from a page of this inbox; open the page and"
+    " send it from there"
 )
 
 

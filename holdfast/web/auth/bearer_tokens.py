@@ -51,13 +51,13 @@ class BearerTokens:
             groups = token.claims.get("groups", [])
             if not isinstance(groups, list) or not all(isinstance(each, str) for each in groups):
                 raise InvalidTokenError(
-                    "the token's `groups` are no list of texts: sign one that says one"
+                    "the token's `groups` are not a list of texts: sign one with such a list"
                 )
             check_groups(groups, settings.groups)
         except InvalidTokenError as error:
             raise unauthorized(str(error)) from None
         except KeysUnavailableError as error:
-            message = f"the key set `{error}` cannot be had now; try again"
+            message = f"the key set `{error}` is not available now; try again"
             raise RefusedRequest(503, message, {"Retry-After": "10"}) from None
         person = build_person(self._seal, claims.id, groups, "token", claims.scopes)
         may = KEY_RIGHTS if settings.may is None else frozenset[str](settings.may)

@@ -61,11 +61,13 @@ FRESH_SECONDS: Final = 3600
 TIMEOUT_SECONDS: Final = 10
 MAX_ANSWER_BYTES: Final = 256 * 1024
 _SAID_CHARS: Final = 200
-_AWAY: Final = "the provider that people sign in with cannot be had now; try again in a minute"
-_NOT_GOOD: Final = "what the provider says of you is not valid; try again, or tell who runs this"
+_AWAY: Final = "the sign-in provider is not available now; try again in a minute"
+_NOT_GOOD: Final = (
+    "the ID token of the provider is not valid; try again, or contact the operator of the inbox"
+)
 _ANOTHER: Final = (
-    "this sign-in was not started in this browser, took more than ten minutes, or is done already;"
-    " sign in again"
+    "this sign-in was not started in this browser, took more than ten minutes, or was completed"
+    " already; sign in again"
 )
 
 logger = logging.getLogger("holdfast")
@@ -164,7 +166,7 @@ class OidcProvider:
         metadata, _ = await self._current()
         is_required = metadata.authorization_response_iss_parameter_supported
         if issuer != metadata.issuer and (is_required or issuer is not None):
-            raise RefusedRequest(400, "another provider has sent you back; sign in again")
+            raise RefusedRequest(400, "the response is from another provider; sign in again")
 
     async def claims(
         self, code: str, pending: PendingSignIn, redirect_uri: str
@@ -203,7 +205,7 @@ class OidcProvider:
         except InvalidTokenError as error:
             raise _refused(403, _NOT_GOOD, str(error)) from None
         except KeysUnavailableError:
-            raise _refused(503, _AWAY, "its keys cannot be had") from None
+            raise _refused(503, _AWAY, "its keys are not available") from None
         return token.claims
 
     async def _current(self) -> tuple[Metadata, UrlKeySet]:
@@ -218,10 +220,10 @@ class OidcProvider:
                 parse_secure_address(url)
             keys_url = parse_secure_address(metadata.jwks_uri)
         except (ValidationError, AddressError) as error:
-            raise _refused(503, _AWAY, f"what it says of itself is not good: {error}") from None
+            raise _refused(503, _AWAY, f"its metadata is not valid: {error}") from None
         if metadata.issuer != issuer:
             called = one_line(metadata.issuer, _SAID_CHARS)
-            raise _refused(503, _AWAY, f"it calls itself {called}: write that as `issuer`")
+            raise _refused(503, _AWAY, f"its `issuer` is {called}: write that as `issuer`")
         if self._known is not None and self._known[1].settings.url == metadata.jwks_uri:
             keys = self._known[1]
         else:
@@ -335,19 +337,22 @@ def identity(claims: Mapping[str, Any], settings: Oidc) -> tuple[str, list[str]]
     """
     name = claims.get(settings.name_claim)
     if not isinstance(name, str) or not name:
-        todo = "tell who runs the inbox"
-        raise forbidden(f"the provider does not say your name (`{settings.name_claim}`); {todo}")
+        todo = "contact the operator of the inbox"
+        raise forbidden(f"the provider does not send your name (`{settings.name_claim}`); {todo}")
     # Some providers write it as a text. Others, which have none, are trusted to check addresses.
     verified = claims.get("email_verified", True)
     if settings.name_claim == "email" and verified is not True and verified != "true":
-        raise forbidden("the provider has not seen that your e-mail address is yours; verify it")
+        raise forbidden("the provider has not verified your e-mail address; verify it there")
     group_claim = claims.get(settings.groups_claim, [])
     groups = [group_claim] if isinstance(group_claim, str) else group_claim
     if not isinstance(groups, list) or not all(isinstance(each, str) for each in groups):
-        raise forbidden("the provider says your groups as no list of names; tell who runs this")
+        raise forbidden(
+            "the provider does not send your groups as a list of names; contact the operator of"
+            " the inbox"
+        )
     if settings.groups is not None:
         groups = [ours for group in groups for ours in settings.groups.get(group, [])]
     if settings.allow is not None and set(settings.allow).isdisjoint(groups):
-        todo = "ask who runs the inbox to let you in"
-        raise forbidden(f"you are in none of the groups that come in here; {todo}")
+        todo = "ask the operator of the inbox for access"
+        raise forbidden(f"you are in no group that may use this inbox; {todo}")
     return name, groups

@@ -60,13 +60,13 @@ def build_person(
         RefusedRequest: the name or a group cannot be shown in a record.
     """
     if not _is_plain(name):
-        raise forbidden("your name cannot be shown in a record of decisions; have it changed")
+        raise forbidden("your name cannot be shown in a record of decisions; change it")
     known = tuple(dict.fromkeys(groups))
     if len(known) > MAX_GROUPS:
-        todo = "have those that decide nothing left out"
+        todo = "ask the operator of the inbox to omit groups that decide nothing"
         raise forbidden(f"you are in more than {MAX_GROUPS} groups; {todo}")
     if not all(map(_is_plain, known)):
-        raise forbidden("one of your groups has a name that cannot be shown; have it changed")
+        raise forbidden("one of your groups has a name that cannot be shown; change it")
     # The token is the same after signing in again: an open page remains valid.
     token = "" if via == "token" else seal.mark("form", f"{via} {name}")
     return Person(name, known, via, token, tuple(scopes))
@@ -102,7 +102,7 @@ class Sessions:
         values = {"name": known.name, "groups": known.groups}
         sealed = self._seal.seal(self._kind, values, SESSION_SECONDS)
         if len(sealed) > MAX_SEALED_CHARS:
-            todo = "have those that decide nothing left out"
+            todo = "ask the operator of the inbox to omit groups that decide nothing"
             raise forbidden(f"you are in more groups than a browser can keep; {todo}")
         set_cookie(answer, request, _COOKIE, sealed, SESSION_SECONDS, self._same_site)
 

@@ -29,8 +29,8 @@ from holdfast.web.http.request_body import FIELD, read_form
 from holdfast.web.pages import page
 
 _FROM_ELSEWHERE: Final = (
-    "only the proxy in front of the inbox may name the user; come through it, or have its"
-    " network named in `networks`"
+    "only the proxy in front of the inbox may name the user; use its address, or list its"
+    " network in `networks`"
 )
 
 _KEY: Final = "key"
@@ -186,7 +186,7 @@ class ProxySignIn:
         if not any(names):
             return None
         if len(names) > 1:
-            raise forbidden(f"the proxy says `{self._user}` twice; have it say it once")
+            raise forbidden(f"the proxy sends `{self._user}` twice; configure it to send it once")
         group_names = (group.strip() for value in groups for group in _text(value).split(","))
         return Authentication(
             build_person(self._seal, names[0], filter(None, group_names), "proxy")
@@ -205,4 +205,4 @@ def _text(value: str) -> str:
     try:
         return value.encode("latin-1").decode().strip(" \t")
     except UnicodeError:
-        raise forbidden("the proxy says a name that is not UTF-8; have it fixed") from None
+        raise forbidden("the proxy sends a name that is not UTF-8; fix its configuration") from None

@@ -128,7 +128,9 @@ class CodecEndpoint:
                         421, "this endpoint has another name; name this one with `--url`"
                     )
                 if origin not in {None, *pages, *self._own}:
-                    raise forbidden("pages from there may not ask; name them with `--origin`")
+                    raise forbidden(
+                        "pages of that origin are not allowed; name them with `--origin`"
+                    )
                 answered = await handler(request)
             except RefusedRequest as refused:
                 answered = JSONResponse(
@@ -194,11 +196,11 @@ class CodecEndpoint:
 
     def _check_own_page(self, request: Request) -> None:
         if request.headers.get("origin") not in self._own:
-            raise forbidden("only the page of this endpoint does that; open it, and try again")
+            raise forbidden("only the page of this endpoint may send this; open it, and try again")
 
 
 async def _unknown(request: Request, error: Exception) -> Response:
     """Report the only addresses: those that accept a POST, and the page."""
     status = error.status_code if isinstance(error, HTTPException) else 500
-    sentence = "ask with POST …/decode, …/encode or …/download, or open the page at /"
+    sentence = "use POST …/decode, …/encode or …/download, or open the page at /"
     return JSONResponse({"error": sentence}, status, _EVERY_ANSWER)

@@ -57,7 +57,7 @@ class Protocol:
                     404, "this endpoint has no store; start it with `--store PLACE`"
                 )
             case _:
-                raise RefusedRequest(404, "there is nothing here but decode, encode and download")
+                raise RefusedRequest(404, "this endpoint has only decode, encode and download")
         return await asyncio.to_thread(MessageToJson, Payloads(payloads=found), indent=None)
 
     async def _opened(
@@ -75,12 +75,12 @@ class Protocol:
                     self._told.add(reason)
                     logger.warning("a payload could not be read: %s", reason)
                 if all_or_none:
-                    sentence = "that cannot be had; the log of this endpoint says why"
+                    sentence = "that cannot be read; see the log of this endpoint"
                     raise RefusedRequest(502, sentence) from None
                 found.append(payload)
             if sum(len(each.data) for each in found) > MAX_ANSWER_BYTES:
                 raise RefusedRequest(
-                    413, "what these payloads hold is too large for one answer; ask for fewer"
+                    413, "these payloads are too large for one answer; request fewer"
                 )
         return found
 

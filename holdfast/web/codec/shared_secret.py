@@ -36,7 +36,9 @@ class Secret:
         left = until - monotonic()
         if count >= MAX_FAILURES and left > 0:
             wait = {"Retry-After": str(math.ceil(left))}
-            raise RefusedRequest(429, "too many wrong secrets came from here; wait a minute", wait)
+            raise RefusedRequest(
+                429, "too many wrong secrets were sent from this address; wait a minute", wait
+            )
         # Digests have one length: the time of a comparison reveals nothing about the secret.
         if not hmac.compare_digest(digest(shown.strip()), self._digest):
             before = count if left > 0 else 0

@@ -36,7 +36,7 @@ def read_origin(text: str) -> str:
     if parts.path not in ("", "/") or parts.query or parts.fragment:
         raise ValueError(f"an origin has no path: {_TODO}")
     if scheme == "http" and not is_loopback(parts.hostname or ""):
-        raise ValueError(f"http can be changed on the way: {_TODO}")
+        raise ValueError(f"http can be changed in transit: {_TODO}")
     shown = "" if port in (None, _DEFAULT_PORTS[scheme]) else f":{port}"
     return f"{scheme}://{host}{shown}"
 

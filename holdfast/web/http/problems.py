@@ -35,34 +35,34 @@ RETRY_SECONDS: Final = 5
 CODES: Final[Mapping[str, tuple[int, str]]] = {
     "bad_request": (400, "The request cannot be read"),
     "unauthorized": (401, "The sender is not authenticated"),
-    "forbidden": (403, "This may not be done"),
+    "forbidden": (403, "This is not permitted"),
     "principal_not_yours": (403, "A run would act for another principal"),
-    "definition_not_taken": (403, "An agent or a tool is written out"),
+    "definition_not_taken": (403, "The request defines an agent or a tool"),
     "no_such_run": (404, "There is no such run"),
     "no_catalog": (404, "The inbox has no catalog"),
-    "method_not_allowed": (405, "That is not done here"),
-    "too_slow": (408, "The request did not come in time"),
+    "method_not_allowed": (405, "The method is not supported"),
+    "too_slow": (408, "The request was not received in time"),
     "run_exists": (409, "There is a run with this id"),
     "ended": (409, "The run has ended"),
-    "single_call": (409, "A single call hears nothing"),
-    "no_such_call": (409, "No such call waits"),
+    "single_call": (409, "A single call receives no messages"),
+    "no_such_call": (409, "No such call is pending"),
     "no_such_message": (409, "No such message is queued"),
-    "already_decided": (409, "The call is decided"),
+    "already_decided": (409, "The call is decided already"),
     "no_answer": (409, "The run does not answer this message"),
     "too_large": (413, "The request is too large"),
-    "wrong_type": (415, "The request is of another type"),
+    "wrong_type": (415, "The media type is not supported"),
     "misdirected": (421, "The inbox has another name"),
     "invalid_request": (422, "The request does not fit"),
     "invalid_decision": (422, "The decision is rejected"),
     "key_reused": (422, "The key was used for another request"),
     "failed": (500, "The inbox has failed"),
-    "refused": (502, "Temporal or the run refuses"),
+    "refused": (502, "Temporal or the run rejects the request"),
     "encrypted": (502, "The run cannot be read here"),
     "no_worker": (503, "No worker answers"),
-    "stuck": (503, "Its worker cannot go on with the run"),
+    "stuck": (503, "The worker cannot continue the run"),
     "no_temporal": (503, "Temporal does not answer"),
     "too_many_streams": (503, "Too many streams are open"),
-    "unavailable": (503, "That cannot be had just now"),
+    "unavailable": (503, "It is not available now"),
 }
 # The codes of requests that are refused before the operation is known, by status.
 _REFUSED: Final = {
@@ -163,7 +163,7 @@ _COMMAND_CODES: Final = {
     StuckRunError: "stuck",
     NoWorkerError: "no_worker",
 }
-# What a run rejects, by its own code, and what to do where the run does not say it.
+# What a run rejects, by its own code, and what to do where the run does not report it.
 _REJECTIONS: Final = {
     names.NO_SUCH_CALL: ("no_such_call", "`GET /runs/{run}/approvals` lists the pending approvals"),
     names.INVALID_DECISION: ("invalid_decision", "`GET /runs/{run}/approvals` has the call"),
@@ -184,11 +184,11 @@ def problem_of(error: Exception) -> HttpProblem:
             code = _REFUSED.get(error.status, "refused")
             return HttpProblem(code, as_sentence(error.sentence), headers=error.headers)
         case HasEndedError():
-            return HttpProblem("ended", "The run has ended; `GET /runs/{run}` says how.")
+            return HttpProblem("ended", "The run has ended; `GET /runs/{run}` has its result.")
         case RejectedError():
             code, todo = _REJECTIONS.get(error.code, ("refused", "see the worker's log"))
             parts = filter(None, [error.reason.rstrip("."), todo])
-            return HttpProblem(code, f"The run refuses: {'; '.join(parts)}.")
+            return HttpProblem(code, f"The run rejects the request: {'; '.join(parts)}.")
         case HoldfastError():
             by_kind = (code for kind, code in _COMMAND_CODES.items() if isinstance(error, kind))
             code = next(by_kind, None) or _EXIT_CODES.get(error.exit_code, "refused")
@@ -197,7 +197,7 @@ def problem_of(error: Exception) -> HttpProblem:
                 return HttpProblem("no_such_run", f"There is no such run; {todo}.")
             return HttpProblem(code, as_sentence(str(error)))
     logger.error("a request failed", exc_info=error)
-    return HttpProblem("failed", "The inbox has failed at this; its log says why.")
+    return HttpProblem("failed", "The inbox failed to process the request; see its log.")
 
 
 class RefusedRequest(Exception):

@@ -45,9 +45,9 @@ async def read_body(request: Request, media_types: Collection[str], most_bytes: 
                 if len(body) > most_bytes:
                     raise RefusedRequest(413, f"send at most {most_bytes} bytes at a time")
     except TimeoutError:
-        raise RefusedRequest(408, f"it did not come within {BODY_TIMEOUT_SECONDS} s") from None
+        raise RefusedRequest(408, f"it was not received within {BODY_TIMEOUT_SECONDS} s") from None
     except ClientDisconnect:
-        raise RefusedRequest(400, "it broke off") from None
+        raise RefusedRequest(400, "the connection closed before its end") from None
     return bytes(body)
 
 

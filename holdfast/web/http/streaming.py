@@ -23,14 +23,14 @@ from holdfast.validation.text_safety import normalized_person
 MEDIA_TYPE: Final = "text/event-stream"
 HEADERS: Final = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 KEEP_ALIVE_SECONDS: Final = 15.0
-# A reader that receives nothing for this time has gone.
+# A reader that receives nothing for this time is disconnected.
 STALLED_SECONDS: Final = 60.0
-# The life of a page's stream; the page opens another. It bounds streams of pages that have gone.
+# The life of a page's stream; the page opens another. It bounds streams of closed pages.
 MAX_PAGE_SECONDS: Final = 900.0
 RETRY_MILLISECONDS: Final = 2_000
 # Of one person, of each kind: more than a browser opens, and less than all that there are.
 MAX_STREAMS_OF_ONE: Final = 25
-_FULL: Final = "Too many pages listen here just now; this one tries again by itself."
+_FULL: Final = "Too many pages are connected now; this page tries again by itself."
 
 logger = logging.getLogger("holdfast")
 
@@ -99,7 +99,7 @@ class EventStream(StreamingResponse):
         self._life_seconds = life_seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the frames until they end or the reader has gone."""
+        """Send the frames until they end or the reader disconnects."""
 
         async def send_in_time(message: Message) -> None:
             try:
@@ -138,7 +138,7 @@ class EventStream(StreamingResponse):
                 yield each
                 following = asyncio.ensure_future(anext(self._frames, None))
         except Exception:
-            logger.warning("a stream of events broke off", exc_info=True)
+            logger.warning("a stream of events failed", exc_info=True)
         finally:
             for task in (following, *ending):
                 task.cancel()

@@ -81,7 +81,7 @@ class ListView:
             raise wrong_command(f"`age={texts['age']}` is no age", f"use one of {', '.join(AGES)}")
         group = said.get("group", "")
         if group not in ("", MINE) and not group.startswith(_GROUP):
-            raise wrong_command(f"`group={group}` is no group", f"say `{MINE}` or `{_GROUP}NAME`")
+            raise wrong_command(f"`group={group}` is no group", f"write `{MINE}` or `{_GROUP}NAME`")
         after = _parse_place(said["after"], order) if said.get("after") else None
         return cls(order=order, group=group, after=after, **texts)
 

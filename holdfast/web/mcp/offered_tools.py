@@ -79,7 +79,7 @@ class OfferedTool:
             fields["principal"] = principal
         request = read_arguments(model, fields)
         if isinstance(request, RunRequest) and (lack := request.lack_of_input()):
-            raise wrong_command(lack, "say what as `input`")
+            raise wrong_command(lack, "write the task as `input`")
         return StartRequest.of(request, fields, started_by="`holdfast mcp`", **more)
 
 

@@ -7,7 +7,7 @@ the call, with the answer and our sealed state, and the answer becomes a decisio
 
 Each call of an agent or a tool starts a run of the worker, with the worker's rules: the server runs
 nothing itself, and stores nothing. So any process can continue what another has started. A call
-that is cancelled ends the wait; the run goes on.
+that is cancelled ends the wait; the run continues.
 """
 
 import json

@@ -40,10 +40,10 @@ MAX_BODY_BYTES: Final = 200_000
 MAX_CLICKS: Final = 100
 _HOOKS: Final = "https://hooks.slack.com/"
 _UNKNOWN: Final = (
-    "Not decided: the inbox does not know you. Ask its operator to add {user} with your name and"
-    " groups to slack.users in its settings."
+    "Not decided: your Slack user is not known to the inbox. Ask its operator to add {user} with"
+    " your name and groups to slack.users in its settings."
 )
-_FAILED: Final = "The inbox has failed at this. Open the link in the message to see the call."
+_FAILED: Final = "The inbox failed to process this. Open the link in the message to see the call."
 
 logger = logging.getLogger("holdfast")
 
@@ -71,7 +71,7 @@ class SlackActions:
         if click.teams != {self._settings.team} or click.app != self._settings.app:
             raise forbidden("this is of another workspace or app than `slack` in the settings")
         if not click.reply_url.startswith((_HOOKS, urljoin(self._settings.api, "/"))):
-            raise forbidden("this names an address that is not Slack's")
+            raise forbidden("this contains an address that is not Slack's")
         if len(self._handling) >= MAX_CLICKS:
             raise RefusedRequest(503, "too many requests at a time; try again")
         task = asyncio.create_task(self._handle(click))

@@ -46,7 +46,7 @@ class RequestVerifier:
         if not sent_at.isdecimal() or abs(time() - int(sent_at)) > MAX_AGE_SECONDS:
             raise unauthorized("this is too old, or the clock of the inbox is wrong")
         if expected in self._seen:
-            raise unauthorized("this request came before")
+            raise unauthorized("this request was received before")
         self._seen[expected] = None
         if len(self._seen) > MAX_SEEN:
             del self._seen[next(iter(self._seen))]
@@ -91,7 +91,9 @@ class Click:
         except (KeyError, TypeError, ValueError, AttributeError):
             selected = None
         if selected is None:
-            raise RefusedRequest(400, "this is about no button or dialog of this inbox")
+            raise RefusedRequest(
+                400, "this is for another button or dialog than those of this inbox"
+            )
         return cls(id, *who, action, selected, reply_url, sent.get("trigger_id", ""), values)
 
     @property

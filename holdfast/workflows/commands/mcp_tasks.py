@@ -43,7 +43,7 @@ def read_result(
     """
     tool = call.tool
     if tool.once and is_foreign_result(activity, id, n, result):
-        return Unknown(f"a result of `{tool.name}` came that its worker has not signed")
+        return Unknown(f"a result of `{tool.name}` has no signature of its worker")
     match payload_json(result):
         case {mcp_input.INPUT_REQUIRED: dict(required)} if tool.mcp is not None:
             return McpInputRequired.read(required)

@@ -84,7 +84,7 @@ class StepExecutor:
         meter, pointer, model = run.state.meter, step.pointer, run.settings.agent.own_model
         if step.pause is not None:
             pause = min(step.pause, meter.remaining(workflow.now()) or step.pause)
-            line = "Waits before the model is asked again (_onModelError)"
+            line = "Waits before the model is requested again (_onModelError)"
             await self.on_run_time(workflow.sleep(pause, summary=line))
             if meter.out_of_time:
                 run.requests.leave_turn()
@@ -220,13 +220,13 @@ class StepExecutor:
                 hook = advance(deciding, await self._ask(hook))
 
     async def _ask(self, hook: Hook) -> HookResult:
-        what = f"the hook _{hook.name} is asked about {hook.call_id}"
+        what = f"the hook _{hook.name} runs for {hook.call_id}"
         turn = self.work.turn_number if names.call_of(hook.call_id) else 0
         line = activity_options.turn_summary(turn, what, {})
         size = json_size(hook.arguments)
         if size > activity_options.MAX_INPUT_BYTES:
             bound = activity_options.MAX_INPUT_BYTES
-            return Failure("other", f"it would be given {size} bytes; at most {bound}")
+            return Failure("other", f"its input has {size} bytes; at most {bound}")
         if isinstance(hook.activity, RepairAgent):
             return await child_workflows.execute_repair(hook, hook.activity.agent, self)
         id = names.hook_id(hook.call_id, hook.name, hook.n)
@@ -256,7 +256,7 @@ class StepExecutor:
         size = json_size(arguments)
         if size > activity_options.MAX_INPUT_BYTES:
             bound = activity_options.MAX_INPUT_BYTES
-            message = f"`{call.name}` would be given {size} bytes; at most {bound} can be sent"
+            message = f"the input of `{call.name}` has {size} bytes; at most {bound} can be sent"
             return fail(ErrorCode.INVALID_ARGUMENTS, message)
         async with self.in_flight(size):
             if self.work.calls.withhold(turn, call):
@@ -342,7 +342,7 @@ class StepExecutor:
                 self._timer = None
 
     async def has_time_after(self, pause: timedelta) -> bool:
-        """Wait, and return whether the run goes on."""
+        """Wait, and return whether the run continues."""
         work = self.work
 
         def is_over() -> bool:

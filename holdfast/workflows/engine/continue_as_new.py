@@ -45,13 +45,13 @@ WORTH = 10
 # The estimated compression ratio of entries that are not compressed yet.
 _COMPRESSION = 3
 
-_NOTE = "Goes on where the run before it left off. What it keeps follows, compressed."
+_NOTE = "Continues the previous run. Its state follows, compressed."
 _TASK_CHARACTERS = 200
 
 # The error of a run that can neither stay in its history nor continue as new.
 _STUCK = (
-    "the run's history is as long as Temporal allows, and what it keeps is too large to be taken"
-    " along to a new one: start it anew where the worker has a `--store`"  # durable text
+    "the run's history is as long as Temporal allows, and its state is too large to pass on to a"
+    " new one: start the run again on a worker with a `--store`"
 )
 
 
@@ -188,12 +188,12 @@ def start_arguments(
 def read_start_arguments(values: Sequence[Any]) -> tuple[WorkflowSnapshot, list[bytes]]:
     """Return the snapshot and pages of start arguments; `ValueError` if they have none."""
     if len(values) < 2 or not all(isinstance(value, bytes) for value in values[1:]):
-        raise ValueError("a run continues with what another has left it, and with nothing else")
+        raise ValueError("a run continues only with the state that another run has passed on")
     head, *pieces = values
     index = Continued.read(head)
     counts = [index.body, *index.pages]
     if sum(counts) != len(pieces):
-        raise ValueError(f"{len(pieces)} parts of it came, of {sum(counts)}")
+        raise ValueError(f"{len(pieces)} of its {sum(counts)} parts are present")
     left = iter(pieces)
     body, *pages = (b"".join(next(left) for _ in range(count)) for count in counts)
     return WorkflowSnapshot.read(json.loads(decompress(body))), pages

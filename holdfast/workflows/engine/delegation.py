@@ -98,11 +98,13 @@ def build_delegate(
     try:
         request = build_request(call, state, agent, share).to_json()
     except ValidationError as error:
-        why = f"`{tool.name}` cannot be given what it is to see: {error.errors()[0]['msg']}"
+        why = f"the input of `{tool.name}` is not valid: {error.errors()[0]['msg']}"
         raise CallRefused(ErrorCode.INVALID_ARGUMENTS, why) from None
     size = json_size(request)
     if size > MAX_REQUEST_BYTES:
-        why = f"`{tool.name}` would be given {size} bytes; at most {MAX_REQUEST_BYTES} can be sent"
+        why = (
+            f"the input of `{tool.name}` has {size} bytes; at most {MAX_REQUEST_BYTES} can be sent"
+        )
         raise CallRefused(ErrorCode.INVALID_ARGUMENTS, why)
     return Delegate(call.id, tool.name, tool.delegate or "", own_id, request, share)
 
@@ -157,9 +159,7 @@ def delegate_outcome(tool: Tool, end: DelegateEnd) -> Outcome:
         case DelegateFailed("abandoned", message):
             return outcome_of_abandoned(tool, message)
         case DelegateFailed("lost", message) if tool.once:
-            return Unknown(
-                f"`{name}` was begun, and its end was never heard of: {message}"  # durable text
-            )
+            return Unknown(f"the outcome of `{name}` is unknown: {message}")
         case DelegateFailed(_, message):
             return fail(ErrorCode.DELEGATE_FAILED, message)
 

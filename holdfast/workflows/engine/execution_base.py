@@ -232,7 +232,7 @@ class ExecutionBase(ABC):
     def _log_unused_decisions(self) -> None:
         calls = self.state.pending.name_unused()
         if calls:
-            text = f"decisions were ignored, since these calls never waited for one: {calls}"
+            text = f"decisions were ignored, since no approval of these calls was pending: {calls}"
             self.state.log.add_notice(text)
 
 

@@ -73,7 +73,7 @@ class Memory:
             why = f"it has {MAX_ENTRIES} entries"
         elif would <= MAX_MEMORY_BYTES:
             return
-        fix = "delete what is needed no more (write null), or keep less"
+        fix = "delete entries that are not needed (write null), or store less"
         raise WriteRefused(names.MEMORY_FULL, f"the memory is full: {why}; {fix}")
 
     def write(self, write: MemoryWrite, write_id: str, now: datetime) -> dict[str, Any]:

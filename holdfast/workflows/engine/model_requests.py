@@ -77,7 +77,7 @@ class ModelRequests:
         self.has_begun = False
         # Which model answered the open turn, for the log.
         self._answered_by: str | None = None
-        # The pause before another attempt, as a hook wants it.
+        # The pause before another attempt, as a hook set it.
         self._pause: timedelta | None = None
         # The uses of each hook, by turn.
         self._hook_uses: Counter[tuple[HookName, int]] = Counter()
@@ -149,7 +149,7 @@ class ModelRequests:
             unknown = meter.unmetered_budget()
             if unknown is not None and not self._state.progress.note_unknown_usage():
                 why = "the provider does not report its usage"
-                notices.append(f"{why}: the budget {unknown} cannot be kept to")
+                notices.append(f"{why}: the budget {unknown} cannot be enforced")
         for notice in notices:
             self._state.log.add_notice(notice)
         return is_answer
@@ -220,7 +220,7 @@ class ModelRequests:
         self.present = Hook(name, names.turn_id(turn), n, activity, [view])
 
     def _handle_failure(self, attempt: int, failure: str, value: Any) -> None:
-        """Do what `_onModelError` wants about a failure; it may add a few attempts to a turn."""
+        """Apply the result of `_onModelError` to a failure; it may add a few attempts to a turn."""
         if value in (None, {}):
             self._use_next_model(failure)
             return

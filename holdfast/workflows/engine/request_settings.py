@@ -71,7 +71,7 @@ class RequestSettings:
             return
         if isinstance(choice, ForcedTool) and not self._offers_tool(choice.name):
             lacking, choice = f"the skill `{name}` has no tool `{choice.name}`", "auto"
-            state.log.add_notice(f"{lacking}: it is not asked to call it first")
+            state.log.add_notice(f"{lacking}: the first call is not forced")
         self._progress.settle(state.meter.turns, choice)
 
     @property

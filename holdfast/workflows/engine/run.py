@@ -270,12 +270,12 @@ class AgentRun(ExecutionBase):
         return self.next()
 
     def _take_up_skill(self, turn: Turn) -> bool:
-        """Activate a turn's chosen skill; return whether the turn goes on, with its activity."""
+        """Activate a turn's chosen skill; return whether the turn continues, with its activity."""
         choices = [one for one in turn.calls if one.name == CHOOSE_SKILL]
         taken = [call for call in choices if isinstance(call.outcome, Succeeded)]
         if not taken:
             return False
-        call, changes = taken[-1], not self.state.is_choosing_skill  # the last one is in force
+        call, changes = taken[-1], not self.state.is_choosing_skill  # the last one applies
         chosen, sure = str(call.arguments["skill"]), call.arguments.get("confidence")
         self.settings.take_skill(chosen, "model", confidence=sure, reason=call.meta.reasoning)
         return not changes and self._begin_fixed(turn=turn.number, calls=len(turn.calls))

@@ -99,7 +99,7 @@ class RunLimits:
                 raise InvalidArguments(summarize_problems(problems)) from None
             budget_json = budget.to_json()
             if list(budget_json) != [name]:
-                raise InvalidArguments(f"say the new `{name}`, and nothing else")
+                raise InvalidArguments(f"write the new `{name}`, and nothing else")
             if not state.meter.frees(name, budget):
                 raise InvalidArguments(f"`{name}` has to be more than the run has used already")
             return budget_json

@@ -21,12 +21,12 @@ from holdfast.validation.validator import errors
 from holdfast.workflows.engine.call.tool_call import Succeeded, ToolCall
 
 _CHOOSE = (
-    "Choose the skill that fits the task, before anything else. Its instructions and its tools are"
-    " yours from then on"
+    "Choose the skill that fits the task, before anything else. Its instructions and its tools"
+    " apply from then on"
 )
 _FOR_GOOD = "; it cannot be changed later."
 _CHANGE = (
-    "Change to another skill, where what is asked now needs it. Its instructions and its tools"
+    "Change to another skill, if the current request needs it. Its instructions and its tools"
     " replace those of the present skill from your next answer on."
 )
 
@@ -73,7 +73,7 @@ def skill_problem(rules: AgentRules, name: str, *, is_change: bool = False) -> s
         fix = suggest_names(name, known)
         return f"`skill`: agent `{rules.name}` has no skill {quote_value(name)}; {fix}"
     if is_change and skill.activity is not None:
-        return f"`skill`: `{name}` is an activity, which hears no messages; leave it out"
+        return f"`skill`: `{name}` is an activity, which receives no messages; leave it out"
     return None
 
 
@@ -105,4 +105,4 @@ def choice(
 def answer(call: ToolCall) -> Succeeded:
     """Return the result of the call with which the model chooses a skill."""
     chosen = call.arguments["skill"]
-    return Succeeded(f"The skill `{chosen}` is in force: its instructions and tools are yours now.")
+    return Succeeded(f"The skill `{chosen}` is active: its instructions and tools apply now.")

@@ -119,7 +119,7 @@ def _introduction(work: ExecutionBase) -> str:
         lines.append(f"Its task: “{prose(value_text(task), _TASK_BYTES)}”")
     if state.skill is not None:
         by_activity = isinstance(work, AgentRun) and work.fixed is not None
-        how = ": an activity does its work, without any AI." if by_activity else "."
+        how = ": it runs an activity, without any AI." if by_activity else "."
         lines.append(f"It has the skill **{prose(state.skill, NAME_BYTES)}**{how}")
     if reached := state.meter.reached:
         lines.append(f"Budgets at their threshold: {', '.join(f'`{name}`' for name in reached)}.")

@@ -196,7 +196,7 @@ def _terms(question: Question, is_whole: bool) -> list[str]:
         groups = prose(", ".join(policy.approvers), WORDS_BYTES)
         lines.append(f"Only these groups decide: {groups}.")
     if policy.signed:
-        lines.append("Only signed decisions count: with a `token` of the approver.")
+        lines.append("Only signed decisions are accepted: with a `token` of the approver.")
     if (policy.quorum or 1) > 1:
         lines.append(f"{policy.quorum} people must agree.")
     lines += [

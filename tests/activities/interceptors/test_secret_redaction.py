@@ -153,4 +153,4 @@ async def test_whoever_runs_the_worker_is_told_which_activity_it_was(
     with caplog.at_level(logging.WARNING, "holdfast"):
         await carried_out(lambda: KEY)
     [record] = caplog.records
-    assert "`unknown` sent held a secret of this worker" in record.getMessage()
+    assert "`unknown` sent a secret of this worker" in record.getMessage()

@@ -113,8 +113,8 @@ async def test_there_is_a_bound_to_it() -> None:
     [
         (MAX_RESULT_BYTES + 1, names.AGENT_WORKFLOW, "give the worker a `--store`"),
         (MAX_STORED_BYTES, names.CALL_WORKFLOW, "give the worker a `--store`"),
-        (MAX_STORED_BYTES + 1, names.AGENT_WORKFLOW, "store it and return where it is"),
-        (MAX_RESULT_BYTES + 1, "TheirWorkflow", "store it and return where it is"),
+        (MAX_STORED_BYTES + 1, names.AGENT_WORKFLOW, "store it, and return its address"),
+        (MAX_RESULT_BYTES + 1, "TheirWorkflow", "store it, and return its address"),
     ],
 )
 async def test_without_a_store_it_is_said_where_one_would_help(

@@ -180,7 +180,7 @@ WRONG: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         {"client_secret_env": "SHOP_SECRET"},
         {"issuer": "http://127.0.0.1:1"},
         "no token: http://127.0.0.1:1/.well-known/oauth-authorization-server"
-        " is of another authorization server than {issuer}",
+        " belongs to another authorization server than {issuer}",
     ),
     "issuer of the metadata": (
         {"client_secret_env": "SHOP_SECRET", "issuer": "http://127.0.0.1:1"},

@@ -83,7 +83,7 @@ async def test_each_round_is_a_question_of_its_own(home: Backend) -> None:
 
 async def test_a_form_that_asks_for_a_secret_is_refused_by_name(home: Backend) -> None:
     message = (await (await home.call("mcp:shop/log_in")).failure()).message
-    assert "MCP server `shop`, tool `log_in`: field `apiKey` asks for a secret" in message
+    assert "MCP server `shop`, tool `log_in`: field `apiKey` requires a secret" in message
 
 
 async def answers(run: Run, seat: str) -> None:

@@ -1,4 +1,4 @@
-"""Forms of MCP servers: only flat ones are shown, cleaned, and none that asks for a secret."""
+"""Forms of MCP servers: only flat ones are shown, cleaned, and none that requires a secret."""
 
 from typing import Any
 
@@ -80,9 +80,9 @@ REFUSED = [
     (form("?", a={"type": "string", "minLength": "x"}), "its form is no JSON Schema"),
     (
         form("?", pw={"type": "string", "description": "The password."}),
-        "field `pw` asks for a secret",
+        "field `pw` requires a secret",
     ),
-    (form("Enter your password.", a={"type": "string"}), "asks for a secret in its message"),
+    (form("Enter your password.", a={"type": "string"}), "requires a secret in its message"),
     (form("x" * 99, **{f"f{n}": {"type": "string"} for n in range(999)}), "at most 100000"),
     (form("?", a={"type": "array", "items": {"type": "object"}}), "field `a` of its form is no"),
     (form("?", a={"type": "array", "items": True}), "field `a` of its form is no text, number"),

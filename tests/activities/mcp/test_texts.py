@@ -66,5 +66,5 @@ async def test_knowledge_and_instructions_of_a_server(
     [rules, logo, lost] = [each["content"] for each in second["messages"][-3:]]
     assert "Dogs are welcome." in rules
     assert '"trusted": false' in rules
-    assert "MCP server `shop`, `shop://logo`: it is no text" in logo
+    assert "MCP server `shop`, `shop://logo`: it is not a text" in logo
     assert "MCP server `shop`, `shop://lost`: " in lost

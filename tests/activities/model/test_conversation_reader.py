@@ -238,7 +238,7 @@ async def test_an_image_that_the_model_does_not_accept_is_a_text_and_told_once()
     content = json.loads(request.fragments[0])["content"]
     assert content == "\n\n".join(["Look:", *["(a picture, which you cannot see)"] * 2])
     assert request.notices == (
-        "the model `gpt-test` takes no images: it read a text in place of 2",
+        "the model `gpt-test` does not accept images: a text was sent in place of 2",
     )
     again = await pair.reader.read(RUN, pair.run.pointer(), pair.provider)
     assert again == request  # an attempt that is made again tells of it, too
@@ -251,7 +251,9 @@ async def test_an_image_that_the_model_does_not_accept_is_a_text_and_told_once()
 async def test_a_document_that_the_model_does_not_accept_is_an_error_that_names_it() -> None:
     pair = accepting("image")
     pair.run.say(said("user", [DOCUMENT, PICTURE]))
-    with pytest.raises(ApplicationError, match="the model `gpt-test` of endpoint `openai` takes"):
+    with pytest.raises(
+        ApplicationError, match="the model `gpt-test` of endpoint `openai` does not"
+    ):
         await pair.reader.read(RUN, pair.run.pointer(), pair.provider)
 
 
@@ -269,7 +271,7 @@ async def test_messages_are_hidden_replaced_and_added_in_one_request_alone() -> 
     assert contents == ["two", "three", "(a picture, which you cannot see)"]
     assert len(request.notices) == 1, "of what is sent alone"
     pair.run.ask = as_it_is
-    with pytest.raises(ApplicationError, match="takes no documents"):
+    with pytest.raises(ApplicationError, match="does not accept documents"):
         await pair.reader.read(RUN, pair.run.pointer(), pair.provider)
 
 

@@ -167,7 +167,7 @@ async def test_nothing_is_said_to_a_server_that_is_not_the_one(
     secure = serving(Post(), over_tls=context) if tls == "tls" else secured(Post(), context)
     async with secure as post:
         failed = await failure(login(post, tls=tls))
-        assert "the certificate of 127.0.0.1 is not good" in failed.message
+        assert "the certificate of 127.0.0.1 is not valid" in failed.message
         assert post.taken == []
 
 
@@ -189,7 +189,7 @@ async def test_a_server_that_cannot_secure_the_connection_gets_no_mail() -> None
     async with serving(Post()) as post:
         failed = await failure(mail(post))
         assert (failed.non_retryable, post.taken) == (True, [])
-        assert "cannot do what `tls` or `username` ask for" in failed.message
+        assert "does not support what `tls` or `username` requires" in failed.message
 
 
 async def test_a_wrong_password_is_not_tried_again(context: ssl.SSLContext) -> None:

@@ -79,7 +79,7 @@ def test_what_links_begin_with_and_what_channels_are_called_is_checked(
 ) -> None:
     text = "inbox: https://inbox.x/?a=1\nchannels: {desk: {slack: {urlEnv: U}}}\n"
     links = refused(tmp_path, http, text, {})
-    assert links == "notify.yaml:1: `inbox`: links are built behind it; leave out `?` and `#`"
+    assert links == "notify.yaml:1: `inbox`: links are appended to it; leave out `?` and `#`"
     name = refused(tmp_path, http, text.replace("desk", "a b"), {})
     assert name.startswith("notify.yaml:2: `a b` does not fit; write at most 128 letters")
 

@@ -216,7 +216,7 @@ def test_a_decision_on_other_arguments_does_not_count(other: str, verdict: str) 
     said = {"decision": verdict, "digest": other, "result": "paid"}
     play = Vault([PAYS], decisions={"t1c1": [said]}).to_end()
 
-    assert "look at it again" in play.refusals[0]
+    assert "read it again" in play.refusals[0]
     assert play.errors() == {"t1c1": "approval_timeout"}
     assert play.paid == []
 
@@ -248,10 +248,11 @@ def test_nobody_approves_of_what_another_made_of_it_without_having_seen_it() -> 
     approves = {"callId": "t1c1", "decision": "approve", "by": "ann"}
 
     with pytest.raises(
-        DecisionRejected, match=r"eve \(unverified\) has changed the arguments since this was asked"
+        DecisionRejected,
+        match=r"eve \(unverified\) has changed the arguments since the approval was requested",
     ):
         play.run.questions.count(Decision.model_validate(approves))
-    with pytest.raises(DecisionRejected, match="look at it again"):
+    with pytest.raises(DecisionRejected, match="read it again"):
         play.run.questions.count(
             Decision.model_validate({**approves, "digest": digest({"amount": 5})})
         )

@@ -92,7 +92,7 @@ def test_who_it_is_for_does_not_decide_in_any_spelling(name: str, verdict: str) 
     ).to_end()
 
     assert "cannot decide" in play.refusals[0]
-    assert "say `by`" in play.refusals[1]
+    assert "write `by`" in play.refusals[1]
     assert play.paid == []
 
 
@@ -125,7 +125,7 @@ async def test_an_invisible_character_makes_no_other_person(launch: Launch) -> N
     run = await (await launch(PAYS_FIVE)).start(["pay"], agent=two, principal={"id": "ann\u3164"})
     await run.waiting()
     own = await refusal(run, "t1c1", "approve", by="ann\u034f")
-    assert own.message == "on whose behalf a run acts cannot decide on this call"
+    assert own.message == "the principal of the run cannot decide on this call"
     unseen = await refusal(run, "t1c1", "approve", by="\u2800\ufe0f")
     assert unseen.message == "`by`: the name has no visible character; write another"
     assert (await run.decide("t1c1", "approve", by="bob\ufe0f"))["missing"] == 1

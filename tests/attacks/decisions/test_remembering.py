@@ -14,7 +14,7 @@ from tests.engine.driver import call, tool
 
 REMEMBER = {"decision": "approve", "remember": True, "by": "ann"}
 ALSO = {**REMEMBER, "by": "bob"}
-LOST = Unknown("it was begun, and its end was never heard of")
+LOST = Unknown("it was started, and its outcome is unknown")
 
 
 @pytest.mark.parametrize("chained", [False, True], ids=["one run", "continued as new"])

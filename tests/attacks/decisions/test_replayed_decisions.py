@@ -19,7 +19,7 @@ from tests.support.identity.signing import SIGNED_PAY, Approver, write_keys
 
 DIGEST = sha256(canonical_json({"arguments": {"amount": 5}, "tool": "pay"}))
 APPROVES = {"callId": "t1c1", "decision": "approve", "by": "ann", "digest": DIGEST}
-LOST = Unknown("it was begun, and its end was never heard of")
+LOST = Unknown("it was started, and its outcome is unknown")
 
 
 @pytest.mark.parametrize("chained", [False, True], ids=["one run", "continued as new"])

@@ -290,4 +290,4 @@ async def test_nothing_can_be_said_to_a_call(client: Client, holdfast: Holdfast)
 
     await run.terminate()
     assert [one.code for one in said] == [2, 2]
-    assert all("is a single call, to which nothing can be said" in one.err for one in said)
+    assert all("is a single call, which receives no messages" in one.err for one in said)

@@ -25,8 +25,8 @@ LARGE = 3_000_000
 
 def unknown(run: str) -> str:
     return (
-        f"holdfast: the output of run {run} cannot be had: it is in its worker's store, and none "
-        "is known here; set HOLDFAST_STORE to the `--store` of its worker\n"
+        f"holdfast: the output of run {run} cannot be read: it is in its worker's store, and no "
+        "store is set here; set HOLDFAST_STORE to the `--store` of its worker\n"
     )
 
 
@@ -60,9 +60,9 @@ async def test_it_is_had_from_the_store_and_without_one_it_is_said_what_to_set(
     monkeypatch.setenv("HOLDFAST_STORE", str(tmp_path / "other"))
     said = await holdfast("show", call_id)
     assert said.code == 1
-    assert said.err.startswith(f"holdfast: the output of run {call_id} cannot be had: the store ")
+    assert said.err.startswith(f"holdfast: the output of run {call_id} cannot be read: the store ")
     assert said.err.count("\n") == 1
-    assert f"they cannot be had: the store {tmp_path / 'other'} has no file " in said.out
+    assert f"they cannot be read: the store {tmp_path / 'other'} has no file " in said.out
     assert not (tmp_path / "other").exists(), "who reads makes nothing"
 
     monkeypatch.delenv("HOLDFAST_STORE")
@@ -70,8 +70,8 @@ async def test_it_is_had_from_the_store_and_without_one_it_is_said_what_to_set(
     said = await holdfast("watch", call_id)
     assert (said.code, said.err) == (1, unknown(call_id))
     assert (
-        "output: 3,000,002 bytes, kept outside of Temporal (they cannot be had: it is in its "
-        "worker's store, and none is known here; set HOLDFAST_STORE to the `--store` of its "
+        "output: 3,000,002 bytes, kept outside of Temporal (they cannot be read: it is in its "
+        "worker's store, and no store is set here; set HOLDFAST_STORE to the `--store` of its "
         f"worker), begin:\n{'x' * 2_000}\n" in said.out
     )
 

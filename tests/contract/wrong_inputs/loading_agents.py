@@ -200,13 +200,13 @@ AGENTS = [
     agent(
         "instructions for an activity",
         MODEL + "skills:\n- {name: refunds, activity: charge, instructions: Be quick.}\n",
-        "3: `skills[0].instructions`: an activity does the work of this skill, without a "
+        "3: `skills[0].instructions`: this skill runs an activity, without a "
         "model; leave it out, or leave out `activity`",
     ),
     agent(
         "knowledge from two places",
         MODEL + "knowledge:\n- {name: faq, text: Five days., file: faq.md}\n",
-        "3: `knowledge[0]`: `file` and `text` stand beside each other; keep one of them",
+        "3: `knowledge[0]`: `file` and `text` exclude each other; keep one of them",
     ),
     agent(
         "knowledge from an activity that does not exist",
@@ -225,7 +225,7 @@ AGENTS = [
     agent(
         "memory for an activity",
         MODEL + "skills:\n- {name: refunds, activity: charge, memory: true}\n",
-        "3: `skills[0].memory`: an activity does the work of this skill, without a "
+        "3: `skills[0].memory`: this skill runs an activity, without a "
         "model; leave it out, or leave out `activity`",
     ),
     agent(

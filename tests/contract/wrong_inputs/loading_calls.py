@@ -14,12 +14,12 @@ CALLS = [
     agent(
         "calls beside a model",
         MODEL + LOOK_UP,
-        "1: `model`: an agent with `calls` asks no model; leave out `model`, or `calls`",
+        "1: `model`: an agent with `calls` has no model; leave out `model`, or `calls`",
     ),
     agent(
         "instructions for constant calls",
         LOOK_UP + "instructions: Be kind.\n",
-        "2: `instructions`: an agent with `calls` asks no model; leave out `instructions`, or"
+        "2: `instructions`: an agent with `calls` has no model; leave out `instructions`, or"
         " `calls`",
     ),
     agent(
@@ -78,7 +78,7 @@ CALLS = [
     agent(
         "a hook around requests that are never made",
         "calls: [{_tool: look_up, order_id: '7'}]\n_onModelError: charge\n",
-        "2: `_onModelError`: an agent with `calls` asks no model; leave out `_onModelError`, or"
+        "2: `_onModelError`: an agent with `calls` has no model; leave out `_onModelError`, or"
         " `calls`",
     ),
     agent(

@@ -102,12 +102,12 @@ KEYS = [
     keys(
         "a key set in two places",
         "people: {file: a.json, url: 'https://id.example/jwks.json'}\n",
-        "1: `people`: `file` and `url` stand beside each other; keep one of them",
+        "1: `people`: `file` and `url` exclude each other; keep one of them",
     ),
     keys(
         "a key set from anybody on the way",
         "people:\n  url: http://id.example/jwks.json\n",
-        "2: `people.url`: what `http` brings can be changed on the way; write https://…",
+        "2: `people.url`: data sent by `http` can be changed in transit; write https://…",
         editor=False,
     ),
     keys(
@@ -129,8 +129,8 @@ KEY_FILES = [
         "a private key",
         "key.pem",
         PEM,
-        "1: this is a private key; write its public key here, and treat it as known: make a new "
-        "one",
+        "1: this is a private key; write its public key here; replace the key,"
+        " since it is no longer secret",
     ),
     key_file(
         "a shared secret",
@@ -191,7 +191,7 @@ NOTIFIERS = [
         "a secret that nobody can sign with",
         webhook("secretEnv: HOOK_SECRET"),
         "6: `channels.desk.webhook.secretEnv`: the variable HOOK_SECRET holds no secret to sign "
-        "with; it begins with `whsec_`, and goes on in base64",
+        "with; it begins with `whsec_`, and continues in base64",
         editor=False,
         HOOK_SECRET="hush hush 1",
     ),
@@ -212,8 +212,8 @@ NOTIFIERS = [
     notifiers(
         "mail in the open",
         mail("to: [ada@acme.org]\n      tls: none"),
-        "8: `channels.desk.mail.tls`: mail would go in the open; write `tls: starttls` or `tls: "
-        "tls`; `none` is for a server on this machine",
+        "8: `channels.desk.mail.tls`: mail would be sent unencrypted; write `tls: starttls` or"
+        " `tls: tls`; `none` is for a server on this machine",
         editor=True,
     ),
     notifiers(

@@ -13,19 +13,19 @@ FILES = [
         "a tab",
         "tools/t.yaml",
         CHARGED + "properties:\n\tamount: {type: number}\n",
-        ":3: this is no YAML: a tab is where spaces belong; indent with spaces",
+        ":3: this is no YAML: a tab is in the indentation; indent with spaces",
     ),
     unread(
         "a key twice",
         "tools/t.yaml",
         CHARGED + "title: A\ntitle: B\n",
-        ":3: the key `title` stands twice; keep one of them",
+        ":3: the key `title` occurs twice; keep one of them",
     ),
     unread(
         "a key twice in JSON",
         "tools/t.json",
         '{"_activity": "charge",\n "title": "A",\n "title": "B"}',
-        ":3: the key `title` stands twice; keep one of them",
+        ":3: the key `title` occurs twice; keep one of them",
     ),
     unread(
         "a colon in a text",
@@ -124,15 +124,15 @@ FILES = [
         "a file cut short",
         "tools/t.json",
         '{"_activity": "charge"',
-        ":1: this is no JSON: it ends too early (column 23); close what is open: a bracket, or "
+        ":1: this is no JSON: it is incomplete (column 23); close what is open: a bracket, or "
         "a brace",
     ),
     unread(
         "a number that JSON lacks",
         "tools/t.json",
         '{"_activity": "charge", "default": NaN}',
-        ":1: it holds what JSON does not have; take out infinite numbers and half characters "
-        "(lone surrogates)",
+        ":1: it contains values that JSON cannot represent; take out infinite numbers and"
+        " half characters (lone surrogates)",
     ),
     unread(
         "an empty file",
@@ -219,7 +219,7 @@ FILES = [
         "a link that leads nowhere",
         "tools/charge.yaml",
         Place.DEAD_LINK,
-        ": this link leads nowhere; fix the link, or remove it",
+        ": the target of this link does not exist; fix the link, or remove it",
     ),
     unread(
         "a link to a folder",
@@ -231,15 +231,15 @@ FILES = [
         "a file's name that is no name",
         "tools/charge card.yaml",
         CHARGED,
-        ":1: the file's name `charge card` is no good name; give the file another, or say one "
-        "with `_tool`: at most 128 letters, digits, `_`, `.` and `-`, of which the first is a "
+        ":1: the file's name `charge card` is not valid as a name; give the file another, or write"
+        " one as `_tool`: at most 128 letters, digits, `_`, `.` and `-`, of which the first is a "
         "letter or `_`",
     ),
     Wrong(
         "two tools of one name",
         {"tools/pay.yaml": CHARGED, "tools/refund.yaml": CHARGED + "_tool: pay\n"},
         [
-            "tools/refund.yaml:1: the tool name `pay` is taken by tools/pay.yaml:1; give one "
+            "tools/refund.yaml:1: the tool name `pay` is used by tools/pay.yaml:1; give one "
             "of them another name",
         ],
     ),
@@ -247,7 +247,7 @@ FILES = [
         "two agents of one name",
         {"agents/a.yaml": MODEL, "agents/b.yaml": MODEL + "name: a\n"},
         [
-            "agents/b.yaml:1: the agent name `a` is taken by agents/a.yaml:1; give one of "
+            "agents/b.yaml:1: the agent name `a` is used by agents/a.yaml:1; give one of "
             "them another name",
         ],
     ),
@@ -262,6 +262,6 @@ FILES = [
         "an agent with the name of the delegate without one",
         "agents/anonymous.yaml",
         MODEL,
-        ":1: a delegate `anonymous` is none of the catalog's agents; give it another name",
+        ":1: a delegate `anonymous` cannot be an agent of the catalog; give it another name",
     ),
 ]

@@ -32,7 +32,7 @@ MODULES = [
     module(
         "a module with an activity twice",
         SHOP + "\n\n@activity.defn(name='charge')\nasync def pay(order_id: str) -> None: ...\n",
-        "19: the activity name `charge` is taken by shop.py:15; give one of them another name",
+        "19: the activity name `charge` is used by shop.py:15; give one of them another name",
     ),
     module(
         "a module with a meta-property misspelt",

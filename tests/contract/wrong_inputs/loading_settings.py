@@ -51,7 +51,7 @@ SETTINGS = [
     option(
         "the folder of tools in place of the catalog",
         "--catalog tools",
-        "tools: this is the inside of a catalog; name the folder around it: `.`",
+        "tools: this folder is inside a catalog; name the folder around it: `.`",
     ),
     option(
         "endpoints that are a folder", "--endpoints agents", "agents: this is a folder; name a file"

@@ -49,8 +49,8 @@ TOOLS = [
     tool(
         "side effects of what the model itself answers",
         "_output: {type: string}\n_sideEffects: true\n",
-        "2: `_sideEffects`: the model itself answers `t`, which has no effect on the world; "
-        "name what has one with `_activity` (known: `charge`, `look_up`), or leave "
+        "2: `_sideEffects`: the model itself answers `t`, which has no side effects; "
+        "name the activity with `_activity` (known: `charge`, `look_up`), or leave "
         "`_sideEffects` out",
         editor=False,
     ),
@@ -119,7 +119,7 @@ TOOLS = [
         "a local activity that must not be repeated",
         "_activity: {type: charge, local: true}\n_sideEffects: true\n",
         "1: `_activity.local`: a local activity may run twice; leave out "
-        "`local`, or say `_idempotent: true` if it is so",
+        "`local`, or write `_idempotent: true` if the activity is idempotent",
         editor=False,
     ),
     tool(

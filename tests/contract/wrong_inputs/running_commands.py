@@ -55,7 +55,7 @@ WORDS = [
         "nothing to do",
         ["run", "helper"],
         2,
-        "holdfast: there is nothing to do; say what with --input TEXT, @FILE or -",
+        "holdfast: there is nothing to do; write the task with --input TEXT, @FILE or -",
     ),
     Command(
         "words too many",
@@ -93,7 +93,7 @@ WORDS = [
         "a call struck out and the plan denied",
         ["decide", "<plan>", "t1-plan", "deny", "--strike", "t1c1"],
         2,
-        "holdfast: --strike goes with approve alone; say approve, or edit without it",
+        "holdfast: --strike goes with approve alone; write approve, or edit without it",
     ),
     Command(
         "a call struck out that the plan does not have",
@@ -106,7 +106,7 @@ WORDS = [
         ["decide", "<plan>", "t1-plan", "approve"]
         + [word for n in (1, 2, 3) for word in ("--strike", f"t1c{n}")],
         2,
-        "holdfast: no call would be left; say `deny`",
+        "holdfast: no call would be left; send `deny`",
     ),
     Command(
         "a call struck out of what is no plan",
@@ -181,7 +181,7 @@ RUNS = [
         "send to what is no conversation",
         ["send", "<run>", "hello"],
         2,
-        "holdfast: run <run> is no conversation; say it before the next turn with "
+        "holdfast: run <run> is no conversation; send it before the next turn with "
         "holdfast send <run> TEXT --steer",
     ),
     Command(
@@ -240,9 +240,9 @@ SETTINGS = [
         "a server that is not Temporal",
         ["list"],
         3,
-        "holdfast: no Temporal server answers at 127.0.0.1:<http>: what answers there "
-        "does not speak Temporal's gRPC; set TEMPORAL_ADDRESS to the server's own port,"
-        " 7233 by default (its UI has another), or TEMPORAL_TLS=true where it wants TLS",
+        "holdfast: no Temporal server answers at 127.0.0.1:<http>: the server there "
+        "does not use Temporal's gRPC; set TEMPORAL_ADDRESS to the server's own port,"
+        " 7233 by default (its UI has another), or TEMPORAL_TLS=true where it requires TLS",
         environment={"TEMPORAL_ADDRESS": "127.0.0.1:<http>"},
     ),
     Command(
@@ -256,7 +256,7 @@ SETTINGS = [
         "TLS to a server without",
         ["list"],
         3,
-        "holdfast: no Temporal server answers at <server>: it does not speak TLS; unset"
+        "holdfast: no Temporal server answers at <server>: it does not use TLS; unset"
         " TEMPORAL_TLS and TEMPORAL_API_KEY, which turn TLS on",
         environment={"TEMPORAL_TLS": "true"},
     ),
@@ -276,7 +276,7 @@ SETTINGS = [
         "a certificate without a key",
         ["list"],
         2,
-        "holdfast: TLS has a certificate or a key alone; set both "
+        "holdfast: TLS has only one of certificate and key; set both "
         "TEMPORAL_TLS_CLIENT_CERT_PATH and TEMPORAL_TLS_CLIENT_KEY_PATH",
         environment={"TEMPORAL_TLS": "true", "TEMPORAL_TLS_CLIENT_CERT_DATA": "x"},
     ),
@@ -309,8 +309,8 @@ SETTINGS = [
         ["list", "--status", "stopped"],
         0,
         "holdfast: <folder>/temporal.toml: line 2: unknown field `adress`, expected one"
-        " of `address`, `namespace`, `api_key`, `tls`, `codec`, `grpc_meta`; that is "
-        "passed over",
+        " of `address`, `namespace`, `api_key`, `tls`, `codec`, `grpc_meta`; it is "
+        "ignored",
         environment={"TEMPORAL_CONFIG_FILE": "<folder>/temporal.toml"},
         files={"temporal.toml": "[profile.default]\nadress = 'x'\n"},
     ),
@@ -319,7 +319,7 @@ SETTINGS = [
         ["list", "--status", "stopped"],
         0,
         "holdfast: TEMPORAL_CONFIG_FILE: there is no file <folder>/none.toml; its "
-        "settings are not there",
+        "settings are not used",
         environment={"TEMPORAL_CONFIG_FILE": "<folder>/none.toml"},
     ),
     Command(

@@ -75,7 +75,7 @@ DECISIONS = [
     decide(
         "a wrong digest",
         decision("t1c1", "approve", digest="0" * 64),
-        says=("`digest` is not that of the call as it waits now: look at it again, then decide"),
+        says=("`digest` is not that of the pending call: read it again, then decide"),
     ),
     decide(
         "not among the approvers",
@@ -85,12 +85,12 @@ DECISIONS = [
     decide(
         "by the principal",
         decision("t1c2", "approve", by="anna", groups=["finance"]),
-        says="on whose behalf a run acts cannot decide on this call",
+        says="the principal of the run cannot decide on this call",
     ),
     decide(
         "by nobody",
         decision("t1c2", "approve", groups=["finance"]),
-        says="this call needs to know who decides: say `by`",
+        says="this call requires a named approver: write `by`",
     ),
     decide(
         "again by the same",
@@ -129,7 +129,7 @@ ON_OTHERS = [
         "decide",
         [decision("t1-plan", "edit", arguments={"amount": 5}, by="dora", groups=["finance"])],
         "invalid_decision",
-        "the plan does not work out so: `calls` is missing; add it. `amount`: unknown field "
+        "the edited plan is not valid: `calls` is missing; add it. `amount`: unknown field "
         "`amount`; known: `calls`",
     ),
 ]

@@ -55,7 +55,7 @@ SAID = [
 KEPT = approve(
     "a call that never waits",
     decision("t9c9", "approve"),
-    says="decisions were ignored, since these calls never waited for one: `t9c9`",
+    says="decisions were ignored, since no approval of these calls was pending: `t9c9`",
 )
 SIGNALS = [
     approve(

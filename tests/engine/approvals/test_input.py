@@ -60,7 +60,7 @@ def test_the_answer_is_the_result_and_nothing_is_started() -> None:
         ({**RESPOND, "remember": True}, "`remember` is for a single call"),
         ({"decision": "respond", "result": "Yes."}, "does not fit the tool's `_output`"),
         ({"decision": "respond", "result": {"days": 3}}, "'answer' is a required property"),
-        ({**RESPOND, "digest": "0" * 64}, "`digest` is not that of the call"),
+        ({**RESPOND, "digest": "0" * 64}, "`digest` is not that of the pending call"),
     ],
 )
 def test_nothing_but_an_answer_that_fits_and_a_denial_is_taken(

@@ -104,7 +104,7 @@ def test_a_call_without_its_scope_is_refused_and_nobody_is_asked() -> None:
 
     assert play.event_lines()[1:4] == ["tool_call t1c1", "tool_end t1c1", "turn_end"]
     assert play.errors() == {"t1c1": "token_scope_insufficient"}
-    assert "needs the scope money, which is not held here" in play.results()["t1c1"]
+    assert "needs the scope money, which this run does not have" in play.results()["t1c1"]
 
 
 @pytest.mark.parametrize(

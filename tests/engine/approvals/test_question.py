@@ -45,7 +45,7 @@ def test_people_are_shown_all_that_they_decide_on() -> None:
         "approvers": ["finance"],
         "quorum": 2,
         "decisions": [],
-        "question": "Shall `pay` be carried out with these arguments?",
+        "question": "Approval needed: run `pay` with these arguments.",
     }
 
 
@@ -232,7 +232,7 @@ def test_with_a_quorum_it_takes_so_many_different_people() -> None:
     receipt = decides(play, approve(**ANN))
     assert (receipt.decided, receipt.missing) == (False, 1)
     assert refusal(play, approve(**ANN)) == (ALREADY_DECIDED, "ann has decided so already")
-    assert refusal(play, approve())[1] == "this call needs to know who decides: say `by`"
+    assert refusal(play, approve())[1] == "this call requires a named approver: write `by`"
     receipt = decides(play, approve(**BOB))
     assert (receipt.decided, receipt.missing) == (True, 0)
 
@@ -285,8 +285,8 @@ def test_the_runs_own_principal_cannot_decide_where_not_by_says_so() -> None:
     play = asks(policy={"notBy": "principal"}, principal={"id": "ann"})
     open_question(play)
 
-    assert "on whose behalf a run acts" in refusal(play, approve(**ANN))[1]
-    assert "say `by`" in refusal(play, approve())[1]
+    assert "the principal of the run" in refusal(play, approve(**ANN))[1]
+    assert "write `by`" in refusal(play, approve())[1]
     assert decides(play, approve(**BOB)).decided
 
 

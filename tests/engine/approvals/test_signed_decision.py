@@ -72,7 +72,7 @@ def test_what_is_not_signed_is_no_decision_whoever_sends_it(said: dict[str, Any]
     code, why = refusal(waiting(), said)
 
     assert code == INVALID_DECISION
-    assert why.startswith("only a signed decision counts on this call")
+    assert why.startswith("this call accepts only signed decisions")
 
 
 def test_who_has_signed_has_decided_whatever_the_decision_says_of_it() -> None:
@@ -95,9 +95,9 @@ def test_groups_that_no_token_says_are_none() -> None:
 
 OTHER = "0" * 64
 NOT_FOR_THIS: list[tuple[dict[str, Any], dict[str, Any], str]] = [
-    ({"digest": OTHER}, {}, "another call, or as it was before"),
-    ({"digest": digest(6)}, {}, "another call, or as it was before"),
-    ({"digest": digest(5, "refund")}, {}, "another call, or as it was before"),
+    ({"digest": OTHER}, {}, "another call, or an earlier form of it"),
+    ({"digest": digest(6)}, {}, "another call, or an earlier form of it"),
+    ({"digest": digest(5, "refund")}, {}, "another call, or an earlier form of it"),
     ({"callId": "t2c1"}, {}, "another call"),
     ({"decision": "deny"}, {}, "another decision"),
     ({"decision": "approve"}, {"decision": "deny"}, "another decision"),
@@ -181,7 +181,7 @@ def test_an_early_decision_is_not_counted_before_its_token_was_checked() -> None
     question = open_question(play)
 
     [ignored] = play.records("decision")
-    assert ignored["ignored"].startswith("only a signed decision counts")
+    assert ignored["ignored"].startswith("this call accepts only signed decisions")
     [unchecked] = desk.take_early(question, have_tokens=True)
     assert unchecked.token == "…"
     assert desk.take_early(question, have_tokens=True) == []
@@ -199,7 +199,7 @@ def test_a_plan_with_a_call_that_wants_it_is_signed_as_a_whole() -> None:
     [question] = asked(play)
 
     assert question["signed"]
-    assert play.refusals[0].startswith("invalid_decision: only a signed decision counts")
+    assert play.refusals[0].startswith("invalid_decision: this call accepts only signed decisions")
     assert started(play) == ["t1c1", "t1c2"]
     assert len(asked(play)) == 1, "the approval of the plan is one of the payment, too"
 
@@ -225,7 +225,7 @@ def test_of_several_policies_one_that_wants_it_is_enough(each: list[Any], all_of
 
 def test_a_token_on_a_call_is_none_on_whether_it_happened() -> None:
     approved = decision("approve", token(id="id-1"))
-    lost = Unknown("it was begun, and its end was never heard of")
+    lost = Unknown("it was started, and its outcome is unknown")
     play = asks(
         *(approved, decision("did_not_happen", token(decision="did_not_happen", id="id-2"))),
         lambda question: decision(
@@ -237,7 +237,7 @@ def test_a_token_on_a_call_is_none_on_whether_it_happened() -> None:
     ).to_end()
 
     assert play.refusals == [
-        "invalid_decision: the token is for another call, or as it was before: look at it again,"
-        " then sign"
+        "invalid_decision: the token is for another call, or an earlier form of it: read it"
+        " again, then sign"
     ]
     assert play.results() == {"t1c1": '{"paid": 5}'}

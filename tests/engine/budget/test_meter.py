@@ -235,7 +235,7 @@ def test_a_run_says_once_that_a_budget_cannot_be_kept_to() -> None:
     play = Play(tool(), model=[*loops(2), says("x")], budget={"maxTokens": 100}).to_end()
 
     assert [entry["text"] for entry in play.records("notice")] == [
-        "the provider does not report its usage: the budget maxTokens cannot be kept to"
+        "the provider does not report its usage: the budget maxTokens cannot be enforced"
     ]
     assert play.result["usage"]["inputTokens"] is None
 
@@ -286,12 +286,12 @@ def test_an_approval_grants_as_much_again() -> None:
     [
         ({"decision": "respond", "result": 1}, "decide on a budget with approve, edit or deny"),
         ({"decision": "happened", "result": 1}, "is for calls whose outcome is unknown"),
-        ({"decision": "edit", "arguments": {}}, "say the new `maxTurns`, and nothing else"),
-        ({"decision": "edit", "arguments": {"maxCalls": 9}}, "say the new `maxTurns`"),
+        ({"decision": "edit", "arguments": {}}, "write the new `maxTurns`, and nothing else"),
+        ({"decision": "edit", "arguments": {"maxCalls": 9}}, "write the new `maxTurns`"),
         ({"decision": "edit", "arguments": {"maxTurns": 9, "maxCalls": 9}}, "and nothing else"),
         ({"decision": "edit", "arguments": {"maxTurns": 2}}, "more than the run has used already"),
         ({"decision": "edit", "arguments": {"maxTurns": "many"}}, "write a whole number"),
-        ({"decision": "edit", "arguments": {"maxTurns": None}}, "say the new `maxTurns`"),
+        ({"decision": "edit", "arguments": {"maxTurns": None}}, "write the new `maxTurns`"),
         ({"decision": "edit", "arguments": {"turns": 5}}, "unknown field"),
     ],
 )

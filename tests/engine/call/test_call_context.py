@@ -15,7 +15,7 @@ from tests.engine.driver import Play, PlayCall, Playing, call, noon, says, tool
 from tests.engine.plans.test_plan import LOOK, QUOTE, lazy
 from tests.engine.plans.test_remainder import CHAIN, chain
 
-LOST = Unknown("`pay` was begun, and its end was never heard of: it took too long")
+LOST = Unknown("the outcome of `pay` is unknown: it did not finish in time")
 ADA, EVE = {"by": "ada", "groups": ["desk"]}, {"by": "eve"}
 KEPT = approve(remember=True, **ADA)
 WHOLE = ActivityBinding(type="pay", input="call")

@@ -43,8 +43,8 @@ def application(message: str, type_: str = "ValueError") -> Failure:
     ("failure", "again", "once"),
     [
         (application("no such order"), "tool_error", "tool_error"),
-        (Failure("timeout", "it took too long"), "timeout", Unknown),
-        (Failure("timeout", "nobody began with it", started=False), "timeout", "timeout"),
+        (Failure("timeout", "it did not finish in time"), "timeout", Unknown),
+        (Failure("timeout", "no worker started it", started=False), "timeout", "timeout"),
         (Failure("cancelled", "it was cancelled"), "cancelled", Unknown),
         (Failure("cancelled", "it was cancelled", started=False), "timeout", "timeout"),
         (Failure("other", "the server said no"), "tool_error", Unknown),
@@ -127,7 +127,7 @@ def test_an_envelope_is_taken_apart(envelope: Any, outcome: Outcome) -> None:
 @pytest.mark.parametrize(
     ("value", "why"),
     [
-        ({"_result": {"terminate": "perhaps"}}, "cannot be taken apart: terminate:"),
+        ({"_result": {"terminate": "perhaps"}}, "cannot be read: terminate:"),
         ({"_message": 5}, "is no message"),
         ({"_message": {"role": "boss", "content": "x"}}, "is no message: role:"),
         ({"_message": {"content": [{"type": "image"}]}}, "is no message: content"),

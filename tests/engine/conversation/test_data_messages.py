@@ -98,7 +98,7 @@ def test_what_was_hidden_stays_so_in_the_whole() -> None:
     play.receive([data("order", {"paid": True})])
     play.to_end()
 
-    hidden = "(4 characters, not shown; name them as †order.card)"
+    hidden = "(4 characters, not shown; refer to them as †order.card)"
     assert shown(play)[-1][0]["data"] == {"id": 7, "card": hidden, "paid": True}
 
 
@@ -107,7 +107,7 @@ def test_data_that_cannot_be_kept_is_not_taken_and_that_is_noted() -> None:
     play.receive([data("order", {"b": "x" * 500_000}), {"type": "text", "text": "there"}])
     play.to_end()
 
-    assert "the order in a message was not taken" in play.records("notice")[0]["text"]
+    assert "the order in a message was not used" in play.records("notice")[0]["text"]
     assert "b" not in play.run.state.data["order"]
     assert shown(play)[-1] == [{"type": "text", "text": "there"}]
 
@@ -158,7 +158,7 @@ def test_each_instance_has_a_state_and_an_input_of_its_own() -> None:
         (
             [data("state", {"id": "x"}, _instance="one")],
             {"state": SCHEMA},
-            "`context`: its data of kind `state` cannot be taken: †state: the state of one would",
+            "`context`: its data of kind `state` cannot be used: †state: the state of one would",
         ),
         (
             [data("input", {}, _instance=f"n{n}") for n in range(MAX_INSTANCES + 1)],
@@ -261,4 +261,4 @@ def test_what_comes_from_outside_replaces_nothing_and_brings_no_instance(part: A
     assert play.result["state"] == {"n": 1}
     assert play.run.state.data.instances == []
     [notice] = play.records("notice")
-    assert notice["text"].endswith("it comes from outside, which has no say in what a run is about")
+    assert notice["text"].endswith("it is untrusted, and only trusted data can add instances")

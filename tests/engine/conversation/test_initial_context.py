@@ -38,7 +38,7 @@ def test_an_input_that_is_an_object_is_data_with_its_schema() -> None:
 @pytest.mark.parametrize(
     ("request_", "definition", "why"),
     [
-        ({"input": None}, {}, "say what the run is to do: `input`, a text or an object"),
+        ({"input": None}, {}, "write the task of the run as `input`, a text or an object"),
         (
             {"input": {"id": "x"}},
             {"input": OBJECT},

@@ -117,8 +117,8 @@ def test_what_is_too_long_by_itself_ends_the_run_and_says_what_to_do() -> None:
 
     assert play.failure == Fail(
         MODEL_ERROR,
-        "the conversation is longer than the window of 1000 tokens of the model `script`, and what"
-        " came last is too long by itself; show less of results (`_show: preview`), or name a model"
+        "the conversation is longer than the window of 1000 tokens of the model `script`, and its"
+        " last part is too long by itself; show less of results (`_show: preview`), or name a model"
         " with a larger window",
     )
     assert len(play.results()) == 1

@@ -131,7 +131,7 @@ def test_writers_of_one_place_go_one_after_the_other_in_source_order(*, last_fir
              ("b", {"x": "†state.a", "_outputPath": "†state.b"}),
              ("c", {"x": "†state.b", "_outputPath": "†state.c"}),
              ("d", {"x": "†state.c"})],
-            {**dict.fromkeys(("t1c1", "t1c2", "t1c3"), "circular"), "t1c4": "nothing stands at"},
+            {**dict.fromkeys(("t1c1", "t1c2", "t1c3"), "circular"), "t1c4": "there is no value at"},
             id="a circle of three, and one that waits for it",
         ),
         pytest.param(
@@ -152,24 +152,24 @@ def test_writers_of_one_place_go_one_after_the_other_in_source_order(*, last_fir
         pytest.param(
             [("a", {"x": "†state.none", "_outputPath": "†state.a"}),
              ("b", {"x": "†state.a"}), ("c", {"y": "†{state.nowhere}"})],
-            {"t1c1": "nothing stands at †state.none",
-             "t1c2": "nothing stands at †state.a (t1c1 was to write it, and did not)",
-             "t1c3": "nothing stands at †state.nowhere"},
+            {"t1c1": "there is no value at †state.none",
+             "t1c2": "there is no value at †state.a (t1c1 should have written it, and did not)",
+             "t1c3": "there is no value at †state.nowhere"},
             id="what nobody writes, and what waits for it",
         ),
         pytest.param(
             [("a", {"_outputPath": "†state.a"}), ("b", {"x": "†state.a", "y": "†state.none"})],
-            {"t1c1": None, "t1c2": "nothing stands at †state.none"},
+            {"t1c1": None, "t1c2": "there is no value at †state.none"},
             id="one of two references",
         ),
         pytest.param(
             [("a", {"_outputPath": "†state.a"}), ("b", {"x": "†state.none && †state.a"})],
-            {"t1c1": None, "t1c2": "nothing stands at †state.none"},
+            {"t1c1": None, "t1c2": "there is no value at †state.none"},
             id="all, one of which never comes",
         ),
         pytest.param(
             [("a", {"x": "†state.a", "_outputPath": "†state.a"})],
-            {"t1c1": "nothing stands at †state.a"},
+            {"t1c1": "there is no value at †state.a"},
             id="its own output",
         ),
     ],
@@ -209,7 +209,10 @@ def test_nobody_acts_on_an_old_value_where_the_new_one_failed_to_come() -> None:
     )
 
     assert play.errors()["t1c2"] == "unresolved_reference"
-    assert "nothing stands at †state.order.id (t1c1 was to write it" in play.results()["t1c2"]
+    assert (
+        "there is no value at †state.order.id (t1c1 should have written it"
+        in play.results()["t1c2"]
+    )
     assert given(play)["t1c3"] == {"all": {"order": {"id": 1}}}, "what is around it still stands"
 
 

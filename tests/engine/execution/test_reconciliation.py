@@ -20,7 +20,7 @@ from tests.engine.asking import (
 )
 from tests.engine.driver import Play, call, says, tool
 
-LOST = Unknown("`pay` was begun, and its end was never heard of: it took too long")
+LOST = Unknown("the outcome of `pay` is unknown: it did not finish in time")
 ONCE: dict[str, Any] = {"of": {"idempotent": False}}
 
 
@@ -44,8 +44,8 @@ def test_a_call_whose_end_is_unknown_is_asked_about() -> None:
     waiting = reconciling(lost()).to_pending_approval()
 
     assert (waiting.kind, waiting.call_id) == ("reconcile", "t1c1")
-    assert "its end was never heard of" in waiting.question
-    assert "`did_not_happen` carries it out again" in waiting.question
+    assert "the outcome of `pay` is unknown" in waiting.question
+    assert "`did_not_happen` runs it again" in waiting.question
     assert waiting.digest != DIGEST
 
 
@@ -100,7 +100,7 @@ def test_a_late_or_repeated_approval_never_repeats_a_call() -> None:
     reconciling(play)
 
     assert "may have happened" in refusal(play, approve())[1]
-    assert "look at it again" in refusal(play, approve(digest=DIGEST))[1]
+    assert "read it again" in refusal(play, approve(digest=DIGEST))[1]
     assert "cannot be edited" in refusal(play, edit(3))[1]
 
 

@@ -18,7 +18,7 @@ PAYMENT = {
 }
 LOOK = tool("look", {"type": "object", "properties": {"id": {"type": "integer"}}})
 PAY = tool("pay", PAYMENT, side_effects=True, idempotent=False)
-LOST = Unknown("`pay` was begun, and its end was never heard of")
+LOST = Unknown("the outcome of `pay` is unknown")
 
 
 def calls(one: Any, arguments: Any = None, **more: Any) -> PlayCall:
@@ -91,7 +91,7 @@ def test_a_call_that_cannot_be_carried_out_fails_with_its_own_error(
     [
         ([{"decision": "deny", "reason": "no"}], {}, ("denied", "no")),
         (["expire"], {}, ("approval_timeout", "the approval of `pay` expired")),
-        ([], {"approvals": "deny"}, ("denied", "this run does not wait for anybody's approval")),
+        ([], {"approvals": "deny"}, ("denied", "this run does not wait for approvals")),
     ],
 )
 def test_a_call_that_nobody_lets_through_fails(
@@ -138,4 +138,4 @@ def test_decisions_on_what_never_waited_are_told_however_it_ends() -> None:
         play = PlayCall(LOOK, arguments)
         play.run.state.pending.add_early(Decision(call_id="t9c9", decision="approve"))
         [notice] = play.to_end().records("notice")
-        assert notice["text"].endswith("never waited for one: `t9c9`")
+        assert notice["text"].endswith("was pending: `t9c9`")

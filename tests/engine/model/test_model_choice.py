@@ -14,7 +14,7 @@ SECOND, THIRD = (ModelSettings(endpoint="script", name=name) for name in ("secon
 NO_TOOLS = Solution(no_tools=True, notices=["endpoint `script` answered 400: no tools"])
 LOOK = says("", call("look"))
 DONE = says("done")
-SWITCH = "script/script did not answer (it is down): script/second answers from now on"
+SWITCH = "script/script did not answer (it is down): script/second is used from now on"
 
 
 def listed(*model: Any, summaries: Any = ()) -> Play:
@@ -96,7 +96,7 @@ def test_a_model_without_tools_is_asked_for_composed_answers_at_no_charge() -> N
     assert (play.result["output"], play.result["turns"], play.result["calls"]) == ("3", 2, 1)
     assert notices(play) == [
         "endpoint `script` answered 400: no tools",
-        "script/script takes no tools: from now on its calls are a part of its answers"
+        "script/script does not support tools: from now on its calls are a part of its answers"
         " (composed calling)",
     ]
 

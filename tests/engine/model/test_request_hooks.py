@@ -222,7 +222,7 @@ def test_it_is_asked_about_a_request_that_no_summary_makes_shorter() -> None:
     play = Asking(*[too_long] * 2, failed={"output": "x"}, summaries=[says("the task")]).to_end()
     assert (play.result["status"], play.result["output"]) == ("completed", "x")
     [view] = play.seen("failed")
-    assert "what came last is too long by itself" in view["error"]["message"]
+    assert "its last part is too long by itself" in view["error"]["message"]
     again = {"retry": True}
     failed = Asking(*[too_long] * 9, failed=again, summaries=[says("the task")] * 9).to_end()
     assert len(failed.seen("failed")) == 4, "three further attempts"
@@ -268,7 +268,7 @@ def test_a_pause_has_a_bound() -> None:
     ("said", "why"),
     [
         ({"retry": "yes"}, "`retry`"),
-        ({"output": 1, "fail": "x"}, "`output` and `fail` stand beside each other"),
+        ({"output": 1, "fail": "x"}, "`output` and `fail` exclude each other"),
         ({"again": True}, "unknown field `again`"),
         ({"retry": True, "after": "soon"}, "`after`"),
     ],
@@ -287,7 +287,7 @@ def test_a_model_of_one_request_is_named_where_it_fails() -> None:
     notices = [text for text in play.notices() if not text.startswith("the hook")]
     assert [text.split()[:3] for text in notices] == [
         ["script/big", "did", "not"],
-        ["script/big", "takes", "no"],
+        ["script/big", "does", "not"],
     ]
 
 
@@ -295,7 +295,7 @@ def test_it_goes_to_another_model_for_the_rest_of_the_run() -> None:
     play = Asking(DOWN, LOOK, DONE, failed={"model": {"name": "big"}}).to_end()
     assert [ask.model.name for ask in play.asks] == ["script", "big", "big"]
     assert play.notices() == [
-        "script/script did not answer (it is down): script/big answers from now on"
+        "script/script did not answer (it is down): script/big is used from now on"
     ]
 
 

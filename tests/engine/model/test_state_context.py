@@ -81,12 +81,12 @@ def test_the_state_stands_behind_the_conversation(state: Any, end: str | None) -
 @pytest.mark.parametrize(
     ("show", "value", "shown"),
     [
-        ("none", "secret", "(6 characters, not shown; name them as †state.a)"),
-        ("none", {"b": 1}, "(8 characters, not shown; name them as †state.a)"),
+        ("none", "secret", "(6 characters, not shown; refer to them as †state.a)"),
+        ("none", {"b": 1}, "(8 characters, not shown; refer to them as †state.a)"),
         ("preview", "x" * 2_000, "x" * 2_000),
-        ("preview", "x" * 2_001, "(2,001 characters, not shown; name them as †state.a)"),
+        ("preview", "x" * 2_001, "(2,001 characters, not shown; refer to them as †state.a)"),
         (None, "x" * 7_000, "x" * 7_000),
-        (None, "x" * 8_001, "(8,001 characters, not shown; name them as †state.a)"),
+        (None, "x" * 8_001, "(8,001 characters, not shown; refer to them as †state.a)"),
         ("full", "x" * 7_000, "x" * 7_000),
     ],
 )
@@ -134,7 +134,7 @@ def test_what_is_extended_from_outside_is_all_said_to_be_from_there() -> None:
     write(kept, tool("look", untrusted=True), "†state.a", "bad", "push")
     write(kept, tool("peek", show="none"), "†state.a", "secret", "push")
 
-    assert told(kept) == {"a": "(25 characters, not shown; name them as †state.a)"}
+    assert told(kept) == {"a": "(25 characters, not shown; refer to them as †state.a)"}
 
 
 def test_a_part_that_is_not_shown_stays_hidden_inside_a_value_from_outside() -> None:
@@ -142,7 +142,7 @@ def test_a_part_that_is_not_shown_stays_hidden_inside_a_value_from_outside() -> 
     write(kept, tool("look", untrusted=True), "†state.a", {"list": [1, 2]})
     write(kept, tool("peek", show="none"), "†state.a.list[1]", "secret")
 
-    hidden = "(6 characters, not shown; name them as †state.a.list[1])"
+    hidden = "(6 characters, not shown; refer to them as †state.a.list[1])"
     assert told(kept)["a"]["value"] == {"list": [1, hidden]}
 
 
@@ -198,7 +198,7 @@ def test_a_value_is_veiled_in_the_instance_that_it_was_written_in() -> None:
     write(kept, tool("look", show="none"), "†state.note", "secret", instance="first")
 
     assert (tail(kept) or "").endswith(
-        'first: {"note": "(6 characters, not shown; name them as †state.note)"}\n'
+        'first: {"note": "(6 characters, not shown; refer to them as †state.note)"}\n'
         'second: {"note": "mine"}'
     )
 

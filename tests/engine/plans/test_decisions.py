@@ -76,16 +76,16 @@ UNFIT: list[tuple[dict[str, Any], str]] = [
     (edit("t1c1", pay(arguments={"amount": "much"})), "t1c2: amount: "),
     (
         edit("t1c1", pay(arguments={"amount": "†state.x"})),
-        f"t1c2: nothing stands at †state.x. Strike t1c2 out as well, {ELSE}",
+        f"t1c2: there is no value at †state.x. Strike t1c2 out as well, {ELSE}",
     ),
     (
         edit("t1c1", pay(arguments={"amount": 1, "note": "†state.paid"})),
-        "t1c2: nothing stands at †state.paid",
+        "t1c2: there is no value at †state.paid",
     ),
     (
         edit("t1c2", "t1c3"),
-        "the plan does not work out so:"
-        " t1c2: nothing stands at †state.price (t1c1 was to write it, and did not)."
+        "the edited plan is not valid:"
+        " t1c2: there is no value at †state.price (t1c1 should have written it, and did not)."
         f" Strike t1c2 out as well, {ELSE}",
     ),
 ]

@@ -108,7 +108,7 @@ def test_a_message_holds_no_call_of_a_plan_back() -> None:
 
 
 def test_a_conversation_is_refused() -> None:
-    with pytest.raises(ValueError, match="constant `calls`, which hear no messages"):
+    with pytest.raises(ValueError, match="constant `calls`, which receive no messages"):
         graph(conversation=True)
 
 

@@ -238,13 +238,13 @@ def test_as_little_is_left_out_as_there_is_no_room_for(monkeypatch: pytest.Monke
 @pytest.mark.parametrize(
     ("values", "why"),
     [
-        ([], "nothing else"),
-        ([{"agent": "a", "turns": 1, "entries": 1, "body": 0}], "nothing else"),
-        (["go", "on"], "nothing else"),
+        ([], "has passed on"),
+        ([{"agent": "a", "turns": 1, "entries": 1, "body": 0}], "has passed on"),
+        (["go", "on"], "has passed on"),
         ([{"agent": "a", "turns": 1, "entries": 1, "body": 1}, b"broken"], "cannot be read"),
         (
             [{"agent": "a", "turns": 1, "entries": 1, "body": 2, "pages": [1]}, b"x", b"y"],
-            "2 parts of it came, of 3",
+            "2 of its 3 parts are present",
         ),
         ([{"agent": "a"}, b"x"], "turns"),
     ],
@@ -296,7 +296,7 @@ def test_a_run_that_can_neither_stay_nor_leave_ends_and_says_what_to_do() -> Non
     stay_in_history(play.run, HistoryLength(LAST_EVENTS, 0))
 
     assert play.failure.code == "blocked"
-    assert "start it anew where the worker has a `--store`" in play.failure.message
+    assert "start the run again on a worker with a `--store`" in play.failure.message
 
 
 @pytest.mark.parametrize(("size", "summarised"), [(500_000, True), (500, False)])
@@ -324,7 +324,7 @@ def test_the_request_is_carried_without_what_its_log_holds() -> None:
     request = play.snapshot().request
     assert (request.agent, request.input, request.context) == ("tester", None, [])
     assert values[0] == {
-        "note": "Goes on where the run before it left off. What it keeps follows, compressed.",
+        "note": "Continues the previous run. Its state follows, compressed.",
         "agent": "tester",
         "task": "x" * 200,
         "turns": 1,

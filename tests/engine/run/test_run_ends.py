@@ -154,7 +154,7 @@ def cancelled_in(stage: str, **more: Any) -> Play:
         tool("once", side_effects=True, idempotent=False, **more),
         model=[says("", call("look"), call("pay"), call("once"))],
         decisions={"t1c3": ["approve"]},
-        outcomes={"once": Unknown("it was begun")},
+        outcomes={"once": Unknown("it was started")},
     )
     play.take(play.run.next())
     step = play.run.next()

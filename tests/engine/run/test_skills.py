@@ -93,7 +93,7 @@ def test_a_run_names_its_skill_and_is_asked_for_none() -> None:
         (
             (EXPORT, TRAVEL),
             {"skill": "export", "conversation": True},
-            "`conversation`: the skill `export` of agent `tester` is an activity, which hears no"
+            "`conversation`: the skill `export` of agent `tester` is an activity, which receives no"
             " messages; leave it out",
         ),
     ],
@@ -177,7 +177,7 @@ def test_a_choice_is_told_as_every_call_is_and_counts_as_one_and_as_a_turn() -> 
     ]
     assert play.records("tool_call")[0]["label"] == "Choose a skill"
     assert play.results()["t1c1"] == (
-        "The skill `refunds` is in force: its instructions and tools are yours now."
+        "The skill `refunds` is active: its instructions and tools apply now."
     )
     assert (play.result["turns"], play.result["calls"]) == (2, 1)
     assert play.run.state.meter.iterations == 1
@@ -216,7 +216,7 @@ def test_a_tool_choice_holds_for_the_first_request_after_the_choice(choice: Any,
     assert play.result["turns"] == (2 if then in ("none", "auto") else 3)
     noted = [entry["text"] for entry in play.records("notice")]
     assert noted == (
-        ["the skill `refunds` has no tool `book`: it is not asked to call it first"]
+        ["the skill `refunds` has no tool `book`: the first call is not forced"]
         if then == "auto"
         else []
     )
@@ -410,7 +410,7 @@ def test_a_message_of_a_conversation_changes_the_skill() -> None:
 
 @pytest.mark.parametrize(
     ("skill", "why"),
-    [("travle", "did you mean"), ("export", "is an activity, which hears no messages")],
+    [("travle", "did you mean"), ("export", "is an activity, which receives no messages")],
 )
 def test_a_message_with_an_unfit_skill_is_read_and_changes_none(skill: str, why: str) -> None:
     play = conversing(says("one"), says("two"), skill="refunds").to_end()

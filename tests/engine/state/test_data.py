@@ -75,12 +75,12 @@ def test_a_write_gives_the_whole_value_as_it_would_be(
         ({"a": {}}, "state.a", "push", 1, "†state.a is not a list: nothing can be pushed to it"),
         ({"a": 1}, "state.a", "concat", [1], "concat takes two lists or two texts"),
         ({"a": [1]}, "state.a", "concat", 2, "concat takes two lists or two texts"),
-        ({"a": 1}, "state.a.b", "set", 2, "`b` would have to stand in an object"),
-        ({"a": [1]}, "state.a.b", "set", 2, "`b` would have to stand in an object"),
-        ({"a": {}}, "state.a[0]", "set", 2, "there is no place [0] in a list there"),
-        ({"a": [1]}, "state.a[2]", "set", 2, "there is no place [2] in a list there"),
-        ({}, f"state.a[{MAX_INDEX + 1}]", "set", 2, "there is no place"),
-        ({}, "state.a[999999999]", "set", 2, "there is no place"),
+        ({"a": 1}, "state.a.b", "set", 2, "`b` is a key, and its place is not an object"),
+        ({"a": [1]}, "state.a.b", "set", 2, "`b` is a key, and its place is not an object"),
+        ({"a": {}}, "state.a[0]", "set", 2, "the list has no place [0]"),
+        ({"a": [1]}, "state.a[2]", "set", 2, "the list has no place [2]"),
+        ({}, f"state.a[{MAX_INDEX + 1}]", "set", 2, "the list has no place"),
+        ({}, "state.a[999999999]", "set", 2, "the list has no place"),
     ],
 )
 def test_a_write_that_does_not_fit_what_stands_there_says_why(

@@ -56,14 +56,14 @@ def test_a_reference_stands_for_the_value_with_its_type(
 @pytest.mark.parametrize(
     ("written", "why"),
     [
-        ("†state.none", "nothing stands at †state.none"),
-        ("†nobody.name", "nothing stands at †nobody.name"),
-        ("†state.order.items[2]", "nothing stands at †state.order.items[2]"),
-        ("†state.order.items.sku", "nothing stands at †state.order.items.sku"),
-        ("†state.name[0]", "nothing stands at †state.name[0]"),
-        ("†state.none || †state.no", "nothing stands at †state.none or †state.no"),
-        ("†state.name && †state.no", "nothing stands at †state.no"),
-        ("Dear †{state.no}", "nothing stands at †state.no"),
+        ("†state.none", "there is no value at †state.none"),
+        ("†nobody.name", "there is no value at †nobody.name"),
+        ("†state.order.items[2]", "there is no value at †state.order.items[2]"),
+        ("†state.order.items.sku", "there is no value at †state.order.items.sku"),
+        ("†state.name[0]", "there is no value at †state.name[0]"),
+        ("†state.none || †state.no", "there is no value at †state.none or †state.no"),
+        ("†state.name && †state.no", "there is no value at †state.no"),
+        ("Dear †{state.no}", "there is no value at †state.no"),
     ],
 )
 def test_a_reference_to_nothing_says_where_nothing_stands(
@@ -97,6 +97,6 @@ def test_what_the_references_of_a_call_stand_for_is_bounded(written: Any) -> Non
     data = Data()
     data.set("state", {"big": "x" * (MAX_RESOLVED_BYTES // 2)})
     begin = time.thread_time()
-    with pytest.raises(Unresolved, match="stand for more than 1000000 bytes in all"):
+    with pytest.raises(Unresolved, match="exceed 1000000 bytes in all"):
         resolve(written, VisibleData(data))
     assert time.thread_time() - begin < 5

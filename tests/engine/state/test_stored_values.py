@@ -66,7 +66,7 @@ def test_it_is_not_written_to_the_state() -> None:
 def test_what_is_to_fit_a_schema_has_to_be_of_a_size_to_be_checked() -> None:
     play = played(output={"type": "array"})
     assert play.errors() == {"t1c1": "invalid_output"}
-    assert "5000000 bytes, which is too much to see whether it fits" in play.results()["t1c1"]
+    assert "5000000 bytes, which is too much to validate by its" in play.results()["t1c1"]
 
 
 @pytest.mark.parametrize("hook", ["prepare", "before", "after"])

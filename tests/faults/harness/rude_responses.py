@@ -133,7 +133,7 @@ def _bodies_of_refusals() -> Iterator[Row]:
 
 
 def _halves() -> Iterator[Row]:
-    cut, broke = Again("broke off before its end"), Again("broke the connection")
+    cut, broke = Again("the answer is incomplete"), Again("had a connection error")
     silence = Again("sent nothing for")
     yield Row("cut before the headers", says(Act.CLOSE), broke)
     yield Row("reset before the headers", says(Act.RESET), broke)
@@ -167,7 +167,7 @@ def _failing_with(status: int) -> Callable[[Polite], bytes]:
 
 
 def _garbage() -> Iterator[Row]:
-    nothing, foreign = Again("broke off before its end"), Again("it begins: ", doubtful=True)
+    nothing, foreign = Again("the answer is incomplete"), Again("it begins: ", doubtful=True)
     binary = bytes(range(256)) * 4
     yield Row("an empty answer", says(whole("200 OK", b"")), nothing)
     yield Row("204", says(head("204 No Content"), Act.CLOSE), nothing)
@@ -191,7 +191,7 @@ def _garbage() -> Iterator[Row]:
         piece = body * (_PIECE_BYTES // len(body))
         begun = head() + (body if name == "a document" else piece)
         yield Row(f"{name} without end", _without_end(begun, piece), too_large)
-    broke = Again("broke the connection")
+    broke = Again("had a connection error")
     for name, begun in {
         "no HTTP": b"SSH-2.0-OpenSSH_9.2\r\n",
         "headers of megabytes": head("200 OK", f"x-very: {'long' * 300_000}"),

@@ -126,7 +126,7 @@ YES = events(started(), *text(0, "Yes"), *stopped("end_turn"))
         (
             "Thinking may not be enabled when tool_choice forces tool use.",
             {"toolChoice": "required"},
-            "cannot be made to call",
+            "cannot be forced to call",
         ),
         ("output_config.format: Extra inputs are not permitted", {"output": {}}, "output's schema"),
         ("output_config: Extra inputs are not permitted", {"output": {}}, "output's schema"),

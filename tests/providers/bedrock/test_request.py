@@ -121,7 +121,7 @@ def test_a_schema_is_in_the_instructions_too_and_an_own_effort_beside_it() -> No
     held = made["outputConfig"]["textFormat"]["structure"]["jsonSchema"]["schema"]
     assert json.loads(held) == SCHEMA
     [notice] = BedrockFormat().unsupported_notices(ask(output={"type": "array"}))
-    assert "cannot hold an answer" in notice
+    assert "cannot enforce" in notice
 
 
 def marks(made: dict[str, Any]) -> list[bool]:
@@ -192,7 +192,7 @@ async def test_a_model_that_cannot_be_forced_is_left_to_choose() -> None:
     server = Server(400, message, WIRE.says("Yes"))
     solution = await server.solve(toolChoice="required")
     assert "toolChoice" not in json.loads(server.requests[1].content)["toolConfig"]
-    assert "whether to call one was left to it" in solution.notices[0]
+    assert "it decides whether to call one" in solution.notices[0]
 
 
 @pytest.mark.parametrize("status", [400, 403])

@@ -152,4 +152,4 @@ async def test_a_model_that_takes_no_schema_is_asked_without(message: str) -> No
     exchange = Exchange(wire, refusal(wire, 400, message), good(wire.says("{}")))
     solution = await exchange.solve(output={"type": "object"})
     assert [seen.output for seen in exchange.seen] == [{"type": "object"}, None]
-    assert "cannot be held to the output's schema" in solution.notices[0]
+    assert "cannot enforce the output's schema" in solution.notices[0]

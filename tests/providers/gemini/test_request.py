@@ -105,7 +105,7 @@ def test_a_form_and_tools_are_never_asked_for_together(output: Any) -> None:
     assert made["generationConfig"] == {"temperature": 0.7}
     assert made["tools"]
     [notice] = GeminiFormat().unsupported_notices(ask(tools=TOOLS, output=output))
-    assert "cannot hold an answer to a form while it is offered tools" in notice
+    assert "cannot enforce an output's schema beside tools" in notice
     assert (
         GeminiFormat().unsupported_notices(ask(output=output))
         == GeminiFormat().unsupported_notices(ask(tools=TOOLS))

@@ -40,10 +40,10 @@ async def solve(response: httpx.Response, **asked: Any) -> Solution:
     [
         ("auto", []),
         ("none", []),
-        ("required", ["Ollama has no tool choice: whether to call a tool was left to the model"]),
+        ("required", ["Ollama has no tool choice: the model decides whether to call a tool"]),
         (
             {"name": "rag.query"},
-            ["Ollama has no tool choice: `rag.query` was the only tool that it was offered"],
+            ["Ollama has no tool choice: only `rag.query` was offered"],
         ),
     ],
 )

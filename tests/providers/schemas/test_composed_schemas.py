@@ -78,7 +78,7 @@ async def test_all_twenty_at_once_are_taken_or_the_model_is_asked_without_being_
         assert seen.output is None
         assert '"const": "convert_time"' in seen.instructions
         [notice] = notices
-        assert "cannot hold an answer" in notice
+        assert "cannot enforce" in notice
     else:
         assert subset(forced(wire, seen)) == []
         assert notices == []
@@ -151,7 +151,7 @@ async def test_a_model_that_cannot_be_forced_reads_the_schema_and_is_asked_again
     solution = await exchange.solve(**of.model_dump(by_alias=True, exclude={"model"}))
     assert [seen.output is None for seen in exchange.seen] == [False, True]
     assert exchange.seen[1].instructions.count('"const": "edit_file"') == 1
-    assert any("cannot be held" in notice for notice in solution.notices)
+    assert any("cannot enforce" in notice for notice in solution.notices)
 
 
 async def test_openai_is_strict_about_it_unless_it_is_too_large() -> None:

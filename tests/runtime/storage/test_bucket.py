@@ -57,7 +57,7 @@ async def test_what_the_bucket_does_not_have_is_told_in_one_line() -> None:
     with pytest.raises(StoreError) as missing:
         await store.fetch(DIGEST)
     assert str(missing.value) == (
-        f"the store s3://runs/logs/eu does not give {KEY}: NoSuchKey: The specified key does not "
+        f"the store s3://runs/logs/eu does not return {KEY}: NoSuchKey: The specified key does not "
         "exist.; check the bucket, the AWS settings and what they permit"
     )
 

@@ -35,7 +35,7 @@ from tests.web.conftest import Clock
 SECRET = "the-secret-of-all-instances"
 BEGUN = [f"retry: {RETRY_MILLISECONDS}", "", "event: begun", "data: ", ""]
 STILL_THERE = ": still there"
-NOT_SENT = "this was not sent from a page that you were given"
+NOT_SENT = "the request does not come from a page of this inbox"
 
 
 class Inboxes:

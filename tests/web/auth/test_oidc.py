@@ -30,8 +30,8 @@ from tests.web.auth.provider import CLIENT, Provider, others_provider, provider
 from tests.web.conftest import Clock
 
 SECRET = "known-to-provider-and-inbox"
-NO_WORD = "What the provider says of you is not valid"
-AWAY = "The provider that people sign in with cannot be had now"
+NO_WORD = "The ID token of the provider is not valid"
+AWAY = "The sign-in provider is not available now"
 
 
 class Inboxes:
@@ -179,7 +179,7 @@ async def test_only_the_groups_that_are_named_come_in(inboxes: Inboxes, there: P
     for theirs in (["it"], [], None, "it", ["finance"]):
         answer = await said(at, there, groups=theirs)
         assert answer.status_code == 403
-        assert "You are in none of the groups that come in here" in answer.text
+        assert "You are in no group that may use this inbox" in answer.text
         assert at.cookie not in at.http.cookies
     assert (await said(at, there, groups="money")).status_code == 303
 
@@ -187,14 +187,14 @@ async def test_only_the_groups_that_are_named_come_in(inboxes: Inboxes, there: P
 @pytest.mark.parametrize(
     ("claims", "told"),
     [
-        ({"sub": None}, "does not say your name (`sub`)"),
-        ({"sub": ""}, "does not say your name (`sub`)"),
+        ({"sub": None}, "does not send your name (`sub`)"),
+        ({"sub": ""}, "does not send your name (`sub`)"),
         ({"sub": "x" * 201}, "Your name cannot be shown in a record"),
         ({"sub": "ann\nbob"}, "Your name cannot be shown in a record"),
         ({"sub": "ann\u202ebob"}, "Your name cannot be shown in a record"),
         ({"sub": " ann"}, "Your name cannot be shown in a record"),
-        ({"groups": {"a": 1}}, "says your groups as no list of names"),
-        ({"groups": [1]}, "says your groups as no list of names"),
+        ({"groups": {"a": 1}}, "does not send your groups as a list of names"),
+        ({"groups": [1]}, "does not send your groups as a list of names"),
         ({"groups": ["a\x00"]}, "has a name that cannot be shown"),
         ({"groups": [f"g{n}" for n in range(101)]}, "in more than 100 groups"),
         ({"groups": [f"{n:0>190}" for n in range(60)]}, "more groups than a browser can keep"),
@@ -216,7 +216,10 @@ async def test_an_address_that_was_not_verified_is_no_name(
     at = await inboxes.open(there.address, nameClaim="email")
     for unverified in (False, "false", "", "no", 0, ["true"]):
         answer = await said(at, there, email="boss@shop.example", email_verified=unverified)
-        assert (answer.status_code, "e-mail address is yours" in answer.text) == (403, True)
+        assert (answer.status_code, "has not verified your e-mail address" in answer.text) == (
+            403,
+            True,
+        )
     for verified in (True, "true", None):  # none: the provider has no such claim
         answer = await said(at, there, email="boss@shop.example", email_verified=verified)
         assert answer.is_redirect
@@ -272,7 +275,7 @@ async def test_a_provider_that_says_who_it_is_does_so_each_time(
         there.says(leaving)
         answer = await at.get(back(leaving, **without))
         assert (answer.status_code, there.asked) == (400, []), without
-        assert "nother provider has sent you back" in answer.text
+        assert "he response is from another provider" in answer.text
     leaving = await leave(at)
     there.says(leaving)
     assert (await at.get(back(leaving, iss=there.address))).is_redirect

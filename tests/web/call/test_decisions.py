@@ -187,7 +187,7 @@ async def test_a_call_is_shown_approved_and_closed(
 
 
 async def test_an_approval_of_other_arguments_is_not_sent(desk: Desk) -> None:
-    """Its digest is not that of the call as it is now."""
+    """Its digest is not that of the pending call as it is now."""
     run = await (await desk.backend()).start([PAY])
     [approval] = await run.waiting()
     desktop = await desk.inbox("ann", "finance")

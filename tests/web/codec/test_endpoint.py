@@ -108,7 +108,7 @@ async def test_a_reference_stands_for_what_is_in_the_store(tmp_path: Path) -> No
         assert read(await at.ask("/decode", elsewhere)) == [elsewhere], "of another store"
         refused = await at.ask("/download", lost)
         assert refused.status_code == 502
-        assert refused.json() == {"error": "that cannot be had; the log of this endpoint says why"}
+        assert refused.json() == {"error": "that cannot be read; see the log of this endpoint"}
 
 
 def renamed(reference: bytes) -> bytes:

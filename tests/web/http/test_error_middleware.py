@@ -29,7 +29,7 @@ async def test_who_looks_is_told_what_to_do_and_the_log_says_why(
             program = await stage.http.get("/")
 
     assert (page.status_code, program.status_code) == (500, 500)
-    assert "Load the page again. If it fails again, tell the operator of the inbox" in page.text
+    assert "Load the page again. If it fails again, contact the operator of the inbox" in page.text
     assert 'href="/"' in page.text
     assert page.headers["content-security-policy"]
     assert program.headers["content-type"] == MEDIA_TYPE
@@ -47,7 +47,7 @@ async def test_a_decision_that_met_it_may_have_been_taken(
         answer = await stage.post("/waiting/order-7/t1c1", {"about": "approve"})
 
     assert answer.status_code == 500
-    assert "look at the pending approvals, or at the run, before you send it again" in answer.text
+    assert "check the pending approvals, or the run, before you send it again" in answer.text
 
 
 async def test_whoever_is_still_at_the_door_is_told_too(
@@ -58,7 +58,7 @@ async def test_whoever_is_still_at_the_door_is_told_too(
         answer = await stage.get("/")
 
     assert answer.status_code == 500
-    assert "The inbox has failed" in answer.text
+    assert "The inbox failed" in answer.text
     assert SECRET not in answer.text
 
 

@@ -284,7 +284,7 @@ async def test_a_namespace_without_the_attributes_is_asked_run_by_run(
 async def test_what_is_wrong_with_an_address_is_said(stage: Stage) -> None:
     for query, said in (
         ("order=best", "use one of newest, expiring"),
-        ("group=finance", "say `mine` or `group:NAME`"),
+        ("group=finance", "write `mine` or `group:NAME`"),
         ("after=yesterday", "open the first page"),
         ("after=yesterday/x", "open the first page"),
     ):

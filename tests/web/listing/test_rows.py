@@ -33,7 +33,7 @@ from holdfast.web.listing.rows import (
 from holdfast.web.pages import ENVIRONMENT
 
 # As runs record it.
-LOST = "was begun, and its end was never heard of"
+LOST = "was started, and its result was not reported"
 AT = datetime(2026, 3, 1, 14, 3, 7, tzinfo=UTC)
 ANN = Person("ann", ("finance",))
 

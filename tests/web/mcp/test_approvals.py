@@ -75,7 +75,7 @@ async def test_a_person_answers_a_call_that_only_people_answer(open_client: Open
 
 
 async def test_a_form_of_an_mcp_server_is_shown_as_it_is(desk: Backend) -> None:
-    """Several of them at once are not, nor what is no form, or asks for a secret."""
+    """Several of them at once are not, nor what is no form, or requires a secret."""
     fields = {"size": {"type": "string", "oneOf": [{"const": "s", "title": "Small"}]}}
     form = {"type": "object", "properties": fields, "description": "Which?"}
     keyed = {"type": "object", "properties": {"a": form, "b": form}}

@@ -136,7 +136,7 @@ async def test_tokens_of_this_server_alone_and_trust_of_clients_alone(start: Sta
 @pytest.mark.parametrize(
     ("words", "line"),
     [
-        (["--listen", "0.0.0.0:0"], "would travel in the open; put a proxy with https in front"),
+        (["--listen", "0.0.0.0:0"], "would be sent unencrypted; put a proxy with https in front"),
         (["--listen", "0", "--url", "https://a.example"], "anyone could start runs; name the keys"),
         (["--listen", "0", "--approver", "ann"], "are for standard input; name clients"),
         (["--listen", "0", "--trusted-client", "a"], "only tokens name clients; name the keys"),

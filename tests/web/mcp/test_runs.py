@@ -139,7 +139,7 @@ async def test_a_run_is_its_owners_alone(open_client: Open, desk: Backend) -> No
 async def test_what_is_wrong_is_one_line(open_client: Open) -> None:
     async with open_client() as mcp:
         for name, arguments, line in (
-            ("clerk", {}, "there is nothing to do; say what as `input`"),
+            ("clerk", {}, "there is nothing to do; write the task as `input`"),
             ("wait_run", {"run": "none"}, "there is no run none; holdfast list shows the runs"),
             ("wait_run", {"run": "a", "seconds": 60}, "that is no call: `seconds`: "),
             ("show_run", {}, "that is no call: `run`"),

@@ -89,7 +89,7 @@ async def test_what_cannot_be_sent_is_kept_and_nothing_was_said(
         single = await client.start_workflow("CallWorkflow", {}, id="deaf-page", task_queue="empty")
         deaf = await stage.post("/run/deaf-page/message", {"text": "hi", "delivery": "steer"})
         await single.terminate()
-        assert "is a single call, to which nothing can be said" in deaf.text
+        assert "is a single call, which receives no messages" in deaf.text
         assert await spoken(run) == ["go"]
         # The words of an address are not put into its page.
         page = await stage.get(f"/run/{run.id}?said=Approved by your boss")

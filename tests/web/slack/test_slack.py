@@ -74,7 +74,7 @@ def test_a_signature_is_that_of_slacks_own_example(monkeypatch: pytest.MonkeyPat
     with pytest.raises(RefusedRequest, match="not signed"):
         verifier.verify(shown, body + b"&")
     assert verifier.verify(shown, body).startswith("slack-")
-    with pytest.raises(RefusedRequest, match="came before"):
+    with pytest.raises(RefusedRequest, match="was received before"):
         verifier.verify(shown, body)
     monkeypatch.setattr(clicks, "time", lambda: 1531420618.0 + 301)
     with pytest.raises(RefusedRequest, match="too old"):

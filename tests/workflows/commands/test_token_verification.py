@@ -78,7 +78,7 @@ async def test_a_signal_with_a_token_counts_and_one_without_does_not(
 
     ignored = [entry["ignored"] for entry in await run.context() if "ignored" in entry]
     assert [why.partition(":")[0] for why in ignored] == [
-        "only a signed decision counts on this call",
+        "this call accepts only signed decisions",
         "the token is for another run",
         "the token's signature is wrong",
     ]
@@ -144,7 +144,7 @@ async def test_a_worker_can_insist_on_tokens(open_signed: Opened, ann: Approver)
     backend = await open_signed(answer, principal_tokens=True)
     for principal in (None, {"id": "ada", "scopes": ["pay"]}):
         run = await backend.start([NEEDS_SCOPE], principal=principal)
-        assert "wants a token of everybody" in (await run.failure()).message
+        assert "requires a token of each principal" in (await run.failure()).message
         single = await backend.call(NEEDS_SCOPE, {"amount": 5}, principal=principal)
         assert (await single.failure()).type == "invalid_request"
 

@@ -51,7 +51,7 @@ def strictest_policy(policies: Sequence[ApprovalPolicy]) -> ApprovalPolicy:
         timeout=min(timeouts, default=None),
         on_timeout=min(careful, key=_ON_TIMEOUT.index, default=None),
         remind=min(reminders, default=None),
-        # An empty list means anybody.
+        # An empty list means anyone.
         approvers=[group for group in groups if all(group in some for some in named)] or groups,
         quorum=max(each.quorum or 1 for each in policies),
         not_by=next((each.not_by for each in policies if each.not_by), None),

@@ -41,12 +41,12 @@ MAX_REMINDERS = 100
 # The meaning of each decision where the outcome of a call is unknown.
 _RECONCILE = {"happened": "respond", "did_not_happen": "approve", "give_up": "deny"}
 _UNSIGNED = (
-    "only a signed decision counts on this call: send it with a `token`, as"
+    "this call accepts only signed decisions: send one with a `token`, as"
     " `holdfast decide … --key FILE` does"
 )
 _CHANGED = (
-    "{by} has changed the arguments since this was asked: look at it again, then approve with its"
-    " `digest`"
+    "{by} has changed the arguments since the approval was requested: read it again, then approve"
+    " with its `digest`"
 )
 _AGAIN = (
     "this call may have happened; to run it again send `did_not_happen` with the `digest` that is"
@@ -83,7 +83,7 @@ _UNFIT: dict[tuple[Kind, Verdict], str] = {
 
 @dataclass(frozen=True)
 class Approved:
-    """An approval to run with these arguments, which `edited_by` changed, if anybody did."""
+    """An approval to run with these arguments, which `edited_by` changed, if set."""
 
     arguments: dict[str, Any]
     edited_by: str | None = None
@@ -192,7 +192,7 @@ class Question:
 
     @property
     def _next_forward(self) -> Forward | None:
-        # What anybody may decide is not forwarded: that would restrict it.
+        # An approval without groups is not forwarded: that would restrict it.
         left = (self.policy.forward or [])[self.forwards :]
         return left[0] if left and self.policy.approvers else None
 
@@ -259,7 +259,7 @@ class Question:
             try:
                 arguments = self.check_arguments(meant.arguments or {})
             except InvalidArguments as error:
-                misfit = "the plan does not work out so"
+                misfit = "the edited plan is not valid"
                 what = misfit if self.kind == "plan" else "the edited arguments do not fit"
                 raise _invalid(f"{what}: {error}") from None
             meant = meant.model_copy(update={"arguments": arguments})
@@ -350,9 +350,7 @@ class Question:
 
     def _check_digest(self, decision: Decision) -> None:
         if decision.digest is not None and decision.digest != self.digest:
-            raise _invalid(
-                "`digest` is not that of the call as it waits now: look at it again, then decide"
-            )
+            raise _invalid("`digest` is not that of the pending call: read it again, then decide")
         by, editor = normalized_person(decision.by), normalized_person(self.edited_by)
         is_bound = decision.digest is not None or isinstance(decision, SignedDecision)
         approves_unseen = decision.decision == "approve" and by != editor and not is_bound
@@ -363,10 +361,10 @@ class Question:
     def _check_person(self, decision: Decision) -> None:
         policy, by = self.policy, normalized_person(decision.by)
         if decision.by is None and (policy.not_by or (policy.quorum or 1) > 1):
-            raise _invalid("this call needs to know who decides: say `by`")
+            raise _invalid("this call requires a named approver: write `by`")
         own = self.principal is not None and by == normalized_person(self.principal.id)
         if policy.not_by and own:
-            raise _invalid("on whose behalf a run acts cannot decide on this call")
+            raise _invalid("the principal of the run cannot decide on this call")
         if policy.approvers and not any(group in policy.approvers for group in decision.groups):
             raise _invalid(f"only these groups decide on this call: {', '.join(policy.approvers)}")
         later = {group for one in (policy.forward or [])[: self.forwards] for group in one.to}

@@ -48,8 +48,8 @@ def check_token(decision: SignedDecision, call_id: str, digest: str) -> None:
     if claims.call_id is not None and claims.call_id != call_id:
         raise _unbound("another call")
     if claims.digest != digest:
-        what = "other arguments" if verdict == "edit" else "another call, or as it was before"
-        raise _unbound(f"{what}: look at it again, then sign")
+        what = "other arguments" if verdict == "edit" else "another call, or an earlier form of it"
+        raise _unbound(f"{what}: read it again, then sign")
     if claims.decision is None and verdict not in ("approve", "deny", "edit"):
         raise _unbound(f"an approval or a denial: sign `decision` as `{verdict}`")
     if claims.decision not in (None, verdict):

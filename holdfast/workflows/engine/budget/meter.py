@@ -11,7 +11,7 @@ request for itself, to send the results of its calls to the model, and one for e
 that a model has yet to answer. Time is not divided: each may use all that is left.
 
 In a conversation the limits count from the start of each message, within the `total` of all. The
-counters go on: the limits move by what was used before.
+counters continue: the limits move by what was used before.
 """
 
 from collections.abc import Iterable, Mapping
@@ -239,7 +239,7 @@ class Meter(Lenient, frozen=False):
         return format_duration(amount) if isinstance(amount, timedelta) else amount
 
     def frees(self, name: BudgetName, to: BudgetLimits) -> bool:
-        """Return whether the run could go on with such a limit."""
+        """Return whether the run could continue with such a limit."""
         new, limit = getattr(to, to_snake(name)), getattr(self.budget, to_snake(name))
         used = self.used().get(name, limit) - getattr(self.before, to_snake(name), type(limit)())
         return name == "maxSameTool" or bool(new > used)

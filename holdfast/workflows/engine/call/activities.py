@@ -208,7 +208,7 @@ def outcome_of_result(tool: Tool, value: Any) -> Succeeded | Failed:
             try:
                 envelope = Envelope.read(said)
             except ValidationError as error:
-                return _misfit(f"the tool's `_result` cannot be taken apart: {_why(error)}", said)
+                return _misfit(f"the tool's `_result` cannot be read: {_why(error)}", said)
             result = Succeeded(envelope.content, envelope.details, envelope.terminate)
             return check_output(tool, result)
         case _:
@@ -230,15 +230,12 @@ def outcome_of_failure(tool: Tool, failure: Failure) -> Outcome:
         case Failure(kind="application", type=type_) if not (
             tool.once and type_ == names.WORKER_SHUTDOWN
         ):
-            message = failure.message or f"`{tool.name}` failed, and did not say why."
+            message = failure.message or f"`{tool.name}` failed, and reported no reason."
             return fail(ErrorCode.TOOL_ERROR, message)
         case Failure(started=False):
             return fail(ErrorCode.TIMEOUT, f"`{tool.name}` did not start in time, and was not run.")
         case _ if tool.once:
-            return Unknown(
-                f"`{tool.name}` was begun, and its end was never heard of:"  # durable text
-                f" {failure.message}"
-            )
+            return Unknown(f"the outcome of `{tool.name}` is unknown: {failure.message}")
         case Failure(kind="timeout"):
             return fail(ErrorCode.TIMEOUT, f"`{tool.name}` did not answer in time.")
         case Failure(kind="cancelled"):
@@ -258,7 +255,7 @@ def _describe(failure: Failure, what: str) -> str:
     """Describe why `what` failed, without the names of other activities and workers."""
     if failure.kind == "application" and _NOT_REGISTERED.search(failure.message):
         return f"{what} is not available now."
-    return failure.message or f"{what} failed, and did not say why"
+    return failure.message or f"{what} failed, and reported no reason"
 
 
 def check_output(tool: Tool, result: Succeeded) -> Succeeded | Failed:
@@ -266,7 +263,7 @@ def check_output(tool: Tool, result: Succeeded) -> Succeeded | Failed:
     if tool.output is None:
         return result
     if (stored := Stored.of(result.value)) is not None:
-        size = f"{stored.size_bytes} bytes, which is too much to see whether it fits its `_output`"
+        size = f"{stored.size_bytes} bytes, which is too much to validate by its `_output`"
         return _misfit(f"the result of `{tool.name}` has {size}", result.value)
     problems = errors(result.value, tool.output)
     if not problems:

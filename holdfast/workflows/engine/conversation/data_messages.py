@@ -103,7 +103,7 @@ class DataMessageWriter:
             self._stands(place) and not state.redactions.is_outside(place)
         )
         if self._outside and (new or own):
-            raise CannotWrite("it comes from outside, which has no say in what a run is about")
+            raise CannotWrite("it is untrusted, and only trusted data can add instances")
         if new and len(known) >= MAX_INSTANCES:
             raise CannotWrite(f"a run has at most {MAX_INSTANCES} instances")
         if place in self._alone and place.instance is None and place.kind != "state":

@@ -38,7 +38,7 @@ def write_initial_context(request: RunRequest, agent: Agent, state: RunState) ->
         task = [ChatMessage(role="user", content=[part])]
 
     def refuse(kind: str, why: str) -> None:
-        raise InvalidRequest(f"`context`: its data of kind `{kind}` cannot be taken: {why}")
+        raise InvalidRequest(f"`context`: its data of kind `{kind}` cannot be used: {why}")
 
     writer = DataMessageWriter(state, [*context, *task], refuse)
     for message in context:
@@ -111,7 +111,7 @@ def append_message(
     """Write a message to the log, so that references can read its data."""
 
     def note(kind: str, why: str) -> None:
-        state.log.add_notice(f"the {kind} in a message was not taken: {why}")
+        state.log.add_notice(f"the {kind} in a message was not used: {why}")
 
     appended = _said(message).model_copy(update={"instance": within})
     DataMessageWriter(state, [message], note, within=within, veil=veil).write(appended)
@@ -141,21 +141,21 @@ def _skill(request: RunRequest, agent: Agent) -> tuple[str | None, SkillChooser]
     if request.conversation is not False:
         raise InvalidRequest(
             f"`conversation`: the skill `{skill.name}` of agent `{agent.name}` is an activity,"
-            " which hears no messages; leave it out"
+            " which receives no messages; leave it out"
         )
     if any(isinstance(part, DataPart) and part.instance is not None for part in parts):
         raise InvalidRequest(
             f"`context`: the skill `{skill.name}` of agent `{agent.name}` is an activity, which"
-            " takes one input; leave `_instance` out"
+            " has one input; leave `_instance` out"
         )
     return name, by
 
 
 def _check(request: RunRequest, agent: Agent, skill: str | None) -> None:
     if request.input is None and not request.context:
-        raise InvalidRequest("say what the run is to do: `input`, a text or an object")
+        raise InvalidRequest("write the task of the run as `input`, a text or an object")
     if agent.calls and request.conversation is not False:
-        why = f"agent `{agent.name}` has constant `calls`, which hear no messages"
+        why = f"agent `{agent.name}` has constant `calls`, which receive no messages"
         raise InvalidRequest(f"`conversation`: {why}; leave it out")
     _check_fits("`state`", request.state, agent.state, agent.name)
     if json_size(request.state) > MAX_STATE_BYTES:

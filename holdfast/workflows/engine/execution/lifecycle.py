@@ -178,7 +178,7 @@ class CallLifecycle:
         question = self._questions.of(call)
         ruling = question.ruling
         if ruling is None:
-            self.cancel(call, "the run ended before anybody decided")
+            self.cancel(call, "the run ended before a decision")
             return
         self._questions.close(call)
         if isinstance(ruling, Expired):
@@ -232,7 +232,7 @@ class CallLifecycle:
             case AnsweredByPerson(result):
                 call.end(outcome_of_result(call.tool, result))
             case Denied(reason):
-                message = "it is unknown whether it took effect, and a person gave up on it"
+                message = "whether it took effect is unknown, and a person decided to give up"
                 message += f": {reason}" if reason else ""
                 call.end(fail(ErrorCode.OUTCOME_UNKNOWN, message))
             case Expired():
@@ -255,7 +255,7 @@ class CallLifecycle:
 
     def _require(self, turn: int, call: ToolCall, required: McpInputRequired) -> None:
         if not self._state.asks_people:
-            message = f"`{call.name}` requires a person's input, and this run does not wait for any"
+            message = f"`{call.name}` requires a person's input, and this run does not wait for it"
             call.end(fail(ErrorCode.DENIED, message))
         elif call.forms_required >= MAX_FORMS:
             message = f"`{call.name}` requires input again after {MAX_FORMS} answers"
@@ -270,8 +270,7 @@ class CallLifecycle:
         is_once = tool.once or tool.delegate is not None
         if not (self._state.was_reset and is_once and call.unknown_outcomes == 0):
             return None
-        text = f"`{tool.name}` may have been carried out before the run was reset"  # durable text
-        return Unknown(text)
+        return Unknown(f"`{tool.name}` may have run before the run was reset")
 
     def publish_result(self, call: ToolCall) -> HookRequests[None]:
         """Make an ended call's result readable for the calls that depend on it, after its hooks."""
@@ -375,7 +374,7 @@ class CallLifecycle:
             if is_free and not call.tool.person:
                 continue
             if not self._state.asks_people:
-                message = "this run does not wait for anybody's approval"
+                message = "this run does not wait for approvals"
                 call.end(refuse(ErrorCode.DENIED, message))
             elif refused := missing_scope(call, self._state):
                 call.end(refused)

@@ -199,7 +199,7 @@ def missing_scope(call: ToolCall, state: RunState) -> Refused | None:
     missing = [scope for scope in call.tool.requires if scope not in held]
     if not missing:
         return None
-    message = f"`{call.name}` needs the scope {', '.join(missing)}, which is not held here"
+    message = f"`{call.name}` needs the scope {', '.join(missing)}, which this run does not have"
     return refuse(ErrorCode.TOKEN_SCOPE_INSUFFICIENT, message)
 
 

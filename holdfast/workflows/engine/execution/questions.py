@@ -21,11 +21,11 @@ MAX_FILLED_IN_SHOWN = 100
 
 # The text of a question on a call, by kind.
 _TEXTS: dict[Kind, str] = {
-    "call": "Shall `{name}` be carried out with these arguments?",  # durable text
+    "call": "Approval needed: run `{name}` with these arguments.",
     "input": "A person answers `{name}`: `respond` takes the answer as `result`, such as {message};"
-    " `deny` gives none.",  # durable text
-    "reconcile": "{message}. Did it happen? `happened` takes `result` as what it returned,"
-    " `did_not_happen` carries it out again, `give_up` leaves it unknown.",  # durable text
+    " `deny` gives none.",
+    "reconcile": "{message}. Did it happen? `happened` takes the value that it returned as"
+    " `result`, `did_not_happen` runs it again, `give_up` leaves it unknown.",
     "principal_expired": "The token of the run's principal has expired, so `{name}` is not started."
     " The update `renew` with a new token starts it, `deny` does not.",
 }

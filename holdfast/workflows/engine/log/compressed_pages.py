@@ -74,9 +74,11 @@ def decompress(data: bytes) -> bytes:
     try:
         whole = unpacking.decompress(data, MAX_INFLATED_BYTES)
     except zlib.error as error:
-        raise ValueError(f"what was left cannot be read: {error}") from None
+        raise ValueError(f"the passed-on state cannot be read: {error}") from None
     if not unpacking.eof:
-        raise ValueError(f"what was left is cut, or has more than {MAX_INFLATED_BYTES} bytes")
+        raise ValueError(
+            f"the passed-on state is incomplete, or has more than {MAX_INFLATED_BYTES} bytes"
+        )
     return whole
 
 

@@ -58,14 +58,14 @@ class ModelChoice:
     def use(self, model: ModelSettings, failed: ModelSettings, why: str) -> None:
         """Go to a model, since another one did not answer."""
         short = why if len(why) <= MAX_REASON_CHARACTERS else f"{why[:MAX_REASON_CHARACTERS]} …"
-        text = f"{failed.label} did not answer ({short}): {model.label} answers from now on"
+        text = f"{failed.label} did not answer ({short}): {model.label} is used from now on"
         self._log.add_notice(text)
         self._change(model=model)
 
     def compose_calls(self, model: ModelSettings) -> None:
         """Change to composed calling, since a model takes no tools."""
         text = (
-            f"{model.label} takes no tools: from now on its calls are a part of its answers"
+            f"{model.label} does not support tools: from now on its calls are a part of its answers"
             " (composed calling)"
         )
         self._log.add_notice(text)

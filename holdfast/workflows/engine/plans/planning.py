@@ -83,12 +83,10 @@ MAX_STANDING_CALLS = 50
 MAX_STANDING_BYTES = 300
 
 _TEXT = (
-    "Shall all of this be carried out? `approve` carries it out,"  # durable text
-    " `edit` takes `calls`: with other"
-    " arguments, and without those that are to be struck out;"
-    " `deny` carries out none."  # durable text
+    "Approval needed for all of these calls. `approve` runs them, `edit` takes `calls`, with other"
+    " arguments and without the calls to strike out, `deny` runs none."
 )
-_UNASKED = "this run does not wait for anybody's approval, and a plan needs one"
+_UNASKED = "this run does not wait for approvals, and a plan needs one"
 _STANDING = "The state of the plan that a person approved, for your information:"
 _HOW = (
     "The remaining calls are still approved: make them again unchanged to run them."

@@ -235,15 +235,13 @@ def _put(value: Any, steps: tuple[str | int, ...], new: Any, path: Path) -> Any:
     if isinstance(step, int):
         items = [] if value is MISSING or value is None else value
         if not isinstance(items, list) or step > len(items) or step > MAX_INDEX:
-            raise CannotWrite(
-                f"{path} cannot be written: there is no place [{step}] in a list there"
-            )
+            raise CannotWrite(f"{path} cannot be written: the list has no place [{step}]")
         return [*items[:step], inner, *items[step + 1 :]]
     if value is MISSING or value is None:
         value = {}
     if not isinstance(value, dict):
         raise CannotWrite(
-            f"{path} cannot be written: `{step}` would have to stand in an object"  # durable text
+            f"{path} cannot be written: `{step}` is a key, and its place is not an object"
         )
     return {**value, step: inner}
 
@@ -262,7 +260,7 @@ class VisibleData:
     def why(self, path: Path) -> str:
         """Return why there is no value, as far as that is known."""
         who = self.void.covering(path)
-        return f" ({', '.join(who)} was to write it, and did not)" if who else ""
+        return f" ({', '.join(who)} should have written it, and did not)" if who else ""
 
 
 def is_same_json(some: Any, others: Any) -> bool:

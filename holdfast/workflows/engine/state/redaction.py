@@ -99,7 +99,7 @@ def untrusted_value(tool: str, value: Any) -> dict[str, Any]:
 
 def hidden_value(value: Any, path: Path) -> str:
     """Return the replacement of a hidden value: its size, and its name."""
-    return f"({len(as_text(value)):,} characters, not shown; name them as {path})"
+    return f"({len(as_text(value)):,} characters, not shown; refer to them as {path})"
 
 
 def _veiled(value: Any, path: Path, at: dict[_Steps, Redaction]) -> Any:

@@ -63,7 +63,7 @@ def missing_reason(paths: Sequence[Path], data: VisibleData) -> str:
     """Return the message that none of the places has a value."""
     places = " or ".join(map(str, paths))
     reasons = "".join(dict.fromkeys(map(data.why, paths)))
-    return f"nothing stands at {places}{reasons}"  # durable text
+    return f"there is no value at {places}{reasons}"
 
 
 class _Reading:
@@ -108,7 +108,7 @@ class _Reading:
         self._room_bytes -= json_size(value)
         if self._room_bytes < 0:
             limit = f"{MAX_RESOLVED_BYTES} bytes"
-            raise Unresolved(f"the references stand for more than {limit} in all")  # durable text
+            raise Unresolved(f"the values of the references exceed {limit} in all")
         return value
 
 
