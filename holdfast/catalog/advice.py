@@ -13,9 +13,9 @@ from pydantic.alias_generators import to_snake
 
 from holdfast.catalog.mcp_tools import ListedTool
 from holdfast.catalog.tool_reader import OUR_SCHEMAS, is_pattern
-from holdfast.schemas.agent import Agent
+from holdfast.schemas.agent import ResolvedAgent
 from holdfast.schemas.json_schema import DRAFT
-from holdfast.schemas.tool import ApprovalPolicy, Tool
+from holdfast.schemas.tool import ApprovalPolicy, ResolvedTool
 from holdfast.validation.problems import ValueProblem, Where, format_place
 from holdfast.validation.schema_check import schema_problems
 from holdfast.validation.schema_keywords import subschemas
@@ -30,14 +30,14 @@ _SCHEMAS = ("input", "output", "state", "when", "_output", "_parameters")
 _OTHER_PROPERTIES = ("$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "patternProperties")
 
 
-def tool_advice(tool: Tool) -> Iterator[ValueProblem]:
-    """Yield suggestions to the author of a tool."""
+def tool_advice(tool: ResolvedTool) -> Iterator[ValueProblem]:
+    """Yield what the author of a tool may want to change."""
     yield from (each.under("_approval") for each in _policy_advice(tool.approval))
     yield from _required_advice(tool.parameters)
 
 
-def agent_advice(written: dict[str, Any], agent: Agent) -> Iterator[ValueProblem]:
-    """Yield suggestions to the author of an agent; `written` is its definition."""
+def agent_advice(written: dict[str, Any], agent: ResolvedAgent) -> Iterator[ValueProblem]:
+    """Yield what the author of an agent may want to change; `written` is its definition."""
     yield from (each.under("approval") for each in _policy_advice(agent.approval))
     turns, rounds = agent.budget.max_turns, agent.budget.max_iterations
     if turns is not None and rounds is not None and turns < rounds:
@@ -59,7 +59,7 @@ def agent_advice(written: dict[str, Any], agent: Agent) -> Iterator[ValueProblem
     yield from _rule_advice(agent)
     # Tools that are written out here; the others have advice of their own.
     skills = enumerate(agent.skills)
-    holders: list[tuple[Where, Any, list[Tool]]] = [((), written, agent.tools)]
+    holders: list[tuple[Where, Any, list[ResolvedTool]]] = [((), written, agent.tools)]
     holders += [(("skills", n), written["skills"][n], skill.tools) for n, skill in skills]
     for where, holder, tools in holders:
         # The tools of patterns come after the others.
@@ -140,7 +140,7 @@ def _schemas(written: dict[str, Any], at: Where, *, is_tool: bool) -> Iterator[t
                     yield from _schemas(each, (*at, key, n), is_tool=key == "tools")
 
 
-def _rule_advice(agent: Agent) -> Iterator[ValueProblem]:
+def _rule_advice(agent: ResolvedAgent) -> Iterator[ValueProblem]:
     for n, skill in enumerate(agent.skills):
         rule = skill.when if isinstance(skill.when, dict) else {}
         if "type" not in rule and rule.keys() & {"properties", "required"}:

@@ -36,11 +36,17 @@ from holdfast.catalog.tool_reader import (
     resolve_tool_entry,
 )
 from holdfast.runtime.settings_files.file_problems import InvalidValueError
-from holdfast.schemas.agent import Agent, AgentDefinition, ForcedTool, Skill, SkillDefinition
+from holdfast.schemas.agent import (
+    AgentDefinition,
+    ForcedTool,
+    ResolvedAgent,
+    ResolvedSkill,
+    SkillDefinition,
+)
 from holdfast.schemas.base import Lenient, json_size, parse_duration
 from holdfast.schemas.budget import BUDGET_DEFAULTS, ON_LIMIT_DEFAULTS
 from holdfast.schemas.phrases import suggest_names
-from holdfast.schemas.tool import APPROVAL_DEFAULTS, TOOL, Tool, binding_of
+from holdfast.schemas.tool import APPROVAL_DEFAULTS, TOOL, ResolvedTool, binding_of
 from holdfast.validation.problems import ValueProblem, Where, name_problem, problems_of
 from holdfast.validation.schema_check import schema_problems
 from holdfast.validation.schema_drafts import to_current_draft
@@ -64,14 +70,14 @@ class _ToolPart:
 
     where: Where = ()
     beside: "_ToolPart | None" = None
-    tools: list[Tool] = field(default_factory=list)
+    tools: list[ResolvedTool] = field(default_factory=list)
     places: list[Where] = field(default_factory=list)
     faults: list[ValueProblem] = field(default_factory=list)
     lost: list[Where] = field(default_factory=list)
     is_unlisted: bool = False
     instructions: str = ""
 
-    def add_tool(self, tool: Tool, *place: str | int) -> None:
+    def add_tool(self, tool: ResolvedTool, *place: str | int) -> None:
         """Add a tool and the place where it is written."""
         self.tools.append(tool)
         self.places.append((*self.where, *place))
@@ -85,7 +91,7 @@ class _ToolPart:
             self.faults.extend(fault.under(*self.where, *place) for fault in refused.faults)
             self.lost.append((*self.where, *place))
 
-    def has(self, tool: Tool) -> bool:
+    def has(self, tool: ResolvedTool) -> bool:
         """Return whether this tool is there, or one beside."""
         own = any((each.name, each.mcp) == (tool.name, tool.mcp) for each in self.tools)
         return own or (self.beside is not None and self.beside.has(tool))
@@ -108,7 +114,7 @@ class _ToolPart:
 
 def resolve_definition(
     written: Any, name: str, world: DefinitionRegistry, listing: Listing | None = None
-) -> Agent:
+) -> ResolvedAgent:
     """Resolve a written agent to the agent that a run stores, by this name if it has none.
 
     Without a `listing` of the tools of MCP servers, it has none of these.
@@ -192,7 +198,7 @@ def _read_tool_parts(
     return [part for part, _ in parts]
 
 
-def _tools_of(entry: Any, world: DefinitionRegistry, listing: Listing | None) -> list[Tool]:
+def _tools_of(entry: Any, world: DefinitionRegistry, listing: Listing | None) -> list[ResolvedTool]:
     if is_mcp(entry):
         return tools_of_entry(entry, world, listing)
     return matching_tools(entry, world) if is_pattern(entry) else [resolve_tool_entry(entry, world)]
@@ -226,7 +232,7 @@ def _add_other_tools(
                 own.add_tool(resolve_tool_entry(name, world), "calls", n, TOOL)
 
 
-def _known_tools(parts: list[_ToolPart], world: DefinitionRegistry) -> list[Tool]:
+def _known_tools(parts: list[_ToolPart], world: DefinitionRegistry) -> list[ResolvedTool]:
     """List the tools that have rules for an activity: all but knowledge."""
     own = (tool for part in parts for tool in part.tools if tool.knowledge is None)
     return [*world.tools.values(), *own]
@@ -234,13 +240,15 @@ def _known_tools(parts: list[_ToolPart], world: DefinitionRegistry) -> list[Tool
 
 def _skill_rules(
     skill: SkillDefinition, parts: list[_ToolPart], world: DefinitionRegistry
-) -> list[Tool]:
+) -> list[ResolvedTool]:
     """List the tools that have rules for a skill's activity: its own, or those that it runs."""
     if skill.activity is None:
         return []
     if (effects := skill.side_effects) is None:
         return tools_of_activity(binding_of(skill.activity), _known_tools(parts, world), world)
-    return [Tool(name=skill.name, parameters={}, side_effects=effects, idempotent=not effects)]
+    return [
+        ResolvedTool(name=skill.name, parameters={}, side_effects=effects, idempotent=not effects)
+    ]
 
 
 def _definition_problems(
@@ -324,8 +332,8 @@ def _tool_name_problems(
 
 def _agent(
     definition: AgentDefinition, name: str, parts: list[_ToolPart], world: DefinitionRegistry
-) -> Agent:
-    same = {key: value for key, value in definition if key in Agent.model_fields}
+) -> ResolvedAgent:
+    same = {key: value for key, value in definition if key in ResolvedAgent.model_fields}
     models = definition.models
     for n, model in enumerate(models[:-1]):
         models[n] = model.model_copy(update={"retry_for": model.retry_for or RETRY_FOR})
@@ -338,7 +346,7 @@ def _agent(
         "instructions": parts[0].instructions,
         "tools": parts[0].tools,
         "skills": [
-            Skill(
+            ResolvedSkill(
                 name=written.name,
                 description=written.description,
                 when=to_current_draft(written.when),
@@ -358,7 +366,7 @@ def _agent(
         "on_limit": {**ON_LIMIT_DEFAULTS, **definition.on_limit},
         "approval": in_current_draft(definition.approval).over(APPROVAL_DEFAULTS),
     }
-    return limited_agent(Agent.model_validate(same | settled), world.limits)
+    return limited_agent(ResolvedAgent.model_validate(same | settled), world.limits)
 
 
 def _size_bytes(kept: Lenient) -> int:

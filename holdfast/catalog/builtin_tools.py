@@ -26,7 +26,7 @@ from holdfast.schemas.internal.memory import (
 )
 from holdfast.schemas.json_schema import UntitledSchema
 from holdfast.schemas.phrases import quote_value
-from holdfast.schemas.tool import ActivityBinding, KnowledgeSource, Tool, binding_of
+from holdfast.schemas.tool import ActivityBinding, KnowledgeSource, ResolvedTool, binding_of
 from holdfast.validation.problems import ValueProblem
 
 _MEMORY_TOOLS: dict[str, tuple[type[Strict], str]] = {
@@ -52,8 +52,8 @@ MAX_KNOWLEDGE_BYTES = 256_000
 
 
 def knowledge_tool(
-    written: Knowledge, world: DefinitionRegistry, tools: Sequence[Tool] = ()
-) -> Tool:
+    written: Knowledge, world: DefinitionRegistry, tools: Sequence[ResolvedTool] = ()
+) -> ResolvedTool:
     """Make the tool that returns this knowledge to the model.
 
     A local activity returns all but an address. Its input is not recorded, so that history holds a
@@ -67,7 +67,7 @@ def knowledge_tool(
     faults = [*_source_problems(written, world)]
     is_fetched = written.url is not None and not is_mcp(written.url)
     binding = ActivityBinding(type=names.FETCH_KNOWLEDGE, local=not is_fetched)
-    rules = Tool(name=written.name, parameters={})
+    rules = ResolvedTool(name=written.name, parameters={})
     if written.activity is not None:
         binding = binding_of(written.activity)
         same = tools_of_activity(binding, tools, world)
@@ -95,7 +95,7 @@ def knowledge_tool(
     )
 
 
-def _rules_problems(same: Sequence[Tool]) -> Iterator[ValueProblem]:
+def _rules_problems(same: Sequence[ResolvedTool]) -> Iterator[ValueProblem]:
     """Yield why knowledge cannot follow the rules of the tools that run its activity."""
     yield from effect_problems(same)
     if len(same) > 1:
@@ -174,7 +174,7 @@ def read_knowledge(folder: Path, file: str) -> str:
     return text
 
 
-def memory_tools(agent: str, world: DefinitionRegistry) -> list[Tool]:
+def memory_tools(agent: str, world: DefinitionRegistry) -> list[ResolvedTool]:
     """Make the tools with which an agent reads, searches and writes its own memory.
 
     Writing needs no approval, since it affects the agent alone. Reading returns untrusted data: a
@@ -182,7 +182,7 @@ def memory_tools(agent: str, world: DefinitionRegistry) -> list[Tool]:
     """
     owner = MemoryOwner(agent=agent, inline=world.is_inline)
     return [
-        Tool(
+        ResolvedTool(
             name=name,
             description=description,
             parameters=_parameters(arguments),

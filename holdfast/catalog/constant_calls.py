@@ -11,18 +11,18 @@ from typing import Any
 
 from holdfast.catalog.registry import DefinitionRegistry
 from holdfast.catalog.tool_reader import output_path_problems
-from holdfast.schemas.agent import NOT_BESIDE_CALLS, Agent, AgentDefinition
+from holdfast.schemas.agent import NOT_BESIDE_CALLS, AgentDefinition, ResolvedAgent
 from holdfast.schemas.base import readable_json
 from holdfast.schemas.budget import BUDGET_DEFAULTS
 from holdfast.schemas.phrases import suggest_names
 from holdfast.schemas.reference import MARK
-from holdfast.schemas.tool import ANONYMOUS, CHOSEN_BY_MODEL, REASONING, TOOL, Tool
+from holdfast.schemas.tool import ANONYMOUS, CHOSEN_BY_MODEL, REASONING, TOOL, ResolvedTool
 from holdfast.validation.arguments import InvalidArguments, fit, without_unknown
 from holdfast.validation.problems import ValueProblem
 
 
 def constant_call_problems(
-    definition: AgentDefinition, tools: Sequence[Tool], world: DefinitionRegistry
+    definition: AgentDefinition, tools: Sequence[ResolvedTool], world: DefinitionRegistry
 ) -> Iterator[ValueProblem]:
     """Yield the problems of an agent's constant calls of these tools."""
     calls, known = definition.calls, {tool.name: tool for tool in tools}
@@ -49,7 +49,7 @@ def constant_call_problems(
 
 
 def _call_problems(
-    call: Mapping[str, Any], tool: Tool, *, is_fitted: bool
+    call: Mapping[str, Any], tool: ResolvedTool, *, is_fitted: bool
 ) -> Iterator[ValueProblem]:
     if tool.latent or tool.delegate == ANONYMOUS:
         reason = f"`{tool.name}` is for a model to answer, and an agent with `calls` has none"
@@ -73,7 +73,7 @@ def _call_problems(
             yield ValueProblem((), reason, "change them, or refer to a value")
 
 
-def cycle_problems(agents: Mapping[str, Agent]) -> Iterator[tuple[str, ValueProblem]]:
+def cycle_problems(agents: Mapping[str, ResolvedAgent]) -> Iterator[tuple[str, ValueProblem]]:
     """Yield the first agent whose constant calls start it again, and the problem of the call."""
     delegates: dict[str, dict[str, int]] = {}
     for name, agent in agents.items():

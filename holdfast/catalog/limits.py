@@ -12,11 +12,11 @@ from typing import Any, TypeVar
 
 from holdfast.catalog.registry import DefinitionRegistry
 from holdfast.runtime.settings_files.source import read_source
-from holdfast.schemas.agent import Agent
+from holdfast.schemas.agent import ResolvedAgent
 from holdfast.schemas.base import Lenient, readable_json
 from holdfast.schemas.phrases import first_names
 from holdfast.schemas.settings.limits import NO_LIMITS, Limits
-from holdfast.schemas.tool import ACTIVITY_TIMEOUT, ActivityBinding, ApprovalPolicy, Tool
+from holdfast.schemas.tool import ACTIVITY_TIMEOUT, ActivityBinding, ApprovalPolicy, ResolvedTool
 from holdfast.schemas.tool import APPROVAL_DEFAULTS as DEFAULTS
 from holdfast.validation.problems import ValueProblem, Where, format_place
 
@@ -42,12 +42,12 @@ def load_limits(folder: Path | None) -> Limits:
     return read_source(folder / LIMITS).parse_as(Limits)
 
 
-def limited_agent(agent: Agent, limits: Limits) -> Agent:
+def limited_agent(agent: ResolvedAgent, limits: Limits) -> ResolvedAgent:
     """Return an agent within the limits."""
     if limits == NO_LIMITS:
         return agent
 
-    def within(tool: Tool) -> Tool:
+    def within(tool: ResolvedTool) -> ResolvedTool:
         return limited_tool(tool, limits, agent.approval)
 
     called = [(tool.name, tool) for tool in agent.tools]
@@ -75,7 +75,9 @@ def limited_agent(agent: Agent, limits: Limits) -> Agent:
     return agent.model_copy(update=changes)
 
 
-def limited_tool(tool: Tool, limits: Limits, defaults: ApprovalPolicy = DEFAULTS) -> Tool:
+def limited_tool(
+    tool: ResolvedTool, limits: Limits, defaults: ApprovalPolicy = DEFAULTS
+) -> ResolvedTool:
     """Return a tool within the limits, in an agent with these `defaults`."""
     has_exceptions = not _is_covered(tool, limits)
     policy = _limited_policy(tool.approval, defaults, limits, has_exceptions=has_exceptions)
@@ -85,7 +87,7 @@ def limited_tool(tool: Tool, limits: Limits, defaults: ApprovalPolicy = DEFAULTS
     return tool.model_copy(update={"approval": policy, "activity": activity})
 
 
-def _is_covered(tool: Tool, limits: Limits) -> bool:
+def _is_covered(tool: ResolvedTool, limits: Limits) -> bool:
     """Return whether each call of a tool needs an approval."""
     require = limits.approval.require
     return require == "always" or (require == "side_effects" and tool.side_effects)

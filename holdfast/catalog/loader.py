@@ -35,10 +35,10 @@ from holdfast.runtime.settings_files.file_problems import (
 )
 from holdfast.runtime.settings_files.source import Source, read_source
 from holdfast.schemas import names
-from holdfast.schemas.agent import Agent
+from holdfast.schemas.agent import ResolvedAgent
 from holdfast.schemas.settings.limits import NO_LIMITS
 from holdfast.schemas.settings.servers import Server
-from holdfast.schemas.tool import ANONYMOUS, ActivityBinding, Tool
+from holdfast.schemas.tool import ANONYMOUS, ActivityBinding, ResolvedTool
 from holdfast.validation.problems import ValueProblem
 
 logger = logging.getLogger("holdfast")
@@ -52,7 +52,7 @@ class Catalog:
     """
 
     definitions: DefinitionRegistry
-    agents: dict[str, Agent] = field(default_factory=dict)
+    agents: dict[str, ResolvedAgent] = field(default_factory=dict)
     mcp_agents: dict[str, Source] = field(default_factory=dict)
     python: PythonDefinitions = field(default_factory=PythonDefinitions)
     advice: tuple[FileProblem, ...] = ()
@@ -68,7 +68,7 @@ class Catalog:
         return frozenset(each.type for each in named if isinstance(each, ActivityBinding))
 
     @property
-    def all_tools(self) -> list[Tool]:
+    def all_tools(self) -> list[ResolvedTool]:
         """Return the tools of the catalog, of its agents and skills alone, and of skills' rules."""
         agents = self.agents.values()
         skills = [skill for agent in agents for skill in agent.skills]
@@ -156,9 +156,9 @@ class _Loading:
         self._problems = problems
         self._python_agents = python.agents
         self._folder = folder
-        self._tools: dict[str, Tool] = {}
+        self._tools: dict[str, ResolvedTool] = {}
         self._broken: set[str] = set()
-        self._agents: dict[str, Agent] = {}
+        self._agents: dict[str, ResolvedAgent] = {}
         self._sources: dict[tuple[str, str], Source] = {}
         self._activities: dict[str, PythonActivity] = {}
         self._advice: list[FileProblem] = []

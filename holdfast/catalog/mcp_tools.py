@@ -27,7 +27,7 @@ from holdfast.schemas import names
 from holdfast.schemas.base import format_duration
 from holdfast.schemas.phrases import suggest_names
 from holdfast.schemas.settings.servers import McpLock, McpLocked
-from holdfast.schemas.tool import McpTool, Tool
+from holdfast.schemas.tool import McpTool, ResolvedTool
 from holdfast.validation.problems import ValueProblem
 
 MCP_LOCK = "mcp.lock.json"
@@ -193,7 +193,9 @@ def read_entry(entry: str, world: DefinitionRegistry) -> tuple[str, str]:
     return parts[1], parts[2]
 
 
-def tools_of_entry(entry: str, world: DefinitionRegistry, listing: Listing | None) -> list[Tool]:
+def tools_of_entry(
+    entry: str, world: DefinitionRegistry, listing: Listing | None
+) -> list[ResolvedTool]:
     """Return the tools of an `mcp:` entry; none without a listing, as a catalog loads.
 
     Raises:
@@ -225,7 +227,7 @@ def tools_of_entry(entry: str, world: DefinitionRegistry, listing: Listing | Non
     return [_tool(name, each, ours[each.name], world) for each in allowed]
 
 
-def tool_of_entry(entry: Any, world: DefinitionRegistry, listing: Listing | None) -> Tool:
+def tool_of_entry(entry: Any, world: DefinitionRegistry, listing: Listing | None) -> ResolvedTool:
     """Return one tool: of a server, or as `resolve_tool_entry` does.
 
     Raises:
@@ -266,7 +268,7 @@ def hint_properties(annotations: Mapping[str, Any], *, trusted: bool) -> dict[st
     }
 
 
-def _tool(server: str, listed: ListedTool, name: str, world: DefinitionRegistry) -> Tool:
+def _tool(server: str, listed: ListedTool, name: str, world: DefinitionRegistry) -> ResolvedTool:
     settings = world.servers[server]
     # The worker's own activity, which no written tool can name, has another name until then.
     binding = {"type": f"{MCP}{server}"}

@@ -20,7 +20,7 @@ from holdfast.schemas.tool import (
     AgentHooks,
     Hooks,
     RepairAgent,
-    Tool,
+    ResolvedTool,
     ToolDefinition,
     binding_of,
 )
@@ -45,7 +45,7 @@ class DefinitionRegistry:
     activities: Collection[str] = ()
     endpoints: Collection[str] | None = ()
     agents: Collection[str] | None = ()
-    tools: Mapping[str, Tool] = field(default_factory=dict)
+    tools: Mapping[str, ResolvedTool] = field(default_factory=dict)
     broken_tools: Collection[str] = ()
     is_incomplete: bool = False
     folder: Path | None = None
@@ -71,8 +71,8 @@ def activity_problems(
 
 
 def tools_of_activity(
-    activity: ActivityBinding, tools: Iterable[Tool], world: DefinitionRegistry
-) -> list[Tool]:
+    activity: ActivityBinding, tools: Iterable[ResolvedTool], world: DefinitionRegistry
+) -> list[ResolvedTool]:
     """List the tools that an activity runs, each once."""
     own = world.task_queue
     wanted = (activity.type, activity.task_queue or own)
@@ -86,7 +86,10 @@ def tools_of_activity(
 
 
 def unstated_effects(
-    written: dict[str, Any], tool: Tool, tools: Iterable[Tool], world: DefinitionRegistry
+    written: dict[str, Any],
+    tool: ResolvedTool,
+    tools: Iterable[ResolvedTool],
+    world: DefinitionRegistry,
 ) -> Iterator[ValueProblem]:
     """Yield a problem if a tool runs another one's side effects without a statement of its own."""
     yield from hook_effects(tool.hooks, tools, world)
@@ -100,7 +103,7 @@ def unstated_effects(
 
 
 def hook_effects(
-    hooks: Hooks, tools: Iterable[Tool], world: DefinitionRegistry
+    hooks: Hooks, tools: Iterable[ResolvedTool], world: DefinitionRegistry
 ) -> Iterator[ValueProblem]:
     """Yield the hooks that run a tool's side effects: no approval is requested for a hook."""
     for name, binding in hooks:
@@ -109,7 +112,7 @@ def hook_effects(
         yield from (fault.under(_key(name)) for fault in effect_problems(same, "this hook"))
 
 
-def effect_problems(same: Iterable[Tool], what: str = "this") -> Iterator[ValueProblem]:
+def effect_problems(same: Iterable[ResolvedTool], what: str = "this") -> Iterator[ValueProblem]:
     """Yield the tools with side effects among those of an activity that may have none."""
     for other in same:
         if other.side_effects:

@@ -37,7 +37,7 @@ from holdfast.schemas.tool import (
     REASONING,
     ActivityBinding,
     ApprovalPolicy,
-    Tool,
+    ResolvedTool,
     ToolDefinition,
     binding_of,
 )
@@ -56,7 +56,7 @@ _BESIDE_PARAMETERS = ("$schema", "$comment", "title", "description")
 _RUNNERS = ("_person", "_delegate", "_activity")
 
 
-def resolve_tool(written: Any, name: str | None, world: DefinitionRegistry) -> Tool:
+def resolve_tool(written: Any, name: str | None, world: DefinitionRegistry) -> ResolvedTool:
     """Resolve a written tool to the tool that a run stores, by this name if it has no `_tool`.
 
     Raises:
@@ -96,7 +96,7 @@ def resolve_tool(written: Any, name: str | None, world: DefinitionRegistry) -> T
     same = {
         key: value
         for key in ToolDefinition.model_fields
-        if key in Tool.model_fields and (value := getattr(definition, key)) is not None
+        if key in ResolvedTool.model_fields and (value := getattr(definition, key)) is not None
     }
     parameters = {
         key: value
@@ -115,10 +115,10 @@ def resolve_tool(written: Any, name: str | None, world: DefinitionRegistry) -> T
         "hooks": hook_bindings(definition),
         "idempotent": not definition.side_effects if idempotent is None else idempotent,
     }
-    return limited_tool(Tool.model_validate(same | settled), world.limits)
+    return limited_tool(ResolvedTool.model_validate(same | settled), world.limits)
 
 
-def resolve_tool_entry(entry: Any, world: DefinitionRegistry) -> Tool:
+def resolve_tool_entry(entry: Any, world: DefinitionRegistry) -> ResolvedTool:
     """Return a tool of the catalog by its name, or one that is written out.
 
     Raises:
@@ -145,7 +145,7 @@ def is_pattern(entry: Any) -> bool:
     return isinstance(entry, str) and any(each in entry for each in "*?[")
 
 
-def matching_tools(pattern: str, world: DefinitionRegistry) -> list[Tool]:
+def matching_tools(pattern: str, world: DefinitionRegistry) -> list[ResolvedTool]:
     """List the tools of the catalog with a name that matches, by name.
 
     Raises:

@@ -18,8 +18,8 @@ from holdfast.schemas.tool import (
     HookRef,
     Hooks,
     RepairRef,
+    ResolvedTool,
     Schema,
-    Tool,
     ToolDefinition,
 )
 
@@ -277,7 +277,7 @@ class AgentDefinition(SettingsFile):
         return [] if self.model is None else [self.model]
 
 
-class Skill(Lenient):
+class ResolvedSkill(Lenient):
     """A skill as a run keeps it: tools resolved, its knowledge among them.
 
     `rules` has the rules of its activity: the tool that the activity runs, or one of its own.
@@ -287,9 +287,9 @@ class Skill(Lenient):
     description: str = ""
     when: Schema | bool | None = None
     instructions: str = ""
-    tools: list[Tool] = []
+    tools: list[ResolvedTool] = []
     activity: ActivityBinding | None = None
-    rules: Tool | None = None
+    rules: ResolvedTool | None = None
 
 
 class AgentRules(Lenient):
@@ -299,8 +299,8 @@ class AgentRules(Lenient):
     """
 
     name: str
-    tools: list[Tool] = []
-    skills: list[Skill] = []
+    tools: list[ResolvedTool] = []
+    skills: list[ResolvedSkill] = []
     change_skill: bool = False
     hooks: Hooks = Hooks()
     plan: Plan = "eager"
@@ -310,7 +310,7 @@ class AgentRules(Lenient):
     principal_scopes: list[str] | None = None
 
 
-class Agent(AgentRules):
+class ResolvedAgent(AgentRules):
     """An agent as a run keeps it: tools resolved, defaults filled in."""
 
     description: str = ""
@@ -370,11 +370,11 @@ class AgentSnapshot(Explicit):
     """
 
     worker: WorkerFacts
-    agent: Agent
+    agent: ResolvedAgent
 
 
 class ToolSnapshot(Explicit):
     """What a single call takes with it when it starts and keeps until it ends."""
 
     worker: WorkerFacts
-    tool: Tool
+    tool: ResolvedTool

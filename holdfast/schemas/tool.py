@@ -1,7 +1,7 @@
 """Tools: a JSON Schema with meta-properties, in its written and its resolved form.
 
-`ToolDefinition` is the written form, `Tool` the resolved one: names settled, defaults filled in,
-and the parts that the model sees separate from the others.
+`ToolDefinition` is the written form, `ResolvedTool` the resolved one: names settled, defaults
+filled in, and the parts that the model sees separate from the others.
 """
 
 from datetime import timedelta
@@ -357,7 +357,7 @@ class McpCall(Lenient):
     task: McpTask | None = None
 
 
-class Tool(Lenient):
+class ResolvedTool(Lenient):
     """A tool as a run keeps it: resolved when the run starts, unchanged until it ends.
 
     `parameters` is the schema of the arguments alone. `chosen` holds the schemas of those

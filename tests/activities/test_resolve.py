@@ -14,7 +14,7 @@ from holdfast.catalog.loader import CurrentCatalog, load_catalog
 from holdfast.catalog.mcp_tools import ListedTool
 from holdfast.hosting.sdk_workarounds.activity_definitions import activity_definition
 from holdfast.schemas import names
-from holdfast.schemas.agent import Agent, AgentSnapshot, ToolSnapshot, WorkerFacts
+from holdfast.schemas.agent import AgentSnapshot, ResolvedAgent, ToolSnapshot, WorkerFacts
 from holdfast.schemas.settings.servers import Server
 from holdfast.validation.problems import MAX_TOLD_CHARS
 from tests.catalog.catalog_folder import Folder
@@ -256,7 +256,7 @@ def test_prompts_of_a_trusted_server_are_instructions() -> None:
         list_tools=lambda names: {n: texts[n] for n in names},
     )
 
-    def resolve(instructions: str) -> Agent:
+    def resolve(instructions: str) -> ResolvedAgent:
         skills = [{"name": "more", "instructions": instructions}]
         agent = {**INLINE, "instructions": instructions, "skills": skills}
         request = {"agent": agent, "input": "go"}

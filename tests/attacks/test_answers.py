@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.schemas.base import canonical_json, sha256
 from holdfast.schemas.decision import digest_of
-from holdfast.schemas.tool import ActivityBinding, ApprovalPolicy, Hooks, Tool
+from holdfast.schemas.tool import ActivityBinding, ApprovalPolicy, Hooks, ResolvedTool
 from tests.engine.approvals.test_signed_decision import decision, token
 from tests.engine.driver import Play, call, says
 
@@ -16,13 +16,15 @@ RESPOND: dict[str, Any] = {"decision": "respond", "result": YES}
 DIGEST = digest_of("escalate", {}, "input", 1)
 
 
-def escalate(policy: dict[str, Any] | None = None, **more: Any) -> Tool:
+def escalate(policy: dict[str, Any] | None = None, **more: Any) -> ResolvedTool:
     """A tool that a person answers."""
     own = ApprovalPolicy.model_validate(policy or {})
-    return Tool(name="escalate", parameters={}, output=ANSWER, person=True, approval=own, **more)
+    return ResolvedTool(
+        name="escalate", parameters={}, output=ANSWER, person=True, approval=own, **more
+    )
 
 
-def answered(tool: Tool, *decisions: Any, arguments: Any = None, **more: Any) -> Play:
+def answered(tool: ResolvedTool, *decisions: Any, arguments: Any = None, **more: Any) -> Play:
     """A run that asks, and what people send."""
     model = [says("", call("escalate", arguments)), says("done")]
     return Play(tool, model=model, decisions={"t1c1": list(decisions)}, **more).to_end()

@@ -8,7 +8,7 @@ import pytest
 from holdfast.schemas.internal.delegate import DelegateNews
 from holdfast.schemas.internal.solution import Solution
 from holdfast.schemas.names import ErrorCode
-from holdfast.schemas.tool import Tool
+from holdfast.schemas.tool import ResolvedTool
 from holdfast.workflows.engine.call.tool_call import fail
 from holdfast.workflows.engine.model.prompt import shown_state
 from holdfast.workflows.ui_details.page import DetailsPage
@@ -122,7 +122,7 @@ def lines_of_ours(page: str) -> list[str]:
     return [line for line in page.splitlines() if line.startswith(heads)]
 
 
-def page(said: str, of: Tool) -> tuple[str, str]:
+def page(said: str, of: ResolvedTool) -> tuple[str, str]:
     """The page of a run that asks about a call in which all is said, and an honest one."""
 
     def asked(text: str) -> str:

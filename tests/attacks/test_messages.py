@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from holdfast.schemas.agent import Skill
+from holdfast.schemas.agent import ResolvedSkill
 from tests.attacks.vault import PAYS, Vault, pay
 from tests.engine.driver import call, tool
 
-SKILLS = [Skill(name="questions"), Skill(name="refunds", tools=[pay()])]
+SKILLS = [ResolvedSkill(name="questions"), ResolvedSkill(name="refunds", tools=[pay()])]
 ASKED_FOR = {"content": "Refund it.", "skill": "refunds"}
 
 

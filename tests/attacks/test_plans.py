@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from holdfast.schemas.decision import digest_of
-from holdfast.schemas.tool import ActivityBinding, Hooks, Tool
+from holdfast.schemas.tool import ActivityBinding, Hooks, ResolvedTool
 from holdfast.workflows.engine.approvals.question import Question
 from tests.attacks.vault import PAYS, Vault, pay
 from tests.engine.approvals.test_signed_decision import decision, token
@@ -203,7 +203,7 @@ def test_a_bound_is_part_of_what_a_second_person_approves() -> None:
     assert play.paid == [{"amount": 40}]
 
 
-SIGNED: Tool = pay({"signed": True})
+SIGNED: ResolvedTool = pay({"signed": True})
 
 
 def of_plan(question: Question) -> Any:

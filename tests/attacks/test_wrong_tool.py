@@ -9,7 +9,7 @@ import pytest
 from holdfast.catalog.agent_reader import resolve_definition
 from holdfast.catalog.registry import DefinitionRegistry
 from holdfast.runtime.settings_files.file_problems import InvalidValueError
-from holdfast.schemas.agent import Skill
+from holdfast.schemas.agent import ResolvedSkill
 from holdfast.schemas.tool import ActivityBinding
 from tests.attacks.vault import PAYS, Vault, pay
 from tests.engine.driver import call, says, tool
@@ -48,7 +48,10 @@ LOOKALIKES = [
 @pytest.mark.parametrize("name", LOOKALIKES)
 @pytest.mark.parametrize("skill", ["desk", None])
 def test_a_name_that_looks_like_a_tools_is_none(name: str, skill: str | None) -> None:
-    skills = [Skill(name="desk", tools=[tool("look")]), Skill(name="vault", tools=[pay()])]
+    skills = [
+        ResolvedSkill(name="desk", tools=[tool("look")]),
+        ResolvedSkill(name="vault", tools=[pay()]),
+    ]
     within: dict[str, Any] = {"skill": "desk", "tools": (), "definition": {"skills": skills}}
     play = Vault([call(name, {"amount": 5})], **(within if skill else {})).to_end()
 
@@ -66,7 +69,10 @@ def test_a_name_that_looks_like_a_tools_is_none(name: str, skill: str | None) ->
     ],
 )
 def test_a_tool_of_another_skill_is_none_of_this_one(calls: list[Any]) -> None:
-    skills = [Skill(name="desk", tools=[tool("look")]), Skill(name="vault", tools=[pay()])]
+    skills = [
+        ResolvedSkill(name="desk", tools=[tool("look")]),
+        ResolvedSkill(name="vault", tools=[pay()]),
+    ]
     play = Vault(calls, [PAYS], skill="desk", tools=(), definition={"skills": skills}).to_end()
 
     assert play.errors()["t2c1"] == "tool_not_allowed"
@@ -150,8 +156,8 @@ def payout(**more: Any) -> Vault:
     """A run whose model chooses between a skill that pays and one that looks."""
     rules = pay(IN_EUROS, parameters=EUROS)
     skills = [
-        Skill(name="payout", activity=ActivityBinding(type="pay"), rules=rules),
-        Skill(name="look", tools=[tool("look")]),
+        ResolvedSkill(name="payout", activity=ActivityBinding(type="pay"), rules=rules),
+        ResolvedSkill(name="look", tools=[tool("look")]),
     ]
     chooses = call("choose_skill", {"skill": "payout"})
     play = Vault([chooses], tools=(), input={"amount": 777}, definition={"skills": skills}, **more)
@@ -174,7 +180,7 @@ def test_a_skill_by_an_activity_pays_with_an_approval_alone() -> None:
 
 def test_a_skill_by_an_activity_needs_the_scopes_of_its_tool() -> None:
     rules = pay({"require": "never"}, requires=["pay"])
-    skills = [Skill(name="payout", activity=ActivityBinding(type="pay"), rules=rules)]
+    skills = [ResolvedSkill(name="payout", activity=ActivityBinding(type="pay"), rules=rules)]
     play = Vault(tools=(), input={"amount": 777}, definition={"skills": skills}).to_end()
 
     assert (play.paid, play.failure.code) == ([], "token_scope_insufficient")

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from holdfast.schemas.internal.solution import Solution, WrittenCall
-from holdfast.schemas.tool import ApprovalPolicy, Tool
+from holdfast.schemas.tool import ApprovalPolicy, ResolvedTool
 from holdfast.workflows.engine.approvals.question import Question
 from holdfast.workflows.engine.call.tool_call import ToolCall
 from holdfast.workflows.engine.execution_base import RunCalls
@@ -14,7 +14,7 @@ NUMBER = {"type": "number"}
 AMOUNT = {"type": "object", "properties": {"amount": NUMBER, "note": {}}, "required": ["amount"]}
 
 
-def pay(policy: dict[str, Any] | None = None, **more: Any) -> Tool:
+def pay(policy: dict[str, Any] | None = None, **more: Any) -> ResolvedTool:
     """The tool that is attacked."""
     own = ApprovalPolicy.model_validate(policy or {})
     given = {"side_effects": True, "idempotent": False, "label": "Pay", **more}
@@ -34,7 +34,7 @@ class Vault(Play):
     def __init__(
         self,
         *answers: Sequence[WrittenCall] | Solution,
-        tools: Sequence[Tool] = (pay(),),
+        tools: Sequence[ResolvedTool] = (pay(),),
         outcomes: dict[str, Any] | None = None,
         **more: Any,
     ) -> None:

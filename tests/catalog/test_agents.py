@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.schemas.agent import Agent
+from holdfast.schemas.agent import ResolvedAgent
 from holdfast.schemas.base import json_size
 from tests.catalog.catalog_folder import Folder
 
@@ -19,7 +19,7 @@ def write(folder: Folder, **fields: Any) -> None:
     folder.write("agents/a.json", json.dumps({"model": {"endpoint": "m"}, **fields}))
 
 
-def agent(folder: Folder, **fields: Any) -> Agent:
+def agent(folder: Folder, **fields: Any) -> ResolvedAgent:
     """Load the agent with these fields."""
     write(folder, **fields)
     return folder.load().agents["a"]

@@ -14,7 +14,7 @@ from holdfast.schemas.agent import Knowledge
 from holdfast.schemas.base import Strict
 from holdfast.schemas.internal.memory import MemoryOwner, MemoryRead, MemorySearch, MemoryWrite
 from holdfast.schemas.settings.servers import Server
-from holdfast.schemas.tool import ActivityBinding, KnowledgeSource, Tool
+from holdfast.schemas.tool import ActivityBinding, KnowledgeSource, ResolvedTool
 from tests.catalog.catalog_folder import Folder
 
 
@@ -23,7 +23,7 @@ def world(folder: Path | None = None, **more: Any) -> DefinitionRegistry:
     return DefinitionRegistry(task_queue="q", folder=folder, knowledge_urls=prefixes, **more)
 
 
-def tool(folder: Path | None = None, **source: Any) -> Tool:
+def tool(folder: Path | None = None, **source: Any) -> ResolvedTool:
     return knowledge_tool(Knowledge(name="handbook", **source), world(folder))
 
 
@@ -140,7 +140,7 @@ def test_a_text_says_something_and_not_too_much(text: str) -> None:
 RATES = ActivityBinding(type="rates")
 
 
-def by_activity(*tools: Tool) -> Tool:
+def by_activity(*tools: ResolvedTool) -> ResolvedTool:
     return knowledge_tool(
         Knowledge(name="now", activity="rates"), world(activities=["rates"]), tools
     )
@@ -151,7 +151,9 @@ def test_an_activity_has_the_rules_of_the_tool_that_runs_it() -> None:
     assert (alone.activity, alone.knowledge) == (RATES, KnowledgeSource(kind="activity"))
     assert (alone.untrusted, alone.requires) == (False, [])
     rules: dict[str, Any] = {"untrusted": True, "requires": ["rates:read"], "label": "Rates"}
-    made = by_activity(Tool(name="rates", parameters={"properties": {}}, activity=RATES, **rules))
+    made = by_activity(
+        ResolvedTool(name="rates", parameters={"properties": {}}, activity=RATES, **rules)
+    )
     assert (made.name, made.label, made.untrusted) == ("now", None, True)
     assert made.requires == ["rates:read"]
 
@@ -178,7 +180,7 @@ def test_an_activity_whose_rules_do_not_fit_is_no_knowledge(
     tools: list[dict[str, Any]], reason: str
 ) -> None:
     made = [
-        Tool(name=f"t{n}", activity=RATES, **{"parameters": {}, **each})
+        ResolvedTool(name=f"t{n}", activity=RATES, **{"parameters": {}, **each})
         for n, each in enumerate(tools)
     ]
     with pytest.raises(InvalidValueError) as refused:

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.schemas.agent import Agent
-from holdfast.schemas.tool import Tool
+from holdfast.schemas.agent import ResolvedAgent
+from holdfast.schemas.tool import ResolvedTool
 from tests.catalog.catalog_folder import Folder
 
 PAY = {"_activity": "charge", "_sideEffects": True}
@@ -21,7 +21,7 @@ def orders(shop: Folder) -> Folder:
     return shop
 
 
-def load(folder: Folder, **fields: Any) -> Agent:
+def load(folder: Folder, **fields: Any) -> ResolvedAgent:
     """Load an agent with these fields."""
     folder.write("agents/a.json", json.dumps({"model": {"endpoint": "m"}, **fields}))
     return folder.load().agents["a"]
@@ -32,7 +32,7 @@ def limit(folder: Folder, **fields: Any) -> None:
     folder.write("limits.yaml", json.dumps(fields))
 
 
-def tool_of(agent: Agent, name: str) -> Tool:
+def tool_of(agent: ResolvedAgent, name: str) -> ResolvedTool:
     """Return a tool of the agent itself."""
     return next(tool for tool in agent.tools if tool.name == name)
 

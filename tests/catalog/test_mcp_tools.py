@@ -26,7 +26,7 @@ from holdfast.catalog.mcp_tools import (
 from holdfast.hosting.sdk_workarounds.activity_definitions import activity_definition
 from holdfast.runtime.settings_files.file_problems import InvalidValueError, LoadError
 from holdfast.schemas.settings.servers import Server
-from holdfast.schemas.tool import Tool
+from holdfast.schemas.tool import ResolvedTool
 from tests.catalog.catalog_folder import Folder
 
 URL = "https://shop.example/mcp"
@@ -39,7 +39,7 @@ def listed(name: str = "find", **more: Any) -> ListedTool:
     return ListedTool(name=name, input_schema=ORDER, **more)
 
 
-def tool(one: ListedTool, *others: ListedTool, **settings: Any) -> Tool:
+def tool(one: ListedTool, *others: ListedTool, **settings: Any) -> ResolvedTool:
     server = Server.model_validate({"url": URL, **settings})
     catalog = load_catalog(servers={"shop": server}, read_definition=activity_definition)
     return tool_of_entry(f"mcp:shop/{one.name}", catalog.definitions, {"shop": [one, *others]})

@@ -6,7 +6,7 @@ from holdfast import Agent
 from holdfast.catalog.loader import load_catalog
 from holdfast.catalog.python_module import PythonSource, import_module
 from holdfast.hosting.sdk_workarounds.activity_definitions import activity_definition
-from holdfast.schemas.tool import ActivityBinding, Tool
+from holdfast.schemas.tool import ActivityBinding, ResolvedTool
 from tests.catalog.catalog_folder import Folder
 
 HEAD = """\
@@ -57,7 +57,7 @@ def refund(refund: Refund) -> str:
 )
 
 
-def derived(folder: Folder, text: str) -> Tool:
+def derived(folder: Folder, text: str) -> ResolvedTool:
     folder.module("module.py", text)
     [tool] = folder.load().definitions.tools.values()
     return tool

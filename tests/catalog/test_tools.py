@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from holdfast.schemas.reference import parse_output_path
-from holdfast.schemas.tool import Tool
+from holdfast.schemas.tool import ResolvedTool
 from tests.catalog.catalog_folder import Folder
 
 MODEL = "model: {endpoint: m}\n"
@@ -37,7 +37,7 @@ REFUND = """
 """
 
 
-def tool(folder: Folder, text: str, name: str = "tools/t.yaml") -> Tool:
+def tool(folder: Folder, text: str, name: str = "tools/t.yaml") -> ResolvedTool:
     """The only tool of the file."""
     before = set(folder.load().definitions.tools)
     folder.write(name, text)

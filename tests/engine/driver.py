@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Generic, Self, TypeVar
 
-from holdfast.schemas.agent import Agent, AgentSnapshot, ModelSettings, WorkerFacts
+from holdfast.schemas.agent import AgentSnapshot, ModelSettings, ResolvedAgent, WorkerFacts
 from holdfast.schemas.base import link, sha256
 from holdfast.schemas.budget import BUDGET_DEFAULTS
 from holdfast.schemas.decision import Decision
@@ -17,7 +17,7 @@ from holdfast.schemas.internal.model_request import ConversationPageRequest
 from holdfast.schemas.internal.solution import Solution, WrittenCall
 from holdfast.schemas.message import Delivered
 from holdfast.schemas.run import CallRequest, RunRequest
-from holdfast.schemas.tool import ActivityBinding, RepairAgent, Tool
+from holdfast.schemas.tool import ActivityBinding, RepairAgent, ResolvedTool
 from holdfast.workflows.engine.approvals.pending import PendingApprovals
 from holdfast.workflows.engine.approvals.question import Question
 from holdfast.workflows.engine.approvals.signed_decision import DecisionRejected
@@ -61,9 +61,9 @@ def noon() -> datetime:
     return NOON
 
 
-def tool(name: str = "look", parameters: dict[str, Any] | None = None, **more: Any) -> Tool:
+def tool(name: str = "look", parameters: dict[str, Any] | None = None, **more: Any) -> ResolvedTool:
     """A tool as a run keeps it; by default it takes anything and changes nothing."""
-    return Tool(
+    return ResolvedTool(
         name=name,
         parameters=parameters or {"type": "object"},
         activity=ActivityBinding(type=name),
@@ -71,10 +71,10 @@ def tool(name: str = "look", parameters: dict[str, Any] | None = None, **more: A
     )
 
 
-def agent(*tools: Tool, **more: Any) -> Agent:
+def agent(*tools: ResolvedTool, **more: Any) -> ResolvedAgent:
     """An agent with these tools."""
     budget = more.pop("budget", {})
-    return Agent(
+    return ResolvedAgent(
         name="tester",
         tools=list(tools),
         budget=BUDGET_DEFAULTS.model_validate({**dict(BUDGET_DEFAULTS), **budget}),
@@ -306,7 +306,7 @@ class Play(Playing[AgentRun]):
 
     def __init__(
         self,
-        *tools: Tool,
+        *tools: ResolvedTool,
         model: Sequence[Solution] = (),
         summaries: Sequence[Solution] = (),
         outcomes: dict[str, Any] | None = None,
@@ -402,7 +402,7 @@ class PlayCall(Playing[SingleCall]):
 
     def __init__(
         self,
-        one: Tool,
+        one: ResolvedTool,
         arguments: dict[str, Any] | None = None,
         *,
         outcome: Any = "ok",

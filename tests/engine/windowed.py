@@ -12,7 +12,7 @@ from holdfast.schemas.internal.model_request import (
 )
 from holdfast.schemas.internal.solution import Solution, Usage
 from holdfast.schemas.message import ChatMessage
-from holdfast.schemas.tool import Tool
+from holdfast.schemas.tool import ResolvedTool
 from holdfast.workflows.engine.conversation.summaries import BYTES_PER_TOKEN
 from holdfast.workflows.engine.execution_base import AskModel
 from tests.engine.driver import Play, says
@@ -31,7 +31,7 @@ class Windowed(Play):
     def __init__(
         self,
         window: int,
-        *tools: Tool,
+        *tools: ResolvedTool,
         says_window: bool = True,
         counted: bool = True,
         **more: Any,

@@ -19,7 +19,7 @@ from examples.support_desk.demo import main
 from examples.support_desk.place import OccupiedError, opened
 from holdfast.catalog.loader import load_catalog
 from holdfast.hosting.sdk_workarounds.activity_definitions import activity_definition
-from holdfast.schemas.agent import Agent
+from holdfast.schemas.agent import ResolvedAgent
 
 pytestmark = pytest.mark.usefixtures("quick_starts", "default_ports")
 
@@ -243,7 +243,7 @@ def test_a_folder_with_something_else_in_it_is_left_alone(folder: Path) -> None:
 # --- what it is made of ----------------------------------------------------------------
 
 
-def agent_in(catalog: Path, endpoint: str) -> Agent:
+def agent_in(catalog: Path, endpoint: str) -> ResolvedAgent:
     return load_catalog(
         catalog, [str(HERE / "tools.py")], endpoints=[endpoint], read_definition=activity_definition
     ).agents["support_desk"]

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.schemas.agent import Skill
+from holdfast.schemas.agent import ResolvedSkill
 from holdfast.schemas.decision import Decision, DecisionClaims
 from holdfast.schemas.internal.solution import WrittenCall
 from holdfast.schemas.names import ErrorCode
-from holdfast.schemas.tool import ActivityBinding, ApprovalPolicy, Tool
+from holdfast.schemas.tool import ActivityBinding, ApprovalPolicy, ResolvedTool
 from holdfast.validation.text_safety import visible
 from holdfast.workflows.commands.activity_options import (
     MAX_SUMMARY_CHARACTERS,
@@ -56,7 +56,7 @@ OURS = (
 )
 
 
-def waiting(*calls: WrittenCall, tools: tuple[Tool, ...] = (PAY,), **request: Any) -> Play:
+def waiting(*calls: WrittenCall, tools: tuple[ResolvedTool, ...] = (PAY,), **request: Any) -> Play:
     """A run whose calls wait for people."""
     play = Play(*tools, model=[says("", *calls), says("Done.")], **request)
     play.take(play.run.next())
@@ -106,8 +106,8 @@ def test_it_says_so_when_there_is_nothing_to_do() -> None:
 
 def test_it_says_which_skill_the_run_has() -> None:
     skills = [
-        Skill(name="refunds", tools=[PAY]),
-        Skill(name="export", activity=ActivityBinding(type="Export")),
+        ResolvedSkill(name="refunds", tools=[PAY]),
+        ResolvedSkill(name="export", activity=ActivityBinding(type="Export")),
     ]
     choose = says("", call("choose_skill", {"skill": "refunds"}))
     play = Play(model=[choose], definition={"skills": skills})
@@ -247,7 +247,7 @@ def test_a_budget_at_its_threshold_is_named() -> None:
 def test_an_answer_that_would_be_no_text_of_ours_has_a_placeholder() -> None:
     for name in (*HOSTILE, "x" * 400):
         output = {"type": "object", "properties": {"answer": {"const": name}}}
-        escalate = Tool(name="escalate", parameters={}, output=output, person=True)
+        escalate = ResolvedTool(name="escalate", parameters={}, output=output, person=True)
         text = page(waiting(call("escalate"), tools=(escalate,)))
         [decision] = data(text)
         has_mark = "`" in name or "{w" in name or len(name) > 300
@@ -256,7 +256,7 @@ def test_an_answer_that_would_be_no_text_of_ours_has_a_placeholder() -> None:
         assert "such as" not in text, "an example that could be cut"
 
 
-def planning(*calls: WrittenCall, tools: tuple[Tool, ...] = (PAY,), **request: Any) -> Play:
+def planning(*calls: WrittenCall, tools: tuple[ResolvedTool, ...] = (PAY,), **request: Any) -> Play:
     """A run whose plan waits for people."""
     definition = {"plan": "lazy", **request.pop("definition", {})}
     play = Play(*tools, model=[says("", *calls)], definition=definition, **request)
@@ -292,7 +292,7 @@ def test_a_plan_is_shown_call_by_call_with_the_commands_that_decide_it() -> None
 
 
 def test_a_call_of_a_plan_says_that_it_is_a_run_of_another_agent() -> None:
-    ask = Tool(name="ask", label="Ask", parameters={"type": "object"}, delegate="helper")
+    ask = ResolvedTool(name="ask", label="Ask", parameters={"type": "object"}, delegate="helper")
     text = page(planning(call("ask", {}), call("pay", {}), tools=(ask, PAY)))
     assert "1. **Ask** (`t1c1`), by agent `helper`, in a run of its own\n2. **Refund" in text
 
@@ -538,7 +538,7 @@ def test_a_policy_s_own_time_is_the_one_that_is_shown() -> None:
     assert "If no one decides by 2026-03-01 14:00 UTC, it runs without an approval." in page(play)
 
 
-def _carried(one: Tool) -> ToolCall:
+def _carried(one: ResolvedTool) -> ToolCall:
     play = Play(one, model=[says("", call("look", {"id": 7}))])
     play.take(play.run.next())
     step = play.run.next()

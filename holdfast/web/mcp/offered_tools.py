@@ -11,10 +11,10 @@ from pydantic import Field, ValidationError
 from holdfast.catalog.loader import Catalog
 from holdfast.client.errors import invalid_input, wrong_command
 from holdfast.client.start import StartRequest
-from holdfast.schemas.agent import Agent
+from holdfast.schemas.agent import ResolvedAgent
 from holdfast.schemas.base import Strict
 from holdfast.schemas.run import CallRequest, RunRequest
-from holdfast.schemas.tool import ANONYMOUS, Tool
+from holdfast.schemas.tool import ANONYMOUS, ResolvedTool
 
 # A client cancels a request after a minute.
 MAX_WAIT_SECONDS: Final = 45.0
@@ -59,7 +59,7 @@ class OfferedTool:
     """An agent or a tool of the catalog; if `is_wrapped`, its input is the argument `input`."""
 
     listed: McpTool
-    definition: Agent | Tool
+    definition: ResolvedAgent | ResolvedTool
     is_wrapped: bool = False
 
     def start_request(
@@ -72,7 +72,7 @@ class OfferedTool:
         """
         model: type[CallRequest | RunRequest] = CallRequest
         fields: dict[str, Any] = {"tool": self.definition.name, "arguments": {**arguments}}
-        if isinstance(self.definition, Agent):
+        if isinstance(self.definition, ResolvedAgent):
             model, content = RunRequest, arguments.get("input") if self.is_wrapped else arguments
             fields = {"agent": self.definition.name, "input": content}
         if principal is not None:
@@ -109,19 +109,19 @@ def offered_tools(catalog: Catalog) -> dict[str, OfferedTool]:
     tools = catalog.definitions.tools.values()
     # A model answers the calls of the others.
     callable_tools = [each for each in tools if not each.latent and each.delegate != ANONYMOUS]
-    definitions: list[Agent | Tool] = [*catalog.agents.values(), *callable_tools]
+    definitions: list[ResolvedAgent | ResolvedTool] = [*catalog.agents.values(), *callable_tools]
     found: dict[str, OfferedTool] = {}
     for each in definitions:
         name = each.name
         while name in {*_OWN, *found}:
-            name = f"{'agent' if isinstance(each, Agent) else 'tool'}_{name}"
+            name = f"{'agent' if isinstance(each, ResolvedAgent) else 'tool'}_{name}"
         found[name] = _offered(name, each)
     return found
 
 
-def _offered(name: str, definition: Agent | Tool) -> OfferedTool:
+def _offered(name: str, definition: ResolvedAgent | ResolvedTool) -> OfferedTool:
     label, hints, is_wrapped = None, None, False
-    if isinstance(definition, Tool):
+    if isinstance(definition, ResolvedTool):
         schema, label = {"type": "object", **definition.parameters}, definition.label
         hints = ToolAnnotations(
             read_only_hint=not definition.side_effects,

@@ -19,7 +19,7 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas.internal.solution import Usage
     from holdfast.schemas.message import AskedCall
     from holdfast.schemas.run import RunResult, Spent
-    from holdfast.schemas.tool import Tool
+    from holdfast.schemas.tool import ResolvedTool
 
 from holdfast.workflows.commands import activity_options
 from holdfast.workflows.engine.call.activities import CallRefused, Hook, HookResult
@@ -79,7 +79,7 @@ async def execute_delegate(
 async def execute_repair(hook: Hook, agent: str, executor: "StepExecutor") -> HookResult:
     """Have an agent correct a call's arguments, in the time of a hook and without people."""
     id = names.hook_id(hook.call_id, hook.name, hook.n)
-    tool = Tool(name=agent, delegate=agent, parameters={})
+    tool = ResolvedTool(name=agent, delegate=agent, parameters={})
     call = ToolCall(AskedCall(id=id, provider_id=id, tool=agent, arguments={}), tool)
     call.set_arguments(hook.arguments[0])
     # The rest of the budget is also for the delegates of the turn that have yet to start.

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from holdfast.schemas import names
-from holdfast.schemas.agent import Agent, AgentDefinition
+from holdfast.schemas.agent import AgentDefinition, ResolvedAgent
 from holdfast.schemas.base import json_size
 from holdfast.schemas.budget import Budget
 from holdfast.schemas.internal.delegate import (
@@ -26,7 +26,7 @@ from holdfast.schemas.internal.solution import Usage
 from holdfast.schemas.message import ContextMessage, DataPart
 from holdfast.schemas.names import ErrorCode
 from holdfast.schemas.run import RunRequest, RunResult, Spent
-from holdfast.schemas.tool import ANONYMOUS, Tool
+from holdfast.schemas.tool import ANONYMOUS, ResolvedTool
 from holdfast.validation.lenient_json import ensure_json
 from holdfast.workflows.engine.budget.meter import BudgetExhausted, Meter
 from holdfast.workflows.engine.call.activities import (
@@ -81,7 +81,7 @@ DelegateEnd = RunResult | DelegateFailed
 
 
 def build_delegate(
-    call: ToolCall, turn: Turn, state: RunState, agent: Agent | None, workflow_id: str
+    call: ToolCall, turn: Turn, state: RunState, agent: ResolvedAgent | None, workflow_id: str
 ) -> Delegate:
     """Build the delegate that runs a call of a workflow, or raise `CallRefused`."""
     tool = call.tool
@@ -110,7 +110,7 @@ def build_delegate(
 
 
 def build_request(
-    call: ToolCall, state: RunState, agent: Agent | None, share: Budget
+    call: ToolCall, state: RunState, agent: ResolvedAgent | None, share: Budget
 ) -> RunRequest:
     """Build a delegate's request; `ValidationError` if a value in its scopes cannot be sent."""
     tool, principal = call.tool, state.principal
@@ -142,7 +142,7 @@ def build_request(
     )
 
 
-def delegate_outcome(tool: Tool, end: DelegateEnd) -> Outcome:
+def delegate_outcome(tool: ResolvedTool, end: DelegateEnd) -> Outcome:
     """Build the outcome of a delegate's call: its output is a value, never an envelope."""
     name = tool.name
     match end:

@@ -20,7 +20,7 @@ from holdfast.schemas.log_entry import DoneEntry, ErrorEntry
 from holdfast.schemas.message import ChatMessage
 from holdfast.schemas.names import ErrorCode
 from holdfast.schemas.run import CallRequest, Ended, RunResult, RunStatus, Spent
-from holdfast.schemas.tool import Tool
+from holdfast.schemas.tool import ResolvedTool
 from holdfast.workflows.engine.approvals.pending import PendingApprovals
 from holdfast.workflows.engine.approvals.question import Question
 from holdfast.workflows.engine.budget.meter import Meter
@@ -240,7 +240,7 @@ class SingleCall(ExecutionBase):
     """One call without a model, its log, and its end."""
 
     def __init__(
-        self, request: CallRequest, tool: Tool, desk: PendingApprovals, clock: Clock
+        self, request: CallRequest, tool: ResolvedTool, desk: PendingApprovals, clock: Clock
     ) -> None:
         snapshot = RunStateSnapshot(meter=Meter.of(BudgetLimits()), desk=desk)
         rules = AgentRules(name=tool.name, tools=[tool])

@@ -7,11 +7,11 @@ the run. It has the rules of the tool whose activity it is, or those that the sk
 
 from typing import Any
 
-from holdfast.schemas.agent import Agent
+from holdfast.schemas.agent import ResolvedAgent
 from holdfast.schemas.internal.solution import Solution
 from holdfast.schemas.message import AskedCall, ChatMessage
 from holdfast.schemas.names import ErrorCode, call_id
-from holdfast.schemas.tool import CHOSEN_BY_MODEL, Tool
+from holdfast.schemas.tool import CHOSEN_BY_MODEL, ResolvedTool
 from holdfast.validation.arguments import InvalidArguments, fit
 from holdfast.workflows.engine.call.activities import CallRefused
 from holdfast.workflows.engine.call.tool_call import ToolCall, Turn
@@ -25,7 +25,9 @@ from holdfast.workflows.engine.state.references import Unresolved, resolve
 _RULES = ("side_effects", "idempotent", "approval", "hooks", "requires", "limits", "untrusted")
 
 
-def propose_fixed_calls(agent: Agent, state: RunState, *, turn: int, calls: int) -> Turn | None:
+def propose_fixed_calls(
+    agent: ResolvedAgent, state: RunState, *, turn: int, calls: int
+) -> Turn | None:
     """Log and return the calls of a run without a model; None if it has no such calls.
 
     They belong to turn number `turn` (0: to none) with this number of calls.
@@ -44,7 +46,7 @@ def propose_fixed_calls(agent: Agent, state: RunState, *, turn: int, calls: int)
     return Turn(turn, fixed, is_plan=agent.plan == "lazy" and bool(agent.calls))
 
 
-def constant_answer(agent: Agent, data: Data, last: Any) -> Any:
+def constant_answer(agent: ResolvedAgent, data: Data, last: Any) -> Any:
     """Return the answer of constant calls, or else the `last` result; or raise `CallRefused`."""
     try:
         output = last if agent.answer is None else resolve(agent.answer, VisibleData(data))
@@ -55,7 +57,7 @@ def constant_answer(agent: Agent, data: Data, last: Any) -> Any:
         raise CallRefused(ErrorCode.INVALID_OUTPUT, f"the output does not fit: {error}") from None
 
 
-def _activity_call(agent: Agent, name: str | None, given: Any, own: str) -> ToolCall | None:
+def _activity_call(agent: ResolvedAgent, name: str | None, given: Any, own: str) -> ToolCall | None:
     """Return the only call of a skill with an activity, in whose input no reference is read."""
     skill = skill_of(agent, name)
     if skill is None or skill.activity is None:
@@ -68,7 +70,7 @@ def _activity_call(agent: Agent, name: str | None, given: Any, own: str) -> Tool
     rules = skill.rules
     if rules is not None and rules.activity is not None:
         parameters = rules.parameters
-    tool = Tool(
+    tool = ResolvedTool(
         name=skill.name,
         description=skill.description,
         parameters=parameters,

@@ -8,7 +8,7 @@ on until it was called.
 from typing import Any
 
 from holdfast.schemas import names
-from holdfast.schemas.agent import Agent, ForcedTool
+from holdfast.schemas.agent import ForcedTool, ResolvedAgent
 from holdfast.schemas.budget import BudgetName
 from holdfast.schemas.internal.model_request import (
     Ask,
@@ -52,7 +52,7 @@ class RequestSettings:
         self._changed: ChangedRequest | None = None
 
     @property
-    def agent(self) -> Agent:
+    def agent(self) -> ResolvedAgent:
         """Return the agent of the present request: with its model, its tools and its calling."""
         return self.choice.agent if self._changed is None else self._changed.agent
 

@@ -18,7 +18,7 @@ from typing import Any, Self
 
 from pydantic import Field
 
-from holdfast.schemas.agent import Agent
+from holdfast.schemas.agent import ResolvedAgent
 from holdfast.schemas.budget import BudgetName
 from holdfast.schemas.internal.continue_as_new import StepSnapshot
 from holdfast.schemas.internal.solution import Solution
@@ -68,7 +68,7 @@ class AgentRun(ExecutionBase):
         self,
         snapshot: RunSnapshot,
         request: RunRequest,
-        agent: Agent,
+        agent: ResolvedAgent,
         clock: Clock,
         pages: Iterable[bytes] = (),
     ) -> None:
@@ -100,7 +100,7 @@ class AgentRun(ExecutionBase):
     def start(
         cls,
         request: RunRequest,
-        agent: Agent,
+        agent: ResolvedAgent,
         mailbox: Mailbox,
         desk: PendingApprovals,
         clock: Clock,
@@ -134,7 +134,7 @@ class AgentRun(ExecutionBase):
         )
 
     @property
-    def agent(self) -> Agent:
+    def agent(self) -> ResolvedAgent:
         """Return the agent, with the model that answers now and the way in which it is called."""
         return self.choice.agent
 

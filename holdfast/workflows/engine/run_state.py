@@ -16,7 +16,7 @@ from holdfast.schemas.log_entry import SkillChooser, SkillEntry, WriteEntry
 from holdfast.schemas.phrases import quote_value, suggest_names
 from holdfast.schemas.reference import Path
 from holdfast.schemas.run import CallRequest, Principal, PrincipalToken, RunRequest
-from holdfast.schemas.tool import OutputMethod, ShownTool, Tool
+from holdfast.schemas.tool import OutputMethod, ResolvedTool, ShownTool
 from holdfast.validation.validator import new_errors
 from holdfast.workflows.engine.approvals.pending import PendingApprovals
 from holdfast.workflows.engine.approvals.policy import effective_policy
@@ -180,7 +180,7 @@ class RunState:
         most = self.rules.principal_scopes
         return held if most is None else [scope for scope in held if scope in most]
 
-    def principal_expired(self, tool: Tool) -> bool:
+    def principal_expired(self, tool: ResolvedTool) -> bool:
         """Return whether a call needs a token of the principal, and the one of the run expired."""
         until = self.principal.expires_at if self.principal is not None else None
         is_expired = until is not None and until <= self.clock()

@@ -13,10 +13,10 @@ each call, independent of prompts and results.
 
 from typing import Any
 
-from holdfast.schemas.agent import AgentRules, Skill
+from holdfast.schemas.agent import AgentRules, ResolvedSkill
 from holdfast.schemas.names import CHOOSE_SKILL
 from holdfast.schemas.phrases import quote_value, suggest_names
-from holdfast.schemas.tool import ApprovalPolicy, CallLimits, Tool
+from holdfast.schemas.tool import ApprovalPolicy, CallLimits, ResolvedTool
 from holdfast.validation.validator import errors
 from holdfast.workflows.engine.call.tool_call import Succeeded, ToolCall
 
@@ -40,12 +40,12 @@ _CONFIDENCE = {
 }
 
 
-def skill_of(rules: AgentRules, name: str | None) -> Skill | None:
+def skill_of(rules: AgentRules, name: str | None) -> ResolvedSkill | None:
     """Return the skill of this name."""
     return next((skill for skill in rules.skills if skill.name == name), None)
 
 
-def allowed_tools(rules: AgentRules, name: str | None) -> list[Tool]:
+def allowed_tools(rules: AgentRules, name: str | None) -> list[ResolvedTool]:
     """Return the tools of a run with the skill of this name, or without one yet."""
     skill = skill_of(rules, name)
     if skill is not None:
@@ -78,8 +78,8 @@ def skill_problem(rules: AgentRules, name: str, *, is_change: bool = False) -> s
 
 
 def choice(
-    rules: AgentRules, skills: list[Skill], description: str, per_run: int | None = None
-) -> Tool:
+    rules: AgentRules, skills: list[ResolvedSkill], description: str, per_run: int | None = None
+) -> ResolvedTool:
     """Return the tool to choose a skill; some providers allow only short tool descriptions."""
     lines = [f"- {one.name}: {one.description}".removesuffix(": ") for one in skills]
     which = {
@@ -87,7 +87,7 @@ def choice(
         "enum": [skill.name for skill in skills],
         "description": "\n".join(["One of:", *lines]),
     }
-    return Tool(
+    return ResolvedTool(
         name=CHOOSE_SKILL,
         label="Choose a skill",
         description=description,

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.schemas.agent import Skill
+from holdfast.schemas.agent import ResolvedSkill
 from holdfast.schemas.decision import Decision
 from holdfast.workflows.engine.approvals.question import Question
 from holdfast.workflows.engine.call.tool_call import Unknown
@@ -93,8 +93,8 @@ def test_what_was_not_known_to_have_happened_is_not_remembered() -> None:
 
 
 def test_it_gives_nobody_a_scope_and_no_other_skill_a_tool() -> None:
-    skills = [Skill(name="desk", tools=[tool("mail", AMOUNT, side_effects=True)])]
-    skills.append(Skill(name="vault", tools=[pay()]))
+    skills = [ResolvedSkill(name="desk", tools=[tool("mail", AMOUNT, side_effects=True)])]
+    skills.append(ResolvedSkill(name="vault", tools=[pay()]))
     play = Vault(
         [call("mail", {"amount": 1})],
         [PAYS],

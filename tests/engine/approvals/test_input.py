@@ -8,7 +8,7 @@ import pytest
 from holdfast.schemas.agent import AgentApproval
 from holdfast.schemas.decision import Decision
 from holdfast.schemas.names import INVALID_DECISION
-from holdfast.schemas.tool import APPROVAL_DEFAULTS, ApprovalPolicy, Tool
+from holdfast.schemas.tool import APPROVAL_DEFAULTS, ApprovalPolicy, ResolvedTool
 from tests.engine.asking import decides, open_question, refusal
 from tests.engine.driver import Play, call, says
 
@@ -25,7 +25,7 @@ RESPOND = {"decision": "respond", "result": YES}
 def asks_for_help(*decisions: Any, policy: dict[str, Any] | None = None, **more: Any) -> Play:
     """A run that asks people for help, with these decisions on it."""
     own = ApprovalPolicy.model_validate(policy or {})
-    escalate = Tool(
+    escalate = ResolvedTool(
         name="escalate",
         parameters={"type": "object"},
         output=ANSWER,

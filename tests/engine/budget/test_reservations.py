@@ -8,20 +8,20 @@ import pytest
 from holdfast.schemas.budget import Budget
 from holdfast.schemas.internal.solution import Usage
 from holdfast.schemas.message import AskedCall
-from holdfast.schemas.tool import Tool
+from holdfast.schemas.tool import ResolvedTool
 from holdfast.workflows.engine.budget.meter import BudgetExhausted, Meter
 from holdfast.workflows.engine.call.tool_call import CallStage, ToolCall
 from tests.engine.driver import NOON
 
-DELEGATE = Tool(name="ask", parameters={}, delegate="helper")
-LATENT = Tool(name="guess", parameters={})
+DELEGATE = ResolvedTool(name="ask", parameters={}, delegate="helper")
+LATENT = ResolvedTool(name="guess", parameters={})
 
 
 def meter(**budget: Any) -> Meter:
     return Meter.of(Budget.model_validate(budget))
 
 
-def calls(*tools: Tool) -> list[ToolCall]:
+def calls(*tools: ResolvedTool) -> list[ToolCall]:
     """A turn's calls, all of them being carried out."""
     made = []
     for n, tool in enumerate(tools, start=1):

@@ -3,7 +3,7 @@
 from typing import Any
 
 from holdfast.schemas.message import DataPart
-from holdfast.schemas.tool import Tool
+from holdfast.schemas.tool import ResolvedTool
 from holdfast.workflows.engine.call.tool_call import Outcome, Succeeded, ToolCall
 from holdfast.workflows.engine.conversation import scopes as visible
 from tests.engine.driver import Play, call, says, tool
@@ -19,7 +19,7 @@ def sees(*scopes: str, instance: str | None = None, **request: Any) -> tuple[Any
         return Succeeded("done")
 
     arguments = {} if instance is None else {"_instance": instance}
-    peek = Tool(**{**tool("peek").model_dump(), "scopes": list(scopes), "chosen": _CHOSEN})
+    peek = ResolvedTool(**{**tool("peek").model_dump(), "scopes": list(scopes), "chosen": _CHOSEN})
     model = [says("", call("peek", arguments)), says("done")]
     play = Play(peek, model=model, outcomes={"peek": look}, **request)
     play.to_end()

@@ -8,7 +8,7 @@ import pytest
 from holdfast.schemas.internal.delegate import DelegateNews, DelegatePending
 from holdfast.schemas.internal.solution import Usage
 from holdfast.schemas.run import RunRequest, RunResult, Spent
-from holdfast.schemas.tool import Tool
+from holdfast.schemas.tool import ResolvedTool
 from holdfast.workflows.engine.call.activities import CallRefused
 from holdfast.workflows.engine.call.tool_call import (
     Failed,
@@ -35,11 +35,13 @@ OUTPUT = {"type": "object", "required": ["text"]}
 SPENT = Spent(turns=2, calls=3, usage=Usage(input_tokens=9, output_tokens=1, cost=0.5))
 
 
-def helper(**more: Any) -> Tool:
-    return Tool(name="ask", parameters={"type": "object"}, **{"delegate": "helper", **more})
+def helper(**more: Any) -> ResolvedTool:
+    return ResolvedTool(name="ask", parameters={"type": "object"}, **{"delegate": "helper", **more})
 
 
-def asks(ask: Tool, *tools: Tool, before: tuple[Any, ...] = (), **request: Any) -> Delegate:
+def asks(
+    ask: ResolvedTool, *tools: ResolvedTool, before: tuple[Any, ...] = (), **request: Any
+) -> Delegate:
     """What a run's delegate is asked, with these tools and answers before it."""
     found: list[Delegate] = []
 
@@ -61,7 +63,7 @@ def the_call(play: PlayCall) -> ToolCall:
     return step.turn.calls[0]
 
 
-def refusal(ask: Tool, **request: Any) -> tuple[str, str]:
+def refusal(ask: ResolvedTool, **request: Any) -> tuple[str, str]:
     with pytest.raises(CallRefused) as refused:
         asks(ask, **request)
     return refused.value.error.code, refused.value.error.message

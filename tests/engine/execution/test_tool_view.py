@@ -2,12 +2,14 @@
 
 import pytest
 
-from holdfast.schemas.agent import Skill
+from holdfast.schemas.agent import ResolvedSkill
 from tests.engine.driver import Play, tool
 
 SKILLS = [
-    Skill(name="refunds", tools=[tool("find", description="Finds orders."), tool("refund")]),
-    Skill(name="travel", tools=[tool("find", description="Finds trains.")]),
+    ResolvedSkill(
+        name="refunds", tools=[tool("find", description="Finds orders."), tool("refund")]
+    ),
+    ResolvedSkill(name="travel", tools=[tool("find", description="Finds trains.")]),
 ]
 
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.schemas.agent import Agent
+from holdfast.schemas.agent import ResolvedAgent
 from holdfast.schemas.internal.model_request import Ask
-from holdfast.schemas.tool import Tool
+from holdfast.schemas.tool import ResolvedTool
 from holdfast.workflows.engine.model.composed import (
     ComposedAnswer,
     MalformedAnswer,
@@ -22,11 +22,11 @@ AMOUNT = {"type": "object", "properties": {"amount": {"type": "number"}}, "requi
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 PAY = tool("pay", {**AMOUNT, "additionalProperties": False}, description="Pay.")
 KEEP = tool("keep", AMOUNT, output_path="†state.kept")
-JUDGE = Tool(name="judge", parameters=AMOUNT, output={"enum": ["good", "bad"]})
+JUDGE = ResolvedTool(name="judge", parameters=AMOUNT, output={"enum": ["good", "bad"]})
 
 
-def desk(*tools: Tool, **more: Any) -> Agent:
-    return Agent(name="desk", model=MODEL, calling="composed", tools=list(tools), **more)
+def desk(*tools: ResolvedTool, **more: Any) -> ResolvedAgent:
+    return ResolvedAgent(name="desk", model=MODEL, calling="composed", tools=list(tools), **more)
 
 
 def call(name: str, **arguments: Any) -> dict[str, Any]:
@@ -38,7 +38,7 @@ def answer(*calls: Any, output: Any = None) -> Any:
     return says(json.dumps({"calls": list(calls), "output": output}))
 
 
-def read(text: str, *tools: Tool, **more: Any) -> ComposedAnswer:
+def read(text: str, *tools: ResolvedTool, **more: Any) -> ComposedAnswer:
     return read_answer(text, desk(*tools, **more), list(tools))
 
 
@@ -86,8 +86,8 @@ def test_a_choice_of_tools_says_which_calls_there_are(choice: Any, tools: Any, l
     assert calls.get("minItems") == least
 
 
-def asks(agent: Agent, choice: Any = "auto") -> Ask:
-    given = Agent.read({**agent.to_json(), "toolChoice": choice}).tool_choice
+def asks(agent: ResolvedAgent, choice: Any = "auto") -> Ask:
+    given = ResolvedAgent.read({**agent.to_json(), "toolChoice": choice}).tool_choice
     return ask(agent, offers(agent), given, "the state")
 
 

@@ -9,7 +9,7 @@ from holdfast.schemas.internal.model_request import (
     ConversationPointer,
 )
 from holdfast.schemas.message import ChatMessage
-from holdfast.schemas.tool import ApprovalPolicy, Tool
+from holdfast.schemas.tool import ApprovalPolicy, ResolvedTool
 from holdfast.workflows.engine.call.tool_call import Failed, Outcome, Succeeded, ToolCall
 from holdfast.workflows.engine.model.latent_calls import Latent
 from tests.engine.driver import MODEL, Play, call, says, tool
@@ -25,7 +25,7 @@ class Answering:
     """A run whose model makes one latent call, at the moment when it is to be answered."""
 
     def __init__(self, output: Any = OUTPUT, scopes: tuple[str, ...] = (), **request: Any) -> None:
-        guess = Tool(
+        guess = ResolvedTool(
             name="guess",
             description="Guess the mood.",
             parameters={"type": "object"},
@@ -113,7 +113,7 @@ def test_the_run_answers_for_the_request_as_long_as_it_is_under_way_and_not_afte
     assert run.settings.page(ConversationPageRequest(upto=1)) != answering.latent.page(want)
 
 
-GUESS = Tool(name="guess", parameters={"type": "object"})
+GUESS = ResolvedTool(name="guess", parameters={"type": "object"})
 
 
 def test_an_answer_is_not_that_of_a_call_that_a_person_has_changed() -> None:

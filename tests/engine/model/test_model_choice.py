@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.schemas.agent import ModelSettings
 from holdfast.schemas.internal.solution import Solution, Usage
-from holdfast.schemas.tool import ActivityBinding, Tool
+from holdfast.schemas.tool import ActivityBinding, ResolvedTool
 from holdfast.workflows.engine.execution_base import AskModel
 from tests.engine.driver import NoAnswer, Play, call, says, tool
 
@@ -108,7 +108,7 @@ def test_a_second_refusal_of_tools_is_an_answer_that_costs_a_turn() -> None:
 
 @pytest.mark.parametrize("lazy", [False, True])
 def test_approved_calls_run_after_a_change_of_the_model(*, lazy: bool) -> None:
-    pay = Tool(
+    pay = ResolvedTool(
         name="pay",
         parameters={"type": "object"},
         side_effects=True,

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from holdfast.schemas.agent import ModelSettings, Skill
+from holdfast.schemas.agent import ModelSettings, ResolvedSkill
 from holdfast.schemas.internal.model_request import Ask
 from holdfast.schemas.message import ChatMessage
-from holdfast.schemas.tool import ActivityBinding, AgentHooks, Tool
+from holdfast.schemas.tool import ActivityBinding, AgentHooks, ResolvedTool
 from holdfast.workflows.engine.call.tool_call import Failure
 from holdfast.workflows.engine.execution_base import AskModel
 from holdfast.workflows.engine.model import request_hooks
@@ -131,7 +131,7 @@ def test_a_forced_tool_that_it_takes_away_is_not_forced() -> None:
 
 def test_a_call_of_an_approved_plan_is_refused_while_its_tool_is_taken_away() -> None:
     pays = [call("pay", {"n": n}) for n in (1, 2)]
-    pay = Tool(
+    pay = ResolvedTool(
         name="pay",
         parameters={"type": "object"},
         side_effects=True,
@@ -309,7 +309,7 @@ def test_without_a_wish_the_next_model_is_asked_or_the_run_fails(said: Any) -> N
 
 
 def test_it_is_not_asked_where_a_skill_is_chosen_or_the_answer_is_the_last() -> None:
-    skills = [Skill(name=name) for name in ("a", "b")]
+    skills = [ResolvedSkill(name=name) for name in ("a", "b")]
     play = Asking(DOWN, failed={"output": "x"}, definition={"skills": skills}).to_end()
     assert (play.failure.message, play.seen("failed")) == ("it is down", [])
     last = Asking(LOOK, DOWN, failed={"output": "x"}, budget={"maxIterations": 1}).to_end()

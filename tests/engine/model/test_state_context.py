@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from holdfast.schemas.reference import Path, parse_reference
-from holdfast.schemas.tool import Tool
+from holdfast.schemas.tool import ResolvedTool
 from holdfast.workflows.engine.model.answer import propose_calls, veil_of
 from holdfast.workflows.engine.model.prompt import (
     MAX_INSTANCES_CHARACTERS,
@@ -38,7 +38,7 @@ def place(text: str, instance: str | None = None) -> Path:
 
 def write(
     state: RunState,
-    by: Tool,
+    by: ResolvedTool,
     path: str,
     value: Any,
     method: Any = "set",

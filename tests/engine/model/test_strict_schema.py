@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from holdfast.schemas.agent import Agent
-from holdfast.schemas.tool import Tool
+from holdfast.schemas.agent import ResolvedAgent
+from holdfast.schemas.tool import ResolvedTool
 from holdfast.validation.validator import fits
 from holdfast.workflows.engine.model.composed import composed_schema, read_answer
 from holdfast.workflows.engine.model.strict_schema import (
@@ -215,13 +215,13 @@ def test_nothing_that_only_looks_like_a_schema_does_harm(schema: Any, value: Any
 # Twenty tools of others.
 
 
-def desk(*tools: Tool, **more: Any) -> Agent:
-    return Agent(name="desk", model=MODEL, calling="composed", tools=list(tools), **more)
+def desk(*tools: ResolvedTool, **more: Any) -> ResolvedAgent:
+    return ResolvedAgent(name="desk", model=MODEL, calling="composed", tools=list(tools), **more)
 
 
 @pytest.mark.parametrize("tool", others_tools(), ids=lambda tool: tool.name)
 @given(data=st.data())
-def test_arguments_are_read_back_as_they_were(tool: Tool, data: st.DataObject) -> None:
+def test_arguments_are_read_back_as_they_were(tool: ResolvedTool, data: st.DataObject) -> None:
     arguments = data.draw(valid(tool.parameters))
     assert fits(arguments, tool.parameters)
     kept = tool.model_copy(update={"output_path": data.draw(st.none() | st.just("†state.a"))})

@@ -8,7 +8,7 @@ import pytest
 from holdfast.schemas.agent import AgentApproval
 from holdfast.schemas.decision import Decided
 from holdfast.schemas.run import Principal
-from holdfast.schemas.tool import ApprovalPolicy, Tool
+from holdfast.schemas.tool import ApprovalPolicy, ResolvedTool
 from holdfast.workflows.engine.approvals.policy import satisfies
 from tests.engine.driver import Play, call, tool
 from tests.engine.plans.test_plan import LOOK, PAY, PLAN, QUOTE, asked, edit, lazy, refund, started
@@ -164,7 +164,7 @@ def test_who_agrees_to_an_edit_agrees_to_the_edited_plan() -> None:
 # Whose approval it is.
 
 
-def payer(name: str, **policy: Any) -> Tool:
+def payer(name: str, **policy: Any) -> ResolvedTool:
     return tool(name, side_effects=True, approval=ApprovalPolicy.model_validate(policy))
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.schemas.agent import ForcedTool, Skill
+from holdfast.schemas.agent import ForcedTool, ResolvedSkill
 from holdfast.schemas.internal.model_request import Ask, ConversationPageRequest
 from holdfast.schemas.internal.solution import WrittenCall
 from holdfast.schemas.names import ErrorCode
@@ -23,14 +23,14 @@ from holdfast.workflows.engine.execution_base import (
 )
 from tests.engine.driver import NoAnswer, Play, call, says, tool
 
-REFUNDS = Skill(
+REFUNDS = ResolvedSkill(
     name="refunds",
     description="Give money back.",
     instructions="Ask for the order first.",
     tools=[tool("find_order", untrusted=True), tool("refund")],
 )
-TRAVEL = Skill(name="travel", instructions="Be brief.", tools=[tool("book")])
-EXPORT = Skill(name="export", tools=[], activity=ActivityBinding(type="ExportAll"))
+TRAVEL = ResolvedSkill(name="travel", instructions="Be brief.", tools=[tool("book")])
+EXPORT = ResolvedSkill(name="export", tools=[], activity=ActivityBinding(type="ExportAll"))
 OWN = tool("look")
 CHOOSE = call("choose_skill", {"skill": "refunds"})
 DONE = says("done")
@@ -108,7 +108,7 @@ def test_a_skill_that_cannot_be_had_makes_no_run(skills: Any, request_: Any, why
 ROUTED = (
     REFUNDS.model_copy(update={"when": {"type": "object", "required": ["order_id"]}}),
     TRAVEL.model_copy(update={"when": {"type": "string", "pattern": "flight"}}),
-    Skill(name="other"),
+    ResolvedSkill(name="other"),
 )
 
 
@@ -489,7 +489,10 @@ def acting(*model: Any, **more: Any) -> Play:
     """A conversation of an agent whose skills have different tools of one name."""
     refund, book = (tool("act", side_effects=True, label=each) for each in ("Refund", "Book"))
     wait = tool("wait", sequential=True)
-    skills = [Skill(name="refunds", tools=[refund, wait]), Skill(name="travel", tools=[book])]
+    skills = [
+        ResolvedSkill(name="refunds", tools=[refund, wait]),
+        ResolvedSkill(name="travel", tools=[book]),
+    ]
     return desk(*model, skills=skills, skill="refunds", conversation=True, **more)
 
 

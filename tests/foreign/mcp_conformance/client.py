@@ -24,7 +24,7 @@ from holdfast.catalog.registry import DefinitionRegistry
 from holdfast.runtime.secrets import Secrets
 from holdfast.schemas.internal.mcp_input import INPUT_REQUIRED, McpInputRequired
 from holdfast.schemas.settings.servers import Server
-from holdfast.schemas.tool import McpCall, Tool
+from holdfast.schemas.tool import McpCall, ResolvedTool
 
 SCENARIO = os.environ.get("MCP_CONFORMANCE_SCENARIO", "")
 CONTEXT: dict[str, Any] = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT") or "{}")
@@ -68,7 +68,7 @@ async def issuer_of(url: str) -> str:
     return str(at.copy_with(path="/"))
 
 
-def arguments_for(tool: Tool, listed: Sequence[ListedTool]) -> Iterator[dict[str, Any]]:
+def arguments_for(tool: ResolvedTool, listed: Sequence[ListedTool]) -> Iterator[dict[str, Any]]:
     """The arguments of the calls of a tool: the suite's, or one of each type."""
     assert tool.mcp is not None
     named = [each for each in CONTEXT.get("toolCalls", ()) if each["name"] == tool.mcp.tool]
@@ -82,7 +82,7 @@ def arguments_for(tool: Tool, listed: Sequence[ListedTool]) -> Iterator[dict[str
         yield {name: kinds.get(each.get("type"), "text") for name, each in fields}
 
 
-async def call(activity: CallMcpToolActivity, tool: Tool, arguments: dict[str, Any]) -> Any:
+async def call(activity: CallMcpToolActivity, tool: ResolvedTool, arguments: dict[str, Any]) -> Any:
     """Call a tool as a run does, and answer its forms with `true`."""
     assert tool.mcp is not None
     own = McpCall(idempotency_key=f"suite/{tool.name}")

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from holdfast.providers.base import ProviderRequest
-from holdfast.schemas.agent import Agent, ModelSettings
+from holdfast.schemas.agent import ModelSettings, ResolvedAgent
 from holdfast.schemas.internal.model_request import Ask
-from holdfast.schemas.tool import Tool
+from holdfast.schemas.tool import ResolvedTool
 from holdfast.workflows.engine.model.composed import composed_schema
 from holdfast.workflows.engine.model.prompt import ask, offers
 from tests.providers.test_conformance import Exchange, good, refusal
@@ -31,12 +31,12 @@ SUBSETS: tuple[tuple[Wire, Callable[[subsets.Schema], list[str]]], ...] = (
 PLAIN = '{"calls": [], "output": "Done."}'
 
 
-def agent(*tools: Tool, **more: Any) -> Agent:
+def agent(*tools: ResolvedTool, **more: Any) -> ResolvedAgent:
     model = ModelSettings(endpoint="m", name="gpt-test")
-    return Agent(name="desk", model=model, calling="composed", tools=list(tools), **more)
+    return ResolvedAgent(name="desk", model=model, calling="composed", tools=list(tools), **more)
 
 
-def asked(of: Agent, choice: Any = "auto") -> Ask:
+def asked(of: ResolvedAgent, choice: Any = "auto") -> Ask:
     return ask(of, offers(of), choice, None)
 
 
@@ -61,7 +61,7 @@ NAMES = [tool.name for tool in TOOLS]
 @pytest.mark.parametrize("tool", TOOLS, ids=NAMES)
 @pytest.mark.parametrize("choice", ["auto", "required", "none"])
 async def test_each_of_twenty_tools_of_others_is_taken_by_each_provider(
-    wire: Wire, subset: Callable[[Any], list[str]], tool: Tool, choice: str
+    wire: Wire, subset: Callable[[Any], list[str]], tool: ResolvedTool, choice: str
 ) -> None:
     seen, notices = await sent(wire, asked(agent(tool), choice))
     assert subset(forced(wire, seen)) == []
@@ -89,7 +89,7 @@ async def test_several_tools_with_references_and_latent_ones_are_taken(
     wire: Wire, subset: Callable[[Any], list[str]]
 ) -> None:
     total = {"type": "object", "properties": {"total": {"type": "number", "minimum": 0}}}
-    add = Tool(
+    add = ResolvedTool(
         name="add",
         parameters={
             "type": "object",
@@ -108,7 +108,7 @@ async def test_several_tools_with_references_and_latent_ones_are_taken(
 
 def test_on_anthropic_what_may_be_null_may_be_missing_where_unions_are_too_many() -> None:
     many = {f"p{number}": {"type": "integer"} for number in range(30)}
-    tool = Tool(name="t", parameters={"type": "object", "properties": many})
+    tool = ResolvedTool(name="t", parameters={"type": "object", "properties": many})
     exact = asked(agent(tool))
     body = AnthropicWire().format.body(ProviderRequest(exact, ()), "")
     made = json.loads(body)["output_config"]["format"]["schema"]
@@ -158,7 +158,9 @@ async def test_openai_is_strict_about_it_unless_it_is_too_large() -> None:
     spoken = OpenAIWire().format
     large = {f"p{number}": {"type": "string"} for number in range(5_001)}
     for properties, strict in (({}, True), (large, False)):
-        of = asked(agent(Tool(name="t", parameters={"type": "object", "properties": properties})))
+        of = asked(
+            agent(ResolvedTool(name="t", parameters={"type": "object", "properties": properties}))
+        )
         made = json.loads(spoken.body(ProviderRequest(of, ()), "api.openai.com"))
         assert made["response_format"]["json_schema"]["strict"] is strict
         assert bool(spoken.unsupported_notices(of)) is not strict

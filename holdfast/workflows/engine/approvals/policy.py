@@ -12,7 +12,7 @@ from typing import Any
 from holdfast.schemas.agent import AgentRules
 from holdfast.schemas.decision import Decided
 from holdfast.schemas.run import Principal
-from holdfast.schemas.tool import APPROVAL_DEFAULTS, ApprovalPolicy, Schema, Tool
+from holdfast.schemas.tool import APPROVAL_DEFAULTS, ApprovalPolicy, ResolvedTool, Schema
 from holdfast.validation.text_safety import is_same_person
 from holdfast.validation.validator import fits
 from holdfast.validation.work_budget import CannotCheck
@@ -21,12 +21,14 @@ from holdfast.validation.work_budget import CannotCheck
 _ON_TIMEOUT = ("fail", "deny", "approve")
 
 
-def effective_policy(tool: Tool, rules: AgentRules) -> ApprovalPolicy:
+def effective_policy(tool: ResolvedTool, rules: AgentRules) -> ApprovalPolicy:
     """Return the tool's policy, over its agent's, over the defaults."""
     return tool.approval.over(rules.approval).over(APPROVAL_DEFAULTS)
 
 
-def requires_approval(tool: Tool, policy: ApprovalPolicy, arguments: dict[str, Any] | None) -> bool:
+def requires_approval(
+    tool: ResolvedTool, policy: ApprovalPolicy, arguments: dict[str, Any] | None
+) -> bool:
     """Return whether a call needs one; it does if its arguments, or `when`, cannot be checked."""
     required = policy.require == "side_effects" and tool.side_effects
     if not (required or policy.require == "always"):

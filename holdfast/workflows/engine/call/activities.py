@@ -18,7 +18,7 @@ from holdfast.schemas.agent import AgentRules
 from holdfast.schemas.internal.stored_value import Stored
 from holdfast.schemas.message import Content, Message
 from holdfast.schemas.names import CallError, ErrorCode
-from holdfast.schemas.tool import ActivityBinding, Envelope, RepairAgent, Tool
+from holdfast.schemas.tool import ActivityBinding, Envelope, RepairAgent, ResolvedTool
 from holdfast.validation.lenient_json import ensure_json
 from holdfast.validation.validator import errors
 from holdfast.validation.work_budget import bounded
@@ -161,7 +161,7 @@ def run_after_hooks(call: ToolCall, rules: AgentRules) -> HookRequests[None]:
     call.advance_result(ResultStage.REVIEWED, outcome)
 
 
-def _patched(tool: Tool, outcome: Final, value: Any) -> Final:
+def _patched(tool: ResolvedTool, outcome: Final, value: Any) -> Final:
     match value:
         case None | {} if not value:
             return outcome
@@ -188,7 +188,7 @@ def _patched(tool: Tool, outcome: Final, value: Any) -> Final:
     return check_output(tool, Succeeded(content, details, terminate, message))
 
 
-def outcome_of_result(tool: Tool, value: Any) -> Succeeded | Failed:
+def outcome_of_result(tool: ResolvedTool, value: Any) -> Succeeded | Failed:
     """Build the outcome of a returned value, checked against the tool's `_output`."""
     try:
         ensure_json(value)
@@ -215,7 +215,7 @@ def outcome_of_result(tool: Tool, value: Any) -> Succeeded | Failed:
             return check_output(tool, Succeeded(value))
 
 
-def outcome_of_failure(tool: Tool, failure: Failure) -> Outcome:
+def outcome_of_failure(tool: ResolvedTool, failure: Failure) -> Outcome:
     """Build the outcome of a call whose activity did not succeed."""
     match failure:
         case Failure(kind="application", type=names.STOP_RUN):
@@ -244,7 +244,7 @@ def outcome_of_failure(tool: Tool, failure: Failure) -> Outcome:
             return fail(ErrorCode.TOOL_ERROR, failure.message)
 
 
-def outcome_of_abandoned(tool: Tool, why: str) -> Failed:
+def outcome_of_abandoned(tool: ResolvedTool, why: str) -> Failed:
     """Build the outcome of a call that was running when its run ended."""
     if tool.once:
         return fail(ErrorCode.OUTCOME_UNKNOWN, f"{why}; whether the call took effect is unknown")
@@ -258,7 +258,7 @@ def _describe(failure: Failure, what: str) -> str:
     return failure.message or f"{what} failed, and reported no reason"
 
 
-def check_output(tool: Tool, result: Succeeded) -> Succeeded | Failed:
+def check_output(tool: ResolvedTool, result: Succeeded) -> Succeeded | Failed:
     """Return the result, or an error if it does not fit the tool's `_output`."""
     if tool.output is None:
         return result

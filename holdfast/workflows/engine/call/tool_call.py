@@ -22,7 +22,7 @@ from holdfast.schemas.message import AskedCall, Message
 from holdfast.schemas.names import CallError, ErrorCode
 from holdfast.schemas.reference import OutputPath, Path
 from holdfast.schemas.run import CallApprover
-from holdfast.schemas.tool import OutputMethod, Tool
+from holdfast.schemas.tool import OutputMethod, ResolvedTool
 from holdfast.validation.arguments import InvalidArguments
 from holdfast.workflows.engine.state.data import MISSING, Data
 
@@ -184,7 +184,7 @@ class ToolCall:
     """
 
     proposal: AskedCall
-    found_tool: Tool | None = None
+    found_tool: ResolvedTool | None = None
     unreadable: InvalidArguments | None = None
     is_literal: bool = False
     meta: MetaProperties = field(default_factory=MetaProperties)
@@ -221,7 +221,7 @@ class ToolCall:
         return self.proposal.tool
 
     @property
-    def tool(self) -> Tool:
+    def tool(self) -> ResolvedTool:
         """Return the tool, or raise `IllegalTransition` if the run has no such tool."""
         if self.found_tool is None:
             raise IllegalTransition(f"call {self.id}: there is no tool {self.name}")

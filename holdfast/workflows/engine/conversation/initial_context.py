@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from holdfast.schemas.agent import Agent
+from holdfast.schemas.agent import ResolvedAgent
 from holdfast.schemas.base import json_size
 from holdfast.schemas.log_entry import SkillChooser
 from holdfast.schemas.message import AskedCall, ChatMessage, ContextMessage, DataPart, Message
@@ -23,7 +23,7 @@ class InvalidRequest(ValueError):
     """The request does not make a valid run."""
 
 
-def write_initial_context(request: RunRequest, agent: Agent, state: RunState) -> None:
+def write_initial_context(request: RunRequest, agent: ResolvedAgent, state: RunState) -> None:
     """Write skill, context, state and input to an empty log, or raise `InvalidRequest`."""
     skill, by = _skill(request, agent)
     _check(request, agent, skill)
@@ -89,7 +89,7 @@ def _without_result(what: str, call: str) -> InvalidRequest:
     return InvalidRequest(f"{what} the result of the call {quote_value(call)}; {fix}")
 
 
-def _check_input(agent: Agent, state: RunState) -> None:
+def _check_input(agent: ResolvedAgent, state: RunState) -> None:
     """Check that the input fits the agent: in a run with instances, as each instance sees it."""
     for instance in state.data.instances or (None,):
         seen = state.data.visible_value("input", instance)
@@ -121,7 +121,7 @@ def _said(message: Message) -> ChatMessage:
     return ChatMessage(role=message.role, content=message.content)
 
 
-def _skill(request: RunRequest, agent: Agent) -> tuple[str | None, SkillChooser]:
+def _skill(request: RunRequest, agent: ResolvedAgent) -> tuple[str | None, SkillChooser]:
     """Return the skill that a run starts with, or None if the model chooses or there is none."""
     name = request.skill
     by: SkillChooser = "request" if name is not None else "rule"
@@ -151,7 +151,7 @@ def _skill(request: RunRequest, agent: Agent) -> tuple[str | None, SkillChooser]
     return name, by
 
 
-def _check(request: RunRequest, agent: Agent, skill: str | None) -> None:
+def _check(request: RunRequest, agent: ResolvedAgent, skill: str | None) -> None:
     if request.input is None and not request.context:
         raise InvalidRequest("write the task of the run as `input`, a text or an object")
     if agent.calls and request.conversation is not False:

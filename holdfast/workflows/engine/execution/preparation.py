@@ -14,7 +14,13 @@ from typing import Any, get_args
 from holdfast.schemas.base import json_size
 from holdfast.schemas.names import ErrorCode
 from holdfast.schemas.reference import Path, parse_output_path
-from holdfast.schemas.tool import REASONING, ActivityBinding, OutputMethod, RepairAgent, Tool
+from holdfast.schemas.tool import (
+    REASONING,
+    ActivityBinding,
+    OutputMethod,
+    RepairAgent,
+    ResolvedTool,
+)
 from holdfast.validation.arguments import InvalidArguments, coerce, fit, unwrapped
 from holdfast.validation.lenient_json import ensure_json, read_json
 from holdfast.workflows.engine.call.activities import (
@@ -152,7 +158,7 @@ def run_before_hooks(call: ToolCall, state: RunState) -> HookRequests[Final | No
     return None
 
 
-def fit_arguments(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
+def fit_arguments(tool: ResolvedTool, arguments: dict[str, Any]) -> dict[str, Any]:
     """Coerce arguments to the tool's schema, with its defaults, or raise `InvalidArguments`."""
     written = unwrapped(arguments, tool.parameters, tool.name)
     fitted: dict[str, Any] = fit(written, tool.parameters, fill=True)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast.schemas.agent import Agent
+from holdfast.schemas.agent import ResolvedAgent
 from holdfast.schemas.base import canonical_json
 from holdfast.schemas.internal.solution import Solution
 from holdfast.schemas.internal.stored_value import Stored
@@ -22,7 +22,7 @@ from holdfast.schemas.message import (
     TextPart,
 )
 from holdfast.schemas.names import call_id
-from holdfast.schemas.tool import Schema, Tool
+from holdfast.schemas.tool import ResolvedTool, Schema
 from holdfast.validation.arguments import InvalidArguments, fit, read_arguments
 from holdfast.validation.lenient_json import read_json
 from holdfast.validation.validator import errors
@@ -84,7 +84,9 @@ def cut_off(solution: Solution) -> str | None:
     return f"the answer was cut off{after} (`maxOutputTokens`): write less"
 
 
-def parse_answer(solution: Solution, agent: Agent, tools: list[Tool]) -> ParsedAnswer:
+def parse_answer(
+    solution: Solution, agent: ResolvedAgent, tools: list[ResolvedTool]
+) -> ParsedAnswer:
     """Parse an answer in which these tools can be called."""
     if agent.calling == "native":
         return ParsedAnswer(solution)
@@ -102,7 +104,7 @@ def parse_answer(solution: Solution, agent: Agent, tools: list[Tool]) -> ParsedA
 
 
 def propose_calls(
-    solution: Solution, turn: int, tools: Sequence[Tool], seen: dict[str, None]
+    solution: Solution, turn: int, tools: Sequence[ResolvedTool], seen: dict[str, None]
 ) -> list[ToolCall]:
     """Build the calls of an answer, with ids by position.
 
@@ -142,7 +144,7 @@ def propose_calls(
     return calls
 
 
-def answer_output(answer: ParsedAnswer, agent: Agent, data: Data, *, last: bool) -> Any:
+def answer_output(answer: ParsedAnswer, agent: ResolvedAgent, data: Data, *, last: bool) -> Any:
     """Return an answer's output, its references resolved, or raise `InvalidOutput`."""
     if answer.wrong is not None:
         raise InvalidOutput(answer.wrong)

@@ -14,10 +14,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from holdfast.schemas.agent import Agent, ForcedTool, ToolChoice
+from holdfast.schemas.agent import ForcedTool, ResolvedAgent, ToolChoice
 from holdfast.schemas.internal.solution import WrittenCall
 from holdfast.schemas.names import CHOOSE_SKILL
-from holdfast.schemas.tool import REASONING, TOOL, Schema, Tool
+from holdfast.schemas.tool import REASONING, TOOL, ResolvedTool, Schema
 from holdfast.validation.lenient_json import read_json
 from holdfast.validation.work_budget import bounded
 from holdfast.workflows.engine.model.strict_schema import (
@@ -63,7 +63,10 @@ class ComposedAnswer:
 
 
 def composed_schema(
-    agent: Agent, tools: list[Tool], choice: ToolChoice = "auto", instances: Sequence[str] = ()
+    agent: ResolvedAgent,
+    tools: list[ResolvedTool],
+    choice: ToolChoice = "auto",
+    instances: Sequence[str] = (),
 ) -> Schema:
     """Return the schema of an answer: the calls that the choice allows, and the output."""
     output = _output_form(agent, tools).schema
@@ -78,7 +81,7 @@ def composed_schema(
     return closed({}, calls={"type": "array", "items": items, **least}, output=or_null(output))
 
 
-def read_answer(text: str, agent: Agent, tools: list[Tool]) -> ComposedAnswer:
+def read_answer(text: str, agent: ResolvedAgent, tools: list[ResolvedTool]) -> ComposedAnswer:
     """Read the answer that a text is or contains, or raise `MalformedAnswer`."""
     answer, beside = _found(text)
     written = answer.get("calls")
@@ -101,7 +104,9 @@ def read_answer(text: str, agent: Agent, tools: list[Tool]) -> ComposedAnswer:
 # The schema.
 
 
-def _call_schema(tool: Tool, agent: Agent, instances: Sequence[str], *, refer: bool) -> Schema:
+def _call_schema(
+    tool: ResolvedTool, agent: ResolvedAgent, instances: Sequence[str], *, refer: bool
+) -> Schema:
     own: dict[str, Schema] = {TOOL: {"type": "string", "const": tool.name}}
     if agent.reasoning_for_call:
         own[REASONING] = WHY
@@ -115,7 +120,7 @@ def _call_schema(tool: Tool, agent: Agent, instances: Sequence[str], *, refer: b
     return {**closed(properties, **own), **described}
 
 
-def _properties(tool: Tool) -> dict[str, Property]:
+def _properties(tool: ResolvedTool) -> dict[str, Property]:
     forms = StrictForms(tool.parameters)
     schema = forms.target(tool.parameters)[0] or {}
     properties = forms.properties(schema, 0)
@@ -137,7 +142,7 @@ def _properties(tool: Tool) -> dict[str, Property]:
     return properties
 
 
-def _output_form(agent: Agent, tools: list[Tool]) -> StrictForm:
+def _output_form(agent: ResolvedAgent, tools: list[ResolvedTool]) -> StrictForm:
     if agent.output is None:
         return StrictForm({"type": "string"})
     form = StrictForms(agent.output).form(agent.output)
@@ -148,7 +153,7 @@ def _output_form(agent: Agent, tools: list[Tool]) -> StrictForm:
 
 
 def _read_call(
-    call: Any, index: int, tools: list[Tool], known: dict[str, dict[str, Property]]
+    call: Any, index: int, tools: list[ResolvedTool], known: dict[str, dict[str, Property]]
 ) -> WrittenCall:
     """Return one call, without what was left out; `known` caches the properties of tools."""
     if not isinstance(call, dict):

@@ -5,7 +5,7 @@ the tool, the arguments and the values of the call's scopes. It offers no tools.
 not fit the tool's `_output`, the model receives the error and is asked again.
 """
 
-from holdfast.schemas.agent import Agent, ModelSettings
+from holdfast.schemas.agent import ModelSettings, ResolvedAgent
 from holdfast.schemas.base import readable_json
 from holdfast.schemas.internal.model_request import (
     Ask,
@@ -53,7 +53,7 @@ def proposed_result(call: ToolCall) -> Succeeded | None:
 class Latent:
     """The state of one call that the model answers."""
 
-    def __init__(self, call: ToolCall, agent: Agent, state: RunState) -> None:
+    def __init__(self, call: ToolCall, agent: ResolvedAgent, state: RunState) -> None:
         tool, skill = call.tool, skill_of(agent, state.skill)
         form = _AS_TEXT if tool.output is None else _AS_JSON + readable_json(tool.output)
         notes = (agent.instructions, skill.instructions if skill else "", _TASK, form)

@@ -8,7 +8,7 @@ Both hold for the rest of the run: the model that failed would fail again in the
 
 from pydantic import Field
 
-from holdfast.schemas.agent import Agent, ModelSettings
+from holdfast.schemas.agent import ModelSettings, ResolvedAgent
 from holdfast.schemas.base import Lenient
 from holdfast.schemas.internal.solution import Usage
 from holdfast.schemas.run import ModelUsage
@@ -38,7 +38,7 @@ class ModelProgress(Lenient):
 class ModelChoice:
     """The model of one run: `agent` is the run's agent with the model and calling of now."""
 
-    def __init__(self, agent: Agent, log: Log, progress: ModelProgress) -> None:
+    def __init__(self, agent: ResolvedAgent, log: Log, progress: ModelProgress) -> None:
         self._log = log
         self.progress = progress
         hooks = agent.hooks

@@ -7,7 +7,7 @@ from turn to turn, and therefore follows the conversation.
 from collections.abc import Sequence
 from typing import Any
 
-from holdfast.schemas.agent import Agent, ToolChoice
+from holdfast.schemas.agent import ResolvedAgent, ToolChoice
 from holdfast.schemas.base import readable_json
 from holdfast.schemas.internal.model_request import Ask, ToolOffer
 from holdfast.schemas.reference import Path
@@ -53,7 +53,7 @@ _COMPOSED = (
 _UNCALLED = 'Answer with one JSON object alone: {"output": ...}.'
 
 
-def instructions(agent: Agent, skill: str | None = None) -> str:
+def instructions(agent: ResolvedAgent, skill: str | None = None) -> str:
     """Return the agent's instructions, its skill's, and those for its tools and output."""
     chosen, tools = skill_of(agent, skill), allowed_tools(agent, skill)
     notes = [agent.instructions.strip(), chosen.instructions.strip() if chosen else ""]
@@ -71,7 +71,7 @@ def instructions(agent: Agent, skill: str | None = None) -> str:
 
 
 def offers(
-    agent: Agent, skill: str | None = None, instances: Sequence[str] = ()
+    agent: ResolvedAgent, skill: str | None = None, instances: Sequence[str] = ()
 ) -> list[ToolOffer]:
     """Return the allowed tools in the form for a model, in a run with these instances."""
     tools = allowed_tools(agent, skill)
@@ -93,7 +93,7 @@ def offers(
 
 
 def ask(
-    agent: Agent,
+    agent: ResolvedAgent,
     tools: list[ToolOffer],
     choice: ToolChoice,
     tail: str | None,

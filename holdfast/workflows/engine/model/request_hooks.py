@@ -13,12 +13,12 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from holdfast.schemas.agent import Agent, ModelSettings
+from holdfast.schemas.agent import ModelSettings, ResolvedAgent
 from holdfast.schemas.base import Strict, json_size
 from holdfast.schemas.internal.model_request import ConversationEdits, RequestChange
 from holdfast.schemas.log_entry import SHOWN_TO_MODELS
 from holdfast.schemas.message import ChatMessage
-from holdfast.schemas.tool import Tool
+from holdfast.schemas.tool import ResolvedTool
 from holdfast.validation.problems import problems_of, summarize_problems
 from holdfast.workflows.engine.call.activities import (
     CallRefused,
@@ -44,7 +44,7 @@ MAX_PAUSE = timedelta(hours=1)
 class ChangedRequest:
     """A request as a hook changed it: the agent that makes it, and what of the log it shows."""
 
-    agent: Agent
+    agent: ResolvedAgent
     edits: ConversationEdits
 
 
@@ -89,7 +89,7 @@ def view_messages(log: Log, since: int) -> dict[str, Any]:
 
 
 def changed_request(
-    value: Any, agent: Agent, tools: list[Tool], log: Log, since: int
+    value: Any, agent: ResolvedAgent, tools: list[ResolvedTool], log: Log, since: int
 ) -> ChangedRequest:
     """Return and log the request of an agent with these tools, as `_beforeModel` changes it.
 
@@ -157,8 +157,8 @@ def _edits(change: RequestChange, shown: dict[int, ChatMessage], since: int) -> 
     )
 
 
-def _with_tools(agent: Agent, names: list[str]) -> Agent:
-    def kept(tools: list[Tool]) -> list[Tool]:
+def _with_tools(agent: ResolvedAgent, names: list[str]) -> ResolvedAgent:
+    def kept(tools: list[ResolvedTool]) -> list[ResolvedTool]:
         return [tool for tool in tools if tool.name in names]
 
     skills = [skill.model_copy(update={"tools": kept(skill.tools)}) for skill in agent.skills]

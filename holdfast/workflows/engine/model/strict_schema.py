@@ -17,7 +17,7 @@ from typing import Any
 
 from holdfast.schemas.base import readable_json
 from holdfast.schemas.json_schema import target_of
-from holdfast.schemas.tool import Schema, Tool
+from holdfast.schemas.tool import ResolvedTool, Schema
 from holdfast.validation.lenient_json import read_json
 from holdfast.validation.validator import fits as fits_schema
 from holdfast.validation.work_budget import CannotCheck
@@ -343,7 +343,7 @@ def _parsed(value: Any, kind: type[Any] = object) -> Any:
     return meant if isinstance(meant, kind) else value
 
 
-def refers(tools: list[Tool]) -> bool:
+def refers(tools: list[ResolvedTool]) -> bool:
     """Return whether references are possible: some results are stored in the state."""
     return any(tool.output_path or "_outputPath" in tool.chosen for tool in tools)
 

@@ -19,7 +19,7 @@ from holdfast.schemas.reference import (
     paths_inside,
     replace_inside,
 )
-from holdfast.schemas.tool import Schema, Tool
+from holdfast.schemas.tool import ResolvedTool, Schema
 from holdfast.validation.arguments import InvalidArguments
 from holdfast.validation.validator import errors
 from holdfast.workflows.engine.state.data import MISSING, Data, VisibleData
@@ -112,7 +112,7 @@ class _Reading:
         return value
 
 
-def instance_of(said: Any, tool: Tool, data: Data) -> str | None:
+def instance_of(said: Any, tool: ResolvedTool, data: Data) -> str | None:
     """Return the instance of a call with `said` as its `_instance` (None: it has none).
 
     A tool's own `_instance` overrides the call's. In a run without instances it is ignored, so that
@@ -147,7 +147,7 @@ def check_instance(name: Any, data: Data) -> None:
         raise NoSuchInstance(f"this run has no instance {quote_value(name)}; {fix}")
 
 
-def instance_property(tool: Tool, instances: Sequence[str]) -> dict[str, Schema]:
+def instance_property(tool: ResolvedTool, instances: Sequence[str]) -> dict[str, Schema]:
     """Return the property in which the model names a call's instance, if it has to."""
     if not instances or tool.instance is not None or tool.name == CHOOSE_SKILL:
         return {}
