@@ -14,11 +14,9 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
+from bench.structure.source import files_of_product
+
 ROOT = Path(__file__).parents[2]
-PACKAGES = (
-    *("schemas", "validation", "runtime", "providers", "catalog", "workflows", "activities"),
-    *("hosting", "client", "web", "cli"),
-)
 
 # What to avoid, as a pattern, and what to write.
 AVOIDED = {
@@ -70,16 +68,16 @@ def prose(path: Path) -> Iterator[tuple[int, str]]:
             yield from enumerate(text.splitlines(), token.start[0])
 
 
-def files(suffix: str) -> list[Path]:
-    """Return the product's files of one kind."""
-    return [
-        path for name in PACKAGES for path in sorted((ROOT / "holdfast" / name).rglob(f"*{suffix}"))
-    ]
+def texts_of_product() -> list[Path]:
+    """Return the product's files with prose: code, templates, the project of `holdfast init`."""
+    pages, project = ROOT / "holdfast/web/templates", ROOT / "holdfast/cli/template"
+    kept = [path for path in project.rglob("*") if path.suffix in (".py", ".md", ".yaml")]
+    return [*files_of_product(ROOT), *sorted(pages.rglob("*.html")), *sorted(kept)]
 
 
 def avoided() -> Iterator[str]:
     """Yield a line for each avoided word."""
-    for path in [*files(".py"), *files(".html")]:
+    for path in texts_of_product():
         for number, line in prose(path):
             for match in _AVOIDED.finditer(line):
                 place, found = f"{path.relative_to(ROOT)}:{number}", match.group()
@@ -90,7 +88,7 @@ def avoided() -> Iterator[str]:
 def shared_names() -> Iterator[str]:
     """Yield a line for each name that several public classes share."""
     places: dict[str, list[str]] = defaultdict(list)
-    for path in files(".py"):
+    for path in files_of_product(ROOT):
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 places[node.name].append(f"{path.relative_to(ROOT)}:{node.lineno}")
