@@ -31,13 +31,13 @@ _OTHER_PROPERTIES = ("$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "pa
 
 
 def tool_advice(tool: ResolvedTool) -> Iterator[ValueProblem]:
-    """Yield what the author of a tool may want to change."""
+    """Yield suggestions to the author of a tool."""
     yield from (each.under("_approval") for each in _policy_advice(tool.approval))
     yield from _required_advice(tool.parameters)
 
 
 def agent_advice(written: dict[str, Any], agent: ResolvedAgent) -> Iterator[ValueProblem]:
-    """Yield what the author of an agent may want to change; `written` is its definition."""
+    """Yield suggestions to the author of an agent; `written` is its definition."""
     yield from (each.under("approval") for each in _policy_advice(agent.approval))
     turns, rounds = agent.budget.max_turns, agent.budget.max_iterations
     if turns is not None and rounds is not None and turns < rounds:

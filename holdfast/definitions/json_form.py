@@ -21,7 +21,7 @@ def type_schema(
     """Return the JSON Schema of a type, or the schema that is given in its place.
 
     Raises:
-        TypeError: JSON lacks some of the type's values; the error says of `what`.
+        TypeError: JSON lacks some of the type's values; the error names `what`.
     """
     if isinstance(kind, Mapping | bool):
         return kind
