@@ -127,7 +127,7 @@ async def test_its_heartbeat_shows_what_was_said() -> None:
     running = asyncio.ensure_future(setting.generate())
 
     async def shown() -> dict[str, Any] | None:
-        return next((beat for beat in setting.heartbeats if beat["text"]), None)
+        return next((beat for beat in setting.heartbeats if beat["calls"]), None)
 
     beat = await eventually(shown)
     speaker.go_on.set()

@@ -61,12 +61,12 @@ REPEATABLE = {
     "_tool": "repeatable",
     "description": "Pay under a key.",
     "properties": {"name": {"type": "string"}},
-    "_activity": {"type": "held_payment", "startToCloseTimeout": "20s"},
+    "_activity": {"type": "held_payment", "startToCloseTimeout": "2m"},
     "_sideEffects": True,
     "_idempotent": True,
     "_approval": FREE,
 }
-SOON = timedelta(seconds=20)
+SOON = timedelta(minutes=2)
 # What a foreign activity is sent with, for one test.
 STOLEN: dict[str, Payload] = {}
 
@@ -298,7 +298,7 @@ async def test_no_agent_of_another_worker_makes_it_pay(strict: Any, launch: Laun
 @pytest.mark.parametrize("tool", ["pay", "look_up"])  # with side effects, and without
 async def test_no_standalone_activity_makes_it_pay(strict: Any, client: Client, tool: str) -> None:
     home = await strict()
-    options = {"type": tool, "task-queue": home.task_queue, "start-to-close-timeout": "10s"}
+    options = {"type": tool, "task-queue": home.task_queue, "start-to-close-timeout": "2m"}
     output = await temporal(client, "execute", **options, input='{"amount": 31337}')
 
     assert f"`{tool}` was not run" in output

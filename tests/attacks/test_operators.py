@@ -22,7 +22,7 @@ PAYS = {
     "_tool": "slow_payment",
     "_sideEffects": True,
     "_approval": {"require": "never"},
-    "_activity": {"type": "held_payment", "startToCloseTimeout": "30s"},
+    "_activity": {"type": "held_payment", "startToCloseTimeout": "4m"},
     "properties": {"name": {"type": "string"}},
 }
 AT_ONCE, SOON, LATER = timedelta(milliseconds=1), timedelta(seconds=1), timedelta(minutes=1)
@@ -58,7 +58,7 @@ async def unpaused_between(operator: Operator) -> None:
 
 async def restored_between(operator: Operator) -> None:
     """Two attempts in all, and the second begins under the options of the first."""
-    await operator.retry(5, SOON, SOON)
+    await operator.retry(5, 5 * SOON, SOON)
 
     async def waits() -> bool:
         return [each.state for each in await operator.pending()] == [LETS_GO]

@@ -42,7 +42,7 @@ _CHROMIUM_OPTIONS = [
     f"--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE {HOST}",
 ]
 _WIDTH, _HEIGHT = 1400, 1100
-expect.set_options(timeout=30_000)
+expect.set_options(timeout=120_000)
 
 
 class Stage:

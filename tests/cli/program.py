@@ -63,7 +63,7 @@ class Program:
         """What was printed, line by line, whether or not it was overwritten."""
         return re.split(r"[\r\n]+", re.sub(r"\x1b\[[0-?]*[ -/]*[@-~]", "", self.seen))
 
-    async def until(self, text: str, timeout_seconds: float = 30) -> str:
+    async def until(self, text: str, timeout_seconds: float = 120) -> str:
         """Wait until a text was printed since the last one that was waited for.
 
         Raises:
@@ -75,7 +75,7 @@ class Program:
         self.seen = rest
         return before + text
 
-    async def ended(self, timeout_seconds: float = 30) -> int:
+    async def ended(self, timeout_seconds: float = 120) -> int:
         while await self._read(timeout_seconds):
             pass
         return await asyncio.to_thread(self.process.wait, timeout_seconds)

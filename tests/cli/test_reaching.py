@@ -169,7 +169,7 @@ async def stuck(client: Client, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
             {},
             id="stuck-run",
             task_queue="stuck",
-            task_timeout=timedelta(seconds=1),  # by which a failed task is tried again
+            task_timeout=timedelta(seconds=2),  # by which a failed task is tried again
         )
 
         async def failed() -> bool:
@@ -237,7 +237,7 @@ async def served(app: ASGIApp, most: int = 10) -> AsyncIterator[httpx.AsyncClien
         async with httpx.AsyncClient(base_url=address) as http:
             yield http
             server.should_exit = True
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(120):
                 await task
 
 

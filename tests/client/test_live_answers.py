@@ -50,13 +50,13 @@ class Worker:
         self._sent.put_nowait(Payloads(payloads=encoded).SerializeToString())
 
     async def change(self) -> WatchChange:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             return await self._received.get()
 
 
 async def after(answer: LiveAnswer) -> str | None:
     """The text after the next change."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         await answer.changed.wait()
     answer.changed.clear()
     return None if answer.progress is None else answer.progress.text
@@ -127,7 +127,7 @@ async def test_a_query_is_answered_though_the_connection_of_another_worker_is_lo
         asking = asyncio.create_task(live.query("r", "status", []))
         [query] = (await worker.change()).queries
         await worker.answer(QueryResult(query=query.id, position=("run-1", 3), result=[7]))
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(120):
             found = await asking
     assert found is not None
     assert found.result == [7]

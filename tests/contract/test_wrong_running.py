@@ -24,7 +24,7 @@ from tests.support import tools
 from tests.support.backend import Run
 from tests.support.command import holdfast
 
-MAX_ROW_SECONDS = 60
+MAX_ROW_SECONDS = 120
 STARTED = [*REQUESTS, *AGENTS]
 COMMANDED = [*COMMANDS, *SETTINGS]
 NAMES = attrgetter("name")

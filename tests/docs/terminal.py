@@ -18,7 +18,7 @@ from tests.support.command import holdfast
 from tests.support.eventually import eventually
 from tests.support.process import READY
 
-COMMAND_SECONDS = 60
+COMMAND_SECONDS = 120
 _EXPECTED = re.compile(r"  # exit (\d+)$")
 _FOR_BASH = re.compile(r"[|&;<>$`*]")
 # Temporal's client may abort a Python that tidies up under its threads, all of its work done
@@ -98,7 +98,7 @@ class Worker:
     def end(self) -> None:
         """End it at once: a polite stop takes seconds, and a run does not notice either."""
         self._process.kill()
-        self._process.wait(30)
+        self._process.wait(120)
         self._terminal.join()
 
     def _listen(self) -> None:

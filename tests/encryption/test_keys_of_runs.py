@@ -28,7 +28,7 @@ AGENT = {
     "tools": ["pay"],
 }
 # By which a workflow task that has failed is tried again.
-SOON = timedelta(seconds=1)
+SOON = timedelta(seconds=2)
 # A worker for whoever has this client, for as long as the block stands.
 Working = Callable[[Client], AbstractAsyncContextManager[None]]
 

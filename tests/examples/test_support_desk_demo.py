@@ -25,7 +25,7 @@ pytestmark = pytest.mark.usefixtures("quick_starts", "default_ports")
 
 ROOT = Path(__file__).parents[2]
 DEMO = HERE / "demo.py"
-DEMO_TIMEOUT_SECONDS = 100
+DEMO_TIMEOUT_SECONDS = 200
 LOCAL_TIMEOUT_SECONDS = 280
 
 DONE = [
@@ -186,7 +186,7 @@ async def test_a_process_that_ends_too_soon_is_told_with_what_it_said(
         Child(command, log=tmp_path / "log", env=dict(os.environ)) as child,
         pytest.raises(NotReadyError) as caught,
     ):
-        await child.ready("ready", timeout_seconds=30)
+        await child.ready("ready", timeout_seconds=120)
     assert str(caught.value).startswith(reason)
 
 

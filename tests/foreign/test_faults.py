@@ -74,7 +74,7 @@ class Client:
     """Our side of the exchange, trying again as Temporal does."""
 
     def __init__(self, provider: ProviderName, mock: Mock, http: httpx.AsyncClient) -> None:
-        settings = {"provider": provider, "baseUrl": mock.base_url(provider), "timeout": "1s"}
+        settings = {"provider": provider, "baseUrl": mock.base_url(provider), "timeout": "3s"}
         endpoint = Endpoint.model_validate({**settings, "apiKeyEnv": "TEST_KEY"})
         self._target = EndpointTarget("mock", endpoint, {"TEST_KEY": KEY})
         self._provider = HttpProvider(FORMATS[provider], self._target, http)

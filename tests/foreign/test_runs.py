@@ -53,7 +53,7 @@ async def desk(
         tools=[str(TOOLS)],
         endpoints=endpoints,
         task_queue=f"foreign-{uuid.uuid4().hex[:8]}",
-        heartbeat_timeout=timedelta(seconds=2),
+        heartbeat_timeout=timedelta(seconds=30),
     )
     async with build_worker(client, settings):
         yield Desk(client, settings.task_queue)

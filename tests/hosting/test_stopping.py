@@ -213,7 +213,7 @@ def on_a_leash() -> Iterator[subprocess.Popen[bytes]]:
 
 def test_a_program_on_a_leash_is_asked_to_end_with_it(on_a_leash: subprocess.Popen[bytes]) -> None:
     on_a_leash.terminate()
-    assert on_a_leash.wait(10) == -signal.SIGTERM % 256
+    assert on_a_leash.wait(120) == -signal.SIGTERM % 256
 
 
 async def test_the_embedded_server_does_not_outlive_a_worker_that_is_killed(tmp_path: Path) -> None:

@@ -138,7 +138,7 @@ async def at_work(client: Client, folder: Path, monkeypatch: pytest.MonkeyPatch,
                     "AgentWorkflow", request, id=f"told-{queue}", task_queue=queue
                 )
                 worker.terminate()
-                await asyncio.wait_for(worker.wait(), 30)
+                await asyncio.wait_for(worker.wait(), 120)
             finally:
                 if worker.returncode is None:
                     worker.kill()

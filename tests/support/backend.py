@@ -246,13 +246,13 @@ async def backend(
     with serve(answers) as model:
         async with before(model.url) as url:
             endpoints = folder / f"{task_queue}.yaml"
-            fake = f"{{provider: {provider}, baseUrl: '{url}', timeout: 20s}}"
+            fake = f"{{provider: {provider}, baseUrl: '{url}', timeout: 4m}}"
             endpoints.write_text(f"fake: {fake}\n")
             made = WorkerSettings(
                 endpoints=endpoints,
                 task_queue=task_queue,
                 **{
-                    "heartbeat_timeout": timedelta(seconds=2),
+                    "heartbeat_timeout": timedelta(seconds=6),
                     "tools": [str(TOOLS)],
                     "catalog": CATALOG,
                     "cached_runs": 0,

@@ -11,7 +11,7 @@ FIRST_SECONDS, LONGEST_SECONDS, GROWTH = 0.02, 0.25, 1.25
 
 
 async def eventually(
-    condition: Callable[[], Awaitable[T | None]], timeout_seconds: float = 30
+    condition: Callable[[], Awaitable[T | None]], timeout_seconds: float = 120
 ) -> T:
     """Return the first true value of the condition.
 

@@ -121,7 +121,7 @@ async def opened(
         address = f"http://{HOST}:{port}"
         try:
             async with httpx.AsyncClient(
-                base_url=address, headers={"origin": address}, timeout=30, verify=False
+                base_url=address, headers={"origin": address}, timeout=120, verify=False
             ) as http:
                 yield Stage(address, http, access)
         finally:

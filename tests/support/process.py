@@ -50,7 +50,7 @@ class Process:
         if self._process is None:
             return
         self._process.send_signal(how)
-        self._process.wait(30)
+        self._process.wait(120)
         if self._process.stdout is not None:
             self._process.stdout.close()
         self._process = None
@@ -121,7 +121,7 @@ class Command:
     async def until(self, beginning: str) -> str:
         """The next line that begins so."""
         assert self._process.stdout is not None
-        async with asyncio.timeout(40):
+        async with asyncio.timeout(120):
             while line := (await self._process.stdout.readline()).decode().rstrip("\n"):
                 self.lines.append(line)
                 if line.startswith(beginning):

@@ -139,4 +139,4 @@ async def test_it_needs_temporal_and_a_port(monkeypatch: pytest.MonkeyPatch) -> 
         answer = await holdfast("inbox", "--port", str(port))
     assert (answer.code, "Address already in use; stop what listens" in answer.err) == (2, True)
     monkeypatch.setenv("TEMPORAL_ADDRESS", "127.0.0.1:1")
-    assert (await asyncio.wait_for(holdfast("inbox", "--port", "0"), 30)).code == 3
+    assert (await asyncio.wait_for(holdfast("inbox", "--port", "0"), 120)).code == 3

@@ -76,7 +76,7 @@ async def test_a_server_that_does_not_answer_in_time_is_not_measured(
 
     assert await gauges(fails) == await gauges(lacks) == {}
     monkeypatch.setattr(monitoring, "MEASURE_SECONDS", 0.05)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         assert await gauges(never) == {}
 
 
@@ -130,7 +130,7 @@ async def test_it_is_told_whatever_the_server_does(
     monkeypatch: pytest.MonkeyPatch, answer: Any, status: int
 ) -> None:
     monkeypatch.setattr(monitoring, "ANSWER_TIMEOUT_SECONDS", 0.05)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         assert (await looking_at(Server(answer)).answer(ASKED)).status_code == status
 
 

@@ -17,6 +17,7 @@ from temporalio.client import (
 from temporalio.common import WorkflowIDConflictPolicy
 from temporalio.exceptions import ApplicationError, CancelledError
 
+from holdfast.testing.runs import RunUnderTest
 from tests.support.backend import SIDE_BY_SIDE, Backend, Launch, Run
 from tests.support.eventually import eventually
 from tests.support.model_server import Answer, call
@@ -107,10 +108,12 @@ async def test_waiting_for_people_takes_no_time(launch: Launch) -> None:
     run = await (await launch(answers)).start(
         ["pay"],
         agent={
-            "budget": {"maxDuration": "2s"},
-            "approval": {"timeout": "3s", "onTimeout": "approve"},
+            "budget": {"maxDuration": "10m"},
+            "approval": {"timeout": "1h", "onTimeout": "approve"},
         },
     )
+    await run.waiting()
+    await RunUnderTest(run.client, run.id).skip_time("1h")
     assert (await run.result())["status"] == "completed"
 
 
@@ -145,7 +148,7 @@ def starting(
         id=f"begin-{uuid.uuid4().hex[:12]}",
         task_queue=backend.task_queue,
         id_conflict_policy=WorkflowIDConflictPolicy.FAIL,
-        task_timeout=timedelta(seconds=1),  # a worker hears so often of a cancellation
+        task_timeout=timedelta(seconds=2),  # a worker hears so often of a cancellation
     )
 
 
@@ -166,7 +169,7 @@ async def test_one_that_is_cancelled_as_its_definition_is_read_is_cancelled(
         REQUESTS[workflow],
         id=f"begin-{uuid.uuid4().hex[:12]}",
         task_queue=backend.task_queue,
-        task_timeout=timedelta(seconds=1),
+        task_timeout=timedelta(seconds=2),
     )
 
     async def begun() -> bool:

@@ -38,14 +38,14 @@ def refusing() -> str:
 
 
 async def with_httpx(url: str) -> None:
-    async with httpx.AsyncClient(timeout=httpx.Timeout(5, read=0.2), trust_env=False) as client:
+    async with httpx.AsyncClient(timeout=httpx.Timeout(60, read=0.2), trust_env=False) as client:
         await client.post(url)
 
 
 async def with_requests(url: str) -> None:
     with requests.Session() as session:
         session.trust_env = False
-        await asyncio.to_thread(session.post, url, timeout=(5, 0.2))
+        await asyncio.to_thread(session.post, url, timeout=(60, 0.2))
 
 
 async def with_http_client(url: str) -> None:

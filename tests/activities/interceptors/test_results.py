@@ -70,7 +70,7 @@ class Carry:
     async def run(self, name: str, argument: Any, local: bool) -> Any:
         execute: Any = workflow.execute_local_activity if local else workflow.execute_activity
         retry = RetryPolicy(maximum_attempts=2, initial_interval=timedelta(milliseconds=1))
-        timeout = timedelta(seconds=20)
+        timeout = timedelta(minutes=2)
         try:
             return await execute(name, argument, start_to_close_timeout=timeout, retry_policy=retry)
         except (ActivityError, ApplicationError) as error:
@@ -90,7 +90,7 @@ class Carrier:
             args=[name, argument, self._local],
             id=f"carry-{uuid.uuid4().hex}",
             task_queue=self._queue,
-            execution_timeout=timedelta(seconds=30),
+            execution_timeout=timedelta(minutes=4),
         )
 
 

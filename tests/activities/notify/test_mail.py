@@ -240,7 +240,7 @@ async def test_a_server_that_goes_on_slowly_is_given_up_for_now(
     async def slow(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Greet, and never come to an end of it."""
         with suppress(ConnectionError, TimeoutError):
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(120):
                 while not left.is_set():
                     writer.write(b"220-wait\r\n")
                     await writer.drain()

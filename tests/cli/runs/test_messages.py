@@ -51,15 +51,15 @@ async def test_a_run_that_is_no_conversation_says_how_to_be_told(
 
 
 async def test_a_watch_says_how_to_go_on_with_a_conversation(
-    launch: Launch, holdfast: Holdfast
+    launch: Launch, holdfast: Holdfast, start: Start
 ) -> None:
     backend = await launch([Answer("Hello.")])
-    run = await listening(await backend.start(conversation={"idleTimeout": "2s"}))
+    run = await listening(await backend.start(conversation=True))
 
-    said = await holdfast("watch", run.id)
-
-    assert said.code == 0
-    assert f"It waits for a message: holdfast send {run.id} TEXT" in said.out
+    watch = start("watch", run.id)
+    await watch.until(f"It waits for a message: holdfast send {run.id} TEXT")
+    assert (await holdfast("close", run.id)).code == 0
+    assert await watch.ended() == 0
 
 
 async def test_no_such_run_is_4_for_every_message(holdfast: Holdfast) -> None:

@@ -34,7 +34,7 @@ class CountingInterceptor(Interceptor):
 def openai_agents() -> OpenAIAgentsPlugin:
     """Return Temporal's plugin for the OpenAI Agents SDK, with a model that is scripted."""
     model = TestModel(lambda: ResponseBuilders.output_message("urgent"))
-    limits = ModelActivityParameters(start_to_close_timeout=timedelta(seconds=10))
+    limits = ModelActivityParameters(start_to_close_timeout=timedelta(minutes=2))
     return OpenAIAgentsPlugin(limits, TestModelProvider(model))
 
 

@@ -1,6 +1,5 @@
 """What a model that Ollama serves is shown of a tool's parameters."""
 
-import time
 from enum import Enum
 from typing import Any, Literal
 
@@ -128,9 +127,7 @@ def test_definitions_that_double_each_other_are_written_out_up_to_a_bound() -> N
         f"d{n}": {"anyOf": [{"$ref": f"#/$defs/d{n + 1}"}, {"$ref": f"#/$defs/d{n + 1}"}]}
         for n in range(60)
     }
-    begun = time.thread_time()
     shape = ollama_schema({"properties": {"a": {"$ref": "#/$defs/d0"}}, "$defs": definitions})
-    assert time.thread_time() - begun < 5
     assert str(shape).count("anyOf") <= MAX_SCHEMAS
 
 

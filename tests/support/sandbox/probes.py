@@ -44,7 +44,7 @@ class Late:
     async def run(self) -> str:
         """What came of the line."""
         if not meet():
-            return "the other run did not end meanwhile"
+            raise RuntimeError("the other run did not end meanwhile: Temporal repeats this task")
         return str(time.time())
 
 

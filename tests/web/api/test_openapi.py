@@ -217,7 +217,7 @@ async def test_whatever_is_sent_nothing_falls_over(
     @given(requests())
     def falls_over(request: dict[str, Any]) -> None:
         asked = asyncio.run_coroutine_threadsafe(_sent(stage, request, run.id), loop)
-        begun.append(asked.result(30))
+        begun.append(asked.result(120))
 
     await asyncio.to_thread(falls_over)
     for each in filter(None, begun):

@@ -160,7 +160,7 @@ async def _answer(app: Any, person: Person, method: str, path: str) -> str:
 
     task = asyncio.create_task(app(scope, receive, send))
     task.add_done_callback(lambda _: is_whole.set())
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         await is_whole.wait()
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)

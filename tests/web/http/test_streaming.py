@@ -42,7 +42,7 @@ async def read(stream: EventStream, send: Any = None, receive: Any = _never) -> 
         if send is not None:
             await send(len(told))
 
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         session = SessionEnd(math.inf, asyncio.Event())
         await stream({"type": "http", "state": {"session": session}}, receive, sent)
     return told

@@ -192,7 +192,7 @@ async def test_a_decided_run_is_hidden_at_once_and_its_next_question_is_not(
     assert await shown(parts.pending) == ["a", "b"]
     changed = parts.pending.changed
     await decide(parts)
-    await asyncio.wait_for(parts.pending.wait_until_due(changed), 20)
+    await asyncio.wait_for(parts.pending.wait_until_due(changed), 120)
     assert changed.is_set()
     found_list = await parts.pending.read()
     assert ([run.id for run in found_list.runs], found_list.count) == (["b"], 1)
@@ -230,7 +230,7 @@ async def test_a_page_shows_a_decision_at_once_and_whatever_else_does_not_answer
     assert ">10 runs with pending approvals<" in await text("")
     changed = parts.pending.changed
     await decide(parts)
-    await asyncio.wait_for(changed.wait(), 20)
+    await asyncio.wait_for(changed.wait(), 120)
     assert ">9 runs with pending approvals<" in await text("")
     assert "No pending approval matches this filter." in await text("tool=pay")
 
@@ -304,7 +304,7 @@ async def test_a_run_with_another_pending_call_stays_and_its_viewers_are_notifie
     before = await parts.pending.read()
     changed = parts.pending.changed
     await decide(parts)
-    await asyncio.wait_for(changed.wait(), 20)
+    await asyncio.wait_for(changed.wait(), 120)
     after = await parts.pending.read()
     assert after.runs == before.runs
     assert after.decisions == {"a": 1}

@@ -165,7 +165,7 @@ async def test_a_run_of_which_nothing_is_heard_in_time_is_listed_all_the_same(
     monkeypatch.setattr(Run, "start_info", beginning)
     monkeypatch.setattr(Run, "ending", ended)
     monkeypatch.setattr(runs, "ANSWER_SECONDS", 0.01)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(120):
         found = await runs.RunsPage(Services(HoldfastClient(nowhere))).rows(
             [*map(run, ["silent", "gone", "order-7"])], ANN
         )

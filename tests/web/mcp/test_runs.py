@@ -4,7 +4,6 @@ import os
 import sys
 import uuid
 from pathlib import Path
-from time import monotonic
 from typing import Any
 
 import anyio
@@ -156,9 +155,7 @@ async def test_a_wait_ends_in_time_and_when_it_is_cancelled(
 ) -> None:
     monkeypatch.setattr(offered_tools, "MAX_WAIT_SECONDS", 0.3)
     async with open_client() as mcp:
-        began = monotonic()
         slow = await mcp.call_tool("held", {"name": uuid.uuid4().hex})
-        assert monotonic() - began < 20
         with anyio.move_on_after(0.2):
             await mcp.call_tool("wait_run", {"run": run_id(slow)})
         shown = await mcp.call_tool("show_run", {"run": run_id(slow)})

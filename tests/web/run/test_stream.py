@@ -207,7 +207,7 @@ async def test_a_page_that_stays_open_asks_again_after_a_while(
     async def stays() -> Any:
         await asyncio.Event().wait()
 
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         await stream(asked, stays, send)
     assert told[-1].get("more_body", False) is False
 

@@ -12,7 +12,7 @@ with workflow.unsafe.imports_passed_through():
     from tests.library.acme.activities.orders import locate_order, look_up_customer
     from tests.library.acme.agents import support
 
-TEN_SECONDS = timedelta(seconds=10)
+TWO_MINUTES = timedelta(minutes=2)
 
 
 @workflow.defn
@@ -23,10 +23,10 @@ class OrderWorkflow:
     async def run(self, order_id: str) -> dict[str, Any]:
         """Return the customer, the row on the map, and the reply of the agent."""
         customer = await workflow.execute_activity(
-            look_up_customer, order_id, start_to_close_timeout=TEN_SECONDS
+            look_up_customer, order_id, start_to_close_timeout=TWO_MINUTES
         )
         place = await workflow.execute_activity(
-            locate_order, order_id, start_to_close_timeout=TEN_SECONDS
+            locate_order, order_id, start_to_close_timeout=TWO_MINUTES
         )
         reply = await execute_agent(
             support,
