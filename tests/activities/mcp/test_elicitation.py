@@ -270,37 +270,40 @@ async def test_an_answer_for_a_call_that_is_open_no_more_has_an_unknown_outcome(
     assert (await run.failure()).type == "outcome_unknown"
 
 
+@pytest.mark.parametrize("at", ["form", "A", "pending"])
 @pytest.mark.usefixtures("quick_starts")
 async def test_a_worker_that_is_killed_at_any_point_loses_and_doubles_nothing(
-    client: Client, tmp_path: Path
+    client: Client, tmp_path: Path, at: str
 ) -> None:
-    servers, queue = tmp_path / "servers.yaml", tmp_path.name
+    """Killed before the form, before the effect of its answer, or while the form is pending."""
+    servers, queue, flight = tmp_path / "servers.yaml", tmp_path.name, f"killed-{at}"
     servers.write_text(yaml.safe_dump({"shop": STDIO}))
     options = ("--servers", str(servers), "--task-queue", queue, "--heartbeat-timeout", "3s")
-    airline.held().touch()
+    if at == "form":
+        airline.held().touch()
     with WorkerProcess(client.service_client.config.target_host, *options) as worker:
         handle = await client.start_workflow(
             "CallWorkflow",
-            {"tool": "mcp:shop/book", "arguments": {"flight": "LH4"}},
+            {"tool": "mcp:shop/book", "arguments": {"flight": flight}},
             id=f"call-{queue}",
             task_queue=queue,
             task_timeout=timedelta(seconds=2),
         )
         run = Run(handle, client)
-        process = await continuing("LH4 form")
+        if at == "pending":
+            await run.waiting()
+            worker.kill()
+            await run.signal("t1c1", "respond", result={"seat": "W"})
+            worker.start()
+            assert (await run.result())["output"] == f"{flight} W"
+            assert airline.effects().count(f"{flight} W") == 1
+            return
+        if at == "A":
+            await run.waiting()
+            airline.held().touch()
+            await answers(run, "A")
+        process = await continuing(f"{flight} {at}")
         worker.kill()
         os.kill(process, signal.SIGKILL)
-        airline.held().unlink()
         worker.start()
-        await eventually(lambda: asks(run, "reconcile"))
-        await run.decide("t1c1", "did_not_happen")
-        await eventually(lambda: asks(run, "input"))
-        worker.kill()
-        airline.held().touch()
-        await run.signal("t1c1", "respond", result={"seat": "A"})
-        worker.start()
-        process = await continuing("LH4 A")
-        worker.kill()
-        os.kill(process, signal.SIGKILL)
-        worker.start()
-        await made_again(run, "LH4")
+        await made_again(run, flight)
