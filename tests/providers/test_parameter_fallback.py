@@ -10,7 +10,8 @@ import pytest
 
 from holdfast.providers.base import ProviderRefused, ProviderRequest
 from holdfast.providers.openai.format import OpenAIFormat
-from holdfast.providers.transport.http import MAX_LEARNED_SETTINGS, HttpProvider
+from holdfast.providers.transport import http as transport
+from holdfast.providers.transport.http import HttpProvider
 from tests.providers.fakes import TOOLS, Handler, Heard, ask, provider, request, said, target
 from tests.providers.transport.test_http import HELLO, solve
 
@@ -112,14 +113,17 @@ async def test_what_two_learn_at_once_is_told_once_after() -> None:
         assert len((await model.solve(request(), Heard())).notices) == 1
 
 
-async def test_what_was_learned_is_kept_for_so_many_settings_alone() -> None:
+async def test_what_was_learned_is_kept_for_so_many_settings_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(transport, "MAX_LEARNED_SETTINGS", 3)
     handle, asked = refusing(400, "temperature is not supported", "temperature")
     model = provider(handle)
-    for number in range(MAX_LEARNED_SETTINGS + 1):
+    for number in range(4):
         await model.solve(request(ask(model={"name": f"m{number}"})), Heard())
     del asked[:]
     await model.solve(request(ask(model={"name": "m0"})), Heard())
-    await model.solve(request(ask(model={"name": f"m{MAX_LEARNED_SETTINGS}"})), Heard())
+    await model.solve(request(ask(model={"name": "m3"})), Heard())
     assert ["temperature" in body for body in asked] == [True, False, False]
 
 

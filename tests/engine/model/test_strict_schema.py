@@ -21,6 +21,7 @@ from holdfast.workflows.engine.model.strict_schema import (
 from tests.engine.driver import MODEL
 from tests.engine.from_schema import valid, written
 from tests.engine.generated import NOISE, OBJECTS
+from tests.support.cases import some_of
 from tests.support.others_tools import others_tools
 
 TEXT = {"type": "string"}
@@ -219,9 +220,13 @@ def desk(*tools: ResolvedTool, **more: Any) -> ResolvedAgent:
     return ResolvedAgent(name="desk", model=MODEL, calling="composed", tools=list(tools), **more)
 
 
-@pytest.mark.parametrize("tool", others_tools(), ids=lambda tool: tool.name)
+TOOLS = {tool.name: tool for tool in others_tools()}
+
+
+@pytest.mark.parametrize("name", some_of(TOOLS, ["create_pull_request_review"]))
 @given(data=st.data())
-def test_arguments_are_read_back_as_they_were(tool: ResolvedTool, data: st.DataObject) -> None:
+def test_arguments_are_read_back_as_they_were(name: str, data: st.DataObject) -> None:
+    tool = TOOLS[name]
     arguments = data.draw(valid(tool.parameters))
     assert fits(arguments, tool.parameters)
     kept = tool.model_copy(update={"output_path": data.draw(st.none() | st.just("†state.a"))})

@@ -115,8 +115,8 @@ def test_a_call_that_is_wrong_is_an_error_that_the_model_reads(
 
 def test_the_calls_of_a_turn_are_checked_within_one_allowance() -> None:
     """Temporal takes a workflow that thinks for two seconds for dead."""
-    schema = {"type": "object", "properties": {"rows": {"items": {"type": "integer"}}}}
-    large = call("look", {"rows": [1] * 100_000})
+    schema = {"type": "object", "properties": {"text": {"pattern": "[ab]{200}"}}}
+    large = call("look", {"text": "ab" * 100_000})
     play = Play(tool("look", schema), model=[says("", *[large] * 4), says("ok")]).to_end()
 
     assert list(play.errors().values()) == [None, *["invalid_arguments"] * 3]
