@@ -35,9 +35,9 @@ class Program:
     def __init__(self, words: Sequence[str], *, terminal: bool = False, **env: str) -> None:
         self.seen = ""
         environment = {**os.environ, "TERM": "xterm", "PYTHONUNBUFFERED": "1", **env}
-        # A forked command is not in the session of a terminal.
-        python = PYTHON if terminal else sys.executable
-        command = [python, "-m", "holdfast", *words]
+        command = [sys.executable, "-m", "holdfast", *words]
+        # A forked command takes its terminal itself.
+        takes_terminal = terminal and sys.executable == PYTHON
         self._end, theirs = pty.openpty() if terminal else os.pipe()
         if terminal:
             fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", LINES, COLUMNS, 0, 0))
@@ -49,7 +49,7 @@ class Program:
             stdout=theirs,
             stderr=theirs,
             start_new_session=True,
-            preexec_fn=_as_from_a_terminal if terminal else _hearing_ctrl_c,
+            preexec_fn=_as_from_a_terminal if takes_terminal else _hearing_ctrl_c,
         )
         os.close(theirs)
 

@@ -147,7 +147,7 @@ def stage(folder: Path, client: Client) -> Iterator[Stage]:
 
 def _reader(folder: Path, client: Client) -> dict[str, str]:
     return {
-        "PATH": f"{Path(sys.prefix) / 'bin'}:{os.environ['PATH']}",
+        "PATH": f"{Path(sys.executable).parent}:{Path(sys.prefix) / 'bin'}:{os.environ['PATH']}",
         "HOME": str(folder),
         "XDG_CONFIG_HOME": str(folder / ".config"),
         "TEMPORAL_ADDRESS": client.service_client.config.target_host,

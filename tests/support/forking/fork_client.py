@@ -17,8 +17,9 @@ FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 def main() -> None:
     """Run the command line, and end as it ends."""
     words = sys.argv[1:]
-    is_module = " ".join(words).removeprefix("-P ").startswith("-m holdfast")
-    is_ours = words[0].endswith(".py") or is_module
+    module = words[1:] if words[:1] == ["-P"] else words
+    first, second = [*module, "", ""][:2]
+    is_ours = first.endswith(".py") or (first == "-m" and second.startswith("holdfast"))
     if not is_ours:
         os.execv(sys.executable, [sys.executable, *words])
     place = os.path.join(os.path.dirname(sys.argv[0]), "socket")  # noqa: PTH118, PTH120

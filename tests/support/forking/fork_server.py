@@ -4,6 +4,7 @@ Python takes most of a second to import a worker. A forked command has its own a
 environment, folder, streams and exit code, as a started one has; `fork_client` is its interpreter.
 """
 
+import fcntl
 import gc
 import marshal
 import os
@@ -13,6 +14,7 @@ import signal
 import socket
 import subprocess
 import sys
+import termios
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -114,6 +116,11 @@ def _become(
         for number, stream in enumerate(streams):
             os.dup2(stream, number)
         os.closerange(3, _MAX_FILES)
+        if os.isatty(0):
+            # Ctrl-C is for the session of the terminal.
+            os.setsid()
+            with suppress(PermissionError):  # it has a session already
+                fcntl.ioctl(0, termios.TIOCSCTTY, 0)
         os.chdir(folder)
         os.environ.clear()
         os.environ.update(environment)
