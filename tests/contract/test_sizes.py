@@ -13,7 +13,7 @@ MAX_LINES = {
     "runtime": 4_880,
     "providers": 4_940,
     "definitions": 580,
-    "catalog": 2_960,
+    "catalog": 3_070,
     "workflows": 13_530,
     "activities": 5_640,
     "hosting": 3_080,

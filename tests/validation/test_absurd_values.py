@@ -20,7 +20,7 @@ from holdfast.validation.work_budget import (
     bounded,
     use_shared_budget,
 )
-from tests.support.cases import some_of
+from tests.support.costs import some_of
 
 INTEGER = {"type": "integer"}
 TEXT = {"type": "string"}

@@ -15,8 +15,7 @@ from holdfast.workflows.engine.conversation import scopes
 from holdfast.workflows.engine.execution.preparation import MAX_REFERENCES, MAX_REFERENCES_IN_TURN
 from holdfast.workflows.engine.model.composed import read_answer
 from tests.engine.driver import Play, agent, call, says, tool
-from tests.support.cases import some_of
-from tests.support.work import within
+from tests.support.costs import some_of, within
 
 CALLS = 1_000
 # Of functions that are called while a turn is decided on. To compare all with all takes more.

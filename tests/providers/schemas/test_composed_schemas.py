@@ -19,7 +19,7 @@ from tests.providers.wire.base import Seen, Wire
 from tests.providers.wire.gemini import GeminiWire
 from tests.providers.wire.ollama import OllamaWire
 from tests.providers.wire.openai import OpenAIWire
-from tests.support.cases import some_of
+from tests.support.costs import some_of
 from tests.support.others_tools import others_tools
 
 TOOLS = others_tools()

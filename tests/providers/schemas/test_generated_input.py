@@ -35,7 +35,7 @@ from tests.engine.generated import JSON, NOISE, OBJECTS, SCHEMAS
 from tests.providers.fakes import KEY, NAMES, Heard, ask, fragments_of, read_answer, said, target
 from tests.providers.test_conformance import WIRES
 from tests.providers.wire.base import Wire
-from tests.support.cases import some_of
+from tests.support.costs import some_of
 
 USER, PASSWORD, IN_QUERY, IN_HEADER = "ann", "hunter2-pass", "query-secret", "header-secret"
 SECRETS = (KEY, PASSWORD, IN_QUERY, IN_HEADER)

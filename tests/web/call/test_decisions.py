@@ -301,7 +301,12 @@ async def test_an_inbox_with_a_key_signs_and_one_without_asks_for_a_token(
         answer = await ann.send(other, changed_to(form(page, "approve"), token=token))
         assert answer.status_code == 422
         assert "Decision rejected:" in words(answer.text)
-    claims = {"sub": "ann", "groups": [], "workflowId": other.id, "aud": "holdfast:decision"}
+    claims: dict[str, Any] = {
+        "sub": "ann",
+        "groups": [],
+        "workflowId": other.id,
+        "aud": "holdfast:decision",
+    }
     claims["exp"] = int(time.time()) + signing.GOOD_FOR_SECONDS
     claims |= {name: (await other.waiting())[0][name] for name in ("digest", "nonce")}
     token = signing.Signer(key, "desk").signed(claims)
