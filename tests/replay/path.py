@@ -96,7 +96,7 @@ class ServerPath(Path):
     async def told_to(self, folder: FilePath) -> AsyncIterator[dict[str, Any]]:
         """The server, as a setting of the worker."""
         os.environ["AIRLINE_LEDGER"] = str(folder / "flights")
-        script = FilePath(__file__).parents[1] / "activities/mcp/airline.py"
+        script = FilePath(__file__).parents[1] / "activities/mcp/servers/airline.py"
         server = {"command": sys.executable, "args": [str(script)], "envFrom": ["AIRLINE_LEDGER"]}
         file = folder / "servers.json"
         file.write_text(json.dumps({"airline": server}))
