@@ -163,6 +163,13 @@ async def says_more(run: Run) -> None:
     tools.write("open a")
 
 
+async def approves_twice(run: Run) -> None:
+    """Approve a plan, and a payment in it whose amount comes from a result."""
+    await run.waiting()
+    await run.decide("t1-plan", "approve", by="ada")
+    await run.signal("t1c1", "approve", by="ada")
+
+
 async def bounds_one(run: Run) -> None:
     """Somebody bounds one of two later payments, and denies the other."""
     await run.waiting()
@@ -253,7 +260,7 @@ WHOLE: dict[str, Path] = {
         [Answer(calls=PLAN), DONE],
         [GIVE, MAKE, "look_up"],
         LAZY,
-        decides(says("t1-plan", "approve", by="ada")),
+        approves_twice,
     ),
     "plan_bound": Path(
         [Answer(calls=BOUND_PLAN), DONE],
