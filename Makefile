@@ -85,7 +85,7 @@ test-slow: $(VENV)/.test ## run the tests that take minutes, and those in Tempor
 test-fuzz: $(VENV)/.test ## fuzz every parser (ARGS="-k patterns")
 	@$(BIN)/python -m pytest tests/fuzz --hypothesis-profile=long --timeout=3600 $(SHARED) $(ARGS)
 
-test-upgrade: $(VENV)/.test ## decide a pending approval of another version, and back (ARGS=COMMIT)
+test-upgrade: $(VENV)/.test ## decide a pending approval of the oldest compatible version, and back (ARGS=COMMIT)
 	@$(BIN)/python -m tests.replay.upgrade $(ARGS)
 
 test-versions: $(VERSIONS)/.made ## run unit tests with the oldest dependencies, and on Python 3.12 and 3.13 if installed
@@ -167,7 +167,7 @@ cluster: $(VENV)/.run ## run Temporal's services on PostgreSQL until Ctrl-C (nee
 structure: $(VENV)/.run ## measure the code: its size, and what runs on three paths (ARGS="COMMIT . --write")
 	@$(BIN)/python -m bench.structure $(ARGS)
 
-histories: $(VENV)/.test ## record missing histories (ARGS="approved …": record these again)
+histories: $(VENV)/.test ## record missing histories (ARGS="approved …" or --all: again; --commit: write recorded_at.txt)
 	@$(BIN)/python -m tests.replay.record $(ARGS)
 
 schemas: $(VENV)/.run ## write schemas/*.schema.json

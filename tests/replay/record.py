@@ -1,8 +1,12 @@
-"""`python -m tests.replay.record`: walk every path on a real server and store its history.
+"""`python -m tests.replay.record`: walk paths on a real server and store their histories.
 
-A path that is stored already is left as it is, unless it is named: `… record approved denied`. What
-was released is left as it is in any case. `… record --release 0.1.0` puts away what was recorded
-since the last release, once the changelog names the new one.
+    record                      the paths without a history
+    record approved denied      these again
+    record --all                every path again
+    record --commit             write the id of the last commit of histories to recorded_at.txt
+    record --release 0.1.0      move what was recorded since the last release to the new one
+
+Histories of a release are never recorded again.
 """
 
 import asyncio
@@ -21,7 +25,17 @@ from holdfast.hosting.dev_server import temporal_binary
 from holdfast.hosting.process_exit import exit_process
 from tests.replay.paths import PATHS
 from tests.replay.replay import replay
-from tests.replay.shelf import CHANGELOG, HISTORIES, HISTORY, golden, release, releases, stored
+from tests.replay.shelf import (
+    CHANGELOG,
+    HISTORIES,
+    HISTORY,
+    RECORDED_AT,
+    golden,
+    last_commit,
+    release,
+    releases,
+    stored,
+)
 from tests.support import tools
 from tests.support.backend import SIDE_BY_SIDE, backend
 
@@ -45,11 +59,11 @@ async def record(client: Client, name: str, folder: Path) -> None:
     print(f"recorded {name}")
 
 
-async def main() -> None:
-    """Record what is missing, and what is named."""
+async def main(*named: str) -> None:
+    """Record the paths without a history, and those that are named."""
     HISTORIES.mkdir(exist_ok=True)
-    there = {name.rpartition("/")[2] for name in stored()}
-    wanted = [name for name in PATHS if name in sys.argv[1:] or name not in there]
+    there = set() if "--all" in named else {name.rpartition("/")[2] for name in stored()}
+    wanted = [name for name in PATHS if name in named or name not in there]
     async with await WorkflowEnvironment.start_local(
         dev_server_existing_path=str(temporal_binary()), data_converter=pydantic_data_converter
     ) as environment:
@@ -58,16 +72,14 @@ async def main() -> None:
                 await record(environment.client, name, Path(folder))
 
 
-def put_away(version: str) -> None:
-    """Put away what was recorded since the last release."""
-    if version not in releases(CHANGELOG.read_text(encoding="utf-8")):
-        sys.exit(f"{CHANGELOG.name} has no heading `## [{version}]`; write it first")
-    release(version)
-
-
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--release"]:
-        put_away(*sys.argv[2:])
-    else:
-        asyncio.run(main())
+    match sys.argv[1:]:
+        case ["--release", version]:
+            if version not in releases(CHANGELOG.read_text(encoding="utf-8")):
+                sys.exit(f"{CHANGELOG.name} has no heading `## [{version}]`; write it first")
+            release(version)
+        case ["--commit"]:
+            RECORDED_AT.write_text(f"{last_commit(HISTORIES)}\n", encoding="utf-8")
+        case named:
+            asyncio.run(main(*named))
     exit_process(0)

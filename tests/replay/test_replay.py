@@ -1,8 +1,7 @@
-"""Stored histories of every path replay, and decide what they decided when they were recorded.
+"""The stored history of every path replays, with the decisions of its golden record.
 
-`make histories` records them anew. That is for a new path, or for a change of what is decided that
-runs under way can live through; a history that no longer replays is a run that would be lost. Those
-of a release are not recorded anew: see `tests.replay.shelf`.
+A change that alters one records it again, in a commit of its own that names it and the reason. From
+0.1.0 on, those of a release are never recorded again: see `tests.replay.shelf`.
 """
 
 import json
@@ -36,5 +35,6 @@ def test_they_decide_what_their_golden_records_say(hash_seed: str) -> None:
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-4000:]
     decided: dict[str, Any] = json.loads(done.stdout)
-    for name in stored():
-        assert decided[name] == json.loads(golden(name).read_text(encoding="utf-8")), name
+    records = {name: json.loads(golden(name).read_text(encoding="utf-8")) for name in stored()}
+    different = [name for name in records if decided[name] != records[name]]
+    assert different == [], f"record them again: make histories ARGS='{' '.join(different)}'"

@@ -1,4 +1,4 @@
-"""What a release wrote is replayed by every later one, and never recorded anew."""
+"""The histories of a release never change, and every later version replays them."""
 
 from pathlib import Path
 

@@ -1,9 +1,10 @@
-"""`python -m tests.replay.upgrade COMMIT`: a run of one version is decided on the other.
+"""`python -m tests.replay.upgrade [COMMIT]`: a run of one version is decided on the other.
 
-COMMIT is checked out into a temporary folder, with an environment from its own lock file. In both
-directions (an upgrade and a roll-back), plain, encrypted and with a store: the worker of one
-version takes a run to a pending approval and is killed; the worker of the other one runs it to its
-end, after a decision by the other one's own command.
+COMMIT, by default the oldest that this version is compatible with, is checked out into a temporary
+folder, with an environment from its own lock file. In both directions (an upgrade and a roll-back),
+plain, encrypted and with a store: the worker of one version takes a run to a pending approval and
+is killed; the worker of the other one runs it to its end, after a decision by the other one's own
+command.
 """
 
 import asyncio
@@ -18,6 +19,7 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 from holdfast.hosting.dev_server import DevServer, run_dev_server
+from tests.replay.shelf import compatible_since
 
 ROOT = Path(__file__).parents[2]
 PENDING_TIMEOUT_SECONDS = 60
@@ -60,10 +62,8 @@ class Version:
 
     async def holdfast(self, environment: dict[str, str], *words: str) -> str:
         """Run a `holdfast` command and return its output."""
-        program = self._folder / "client.py"
-        start = [str(program)] if program.exists() else ["-m", "holdfast"]
         process = await asyncio.create_subprocess_exec(
-            self._python, *start, *words, env=environment, stdout=-1, stderr=-2
+            self._python, "-m", "holdfast", *words, env=environment, stdout=-1, stderr=-2
         )
         out, _ = await process.communicate()
         if process.returncode:
@@ -124,6 +124,7 @@ async def check(first: Version, second: Version, environment: dict[str, str], ru
 
 async def main(commit: str) -> None:
     """Check every mode in both directions."""
+    print(f"from and to commit {commit}", flush=True)
     with checked_out(commit) as old, tempfile.TemporaryDirectory() as place:
         os.chdir(place)
         for name, text in FILES.items():
@@ -140,4 +141,4 @@ async def main(commit: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1]))
+    asyncio.run(main(*sys.argv[1:] or [compatible_since()]))
