@@ -219,7 +219,7 @@ class Small:
             self.refused += 1
             return openai_refuses(tokens, self.window)
         done = max((int(found) for found in re.findall(r"(\d+)#", text)), default=0)
-        if "a summary is to stand in the place" in body["messages"][-1]["content"]:
+        if "a summary will replace all messages" in body["messages"][-1]["content"]:
             self.summaries += 1
             return Answer(f"It echoed up to {done}#.", usage="counted")
         if '"assistant"' not in text and not done:
