@@ -33,7 +33,7 @@ settings.register_profile("long", COMMON, max_examples=5_000)
 settings.load_profile("same")
 
 STATUS = pytest.StashKey[int]()
-# A run that goes on as a new one is kept for a second otherwise: chains are made of many. One that
+# A run that continues as new is kept for a second otherwise: chains are made of many. One that
 # has just closed is deleted when its tasks are known to be done, half a minute later.
 AT_ONCE = (
     *("--dynamic-config-value", 'history.workflowIdReuseMinimalInterval="1ms"'),
@@ -59,7 +59,7 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    """Keep what the session came to, for its very end."""
+    """Keep the result of the session, for its very end."""
     session.config.stash[STATUS] = int(exitstatus)
 
 

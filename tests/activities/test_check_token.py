@@ -54,7 +54,7 @@ def people(tmp_path: Path) -> CheckTokenActivity:
     return CheckTokenActivity([key_set(tmp_path, *PEOPLE)])
 
 
-async def said(
+async def verified(
     checker: CheckTokenActivity, token: str, purpose: Purpose = "decision", **more: Any
 ) -> dict[str, Any]:
     held = {"token": token, "purpose": purpose, "nonce": NONCE, "runs": ["order-7"], **more}
@@ -64,9 +64,9 @@ async def said(
 async def refusal(
     checker: CheckTokenActivity, token: str, purpose: Purpose = "decision", **more: Any
 ) -> str:
-    """Why a token does not count: in a sentence, for ever, and without the token."""
+    """Why a token is rejected: in a sentence, for ever, and without the token."""
     with pytest.raises(ApplicationError) as refused:
-        await said(checker, token, purpose, **more)
+        await verified(checker, token, purpose, **more)
     error = refused.value
     assert (error.type, error.non_retryable) == ("invalid_token", True)
     assert error.__cause__ is None
@@ -79,7 +79,7 @@ async def refusal(
 async def check(checker: CheckTokenActivity, token: str, why: str | None, **more: Any) -> None:
     """A token of Ada's counts, or is refused with these words."""
     if why is None:
-        assert (await said(checker, token, **more))["sub"] == "ada"
+        assert (await verified(checker, token, **more))["sub"] == "ada"
     else:
         assert why in await refusal(checker, token, **more)
 
@@ -93,15 +93,15 @@ def compact(claims: dict[str, Any]) -> bytes:
     return json.dumps(claims, separators=(",", ":")).encode()
 
 
-# What a good token says.
+# The claims of a good token.
 
 
 @pytest.mark.parametrize("signer", PEOPLE, ids=["Ada", "Bob", "RSA"])
-async def test_a_decision_that_somebody_known_has_signed_counts(
+async def test_a_decision_that_a_known_person_has_signed_counts(
     people: CheckTokenActivity, signer: Signer
 ) -> None:
     token = signer.token(groups=["finance"], callId="t1c1", decision="deny", remember=True)
-    claims = DecisionClaims.read(await said(people, token))
+    claims = DecisionClaims.read(await verified(people, token))
     assert (claims.sub, claims.groups, claims.digest) == ("ada", ["finance"], DIGEST)
     assert (claims.workflow_id, claims.call_id, claims.decision) == ("order-7", "t1c1", "deny")
     assert claims.remember
@@ -109,9 +109,9 @@ async def test_a_decision_that_somebody_known_has_signed_counts(
 
 async def test_a_subject_is_known_by_what_a_person_sees_of_it(people: CheckTokenActivity) -> None:
     token = ADA.token(sub="\u2800a\ufe0fda\u3164")
-    assert (await said(people, token))["sub"] == "ada"
+    assert (await verified(people, token))["sub"] == "ada"
     token = ADA.signed(principal(sub="ada\U000e0061"))
-    assert (await said(people, token, "principal"))["id"] == "ada"
+    assert (await verified(people, token, "principal"))["id"] == "ada"
     await check(people, ADA.token(sub="\u3164"), "`sub` is not of its type")
 
 
@@ -129,7 +129,7 @@ async def test_a_principal_has_the_scopes_of_their_token(
 ) -> None:
     written = {**principal(), **claims}
     token = ADA.signed(written, {"typ": "at+jwt"})
-    known = PrincipalClaims.read(await said(people, token, "principal"))
+    known = PrincipalClaims.read(await verified(people, token, "principal"))
     assert (known.id, known.scopes) == ("ada", scopes)
     assert known.expires_at is not None
     assert known.expires_at.timestamp() == written["exp"]
@@ -139,16 +139,16 @@ async def test_a_token_is_known_by_what_was_signed_and_not_by_the_signature(
     people: CheckTokenActivity,
 ) -> None:
     claims = decision(id="0" * 64)
-    ids = {(await said(people, signer.signed(claims)))["id"] for signer in PEOPLE}
+    ids = {(await verified(people, signer.signed(claims)))["id"] for signer in PEOPLE}
     assert ids == {sha256(compact(claims)).hexdigest()}
-    assert (await said(people, ADA.signed({**claims, "jti": "2"})))["id"] not in ids
+    assert (await verified(people, ADA.signed({**claims, "jti": "2"})))["id"] not in ids
 
 
 async def test_without_an_id_of_its_key_every_key_of_its_algorithm_is_tried(
     people: CheckTokenActivity,
 ) -> None:
     for signer in PEOPLE:
-        assert (await said(people, Signer(signer.private, None).token()))["sub"] == "ada"
+        assert (await verified(people, Signer(signer.private, None).token()))["sub"] == "ada"
 
 
 async def test_more_keys_than_that_are_not_tried(tmp_path: Path) -> None:
@@ -159,12 +159,12 @@ async def test_more_keys_than_that_are_not_tried(tmp_path: Path) -> None:
     ]
     nameless = Signer(ed25519_key(MAX_KEYS_TRIED), None)
     assert "name it with a `kid`" in await refusal(CheckTokenActivity(sets), nameless.token())
-    assert (await said(CheckTokenActivity(sets), signers[-1].token()))["sub"] == "ada"
+    assert (await verified(CheckTokenActivity(sets), signers[-1].token()))["sub"] == "ada"
 
 
 async def test_a_key_without_an_id_is_tried_on_every_token(tmp_path: Path) -> None:
     checker = CheckTokenActivity([key_set(tmp_path, Signer(ADA.private, None))])
-    assert (await said(checker, ADA.token()))["sub"] == "ada"
+    assert (await verified(checker, ADA.token()))["sub"] == "ada"
     assert "signature is wrong" in await refusal(checker, EVE.token())
 
 
@@ -184,7 +184,7 @@ def hmac_with(secret: bytes, algorithm: str = "HS256", **header: Any) -> str:
 
 
 def as_other(signer: Signer, **header: Any) -> str:
-    """A token that is signed well, under a header that says something else."""
+    """A token that is signed well, under another header."""
     said = {"alg": signer.algorithm, "kid": signer.key_id, **header}
     kept = {name: value for name, value in said.items() if value is not None}
     return signer.raw(json.dumps(kept).encode(), json.dumps(decision()).encode())
@@ -198,7 +198,7 @@ def _with(token: str, place: int, value: dict[str, Any]) -> str:
 
 
 def _spare(token: str) -> str:
-    """The same bytes in other letters: of the last of 86, two bits stand for nothing."""
+    """The same bytes in other letters: of the last of 86, two bits mean nothing."""
     alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
     return token[:-1] + alphabet[alphabet.index(token[-1]) ^ 1]
 
@@ -211,7 +211,7 @@ WELL = decision()
 WELL_BYTES = json.dumps(WELL).encode()
 BOTH_ALGORITHMS = b'{"alg":"none","alg":"EdDSA","kid":"k1"}'
 RAW_KEY = ADA.private.public_key().public_bytes_raw()
-# By what is said of them.
+# By their claims.
 FORGERIES: dict[str, dict[str, str]] = {
     "`alg` is not accepted": {
         "none, with one": forged({"alg": "none"}, WELL, b"x"),
@@ -293,7 +293,7 @@ FORGERIES: dict[str, dict[str, str]] = {
 @pytest.mark.parametrize(
     ("why", "name"), [(why, name) for why, names in FORGERIES.items() for name in names]
 )
-async def test_a_forgery_does_not_count(people: CheckTokenActivity, why: str, name: str) -> None:
+async def test_a_forgery_is_rejected(people: CheckTokenActivity, why: str, name: str) -> None:
     assert why in await refusal(people, FORGERIES[why][name])
 
 
@@ -377,7 +377,7 @@ async def test_a_token_counts_in_its_time_for_its_audience_and_by_its_issuer_and
 @pytest.mark.parametrize(
     ("issued", "why"), [(-31, "older than the approval"), (-29, None), (0, None), (None, None)]
 )
-async def test_a_token_that_is_older_than_its_question_does_not_count(
+async def test_a_token_that_is_older_than_its_question_is_rejected(
     people: CheckTokenActivity, issued: int | None, why: str | None
 ) -> None:
     asked_at = datetime.fromtimestamp(int(time.time()), UTC)
@@ -385,11 +385,11 @@ async def test_a_token_that_is_older_than_its_question_does_not_count(
     await check(people, ADA.token(iat=issued_at), why, since=rfc3339(asked_at))
 
 
-async def test_one_key_in_two_sets_counts_as_either_says(tmp_path: Path) -> None:
+async def test_one_key_in_two_sets_counts_by_the_rules_of_either(tmp_path: Path) -> None:
     own = {"for_": ["decisions"]}
     sets = [key_set(tmp_path, ADA, name=name, audience=name, **own) for name in ("ops", "desk")]
     for audience in ("ops", "desk"):
-        assert (await said(CheckTokenActivity(sets), ADA.token(aud=audience)))["sub"] == "ada"
+        assert (await verified(CheckTokenActivity(sets), ADA.token(aud=audience)))["sub"] == "ada"
     assert "for another audience" in await refusal(CheckTokenActivity(sets), ADA.token(aud="shop"))
 
 
@@ -404,8 +404,8 @@ async def test_a_set_for_principals_signs_no_decision_nor_the_other_way_round(
         key_set(tmp_path, BOB, name="services", for_=["principals"]),
     ]
     checker = CheckTokenActivity(sets)
-    assert (await said(checker, ADA.token()))["sub"] == "ada"
-    assert (await said(checker, BOB.signed(principal()), "principal"))["id"] == "ada"
+    assert (await verified(checker, ADA.token()))["sub"] == "ada"
+    assert (await verified(checker, BOB.signed(principal()), "principal"))["id"] == "ada"
     assert "does not have the token's key" in await refusal(checker, BOB.token())
     assert "does not have the token's key" in await refusal(
         checker, ADA.signed(principal()), "principal"
@@ -447,7 +447,7 @@ async def test_without_keys_for_it_no_token_counts(tmp_path: Path) -> None:
         ({"jti": 7}, "`jti` is no text"),
     ],
 )
-async def test_what_a_decision_says_is_read_strictly(
+async def test_the_claims_of_a_decision_are_read_strictly(
     people: CheckTokenActivity, claims: dict[str, Any], why: str
 ) -> None:
     assert why in await refusal(people, ADA.token(**claims))
@@ -471,7 +471,7 @@ async def test_what_a_decision_says_is_read_strictly(
         ({"scopes": [], "scope": "orders:refund"}, "both `scopes` and `scope`"),
     ],
 )
-async def test_what_a_principal_says_is_read_strictly(
+async def test_the_claims_of_a_principal_are_read_strictly(
     people: CheckTokenActivity, claims: dict[str, Any], why: str
 ) -> None:
     own = {"digest": None, "workflowId": None, "aud": AUDIENCES["principals"], "jti": "order-7"}
@@ -489,10 +489,10 @@ async def test_what_a_later_version_asks_is_refused_without_the_token(
     assert refused.value.non_retryable
 
 
-# Sets that cannot be had.
+# Sets that are not available.
 
 
-async def test_a_set_that_cannot_be_had_is_asked_again_and_named(tmp_path: Path) -> None:
+async def test_an_unavailable_key_set_is_requested_again_and_named(tmp_path: Path) -> None:
     def down(_: httpx.Request) -> httpx.Response:
         raise httpx.ConnectError("refused")
 
@@ -501,9 +501,9 @@ async def test_a_set_that_cannot_be_had_is_asked_again_and_named(tmp_path: Path)
         remote = UrlKeySet("provider", KeySet(url=url), httpx.URL(url), http)
         checker = CheckTokenActivity([remote, key_set(tmp_path, ADA)])
         with pytest.raises(ApplicationError) as unchecked:
-            await said(checker, BOB.token())
+            await verified(checker, BOB.token())
         assert "has expired" in await refusal(checker, ADA.token(exp=1))
-        assert (await said(checker, ADA.token()))["sub"] == "ada"
+        assert (await verified(checker, ADA.token()))["sub"] == "ada"
     error = unchecked.value
     assert (error.type, error.non_retryable) == ("keys_unavailable", False)
     assert error.message == "the key set `provider` is not available now: see the worker's log"
@@ -527,7 +527,7 @@ KNOWN = Known(parse_key_set(Source("", json.loads(jwks(*PEOPLE)))))
 
 
 @given(data=st.data(), signer=st.sampled_from(PEOPLE))
-async def test_whatever_is_done_to_a_token_it_says_the_same_or_nothing(
+async def test_a_changed_token_has_the_same_claims_or_is_refused(
     data: st.DataObject, signer: Signer
 ) -> None:
     checker = CheckTokenActivity([KNOWN])
@@ -537,7 +537,7 @@ async def test_whatever_is_done_to_a_token_it_says_the_same_or_nothing(
     text = st.text("ABCabc019-_.= \n\x00é", max_size=4) | st.text(max_size=3)
     changed = token[:place] + data.draw(text) + token[upto:]
     try:
-        answer = await said(checker, changed)
+        answer = await verified(checker, changed)
     except ApplicationError as error:
         answer = {"refused as": error.type}
     known = {**GOOD, "id": sha256(compact(GOOD)).hexdigest()}
@@ -561,7 +561,7 @@ async def test_no_value_is_too_strange(
 ) -> None:
     made = (json.dumps(part).encode() for part in ({"alg": "EdDSA"} | header, GOOD | claims))
     try:
-        answer = await said(CheckTokenActivity([KNOWN]), ADA.raw(*made), purpose)
+        answer = await verified(CheckTokenActivity([KNOWN]), ADA.raw(*made), purpose)
     except ApplicationError as error:
         answer = {"refused as": error.type}
     assert set(answer) in ({"refused as"}, {"id", "scopes"}) or answer["id"]

@@ -33,8 +33,8 @@ from tests.providers.fakes import (
     LoggedRun,
     answering,
     ask,
+    chat_message,
     chunk,
-    said,
     stream,
     target,
 )
@@ -60,7 +60,7 @@ class Setting:
         transport = httpx.MockTransport(handler or answering(HELLO)[0])
         openai = HttpProvider(OpenAIFormat(), at, httpx.AsyncClient(transport=transport))
         self.run = LoggedRun(ask(tools=TOOLS))
-        self.run.say(said("user", "Hi"))
+        self.run.append(chat_message("user", "Hi"))
         models = ModelEndpoints({"openai": ServedEndpoint(at, provider or openai)})
         self.activity = GenerateActivity(
             models, self.run.page, PagePrefetch(ConversationCache()), longest=longest
@@ -121,7 +121,7 @@ async def test_a_pointer_becomes_a_solution_and_nothing_at_its_default_is_record
     assert asked[0]["model"] == "gpt-test"
 
 
-async def test_its_heartbeat_shows_what_was_said() -> None:
+async def test_its_heartbeat_shows_the_text() -> None:
     speaker = Speaker("Guten ", "Tag")
     setting = Setting(speaker, beat=timedelta(seconds=0.06))
     running = asyncio.ensure_future(setting.generate())
@@ -173,7 +173,7 @@ def at_an_attempt(setting: Setting, beat: Any, **info: Any) -> None:
         (timedelta(minutes=61), timedelta(), 0, True),
     ],
 )
-async def test_a_request_is_tried_for_an_hour_and_waiting_for_its_turn_does_not_count(
+async def test_a_request_is_tried_for_an_hour_without_the_wait_for_its_turn(
     asked: timedelta, waited: timedelta, retry_after: int, final: bool
 ) -> None:
     def handler(_: httpx.Request) -> httpx.Response:
@@ -196,7 +196,7 @@ async def test_a_request_is_tried_for_an_hour_and_waiting_for_its_turn_does_not_
 
 
 @pytest.mark.parametrize("beat", [None, {}, {"waitedSeconds": "long"}, {"waitedSeconds": -1e9}])
-async def test_a_heartbeat_of_another_make_says_nothing_of_waiting(beat: Any) -> None:
+async def test_a_heartbeat_in_another_form_has_no_wait(beat: Any) -> None:
     setting = Setting(handler=lambda _: httpx.Response(503))
     at_an_attempt(setting, beat)
     await setting.failure()
@@ -224,7 +224,7 @@ async def test_of_all_attempts_those_count_that_may_be_in_vain(
     assert setting.heartbeats[-1]["doubtfulAttempts"] == after
 
 
-async def test_an_endpoint_that_this_worker_lacks_is_told_with_those_it_has() -> None:
+async def test_an_endpoint_that_this_worker_lacks_is_reported_with_those_it_has() -> None:
     setting = Setting()
     setting.run.ask = ask(model={"endpoint": "nowhere"})
     error = await setting.failure()
@@ -246,7 +246,7 @@ async def test_a_run_that_does_not_answer_fails_it(error: Exception, final: bool
     assert (await setting.failure()).non_retryable is final
 
 
-async def test_what_it_cost_is_told_where_there_is_a_price() -> None:
+async def test_the_cost_is_reported_where_there_is_a_price() -> None:
     solution = await Setting(price={"input": 2, "output": 10}).generate()
     assert solution["usage"]["cost"] == 0.003
 
@@ -286,12 +286,12 @@ def test_what_is_read_of_a_cache_or_written_to_it_has_its_own_price(
     assert token_cost(usage, Price.model_validate(price)) == cost
 
 
-async def test_the_window_is_told_once_the_conversation_takes_half_of_it() -> None:
+async def test_the_window_is_reported_when_the_conversation_takes_half_of_it() -> None:
     assert "window" not in await Setting(contextWindow=2_201).generate()
     assert (await Setting(contextWindow=2_200).generate())["window"] == 2_200
 
 
-async def test_all_requests_of_a_run_have_one_key_that_does_not_tell_its_id() -> None:
+async def test_all_requests_of_a_run_have_one_key_that_does_not_show_its_id() -> None:
     handler, asked = answering(HELLO)
     setting = Setting(handler=handler)
     await setting.generate()
@@ -312,7 +312,7 @@ async def test_a_model_without_tools_is_remembered_and_not_asked_with_tools_agai
     assert len(asked) == 1
 
 
-async def test_a_model_is_retried_for_no_longer_than_it_wants() -> None:
+async def test_a_model_is_retried_for_no_longer_than_its_setting() -> None:
     setting = Setting(handler=lambda _: httpx.Response(503, headers={"retry-after": "60"}))
     assert not (await setting.failure()).non_retryable
     setting.run.ask = ask(tools=TOOLS, model={"retryFor": "59s"})

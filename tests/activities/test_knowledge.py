@@ -132,7 +132,7 @@ async def test_what_is_no_text_is_refused(content_type: str, reason: str) -> Non
     assert error.non_retryable
 
 
-async def test_what_does_not_say_what_it_is_is_refused() -> None:
+async def test_content_without_a_type_is_refused() -> None:
     assert "is no text" in (await refusal(content=b"x")).message
 
 
@@ -143,7 +143,7 @@ async def test_what_does_not_say_what_it_is_is_refused() -> None:
         ("https://ann:pass@x.org/y?sig=1#z", "https://x.org/y"),
     ],
 )
-async def test_a_redirect_is_told_without_secrets_and_not_followed(
+async def test_a_redirect_is_reported_without_secrets_and_not_followed(
     location: str, told: str
 ) -> None:
     error = await refusal(302, location=location)
@@ -181,11 +181,11 @@ async def test_what_passes_is_tried_again(status: int, again: bool) -> None:
 
 
 @pytest.mark.parametrize(("after", "seconds"), [("7", 7), ("3600", 60)])
-async def test_a_server_says_when_but_no_call_waits_for_long(after: str, seconds: int) -> None:
+async def test_a_server_sets_the_delay_and_no_call_waits_for_long(after: str, seconds: int) -> None:
     assert (await refusal(429, retry_after=after)).next_retry_delay == timedelta(seconds=seconds)
 
 
-async def test_a_broken_connection_is_tried_again_and_told_without_the_query() -> None:
+async def test_a_broken_connection_is_tried_again_and_reported_without_the_query() -> None:
     def broken(_: httpx.Request) -> httpx.Response:
         raise httpx.ConnectError("no route")
 

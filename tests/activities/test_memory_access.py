@@ -25,8 +25,8 @@ OWNER = MemoryOwner(agent="desk", principal="ann").to_json()
 WRITE = {"key": "drink", "value": "tea"}
 
 
-class Server:
-    """A client and its queries, which answer as they are told, and keep what they were asked."""
+class MemoryServer:
+    """A client and its queries, with prepared answers; it keeps what it was asked."""
 
     def __init__(self, *answers: Any) -> None:
         self.answers = list(answers)
@@ -70,7 +70,7 @@ class Server:
 
 
 async def test_a_write_is_known_by_its_call_and_starts_the_memory_where_there_is_none() -> None:
-    server = Server({"kept": True})
+    server = MemoryServer({"kept": True})
     assert await server.use("memory_write", WRITE) == {"kept": True}
     [(update, write, start, update_id)] = server.asked
     assert (update, write, update_id) == ("write", WRITE, "run-1/t2c1")
@@ -88,7 +88,7 @@ async def test_a_write_is_known_by_its_call_and_starts_the_memory_where_there_is
     ],
 )
 async def test_reading_asks_the_owners_memory(name: str, arguments: Any, query: str) -> None:
-    server = Server({"entries": 1})
+    server = MemoryServer({"entries": 1})
     assert await server.use(name, arguments) == {"entries": 1}
     [(asked, asked_for, argument)] = server.asked
     assert (asked.workflow_id, asked.run_id) == ("memory.desk.ann", "")
@@ -96,7 +96,7 @@ async def test_reading_asks_the_owners_memory(name: str, arguments: Any, query: 
 
 
 async def test_a_memory_that_is_not_there_is_empty() -> None:
-    assert await Server(RunNotOpen("not there")).use("memory_read", {}) == EMPTY
+    assert await MemoryServer(RunNotOpen("not there")).use("memory_read", {}) == EMPTY
 
 
 @pytest.mark.parametrize(
@@ -106,15 +106,15 @@ async def test_a_memory_that_is_not_there_is_empty() -> None:
         ("memory_write", {"key": "", "value": "tea"}),
         ("memory_write", {"key": "drink", "value": {"hot": True}}),
         ("memory_write", {"key": "drink", "value": "x" * 16_001}),
-        ("memory_write", {**WRITE, "owner": "somebody else"}),
+        ("memory_write", {**WRITE, "owner": "another person"}),
         ("memory_write", {"key": "drink", "value": None, "append": True}),
         ("memory_read", {"key": "x" * 201}),
         ("memory_search", {}),
         ("memory_search", {"query": "tea", "limit": 21}),
     ],
 )
-async def test_what_does_not_fit_is_final_and_asks_nobody(name: str, arguments: Any) -> None:
-    server = Server({})
+async def test_an_input_that_does_not_fit_fails_without_a_query(name: str, arguments: Any) -> None:
+    server = MemoryServer({})
     with pytest.raises(ApplicationError) as refused:
         await server.use(name, arguments)
     assert (refused.value.type, refused.value.non_retryable) == ("invalid_arguments", True)
@@ -138,17 +138,17 @@ def update_failed(kind: str) -> WorkflowUpdateFailedError:
         ("memory_search", RunUnresponsive("no"), "did not answer", False),
     ],
 )
-async def test_what_passes_is_tried_again_and_what_does_not_is_told(
+async def test_a_passing_failure_is_retried_and_a_lasting_one_reported(
     name: str, error: Exception, told: str, final: bool
 ) -> None:
     arguments = {"memory_write": WRITE, "memory_search": {"query": "x"}}.get(name, {})
     with pytest.raises(ApplicationError, match=told) as refused:
-        await Server(error).use(name, arguments)
+        await MemoryServer(error).use(name, arguments)
     assert refused.value.non_retryable is final
 
 
 async def test_a_worker_writes_to_a_memory_one_after_the_other_and_to_two_at_once() -> None:
-    server = Server({})
+    server = MemoryServer({})
     memories, environment = server.memories(), ActivityEnvironment()
     for agents, at_once in ((["desk"] * 5, 1), (["desk", "shop"], 2)):
         server.most_at_once = 0

@@ -126,7 +126,7 @@ def test_a_worker_without_a_catalog_has_no_agents_to_delegate_to() -> None:
         ({"tool": 5}, "`tool`: `5` does not fit"),
     ],
 )
-def test_what_cannot_be_had_is_refused_with_the_reason(
+def test_an_unavailable_definition_is_refused_with_the_reason(
     resolver: DefinitionResolver, request_: dict[str, Any], message: str
 ) -> None:
     assert refusal(resolver, request_).startswith(message)
@@ -142,7 +142,7 @@ def test_a_single_call_is_given_its_tool_and_what_its_worker_has(
     assert ToolSnapshot.read(resolver.resolve_tool({"tool": own})).tool.once
 
 
-def test_a_single_call_may_be_carried_out_by_an_agent(resolver: DefinitionResolver) -> None:
+def test_a_single_call_may_be_executed_by_an_agent(resolver: DefinitionResolver) -> None:
     snapshot = resolver.resolve_tool({"tool": {"_tool": "ask", "_delegate": "desk"}})
     assert ToolSnapshot.read(snapshot).tool.delegate == "desk"
 
@@ -157,7 +157,7 @@ def test_the_secrets_of_an_endpoint_are_in_no_snapshot(resolver: DefinitionResol
     assert set(answer["agent"]["model"]) == own | {"reasoning", "accepts", "retryFor"}
 
 
-def test_however_much_is_wrong_and_however_long_it_is_told_in_a_line(
+def test_any_number_of_problems_of_any_length_is_reported_in_a_line(
     resolver: DefinitionResolver,
 ) -> None:
     many = {f"{'x' * 1_000}{n}": n for n in range(1_000)}

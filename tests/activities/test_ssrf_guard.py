@@ -41,14 +41,14 @@ class Dns:
 Answer = Callable[[httpx.Request], httpx.Response]
 
 
-def saying_hello(_: httpx.Request) -> httpx.Response:
+def hello(_: httpx.Request) -> httpx.Response:
     return httpx.Response(200, headers=TEXT, text="Hello")
 
 
 class Net:
     """A network in which each request is answered, and looked at."""
 
-    def __init__(self, answer: Answer = saying_hello) -> None:
+    def __init__(self, answer: Answer = hello) -> None:
         self.requests: list[httpx.Request] = []
         self._answer = answer
 
@@ -175,7 +175,7 @@ async def test_an_address_in_another_spelling_is_a_name_that_leads_there(host: s
             await http.get(f"http://{host}:9/x")
 
 
-async def test_a_name_that_nobody_knows_is_an_error_of_the_request() -> None:
+async def test_an_unknown_host_name_is_an_error_of_the_request() -> None:
     async with knowledge_client() as http:
         with pytest.raises(httpx.ConnectError, match="its name is not known"):
             await http.get("http://nobody.invalid/x")

@@ -8,7 +8,7 @@ from holdfast.schemas.base import canonical_json, sha256
 from holdfast.schemas.decision import digest_of
 from holdfast.schemas.tool import ActivityBinding, ApprovalPolicy, Hooks, ResolvedTool
 from tests.engine.approvals.test_signed_decision import decision, token
-from tests.engine.driver import Play, call, says
+from tests.engine.driver import Play, call, reply
 
 YES = {"answer": "Yes."}
 ANSWER = {"type": "object", "properties": {"answer": {"type": "string"}}, "required": ["answer"]}
@@ -26,7 +26,7 @@ def escalate(policy: dict[str, Any] | None = None, **more: Any) -> ResolvedTool:
 
 def answered(tool: ResolvedTool, *decisions: Any, arguments: Any = None, **more: Any) -> Play:
     """A run that asks, and what people send."""
-    model = [says("", call("escalate", arguments)), says("done")]
+    model = [reply("", call("escalate", arguments)), reply("done")]
     return Play(tool, model=model, decisions={"t1c1": list(decisions)}, **more).to_end()
 
 

@@ -76,7 +76,7 @@ async def test_none_outlives_its_run_to_pay(home: Any) -> None:
 
 
 @pytest.mark.parametrize("principal", [None, {"id": "ada"}])
-def test_words_to_it_make_nobody_of_it(principal: Any) -> None:
+def test_text_given_to_a_delegate_makes_no_principal_of_it(principal: Any) -> None:
     asked = request_of(helper(scopes=["principal", "approvals"]), principal=principal).request
 
     assert asked.get("principal") == principal

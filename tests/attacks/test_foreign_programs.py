@@ -1,4 +1,4 @@
-"""Programs of the same namespace, with task queues of their own, that want a strict worker to pay;
+"""Programs of the same namespace, with task queues of their own, that make a strict worker pay;
 on a real server, with real foreign workflows and Temporal's own command line."""
 
 import asyncio
@@ -73,7 +73,7 @@ STOLEN: dict[str, Payload] = {}
 
 @workflow.defn
 class Foreign:
-    """Starts on another task queue what it is told to."""
+    """Starts on another task queue what it is asked for."""
 
     @workflow.run
     async def run(self, how: str, queue: str, values: list[Any]) -> Any:
@@ -355,7 +355,7 @@ async def reset(home: Backend, run: Run, finished: int) -> Run:
 
 
 async def has_grown(run: Run, length: int) -> bool:
-    """Whether a run has so many events, and no workflow task is under way."""
+    """Whether a run has so many events, and no workflow task is running."""
     found = await run.handle.describe()
     at_work = found.raw_description.HasField("pending_workflow_task")
     return found.history_length >= length and not at_work
@@ -388,7 +388,7 @@ async def test_a_reset_run_does_what_the_run_before_was_admitted_to_do(strict: A
     assert (await run.results())["t1c1"] == "x"
 
 
-async def test_a_reset_run_goes_on_with_its_delegate_or_with_its_state(strict: Any) -> None:
+async def test_a_reset_run_continues_with_its_delegate_or_with_its_state(strict: Any) -> None:
     looks = [Answer(calls=[call("look_up", id=n)]) for n in range(1, 5)]
     home = await strict([*looks, *PAYS], continue_after=20)
     chief = await begin(home, "AgentWorkflow", {**DESK, "agent": "chief", "principal": token()})

@@ -1,4 +1,4 @@
-"""§9: a hook changes, answers or blocks a call before anybody is asked; it approves of none."""
+"""§9: a hook changes, answers or blocks a call before it needs an approval; it approves of none."""
 
 from typing import Any
 
@@ -33,7 +33,7 @@ def guarded(said: Any, **more: Any) -> Vault:
 
 
 @pytest.mark.parametrize("said", SAYS)
-def test_a_hook_that_lets_a_call_go_on_leaves_it_to_a_person(said: Any) -> None:
+def test_a_hook_that_allows_a_call_leaves_it_to_a_person(said: Any) -> None:
     play = guarded(said)
 
     assert [one["callId"] for one in play.shown] == ["t1c1"]
@@ -42,7 +42,7 @@ def test_a_hook_that_lets_a_call_go_on_leaves_it_to_a_person(said: Any) -> None:
 
 
 @pytest.mark.parametrize("said", NONSENSE)
-def test_a_hook_that_fails_or_says_what_it_cannot_blocks_the_call(said: Any) -> None:
+def test_a_hook_that_fails_or_returns_an_invalid_value_blocks_the_call(said: Any) -> None:
     play = guarded(said, decisions={"t1c1": ["approve"]})
 
     assert play.errors() == {"t1c1": "blocked"}
@@ -57,7 +57,7 @@ def test_a_result_in_place_of_a_call_carries_nothing_out() -> None:
 
 
 @pytest.mark.parametrize("said", [{"stop": "enough"}, {"error": None}, {"content": "approved"}])
-def test_what_a_hook_says_of_one_result_approves_of_no_other_call(said: Any) -> None:
+def test_the_result_of_a_hook_approves_no_other_call(said: Any) -> None:
     hooks = Hooks(after=ActivityBinding(type="review"))
     play = Vault(
         [call("look"), PAYS],
@@ -69,7 +69,7 @@ def test_what_a_hook_says_of_one_result_approves_of_no_other_call(said: Any) -> 
     assert play.paid == []
 
 
-def test_a_hook_of_a_call_that_needs_nobody_does_not_stand_for_one_that_does() -> None:
+def test_the_hook_of_an_ungated_call_does_not_release_a_gated_one() -> None:
     free = tool(
         "look",
         approval=ApprovalPolicy(require="never"),
@@ -82,7 +82,7 @@ def test_a_hook_of_a_call_that_needs_nobody_does_not_stand_for_one_that_does() -
 
 
 def edited(said: Any, *decisions: Any, plan: bool = False) -> Vault:
-    """A payment of 5 that a person changes to 900; above 100 the guard says this."""
+    """A payment of 5 that a person changes to 900; above 100 the guard returns this."""
     arguments: dict[str, Any] = {"amount": 900}
     if plan:
         arguments = {"calls": [{"id": "t1c1", "arguments": arguments}]}

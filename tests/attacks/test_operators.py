@@ -1,5 +1,5 @@
 """An operator pauses, unpauses, resets and changes the activity of a call that may happen once, and
-resets its run; on a real server. It happens once, and where nobody knows, a person is asked."""
+resets its run; on a real server. It happens once, and where that is unknown, a person is asked."""
 
 import asyncio
 import re
@@ -71,13 +71,13 @@ async def reset_run(operator: Operator) -> None:
     handle = operator.client.get_workflow_handle(operator.workflow_id)
     await handle.signal("approve", {"callId": "t9c9", "decision": "deny"})
 
-    async def told() -> bool:
+    async def is_delivered() -> bool:
         events = [event.event_type async for event in handle.fetch_history_events()]
         signaled = EventType.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED
         completed = EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED
         return completed in events[events.index(signaled) :]
 
-    await eventually(told)
+    await eventually(is_delivered)
     await operator.reset_run()
 
 
@@ -162,16 +162,16 @@ async def test_a_payment_that_an_operator_pauses_or_resets_ends_with_its_result(
         run = await home.call(PAYS, {"name": commands.__name__})
         await paying(run)
         await commands(Operator(home.client, run.id))
-        # The worker has heard of it with a heartbeat before it ends.
+        # The worker receives it with a heartbeat before it ends.
         for _ in range(2):
             [pending] = await Operator(home.client, run.id).pending()
             heard = pending.last_heartbeat_time.ToNanoseconds()
 
-            async def heard_again(run: Run = run, heard: int = heard) -> bool:
+            async def has_beaten_again(run: Run = run, heard: int = heard) -> bool:
                 [pending] = await Operator(home.client, run.id).pending()
                 return pending.last_heartbeat_time.ToNanoseconds() > heard
 
-            await eventually(heard_again)
+            await eventually(has_beaten_again)
         tools.write(f"open {commands.__name__}")
         assert (await run.result())["output"] == commands.__name__
         assert len(await paying(run)) == 1, commands

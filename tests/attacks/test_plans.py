@@ -1,4 +1,4 @@
-"""§8: an approved plan is what was shown, by whoever may approve each call of it."""
+"""§8: an approved plan is what was shown, by a person who may approve each call of it."""
 
 from typing import Any
 
@@ -50,7 +50,7 @@ def test_an_edit_makes_no_other_call_of_a_plan(said: dict[str, Any], why: str) -
     assert play.records("tool_start") == []
 
 
-def test_an_order_that_an_edit_says_is_not_that_of_the_plan() -> None:
+def test_the_order_of_an_edit_is_not_that_of_the_plan() -> None:
     said = edit({"id": "t1c2"}, {"id": "t1c1"})
     play = lazy(LOOKS, call("look", {"at": 2}), decisions={PLAN: [said]}).to_end()
 
@@ -109,7 +109,7 @@ BOUNDED: dict[str, Any] = {
 
 
 def later(price: Any, *decisions: Any, **policy: Any) -> Vault:
-    """A plan that pays a price which is known later, decided so; nobody decides on the payment."""
+    """A plan that pays a price which is known later, decided so; the payment is undecided."""
     return lazy(
         call("quote"),
         LATER,
@@ -119,7 +119,7 @@ def later(price: Any, *decisions: Any, **policy: Any) -> Vault:
     ).to_end()
 
 
-def test_a_plan_covers_no_value_that_nobody_has_seen() -> None:
+def test_a_plan_covers_no_value_that_its_approver_has_not_seen() -> None:
     play = later(999_999, "approve")
 
     assert [one["callId"] for one in play.shown] == [PLAN, "t1c2"]
@@ -127,7 +127,7 @@ def test_a_plan_covers_no_value_that_nobody_has_seen() -> None:
     assert play.paid == []
 
 
-def test_a_plan_that_nobody_decided_on_covers_no_later_value_either() -> None:
+def test_an_undecided_plan_covers_no_later_value_either() -> None:
     waits = {"approval": {"onTimeout": "approve"}}
     play = lazy(call("quote"), LATER, tools=(QUOTE, pay()), definition=waits).to_end()
 
@@ -211,7 +211,7 @@ def of_plan(question: Question) -> Any:
     return decision("approve", token(digest=question.digest, id="plan"), callId=question.call_id)
 
 
-def test_nobody_has_signed_what_was_not_known_then() -> None:
+def test_a_signature_on_a_plan_covers_no_later_value() -> None:
     play = lazy(
         call("quote"), LATER, tools=(QUOTE, SIGNED), decisions={PLAN: ["approve", of_plan]}
     ).to_end()
@@ -236,7 +236,7 @@ def test_a_signed_bound_is_no_signature_of_a_later_value() -> None:
 
 
 @pytest.mark.parametrize("sequential", [False, True])
-def test_what_was_signed_as_it_stands_is_carried_out(sequential: bool) -> None:
+def test_a_plan_signed_as_shown_is_executed(sequential: bool) -> None:
     quote = QUOTE.model_copy(update={"sequential": sequential})
     play = lazy(call("quote"), PAYS, tools=(quote, SIGNED), decisions={PLAN: [of_plan]}).to_end()
 
@@ -244,7 +244,7 @@ def test_what_was_signed_as_it_stands_is_carried_out(sequential: bool) -> None:
 
 
 def test_what_is_proposed_again_with_other_data_is_a_new_plan() -> None:
-    def hears(_: Any) -> str:
+    def receives(_: Any) -> str:
         said = [{"type": "data", "kind": "state", "data": {"price": 9_000}}]
         play.receive(said)
         return "approve"
@@ -255,7 +255,7 @@ def test_what_is_proposed_again_with_other_data_is_a_new_plan() -> None:
         again,
         definition={"plan": "lazy"},
         state={"price": 5},
-        decisions={PLAN: [hears]},
+        decisions={PLAN: [receives]},
     )
     play.to_end()
 

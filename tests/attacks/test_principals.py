@@ -1,4 +1,4 @@
-"""§11: a principal's token, which anybody may have who reads histories, is good for what it is for,
+"""§11: a principal's token, which any reader of histories has, is good for what it is for,
 and for nothing else."""
 
 import time
@@ -150,7 +150,7 @@ async def test_a_new_token_gives_no_scope_that_the_run_did_not_have(strict: Back
     assert tools.read() == []
 
 
-async def test_where_nobody_is_waited_for_it_is_denied(strict: Backend) -> None:
+async def test_a_run_with_an_expired_token_that_cannot_wait_is_denied(strict: Backend) -> None:
     late = token(exp=time.time() - 1)
     principal = {"principal": {"token": late}, "approvals": "deny"}
     run = await strict.call(NOT_ASKED, {"amount": 5}, **principal)

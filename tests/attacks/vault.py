@@ -8,7 +8,7 @@ from holdfast.schemas.tool import ApprovalPolicy, ResolvedTool
 from holdfast.workflows.engine.approvals.question import Question
 from holdfast.workflows.engine.call.tool_call import ToolCall
 from holdfast.workflows.engine.execution_base import RunCalls
-from tests.engine.driver import Play, call, says, tool
+from tests.engine.driver import Play, call, reply, tool
 
 NUMBER = {"type": "number"}
 AMOUNT = {"type": "object", "properties": {"amount": NUMBER, "note": {}}, "required": ["amount"]}
@@ -27,8 +27,8 @@ PAYS = call("pay", {"amount": 5})
 class Vault(Play):
     """A run whose model makes these calls, answer by answer.
 
-    `paid` is the ledger: what `pay` was carried out with. `shown` is what people were asked.
-    Nobody decides but who is named in `decisions`.
+    `paid` is the ledger: what `pay` was executed with. `shown` is what people were asked.
+    Only the people named in `decisions` decide.
     """
 
     def __init__(
@@ -44,8 +44,8 @@ class Vault(Play):
             self.paid.append(one.arguments)
             return {"paid": one.arguments}
 
-        model = [each if isinstance(each, Solution) else says("", *each) for each in answers]
-        done = more.pop("done", says("done"))
+        model = [each if isinstance(each, Solution) else reply("", *each) for each in answers]
+        done = more.pop("done", reply("done"))
         ends = {"pay": paid, **(outcomes or {})}
         people = {one: list(said) for one, said in more.pop("decisions", {}).items()}
         super().__init__(*tools, model=[*model, done], outcomes=ends, decisions=people, **more)
@@ -62,7 +62,7 @@ class Vault(Play):
         return [entry["approval"] for entry in self.records("confirmation_required")]
 
     def to_question(self) -> Question:
-        """Go on until somebody is asked about a call."""
+        """Continue until a person is asked about a call."""
         while not self.desk.list_open():
             step = self.next()
             if isinstance(step, RunCalls):

@@ -1,4 +1,4 @@
-"""What a server's metrics say of a run, and a cluster where its programs are missing."""
+"""What a server's metrics contain of a run, and a cluster where its programs are missing."""
 
 from pathlib import Path
 

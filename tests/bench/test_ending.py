@@ -1,4 +1,4 @@
-"""What the bench says of a run that goes on as another, and of one that does not get on."""
+"""What the bench reports of a run that continues as another, and of one that does not get on."""
 
 import uuid
 from collections.abc import AsyncIterator
@@ -14,7 +14,7 @@ from bench.measures.measured import measured, parts
 
 
 @workflow.defn(sandboxed=False)
-class Counting:
+class CountingWorkflow:
     """Continues as new until nothing is left."""
 
     @workflow.run
@@ -27,7 +27,7 @@ class Counting:
 
 @workflow.defn(sandboxed=False)
 class Refusing:
-    """Ends as it is told to."""
+    """End as requested."""
 
     @workflow.run
     async def run(self, how: str) -> None:
@@ -44,7 +44,7 @@ class Refusing:
 async def queue(client: Client) -> AsyncIterator[str]:
     """The task queue of a worker that has both."""
     name = f"bench-{uuid.uuid4().hex[:8]}"
-    async with Worker(client, task_queue=name, workflows=[Counting, Refusing]):
+    async with Worker(client, task_queue=name, workflows=[CountingWorkflow, Refusing]):
         yield name
 
 

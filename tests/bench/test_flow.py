@@ -1,4 +1,4 @@
-"""What the bench says of data flow and of history, in the figures that no machine changes."""
+"""What the bench reports of data flow and of history, in the figures that no machine changes."""
 
 from temporalio.client import Client
 

@@ -42,7 +42,7 @@ def test_the_model_is_done_in_the_last_turn() -> None:
     assert answered(Work(turns=3), 3) == {"role": "assistant", "content": "Done."}
 
 
-def test_a_stream_says_what_a_whole_answer_says() -> None:
+def test_a_stream_has_the_content_of_a_whole_answer() -> None:
     sent = model.Model().answered(asked(Work(turns=3, calls=2), 1, stream=True))
     lines = sent.partition(b"\r\n\r\n")[2].decode().split("\n\n")
     chunks = [json.loads(line[6:]) for line in lines if line.startswith("data: {")]

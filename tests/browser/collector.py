@@ -26,7 +26,7 @@ ENVIRONMENT = ROOT / "bench/.venv/collector"
 
 
 class Behind(ThreadingHTTPServer):
-    """Whom the collector hands on what it was sent."""
+    """The server to which the collector hands on what it was sent."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Request)
@@ -51,7 +51,7 @@ class _Request(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, *_: Any) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 def _read(request: ExportTraceServiceRequest) -> Iterator[Seen]:
@@ -65,7 +65,7 @@ def _read(request: ExportTraceServiceRequest) -> Iterator[Seen]:
                     parent_id=span.parent_span_id.hex() or None,
                     start=span.start_time_unix_nano,
                     end=span.end_time_unix_nano,
-                    # Of spans that others make, their status alone says that they failed.
+                    # Of spans that others make, the status alone shows that they failed.
                     attributes=_failure(span)
                     | {one.key: _value(one.value) for one in span.attributes},
                 )

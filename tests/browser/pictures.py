@@ -16,14 +16,14 @@ from playwright.async_api import FloatRect, Locator
 from holdfast.hosting.process_exit import exit_process
 from holdfast.runtime.data_converter import data_converter, with_encryption
 from holdfast.runtime.encryption.codec import EncryptionCodec
-from tests.browser.stage import Run, Stage, Visitor, reading, staged
+from tests.browser.stage import DeskServer, ObservedRun, Visitor, reading, staged
 from tests.encryption.keys import NEW, ring
 from tests.support.inbox import inbox
 from tests.web.codec.serving import served
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 _PLANS = Path(__file__).parents[2] / "examples" / "refund_plan"
-# Somebody thinks for so long, or a wait is too short to be seen in the timeline.
+# A person thinks for so long, or a wait is too short to be seen in the timeline.
 _THINKING_SECONDS = 3
 _SCALE = 1.1
 _MARGIN = 16
@@ -59,7 +59,7 @@ async def _inbox() -> None:
 
 
 async def _page_of_call(
-    stage: Stage, run: Run, call: str, name: str, size: tuple[int, int]
+    stage: DeskServer, run: ObservedRun, call: str, name: str, size: tuple[int, int]
 ) -> None:
     async with inbox(stage.client, by="Maria Keller") as served, stage.page() as page:
         await page.context.add_cookies(served.cookies())
@@ -68,7 +68,7 @@ async def _page_of_call(
         await page.screenshot(path=IMAGES / name)
 
 
-async def _waiting(run: Run, visitor: Visitor) -> None:
+async def _waiting(run: ObservedRun, visitor: Visitor) -> None:
     await run.waits_for("refund_order", "cancel_shipment")
     # So narrow, the UI puts the details below the summary, and a line of them is a line.
     await visitor.page.set_viewport_size({"width": 1000, "height": _HEIGHT})
@@ -79,7 +79,7 @@ async def _waiting(run: Run, visitor: Visitor) -> None:
     await _picture(visitor, "waiting.png", tabs, await _top(second) - _MARGIN)
 
 
-async def _decided(run: Run, visitor: Visitor) -> None:
+async def _decided(run: ObservedRun, visitor: Visitor) -> None:
     await asyncio.sleep(_THINKING_SECONDS)
     await _decide(run, "t3c1", "approve")
     await asyncio.sleep(_THINKING_SECONDS)
@@ -91,11 +91,11 @@ async def _decided(run: Run, visitor: Visitor) -> None:
     await visitor.page.set_viewport_size({"width": 1600, "height": _HEIGHT})
     await visitor.timeline()
     title = visitor.page.get_by_role("heading", name=run.id)
-    begun = visitor.page.get_by_text("resolve_agent")
-    await _picture(visitor, "decided.png", title, await _top(begun) + 6 * _MARGIN)
+    started = visitor.page.get_by_text("resolve_agent")
+    await _picture(visitor, "decided.png", title, await _top(started) + 6 * _MARGIN)
 
 
-async def _decide(run: Run, call: str, decision: str, **more: Any) -> None:
+async def _decide(run: ObservedRun, call: str, decision: str, **more: Any) -> None:
     said = {"callId": call, "decision": decision, "by": "grace", **more}
     await run.handle.execute_update("decide", said)
 
@@ -120,11 +120,11 @@ async def _encrypted(folder: Path) -> None:
 async def _overview(visitor: Visitor, name: str) -> None:
     """The run's input and its timeline."""
     await visitor.page.set_viewport_size({"width": 1200, "height": _HEIGHT})
-    begun = visitor.page.get_by_text("resolve_agent").first
-    await begun.wait_for()
+    started = visitor.page.get_by_text("resolve_agent").first
+    await started.wait_for()
     await asyncio.sleep(_THINKING_SECONDS)  # the timeline grows into its new place
     label = visitor.page.get_by_text("Input", exact=True).filter(visible=True).first
-    await _picture(visitor, name, label, await _top(begun) + 2 * _MARGIN)
+    await _picture(visitor, name, label, await _top(started) + 2 * _MARGIN)
 
 
 async def _picture(visitor: Visitor, name: str, first: Locator, bottom: float) -> None:

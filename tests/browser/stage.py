@@ -1,4 +1,4 @@
-"""Temporal's own UI with a run of the support desk in it, and somebody who looks at it.
+"""Temporal's own UI with a run of the support desk in it, and a person who looks at it.
 
 The server, its UI, the worker and Chromium are real. The run is started as the demonstration
 starts it.
@@ -34,7 +34,7 @@ from tests.web.codec.serving import SECRET, Served
 
 CHROMIUM = Path("/usr/bin/chromium")
 SUMMARY = f"{AGENT}: broken espresso machine"
-# It runs as root, and has nothing to ask of anybody but the server.
+# It runs as root, and needs nothing but the server.
 _CHROMIUM_OPTIONS = [
     *("--no-sandbox", "--no-first-run", "--disable-sync"),
     *("--disable-background-networking", "--disable-component-update"),
@@ -45,7 +45,7 @@ _WIDTH, _HEIGHT = 1400, 1100
 expect.set_options(timeout=120_000)
 
 
-class Stage:
+class DeskServer:
     """A server with its UI, a worker with the support desk, and a browser."""
 
     def __init__(self, client: Client, ui: str, browser: BrowserContext) -> None:
@@ -53,7 +53,7 @@ class Stage:
         self.ui = ui
         self._browser = browser
 
-    async def start(self, run_id: str, folder: Path, **more: Any) -> "Run":
+    async def start(self, run_id: str, folder: Path, **more: Any) -> "ObservedRun":
         """Open a fresh shop in `folder`, and start a run that works in it."""
         shop.open_shop(folder)
         os.environ["SUPPORT_DESK_DIR"] = str(folder)
@@ -66,11 +66,11 @@ class Stage:
             task_queue=names.TASK_QUEUE,
             static_summary=SUMMARY.replace(AGENT, request["agent"]),
         )
-        return Run(handle)
+        return ObservedRun(handle)
 
     @asynccontextmanager
-    async def visitor(self, run: "Run") -> AsyncIterator["Visitor"]:
-        """Somebody who looks at the run, in a window of their own."""
+    async def visitor(self, run: "ObservedRun") -> AsyncIterator["Visitor"]:
+        """A person who looks at the run, in a window of their own."""
         async with self.page() as page:
             yield Visitor(page, f"{self.ui}/namespaces/default/workflows", run)
 
@@ -84,7 +84,7 @@ class Stage:
             await page.close()
 
 
-class Run:
+class ObservedRun:
     """A run, as a client sees it."""
 
     def __init__(self, handle: WorkflowHandle[Any, Any]) -> None:
@@ -92,7 +92,7 @@ class Run:
         self.id = handle.id
 
     async def waits_for(self, *tools: str) -> list[dict[str, Any]]:
-        """The waiting calls, once they are those of these tools."""
+        """The pending approvals, once they are those of these tools."""
 
         async def those() -> list[dict[str, Any]] | None:
             waiting: list[dict[str, Any]] = await self.handle.query(names.APPROVALS)
@@ -106,9 +106,9 @@ class Run:
 
 
 class Visitor:
-    """Somebody who reads a run in Temporal's UI and does what it tells them to."""
+    """A person who reads a run in Temporal's UI and follows it."""
 
-    def __init__(self, page: Page, address: str, run: Run) -> None:
+    def __init__(self, page: Page, address: str, run: ObservedRun) -> None:
         self.page = page
         self._address = f"{address}/{run.id}/{run.handle.result_run_id}"
 
@@ -165,7 +165,7 @@ class Visitor:
 
 
 def decisions(details: str) -> list[str]:
-    """The data to send that details hold, as somebody copies them."""
+    """The data to send that details hold, as a person copies them."""
     return re.findall(r"^\{\n.*?^\}", details, re.S | re.M)
 
 
@@ -176,9 +176,9 @@ async def staged(
     scale: float = 1,
     converter: DataConverter = pydantic_data_converter,
     catalog: Path = HERE,
-) -> AsyncIterator[Stage]:
+) -> AsyncIterator[DeskServer]:
     """A stage, whose server keeps its file in `folder`. `scale` is of the pictures taken on it,
-    `converter` is what the worker and whoever starts a run write with, and `catalog` is the folder
+    `converter` is that of the worker and of the run's starter, and `catalog` is the folder
     of the example."""
     server = DevServer(folder / "temporal.db", port=0, ui_port=free_port())
     settings = WorkerSettings(
@@ -190,7 +190,7 @@ async def staged(
         await stack.enter_async_context(build_worker(client, settings))
         playwright = await stack.enter_async_context(async_playwright())
         ui = f"http://{HOST}:{server.ui_port}"
-        yield Stage(client, ui, await stack.enter_async_context(_browser(playwright, scale)))
+        yield DeskServer(client, ui, await stack.enter_async_context(_browser(playwright, scale)))
 
 
 @asynccontextmanager
@@ -209,8 +209,8 @@ async def _browser(playwright: Playwright, scale: float) -> AsyncIterator[Browse
 
 
 @asynccontextmanager
-async def reading(stage: Stage, endpoint: Served) -> AsyncIterator[Page]:
-    """A person signs in at the endpoint, and tells the UI of it."""
+async def reading(stage: DeskServer, endpoint: Served) -> AsyncIterator[Page]:
+    """A person signs in at the endpoint, and sets it in the UI."""
     async with stage.page() as page:
         await page.goto(endpoint.address)
         await page.get_by_label("Secret").fill(SECRET)

@@ -1,6 +1,6 @@
 """Coming in to the inbox in a browser: by the link, with a provider, and after a session is over.
 
-What is sent is what a real browser says of it (`Origin`, cookies, policies), and nothing that
+What is sent is what a real browser sends (`Origin`, cookies, policies), and nothing that
 was typed is lost.
 """
 
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.browser
 
 @asynccontextmanager
 async def inbox(way: SignInMethod, seal: TextSealer) -> AsyncIterator[Stage]:
-    """An inbox to which nobody is signed in."""
+    """An inbox to which no one is signed in."""
     nowhere = await Client.connect(f"{HOST}:1", lazy=True)
     async with opened(
         Services(HoldfastClient(nowhere)), way, BearerTokens(seal, []), app=pages()
@@ -41,7 +41,7 @@ async def inbox(way: SignInMethod, seal: TextSealer) -> AsyncIterator[Stage]:
 
 @asynccontextmanager
 async def window(browser: Browser, at: Stage, **more: Any) -> AsyncIterator[Page]:
-    """A window of somebody who is not signed in."""
+    """A window of a person who is not signed in."""
     context = await browser.new_context(base_url=at.address, **more)
     try:
         yield await context.new_page()
@@ -50,7 +50,7 @@ async def window(browser: Browser, at: Stage, **more: Any) -> AsyncIterator[Page
 
 
 async def looked_at(page: Page) -> None:
-    """See that everybody can use the page, on a phone and in the dark as well."""
+    """Check that the page is accessible, on a phone and in the dark as well."""
     for size, theme in ((DESKTOP, "light"), (PHONE, "dark")):
         await page.set_viewport_size(size)
         await page.emulate_media(color_scheme="dark" if theme == "dark" else "light")

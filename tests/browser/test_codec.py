@@ -20,7 +20,7 @@ from examples.support_desk import shop
 from holdfast.runtime.data_converter import data_converter, with_encryption
 from holdfast.runtime.encryption.codec import EncryptionCodec
 from holdfast.schemas import names
-from tests.browser.stage import SUMMARY, Run, Stage, decisions, reading, staged
+from tests.browser.stage import SUMMARY, DeskServer, ObservedRun, decisions, reading, staged
 from tests.encryption.keys import NEW, ring
 from tests.web.codec.serving import Served, served
 
@@ -34,7 +34,7 @@ IN_BASE64 = re.compile(r"[A-Za-z0-9+/]{8,}={0,2}")
 
 
 @pytest.fixture(scope="module")
-async def stage(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stage]:
+async def stage(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[DeskServer]:
     """A server, a worker that encrypts, and a browser."""
     keys = with_encryption(data_converter, ring(NEW))
     with pytest.MonkeyPatch.context() as patch:
@@ -44,31 +44,31 @@ async def stage(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stage
 
 
 @pytest.fixture(scope="module")
-async def endpoint(stage: Stage) -> AsyncIterator[Served]:
+async def endpoint(stage: DeskServer) -> AsyncIterator[Served]:
     """The codec endpoint for this stage's UI."""
     async with served(EncryptionCodec(ring(NEW)), origins=[stage.ui]) as endpoint:
         yield endpoint
 
 
 @pytest.fixture
-async def run(stage: Stage, tmp_path: Path, request: pytest.FixtureRequest) -> Run:
+async def run(stage: DeskServer, tmp_path: Path, request: pytest.FixtureRequest) -> ObservedRun:
     """An encrypted run that waits for people."""
     run = await stage.start(request.node.name[:40], tmp_path / "shop")
     await run.waits_for(REFUND, CANCEL)
     return run
 
 
-async def failed(stage: Stage, run_id: str) -> Run:
-    """A run that ends with a message, which says the name that was asked for."""
+async def failed(stage: DeskServer, run_id: str) -> ObservedRun:
+    """A run that ends with a message, which has the name that was asked for."""
     handle = await stage.client.start_workflow(
         names.AGENT_WORKFLOW, {"agent": "nowhere"}, id=run_id, task_queue=names.TASK_QUEUE
     )
     with pytest.raises(Exception, match="Workflow execution failed"):
         await handle.result()
-    return Run(handle)
+    return ObservedRun(handle)
 
 
-class Sent:
+class SentPage:
     """All that a page is sent, in the clear and out of its base64."""
 
     def __init__(self, page: Page) -> None:
@@ -107,11 +107,13 @@ async def shown(page: Page) -> str:
     return "\n".join(texts)
 
 
-async def test_without_the_endpoint_nobody_reads_a_word_of_it(stage: Stage, run: Run) -> None:
+async def test_without_the_endpoint_no_word_of_it_is_readable(
+    stage: DeskServer, run: ObservedRun
+) -> None:
     ended = await failed(stage, f"{run.id}-failed")
     seen = []
     async with stage.page() as page:
-        sent = Sent(page)
+        sent = SentPage(page)
         for one, tab, there in (
             (run, "timeline", "resolve_agent"),
             (run, "history", "Workflow Execution Started"),
@@ -131,8 +133,8 @@ async def test_without_the_endpoint_nobody_reads_a_word_of_it(stage: Stage, run:
         assert not [text for text in seen if word in text], word
 
 
-async def test_with_the_endpoint_the_page_tells_all_of_it_and_takes_a_decision(
-    stage: Stage, endpoint: Served, run: Run, tmp_path: Path
+async def test_with_the_endpoint_the_page_shows_all_of_it_and_takes_a_decision(
+    stage: DeskServer, endpoint: Served, run: ObservedRun, tmp_path: Path
 ) -> None:
     async with reading(stage, endpoint), stage.visitor(run) as visitor:
         waits = "Turn 3: decision needed (see User Metadata): Refund an order: order_id=1042"
@@ -158,12 +160,12 @@ async def test_with_the_endpoint_the_page_tells_all_of_it_and_takes_a_decision(
     assert await _updates_are_encrypted(run)
 
 
-async def _decide(run: Run, call: str, decision: str, **more: str) -> None:
+async def _decide(run: ObservedRun, call: str, decision: str, **more: str) -> None:
     said = {"callId": call, "decision": decision, "by": "grace", **more}
     await run.handle.execute_update(names.DECIDE, said)
 
 
-async def _updates_are_encrypted(run: Run) -> bool:
+async def _updates_are_encrypted(run: ObservedRun) -> bool:
     accepted = EventType.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_ACCEPTED
     found = [
         payload.metadata["encoding"]

@@ -15,7 +15,7 @@ from tests.support.model_server import Answer, call
 
 pytestmark = pytest.mark.browser
 
-# Read it as any page of the inbox can, and say what came, until the browser is told to stop.
+# Read it as any page of the inbox can, and print what came, until the browser is stopped.
 _FOLLOW = """
 (path) => new Promise((resolve) => {
   const source = new EventSource(path), seen = {events: [], text: "", errors: 0};
@@ -32,7 +32,7 @@ _FOLLOW = """
 """
 
 
-async def test_the_page_is_read_by_everybody(client: Client, browser: Browser) -> None:
+async def test_the_page_is_accessible(client: Client, browser: Browser) -> None:
     async with inbox(client) as stage:
         for size, dark in ((DESKTOP, False), (PHONE, True)):
             async with window(browser, stage, size, dark=dark) as page:

@@ -79,7 +79,7 @@ async def test_what_is_new_appears_by_itself_and_what_is_ticked_stays_so(
         await expect(page.get_by_role("status")).to_contain_text("accepted for 1 of 1 call")
         await check(page)
     await first.result()
-    assert "tool_end t1c1" in await first.told()
+    assert "tool_end t1c1" in await first.event_lines()
     assert len(await third.waiting()) == 1
 
 
@@ -142,7 +142,7 @@ async def test_identical_calls_take_a_second_step_without_scripts_too(
     assert len(await first.waiting()) == 1
 
 
-async def test_a_page_that_hears_nothing_of_changes_says_so_until_it_does(
+async def test_a_page_without_a_connection_shows_that_until_it_has_one(
     browser: Browser, stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page = await browser.new_page(base_url=stage.address)
@@ -157,7 +157,7 @@ async def test_a_page_that_hears_nothing_of_changes_says_so_until_it_does(
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-async def test_every_list_can_be_used_by_everybody(
+async def test_every_list_is_accessible(
     browser: Browser, crowd: Crowd, made: Backend, stage: Stage, dark: bool
 ) -> None:
     run = await run_of(made)

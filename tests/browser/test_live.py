@@ -20,18 +20,18 @@ from tests.support.model_server import Answer, call
 pytestmark = pytest.mark.browser
 
 HELD = threading.Event()
-# What another call tells of itself, and what stands in the page then.
+# What another call reports of itself, and what is in the page then.
 _TELL_ANOTHER = """
 () => {
   tell({call: "t9c9", text: "what another says"});
   return document.getElementById("now").textContent;
 }
 """
-# What the server says that cannot look at the run.
+# What the server sends that cannot look at the run.
 _TROUBLE = """
 (text) => stream.dispatchEvent(new MessageEvent("trouble", {data: JSON.stringify({text})}))
 """
-# What a browser tells a page whose tab is left, or come back to.
+# What a browser sends to a page whose tab is left, or opened again.
 _SEEN = """
 (seen) => {
   Object.defineProperty(document, "hidden", {get: () => !seen, configurable: true});
@@ -139,7 +139,7 @@ async def test_it_is_followed_to_its_end_and_nothing_moves_under_the_reader(
         await check(page)
 
 
-async def test_what_a_call_tells_of_itself_appears_while_it_is_carried_out(
+async def test_the_progress_of_a_call_appears_while_it_runs(
     client: Client,
     browser: Browser,
     stage: Stage,
@@ -158,7 +158,7 @@ async def test_what_a_call_tells_of_itself_appears_while_it_is_carried_out(
         await expect(now).to_contain_text('{"step": 1, "of": 3}')
         assert "what another says" not in await page.evaluate(_TELL_ANOTHER)
         tools.write("step telling")
-        # Before a next attempt has the page drawn anew.
+        # Before a next attempt has the page drawn again.
         await expect(now).to_contain_text('{"step": 2, "of": 3}')
         await expect(now).not_to_contain_text('{"step": 1')
         await check(page)
@@ -166,7 +166,7 @@ async def test_what_a_call_tells_of_itself_appears_while_it_is_carried_out(
         await expect(now).to_contain_text("Completed.")
 
 
-async def test_a_page_says_what_is_wrong_and_one_that_nobody_sees_holds_no_connection(
+async def test_a_page_shows_what_is_wrong_and_a_hidden_one_holds_no_connection(
     browser: Browser, stage: Stage, run: Run
 ) -> None:
     over: list[str] = []

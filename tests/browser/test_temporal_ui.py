@@ -1,4 +1,4 @@
-"""A run in Temporal's own UI, read and decided by somebody who knows nothing of us.
+"""A run in Temporal's own UI, read and decided by a person who knows nothing of us.
 
 Of the UI, these tests use what a person sees: its tabs, its buttons, its dialogs.
 """
@@ -18,7 +18,7 @@ from temporalio.api.enums.v1 import EventType
 
 from examples.support_desk import shop
 from holdfast.validation.text_safety import visible
-from tests.browser.stage import SUMMARY, Run, Stage, decisions, staged
+from tests.browser.stage import SUMMARY, DeskServer, ObservedRun, decisions, staged
 from tests.engine.driver import call
 from tests.workflows.test_ui_details import HOSTILE, PAY, page, waiting
 
@@ -28,7 +28,7 @@ REFUND, CANCEL, MAIL = "refund_order", "cancel_shipment", "send_mail"
 
 
 @pytest.fixture(scope="module")
-async def stage(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stage]:
+async def stage(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[DeskServer]:
     """One server, worker and browser for all of them."""
     before = os.environ.get("SUPPORT_DESK_DIR")
     async with staged(tmp_path_factory.mktemp("temporal")) as stage:
@@ -39,15 +39,15 @@ async def stage(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stage
 
 
 @pytest.fixture
-async def run(stage: Stage, tmp_path: Path, request: pytest.FixtureRequest) -> Run:
+async def run(stage: DeskServer, tmp_path: Path, request: pytest.FixtureRequest) -> ObservedRun:
     """A run that waits for people."""
     run = await stage.start(request.node.name[:60], tmp_path / "shop")
     await run.waits_for(REFUND, CANCEL)
     return run
 
 
-async def test_calls_are_decided_from_the_dialogs_with_what_the_page_says_to_send(
-    stage: Stage, run: Run, tmp_path: Path
+async def test_calls_are_decided_from_the_dialogs_with_the_data_on_the_page(
+    stage: DeskServer, run: ObservedRun, tmp_path: Path
 ) -> None:
     before = await run.history_length()
     async with stage.visitor(run) as visitor:
@@ -102,7 +102,9 @@ async def test_calls_are_decided_from_the_dialogs_with_what_the_page_says_to_sen
     ]
 
 
-async def test_every_activity_and_timer_has_a_summary_and_the_group_of_its_turn(run: Run) -> None:
+async def test_every_activity_and_timer_has_a_summary_and_the_group_of_its_turn(
+    run: ObservedRun,
+) -> None:
     await _decide_all(run, by="grace")
     scheduled = {EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED, EventType.EVENT_TYPE_TIMER_STARTED}
     found = [e async for e in run.handle.fetch_history_events() if e.event_type in scheduled]
@@ -115,7 +117,7 @@ async def test_every_activity_and_timer_has_a_summary_and_the_group_of_its_turn(
 
 @pytest.mark.parametrize("text", HOSTILE)
 async def test_the_ui_makes_nothing_but_text_of_what_a_model_writes(
-    stage: Stage, text: str
+    stage: DeskServer, text: str
 ) -> None:
     shown = await _rendered(stage, text)
     assert shown.tags == (await _rendered(stage, "harmless")).tags
@@ -123,7 +125,9 @@ async def test_the_ui_makes_nothing_but_text_of_what_a_model_writes(
     assert [line for line in lines if line not in shown.code] == []
 
 
-async def test_however_a_model_piles_up_marks_the_ui_makes_only_text_of_them(stage: Stage) -> None:
+async def test_however_a_model_piles_up_marks_the_ui_makes_only_text_of_them(
+    stage: DeskServer,
+) -> None:
     pieces = [*'`*_[]()#-!|<>~^$&:\\"\n1a ', "```", "**", "](", "<b>"]
     pieces += ["http://", "&#42;", "{runId}"]
     chance = random.Random(1042)
@@ -134,7 +138,7 @@ async def test_however_a_model_piles_up_marks_the_ui_makes_only_text_of_them(sta
 
 
 class _Rendered(HTMLParser):
-    """What a renderer made of a page: how often each tag, and what stands in code."""
+    """What a renderer made of a page: how often each tag, and what is in code."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
@@ -156,12 +160,12 @@ class _Rendered(HTMLParser):
         self._in_code = False
 
     def handle_data(self, data: str) -> None:
-        """Take down what stands in code."""
+        """Take down what is in code."""
         if self._in_code:
             self.code[-1] += data
 
 
-async def _rendered(stage: Stage, text: str) -> _Rendered:
+async def _rendered(stage: DeskServer, text: str) -> _Rendered:
     """What the UI makes of a page with the text everywhere where strangers can write."""
     pay = PAY.model_copy(update={"label": text})
     wanted = call("pay", {"a": text, f"b{text}": 1, "_reasoningForCall": text})
@@ -178,7 +182,7 @@ async def _rendered(stage: Stage, text: str) -> _Rendered:
     return _Rendered(answer.text.partition("<main>")[2].partition("</main>")[0])
 
 
-async def _decide_all(run: Run, by: str) -> None:
+async def _decide_all(run: ObservedRun, by: str) -> None:
     for tools in ((REFUND, CANCEL), (MAIL,)):
         for one in await run.waits_for(*tools):
             decision = {"callId": one["callId"], "decision": "approve", "by": by}

@@ -1,7 +1,7 @@
 """`python -m tests.browser.trace`: one trace, by a real collector, as `docs/images/trace.png`.
 
 A run that a program of others has started: its model is busy at first, a delegate works for it, a
-worker of others carries out a tool in its second attempt, and somebody approves after a day. Nobody
+external worker executes a tool in its second attempt, and a person approves after a day. No one
 waits for that: the clock by which spans are sent is set on by a day while the call waits. That is
 all that is not as it is at work.
 """
@@ -75,14 +75,14 @@ DESK = [
 ]
 
 
-class Clock:
+class SpanClock:
     """The time by which spans are sent: set on once, by a day."""
 
     def __init__(self) -> None:
         self.set_at: int | None = None
 
     def at(self, nanoseconds: int | None) -> int:
-        """The time that is told in its place."""
+        """The time that is sent in its place."""
         assert nanoseconds is not None
         later = self.set_at is not None and nanoseconds >= self.set_at
         return nanoseconds + DAY_NANOSECONDS if later else nanoseconds
@@ -91,18 +91,18 @@ class Clock:
 class Sending(SpanExporter):
     """Sends spans with the times of such a clock."""
 
-    def __init__(self, url: str, clock: Clock) -> None:
+    def __init__(self, url: str, clock: SpanClock) -> None:
         self._clock, self._inner = clock, OTLPSpanExporter(f"{url}/v1/traces")
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         """Send them; the SDK calls this."""
-        return self._inner.export([self._told(one) for one in spans])
+        return self._inner.export([self._shifted(one) for one in spans])
 
     def shutdown(self) -> None:
         """Send no more; the SDK calls this."""
         self._inner.force_flush()
 
-    def _told(self, span: ReadableSpan) -> ReadableSpan:
+    def _shifted(self, span: ReadableSpan) -> ReadableSpan:
         return ReadableSpan(
             name=span.name,
             context=span.get_span_context(),
@@ -138,7 +138,7 @@ def busy_at_first(answers: Any) -> Any:
     return answer
 
 
-async def run(client: Client, url: str, clock: Clock, folder: Path) -> None:
+async def run(client: Client, url: str, clock: SpanClock, folder: Path) -> None:
     """The run, from its start to its end, and all of it sent."""
     others = TracerProvider(resource=Resource.create({"service.name": "shop"}))
     others.add_span_processor(BatchSpanProcessor(Sending(url, clock)))
@@ -156,7 +156,7 @@ async def run(client: Client, url: str, clock: Clock, folder: Path) -> None:
         started = await Backend(shop, ours.task_queue, ours.model).start(
             [TRANSLATE, "look_up", "refund", SHIP], agent={"name": "desk"}
         )
-        # Whoever looks and decides has traces of their own.
+        # Viewers and approvers have traces of their own.
         started = Run(client.get_workflow_handle(started.id), client)
         await started.waiting()
         clock.set_at = time.time_ns()
@@ -168,7 +168,7 @@ async def run(client: Client, url: str, clock: Clock, folder: Path) -> None:
 
 async def picture(spans: Sequence[Seen]) -> None:
     """Draw it."""
-    title = "One run, one trace: a retry, a delegate, an approval of a day, a worker of others"
+    title = "One run, one trace: a retry, a delegate, an approval of a day, an external worker"
     below = f"{len(spans)} spans, as a collector handed them on; trace {spans[0].trace_id}"
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(
@@ -182,7 +182,7 @@ async def picture(spans: Sequence[Seen]) -> None:
 
 async def main() -> None:
     """Run, check, draw."""
-    clock = Clock()
+    clock = SpanClock()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         os.environ[tools.LEDGER] = str(folder / "ledger")
@@ -200,7 +200,7 @@ async def main() -> None:
 
                 await eventually(ended)
             spans = sorted(behind.spans, key=lambda one: one.start)
-    assert len({one.span_id for one in spans}) == len(spans), "a span was told twice"
+    assert len({one.span_id for one in spans}) == len(spans), "a span was sent twice"
     print("\n".join(tree(spans)))
     await picture(spans)
 
@@ -212,7 +212,7 @@ if __name__ == "__main__":
 
 @dataclass(frozen=True)
 class _Piece:
-    """A piece of the axis; one that is broken says how long it is."""
+    """A piece of the axis; one that is broken has its length."""
 
     start: float
     end: float

@@ -1,4 +1,4 @@
-"""A browser, windows of it in which somebody who is signed in looks at an inbox, and axe-core."""
+"""A browser, windows of it in which a person who is signed in looks at an inbox, and axe-core."""
 
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
@@ -12,13 +12,13 @@ from tests.support.inbox import HOST, Stage
 
 DESKTOP = ViewportSize(width=1280, height=900)
 PHONE = ViewportSize(width=390, height=844)
-# It runs as root, and has nothing to ask of anybody but the inbox.
+# It runs as root, and needs nothing but the inbox.
 _OPTIONS = [
     *("--no-sandbox", "--no-first-run", "--disable-sync", "--disable-background-networking"),
     f"--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE {HOST}",
 ]
 
-# All rules, those of good practice too; what axe cannot tell for itself is not counted.
+# All rules, those of good practice too; what axe cannot judge is not counted.
 _RUN = "axe.run(document, {resultTypes: ['violations']})"
 _MAX_PLACES = 5
 
@@ -45,8 +45,8 @@ async def window(
     refused: Collection[int] = (),
     timezone: str | None = None,
 ) -> AsyncIterator[Page]:
-    """A window of somebody who is signed in; nothing on its pages may go wrong. `refused` are the
-    statuses of answers that say so to a person: a browser notes each in its console."""
+    """A window of a person who is signed in; nothing on its pages may go wrong. `refused` are the
+    statuses of answers that a person sees as such: a browser notes each in its console."""
     context = await browser.new_context(
         viewport=size,
         color_scheme="dark" if dark else "light",
@@ -75,16 +75,16 @@ async def check(page: Page) -> None:
     """See that axe-core finds nothing on a page as it stands.
 
     Raises:
-        AssertionError: it finds something; the message says what, and where.
+        AssertionError: it finds something; the message has what, and where.
     """
     await page.wait_for_load_state()  # elements of a new page are there before its style is
     # Through the browser's own debugger, which the page's security policy does not hold back.
     await page.evaluate(AXE_SCRIPT)
     found: list[dict[str, Any]] = (await page.evaluate(_RUN))["violations"]
-    assert not found, f"{page.url}\n" + "\n".join(map(_told, found))
+    assert not found, f"{page.url}\n" + "\n".join(map(_described, found))
 
 
-def _told(violation: dict[str, Any]) -> str:
+def _described(violation: dict[str, Any]) -> str:
     places = [f"    {', '.join(map(str, node['target']))}" for node in violation["nodes"]]
     return "\n".join([f"  {violation['id']}: {violation['help']}", *places[:_MAX_PLACES]])
 

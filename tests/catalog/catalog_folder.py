@@ -1,4 +1,4 @@
-"""A catalog in a folder of the test's own, and what a worker would say of it."""
+"""A catalog in a folder of the test's own, and what a worker would report of it."""
 
 import textwrap
 from collections.abc import Sequence

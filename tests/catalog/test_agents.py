@@ -189,13 +189,13 @@ def test_a_skills_tool_may_wait_for_one_of_the_agents_own(shop: Folder) -> None:
         ("sub/n.md", "---\nmodel: {endpoint: m}\n---\nx"),
     ],
 )
-def test_json_yaml_and_markdown_say_the_same(shop: Folder, name: str, text: str) -> None:
+def test_json_yaml_and_markdown_are_equivalent(shop: Folder, name: str, text: str) -> None:
     shop.write(f"agents/{name}", text)
     kept = shop.load().agents["n"]
     assert (kept.name, kept.instructions, kept.own_model.endpoint) == ("n", "x", "m")
 
 
-def test_a_worker_without_endpoints_is_told_how_to_have_one(shop: Folder) -> None:
+def test_a_worker_without_endpoints_reports_how_to_have_one(shop: Folder) -> None:
     shop.write("agents/a.yaml", "model: {endpoint: openai}")
     assert shop.problems(endpoints=[]) == [
         "agents/a.yaml:1: `model.endpoint`: there is no endpoint `openai`; this worker has none: "
@@ -208,7 +208,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         {"model": [{"endpoint": "m"}, {"endpoint": "mm"}]},
         "`model[1].endpoint`: there is no endpoint `mm`; did you mean `m`?",
     ),
-    ({"_beforeModel": "nobody"}, "`_beforeModel`: this worker has no activity `nobody`"),
+    ({"_beforeModel": "missing"}, "`_beforeModel`: this worker has no activity `missing`"),
     (
         {"_onModelError": {"type": "look_up", "local": True}},
         "`_onModelError.local`: this option is not for hooks; leave it out",
@@ -276,7 +276,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("fields", "problem"), REFUSED)
-def test_an_agent_that_does_not_load_is_told_by_its_place(
+def test_an_agent_that_does_not_load_is_reported_with_its_place(
     shop: Folder, fields: dict[str, Any], problem: str
 ) -> None:
     write(shop, **fields)

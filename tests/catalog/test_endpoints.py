@@ -1,4 +1,4 @@
-"""Endpoints are checked at start, told with file, line and fix, and keep their keys."""
+"""Endpoints are checked at start, reported with file, line and fix, and keep their keys."""
 
 import sys
 import textwrap
@@ -63,7 +63,7 @@ def test_a_file_s_endpoints_are_found_by_name(tmp_path: Path) -> None:
         (OPENAI + "  headersEnv: {'x y': A}\n", 4, "no header"),
     ],
 )
-def test_what_does_not_load_is_told_with_its_line(
+def test_what_does_not_load_is_reported_with_its_line(
     tmp_path: Path, text: str, line: int, reason: str
 ) -> None:
     told = refused(tmp_path, text)
@@ -157,7 +157,7 @@ def test_a_missing_key_is_a_warning_at_start(tmp_path: Path) -> None:
     assert load(tmp_path, text, MY_KEY=KEY).warnings() == []
 
 
-def test_a_header_may_stand_in_the_environment(tmp_path: Path) -> None:
+def test_a_header_may_come_from_the_environment(tmp_path: Path) -> None:
     text = """
         a: {provider: openai, baseUrl: "http://x?key=in-the-address", apiKeyEnv: K,
             headers: {Authorization: none}, headersEnv: {authorization: GATEWAY, X-Team: TEAM}}
@@ -182,7 +182,7 @@ def test_a_header_of_the_environment_is_one(tmp_path: Path) -> None:
         target.headers(OpenAIFormat().headers)
 
 
-def test_an_unknown_endpoint_is_told_with_those_there_are() -> None:
+def test_an_unknown_endpoint_is_reported_with_those_there_are() -> None:
     models = load_models(None, {"OPENAI_API_KEY": KEY}, http_client())
     with pytest.raises(ApplicationError, match="`nowhere`; it has `openai`") as error:
         models.find("nowhere")

@@ -126,14 +126,14 @@ def test_an_agent_in_a_request_may_hold_texts_and_allowed_addresses() -> None:
         assert knowledge_tool(written, inline).knowledge is not None
 
 
-def test_an_address_that_nobody_allows_is_refused_when_it_is_loaded() -> None:
+def test_an_address_that_is_not_allowed_is_refused_when_it_is_loaded() -> None:
     said = refusal(None, url="https://docs.acme.org/other")
     assert said.startswith("`url`: the worker does not allow `https://docs.acme.org/other`;")
     assert "--knowledge-url" in said
 
 
 @pytest.mark.parametrize("text", ["", "é" * (MAX_KNOWLEDGE_BYTES // 2 + 1)])
-def test_a_text_says_something_and_not_too_much(text: str) -> None:
+def test_a_text_is_neither_empty_nor_too_large(text: str) -> None:
     assert refusal(None, text=text).startswith("`text`: ")
 
 

@@ -124,7 +124,7 @@ def test_a_module_is_found_by_dotted_name(folder: Folder, monkeypatch: pytest.Mo
     assert set(catalog.definitions.tools) == {"shop.refund"}
 
 
-def test_a_module_imports_what_stands_beside_it(
+def test_a_module_imports_the_modules_beside_it(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend("/nowhere")  # puts the search path back at the end
@@ -207,7 +207,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("text", "problem"), REFUSED)
-def test_a_module_that_does_not_load_is_told_by_its_line(
+def test_a_module_that_does_not_load_is_reported_with_its_line(
     folder: Folder, text: str, problem: str
 ) -> None:
     folder.module("m.py", text)

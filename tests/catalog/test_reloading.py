@@ -1,4 +1,4 @@
-"""A changed catalog: when it is read, what of it is taken up, and what is said. No clock here."""
+"""A changed catalog: when it is read, what of it is taken up, and what is logged. No clock here."""
 
 import asyncio
 import logging
@@ -27,7 +27,7 @@ AGENT = "---\nmodel: {endpoint: m}\ntools: [look_up]\n---\nBe kind."
 AT_ONCE = timedelta(0)
 
 
-class Place:
+class WatchedFolder:
     """A loaded catalog, and the looks that are taken at its folder."""
 
     def __init__(self, folder: Folder, caplog: pytest.LogCaptureFixture) -> None:
@@ -46,7 +46,7 @@ class Place:
         return set(self.shelf.catalog.agents)
 
     def look(self, times: int = 1) -> list[str]:
-        """Look, and what was said at it; files without the folder's own path."""
+        """Look, and what was logged at it; files without the folder's own path."""
         self._caplog.clear()
         for _ in range(times):
             self.reloading.check_once()
@@ -70,12 +70,12 @@ class Place:
 
 
 @pytest.fixture
-def place(shop: Folder, caplog: pytest.LogCaptureFixture) -> Place:
+def place(shop: Folder, caplog: pytest.LogCaptureFixture) -> WatchedFolder:
     """The tools `look_up`, of a module, and `pay`, of a file; an agent `desk`."""
     caplog.set_level(logging.INFO, "holdfast")
     shop.write("tools/pay.yaml", "_activity: charge\n")
     shop.write("agents/desk.md", AGENT)
-    return Place(shop, caplog)
+    return WatchedFolder(shop, caplog)
 
 
 # When a change is over.
@@ -105,7 +105,7 @@ def test_a_change_is_over_when_it_was_seen_twice_and_only_once(looks: str, over:
     assert found == over
 
 
-def test_what_changes_in_many_steps_is_taken_up_whole_at_the_end(place: Place) -> None:
+def test_what_changes_in_many_steps_is_taken_up_whole_at_the_end(place: WatchedFolder) -> None:
     for n in range(4):
         place.folder.write(f"tools/step_{n}.yaml", "_activity: charge\n")
         assert place.look() == []
@@ -115,7 +115,7 @@ def test_what_changes_in_many_steps_is_taken_up_whole_at_the_end(place: Place) -
     assert {f"step_{n}" for n in range(4)} < place.tools
 
 
-def test_what_changes_while_it_is_read_is_read_again(place: Place) -> None:
+def test_what_changes_while_it_is_read_is_read_again(place: WatchedFolder) -> None:
     def reading(catalog: Catalog, folder: Path) -> Catalog:
         found = reload_catalog(catalog, folder)
         place.folder.write("tools/second.yaml", "_activity: charge\n")
@@ -128,7 +128,7 @@ def test_what_changes_while_it_is_read_is_read_again(place: Place) -> None:
     assert "new: tool `first`, tool `second`" in said
 
 
-def test_what_comes_and_goes_while_it_is_read_leaves_nothing_unread(place: Place) -> None:
+def test_what_comes_and_goes_while_it_is_read_leaves_nothing_unread(place: WatchedFolder) -> None:
     passing = place.folder.path / "tools/passing.yaml"
 
     def reading(catalog: Catalog, folder: Path) -> Catalog:
@@ -142,7 +142,7 @@ def test_what_comes_and_goes_while_it_is_read_leaves_nothing_unread(place: Place
     assert place.tools == {"look_up", "pay", "refund"}
 
 
-def test_a_folder_that_is_never_still_is_told_once(place: Place) -> None:
+def test_a_folder_that_is_never_still_is_reported_once(place: WatchedFolder) -> None:
     said = []
     for n in range(2 * reload.MAX_RESTLESS_LOOKS):
         place.folder.write("tools/pay.yaml", "_activity: charge\n" + "#" * n)
@@ -151,7 +151,7 @@ def test_a_folder_that_is_never_still_is_told_once(place: Place) -> None:
 
 
 def test_what_changed_between_the_start_of_loading_and_the_first_look_is_not_missed(
-    place: Place, shop: Folder
+    place: WatchedFolder, shop: Folder
 ) -> None:
     before = folder_signature(shop.path)
     shelf = CurrentCatalog(shop.load())
@@ -165,7 +165,7 @@ def test_what_changed_between_the_start_of_loading_and_the_first_look_is_not_mis
 # What is taken up.
 
 
-def test_one_line_says_what_is_new_changed_and_gone(place: Place) -> None:
+def test_one_line_lists_what_is_new_changed_and_removed(place: WatchedFolder) -> None:
     place.refund("charge")
     place.folder.write("agents/desk.md", AGENT + " And brief.")
     (place.folder.path / "tools/pay.yaml").unlink()
@@ -177,26 +177,26 @@ def test_one_line_says_what_is_new_changed_and_gone(place: Place) -> None:
     assert place.shelf.catalog.agents["desk"].instructions == "Be kind. And brief."
 
 
-def test_a_changed_lock_is_read(place: Place) -> None:
+def test_a_changed_lock_is_read(place: WatchedFolder) -> None:
     place.folder.write("mcp.lock.json", lock_text({"shop": [ListedTool("find")]}))
     [said] = place.settle()
     assert said.endswith("for new runs: new: locked tool `shop/find`")
     assert place.shelf.catalog.definitions.mcp_lock
 
 
-def test_of_many_names_the_first_are_told(place: Place) -> None:
+def test_of_many_names_the_first_are_listed(place: WatchedFolder) -> None:
     for n in range(15):
         place.folder.write(f"tools/tool_{n:02}.yaml", "_activity: charge\n")
     [said] = place.settle()
     assert said.endswith("tool `tool_09` and 5 more")
 
 
-def test_what_says_the_same_as_before_is_not_told(place: Place) -> None:
+def test_an_unchanged_definition_is_not_reported(place: WatchedFolder) -> None:
     place.folder.write("tools/pay.yaml", "# The same.\n_activity: charge\n")
     assert place.settle() == []
 
 
-def test_the_modules_keep_what_they_had_when_they_were_imported(place: Place) -> None:
+def test_the_modules_keep_what_they_had_when_they_were_imported(place: WatchedFolder) -> None:
     activities = place.shelf.catalog.python.activities
     module = Path(place.folder.modules[0])
     module.write_text(module.read_text().replace("look_up", "look_down"))
@@ -209,7 +209,9 @@ def test_the_modules_keep_what_they_had_when_they_were_imported(place: Place) ->
 # What is not taken up.
 
 
-def test_what_does_not_load_changes_nothing_and_is_told_once_with_its_line(place: Place) -> None:
+def test_what_does_not_load_changes_nothing_and_is_reported_once_with_its_line(
+    place: WatchedFolder,
+) -> None:
     catalog = place.shelf.catalog
     place.folder.write("tools/fine.yaml", "_activity: charge\n")
     place.folder.write("tools/pay.yaml", "description: Pay.\n_activity: chrge\n")
@@ -221,7 +223,7 @@ def test_what_does_not_load_changes_nothing_and_is_told_once_with_its_line(place
     assert place.shelf.catalog is catalog
 
 
-def test_what_is_fixed_is_taken_up_and_told(place: Place) -> None:
+def test_a_fixed_definition_is_taken_up_and_reported(place: WatchedFolder) -> None:
     place.refund("chrge")
     place.settle()
     place.folder.write("tools/other.yaml", "_activity: charge\n")
@@ -232,7 +234,7 @@ def test_what_is_fixed_is_taken_up_and_told(place: Place) -> None:
     assert place.settle() == [said]
 
 
-def test_of_many_problems_the_first_are_told(place: Place) -> None:
+def test_of_many_problems_the_first_are_listed(place: WatchedFolder) -> None:
     for n in range(105):
         place.folder.write(f"tools/t{n:03}.yaml", "_activity: chrge\n")
     said = place.settle()
@@ -240,7 +242,7 @@ def test_of_many_problems_the_first_are_told(place: Place) -> None:
     assert said[-1] == f"the catalog has changed and does not load (and 5 more problems); {STAYS}"
 
 
-def test_a_folder_that_is_gone_changes_nothing_until_it_is_back(place: Place) -> None:
+def test_a_missing_folder_changes_nothing_until_it_is_back(place: WatchedFolder) -> None:
     away = place.folder.path.with_name("away")
     place.folder.path.rename(away)
     nowhere, stays = place.settle()[-2:]
@@ -258,7 +260,7 @@ def test_a_folder_that_is_gone_changes_nothing_until_it_is_back(place: Place) ->
     "error", [PermissionError(13, "Not you"), FileNotFoundError(2, "Gone"), OSError(5, "I/O")]
 )
 def test_a_folder_that_cannot_be_listed_is_no_empty_one(
-    place: Place, monkeypatch: pytest.MonkeyPatch, name: str, error: OSError
+    place: WatchedFolder, monkeypatch: pytest.MonkeyPatch, name: str, error: OSError
 ) -> None:
     place.folder.write("tools/more/fine.yaml", "_activity: charge\n")
     place.settle()
@@ -277,7 +279,7 @@ def test_a_folder_that_cannot_be_listed_is_no_empty_one(
 
 
 def test_a_folder_with_too_many_files_is_refused_and_soon(
-    place: Place, monkeypatch: pytest.MonkeyPatch
+    place: WatchedFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("holdfast.catalog.catalog_files.MAX_FILES", 3)
     for n in range(3):
@@ -288,7 +290,7 @@ def test_a_folder_with_too_many_files_is_refused_and_soon(
 # What a change looks like.
 
 
-def test_a_file_that_replaces_one_of_its_size_and_time_is_a_change(place: Place) -> None:
+def test_a_file_that_replaces_one_of_its_size_and_time_is_a_change(place: WatchedFolder) -> None:
     before = folder_signature(place.folder.path)
     path = place.folder.path / "tools/pay.yaml"
     seen, other = path.stat(), path.with_name("other")
@@ -306,7 +308,7 @@ def test_a_file_that_replaces_one_of_its_size_and_time_is_a_change(place: Place)
         "tools/tools.log",  # its name is looked at, its content is not
     ],
 )
-def test_what_is_not_read_is_not_looked_at(place: Place, name: str) -> None:
+def test_what_is_not_read_is_not_looked_at(place: WatchedFolder, name: str) -> None:
     place.folder.write("tools/tools.log", "One line.\n")
     before = folder_signature(place.folder.path)
     place.folder.write(name, "{}")
@@ -314,7 +316,7 @@ def test_what_is_not_read_is_not_looked_at(place: Place, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["tools/more/refund.yaml.txt", "agent/clerk.md"])
-def test_what_is_mislaid_is_told_until_it_is_gone(place: Place, name: str) -> None:
+def test_a_misplaced_file_is_reported_until_it_is_removed(place: WatchedFolder, name: str) -> None:
     shutil.rmtree(place.folder.path / "agents")
     place.settle()
     place.folder.write(name, AGENT)
@@ -333,7 +335,7 @@ def test_a_mounted_folder_whose_link_is_swapped_is_taken_up(
         folder.write(f"agents/{version}/desk.md", f"---\nmodel: {{endpoint: m}}\n---\n{text}")
     (agents / "..data").symlink_to("..one")
     (agents / "desk.md").symlink_to("..data/desk.md")
-    place = Place(folder, caplog)
+    place = WatchedFolder(folder, caplog)
     (agents / "..new").symlink_to("..two")
     (agents / "..new").replace(agents / "..data")
     assert place.settle() == ["the catalog has changed; for new runs: changed: agent `desk`"]
@@ -343,7 +345,7 @@ def test_a_mounted_folder_whose_link_is_swapped_is_taken_up(
 # What is read at the start, and never again.
 
 
-def test_a_changed_module_is_told_once_a_change(place: Place) -> None:
+def test_a_changed_module_is_reported_once_a_change(place: WatchedFolder) -> None:
     module = Path(place.folder.modules[0])
     for _ in range(2):
         module.write_text(module.read_text() + "# more\n")
@@ -383,19 +385,19 @@ def threads() -> Iterator[ThreadPoolExecutor]:
 
 
 async def test_a_look_that_hangs_holds_up_neither_the_worker_nor_its_end(
-    place: Place, monkeypatch: pytest.MonkeyPatch, threads: ThreadPoolExecutor
+    place: WatchedFolder, monkeypatch: pytest.MonkeyPatch, threads: ThreadPoolExecutor
 ) -> None:
-    begun, go_on = threading.Event(), threading.Event()
+    started, go_on = threading.Event(), threading.Event()
 
     def hanging() -> None:
-        begun.set()
+        started.set()
         go_on.wait()
 
     monkeypatch.setattr(place.reloading, "check_once", hanging)
     task = asyncio.create_task(place.reloading.run(AT_ONCE))
 
     async def hangs() -> bool:
-        return begun.is_set()
+        return started.is_set()
 
     await eventually(hangs)
     task.cancel()
@@ -405,7 +407,7 @@ async def test_a_look_that_hangs_holds_up_neither_the_worker_nor_its_end(
 
 
 async def test_a_look_that_fails_is_logged_and_followed_by_the_next(
-    place: Place,
+    place: WatchedFolder,
     monkeypatch: pytest.MonkeyPatch,
     threads: ThreadPoolExecutor,
     caplog: pytest.LogCaptureFixture,
@@ -427,7 +429,9 @@ async def test_a_look_that_fails_is_logged_and_followed_by_the_next(
     assert caplog.messages == [f"the catalog could not be read; {STAYS}"]
 
 
-def test_an_unexpected_error_is_raised_once_and_the_next_change_is_taken_up(place: Place) -> None:
+def test_an_unexpected_error_is_raised_once_and_the_next_change_is_taken_up(
+    place: WatchedFolder,
+) -> None:
     def failing(*_: object) -> Catalog:
         raise RecursionError
 

@@ -96,7 +96,7 @@ def test_a_text_under_front_matter_is_the_instructions(tmp_path: Path) -> None:
     }
 
 
-def test_aliases_stand_for_what_they_name(tmp_path: Path) -> None:
+def test_aliases_resolve_to_what_they_name(tmp_path: Path) -> None:
     value = read(tmp_path, "a.yaml", "a: &x {b: 1}\nc: [*x, *x]\n")
     assert value == {"a": {"b": 1}, "c": [{"b": 1}, {"b": 1}]}
 

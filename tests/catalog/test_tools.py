@@ -231,7 +231,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("text", "problem"), REFUSED)
-def test_a_tool_that_does_not_load_is_told_by_its_line(
+def test_a_tool_that_does_not_load_is_reported_with_its_line(
     shop: Folder, text: str, problem: str
 ) -> None:
     shop.write("tools/t.yaml", text)
@@ -240,7 +240,7 @@ def test_a_tool_that_does_not_load_is_told_by_its_line(
     assert "; " in said, "a problem says what to do"
 
 
-def test_a_catalog_that_may_not_be_read_is_told(
+def test_a_catalog_that_may_not_be_read_is_reported(
     shop: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def forbid(_: object) -> None:
@@ -251,7 +251,7 @@ def test_a_catalog_that_may_not_be_read_is_told(
     assert said.endswith(": it cannot be read: Permission denied; make it a readable folder")
 
 
-def test_everything_that_is_wrong_is_told_at_once(shop: Folder) -> None:
+def test_all_problems_are_reported_at_once(shop: Folder) -> None:
     shop.write(
         "tools/a.yaml", "_foo: 1\n_show: everything\nproperties:\n  _label: {type: string}\n"
     )
@@ -296,7 +296,7 @@ def test_keywords_of_ones_own_are_left_alone(shop: Folder) -> None:
 
 
 @pytest.mark.parametrize("file", ["../schemas/tool.schema.json", "urn:holdfast:tool"])
-def test_a_tool_may_say_what_an_editor_checks_it_with(shop: Folder, file: str) -> None:
+def test_a_tool_may_name_its_schema_for_an_editor(shop: Folder, file: str) -> None:
     kept = tool(shop, json.dumps({"$schema": file, "_activity": "charge"}))
     assert "$schema" not in kept.parameters
 
@@ -330,7 +330,7 @@ def test_a_fixed_output_path_names_where_results_go(shop: Folder, path: str) -> 
 # What runs a tool, and its hooks.
 
 
-def test_a_tool_that_nothing_carries_out_is_answered_by_the_model_itself(shop: Folder) -> None:
+def test_a_tool_without_an_activity_is_answered_by_the_model_itself(shop: Folder) -> None:
     kept = tool(shop, "description: How the customer feels.\n_output: {type: string}\n")
     assert kept.latent
     assert kept.output == {"type": "string"}
@@ -348,7 +348,7 @@ def test_a_delegate_comes_before_the_activity_of_the_tools_own_name(shop: Folder
     assert shop.load().definitions.tools["charge"].activity is None
 
 
-def test_agents_may_delegate_to_each_other_in_a_circle(shop: Folder) -> None:
+def test_agents_may_delegate_to_each_other_in_a_cycle(shop: Folder) -> None:
     shop.write("agents/a.yaml", MODEL + "tools: [{_tool: ask_b, _delegate: b}]")
     shop.write("agents/sub/other.yaml", MODEL + "name: b\ntools: [{_tool: ask_a, _delegate: a}]")
     shop.write("agents/self.yaml", MODEL + "tools: [{_tool: again, _delegate: self}]")

@@ -103,7 +103,7 @@ class Program:
             async with asyncio.timeout(timeout_seconds):
                 await ready.wait()
             data = os.read(self._end, 65536)
-        except (TimeoutError, OSError):  # a terminal whose program has gone is an error to read
+        except (TimeoutError, OSError):  # a terminal whose program has ended is an error to read
             return False
         finally:
             loop.remove_reader(self._end)

@@ -48,7 +48,7 @@ def waiting(kind: str = "call", **more: Any) -> PendingApproval:
         "digest": "d1",
         "requestedAt": "2026-01-01T10:00:00Z",
         "expiresAt": "2026-01-08T10:00:00Z",
-        "question": "Shall it be carried out?",
+        "question": "Approval needed.",
     }
     return PendingApproval.read({**call, **more})
 
@@ -82,10 +82,10 @@ async def test_the_person_sees_why_with_what_and_on_what_terms(typing: Typing) -
 
 async def test_the_person_sees_whose_data_the_call_is_about(typing: Typing) -> None:
     _, seen = await decided(typing("s\n"), waiting(instance="ada"))
-    _, of_nobody = await decided(typing("s\n"), waiting())
+    _, of_no_one = await decided(typing("s\n"), waiting())
 
     assert "t2c1 Refund an order for ada: holdfast decide" in seen
-    assert "t2c1 Refund an order: holdfast decide" in of_nobody
+    assert "t2c1 Refund an order: holdfast decide" in of_no_one
     assert title(waiting(instance="ada")) == "Refund an order for ada (t2c1)"
 
 
@@ -169,7 +169,7 @@ def plan(**more: Any) -> PendingApproval:
     return waiting("plan", **{**shown, **call, "question": "", **more})
 
 
-async def test_the_calls_of_a_plan_are_numbered_and_say_what_they_wait_for(typing: Typing) -> None:
+async def test_the_calls_of_a_plan_are_numbered_with_their_dependencies(typing: Typing) -> None:
     _, seen = await decided(typing("s\n"), plan())
 
     for text in (
@@ -184,7 +184,7 @@ async def test_the_calls_of_a_plan_are_numbered_and_say_what_they_wait_for(typin
         assert text in seen
 
 
-async def test_a_call_that_is_a_run_of_another_agent_says_so(typing: Typing) -> None:
+async def test_a_call_that_is_a_run_of_another_agent_is_shown_as_one(typing: Typing) -> None:
     calls = [{"id": "t1c1", "tool": "ask", "arguments": {"text": "hi"}, "delegate": "helper"}]
     _, seen = await decided(typing("s\n"), plan(arguments={"calls": calls}))
 
@@ -192,7 +192,7 @@ async def test_a_call_that_is_a_run_of_another_agent_says_so(typing: Typing) -> 
     assert 'edit, for example: {"calls": [{"id": "t1c1", "arguments": {…}}]}' in seen
 
 
-async def test_a_call_that_the_plan_does_not_have_is_told_with_those_that_it_has(
+async def test_a_call_that_the_plan_lacks_is_reported_with_those_that_it_has(
     typing: Typing,
 ) -> None:
     _, seen = await decided(typing("k\nt1c9\ns\n"), plan())

@@ -1,4 +1,4 @@
-"""`holdfast check`: what it says of a catalog, and of modules that do what they should not."""
+"""`holdfast check`: what it reports of a catalog, and of modules that do what they should not."""
 
 import asyncio
 import json
@@ -14,10 +14,10 @@ from holdfast.hosting import worker
 from tests.activities.mcp.servers import shop
 from tests.cli.conftest import Holdfast, Start
 from tests.encryption.keys import NEW, key_file
-from tests.support.command import Said
+from tests.support.command import CommandOutput
 from tests.support.eventually import eventually
 
-Check = Callable[..., Said]
+Check = Callable[..., CommandOutput]
 
 TOOLS = """\
 from pydantic import BaseModel
@@ -35,7 +35,7 @@ async def look_up(order: Order) -> str:
     "Look an order up."
     return order.order_id
 """
-NOBODY = "127.0.0.1:1"
+NO_SERVER = "127.0.0.1:1"
 FOR_EVER = """\
 import os, threading
 
@@ -54,7 +54,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "endpoints.yaml").write_text("m: {provider: script, file: script.yaml}\n")
     (tmp_path / "script.yaml").write_text("- text: Done.\n")
     write(tmp_path, "")
-    monkeypatch.setenv("TEMPORAL_ADDRESS", NOBODY)
+    monkeypatch.setenv("TEMPORAL_ADDRESS", NO_SERVER)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
     return tmp_path
@@ -64,13 +64,13 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def check(place: Path, capfd: pytest.CaptureFixture[str]) -> Check:
     """Return the check of the worker that the command starts, within this process."""
 
-    def check_(*options: str) -> Said:
+    def check_(*options: str) -> CommandOutput:
         streams = {number: os.dup(number) for number in (1, 2)}
         code = worker.main(["--check", *options])
         for number, stream in streams.items():  # a check leaves them at the null device
             os.dup2(stream, number)
             os.close(stream)
-        return Said(code, *capfd.readouterr())
+        return CommandOutput(code, *capfd.readouterr())
 
     return check_
 
@@ -119,7 +119,7 @@ async def pay(arguments: dict[str, Any]) -> str:
 """
 
 
-def test_an_activity_that_is_no_tool_is_told_unless_a_tool_names_it(
+def test_an_activity_that_is_no_tool_is_reported_unless_a_tool_names_it(
     place: Path, check: Check
 ) -> None:
     (place / "plain.py").write_text(PLAIN)
@@ -150,7 +150,9 @@ async def test_the_tools_with_an_unknown_outcome_are_listed_on_request(
     assert f"plain.py:11: {reason}" in line
 
 
-def test_what_loads_and_may_not_be_meant_is_told(place: Path, check: Check) -> None:
+def test_a_definition_that_loads_and_may_not_be_meant_is_reported(
+    place: Path, check: Check
+) -> None:
     (place / "tools").mkdir()
     (place / "tools/pay.yaml").write_text(
         "_activity: look_up\nproperties: {to: {properties: {a: {}}, required: [a, b]}}\n"
@@ -231,7 +233,7 @@ async def test_problems_are_an_array_for_programs(place: Path, holdfast: Holdfas
         "import os, time; os.fork() or time.sleep(90)",
     ],
 )
-async def test_what_a_module_does_is_not_heard_in_the_check(
+async def test_the_output_of_a_module_is_not_part_of_the_check(
     place: Path, holdfast: Holdfast, first: str
 ) -> None:
     write(place, first)
@@ -249,7 +251,7 @@ async def test_a_module_that_ends_the_process_is_named(place: Path, holdfast: Ho
     )
 
 
-async def test_a_module_that_waits_is_told_by_the_line_where_it_does(
+async def test_a_module_that_waits_is_reported_with_the_line_where_it_does(
     place: Path, holdfast: Holdfast
 ) -> None:
     write(place, "import time; time.sleep(600)")
@@ -261,7 +263,7 @@ async def test_a_module_that_waits_is_told_by_the_line_where_it_does(
     )
 
 
-async def test_a_module_that_lets_nobody_else_on_is_ended_all_the_same(
+async def test_a_module_that_blocks_the_interpreter_is_ended_all_the_same(
     place: Path, holdfast: Holdfast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("holdfast.cli.check_command.PATIENCE_SECONDS", 1)
@@ -274,7 +276,9 @@ async def test_a_module_that_lets_nobody_else_on_is_ended_all_the_same(
     )
 
 
-async def test_a_module_that_asks_is_answered_by_nobody(place: Path, holdfast: Holdfast) -> None:
+async def test_a_module_that_reads_standard_input_gets_no_answer(
+    place: Path, holdfast: Holdfast
+) -> None:
     write(place, "input('Really? ')")
     said = await holdfast("check", *ALL)
     assert said.err == (
@@ -290,10 +294,10 @@ async def test_ctrl_c_ends_the_worker_that_checks_as_well(place: Path, start: St
     )
     program = start("check", "--tools", str(place / "shop.py"), "--timeout", "10m")
 
-    async def begun() -> bool:
+    async def has_started() -> bool:
         return pid.exists() and bool(pid.read_text())
 
-    await eventually(begun)
+    await eventually(has_started)
     program.process.send_signal(signal.SIGINT)
     assert await program.ended() == 130
 
@@ -362,7 +366,9 @@ def test_mcp_servers_are_connected_to(
 ) -> None:
     monkeypatch.setenv(shop.LEDGER, str(place / "effects"))
     program = f"command: {sys.executable}, args: [{shop.__file__}], envFrom: [{shop.LEDGER}]"
-    (place / "servers.yaml").write_text(f"shop: {{{program}}}\nfar: {{url: 'http://{NOBODY}/x'}}\n")
+    (place / "servers.yaml").write_text(
+        f"shop: {{{program}}}\nfar: {{url: 'http://{NO_SERVER}/x'}}\n"
+    )
     agent = "model: {endpoint: m}\ntools: ['mcp:shop/find_orders', 'mcp:shop/refund']\n"
     (place / "agents" / "shop.yaml").write_text(agent)
     said = check(*ALL, "--servers", "servers.yaml")
@@ -438,7 +444,7 @@ async def test_tools_of_mcp_servers_are_locked_and_checked(
     assert "tool `refund` has changed since it was locked; look at it" in changed.err
     lock.write_text(json.dumps(digests))
 
-    far = f"shop: {{url: 'http://{NOBODY}/x', principalTokens: /run/tokens}}\n"
+    far = f"shop: {{url: 'http://{NO_SERVER}/x', principalTokens: /run/tokens}}\n"
     (place / "servers.yaml").write_text(far)
     offline = await asyncio.to_thread(check, *ALL, *options[2:])
     assert (offline.code, offline.err) == (0, "")

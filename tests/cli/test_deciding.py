@@ -72,7 +72,7 @@ async def test_each_decision_has_its_effect(
     assert result in (await run.results())["t1c1"]
 
 
-async def test_who_decides_is_the_user_unless_said(
+async def test_the_approver_is_the_user_unless_another_is_named(
     paying: Backend, holdfast: Holdfast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LOGNAME", "carl")
@@ -87,7 +87,7 @@ async def test_who_decides_is_the_user_unless_said(
     assert [entry["decided"]["by"] for entry in decisions] == ["carl", "bea"]
 
 
-async def test_a_decision_that_does_not_count_says_why(paying: Backend, holdfast: Holdfast) -> None:
+async def test_a_rejected_decision_has_a_reason(paying: Backend, holdfast: Holdfast) -> None:
     run = await waiting(paying)
     for words, code, why in (
         (("t9c9", "approve"), 4, "t9c9"),
@@ -124,7 +124,7 @@ async def test_a_second_decision_is_refused_and_changes_nothing(
     assert "nothing was changed" in said.err
 
 
-async def test_a_decision_without_a_worker_says_that_one_is_needed(
+async def test_a_decision_without_a_worker_reports_that_one_is_needed(
     client: Client, holdfast: Holdfast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(remote_run, "NO_WORKER_SECONDS", 0.2)
@@ -175,7 +175,7 @@ def waiting_signing(kind: str = "call", **more: Any) -> PendingApproval:
 def claims(
     decision: str, signer: Signer = ADA, asked: PendingApproval | None = None, **said: Any
 ) -> Any:
-    """What the token says that such a decision is signed with."""
+    """The claims of the token that signs such a decision."""
     person = {"by": "ada", "groups": ["finance"]}
     meant = Decision.model_validate({"callId": "t1c1", "decision": decision, **person, **said})
     signed = Key(signer.private, signer.key_id).sign(meant, asked or waiting_signing(), "order-7")
@@ -192,7 +192,7 @@ def claims(
 
 
 @pytest.mark.parametrize("signer", [ADA, rsa()], ids=["Ed25519", "RSA"])
-def test_a_token_says_who_decides_what_on_which_call_for_five_minutes(signer: Signer) -> None:
+def test_a_token_names_its_approver_decision_and_call_for_five_minutes(signer: Signer) -> None:
     before = int(time.time())
     said = claims("approve", signer)
     issued_at = said.pop("iat")
@@ -233,7 +233,7 @@ def test_what_is_not_shown_whole_cannot_be_edited_and_signed() -> None:
         claims("edit", asked=waiting_signing("plan", digest="0" * 64), arguments={"calls": []})
 
 
-def test_who_signs_says_who_they_are() -> None:
+def test_a_signer_has_to_be_named() -> None:
     with pytest.raises(HoldfastError, match="name yourself with --by"):
         claims("approve", by=None)
 
@@ -254,7 +254,7 @@ def locked(signer: Signer) -> bytes:
         (Signer(rsa_key(0, 1024)).private_pem().encode(), "is not of a supported type"),
     ],
 )
-def test_what_is_no_key_is_told(tmp_path: Path, text: bytes | None, why: str) -> None:
+def test_a_file_that_is_no_key_is_reported(tmp_path: Path, text: bytes | None, why: str) -> None:
     file = tmp_path / "key.pem"
     if text is not None:
         file.write_bytes(text)
@@ -264,7 +264,7 @@ def test_what_is_no_key_is_told(tmp_path: Path, text: bytes | None, why: str) ->
     assert error.value.exit_code == 2
 
 
-def test_an_id_without_a_key_is_told() -> None:
+def test_an_id_without_a_key_is_reported() -> None:
     assert load_signer(None, None) is None
     with pytest.raises(HoldfastError, match="name its file with --key FILE"):
         load_signer(None, "k1")
@@ -277,9 +277,9 @@ def terms(waiting: PendingApproval) -> str:
     return explanations(waiting)[-1]
 
 
-def test_it_is_said_what_decides_and_what_becomes_of_it_otherwise() -> None:
-    carried_out = "without a decision, it runs without an approval"
-    assert carried_out in terms(waiting_signing(onTimeout="approve"))
+def test_the_command_that_decides_is_shown_with_the_outcome_without_it() -> None:
+    executed = "without a decision, it runs without an approval"
+    assert executed in terms(waiting_signing(onTimeout="approve"))
     assert "without a decision, the run fails" in terms(waiting_signing(onTimeout="fail"))
     assert "without a decision" not in terms(waiting_signing())
     given = Decided(decision="approve", by="ada", at="", digest="", signed=True)
@@ -304,7 +304,7 @@ def keys(tmp_path: Path) -> Path:
 
 @pytest.fixture
 async def paying_signing(launch: Launch, keys: Path) -> Backend:
-    """A backend that knows their keys, and whose model wants to pay."""
+    """A backend that knows their keys, and whose model calls `pay`."""
     return await launch(PAYS, keys=str(keys))
 
 
@@ -341,7 +341,7 @@ async def test_a_decision_is_signed_with_a_key_and_shown_so(
     assert "approved by bob (signed)\n" in shown
 
 
-async def test_nobody_signs_what_another_has_made_of_it_without_having_seen_it(
+async def test_no_signature_covers_changes_that_its_signer_has_not_seen(
     paying_signing: Backend, holdfast: Holdfast, tmp_path: Path
 ) -> None:
     run = await asked(paying_signing, quorum=2)
@@ -358,7 +358,7 @@ async def test_nobody_signs_what_another_has_made_of_it_without_having_seen_it(
     await run.result()
 
 
-async def test_what_is_not_signed_or_not_well_does_not_count(
+async def test_a_decision_without_a_valid_signature_is_rejected(
     paying_signing: Backend, holdfast: Holdfast, tmp_path: Path
 ) -> None:
     run = await asked(paying_signing)
@@ -381,7 +381,7 @@ async def test_what_is_not_signed_or_not_well_does_not_count(
     assert len(await run.waiting()) == 1
 
 
-async def test_whoever_cannot_sign_is_told_how_and_not_asked(client: Client) -> None:
+async def test_a_watch_without_a_key_shows_how_to_sign_and_requests_nothing(client: Client) -> None:
     seen, answers = StringIO(), AnswerSource(os.open(os.devnull, os.O_RDONLY), Approver())
     people = ApprovalPrompts(ClientRun(client, "order-7"), PlainScreen(seen, "order-7"), answers)
     assert await people.ask_new([waiting_signing(signed=True)])
@@ -389,7 +389,7 @@ async def test_whoever_cannot_sign_is_told_how_and_not_asked(client: Client) -> 
     assert "[a]pprove" not in seen.getvalue()
 
 
-async def test_whoever_watches_with_a_key_signs_what_they_answer(
+async def test_a_watch_with_a_key_signs_its_answers(
     paying_signing: Backend, start: Start, tmp_path: Path
 ) -> None:
     run = await asked(paying_signing)
@@ -403,7 +403,7 @@ async def test_whoever_watches_with_a_key_signs_what_they_answer(
     assert await signing.ended() == 0
 
 
-async def test_a_run_acts_on_behalf_of_whom_a_token_names(
+async def test_a_run_acts_on_behalf_of_the_principal_of_its_token(
     launch: Launch, keys: Path, holdfast: Holdfast, tmp_path: Path
 ) -> None:
     backend = await launch([Answer("Done.")], keys=str(keys), principal_tokens=True)
@@ -427,7 +427,7 @@ async def test_a_run_acts_on_behalf_of_whom_a_token_names(
     assert (both.code, "not allowed with" in both.err) == (2, True)
 
 
-async def test_a_new_token_starts_what_waits_for_it(
+async def test_a_new_token_starts_the_run_that_waits_for_it(
     launch: Launch, keys: Path, holdfast: Holdfast
 ) -> None:
     backend = await launch([], keys=str(keys))

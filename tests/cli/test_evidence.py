@@ -89,14 +89,14 @@ async def test_an_execution_that_retention_has_removed_is_missed(
     )
     await client.workflow_service.delete_workflow_execution(request)
 
-    async def is_gone() -> bool:
+    async def is_deleted() -> bool:
         try:
             await client.get_workflow_handle(run.id, run_id=first).describe()
         except RPCError:
             return True
         return False
 
-    await eventually(is_gone)
+    await eventually(is_deleted)
     file = tmp_path / "rest.jsonl"
     assert (await holdfast("evidence", run.id, "--out", str(file))).code == 0
     said = await holdfast("verify", str(file))

@@ -1,4 +1,4 @@
-"""`holdfast forget`: what is kept of a person is deleted, and nothing of anybody else."""
+"""`holdfast forget`: what is kept of a person is deleted, and nothing of another."""
 
 import uuid
 from typing import Any

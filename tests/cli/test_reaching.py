@@ -43,7 +43,7 @@ from tests.support.eventually import eventually
 from tests.support.process import PYTHON
 
 
-async def test_a_server_that_says_nothing_is_given_up_in_time(
+async def test_a_silent_server_is_given_up_in_time(
     holdfast: Holdfast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connection, "CONNECT_TIMEOUT_SECONDS", 0.2)
@@ -91,7 +91,7 @@ def test_the_program_exits_with_the_code_however_the_client_ends() -> None:
         assert (ended.returncode, ended.stderr.count(b"\n")) == (3, 1)
 
 
-# Whoever starts a run names it.
+# The caller names the run.
 RUN = "a run; rm -rf ~"
 
 
@@ -105,7 +105,7 @@ RUN = "a run; rm -rf ~"
         (NoCurrentBuildError("desk", "desk", RUN), "; make one so: "),
     ],
 )
-def test_what_is_to_be_typed_is_one_command_whoever_named_the_run(
+def test_a_command_to_type_is_one_command_whatever_the_name_of_the_run(
     error: HoldfastError, before: str
 ) -> None:
     typed = error.line().partition(before)[2]
@@ -119,20 +119,20 @@ def test_what_is_to_be_typed_is_one_command_whoever_named_the_run(
         (RPCStatusCode.NOT_FOUND, "workflow not found", NO_SUCH, "holdfast list shows the runs"),
         (RPCStatusCode.UNAUTHENTICATED, "no", UNREACHABLE, "check TEMPORAL_API_KEY"),
         (RPCStatusCode.UNAVAILABLE, "gone", UNREACHABLE, "check that the server runs"),
-        # It passes, so whoever follows a run stays.
+        # It passes, so a client that follows the run stays.
         (RPCStatusCode.RESOURCE_EXHAUSTED, "rate limit", UNREACHABLE, "try again in a moment"),
         (RPCStatusCode.INVALID_ARGUMENT, "bad id", WRONG_COMMAND, "see holdfast --help"),
         (RPCStatusCode.INTERNAL, "oh", RUN_FAILED, "see its log"),
     ],
 )
-def test_an_answer_of_the_server_says_what_to_do(
+def test_an_error_of_the_server_has_what_to_do(
     status: RPCStatusCode, message: str, code: int, todo: str
 ) -> None:
     problem = rpc_problem(RPCError(message, status, b""), "a-run")
     assert (problem.exit_code, todo in problem.line()) == (code, True)
 
 
-def test_of_several_runs_that_do_not_answer_the_worker_that_lacks_is_told() -> None:
+def test_of_several_runs_that_do_not_answer_the_missing_worker_is_reported() -> None:
     no_key = EncryptedError("this is encrypted", "name a key")
     error = UnansweredRunsError([no_key, NoWorkerError("desk"), no_key])
     assert error.exit_code == UNREACHABLE
@@ -181,7 +181,7 @@ async def stuck(client: Client, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
         await run.terminate()
 
 
-async def test_it_is_said_that_its_worker_cannot_go_on_and_why(
+async def test_a_stuck_worker_is_reported_with_the_reason(
     client: Client, stuck: str, holdfast: Holdfast
 ) -> None:
     # A query is left unanswered at first, and refused once the task has failed some times.
@@ -200,7 +200,7 @@ async def test_it_is_said_that_its_worker_cannot_go_on_and_why(
     assert (shown.code, shown.err) == (3, f"{TOLD}\n")
 
 
-async def test_a_worker_that_died_at_its_task_is_told_as_such(
+async def test_a_worker_that_died_at_its_task_is_reported_as_such(
     client: Client, holdfast: Holdfast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(remote_run, "NO_WORKER_SECONDS", 1)
@@ -229,7 +229,7 @@ HERE = "127.0.0.1"
 
 @asynccontextmanager
 async def served(app: ASGIApp, most: int = 10) -> AsyncIterator[httpx.AsyncClient]:
-    """Somebody who asks an application at work, which is stopped in the end."""
+    """A client of an application at work, which is stopped in the end."""
     with open_listener(HERE, 0) as listening:
         server = serving.server(app, most)
         task = asyncio.create_task(server.serve([listening]))
@@ -248,16 +248,16 @@ def test_the_parts_of_a_response_do_not_wait_for_each_other() -> None:
             assert taken.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
-async def says(send: Send, text: str) -> None:
+async def respond(send: Send, text: str) -> None:
     await send({"type": "http.response.start", "status": 200, "headers": []})
     await send({"type": "http.response.body", "body": text.encode()})
 
 
 async def from_where(scope: Scope, receive: Receive, send: Send) -> None:
-    await says(send, f"{scope['scheme']} {scope['client'][0]}")
+    await respond(send, f"{scope['scheme']} {scope['client'][0]}")
 
 
-async def test_nobody_says_of_themselves_where_they_are() -> None:
+async def test_a_client_cannot_set_its_own_address() -> None:
     said = {"x-forwarded-for": "10.0.0.7", "x-forwarded-proto": "https"}
     async with served(from_where) as http:
         answer = await http.get("/", headers=said)
@@ -271,7 +271,7 @@ async def test_there_is_a_bound_to_those_who_are_answered_at_once() -> None:
     async def slow(scope: Scope, receive: Receive, send: Send) -> None:
         at_work.release()
         await go.wait()
-        await says(send, "done")
+        await respond(send, "done")
 
     async with served(slow, most=3) as http:
         first = [asyncio.create_task(http.get("/")) for _ in range(2)]
@@ -286,14 +286,14 @@ async def test_who_is_answered_without_end_does_not_hold_up_its_stop(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(serving, "STOP_TIMEOUT_SECONDS", 0.1)
-    begun = asyncio.Event()
+    started = asyncio.Event()
 
     async def endless(scope: Scope, receive: Receive, send: Send) -> None:
-        begun.set()
+        started.set()
         await asyncio.Event().wait()
 
     async with served(endless) as http:
         asking = asyncio.create_task(http.get("/"))
-        await begun.wait()
+        await started.wait()
     with pytest.raises(httpx.HTTPError):
         await asking

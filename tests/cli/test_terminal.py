@@ -134,7 +134,7 @@ async def test_nothing_is_wider_than_80_columns(launch: Launch, start: Start) ->
     assert max(map(len, lines)) <= COLUMNS
 
 
-async def test_ctrl_c_leaves_the_run_alone_and_says_how_to_come_back(
+async def test_ctrl_c_leaves_the_run_alone_and_shows_how_to_return(
     launch: Launch, start: Start
 ) -> None:
     backend = await launch(PAYS)

@@ -10,11 +10,11 @@ import pytest
 from holdfast.cli import option_values
 from holdfast.runtime.command_line import read_count
 
-# So many levels that nobody reads it.
+# So many levels that it is not read.
 DEEP = '{"a": ' * 9_999 + "1" + "}" * 9_999
 
 
-def test_a_text_may_stand_in_a_file_or_come_from_standard_input(
+def test_a_text_may_come_from_a_file_or_standard_input(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "input.txt"
@@ -47,7 +47,7 @@ def test_a_value_is_read_as_what_it_is(
     assert read(given) == value
 
 
-def test_a_definition_and_messages_may_stand_in_a_file(tmp_path: Path) -> None:
+def test_a_definition_and_messages_may_come_from_a_file(tmp_path: Path) -> None:
     agent, said = tmp_path / "agent.json", tmp_path / "said.json"
     agent.write_text('{"name": "x"}')
     said.write_text('[{"content": "Hello."}]')

@@ -1,4 +1,4 @@
-"""Runs that wait, as the lists have them, with nobody who works on them: what a list is made of."""
+"""Runs with pending approvals, as the lists have them, and no worker: what a list is made of."""
 
 import asyncio
 import uuid
@@ -81,7 +81,7 @@ class Crowd:
         await self.client.start_workflow(
             names.AGENT_WORKFLOW,
             id=self.id(run.name),
-            task_queue=f"nobody-{self.agent}",
+            task_queue=f"unserved-{self.agent}",
             search_attributes=TypedSearchAttributes(pairs),
         )
 

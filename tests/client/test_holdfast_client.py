@@ -27,7 +27,7 @@ from tests.support.model_server import Answer, call
 NAMED = Agent("clerk", model="fake:fake", tools=["pay"])
 
 
-class Refund(BaseModel):
+class RefundOutput(BaseModel):
     """What the agent of these tests returns."""
 
     amount: float
@@ -68,8 +68,8 @@ async def test_a_start_with_an_id_in_use_returns_that_run_open_or_ended(launch: 
 async def test_a_result_has_the_type_that_the_program_names(launch: Launch) -> None:
     backend = await launch([Answer('{"amount": 20, "reasons": ["broken"]}')])
     schema = {"type": "object", "properties": {"amount": {"type": "number"}}}
-    run = await agents_of(backend).start(agent(output=schema), "go", output=Refund)
-    assert await run.result() == Refund(amount=20, reasons=frozenset({"broken"}))
+    run = await agents_of(backend).start(agent(output=schema), "go", output=RefundOutput)
+    assert await run.result() == RefundOutput(amount=20, reasons=frozenset({"broken"}))
     same = agents_of(backend).run(run.id)
     assert await same.result() == {"amount": 20, "reasons": ["broken"]}
     with pytest.raises(RunFailedError, match=r"its output does not fit: .*list") as error:

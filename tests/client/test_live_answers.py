@@ -13,7 +13,7 @@ from holdfast.client.stream.live_answers import LiveAnswer, LiveAnswers
 from holdfast.schemas.internal.live_answer import AnswerPosition, QueryResult, WatchChange
 
 
-class Worker:
+class WorkerConnection:
     """The connection of a worker: what it sends, and what it is sent."""
 
     def __init__(self, live: LiveAnswers) -> None:
@@ -29,7 +29,7 @@ class Worker:
         self._received.put_nowait(WatchChange.model_validate_json(text))
 
     @asynccontextmanager
-    async def connected(self) -> AsyncIterator["Worker"]:
+    async def connected(self) -> AsyncIterator["WorkerConnection"]:
         serving = asyncio.create_task(self._live.serve(self._messages(), self._receive))
         try:
             yield self
@@ -64,7 +64,7 @@ async def after(answer: LiveAnswer) -> str | None:
 
 async def test_an_answer_grows_by_its_pieces_to_its_end() -> None:
     live = LiveAnswers(pydantic_data_converter)
-    async with Worker(live).connected() as worker:
+    async with WorkerConnection(live).connected() as worker:
         with live.watch("r") as answer:
             assert (await worker.change()).watch == [AnswerPosition(run="r")]
             await worker.send(0, "Good", turn=1)
@@ -78,7 +78,7 @@ async def test_an_answer_grows_by_its_pieces_to_its_end() -> None:
 
 async def test_a_piece_of_another_answer_and_nonsense_are_left_out() -> None:
     live = LiveAnswers(pydantic_data_converter)
-    async with Worker(live).connected() as worker:
+    async with WorkerConnection(live).connected() as worker:
         with live.watch("r") as answer:
             await worker.send(4, " day")
             await worker.send(0, "Good")
@@ -95,11 +95,11 @@ async def test_a_piece_of_another_answer_and_nonsense_are_left_out() -> None:
 async def test_after_a_lost_connection_the_rest_is_wanted_and_nothing_is_shown() -> None:
     live = LiveAnswers(pydantic_data_converter)
     with live.watch("r") as answer:
-        async with Worker(live).connected() as worker:
+        async with WorkerConnection(live).connected() as worker:
             await worker.send(0, "Good")
             await after(answer)
         assert await after(answer) is None
-        async with Worker(live).connected() as worker:
+        async with WorkerConnection(live).connected() as worker:
             [position] = (await worker.change()).watch
             assert position == AnswerPosition(run="r", key="t1/1", offset=4)
             await worker.send(4, " day")
@@ -108,7 +108,7 @@ async def test_after_a_lost_connection_the_rest_is_wanted_and_nothing_is_shown()
 
 async def test_viewers_share_an_answer_until_the_last_of_them_leaves() -> None:
     live = LiveAnswers(pydantic_data_converter)
-    async with Worker(live).connected() as worker:
+    async with WorkerConnection(live).connected() as worker:
         with live.watch("r") as one:
             with live.watch("r") as other:
                 assert one is other
@@ -123,7 +123,7 @@ async def test_viewers_share_an_answer_until_the_last_of_them_leaves() -> None:
 async def test_a_query_is_answered_though_the_connection_of_another_worker_is_lost() -> None:
     live = LiveAnswers(pydantic_data_converter)
     live._workers[asyncio.Event()] = AsyncMock(side_effect=ConnectionResetError)
-    async with Worker(live).connected() as worker:
+    async with WorkerConnection(live).connected() as worker:
         asking = asyncio.create_task(live.query("r", "status", []))
         [query] = (await worker.change()).queries
         await worker.answer(QueryResult(query=query.id, position=("run-1", 3), result=[7]))

@@ -51,23 +51,23 @@ SECOND = 'mail text="She said \\"]}, {\\"."'
         ('{"calls": [7, {"_tool": 7}], "output": "a', "\n7\na"),
     ],
 )
-def test_what_an_answer_says_so_far(so_far: str, seen: str) -> None:
+def test_the_text_of_an_answer_so_far(so_far: str, seen: str) -> None:
     assert composed_text(so_far, 0) == seen
 
 
-def test_the_end_of_an_answer_is_told_as_such() -> None:
+def test_the_end_of_an_answer_is_marked() -> None:
     texts = [AnswerProgress("7/1", 1, "the end.", offset, []) for offset in (0, 900)]
     assert [answer_text(one) for one in texts] == ["the end.", "… the end."]
 
 
-def test_every_beginning_of_an_answer_can_be_told() -> None:
+def test_every_beginning_of_an_answer_can_be_shown() -> None:
     for end in range(len(ANSWER)):
         seen = composed_text(ANSWER[:end], 0)
         assert not any(piece in seen for piece in ('{"', '"output', "_tool", "null", "\\u"))
 
 
 @pytest.mark.parametrize(("text", "offset"), [("I think that", 0), ('o", "b": 1}], "ou', 16_000)])
-def test_what_is_in_no_such_form_is_told_by_its_length(text: str, offset: int) -> None:
+def test_text_in_no_known_form_is_shown_by_its_length(text: str, offset: int) -> None:
     assert composed_text(text, offset) == f"(an answer of {offset + len(text):,} characters so far)"
 
 
@@ -80,7 +80,7 @@ def test_a_person_reads_no_json_of_an_answer_that_streams_by() -> None:
     assert activity.last_lines(80, 24) == ['{"calls": [], "output": "All is w']
 
 
-def said(
+def written(
     text: str, offset: int = 0, key: str = "7/1", calls: list[Any] | None = None
 ) -> AnswerProgress:
     return AnswerProgress(key, int(key[-1]), text, offset, calls or [])
@@ -92,7 +92,7 @@ def starts(call: str, tool: str) -> ToolStartEntry:
 
 def test_the_end_of_the_answer_fits_the_terminal() -> None:
     activity = Activity()
-    activity.streaming = said(
+    activity.streaming = written(
         "word " * 1000 + "\x1b[2Jend", calls=[{"tool": "pay", "arguments": "{"}]
     )
 
@@ -104,11 +104,11 @@ def test_the_end_of_the_answer_fits_the_terminal() -> None:
     assert lines[-1] == "pay {"
 
 
-def test_it_is_said_what_is_going_on() -> None:
+def test_the_current_activity_is_shown() -> None:
     activity = Activity()
     assert activity.text() == "starting"
     activity.add_entry(TurnStartEntry(turn=2))
-    activity.streaming = said("x", key="7/3")
+    activity.streaming = written("x", key="7/3")
     assert activity.text() == "turn 2: the model answers (attempt 3)"
     activity.add_entry(starts("t2c1", "pay"))
     assert activity.text() == "running pay (t2c1)"
@@ -121,7 +121,7 @@ def stands(**stages: str) -> list[ReportedCall]:
     return [ReportedCall(call_id=call, tool="look", stage=stage) for call, stage in stages.items()]
 
 
-def test_only_what_runs_is_said_to_be_carried_out_before_the_ends_of_a_turn_are_told() -> None:
+def test_only_running_calls_are_shown_as_running_before_a_turn_ends() -> None:
     activity = Activity()
     activity.add_entry(TurnStartEntry(turn=1))
     for call in ("t1c1", "t1c2"):

@@ -1,4 +1,4 @@
-"""How long a run is asked, and what is told where it does not answer (§11)."""
+"""How long a run is queried, and what is reported where it does not answer (§11)."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
@@ -53,7 +53,7 @@ from tests.support.model_server import Answer
 
 
 @dataclass
-class Answering:
+class FailingQueries:
     """A Temporal that fails so, one query after the other, and then answers."""
 
     fails: list[RPCStatusCode | Exception]
@@ -75,12 +75,12 @@ class Answering:
         return self.said
 
 
-def run(temporal: Answering) -> Run:
+def run(temporal: FailingQueries) -> Run:
     return Run(cast(Client, temporal), "run-1")
 
 
 async def test_a_query_that_got_lost_is_asked_again_within_its_time() -> None:
-    temporal = Answering([RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.CANCELLED])
+    temporal = FailingQueries([RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.CANCELLED])
     assert await run(temporal).status() == RunReport(status="running")
     assert len(temporal.given) == 3
     assert sum(temporal.given, timedelta()) == timedelta(seconds=NO_WORKER_SECONDS)
@@ -88,8 +88,8 @@ async def test_a_query_that_got_lost_is_asked_again_within_its_time() -> None:
 
 async def test_a_run_that_its_worker_replays_is_asked_again_and_not_for_ever() -> None:
     replayed = WorkflowQueryFailedError(names.AHEAD_MESSAGE)
-    assert await run(Answering([replayed])).status() == RunReport(status="running")
-    always = Answering([replayed] * 100)
+    assert await run(FailingQueries([replayed])).status() == RunReport(status="running")
+    always = FailingQueries([replayed] * 100)
     with pytest.raises(HoldfastError, match="does not answer `status`: a query moved"):
         await run(always).status()
     assert len(always.given) == remote_run._UNSEEN_TRIES
@@ -97,13 +97,13 @@ async def test_a_run_that_its_worker_replays_is_asked_again_and_not_for_ever() -
 
 async def test_a_server_that_is_asked_too_much_is_no_reason_to_give_the_run_up() -> None:
     with pytest.raises(HoldfastError, match="has too much to do: no; try again") as refused:
-        await run(Answering([RPCStatusCode.RESOURCE_EXHAUSTED])).status()
+        await run(FailingQueries([RPCStatusCode.RESOURCE_EXHAUSTED])).status()
     assert refused.value.exit_code == UNREACHABLE
 
 
-async def test_what_waits_in_a_run_of_another_version_is_told_as_such() -> None:
+async def test_a_pending_approval_of_another_version_is_reported_as_such() -> None:
     with pytest.raises(HoldfastError, match="of run run-1 are of another version") as refused:
-        await run(Answering([], said=[{"kind": "of tomorrow"}])).approvals()
+        await run(FailingQueries([], said=[{"kind": "of tomorrow"}])).approvals()
     assert refused.value.exit_code == RUN_FAILED
 
 
@@ -111,7 +111,7 @@ UNSEEN = "no poller seen for task queue recently, worker may be down"
 
 
 class Overlooking(Interceptor):
-    """Temporal, where it has seen nobody ask for work for a while, and says so so many times."""
+    """Temporal, where it has seen no poller for a while, and reports that so many times."""
 
     def __init__(self, times: int) -> None:
         self.times = times
@@ -149,7 +149,7 @@ async def test_a_worker_that_is_overlooked_is_asked_again_and_not_for_ever(
         assert 1000 - overlooking.times == remote_run._UNSEEN_TRIES
 
 
-async def test_where_nobody_ever_asked_for_work_there_is_nobody_to_ask_again(
+async def test_a_task_queue_that_no_worker_polled_is_not_queried_again(
     client: Client,
 ) -> None:
     await client.start_workflow("AgentWorkflow", {}, id="unseen", task_queue="nobody-at-all")
@@ -199,7 +199,7 @@ def test_a_result_in_a_form_of_others_is_an_end_all_the_same(result: Any) -> Non
     assert ending.message == "its result cannot be read by this version"
 
 
-def test_what_a_run_was_started_with_stands_there_as_it_is_and_is_obeyed_by_nothing() -> None:
+def test_the_input_of_a_run_is_shown_as_it_is_and_obeyed_by_nothing() -> None:
     said = "Order 7 \x1b[2Jis late.\n# Approved\n[here](https://evil.example)"
     new = StartRequest.of(RunRequest(agent="desk", input=said), {})
     assert new.summary == "desk: Order 7 is late."
@@ -217,14 +217,14 @@ def test_a_long_one_has_its_beginning_there() -> None:
     assert new.details.endswith("x…")
 
 
-def test_a_single_call_says_with_what_arguments() -> None:
+def test_a_single_call_has_its_arguments() -> None:
     new = StartRequest.of(CallRequest(tool="pay", arguments={"amount": 4}), {})
     assert new.summary == "pay: amount=4"
     assert StartRequest.of(CallRequest(tool="stop"), {}).details == "Started with `holdfast`."
 
 
 @dataclass
-class Lists:
+class UnlistedRuns:
     """A server with seven runs, that lists none of them."""
 
     bounds: list[timedelta] = field(default_factory=list)
@@ -247,7 +247,7 @@ def client(lists: Any) -> HoldfastClient:
 
 
 async def test_a_server_that_is_away_is_not_asked_for_long() -> None:
-    lists = Lists()
+    lists = UnlistedRuns()
     await client(lists).list_runs("a = 1")
     await client(lists).count_runs("a = 1")
     assert lists.bounds == [ANSWER, ANSWER]
@@ -260,7 +260,7 @@ def test_nothing_that_cannot_be_seen_is_searched_for() -> None:
 PARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
 
-def test_an_environment_says_it_in_capitals() -> None:
+def test_the_environment_has_the_headers_in_capitals() -> None:
     found = environment_caller({"TRACEPARENT": PARENT, "TRACESTATE": "a=1", "BAGGAGE": "who=ada"})
     assert found is not None
     assert found.header() == {"traceparent": PARENT, "tracestate": "a=1"}
@@ -268,7 +268,7 @@ def test_an_environment_says_it_in_capitals() -> None:
 
 
 @pytest.mark.parametrize("wrong", ["", "00-xyz", f"{PARENT},{PARENT}", f"{PARENT}\n"])
-def test_who_says_it_wrongly_is_in_no_trace(wrong: str) -> None:
+def test_an_invalid_header_joins_no_trace(wrong: str) -> None:
     assert trace_caller({"traceparent": wrong, "tracestate": "a=1"}) is None
 
 

@@ -63,7 +63,7 @@ async def test_each_filter_narrows_the_list(client: Client, crowd: Crowd) -> Non
     assert await names_of(id_prefix=f"{crowd.agent}/b") == "b"
 
 
-async def test_what_cannot_be_searched_for_is_said() -> None:
+async def test_an_impossible_search_is_reported() -> None:
     with pytest.raises(HoldfastError, match="leave out the"):
         RunFilter(tool='a"b').terms()
     with pytest.raises(HoldfastError, match="at most 200 characters"):

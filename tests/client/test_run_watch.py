@@ -26,7 +26,7 @@ from holdfast.client.stream import run_watch
 from holdfast.client.stream.heartbeats import AnswerProgress
 from holdfast.client.stream.live_answers import LiveAnswers
 from holdfast.client.stream.run_watch import Look, RunDescription, RunWatches
-from tests.client.test_live_answers import Worker
+from tests.client.test_live_answers import WorkerConnection
 from tests.support.backend import SIDE_BY_SIDE, backend
 from tests.support.model_server import Answer, call
 from tests.support.watches import watches
@@ -123,7 +123,7 @@ async def test_a_live_answer_is_seen_between_two_polls_from_its_begin_to_its_end
     monkeypatch.setattr(run_watch, "FASTEST_SECONDS", 60)
     run = Watched(LOOK, replace(LOOK, requests=["7"]))
 
-    async with Worker(run.live).connected() as worker, aclosing(run.looks()) as looks:
+    async with WorkerConnection(run.live).connected() as worker, aclosing(run.looks()) as looks:
         async with asyncio.timeout(120):
             assert text_of(await anext(looks)) is None
             await worker.change()
@@ -147,7 +147,7 @@ async def test_the_longer_answer_of_a_request_that_runs_is_seen(
     key: str, heartbeat: AnswerProgress | None, shown: str | None
 ) -> None:
     run = Watched(replace(LOOK, requests=["7"], streaming=heartbeat))
-    async with Worker(run.live).connected() as worker, aclosing(run.looks()) as looks:
+    async with WorkerConnection(run.live).connected() as worker, aclosing(run.looks()) as looks:
         await anext(looks)
         await worker.change()
         await worker.send(0, "Good", key=key)
@@ -185,7 +185,7 @@ async def test_what_a_viewer_has_read_is_read_again_only_after_a_change(
     async def found(*, until_change: bool = True) -> int:
         return await run.watches.share(RUN, "page", read, until_change=until_change)
 
-    assert [await found(), await found()] == [0, 1], "nobody watches it"
+    assert [await found(), await found()] == [0, 1], "no one watches it"
     async with aclosing(run.looks()) as looks:
         assert [await anext(looks), await found()] == [LOOK, 2]
         assert [await anext(looks), await found()] == [LOOK, 2]
@@ -195,7 +195,7 @@ async def test_what_a_viewer_has_read_is_read_again_only_after_a_change(
         assert await found() == 5, "this process has sent something to it"
 
 
-class Counting(Interceptor):
+class RequestCounter(Interceptor):
     """A client's requests for the description of a run, and its queries."""
 
     def __init__(self) -> None:
@@ -219,12 +219,12 @@ class Counting(Interceptor):
 
 
 async def test_a_hundred_viewers_cost_the_requests_of_one(client: Client, tmp_path: Path) -> None:
-    counting, gate = Counting(), threading.Event()
+    counting, gate = RequestCounter(), threading.Event()
     counted = Client(**(client.config() | {"interceptors": [counting]}))
     agents = HoldfastClient(counted)
 
     async def looks_at(run_id: str) -> int:
-        """View a run to its end; the model goes on when every viewer had six looks."""
+        """View a run to its end; the model continues when every viewer had six looks."""
         seen = 0
         async with aclosing(agents.run(run_id).looks()) as looks:
             async for look in looks:

@@ -43,13 +43,13 @@ DONE: Entry = {"type": "done", "status": "completed"}
 AWAY = HoldfastError("Temporal does not answer", "check it", UNREACHABLE)
 
 
-def said(text: str, **more: Any) -> Entry:
+def message(text: str, **more: Any) -> Entry:
     return {"type": "message", "message": {"role": "assistant", "content": text}, **more}
 
 
 @dataclass
 class Step:
-    """How the run is when it is looked at: what is in its log by then, and what is being said.
+    """How the run is when it is looked at: what is in its log by then, and what is being written.
     `lost`: what comes of the look itself; `silent`: what comes of asking the run."""
 
     log: Sequence[Entry] = ()
@@ -60,7 +60,7 @@ class Step:
 
 
 @dataclass
-class Told(Run):
+class StepwiseRun(Run):
     """A run that is looked at step by step; the last is seen again and again."""
 
     steps: list[Step]
@@ -98,10 +98,10 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_watch, "SLOWEST_SECONDS", 0)
 
 
-async def told(*steps: Step, after: str = "0") -> list[str]:
-    """What somebody is told who begins after a frame: the types, of tokens the text as well."""
+async def received(*steps: Step, after: str = "0") -> list[str]:
+    """What a client receives from a frame on: the types, of tokens the text as well."""
     found = []
-    async for one in frames(Told(list(steps)), StreamCursor.read(after)):
+    async for one in frames(StepwiseRun(list(steps)), StreamCursor.read(after)):
         match one:
             case str(text):
                 found.append(f"({text.partition(';')[0]})")
@@ -112,87 +112,87 @@ async def told(*steps: Step, after: str = "0") -> list[str]:
     return found
 
 
-async def test_an_answer_is_told_before_what_it_led_to() -> None:
-    log = [TURN, said("I will."), CALL, DONE]
+async def test_an_answer_is_sent_before_its_calls() -> None:
+    log = [TURN, message("I will."), CALL, DONE]
     steps = [Step(log[:1]), Step(log[:1], "I w"), Step(log[:1], "I wil"), Step(log, closed=True)]
-    assert await told(*steps) == [
+    assert await received(*steps) == [
         *("turn_start", "token I w", "token il", "token l."),
         *("tool_call", "done"),
     ]
 
 
-async def test_why_nothing_comes_is_told_once_and_again_when_it_comes_anew() -> None:
+async def test_the_reason_of_a_silence_is_sent_once_and_again_when_it_recurs() -> None:
     silent, end = Step(silent=NoWorkerError("desk")), Step([TURN, DONE], closed=True)
     no_worker = "(no worker answers queries on task queue desk)"
-    assert await told(silent, silent, Step([TURN]), silent, end) == [
+    assert await received(silent, silent, Step([TURN]), silent, end) == [
         *(no_worker, "turn_start", no_worker, "done"),
     ]
     lost = Step(lost=AWAY)
-    assert await told(lost, lost, end) == ["(Temporal does not answer)", "turn_start", "done"]
+    assert await received(lost, lost, end) == ["(Temporal does not answer)", "turn_start", "done"]
 
 
 @pytest.mark.parametrize(
     "error", [HoldfastError("no run", "see", NO_SUCH), EncryptedError("no key", "name one")]
 )
-async def test_what_no_time_mends_ends_it(error: HoldfastError) -> None:
+async def test_a_lasting_error_ends_it(error: HoldfastError) -> None:
     for step in (Step(lost=error), Step(silent=error)):
         with pytest.raises(HoldfastError, match=str(error)):
-            await told(Step([TURN]), step)
+            await received(Step([TURN]), step)
 
 
 async def test_a_reader_may_give_temporal_up() -> None:
     lost = Step(lost=AWAY)
     for steps in ([lost], [lost, Step([TURN]), lost]):
-        run = Told(steps)
+        run = StepwiseRun(steps)
         with pytest.raises(HoldfastError, match="does not answer"):
             [each async for each in frames(run, StreamCursor(), most_lost=2)]
         assert run.observed == len(steps) + 1
 
 
-async def test_what_is_said_is_of_no_turn_that_was_not_told_yet() -> None:
-    log = [TURN, said("One."), NEXT, said("Two."), DONE]
+async def test_text_is_sent_after_the_start_of_its_turn() -> None:
+    log = [TURN, message("One."), NEXT, message("Two."), DONE]
     # The heartbeat was seen before the log was read, or the log could not be read.
     looks = [Step(log[:1]), Step(log[:3], "One"), Step(log[:3], "Tw"), Step(log, closed=True)]
-    assert await told(*looks) == [
+    assert await received(*looks) == [
         *("turn_start", "token One.", "turn_start", "token Tw", "token o.", "done"),
     ]
     unread = Step(log[:1], "Tw", silent=NoWorkerError("desk"))
-    assert [one for one in await told(looks[0], unread, looks[-1]) if one[0] != "("] == [
+    assert [one for one in await received(looks[0], unread, looks[-1]) if one[0] != "("] == [
         *("turn_start", "token One.", "turn_start", "token Two.", "done"),
     ]
 
 
-async def test_an_answer_that_is_too_large_for_a_page_is_not_told_in_part() -> None:
-    log = [TURN, said("I will", cut=True), CALL, DONE]
-    assert await told(Step(log, closed=True)) == ["turn_start", "tool_call", "done"]
+async def test_an_answer_that_is_too_large_for_a_page_is_not_sent_in_part() -> None:
+    log = [TURN, message("I will", cut=True), CALL, DONE]
+    assert await received(Step(log, closed=True)) == ["turn_start", "tool_call", "done"]
 
 
-async def test_whoever_comes_back_is_told_the_rest_and_nothing_twice() -> None:
-    log = [TURN, said("I will."), CALL, DONE]
+async def test_a_returning_client_receives_the_rest_and_nothing_twice() -> None:
+    log = [TURN, message("I will."), CALL, DONE]
     middle = StreamCursor(1).in_attempt(1).advanced("I w")
-    assert await told(Step(log, closed=True), after=str(middle)) == [
+    assert await received(Step(log, closed=True), after=str(middle)) == [
         *("token ill.", "tool_call", "done"),
     ]
-    assert await told(Step(log, closed=True), after="2") == ["done"]
-    assert await told(Step(log, closed=True), after="3") == []
-    assert await told(Step(log[:3]), after="3.end") == []
+    assert await received(Step(log, closed=True), after="2") == ["done"]
+    assert await received(Step(log, closed=True), after="3") == []
+    assert await received(Step(log[:3]), after="3.end") == []
 
 
 async def test_a_remark_comes_in_the_middle_of_an_answer_and_cuts_nothing_off() -> None:
     remark: Entry = {"type": "remark", "content": "a moment"}
-    log = [TURN, remark, said("I will."), remark, CALL, DONE]
+    log = [TURN, remark, message("I will."), remark, CALL, DONE]
     whole = Step(log, closed=True)
     steps = [Step(log[:1]), Step(log[:1], "I w"), Step(log[:2], "I wil"), Step(log[:2], "I wil")]
-    assert await told(*steps, whole) == [
+    assert await received(*steps, whole) == [
         *("turn_start", "token I w", "remark", "token il", "remark", "token l."),
         *("tool_call", "done"),
     ]
     after_remarks = StreamCursor(3).in_attempt(1).advanced("I w")
-    assert await told(whole, after=str(after_remarks)) == ["token ill.", "tool_call", "done"]
+    assert await received(whole, after=str(after_remarks)) == ["token ill.", "tool_call", "done"]
 
 
-async def test_an_end_that_the_run_could_not_write_is_told_and_is_the_last() -> None:
-    ended = frames(Told([Step([TURN], closed=True)]), StreamCursor())
+async def test_an_end_that_the_run_could_not_write_is_sent_last() -> None:
+    ended = frames(StepwiseRun([Step([TURN], closed=True)]), StreamCursor())
     found = [one async for one in ended if isinstance(one, Frame)]
     assert [one.type for one in found] == ["turn_start", "error"]
     assert str(found[-1].position) == "1.end"
@@ -202,7 +202,7 @@ CONVERTER = pydantic_data_converter
 
 
 async def activity(activity_id: str, *details: Any, of: str = "pay") -> PendingActivityInfo:
-    """An activity in its second attempt that has told this last."""
+    """An activity in its second attempt that has reported this last."""
     made = PendingActivityInfo(activity_id=activity_id, attempt=2)
     made.activity_type.name = of
     made.heartbeat_details.payloads.extend(await CONVERTER.encode(details))
@@ -210,7 +210,7 @@ async def activity(activity_id: str, *details: Any, of: str = "pay") -> PendingA
 
 
 @pytest.mark.parametrize("activity_id", ["t1c2", "t1c2-again", "t1c2-again3"])
-async def test_a_call_is_known_by_its_id_also_when_it_is_carried_out_again(
+async def test_a_call_keeps_its_id_when_it_is_executed_again(
     activity_id: str,
 ) -> None:
     told = await update_in(await activity(activity_id, {"step": 1}), CONVERTER)
@@ -218,17 +218,17 @@ async def test_a_call_is_known_by_its_id_also_when_it_is_carried_out_again(
 
 
 @pytest.mark.parametrize("activity_id", ["t1", "t1c2-before", "1", "notify-t1c2"])
-async def test_what_carries_out_no_call_tells_of_none(activity_id: str) -> None:
+async def test_an_activity_that_executes_no_call_reports_none(activity_id: str) -> None:
     assert await update_in(await activity(activity_id, "here"), CONVERTER) is None
 
 
-async def test_what_is_too_long_to_be_told_again_and_again_is_left_out() -> None:
+async def test_progress_that_is_too_long_to_be_sent_is_left_out() -> None:
     long = await activity("t1c1", "x" * MAX_UPDATE_BYTES)
     assert await update_in(long, CONVERTER) is None
     assert await update_in(await activity("t1c1"), CONVERTER) is None
 
 
-async def test_of_a_call_that_the_model_answers_the_text_is_told_and_nothing_else() -> None:
+async def test_of_a_call_that_the_model_answers_only_the_text_is_sent() -> None:
     said = {"text": "I thi", "offset": 3, "attempt": 4, "turn": 1, "call": "t1c1", "calls": []}
     told = await update_in(await activity("t1c1", said, of=names.GENERATE), CONVERTER)
     assert told == CallProgress("t1c1", 4, {"text": "I thi", "offset": 3})
@@ -236,7 +236,7 @@ async def test_of_a_call_that_the_model_answers_the_text_is_told_and_nothing_els
     assert await update_in(other, CONVERTER) is None
 
 
-async def test_what_others_wrote_in_their_own_way_is_passed_over() -> None:
+async def test_details_in_another_encoding_are_ignored() -> None:
     strange = await activity("t1c1", "here")
     strange.heartbeat_details.payloads[0].metadata["encoding"] = b"others/own"
     assert await update_in(strange, CONVERTER) is None
@@ -253,7 +253,7 @@ async def test_what_cannot_be_read_without_a_key_is_no_silence() -> None:
 SAID = {"text": "Hi", "offset": 3, "attempt": 2}
 
 
-async def test_a_heartbeat_says_of_what_its_answer_is() -> None:
+async def test_a_heartbeat_names_the_request_of_its_answer() -> None:
     brief = await activity("7", SAID, of=names.GENERATE)
     others = [await activity("t1c1", SAID), await activity("8", "here", of=names.GENERATE)]
     assert await read_answer_progress([brief, *others], CONVERTER) == AnswerProgress(
@@ -267,7 +267,7 @@ async def test_a_heartbeat_says_of_what_its_answer_is() -> None:
 
 
 @pytest.mark.parametrize("details", ["Hi", {}, {**SAID, "offset": "3"}, {"text": "Hi"}])
-async def test_what_another_version_tells_is_no_answer(details: Any) -> None:
+async def test_the_heartbeat_of_another_version_is_no_answer(details: Any) -> None:
     assert await read_answer_progress([], CONVERTER) is None
     silent = await activity("7", of=names.GENERATE)
     assert await read_answer_progress([silent], CONVERTER) is None

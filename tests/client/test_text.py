@@ -55,7 +55,7 @@ def test_json_is_safe_to_print_and_still_the_same_value(value: object) -> None:
     assert json.loads(written) == value
 
 
-def test_a_long_text_says_that_it_was_shortened() -> None:
+def test_a_long_text_is_marked_as_shortened() -> None:
     assert text_safety.one_line("one\n  two\x1b[1m three", 40) == "one two three"
     assert text_safety.one_line("a" * 50, 10) == "aaaaaaaaa…"
 
@@ -80,7 +80,7 @@ def test_an_argument_shows_its_type_where_it_could_be_mistaken(value: object, sh
     assert text_safety.format_argument(value) == shown
 
 
-def test_arguments_in_one_line_are_told_apart_and_bounded() -> None:
+def test_arguments_in_one_line_are_separated_and_bounded() -> None:
     assert text_safety.arguments_line({"id": "A-1", "n": 2}) == 'id="A-1" n=2'
     assert len(text_safety.arguments_line({str(n): "x" * 500 for n in range(100)})) <= 200
     assert text_safety.arguments_line(None) == ""
@@ -112,5 +112,5 @@ def test_times_are_local_and_a_bad_one_is_no_error() -> None:
         ("invalid_argumentsX: y", "invalid_argumentsX: y"),
     ],
 )
-def test_a_code_is_not_said_twice(message: str, shown: str) -> None:
+def test_a_code_is_not_written_twice(message: str, shown: str) -> None:
     assert text_safety.message_after_code("invalid_arguments", message) == shown

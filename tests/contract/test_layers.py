@@ -81,7 +81,7 @@ def files(*folders: str) -> list[Path]:
 
 
 def nodes(path: Path) -> list[ast.AST]:
-    """All that a module says."""
+    """All that a module contains."""
     return list(ast.walk(ast.parse(path.read_text(encoding="utf-8"), str(path))))
 
 

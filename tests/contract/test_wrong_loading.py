@@ -1,4 +1,4 @@
-"""§13: what loading refuses, told in one line each: the place, what is wrong, and the fix."""
+"""§13: what loading refuses, reported in one line each: the place, what is wrong, and the fix."""
 
 import asyncio
 import json
@@ -14,7 +14,7 @@ from holdfast.hosting import worker
 from holdfast.hosting.process_exit import WRONG_SETUP
 from holdfast.runtime.settings_files.source import read_source
 from holdfast.schemas.publish import FOLDER
-from tests.contract.wrong_inputs.loading import ARGUMENTS, FILES, Files, Place, Wrong
+from tests.contract.wrong_inputs.loading import ARGUMENTS, FILES, Files, Place, WrongInput
 from tests.contract.wrong_inputs.loading_agents import AGENTS
 from tests.contract.wrong_inputs.loading_calls import CALLS, CYCLES, LIMITS
 from tests.contract.wrong_inputs.loading_connections import (
@@ -29,11 +29,11 @@ from tests.contract.wrong_inputs.loading_modules import MODULES
 from tests.contract.wrong_inputs.loading_settings import SETTINGS
 from tests.contract.wrong_inputs.loading_tools import TOOLS
 
-CONTENT: Sequence[Wrong] = (
+CONTENT: Sequence[WrongInput] = (
     *(*TOOLS, *AGENTS, *CALLS, *LIMITS),
     *(*ENDPOINTS, *KEYS, *NOTIFIERS),
 )
-ROWS: Sequence[Wrong] = (
+ROWS: Sequence[WrongInput] = (
     *(*CONTENT, *UNREADABLE, *MODULES, *SETTINGS),
     *(*KEY_FILES, *NOTIFIER_FILES, *CYCLES),
 )
@@ -70,7 +70,7 @@ def put(folder: Path, files: Files) -> None:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where the check is carried out: its environment says nothing."""
+    """Where the check runs: its environment has no settings."""
     for variable in os.environ:
         if variable.startswith(("HOLDFAST_", "OPENAI_", "ANTHROPIC_", "GEMINI_", "OLLAMA_")):
             monkeypatch.delenv(variable)
@@ -80,8 +80,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
-def test_it_is_told_in_a_line_that_says_what_to_do(
-    row: Wrong,
+def test_it_is_reported_in_a_line_with_what_to_do(
+    row: WrongInput,
     folder: Path,
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
@@ -98,7 +98,7 @@ def test_it_is_told_in_a_line_that_says_what_to_do(
 
 @pytest.mark.parametrize("row", THROUGH_THE_COMMAND, ids=lambda row: row.name)
 @pytest.mark.usefixtures("quick_starts")
-async def test_the_command_tells_the_same(row: Wrong, folder: Path) -> None:
+async def test_the_command_reports_the_same(row: WrongInput, folder: Path) -> None:
     put(folder, row.files)
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "holdfast", "check", *ARGUMENTS),
@@ -117,8 +117,8 @@ def test_the_good_place_itself_loads(folder: Path, capfd: pytest.CaptureFixture[
 
 
 @pytest.mark.parametrize("row", CONTENT, ids=lambda row: row.name)
-def test_an_editor_with_the_published_schema_finds_it_where_the_row_says_so(
-    row: Wrong, folder: Path
+def test_an_editor_with_the_published_schema_finds_it_where_the_row_has_that(
+    row: WrongInput, folder: Path
 ) -> None:
     put(folder, row.files)
     [name] = row.files

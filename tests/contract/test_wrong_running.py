@@ -1,4 +1,4 @@
-"""Whatever a person gets wrong around a run: one line says what, and how it is mended.
+"""Whatever a person gets wrong around a run: one line states it, and how to fix it.
 
 One server, one worker and one run of each kind serve every row, since what is refused changes
 nothing; and no row may take long.
@@ -14,12 +14,12 @@ import pytest
 from temporalio.client import Client, WorkflowQueryFailedError, WorkflowUpdateFailedError
 from temporalio.exceptions import ApplicationError
 
-from tests.contract.wrong_inputs.running import Command, Query, Request, Signal, Update, filled
+from tests.contract.wrong_inputs.running import CommandRow, Query, Request, Signal, Update, filled
 from tests.contract.wrong_inputs.running_commands import COMMANDS, SETTINGS
 from tests.contract.wrong_inputs.running_decisions import DECISIONS, ON_OTHERS
 from tests.contract.wrong_inputs.running_requests import AGENTS, REQUESTS
-from tests.contract.wrong_inputs.running_told import KEPT, QUERIES, SAID, SENT, SIGNALS
-from tests.contract.wrong_inputs.running_worker import Stage, stage
+from tests.contract.wrong_inputs.running_signals import KEPT, QUERIES, SAID, SENT, SIGNALS
+from tests.contract.wrong_inputs.running_worker import PreparedRuns, stage
 from tests.support import tools
 from tests.support.backend import Run
 from tests.support.command import holdfast
@@ -51,7 +51,7 @@ def ledger(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.fixture(scope="module")
 async def staged(
     client: Client, ledger: Path, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[Stage]:
+) -> AsyncIterator[PreparedRuns]:
     """The worker and its runs."""
     async with stage(client, tmp_path_factory.mktemp("stage")) as made:
         yield made
@@ -59,7 +59,7 @@ async def staged(
 
 @pytest.fixture(scope="module")
 async def plain(client: Client) -> Client:
-    """A client like anybody's, which knows nothing of us."""
+    """A client of any program, which knows nothing of us."""
     return await Client.connect(client.service_client.config.target_host)
 
 
@@ -79,7 +79,9 @@ async def history_length(run: Run) -> int:
 
 
 @pytest.mark.parametrize("rows", [STARTED, UPDATES, [*SIGNALS, KEPT], QUERIES, COMMANDED])
-def test_no_row_is_there_twice(rows: Sequence[Request | Update | Signal | Query | Command]) -> None:
+def test_no_row_is_there_twice(
+    rows: Sequence[Request | Update | Signal | Query | CommandRow],
+) -> None:
     keys = [
         (type(row), getattr(row, "update", getattr(row, "signal", "")), row.name) for row in rows
     ]
@@ -87,7 +89,9 @@ def test_no_row_is_there_twice(rows: Sequence[Request | Update | Signal | Query 
 
 
 @pytest.mark.parametrize("row", STARTED, ids=NAMES)
-async def test_a_run_that_cannot_be_is_told_why(staged: Stage, plain: Client, row: Request) -> None:
+async def test_an_impossible_run_is_refused_with_a_reason(
+    staged: PreparedRuns, plain: Client, row: Request
+) -> None:
     async with asyncio.timeout(MAX_ROW_SECONDS):
         handle = await plain.start_workflow(
             "AgentWorkflow",
@@ -105,7 +109,7 @@ async def test_a_run_that_cannot_be_is_told_why(staged: Stage, plain: Client, ro
 
 @pytest.mark.parametrize("row", UPDATES, ids=NAMES)
 async def test_what_a_run_refuses_leaves_no_trace(
-    staged: Stage, plain: Client, row: Update
+    staged: PreparedRuns, plain: Client, row: Update
 ) -> None:
     run: Run = getattr(staged, row.to)
     before = await history_length(run)
@@ -122,7 +126,7 @@ async def test_what_a_run_refuses_leaves_no_trace(
 
 @pytest.mark.parametrize("row", SIGNALS, ids=NAMES)
 async def test_what_a_signal_has_wrong_is_in_the_log(
-    staged: Stage, plain: Client, row: Signal
+    staged: PreparedRuns, plain: Client, row: Signal
 ) -> None:
     before = len(await staged.waiting.context())
     async with asyncio.timeout(MAX_ROW_SECONDS):
@@ -135,8 +139,8 @@ async def test_what_a_signal_has_wrong_is_in_the_log(
 
 
 @pytest.mark.parametrize("row", QUERIES, ids=NAMES)
-async def test_a_question_that_is_none_is_told_why(
-    staged: Stage, plain: Client, row: Query
+async def test_an_invalid_query_is_refused_with_a_reason(
+    staged: PreparedRuns, plain: Client, row: Query
 ) -> None:
     async with asyncio.timeout(MAX_ROW_SECONDS):
         with pytest.raises(WorkflowQueryFailedError) as refused:
@@ -146,8 +150,8 @@ async def test_a_question_that_is_none_is_told_why(
 
 
 @pytest.mark.parametrize("row", COMMANDED, ids=NAMES)
-async def test_a_command_says_what_is_wrong_and_what_to_do(
-    staged: Stage, environment: pytest.MonkeyPatch, tmp_path: Path, row: Command
+async def test_a_command_reports_what_is_wrong_and_what_to_do(
+    staged: PreparedRuns, environment: pytest.MonkeyPatch, tmp_path: Path, row: CommandRow
 ) -> None:
     marks = {**staged.marks, "folder": str(tmp_path)}
     for name, text in row.files.items():
@@ -162,7 +166,9 @@ async def test_a_command_says_what_is_wrong_and_what_to_do(
     assert "Traceback" not in said.out + said.err
 
 
-async def test_what_comes_before_a_run_has_begun_is_noted_too(staged: Stage, plain: Client) -> None:
+async def test_a_signal_before_a_run_has_started_is_logged_too(
+    staged: PreparedRuns, plain: Client
+) -> None:
     handle = await plain.start_workflow(
         "AgentWorkflow",
         {"agent": "helper", "input": "go"},
@@ -176,8 +182,8 @@ async def test_what_comes_before_a_run_has_begun_is_noted_too(staged: Stage, pla
     assert 'a message was ignored: `7` does not fit; write one JSON object: {"content": …}' in noted
 
 
-async def test_after_all_of_it_the_run_goes_on_and_tells_what_nothing_came_of(
-    staged: Stage, plain: Client
+async def test_after_all_of_it_the_run_continues_and_logs_what_it_ignored(
+    staged: PreparedRuns, plain: Client
 ) -> None:
     run = staged.waiting
     await plain.get_workflow_handle(run.id).signal(KEPT.signal, args=KEPT.given)

@@ -132,41 +132,48 @@ def test_a_wrong_agent_is_refused_in_a_line(make: Any, wrong: str) -> None:
     assert "\n" not in str(refused.value)
 
 
-class Answer(BaseModel):
+class RunOutput(BaseModel):
     """What a run returns."""
 
     order: str
 
 
 @dataclass
-class Order:
+class DeskOrder:
     """What a run is about."""
 
     id: str
 
 
 @tool
-def find(order: Order) -> None:
+def find(order: DeskOrder) -> None:
     """Find an order."""
 
 
 def test_types_are_schemas_and_functions_are_names() -> None:
     made = Agent(
-        "a", model="m", input=Order, output=Answer, tools=[find], skills=[Skill("s", tools=[find])]
+        "a",
+        model="m",
+        input=DeskOrder,
+        output=RunOutput,
+        tools=[find],
+        skills=[Skill("s", tools=[find])],
     )
     form = made.to_json()
     assert form["tools"] == form["skills"][0]["tools"] == ["find"]
     assert made.tools == [find, find]
     assert form["input"]["required"] == ["id"]
     assert form["output"]["required"] == ["order"]
-    assert read_as(made.output_type, {"order": "7"}) == Answer(order="7")
+    assert read_as(made.output_type, {"order": "7"}) == RunOutput(order="7")
     with pytest.raises(ValidationError):
         read_as(made.output_type, {"order": None})
 
 
 def test_a_request_is_written_as_others_write_it() -> None:
     agent = Agent("a", model="m")
-    request = run_request(agent, Answer(order="7"), {"budget": Budget(max_turns=2), "skill": "s"})
+    request = run_request(
+        agent, RunOutput(order="7"), {"budget": Budget(max_turns=2), "skill": "s"}
+    )
     assert request == {
         "agent": "a",
         "input": {"order": "7"},

@@ -23,7 +23,7 @@ class Receipt(BaseModel):
 
 
 @dataclass
-class Mail:
+class SentMail:
     """What is sent."""
 
     to: str
@@ -37,7 +37,7 @@ async def refund(order_id: str, amount: Annotated[float, Gt(0)] = 3) -> Receipt:
 
 
 @tool(name="send_mail", idempotent=False)
-def mail(what: Mail) -> None:
+def mail(what: SentMail) -> None:
     """Send mail."""
 
 
@@ -97,8 +97,8 @@ async def test_a_function_is_called_as_before_and_by_its_activity() -> None:
     [kind] = refund.activity.__annotations__.keys() - {"return"}
     model: Any = refund.activity.__annotations__[kind]
     assert await run(refund.activity, model(**arguments)) == Receipt(refund_id="R-7", amount=2)
-    assert mail.arguments(Mail("ada")) == {"to": "ada", "text": "hello"}
-    assert run(mail.activity, Mail("ada")) is None
+    assert mail.arguments(SentMail("ada")) == {"to": "ada", "text": "hello"}
+    assert run(mail.activity, SentMail("ada")) is None
     context = CallContext.read(
         {"runId": "r", "callId": "c", "idempotencyKey": "k", "principal": {"id": "ada"}}
     )

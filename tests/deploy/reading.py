@@ -1,4 +1,4 @@
-"""What stands in `deploy/`, read as the programs read it that it is for; and what it may say."""
+"""The content of `deploy/`, read as the programs read it that it is for."""
 
 import re
 import shutil
@@ -27,7 +27,7 @@ KUBERNETES = DEPLOY / "kubernetes"
 INBOX_PORT = DEFAULT_PORT
 PROBES_PORT = 8236
 USER = 10001
-# What is under way is answered, and what was measured is sent.
+# A running request is answered, and what was measured is sent.
 INBOX_STOPS = timedelta(seconds=STOP_TIMEOUT_SECONDS + FLUSH_SECONDS)
 
 OF_WORKER = set(VARIABLES)
@@ -98,7 +98,7 @@ def seconds(text: str) -> int:
 
 def check_proxy(body: str, buffering: str, silence: timedelta) -> None:
     """See whether what is in front of the inbox passes on what it takes and what it sends: a body
-    of this size, events as they come, a stream that says nothing for so long."""
+    of this size, events as they come, a stream that sends nothing for so long."""
     assert int(body.removesuffix("m")) * 1024**2 >= MAX_BODY_BYTES
     assert buffering == "off"
     assert silence > timedelta(seconds=2 * KEEP_ALIVE_SECONDS)

@@ -46,7 +46,7 @@ def test_each_profile_is_read(
     assert "api_key" not in text
 
 
-def test_both_are_told_what_they_read_and_no_secret() -> None:
+def test_both_receive_what_they_read_and_no_secret() -> None:
     worker, inbox = variables("worker.env"), variables("inbox.env")
     assert set(worker) <= OF_WORKER | OF_BOTH
     assert set(inbox) <= OF_INBOX | OF_BOTH

@@ -93,7 +93,7 @@ def test_nothing_listens_but_for_this_machine() -> None:
     assert all(port.startswith("127.0.0.1:") for port in ports)
 
 
-def test_no_secret_stands_in_it_and_each_is_asked_for(prepared: Path) -> None:
+def test_no_secret_is_in_it_and_each_is_required(prepared: Path) -> None:
     text = (DEPLOY / "compose.yaml").read_text(encoding="utf-8")
     made = dict(
         line.split("=", 1)
@@ -110,7 +110,7 @@ def test_no_secret_stands_in_it_and_each_is_asked_for(prepared: Path) -> None:
                 assert value.startswith("${"), variable
 
 
-def test_what_is_prepared_is_for_whoever_prepares_it(prepared: Path) -> None:
+def test_prepared_files_belong_to_the_user_who_prepares_them(prepared: Path) -> None:
     assert (prepared / ".env").stat().st_mode & 0o077 == 0
     assert (prepared / "secret").stat().st_mode & 0o077 == 0
     first, *rest = (prepared / "said").read_text().splitlines()
@@ -121,11 +121,11 @@ def test_what_is_prepared_is_for_whoever_prepares_it(prepared: Path) -> None:
     again = ["openssl", "passwd", "-6", "-salt", salt, password]
     assert subprocess.run(again, capture_output=True, text=True, check=True).stdout.strip() == kept
     assert (prepared / "secret/groups").read_text() == '"ada" "finance,support";\n'
-    assert not any("password" in line for line in rest), "it is told once"
+    assert not any("password" in line for line in rest), "it is printed once"
 
 
 @pytest.mark.parametrize("name", OURS)
-def test_ours_are_told_what_they_read_and_no_more(name: str) -> None:
+def test_our_services_receive_what_they_read_and_no_more(name: str) -> None:
     service = SERVICES[name]
     known = OF_BOTH | (OF_WORKER | OF_EXAMPLE if name == "worker" else OF_INBOX)
     assert set(service["environment"]) <= known
@@ -167,7 +167,7 @@ def test_each_is_given_the_time_that_it_takes_to_stop() -> None:
         assert timedelta(seconds=seconds(SERVICES[name]["stop_grace_period"])) > most, name
 
 
-def test_the_inbox_believes_its_gate_and_nobody_else() -> None:
+def test_the_inbox_trusts_its_gate_alone() -> None:
     said = InboxSettings.model_validate(read(DEPLOY / "compose/inbox.yaml"))
     assert said.proxy is not None
     gate = ipaddress.ip_address(SERVICES["gate"]["networks"]["gate"]["ipv4_address"])
@@ -192,7 +192,7 @@ def test_the_inbox_believes_its_gate_and_nobody_else() -> None:
     assert f"http://{SERVICES['temporal-ui']['ports'][0]}" == f"{said.temporal_ui}:8080"
 
 
-def test_the_gate_lets_in_whom_it_knows_and_passes_on_what_they_say_and_see() -> None:
+def test_the_gate_admits_known_people_and_passes_on_requests_and_responses() -> None:
     conf = (DEPLOY / "compose/gate.conf").read_text(encoding="utf-8")
     said = dict(re.findall(r"^ *(\w+) (.*);$", conf, re.MULTILINE))
     assert said["auth_basic"] == '"Holdfast"'
@@ -242,7 +242,7 @@ def test_the_dashboard_asks_what_there_is() -> None:
     assert ("./grafana", provider["options"]["path"]) in mounts(SERVICES["grafana"])
 
 
-def test_the_dashboard_groups_by_labels_that_are_told() -> None:
+def test_the_dashboard_groups_by_labels_that_are_exported() -> None:
     folders = [ROOT / "holdfast" / name for name in ("runtime", "activities")]
     files = [file for folder in folders for file in folder.rglob("*.py")]
     sources = "\n".join(file.read_text(encoding="utf-8") for file in files)

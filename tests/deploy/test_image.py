@@ -41,7 +41,7 @@ def context() -> list[str]:
 
 
 def project() -> dict[str, Any]:
-    """What pyproject.toml says."""
+    """The content of pyproject.toml."""
     return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 
@@ -74,7 +74,7 @@ def test_it_is_installed_from_the_lock_and_without_the_embedded_server() -> None
     assert "://" not in re.sub(r"(?m)^#.*$", "", DOCKERFILE), "no place to fetch from is named"
 
 
-def test_it_is_a_worker_that_nobody_has_to_be_root_for() -> None:
+def test_the_image_runs_a_worker_without_root() -> None:
     assert instructions("USER") == [f"{USER}:{USER}"]
     [added] = [each for each in instructions("RUN") if "useradd" in each]
     assert f"--uid {USER} " in added
@@ -85,8 +85,8 @@ def test_it_is_a_worker_that_nobody_has_to_be_root_for() -> None:
     assert read_probe_address(where) == ProbeAddress("127.0.0.1", PROBES_PORT)
 
 
-# On this machine, an inbox of somebody's may be at work.
-NOBODY = 1
+# On this machine, another inbox may be at work.
+CLOSED_PORT = 1
 HEALTHY = """
 import sys
 sys.path.append(sys.argv[1])
@@ -96,7 +96,7 @@ sys.exit(healthy.main())
 """
 
 
-async def asked(health: str, inbox: int = NOBODY) -> tuple[int | None, str]:
+async def asked(health: str, inbox: int = CLOSED_PORT) -> tuple[int | None, str]:
     """What the image's health check makes of a container with such settings, and its inbox at that
     port."""
     process = await asyncio.create_subprocess_exec(
@@ -134,8 +134,8 @@ async def test_its_health_check_asks_an_inbox_where_no_worker_is() -> None:
 
     async with await asyncio.start_server(answer, "127.0.0.1", 0) as inbox:
         port = inbox.sockets[0].getsockname()[1]
-        code, said = await asked(f"127.0.0.1:{NOBODY}", port)
-    assert said.startswith(f"127.0.0.1:{NOBODY}/ready: nobody answers: ")
+        code, said = await asked(f"127.0.0.1:{CLOSED_PORT}", port)
+    assert said.startswith(f"127.0.0.1:{CLOSED_PORT}/ready: nobody answers: ")
     assert (code, said.splitlines()[-1]) == (0, "200 ok")
     assert paths == [HEALTH.encode()]
 

@@ -49,7 +49,7 @@ VERSIONS = ("1.28.0", kubernetes_validate.latest_version())
 DEPLOYMENTS = ("worker", "inbox")
 # Not for the program: for other variables.
 USED = {"POD_NAME"}
-# What the scaler `temporal` (2.20) has to be told, or which variable of the worker's says it.
+# What the scaler `temporal` (2.20) has to receive, or which variable of the worker's has it.
 OF_SCALER = {
     *("endpoint", "namespace", "taskQueue", "workerDeploymentName", "workerDeploymentBuildId"),
     *("queueTypes", "targetQueueSize"),
@@ -64,7 +64,7 @@ def template(name: str) -> dict[str, Any]:
 
 
 def variables(name: str) -> dict[str, str | None]:
-    """What a container is told; the values of its secrets are nobody's business."""
+    """The environment of a container; the values of its secrets are not part of it."""
     assert {"configMapRef": {"name": "settings"}} in container(name)["envFrom"]
     settings: dict[str, str | None] = of_kind("ConfigMap", "settings")["data"]
     return settings | {each["name"]: each.get("value") for each in container(name)["env"]}
@@ -101,12 +101,12 @@ def test_a_pod_can_do_nothing_but_its_work(name: str) -> None:
     assert "memory" in inside["resources"]["limits"]
 
 
-def test_ours_are_told_what_they_read() -> None:
+def test_our_containers_receive_what_they_read() -> None:
     assert set(variables("worker")) - USED <= OF_WORKER | OF_BOTH
     # The worker's own are among the settings of both.
     assert set(variables("inbox")) - USED <= OF_INBOX | OF_WORKER | OF_BOTH
     check_command(container("inbox")["command"])
-    no_other = "an image of somebody's own says with which tools it starts"
+    no_other = "an image of the user's own says with which tools it starts"
     assert not {"command", "args"} & set(container("worker")), no_other
 
 
@@ -207,7 +207,7 @@ def test_workers_are_as_many_as_their_build_has_work_for() -> None:
         if name.endswith("FromEnv"):
             assert value in variables("worker")
     assert told["queueTypes"] == "workflow,activity"
-    assert spec["minReplicaCount"] > 0, "what waits is asked and decided all the same"
+    assert spec["minReplicaCount"] > 0, "pending approvals are read and decided all the same"
     assert "replicas" not in of_kind("Deployment", "worker")["spec"], "the autoscaler's alone"
 
 
@@ -225,7 +225,7 @@ def test_what_is_built_is_what_kubernetes_takes(folder: Path) -> None:
 
 @needs_kubectl
 @pytest.mark.parametrize("tag", ["0.1.0", "20260301"])
-def test_a_build_is_its_tag_and_stands_beside_the_others(tag: str, tmp_path: Path) -> None:
+def test_a_build_is_its_tag_and_runs_beside_the_others(tag: str, tmp_path: Path) -> None:
     shutil.copytree(KUBERNETES, tmp_path / "kubernetes")
     file = tmp_path / "kubernetes/production/worker/kustomization.yaml"
     text = file.read_text(encoding="utf-8").replace('"0.1.0"', f'"{tag}"')

@@ -18,8 +18,8 @@ FILES = sorted(KUBERNETES.rglob("kustomization.yaml"))
 BUILT = [path for path in FILES if path.is_relative_to(KUBERNETES / "production")]
 
 
-def said(file: Path) -> dict[str, Any]:
-    """A kustomization, with what somebody may switch on in it."""
+def kustomization(file: Path) -> dict[str, Any]:
+    """A kustomization, with what a user may switch on in it."""
     text = file.read_text(encoding="utf-8").replace("# For Temporal Cloud: ", "")
     found = yaml.safe_load(text)
     assert isinstance(found, dict)
@@ -29,7 +29,7 @@ def said(file: Path) -> dict[str, Any]:
 def objects(file: Path) -> list[dict[str, Any]]:
     """What a kustomization begins with, and those that it names."""
     found: list[dict[str, Any]] = []
-    for name in said(file)["resources"]:
+    for name in kustomization(file)["resources"]:
         path = file.parent / name
         if path.is_dir():
             found += objects(path / file.name)
@@ -39,7 +39,7 @@ def objects(file: Path) -> list[dict[str, Any]]:
 
 
 def the_one(file: Path, wanted: Mapping[str, str]) -> dict[str, Any]:
-    """The object of this kind, and of this name where one is said."""
+    """The object of this kind, and of this name where one is given."""
     [found] = [
         each
         for each in objects(file)
@@ -50,7 +50,7 @@ def the_one(file: Path, wanted: Mapping[str, str]) -> dict[str, Any]:
 
 
 def at(found: Any, path: str) -> Any:
-    """What stands at a place: `spec.containers.[name=worker].image`, `labels.[a.b/c]`, `list.0`."""
+    """The value at a place: `spec.containers.[name=worker].image`, `labels.[a.b/c]`, `list.0`."""
     for step in re.findall(r"\[[^]]+\]|[^.]+", path):
         name, _, value = step.strip("[]").partition("=")
         if value:
@@ -62,7 +62,7 @@ def at(found: Any, path: str) -> Any:
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.parent.name)
 def test_what_it_is_made_of_is_there(file: Path) -> None:
-    parts = said(file)
+    parts = kustomization(file)
     named = [*parts.get("resources", []), *parts.get("components", [])]
     named += [name for made in parts.get("configMapGenerator", []) for name in made["files"]]
     assert [name for name in named if not (file.parent / name).exists()] == []
@@ -70,7 +70,7 @@ def test_what_it_is_made_of_is_there(file: Path) -> None:
 
 @pytest.mark.parametrize("file", BUILT, ids=lambda file: file.parent.name)
 def test_what_it_changes_is_there(file: Path) -> None:
-    parts, replaced = said(file), list[Any]()
+    parts, replaced = kustomization(file), list[Any]()
     for each in parts.get("replacements", []):
         at(the_one(file, each["source"]), each["source"]["fieldPath"])
         for target in each["targets"]:
@@ -81,7 +81,7 @@ def test_what_it_changes_is_there(file: Path) -> None:
     for image in parts["images"]:
         assert f'"image": "{image["name"]}"' in written
     for component in parts.get("components", []):
-        for patch in said(file.parent / component / file.name)["patches"]:
+        for patch in kustomization(file.parent / component / file.name)["patches"]:
             one = the_one(file, patch["target"])
             for change in yaml.safe_load(patch["patch"]):
                 at(one, change["path"].strip("/").rpartition("/")[0].replace("/", "."))

@@ -40,7 +40,7 @@ class Example:
 
 @dataclass(frozen=True)
 class Shell:
-    """Commands, and what they print where the page says it."""
+    """Commands, and what they print where the page has it."""
 
     line: int
     commands: str

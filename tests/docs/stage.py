@@ -24,7 +24,7 @@ from tests.docs.terminal import COMMAND_SECONDS, Terminal
 from tests.support.eventually import eventually
 from tests.support.process import ROOT
 
-# What a worker says when it has taken up a changed catalog.
+# What a worker prints when it has taken up a changed catalog.
 _TAKEN_UP = "for new runs"
 # What a page may reach of the repository, as its reader does from the repository's folder.
 _REACHED = ("examples", "Makefile")
@@ -35,7 +35,7 @@ _STATUS = SearchAttributeKey.for_keyword(names.AGENT_STATUS)
 _RUN = re.compile(r"--(?:workflow-)?id (\S+)|^([a-z][\w-]*)$", re.MULTILINE)
 
 
-class Stage:
+class ReaderShell:
     """A reader's folder and shell."""
 
     def __init__(self, folder: Path, client: Client) -> None:
@@ -47,10 +47,10 @@ class Stage:
             (folder / name).symlink_to(ROOT / name)
 
     async def play(self, step: Step) -> None:
-        """Do what the page says.
+        """Do what the page describes.
 
         Raises:
-            AssertionError: something else comes of it than the page says.
+            AssertionError: the result is not that of the page.
         """
         match step:
             case File(name, text):
@@ -77,7 +77,7 @@ class Stage:
             _check(_written(text), ROOT / schema)
         worker = self._terminal.worker
         if worker is not None and name.split("/")[0] in worker.options:
-            await worker.says(_TAKEN_UP)
+            await worker.wait_for(_TAKEN_UP)
 
     async def _type(self, step: Shell) -> None:
         printed = ""
@@ -127,10 +127,10 @@ class Stage:
 
 
 @contextmanager
-def stage(folder: Path, client: Client) -> Iterator[Stage]:
+def stage(folder: Path, client: Client) -> Iterator[ReaderShell]:
     """A stage in an empty folder, which this process is in; `client` is of a namespace of its own.
 
-    The environment is the reader's meanwhile: `holdfast` is carried out in this process.
+    The environment is the reader's meanwhile: `holdfast` is executed in this process.
     """
     with pytest.MonkeyPatch.context() as patch:
         for name in [name for name in os.environ if name.startswith(("TEMPORAL", "HOLDFAST"))]:
@@ -138,7 +138,7 @@ def stage(folder: Path, client: Client) -> Iterator[Stage]:
         for name, value in _reader(folder, client).items():
             patch.setenv(name, value)
         patch.chdir(folder)
-        made = Stage(folder, client)
+        made = ReaderShell(folder, client)
         try:
             yield made
         finally:
@@ -159,7 +159,7 @@ def _reader(folder: Path, client: Client) -> dict[str, str]:
 
 
 def prints(expected: str, printed: str) -> bool:
-    """Whether just this was printed; `…` stands for anything in a line, or alone for any lines."""
+    """Whether just this was printed; `…` matches anything in a line, or alone any lines."""
     pattern = "".join(map(_pattern, _lines(expected)))
     return re.fullmatch(pattern, "".join(f"{line}\n" for line in _lines(printed))) is not None
 

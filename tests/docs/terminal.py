@@ -22,7 +22,7 @@ COMMAND_SECONDS = 120
 _EXPECTED = re.compile(r"  # exit (\d+)$")
 _FOR_BASH = re.compile(r"[|&;<>$`*]")
 # Temporal's client may abort a Python that tidies up under its threads, all of its work done
-# (temporalio/sdk-python issue 300). No reader is told of that, and none need be.
+# (temporalio/sdk-python issue 300). No reader sees that, and none need to.
 _ABORTED = re.compile(r"Fatal Python error: .*\nPython runtime state: finalizing.*\Z", re.DOTALL)
 
 
@@ -31,16 +31,16 @@ class Terminal:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self.worker: Worker | None = None
+        self.worker: ReaderWorker | None = None
 
     async def type(self, command: str) -> str:
-        """Carry out a command; what it prints.
+        """Run a command; what it prints.
 
         Raises:
-            AssertionError: its exit code is not 0, or not the one that it says itself.
+            AssertionError: its exit code is not 0, or not the one that it names itself.
         """
         said = _EXPECTED.search(command)
-        code, printed = await self._carry_out(_EXPECTED.sub("", command))
+        code, printed = await self._execute(_EXPECTED.sub("", command))
         expected = int(said.group(1)) if said else 0
         assert code == expected, f"{command}\nexit {code}\n{printed}"
         return printed
@@ -52,13 +52,13 @@ class Terminal:
         """
         self.close()
         command = re.sub(r" --dev(?= |$)", "", command)
-        self.worker = Worker(
+        self.worker = ReaderWorker(
             _open(
                 command.replace("holdfast", f"exec {sys.executable} -m holdfast", 1), self._folder
             ),
             command.split(),
         )
-        await self.worker.says(READY)
+        await self.worker.wait_for(READY)
 
     def close(self) -> None:
         """End the worker, if there is one."""
@@ -66,7 +66,7 @@ class Terminal:
             self.worker.end()
         self.worker = None
 
-    async def _carry_out(self, command: str) -> tuple[int, str]:
+    async def _execute(self, command: str) -> tuple[int, str]:
         is_ours = command.startswith("holdfast ") and not _FOR_BASH.search(_unquoted(command))
         if is_ours:
             said = await holdfast(*shlex.split(command)[1:])
@@ -74,7 +74,7 @@ class Terminal:
         return await asyncio.to_thread(_ended, _open(command, self._folder))
 
 
-class Worker:
+class ReaderWorker:
     """A reader's worker. `options` are the words that it was started with."""
 
     def __init__(self, process: subprocess.Popen[str], options: list[str]) -> None:
@@ -85,14 +85,14 @@ class Worker:
         self._terminal = threading.Thread(target=self._listen)
         self._terminal.start()
 
-    async def says(self, words: str) -> None:
+    async def wait_for(self, words: str) -> None:
         """Wait until it prints these words, behind what was waited for before."""
 
-        async def said() -> bool:
+        async def is_printed() -> bool:
             assert self._process.poll() is None, self._printed
             return words in self._printed[self._read :]
 
-        await eventually(said)
+        await eventually(is_printed)
         self._read = self._printed.index(words, self._read) + len(words)
 
     def end(self) -> None:

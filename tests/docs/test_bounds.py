@@ -82,6 +82,6 @@ BOUNDS = {
 
 
 @pytest.mark.parametrize("page", BOUNDS)
-def test_a_page_tells_the_bounds_of_the_code(page: str) -> None:
+def test_a_page_has_the_bounds_of_the_code(page: str) -> None:
     text = " ".join((ROOT / "docs" / page).read_text(encoding="utf-8").split())
     assert [said for said in BOUNDS[page] if said not in text] == []

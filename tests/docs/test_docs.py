@@ -17,14 +17,14 @@ PAGES = sorted((ROOT / "docs").glob("**/*.md"))
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 @pytest.mark.usefixtures("quick_starts")
-async def test_a_page_does_what_it_says(page: Path, namespace: Client, tmp_path: Path) -> None:
+async def test_a_page_runs_as_printed(page: Path, namespace: Client, tmp_path: Path) -> None:
     with stage(tmp_path, namespace) as played:
         for step in steps(page):
             await played.play(step)
 
 
 def file_of(page: str, name: str) -> str:
-    """What a page says is in a file."""
+    """The content of a file of a page."""
     [text] = [
         step.text
         for step in steps(ROOT / "docs" / page)
@@ -40,7 +40,7 @@ def file_of(page: str, name: str) -> str:
         ("prod", "holdfast.a1b2c.tmprl.cloud:7233", "holdfast.a1b2c", "…"),
     ],
 )
-def test_its_profiles_are_read_where_it_says(
+def test_its_profiles_are_read_at_the_printed_place(
     profile: str,
     address: str,
     namespace: str,

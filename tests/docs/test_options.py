@@ -1,4 +1,4 @@
-"""The pages that say what can be set say it of everything that can."""
+"""The pages that list what can be set list everything that can."""
 
 import argparse
 import re
@@ -11,7 +11,7 @@ from tests.deploy.reading import OF_WORKER
 from tests.support.process import ROOT
 
 
-def told(page: str) -> set[str]:
+def named(page: str) -> set[str]:
     """The options and variables that a page of `docs/` names."""
     text = (ROOT / "docs" / page).read_text(encoding="utf-8")
     return set(re.findall(r"--[a-z][a-z-]*|\bHOLDFAST_[A-Z_]+", text))
@@ -44,4 +44,4 @@ def options(parser: argparse.ArgumentParser) -> set[str]:
     ids=["worker", "codec", "check", "inbox", "mcp"],
 )
 def test_a_page_names_everything_that_can_be_set(page: str, settable: set[str]) -> None:
-    assert settable - told(page) == set()
+    assert settable - named(page) == set()

@@ -9,7 +9,7 @@ from temporalio.client import Client
 from tests.docs import terminal
 from tests.docs.page import steps
 from tests.docs.stage import prints, stage
-from tests.support.command import Said
+from tests.support.command import CommandOutput
 
 
 async def play(source: str, client: Client, folder: Path) -> None:
@@ -27,7 +27,7 @@ def block(fence: str, text: str) -> str:
 
 
 def aborts(state: str) -> str:
-    """A command that says `tea`, and is aborted by Python in this state."""
+    """A command that prints `tea`, and is aborted by Python in this state."""
     said = f"tea\\nFatal Python error: no\\nPython runtime state: {state}\\n"
     return block("sh", f"printf '{said}'; exit 134") + block("text", "tea")
 
@@ -44,9 +44,7 @@ HONEST = [
 
 
 @pytest.mark.parametrize("source", HONEST)
-async def test_a_page_that_tells_the_truth_is_played(
-    source: str, client: Client, tmp_path: Path
-) -> None:
+async def test_a_correct_page_is_played(source: str, client: Client, tmp_path: Path) -> None:
     await play(source, client, tmp_path)
 
 
@@ -109,8 +107,8 @@ def test_a_block_of_no_known_kind_fails(what: str, tmp_path: Path) -> None:
 async def test_a_command_for_a_shell_is_given_to_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def here(*words: str) -> Said:
-        return Said(0, "here", "")
+    async def here(*words: str) -> CommandOutput:
+        return CommandOutput(0, "here", "")
 
     monkeypatch.setattr(terminal, "holdfast", here)
     typed = terminal.Terminal(tmp_path)

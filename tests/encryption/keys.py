@@ -12,7 +12,7 @@ SECRETS = {OLD: bytes(range(32)), NEW: bytes(range(100, 132))}
 
 
 def written(id: str) -> str:
-    """A key as it stands in a variable."""
+    """A key as it is in a variable."""
     return base64.b64encode(SECRETS[id]).decode()
 
 
@@ -22,7 +22,7 @@ def ring(*ids: str) -> KeyRing:
 
 
 def key_file(folder: Path, ids: Sequence[str]) -> Path:
-    """A file `encryption.yaml` whose keys stand in files beside it."""
+    """A file `encryption.yaml` whose keys are in files beside it."""
     entries = [{"id": id, "file": f"{id}.key"} for id in ids]
     for id in ids:
         (folder / f"{id}.key").write_text(f"{written(id)}\n")

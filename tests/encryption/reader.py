@@ -88,7 +88,7 @@ def plain(message: Message) -> list[Place]:
 
 
 def texts(message: Message) -> Iterator[str]:
-    """Every text in a message that stands in no payload."""
+    """Every text in a message that is in no payload."""
     if isinstance(message, Payload):
         return
     for field, value in message.ListFields():

@@ -157,7 +157,7 @@ async def test_the_newest_key_encrypts_and_every_one_decrypts() -> None:
     )
 
 
-async def test_without_keys_it_is_said_what_to_set() -> None:
+async def test_without_keys_the_setting_is_named() -> None:
     with pytest.raises(DecryptError) as raised:
         await KeylessCodec().decode([plain(), await encoded(plain())])
     assert str(raised.value) == (
@@ -183,7 +183,7 @@ async def test_what_was_changed_on_the_way_is_refused_byte_by_byte() -> None:
             await decoded(tampered(sealed, data))
 
 
-async def test_another_key_under_the_same_id_is_told() -> None:
+async def test_another_key_under_the_same_id_is_reported() -> None:
     sealed = Payload(
         metadata={"encoding": b"binary/encrypted", "encryption-key-id": NEW.encode()},
         data=AesKey(NEW, SECRETS[OLD]).seal(plain().SerializeToString()),

@@ -1,4 +1,4 @@
-"""`holdfast` with `HOLDFAST_ENCRYPTION` (§13): as ever; without it, it says what to set."""
+"""`holdfast` with `HOLDFAST_ENCRYPTION` (§13): as ever; without it, it names what to set."""
 
 import json
 from pathlib import Path
@@ -59,7 +59,7 @@ async def test_runs_are_started_listed_decided_and_shown_as_ever(
     assert kinds == {"header", "agent", "log", "sent", "seal"}
 
 
-async def test_without_the_keys_each_command_says_what_to_set(
+async def test_without_the_keys_each_command_names_the_setting(
     launch: Launch, holdfast: Holdfast, agent: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     backend = await launch(SAYS)
@@ -91,7 +91,7 @@ async def test_without_the_keys_each_command_says_what_to_set(
     assert (said.code, said.err) == (2, f"holdfast: {UNSET}\n")
 
 
-async def test_keys_that_cannot_be_read_are_told_before_anything_is_said(
+async def test_unreadable_keys_are_reported_before_anything_is_done(
     holdfast: Holdfast, agent: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "encryption.yaml"

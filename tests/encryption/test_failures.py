@@ -1,4 +1,4 @@
-"""Failures (§13): what they say is encrypted wherever it comes from, and their types are not."""
+"""Failures (§13): their texts are encrypted wherever they come from, and their types are not."""
 
 from collections.abc import Iterator
 

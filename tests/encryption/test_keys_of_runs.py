@@ -29,7 +29,7 @@ AGENT = {
 }
 # By which a workflow task that has failed is tried again.
 SOON = timedelta(seconds=2)
-# A worker for whoever has this client, for as long as the block stands.
+# A worker for each holder of this client, for as long as the block runs.
 Working = Callable[[Client], AbstractAsyncContextManager[None]]
 
 
@@ -57,7 +57,7 @@ def working(queue: str, tmp_path: Path, ledger: Path) -> Any:
 
 
 async def start(client: Client, queue: str) -> Run:
-    """A run that asks whether it may pay, and has said so."""
+    """A run that asks whether it may pay, and has logged that."""
     handle = await client.start_workflow(
         "AgentWorkflow",
         {"agent": AGENT, "input": "go"},
@@ -76,7 +76,7 @@ def seen_by(client: Client, run: Run) -> Run:
 
 
 async def has_failed_a_task(run: Run) -> bool:
-    """Whether the worker could not go on with the run."""
+    """Whether the worker could not continue the run."""
     kinds = {event.event_type for event in await run.history()}
     return EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED in kinds
 
@@ -87,7 +87,7 @@ async def keys_of(reader: Reader, run: Run) -> set[bytes]:
     return {each.metadata.get("encryption-key-id", b"") for each in found} - {b""}
 
 
-async def test_a_run_waits_for_a_missing_key_and_goes_on_once_it_is_there(
+async def test_a_run_waits_for_a_missing_key_and_continues_with_it(
     working: Working,
     queue: str,
     keyed: Keyed,
@@ -122,7 +122,7 @@ async def test_a_run_waits_for_a_missing_key_and_goes_on_once_it_is_there(
     assert await keys_of(Reader(client), run) == {OLD.encode(), NEW.encode()}
 
 
-async def test_a_run_from_before_the_keys_goes_on_and_what_comes_then_is_encrypted(
+async def test_a_run_from_before_the_keys_continues_with_encrypted_payloads(
     working: Working, queue: str, keyed: Keyed, client: Client
 ) -> None:
     async with working(keyed()):

@@ -1,4 +1,4 @@
-"""What somebody reads who has all of Temporal and no key: nothing that a run is about (§13)."""
+"""What a reader of all of Temporal has without a key: nothing that a run is about (§13)."""
 
 import json
 import re
@@ -39,7 +39,7 @@ def reader(client: Client) -> Reader:
     return Reader(client)
 
 
-def said(turn: int, body: dict[str, Any]) -> Answer:
+def scripted(turn: int, body: dict[str, Any]) -> Answer:
     """A model that uses everything, in five turns, and its helper, which pays."""
     if body["messages"][0]["content"].startswith("helper"):
         return Answer(calls=[call("pay", amount=5)]) if turn == 1 else Answer(f"{WORD}, paid")
@@ -63,7 +63,7 @@ def said(turn: int, body: dict[str, Any]) -> Answer:
 
 ACCEPTED = WorkflowUpdateStage.ACCEPTED
 HELD = threading.Event()
-# What tools, tests and models say in a run; the engine's own words are in the list as well.
+# What tools, tests and models write in a run; the engine's own words are in the list as well.
 CONTENT = (WORD, "item 7", "the stock is empty", "there is no text", "too much", "service desk")
 # And what is no content: Temporal's names, ours, those of tools, and the types of errors.
 PLAIN = {
@@ -84,7 +84,7 @@ async def run(launch: Launch, tmp_path: Path) -> AsyncIterator[Run]:
     helper = {"model": {"endpoint": "fake", "name": "fake"}, "instructions": f"helper {WORD}"}
     (tmp_path / "catalog/agents").mkdir(parents=True)
     (tmp_path / "catalog/agents/helper.json").write_text(json.dumps({**helper, "tools": ["pay"]}))
-    backend = await launch(said, catalog=tmp_path / "catalog", continue_after=40)
+    backend = await launch(scripted, catalog=tmp_path / "catalog", continue_after=40)
     run = await backend.start(
         ["echo", "look_up", "quick", "raises", "pay", ASK],
         agent={"instructions": f"the service desk of {WORD}"},
@@ -127,7 +127,7 @@ async def everything(reader: Reader, run: Run) -> list[Message]:
 
 
 async def idle(run: Run) -> bool:
-    """Whether the run waits to be spoken to."""
+    """Whether the run waits for a message."""
     return bool((await run.status())["status"] == "awaiting_message")
 
 
@@ -137,7 +137,9 @@ async def beating(reader: Reader, run: Run) -> bool:
     return any(one.heartbeat_details.payloads for one in activities)
 
 
-async def test_whoever_has_no_key_reads_ids_names_and_codes_alone(run: Run, reader: Reader) -> None:
+async def test_without_a_key_only_ids_names_and_codes_are_readable(
+    run: Run, reader: Reader
+) -> None:
     await eventually(lambda: beating(reader, run))
     found = await everything(reader, run)
     # What Temporal's SDK writes of local activities: id, type and times.
@@ -149,9 +151,7 @@ async def test_whoever_has_no_key_reads_ids_names_and_codes_alone(run: Run, read
     assert said - PLAIN == set()
 
 
-async def test_what_is_refused_is_told_to_whoever_asked_alone(
-    launch: Launch, reader: Reader
-) -> None:
+async def test_a_refusal_is_sent_to_its_client_alone(launch: Launch, reader: Reader) -> None:
     backend = await launch([Answer(calls=[call("pay", amount=5)]), Answer("done")])
     run = await backend.start(["pay"])
     await run.waiting()

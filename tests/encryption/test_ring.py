@@ -1,4 +1,4 @@
-"""`encryption.yaml` (§13): keys are named and never stand in it; what is wrong is told by line."""
+"""`encryption.yaml` (§13): keys are named and never in it; a problem is reported with its line."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ SECRET = written(NEW)
 
 
 def refused(path: Path, environ: dict[str, str] | None = None) -> list[str]:
-    """What is said of a file that does not load, without the folder's name."""
+    """What is reported of a file that does not load, without the folder's name."""
     with pytest.raises(LoadError) as raised:
         KeyRing.load(path, environ or {})
     said = str(raised.value)
@@ -100,7 +100,7 @@ def test_what_has_another_length_or_other_letters_is_none(text: str) -> None:
         ),
     ],
 )
-def test_what_is_wrong_is_told_with_its_line_and_what_to_do(
+def test_a_problem_is_reported_with_its_line_and_what_to_do(
     path: Path, text: str, said: str
 ) -> None:
     path.write_text(text)
@@ -123,7 +123,7 @@ def test_what_is_wrong_is_told_with_its_line_and_what_to_do(
         f"keys: [{{id: {SECRETS[NEW].hex()}, env: A}}]",
     ],
 )
-def test_a_key_that_stands_in_the_file_is_refused_and_not_repeated(path: Path, text: str) -> None:
+def test_a_key_in_the_file_is_refused_and_not_repeated(path: Path, text: str) -> None:
     path.write_text(text)
     [said] = refused(path, {"A": SECRET})
     assert SECRETS[NEW].hex()[1:] not in said
@@ -136,7 +136,7 @@ def test_the_key_in_the_place_of_the_file_is_not_repeated(tmp_path: Path) -> Non
     ]
 
 
-def test_every_key_that_is_not_there_is_told(path: Path) -> None:
+def test_every_missing_key_is_reported(path: Path) -> None:
     path.write_text("keys:\n- {id: a, env: A}\n- {id: b, env: B}\n- {id: a, env: C}\n")
     assert [line.partition("; ")[0] for line in refused(path)] == [
         "encryption.yaml:2: `keys[0].env`: the variable A is not set",

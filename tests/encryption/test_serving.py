@@ -49,7 +49,7 @@ async def test_temporals_command_line_reads_by_it_what_is_encrypted(
     )
     by_it = ("--codec-endpoint", f"{address}/{{namespace}}", "--codec-auth")
     assert await first_input(client, run, *by_it, f"Bearer {SECRET}") == request
-    for words in ((), (*by_it, "Bearer nobody")):
+    for words in ((), (*by_it, "Bearer unknown")):
         assert await first_input(client, run, *words) is None
     await handle.terminate()
 
@@ -65,8 +65,8 @@ async def first_input(client: Client, run: str, *words: str) -> object:
     out, _ = await process.communicate()
     if process.returncode != 0:
         return None
-    begun = json.loads(out)["events"][0]["workflowExecutionStartedEventAttributes"]
-    [payload] = begun["input"]["payloads"]
+    started = json.loads(out)["events"][0]["workflowExecutionStartedEventAttributes"]
+    [payload] = started["input"]["payloads"]
     encoding = base64.b64decode(payload["metadata"]["encoding"])
     return json.loads(base64.b64decode(payload["data"])) if encoding == b"json/plain" else None
 
@@ -120,7 +120,7 @@ async def test_it_needs_keys_and_a_port(
     assert f"127.0.0.1 port {port} is not available: Address already in use; stop what" in told.err
 
 
-async def test_the_embedded_server_says_how_its_ui_is_to_be_read(
+async def test_the_embedded_server_reports_how_to_read_its_ui(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["--dev", "--encryption", "my keys.yaml", "--dev-db", str(tmp_path / "temporal.db")]

@@ -27,7 +27,7 @@ def kept(folder: Path) -> dict[str, bytes]:
 
 
 async def references(reader: Reader, run: Run) -> list[str]:
-    """The digests that stand in the histories of a run, as often as they do."""
+    """The digests that are in the histories of a run, as often as they are."""
     found = []
     for one in await reader.runs(run.id):
         for event in await reader.history(run.id, one.execution.run_id):
@@ -36,7 +36,7 @@ async def references(reader: Reader, run: Run) -> list[str]:
     return [json.loads(data)["claimData"]["sha256"] for data in found]
 
 
-async def test_the_pages_of_a_log_are_kept_once_however_often_a_run_goes_on(
+async def test_the_pages_of_a_log_are_kept_once_however_often_a_run_continues_as_new(
     launch: Launch, client: Client, tmp_path: Path
 ) -> None:
     says = [*[Answer(calls=[call("echo", text=WORD, times=400)])] * (TURNS - 1), Answer("done")]

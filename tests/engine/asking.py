@@ -1,4 +1,4 @@
-"""A run that asks a person about one payment, and what the person may say to it."""
+"""A run that asks a person about one payment, and the person's decisions."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from holdfast.schemas.tool import ApprovalPolicy
 from holdfast.workflows.engine.approvals.pending import PendingApprovals
 from holdfast.workflows.engine.approvals.signed_decision import DecisionRejected
 from holdfast.workflows.engine.execution_base import RunCalls
-from tests.engine.driver import Play, call, says, tool
+from tests.engine.driver import Play, call, reply, tool
 
 SCHEMA = {
     "type": "object",
@@ -43,10 +43,10 @@ def asks(
         "pay", SCHEMA, side_effects=True, approval=own, label="Payment", **more.pop("of", {})
     )
     model = [
-        says("", call("pay", {"amount": 5, "_reasoningForCall": "owed"})) for _ in range(turns)
+        reply("", call("pay", {"amount": 5, "_reasoningForCall": "owed"})) for _ in range(turns)
     ]
     more.setdefault("outcomes", {"pay": lambda one: {"paid": one.arguments["amount"]}})
-    return Play(pay, model=[*model, says("done")], decisions={"t1c1": list(decisions)}, **more)
+    return Play(pay, model=[*model, reply("done")], decisions={"t1c1": list(decisions)}, **more)
 
 
 def open_question(play: Play) -> Any:

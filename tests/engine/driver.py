@@ -97,14 +97,13 @@ class NoAnswer(Solution):
     """A request that fails; `text` is why."""
 
 
-def says(text: str = "", *calls: WrittenCall, **more: Any) -> Solution:
+def reply(text: str = "", *calls: WrittenCall, **more: Any) -> Solution:
     """One answer of a model."""
     return Solution(text=text, calls=list(calls), **more)
 
 
 class Playing(Generic[WorkT]):
-    """What is played of runs and single calls alike: calls that are carried out, and what comes of
-    it."""
+    """What is played of runs and single calls alike: calls that are executed, and their results."""
 
     def __init__(
         self,
@@ -151,12 +150,12 @@ class Playing(Generic[WorkT]):
             self.run.planning.hold_back(calls)
         deciding = self.run.calls
         self.decided(deciding.check_and_start(turn, calls))
-        while open_ := [one for one in calls if self.can_go_on(one)]:
+        while open_ := [one for one in calls if self.can_advance(one)]:
             self.advance_call(turn, open_[self.pick(len(open_))])
         assert all(one.stage is CallStage.ENDED for one in calls), "a call waits for ever"
         self.decided(deciding.finish(turn.number, calls))
 
-    def can_go_on(self, one: ToolCall) -> bool:
+    def can_advance(self, one: ToolCall) -> bool:
         """Whether a call can make a move now."""
         if one.stage is CallStage.ENDED:
             return one.dependencies.has_dependents and not one.result_published
@@ -167,7 +166,7 @@ class Playing(Generic[WorkT]):
         return not waits.get(one.stage, False) or self.run.is_halting
 
     def advance_call(self, turn: Turn, one: ToolCall) -> None:
-        """Let one call go on by one move."""
+        """Advance one call by one move."""
         calls = self.run.calls
         match one.stage:
             case CallStage.ENDED:
@@ -239,7 +238,7 @@ class Playing(Generic[WorkT]):
         except DecisionRejected as error:
             self.refusals.append(f"{error.code}: {error}")
 
-    # What came of it.
+    # The results.
 
     @property
     def result(self) -> Any:
@@ -295,10 +294,10 @@ class Playing(Generic[WorkT]):
 class Play(Playing[AgentRun]):
     """One run, played to its end.
 
-    `outcomes` says how calls end, by tool or call id: an outcome, a value that was returned, a
-    function of the call, or a tuple of these, one after the other. `decisions` says what people
-    decide, by call id: decisions, or `expire`. `hooks` says what hooks return, by activity. `pick`
-    chooses which of several open calls goes on. Where it is `chained`, the run continues as new
+    `outcomes` is how calls end, by tool or call id: an outcome, a value that was returned, a
+    function of the call, or a tuple of these, one after the other. `decisions` is what people
+    decide, by call id: decisions, or `expire`. `hooks` is what hooks return, by activity. `pick`
+    chooses which of several open calls advances. Where it is `chained`, the run continues as new
     after every turn.
     """
 
@@ -354,7 +353,7 @@ class Play(Playing[AgentRun]):
         return snapshot_of(self.run, self.request, snapshot, 0, None)
 
     def continue_as_new(self) -> None:
-        """Leave the run between two turns, and go on with what it left to the next."""
+        """Leave the run between two turns, and continue with what it left to the next."""
         values = start_arguments(self.snapshot(), self.log, stored=False, forgettable=0)
         assert values is not None, "it is too large"
         carried, pages = read_start_arguments([json.loads(json.dumps(values[0])), *values[1:]])
@@ -388,11 +387,11 @@ class Play(Playing[AgentRun]):
                 self.run.budget_decided()
 
     def receive(self, content: Any, **more: Any) -> int:
-        """Somebody says something."""
+        """A person sends a message."""
         return self.mailbox.put(Delivered(content=content, **more))
 
     def engine_messages(self) -> list[str]:
-        """What the engine said to the model, besides results."""
+        """What the engine wrote to the model, besides results."""
         users = [message for message in self.messages() if message["role"] == "user"]
         return [message["content"] for message in users[1:]]
 
@@ -435,12 +434,12 @@ def everything(pages: Callable[[int, int], list[Any]], upto: int) -> list[dict[s
 def read_again(log: Log) -> tuple[str, list[str]]:
     """The digest of a log, recomputed from the pages that a request to a model is read from, and
     the entries with messages."""
-    digest, entries, begun, after, offset = "", [], "", 0, 0
+    digest, entries, started, after, offset = "", [], "", 0, 0
     while after < len(log):
         items, cut = log.page(ConversationPageRequest(after=after, upto=len(log), offset=offset))
-        items = [begun + items[0], *items[1:]]
-        begun = items.pop() if cut else ""
-        offset = len(begun)
+        items = [started + items[0], *items[1:]]
+        started = items.pop() if cut else ""
+        offset = len(started)
         for item in items:
             entries.append(item)
             hashed = item[1:] if item.startswith("#") else sha256(item.encode())
@@ -450,7 +449,7 @@ def read_again(log: Log) -> tuple[str, list[str]]:
 
 
 def ticking(seconds: float = 1) -> Callable[[], datetime]:
-    """A clock that goes on each time it is read."""
+    """A clock that advances each time it is read."""
     now = NOON
 
     def clock() -> datetime:

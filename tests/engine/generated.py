@@ -17,7 +17,7 @@ from holdfast.workflows.engine.approvals.question import Question
 from holdfast.workflows.engine.call.activities import outcome_of_failure, outcome_of_result
 from holdfast.workflows.engine.call.tool_call import Failure, Outcome, Stopped, ToolCall, Turn, fail
 from holdfast.workflows.engine.execution_base import Fail, Finish
-from tests.engine.driver import Play, says, tool
+from tests.engine.driver import Play, reply, tool
 
 SCALARS = (
     st.none()
@@ -98,7 +98,7 @@ CALLS = st.builds(
     oversize_bytes=st.sampled_from([None] * 19 + [5_000_000]),
 )
 ANSWERS = st.builds(
-    lambda text, calls: says(text, *calls),
+    lambda text, calls: reply(text, *calls),
     st.sampled_from(["", "so", '{"a": 1}']),
     st.lists(CALLS, max_size=5),
 )
@@ -164,7 +164,7 @@ class Anything(Play):
 
     def __init__(self, drawn: Drawn) -> None:
         tools = [*TOOLS, SLOW]
-        model = [*drawn.answers, *[says("done")] * 20]
+        model = [*drawn.answers, *[reply("done")] * 20]
         super().__init__(*tools, model=model, **drawn.request)
         self._drawn = drawn = copy.deepcopy(drawn)
         self._moves = 0

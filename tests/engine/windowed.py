@@ -15,7 +15,7 @@ from holdfast.schemas.message import ChatMessage
 from holdfast.schemas.tool import ResolvedTool
 from holdfast.workflows.engine.conversation.summaries import BYTES_PER_TOKEN
 from holdfast.workflows.engine.execution_base import AskModel
-from tests.engine.driver import Play, says
+from tests.engine.driver import Play, reply
 
 Message = dict[str, Any]
 
@@ -23,7 +23,7 @@ Message = dict[str, Any]
 class Windowed(Play):
     """A run, played to its end with a model of this `window`, a token for every four bytes.
 
-    `says_window`: the window is said with every answer; `counted`: so are the tokens. `pointers`
+    `says_window`: the window is sent with every answer; `counted`: so are the tokens. `pointers`
     are those of all requests, `read` the messages of each; `refused` counts those that were too
     long.
     """
@@ -58,7 +58,7 @@ class Windowed(Play):
         tell(self.answer(step.pointer))
 
     def answer(self, pointer: ConversationPointer) -> Solution:
-        """What the model says, if it can take in what it is asked."""
+        """What the model answers, if it can take in what it is asked."""
         messages, ask = conversation(self, pointer)
         self.pointers.append(pointer)
         self.read.append(messages)
@@ -74,7 +74,7 @@ class Windowed(Play):
     def _summary(self) -> Solution:
         if self.summaries:
             return self.summaries.pop(0)
-        return says(f"summary {len(self.records('summary')) + 1}")
+        return reply(f"summary {len(self.records('summary')) + 1}")
 
 
 def conversation(play: Play, pointer: ConversationPointer) -> tuple[list[Message], Ask]:
@@ -101,7 +101,7 @@ def tokens_of(messages: list[Message], ask: Ask) -> int:
 
 
 def check_calls(messages: list[Message]) -> None:
-    """See that each call stands before its result, and has one."""
+    """Check that each call precedes its result, and has one."""
     open_: dict[str, None] = {}
     for message in messages:
         if message["role"] == "tool":

@@ -1,4 +1,4 @@
-"""An example by its README: the three commands, and what it says that they print."""
+"""An example by its README: the three commands, and the printed output."""
 
 import os
 import re
@@ -27,7 +27,7 @@ class Readme:
 
 @contextmanager
 def played(example: str, client: Client) -> Iterator[Readme]:
-    """An example with its worker, started as the README says, save that the session's server is
+    """An example with its worker, started as in the README, save that the session's server is
     used; the environment is that of a reader."""
     readme = Readme(example)
     address = client.service_client.config.target_host

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.usefixtures("quick_starts")
 
 
 async def approved(client: Client, words: list[str], name: str, asked: str) -> tuple[Run, str]:
-    """A run by its command, once the one call is approved that it asks about; what `show` says."""
+    """A run by its command, once the one call is approved that it asks about; what `show` has."""
     started = await holdfast(*words[1:], "--id", name, "--detach")
     assert started.code == 0, started.err
     run = Run(client.get_workflow_handle(name))
@@ -36,7 +36,7 @@ async def ways(run: Run) -> dict[str, str]:
     return {end["tool"]: end.get("error", {}).get("code", "done") for end in ends}
 
 
-async def test_its_graph_is_carried_out_along_either_branch(client: Client) -> None:
+async def test_its_graph_runs_along_either_branch(client: Client) -> None:
     with played("data_flow", client) as readme:
         in_stock, sold_out = readme.commands
         run, told = await approved(client, in_stock, "data-flow-7", asked="t1c4")

@@ -131,7 +131,7 @@ def test_a_search_returns_no_more_than_its_limit(folder: Path) -> None:
     assert [order.order_id for order in found] == [1057, 1049]
 
 
-def test_an_order_tells_its_customer_items_shipments_and_refunds(folder: Path) -> None:
+def test_an_order_has_its_customer_items_shipments_and_refunds(folder: Path) -> None:
     call(tools.refund_order, RefundOrder(order_id=1042, amount=20.5, reason="a scratch"))
     order = call(tools.look_up_order, LookUpOrder(order_id=1042))
     assert (order.customer, order.email) == ("Ada Lovelace", "ada@example.com")
@@ -139,7 +139,7 @@ def test_an_order_tells_its_customer_items_shipments_and_refunds(folder: Path) -
     assert [(s.shipment_id, s.status) for s in order.shipments] == [("S-2042", "delivered")]
 
 
-def test_without_a_database_every_tool_says_so(
+def test_without_a_database_every_tool_reports_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SUPPORT_DESK_DIR", str(tmp_path))
@@ -158,7 +158,7 @@ def test_a_refund_is_recorded_in_cents_with_its_reason(folder: Path) -> None:
     assert recorded == [("ada/t1c1", 1042, 24900, "arrived broken")]
 
 
-def test_a_refund_carried_out_again_under_its_key_pays_once(folder: Path) -> None:
+def test_a_refund_executed_again_under_its_key_pays_once(folder: Path) -> None:
     first = call(tools.refund_order, REFUND)
     assert call(tools.refund_order, REFUND) == first
     assert rows(folder, "SELECT count(*) FROM refunds") == [(1,)]
@@ -196,7 +196,7 @@ def test_a_cancelled_shipment_was_asked_of_the_carrier_who_charges_for_it(folder
 def test_a_cancellation_cut_off_after_the_carrier_was_asked_would_cost_twice_if_repeated(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Why the tool says `_idempotent: false`."""
+    """Why the tool has `_idempotent: false`."""
     asked = tools._ask_carrier
 
     def asked_then_cut_off(cancel: CancelShipment) -> int:
@@ -223,7 +223,7 @@ def test_a_mail_is_a_file_that_any_mail_program_opens(folder: Path) -> None:
     assert message.get_content() == "Liebe Ada, 249 € sind da.\n"
 
 
-def test_a_mail_carried_out_again_under_its_key_is_sent_once(folder: Path) -> None:
+def test_a_mail_executed_again_under_its_key_is_sent_once(folder: Path) -> None:
     first = call(tools.send_mail, MAIL)
     path = folder / "outbox" / f"{first.mail_id}.eml"
     written = path.read_bytes()
@@ -244,7 +244,7 @@ def test_a_subject_cannot_smuggle_in_a_header(folder: Path) -> None:
 
 
 def own_order(order_id: int, customer: str | None) -> tools.Order:
-    """An order that somebody looks up, for this customer."""
+    """An order that a model looks up, for this customer."""
     context = CallContext(
         run_id="ada",
         call_id="t1c1",
@@ -300,7 +300,7 @@ def test_the_tools_import_temporalio_pydantic_and_the_standard_library_alone() -
     assert imports - set(sys.stdlib_module_names) == {"temporalio", "pydantic"}
 
 
-def test_the_shop_tells_what_was_done_and_where_it_is_recorded(folder: Path) -> None:
+def test_the_shop_reports_what_was_done_and_where_it_is_recorded(folder: Path) -> None:
     assert shop.deeds(folder) == []
     call(tools.refund_order, REFUND)
     call(tools.cancel_shipment, CANCEL)

@@ -66,7 +66,7 @@ def give(
 
 @contextmanager
 def taken(*ports: int) -> Iterator[None]:
-    """Have the ports taken by somebody, if nobody has them yet."""
+    """Have the ports taken by another process, if they are free."""
     with ExitStack() as sockets:
         for port in ports:
             taker = sockets.enter_context(socket.socket())
@@ -103,11 +103,11 @@ def test_with_a_denied_refund_and_a_worker_killed_inside_a_side_effect_each_is_d
     assert "*** another worker is there" in demo.stdout
     assert "did it happen? orders.db, carrier_requests says: asked to stop S-2057" in demo.stdout
     assert "t3c2 Cancel a shipment: it happened" in demo.stdout
-    # The carrier was asked once, though nobody heard its answer; no mail tells of a refund.
+    # The carrier was asked once, though its answer was lost; no mail reports a refund.
     assert shop.deeds(folder) == [DONE[2]]
 
 
-def test_when_nobody_answers_nothing_is_done_and_the_run_can_be_gone_on_with(
+def test_without_an_answer_nothing_happens_and_the_run_can_be_continued(
     folder: Path,
 ) -> None:
     with taken(7233, 8233):
@@ -157,10 +157,12 @@ def test_a_stopped_demonstration_leaves_no_process_behind(folder: Path) -> None:
         assert caller.connect_ex((host, int(port))) != 0, "the server is still there"
 
 
-# --- what goes wrong is told in one line -----------------------------------------------
+# --- problems are reported in one line -----------------------------------------------
 
 
-def test_a_worker_that_does_not_start_is_told_with_its_reason(folder: Path, tmp_path: Path) -> None:
+def test_a_worker_that_does_not_start_is_reported_with_its_reason(
+    folder: Path, tmp_path: Path
+) -> None:
     endpoints = tmp_path / "endpoints.yaml"
     endpoints.write_text("other: {provider: openai, baseUrl: 'http://127.0.0.1:9/v1'}\n")
     demo = give(folder, "", "--model", "mine:a-model", HOLDFAST_ENDPOINTS=str(endpoints))
@@ -178,7 +180,7 @@ def test_a_worker_that_does_not_start_is_told_with_its_reason(folder: Path, tmp_
         ("raise SystemExit(3)", "it ended with code 3"),
     ],
 )
-async def test_a_process_that_ends_too_soon_is_told_with_what_it_said(
+async def test_a_process_that_ends_too_soon_is_reported_with_its_output(
     tmp_path: Path, program: str, reason: str
 ) -> None:
     command = [sys.executable, "-c", program]
@@ -191,7 +193,7 @@ async def test_a_process_that_ends_too_soon_is_told_with_what_it_said(
 
 
 @pytest.mark.parametrize("model", ["", "gpt", ":", "openai:", ":gpt", "local:other", "script:x"])
-def test_what_is_no_model_here_is_told_in_one_line(
+def test_an_unknown_model_is_reported_in_one_line(
     folder: Path,
     model: str,
     monkeypatch: pytest.MonkeyPatch,
@@ -258,7 +260,7 @@ def test_of_the_agent_only_the_model_differs(folder: Path, monkeypatch: pytest.M
     assert other.model_copy(update={"model": own.model}) == own
 
 
-def test_what_changes_the_world_asks_and_what_cannot_be_repeated_says_so() -> None:
+def test_tools_with_side_effects_need_approval_and_those_that_run_once_are_marked() -> None:
     tools = {tool.name: tool for tool in agent_in(HERE, "demo").tools}
     assert [name for name, tool in tools.items() if tool.side_effects] == [
         "refund_order",

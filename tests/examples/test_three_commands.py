@@ -18,7 +18,7 @@ pytestmark = pytest.mark.usefixtures("quick_starts")
 
 
 @asynccontextmanager
-async def begun(*words: str) -> AsyncIterator[asyncio.StreamReader]:
+async def running(*words: str) -> AsyncIterator[asyncio.StreamReader]:
     """A command as a process of its own, and what it prints; it has to end well."""
     process = await asyncio.create_subprocess_exec(
         *words, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE
@@ -40,7 +40,7 @@ async def test_each_comment_is_judged_by_its_own_data_alone(client: Client) -> N
         said = await holdfast(*run[1:])
         assert (said.code, said.err) == (0, "")
         assert prints(readme.prints[0], said.out), said.out
-        async with begun(str(temporal_binary()), *query[1:]) as out:
+        async with running(str(temporal_binary()), *query[1:]) as out:
             looked = (await out.read()).decode()
         assert prints(readme.prints[1], looked), looked
 
@@ -53,7 +53,7 @@ async def test_each_comment_is_judged_by_its_own_data_alone(client: Client) -> N
     assert result["state"] == {}
 
 
-async def test_each_translator_sees_its_own_language_and_draws_on_one_budget(
+async def test_each_translator_sees_its_own_language_and_uses_one_budget(
     client: Client,
 ) -> None:
     with played("translation", client) as readme:
@@ -78,7 +78,7 @@ async def test_one_decision_strikes_out_one_call_changes_another_and_covers_the_
 ) -> None:
     with played("refund_plan", client) as readme:
         run, decide = readme.commands
-        async with begun(sys.executable, "-m", "holdfast", *run[1:]) as out:
+        async with running(sys.executable, "-m", "holdfast", *run[1:]) as out:
             told = (await out.readuntil(b" waiting    ")).decode()
             refused = await holdfast(*decide[1:4], "approve", "--strike", "t1c3")
             assert "t1c5" in refused.err

@@ -76,7 +76,7 @@ async def main(arguments: list[str]) -> int:
         await on.side_by_side(plans(given, points, cluster), lanes, seconds)
         keeping.cancel()
     _write(given, on.tally)
-    print(on.tally.told())
+    print(on.tally.in_lines())
     return 0 if on.tally.clean else 1
 
 

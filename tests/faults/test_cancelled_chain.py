@@ -15,7 +15,7 @@ REFUNDS = [Answer(calls=[call("refund", amount=101 + turn)]) for turn in range(3
 
 
 @pytest.mark.usefixtures("ledger")
-async def test_cancelled_where_it_would_go_on(client: Client, tmp_path: Path) -> None:
+async def test_cancelled_where_it_would_continue(client: Client, tmp_path: Path) -> None:
     """A turn takes about ten events: the second decision is where the run continues as new."""
     at = {"task_queue": f"chain-{uuid.uuid4().hex[:8]}", "continue_after": 20, **SIDE_BY_SIDE}
     answers = [*REFUNDS, Answer("done")]
@@ -31,4 +31,4 @@ async def test_cancelled_where_it_would_go_on(client: Client, tmp_path: Path) ->
         with pytest.raises(WorkflowFailureError) as ended:
             await run.result()
         assert isinstance(ended.value.cause, CancelledError)
-        assert (await run.told())[-1] == "error"
+        assert (await run.event_lines())[-1] == "error"

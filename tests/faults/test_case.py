@@ -16,7 +16,7 @@ from tests.faults.harness.scenarios import SCENARIOS
 async def test_a_fault_is_undone_though_who_strikes_is_cancelled_in_the_middle(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The run may end while a person fills the disk: nobody waits for people then."""
+    """The run may end while a person fills the disk: people are not waited for then."""
     started, undone = asyncio.Event(), asyncio.Event()
 
     async def inflict(*_: object) -> Callable[[], Awaitable[None]]:

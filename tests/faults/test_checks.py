@@ -86,7 +86,7 @@ def without(n: int) -> list[dict[str, Any]]:
 
 
 def changed(n: int, **more: Any) -> list[dict[str, Any]]:
-    """The log, whose `n`-th entry says something else."""
+    """The log, whose `n`-th entry is another."""
     return [*LOG[: n - 1], {**LOG[n - 1], **more}, *LOG[n:]]
 
 
@@ -103,7 +103,7 @@ def test_what_is_as_undisturbed_is_right() -> None:
     assert judge(left(LOG, "other"), CALM) == []
 
 
-def test_somebody_may_be_asked_whether_it_happened() -> None:
+def test_a_person_may_be_asked_whether_it_happened() -> None:
     assert judge(left(with_(ASKED_AGAIN, HAPPENED, n=6)), CALM) == []
 
 
@@ -126,7 +126,7 @@ WRONG: dict[str, tuple[CaseResult, str]] = {
     "another result": (left(LOG, result={"output": "no"}), DIFFERENT),
     "two decisions that count": (left(with_(_decided(by="bob"), n=5)), DOUBLED),
     "a decision that does not decide": (left(changed(5, outcome=None)), LOST),
-    "a decision that nobody asked for": (left(with_(_decided(digest="x"), n=5)), UNASKED),
+    "a decision without a question": (left(with_(_decided(digest="x"), n=5)), UNASKED),
     "no one was asked": (left(without(4)), UNASKED),
     "two results of a call": (left(with_(LOG[7], n=8)), DISORDER),
     "no result of a call": (left(without(8)), LOST),

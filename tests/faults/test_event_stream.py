@@ -34,7 +34,7 @@ RECONNECT_SECONDS = 30
 
 
 @dataclass
-class Scene:
+class KilledProcesses:
     """Everything that is killed, and the gate that holds the model."""
 
     backend: Backend
@@ -44,7 +44,7 @@ class Scene:
 
 
 @pytest.fixture
-def scene(client: Client, tmp_path: Path, quick_starts: None) -> Iterator[Scene]:
+def scene(client: Client, tmp_path: Path, quick_starts: None) -> Iterator[KilledProcesses]:
     """The worker and the inbox are processes."""
     queue, gate = f"stream-{uuid.uuid4().hex[:8]}", threading.Event()
     said = [Answer(FIRST, calls=[call("look_up", id=1)]), Answer(SECOND, hold=gate)]
@@ -57,11 +57,11 @@ def scene(client: Client, tmp_path: Path, quick_starts: None) -> Iterator[Scene]
         with InboxProcess(address) as desk:
             viewers = ["--viewers", desk.url.replace("http", "ws")]
             with WorkerProcess(address, *options, *beats, *viewers) as worker:
-                yield Scene(Backend(client, queue, model), worker, desk, gate)
+                yield KilledProcesses(Backend(client, queue, model), worker, desk, gate)
                 gate.set()
 
 
-class Reader:
+class ReturningClient:
     """A client that comes back, for as long as it takes, with the id of the last frame it has."""
 
     def __init__(self, http: httpx.AsyncClient, run: Run) -> None:
@@ -76,7 +76,7 @@ class Reader:
                 try:
                     await self._connect()
                 except httpx.TransportError:
-                    await asyncio.sleep(0.1)  # nobody is there: it comes back, as a browser does
+                    await asyncio.sleep(0.1)  # no server is there: it comes back, as a browser does
 
     @property
     def _is_over(self) -> bool:
@@ -110,12 +110,12 @@ class Reader:
 
 
 async def test_a_client_that_is_cut_off_again_and_again_has_all_of_it(
-    scene: Scene, client: Client
+    scene: KilledProcesses, client: Client
 ) -> None:
     run = await scene.backend.start(["look_up"])
     async with inbox(client) as stage, httpx.AsyncClient(base_url=scene.inbox.url) as http:
         assert (await http.get(scene.inbox.link)).status_code in (200, 303)
-        cut_off, undisturbed = Reader(http, run), Reader(stage.http, run)
+        cut_off, undisturbed = ReturningClient(http, run), ReturningClient(stage.http, run)
         reading = asyncio.gather(cut_off.read(), undisturbed.read())
 
         await cut_off.attempt(1)
@@ -133,7 +133,7 @@ async def test_a_client_that_is_cut_off_again_and_again_has_all_of_it(
         scene.inbox.start()
         await reading
 
-    # On a busy machine it may be cut off once more.
+    # On a busy machine it may be cut off again.
     assert cut_off.connected >= 3
     assert undisturbed.connected == 1
     assert events(cut_off.frames) == events(undisturbed.frames) == timeless(await run.events())
@@ -143,7 +143,9 @@ async def test_a_client_that_is_cut_off_again_and_again_has_all_of_it(
 
 
 @pytest.mark.browser
-async def test_a_page_that_stays_open_shows_all_of_the_text_after_each_end(scene: Scene) -> None:
+async def test_a_page_that_stays_open_shows_all_of_the_text_after_each_end(
+    scene: KilledProcesses,
+) -> None:
     run = await scene.backend.start(["look_up"])
     async with chromium() as browser:
         page = await browser.new_page()

@@ -1,4 +1,4 @@
-"""`docs/faults.md` shows the counts that stand in `counts/`, and these are what they have to be."""
+"""`docs/faults.md` shows the counts that are in `counts/`, and these are what they have to be."""
 
 import pytest
 

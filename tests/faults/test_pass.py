@@ -18,7 +18,7 @@ PLANS = [
     "payment: model: reset within an event of chunks at model asked run 3",
     "payment: contradict at person decides run/t2c1 call all",
     "payment: early at worker ready",
-    "payment: update activity options at activity pay run/t2c1 begun; kill at +1",
+    "payment: update activity options at activity pay run/t2c1 started; kill at +1",
     "refund: repeat at person decides run/t1c1 call ada done",
     "delegate: kill at person decides run.t1c1/t1c1 call ada done",
     "chain: kill at person decides run/t2c1 call ada; kill at +6",

@@ -1,6 +1,6 @@
 """Whatever a model's server answers, or does not: a request is made again, or fails, or is read.
 
-Every row of the table, over real connections, in each format that a server can speak.
+Every row of the table, over real connections, in each format that a server can use.
 """
 
 import asyncio
@@ -26,16 +26,16 @@ from holdfast.providers.transport.http import HttpProvider
 from holdfast.providers.transport.target import EndpointTarget
 from holdfast.schemas.names import MODEL_ERROR
 from holdfast.schemas.settings.endpoints import Endpoint
-from tests.faults.harness.responses import Again, Final, Polite, Read, Row, say, whole
+from tests.faults.harness.responses import Again, Final, Polite, Read, Row, send_all, whole
 from tests.faults.harness.rude_responses import FOREIGN, MANY_BYTES, REFUSALS, rows_for
-from tests.providers.fakes import KEY, RUN, LoggedRun, ask, said, serving
+from tests.providers.fakes import KEY, RUN, LoggedRun, ask, chat_message, serving
 from tests.providers.test_conformance import WIRES
 
 TEXT = "Guten Tag"
 # Less than the endpoint's own patience.
 SOON_SECONDS = 120
 POLITE = {
-    each.format.kind: Polite(each.format.kind, each.says("Guten", " Tag"), each.breaks_off("Gut"))
+    each.format.kind: Polite(each.format.kind, each.answer("Guten", " Tag"), each.breaks_off("Gut"))
     for each in WIRES
 }
 SPOKEN = {each.format.kind: each.format for each in WIRES}
@@ -70,7 +70,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(conversation, "MAX_ANSWER_BYTES", 2 * MANY_BYTES)
 
 
-class Asking:
+class CountedGenerate:
     """The activity that asks a model, and how often it was asked."""
 
     def __init__(self, http: httpx.AsyncClient, polite: Polite, timeout: str = "20s") -> None:
@@ -81,9 +81,9 @@ class Asking:
 
     async def answered(self, row: Row, doubtful: int = 0) -> dict[str, Any] | ApplicationError:
         """What the activity makes of a row, when so many attempts before were doubtful."""
-        async with serving(partial(self._say, row)) as url:
+        async with serving(partial(self._send, row)) as url:
             run = LoggedRun(ask())
-            run.say(said("user", "Hi"))
+            run.append(chat_message("user", "Hi"))
             activity = GenerateActivity(
                 self._models(url), run.page, PagePrefetch(ConversationCache())
             )
@@ -94,9 +94,9 @@ class Asking:
             except ApplicationError as error:
                 return error
 
-    async def _say(self, row: Row, reader: Any, writer: Any) -> None:
+    async def _send(self, row: Row, reader: Any, writer: Any) -> None:
         self.requests += 1
-        await say(row.speak(self._polite), reader, writer)
+        await send_all(row.speak(self._polite), reader, writer)
 
     def _models(self, url: str) -> ModelEndpoints:
         kind = self._polite.kind
@@ -126,10 +126,10 @@ def check(demands: Again | Final | Read, answered: dict[str, Any] | ApplicationE
         case Read(), dict():
             check_read(demands, answered)
         case Again(), ApplicationError(non_retryable=False):
-            check_told(demands.told, answered)
+            check_error(demands.told, answered)
             check_delay(demands, answered.next_retry_delay)
         case Final(), ApplicationError(non_retryable=True):
-            check_told(demands.told, answered)
+            check_error(demands.told, answered)
         case _:
             pytest.fail(f"wanted {demands}, got {answered!r}")
 
@@ -144,8 +144,8 @@ def check_read(demands: Read, solution: dict[str, Any]) -> None:
         assert demands.more or solution["text"] == TEXT
 
 
-def check_told(told: str, error: ApplicationError) -> None:
-    """An error says what happened, whose it is, and no secret; nothing lies under it."""
+def check_error(told: str, error: ApplicationError) -> None:
+    """An error states what happened, whose it is, and no secret; nothing lies under it."""
     assert told in error.message
     assert error.type == MODEL_ERROR
     assert error.message.startswith("endpoint `openai` (http://127.0.0.1:")
@@ -155,7 +155,7 @@ def check_told(told: str, error: ApplicationError) -> None:
 
 
 def check_delay(demands: Again, delay: timedelta | None) -> None:
-    """The request is made again when the server wants it, where it says when."""
+    """The request is made again when the server requests it, after its delay."""
     if demands.after_seconds is None:
         assert delay is None
     else:
@@ -166,7 +166,7 @@ def check_delay(demands: Again, delay: timedelta | None) -> None:
 
 @pytest.mark.parametrize(("polite", "row"), EACH, ids=named)
 async def test_each_row(http: httpx.AsyncClient, polite: Polite, row: Row) -> None:
-    asking = Asking(http, polite, "300ms" if row.silent else "20s")
+    asking = CountedGenerate(http, polite, "300ms" if row.silent else "20s")
     check(row.demands, await asking.answered(row))
     assert asking.requests == 1
 
@@ -176,7 +176,7 @@ async def test_what_is_no_answer_a_third_time_is_final(
     http: httpx.AsyncClient, polite: Polite, row: Row
 ) -> None:
     assert isinstance(row.demands, Again)
-    asking = Asking(http, polite)
+    asking = CountedGenerate(http, polite)
     check(row.demands, await asking.answered(row, MAX_DOUBTFUL_ATTEMPTS - 2))
     told = row.demands.told
     check(Final(told), await asking.answered(row, MAX_DOUBTFUL_ATTEMPTS - 1))
@@ -187,6 +187,6 @@ async def test_what_is_foreign_to_others_is_an_answer_at_home(
     http: httpx.AsyncClient, kind: str
 ) -> None:
     row = Row("at home", lambda _: iter((whole("200 OK", FOREIGN[kind]),)), Read())
-    solution = await Asking(http, POLITE[kind]).answered(row)
+    solution = await CountedGenerate(http, POLITE[kind]).answered(row)
     assert isinstance(solution, dict)
     assert solution["text"] == "Hello"

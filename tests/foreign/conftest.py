@@ -13,7 +13,7 @@ import pytest
 
 from holdfast.schemas.settings.endpoints import ProviderName
 
-# It takes a free port by itself, and ends with its standard input, so it outlives nobody.
+# It takes a free port by itself, and ends with its standard input, so it outlives no test.
 _SERVE = """
 import sys
 from llmock.testing import LLMockServer
@@ -21,7 +21,7 @@ with LLMockServer() as server:
     print(server.url, flush=True)
     sys.stdin.read()
 """
-# As real models pace what they say: without, an answer has been sent whole before its client can
+# As real models pace their text: without, an answer has been sent whole before its client can
 # have hung up on it, and llmock takes that for a client that did not mind.
 _PACE = {"LLMOCK_STREAM_CHUNK_DELAY_MS": "20"}
 PROVIDERS: tuple[ProviderName, ...] = ("openai", "anthropic", "gemini")
@@ -35,7 +35,7 @@ class Mock:
     url: str
 
     def base_url(self, provider: str) -> str:
-        """Where it speaks a provider's format."""
+        """The address for a provider's format."""
         return self.url + _PATHS[provider]
 
     def plan(self, *behaviors: dict[str, Any]) -> None:
@@ -44,12 +44,12 @@ class Mock:
         self._post("scenario", {"behaviors": behaviors})
 
     def complaints(self) -> list[dict[str, Any]]:
-        """What it has to say against its client, of small things too."""
+        """Its complaints about its client, small ones too."""
         findings: list[dict[str, Any]] = self._get("verdict")["findings"]
         return findings
 
     def is_done(self) -> bool:
-        """Whether it has done with everything that was planned but for what it says."""
+        """Whether it has done with everything that was planned but for its complaints."""
         pending = self._get("scenario")["pending"]
         return all(behavior["type"] == "reply" for behavior in pending)
 

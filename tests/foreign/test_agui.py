@@ -98,7 +98,7 @@ async def agent(desk: tuple[Backend, InboxProcess], thread: str) -> AsyncIterato
         await process.wait()
 
 
-def spoken(ran: dict[str, Any]) -> list[tuple[str, str]]:
+def thread_of(ran: dict[str, Any]) -> list[tuple[str, str]]:
     """The thread in short, as the client has it; no message is there twice."""
     ids = [each["id"] for each in ran["messages"]]
     assert len(ids) == len({*ids})
@@ -121,7 +121,7 @@ def effects() -> int:
     return sum("pay 5" in each for each in tools.read())
 
 
-async def test_a_thread_is_asked_and_goes_on_with_the_answer(
+async def test_a_thread_with_a_question_continues_with_the_answer(
     desk: tuple[Backend, InboxProcess],
 ) -> None:
     GATE.set()
@@ -129,7 +129,7 @@ async def test_a_thread_is_asked_and_goes_on_with_the_answer(
     async with agent(desk, uuid.uuid4().hex) as one:
         asked = await one.run(say="Pay.", id="m1")
         [interrupt] = asked["outcome"]["interrupts"]
-        assert spoken(asked) == [*ASKED, ("assistant", "I pay.")]
+        assert thread_of(asked) == [*ASKED, ("assistant", "I pay.")]
         assert (interrupt["reason"], interrupt["toolCallId"]) == ("tool_call", "t2c1")
         assert asked["state"] == {"item": {"id": 1, "name": "item 1"}}
         assert effects() == before
@@ -138,10 +138,10 @@ async def test_a_thread_is_asked_and_goes_on_with_the_answer(
 
         paid = await one.run(resume=approvals(asked))
         assert paid["outcome"] == {"type": "success"}
-        assert spoken(paid) == [*PAID, ("assistant", LONG)]
+        assert thread_of(paid) == [*PAID, ("assistant", LONG)]
 
         thanked = await one.run(say="Thanks.", id="m2")
-        assert spoken(thanked)[6:] == [("user", "Thanks."), ("assistant", "You are welcome.")]
+        assert thread_of(thanked)[6:] == [("user", "Thanks."), ("assistant", "You are welcome.")]
         assert effects() == before + 1
 
 
@@ -169,14 +169,14 @@ async def test_an_answer_decides_and_a_wrong_one_does_not(
 
         decided = await one.run(resume=[{**said, "payload": payload}])
         assert decided["outcome"] == {"type": "success"}
-        [answered] = [each for each in spoken(decided)[4:] if each[0] == "tool"]
+        [answered] = [each for each in thread_of(decided)[4:] if each[0] == "tool"]
         assert result in answered[1]
         again = await one.run(resume=[{**said, "payload": payload}])
         assert (again["outcome"], again["messages"]) == (decided["outcome"], decided["messages"])
     assert [" ".join(line.split()[:2]) for line in tools.read()[before:]] == paid
 
 
-async def test_a_client_goes_on_after_the_inbox_was_killed(
+async def test_a_client_continues_after_the_inbox_was_killed(
     desk: tuple[Backend, InboxProcess],
 ) -> None:
     GATE.clear()
@@ -189,15 +189,15 @@ async def test_a_client_goes_on_after_the_inbox_was_killed(
         inbox.start()
 
         await one.send(resume=approvals(asked), until="TEXT_MESSAGE_CONTENT")
-        begun = await one.next()
+        started = await one.next()
         inbox.kill()  # in the middle of the answer, after the decision
         assert (await one.next())["outcome"] is None
         inbox.start()
         GATE.set()
         ended = await one.run(resume=approvals(asked))  # the client insists: it has lost the end
         assert ended["outcome"] == {"type": "success"}
-        assert spoken(ended) == [*PAID, ("assistant", LONG)]
-        assert begun["reached"]["messageId"] == ended["messages"][-1]["id"]
+        assert thread_of(ended) == [*PAID, ("assistant", LONG)]
+        assert started["reached"]["messageId"] == ended["messages"][-1]["id"]
     async with agent(desk, thread) as other:  # such as a page that was loaded again
-        assert spoken(await other.run()) == spoken(ended)
+        assert thread_of(await other.run()) == thread_of(ended)
     assert effects() == before + 1

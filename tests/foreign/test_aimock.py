@@ -33,7 +33,7 @@ from holdfast.providers.transport.target import EndpointTarget
 from holdfast.schemas.internal.solution import Solution
 from holdfast.schemas.message import ChatMessage
 from holdfast.schemas.settings.endpoints import ProviderName
-from tests.providers.fakes import TOOLS, Heard, ask, said, target
+from tests.providers.fakes import TOOLS, ReceivedText, ask, chat_message, target
 from tests.support.backend import TOOLS as BACKEND_TOOLS
 from tests.support.backend import Run
 from tests.support.identity.token_services import TokenService, token_service
@@ -41,7 +41,7 @@ from tests.support.identity.token_services import TokenService, token_service
 pytestmark = pytest.mark.typescript
 
 AIMOCK = Path(__file__).with_name("node")
-# It takes a free port by itself, and ends with its standard input, so it outlives nobody.
+# It takes a free port by itself, and ends with its standard input, so it outlives no test.
 _SERVE = """
 import { LLMock } from "@copilotkit/aimock";
 const server = new LLMock({ port: 0, chunkSize: 8, logLevel: "silent" });
@@ -51,14 +51,14 @@ process.stdin.on("end", () => process.exit()).resume();
 TEXT = "Guten Tag, Zoë: the order is on its way 😀, and will be with you tomorrow at noon."
 CITIES = ("Oslo", "Rome", "Bern", "Kyiv")
 NAMES = ToolNames(ask(tools=TOOLS).tools)
-# Where it speaks each format.
+# The address of each format.
 PATHS: dict[ProviderName, str] = {"ollama": "", "bedrock": "", "openai-responses": "/v1"}
 # The server takes models of this name for such that reason.
 MODEL = "gpt-5-test"
 
 
 @dataclass(frozen=True)
-class Mock:
+class AimockServer:
     """The server, by its address and its interface for tests; it is asked in one format."""
 
     url: str
@@ -70,7 +70,7 @@ class Mock:
         return self.url + PATHS[self.provider]
 
     def plan(self, response: dict[str, Any], **fixture: Any) -> None:
-        """What it says from now on, where `match` fits; what was planned before comes first."""
+        """What it answers from now on, where `match` fits; what was planned before comes first."""
         planned = [{"match": {}, "response": response, **fixture}]
         self._post("fixtures", {"fixtures": planned})
 
@@ -89,20 +89,20 @@ class Mock:
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[Mock]:
+def server() -> Iterator[AimockServer]:
     command = ["node", "--input-type=module", "-e", _SERVE]
     with subprocess.Popen(
         command, cwd=AIMOCK, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
         assert process.stdin
         assert process.stdout
-        yield Mock(process.stdout.readline().strip())
+        yield AimockServer(process.stdout.readline().strip())
         process.stdin.close()
         process.wait(10)
 
 
 @pytest.fixture(params=PATHS)
-def mock(server: Mock, request: pytest.FixtureRequest) -> Mock:
+def mock(server: AimockServer, request: pytest.FixtureRequest) -> AimockServer:
     """The server in one format after the other, with nothing planned."""
     server.forget()
     return replace(server, provider=request.param)
@@ -114,8 +114,8 @@ def tokens() -> Iterator[TokenService]:
         yield service
 
 
-def at(mock: Mock, **headers: str) -> EndpointTarget:
-    """The server as an endpoint; by headers it is told to fail."""
+def at(mock: AimockServer, **headers: str) -> EndpointTarget:
+    """The server as an endpoint; headers make it fail."""
     return target(
         provider=mock.provider,
         baseUrl=mock.base_url,
@@ -126,28 +126,32 @@ def at(mock: Mock, **headers: str) -> EndpointTarget:
 
 
 async def solve(
-    where: EndpointTarget, *messages: ChatMessage, heard: Heard | None = None, **asked: Any
+    where: EndpointTarget, *messages: ChatMessage, heard: ReceivedText | None = None, **asked: Any
 ) -> Solution:
     """Ask it."""
     spoken = FORMATS[where.endpoint.provider]
-    encoded = [spoken.encode(message, NAMES) for message in messages or [said("user", "Hi")]]
+    encoded = [
+        spoken.encode(message, NAMES) for message in messages or [chat_message("user", "Hi")]
+    ]
     fragments = [part for each in encoded for part in (*each.fragments, *each.deferred)]
     async with http_client() as http:
         provider = HttpProvider(spoken, where, http)
         wanted = ask(**{"model": {"name": MODEL}, **asked})
-        return await provider.solve(ProviderRequest(wanted, tuple(fragments)), heard or Heard())
+        return await provider.solve(
+            ProviderRequest(wanted, tuple(fragments)), heard or ReceivedText()
+        )
 
 
-async def test_a_text_is_heard_in_pieces(mock: Mock) -> None:
+async def test_a_text_is_received_in_pieces(mock: AimockServer) -> None:
     mock.plan({"content": TEXT, "reasoning": "Hm."})
-    heard = Heard()
+    heard = ReceivedText()
     solution = await solve(at(mock), heard=heard)
     assert (solution.text, solution.stop_reason) == (TEXT, "stop")
     assert "".join(heard.texts) == TEXT
     assert len(heard.texts) > 5
 
 
-async def test_four_calls_and_a_text_beside_them(mock: Mock) -> None:
+async def test_four_calls_and_a_text_beside_them(mock: AimockServer) -> None:
     calls = [{"name": "rag_query", "arguments": {"city": city}} for city in CITIES]
     mock.plan({"content": "One moment.", "toolCalls": calls})
     solution = await solve(at(mock), tools=TOOLS)
@@ -157,11 +161,11 @@ async def test_four_calls_and_a_text_beside_them(mock: Mock) -> None:
     ]
 
 
-async def test_calls_and_results_and_tools_are_understood(mock: Mock) -> None:
+async def test_calls_and_results_and_tools_are_understood(mock: AimockServer) -> None:
     mock.plan({"content": "Done."})
     call = {"id": "t1c1", "providerId": "c1", "tool": "rag.query", "arguments": {"city": "Zürich"}}
-    result = said("tool", "12 °C", callId="t1c1", providerId="c1", tool="rag.query")
-    conversation = (said("user", "Hi"), said("assistant", calls=[call]), result)
+    result = chat_message("tool", "12 °C", callId="t1c1", providerId="c1", tool="rag.query")
+    conversation = (chat_message("user", "Hi"), chat_message("assistant", calls=[call]), result)
     await solve(at(mock), *conversation, tools=TOOLS, model={"maxOutputTokens": 50})
     [asked] = mock.asked()
     assert [each["role"] for each in asked["messages"]] == ["system", "user", "assistant", "tool"]
@@ -175,7 +179,7 @@ async def test_calls_and_results_and_tools_are_understood(mock: Mock) -> None:
     assert (asked["stream"], asked["temperature"], asked["max_tokens"]) == (True, 0.7, 50)
 
 
-async def test_too_many_requests_are_told_with_their_delay(mock: Mock) -> None:
+async def test_too_many_requests_are_reported_with_their_delay(mock: AimockServer) -> None:
     busy = {"error": {"message": "slow down", "type": "rate_limit"}, "status": 429, "retryAfter": 7}
     mock.plan(busy)
     with pytest.raises(ProviderRefused) as refused:
@@ -186,7 +190,7 @@ async def test_too_many_requests_are_told_with_their_delay(mock: Mock) -> None:
     assert "answered 429: slow down" in error.message
 
 
-async def test_a_bad_request_is_told_in_the_server_s_words(mock: Mock) -> None:
+async def test_a_bad_request_is_reported_in_the_server_s_words(mock: AimockServer) -> None:
     mock.plan({"error": {"message": "the model is unknown"}, "status": 400})
     with pytest.raises(ProviderRefused) as refused:
         await solve(at(mock))
@@ -194,7 +198,7 @@ async def test_a_bad_request_is_told_in_the_server_s_words(mock: Mock) -> None:
 
 
 @pytest.mark.parametrize("after", [1, 2, 5])
-async def test_a_stream_that_is_cut_is_no_answer(mock: Mock, after: int) -> None:
+async def test_a_stream_that_is_cut_is_no_answer(mock: AimockServer, after: int) -> None:
     mock.plan({"content": TEXT}, truncateAfterChunks=after)
     with pytest.raises((TruncatedAnswer, httpx.RemoteProtocolError)):
         await solve(at(mock))
@@ -210,7 +214,7 @@ async def test_a_stream_that_is_cut_is_no_answer(mock: Mock, after: int) -> None
     ],
 )
 async def test_what_it_breaks_on_purpose_is_asked_again(
-    mock: Mock, fault: str, expected: type[ProviderError | httpx.HTTPError]
+    mock: AimockServer, fault: str, expected: type[ProviderError | httpx.HTTPError]
 ) -> None:
     mock.plan({"content": TEXT})
     with pytest.raises(expected) as error:
@@ -222,7 +226,7 @@ async def test_what_it_breaks_on_purpose_is_asked_again(
 
 async def test_a_run_calls_its_tool_and_ends(
     client: Client,
-    mock: Mock,
+    mock: AimockServer,
     tokens: TokenService,
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,

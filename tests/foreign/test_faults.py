@@ -1,8 +1,8 @@
-"""Requests to a server that fails in every way it knows, in each format that it speaks.
+"""Requests to a server that fails in every way it knows, in each format that it has.
 
 The server is llmock, run as a subprocess on loopback. It counts and times what it is asked, and has
 nothing to complain of in a client that asks again when it should, as late as it should, takes no
-half answer for a whole one, and leaves alone what cannot be mended.
+half answer for a whole one, and leaves alone what cannot be fixed.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from holdfast.providers.transport.target import EndpointTarget
 from holdfast.schemas.internal.solution import Solution
 from holdfast.schemas.settings.endpoints import Endpoint, ProviderName
 from tests.foreign.conftest import PROVIDERS, Mock
-from tests.providers.fakes import KEY, TOOLS, Heard, ask, said
+from tests.providers.fakes import KEY, TOOLS, ReceivedText, ask, chat_message
 
 TEXT = "Guten Tag, Zoë: the order is on its way, and will be with you tomorrow at noon."
 CITY = {"city": "Zürich"}
@@ -99,11 +99,11 @@ class Client:
     async def _persist(self, model: str) -> Solution | str:
         asked = ask(model={"name": model}, tools=TOOLS)
         said_now = self._provider.encode(
-            said("user", "Where is it?"), ToolNames(asked.tools)
+            chat_message("user", "Where is it?"), ToolNames(asked.tools)
         ).fragments
         for attempt in range(1, MAX_ATTEMPTS + 1):
             try:
-                return await self._provider.solve(ProviderRequest(asked, said_now), Heard())
+                return await self._provider.solve(ProviderRequest(asked, said_now), ReceivedText())
             except (ProviderError, httpx.HTTPError) as error:
                 failure = model_errors.provider_error(error, self._target, model, attempt)
             if failure.non_retryable:
@@ -114,7 +114,7 @@ class Client:
         pytest.fail(f"{model} never answered")
 
 
-def said_by(answer: Solution | str) -> tuple[str, list[tuple[str, Any]]]:
+def content_of(answer: Solution | str) -> tuple[str, list[tuple[str, Any]]]:
     """The text and the calls of an answer."""
     assert isinstance(answer, Solution)
     return answer.text, [(call.tool, call.arguments) for call in answer.calls]
@@ -122,7 +122,7 @@ def said_by(answer: Solution | str) -> tuple[str, list[tuple[str, Any]]]:
 
 @pytest.fixture(params=PROVIDERS)
 async def client(request: pytest.FixtureRequest, mock: Mock) -> AsyncIterator[Client]:
-    """A client for one format after the other. The server has nothing to say against it."""
+    """A client for one format after the other. The server has no complaint about it."""
     async with http_client() as http:
         yield Client(request.param, mock, http)
     assert mock.is_done(), "a fault was never met"
@@ -131,19 +131,19 @@ async def client(request: pytest.FixtureRequest, mock: Mock) -> AsyncIterator[Cl
 
 async def test_a_text_comes_whole_in_the_end(client: Client) -> None:
     answers = await client.solve_each(FAULTS, SPEAK)
-    assert {plan: said_by(answer) for plan, answer in answers.items()} == dict.fromkeys(
+    assert {plan: content_of(answer) for plan, answer in answers.items()} == dict.fromkeys(
         FAULTS, (TEXT, [])
     )
 
 
 async def test_a_call_comes_whole_in_the_end(client: Client) -> None:
     answers = await client.solve_each(BREAKS, CALL)
-    assert {plan: said_by(answer) for plan, answer in answers.items()} == dict.fromkeys(
+    assert {plan: content_of(answer) for plan, answer in answers.items()} == dict.fromkeys(
         BREAKS, (TEXT, [("rag.query", CITY)])
     )
 
 
-async def test_what_no_retry_can_mend_is_not_asked_again(client: Client, mock: Mock) -> None:
+async def test_a_lasting_failure_is_not_retried(client: Client, mock: Mock) -> None:
     answers = await client.solve_each(FINAL, SPEAK)
     for status, answer in answers.items():
         assert isinstance(answer, str)
@@ -155,8 +155,8 @@ async def test_a_broken_call_is_an_answer_all_the_same(client: Client) -> None:
     broken = {"type": "tool_fault", "kind": "malformed_arguments"}
     unknown = {"type": "tool_fault", "kind": "unknown_tool"}
     answers = await client.solve_each({"broken": [broken], "unknown": [unknown]})
-    [(_, arguments)] = said_by(answers["broken"])[1]
+    [(_, arguments)] = content_of(answers["broken"])[1]
     # A server of Gemini's reads arguments itself, and sends none that are broken.
     assert arguments == {} if client.kind == "gemini" else isinstance(arguments, str)
-    [(tool, _)] = said_by(answers["unknown"])[1]
+    [(tool, _)] = content_of(answers["unknown"])[1]
     assert tool not in ("rag.query", "refund")

@@ -190,7 +190,7 @@ def repository(tmp_path: Path) -> Path:
     return tmp_path / "own"
 
 
-async def test_the_example_is_as_its_readme_says(
+async def test_the_example_matches_its_readme(
     client: Client, tmp_path: Path, repository: Path
 ) -> None:
     # The reader's server works on the folder of the project: this one, on another.

@@ -18,8 +18,8 @@ ECHO = {"name": "echo", "arguments": {"text": "coffee", "times": 2}}
 CALL = {"type": "reply", "text": "Let me say it.", "tool_calls": [ECHO]}
 
 
-class Desk:
-    """A worker with an endpoint for each format that the server speaks."""
+class FormatWorker:
+    """A worker with an endpoint for each format of the server."""
 
     def __init__(self, client: Client, task_queue: str) -> None:
         self._client = client
@@ -45,7 +45,7 @@ class Desk:
 @pytest.fixture(scope="module")
 async def desk(
     client: Client, mock: Mock, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[Desk]:
+) -> AsyncIterator[FormatWorker]:
     endpoints = tmp_path_factory.mktemp("desk") / "endpoints.yaml"
     urls = {name: {"provider": name, "baseUrl": mock.base_url(name)} for name in PROVIDERS}
     endpoints.write_text(json.dumps(urls))  # JSON is YAML
@@ -56,7 +56,7 @@ async def desk(
         heartbeat_timeout=timedelta(seconds=30),
     )
     async with build_worker(client, settings):
-        yield Desk(client, settings.task_queue)
+        yield FormatWorker(client, settings.task_queue)
 
 
 def faults_for(provider: str) -> list[dict[str, Any]]:
@@ -79,7 +79,7 @@ async def check_ends_well(run: Run) -> None:
 
 
 async def test_runs_in_each_format_end_well_and_the_server_reports_no_complaint(
-    desk: Desk, mock: Mock
+    desk: FormatWorker, mock: Mock
 ) -> None:
     mock.plan(*(fault for provider in PROVIDERS for fault in faults_for(provider)))
     cut = [await desk.start(provider, f"{provider}-cut") for provider in PROVIDERS]

@@ -18,7 +18,7 @@ from holdfast.providers.transport.error_response import error_of_response
 from holdfast.providers.transport.http import ProviderFormat
 from holdfast.schemas.internal.solution import Solution
 from tests.fuzz.strategies import json_values, pieces, spoilt
-from tests.providers.fakes import Heard, calls, chunk, stream, target
+from tests.providers.fakes import ReceivedText, calls, chunk, stream, target
 
 USAGE = {"prompt_tokens": 9, "completion_tokens": 4, "total_tokens": 13}
 
@@ -98,7 +98,7 @@ def read(spoken: ProviderFormat, brought: list[bytes]) -> Solution | ProviderErr
     """What becomes of an answer that arrives in these pieces."""
     taken, reading = (
         spoken.event_decoder(),
-        spoken.answer_reader(StreamedAnswer(Heard(), ToolNames([]))),
+        spoken.answer_reader(StreamedAnswer(ReceivedText(), ToolNames([]))),
     )
     try:
         for piece in brought:
@@ -120,15 +120,13 @@ def test_what_is_spoilt_here_is_good(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", GOOD)
 @given(data=st.data())
-def test_a_spoilt_answer_is_a_solution_or_an_error_that_says_so(
-    kind: str, data: st.DataObject
-) -> None:
+def test_a_spoilt_answer_is_a_solution_or_an_expected_error(kind: str, data: st.DataObject) -> None:
     spoken, whole = GOOD[kind]
-    came_to = read(spoken, data.draw(pieces(data.draw(spoilt(whole)))))
-    if isinstance(came_to, Solution):
-        assert size_bytes(came_to.to_json()) <= MAX_SOLUTION_BYTES
+    outcome = read(spoken, data.draw(pieces(data.draw(spoilt(whole)))))
+    if isinstance(outcome, Solution):
+        assert size_bytes(outcome.to_json()) <= MAX_SOLUTION_BYTES
     else:
-        failure = provider_error(came_to, target(), "gpt-test", 1)
+        failure = provider_error(outcome, target(), "gpt-test", 1)
         assert failure.message
         assert len(failure.message) < 5_000
 
@@ -157,9 +155,7 @@ TIMES = (
 
 
 @given(status=st.integers(400, 599), body=BODIES, after=TIMES)
-def test_a_refusal_is_told_and_says_when_to_come_again(
-    status: int, body: bytes, after: str
-) -> None:
+def test_a_refusal_is_reported_with_the_time_to_retry(status: int, body: bytes, after: str) -> None:
     refused = error_of_response(status, {"retry-after": after, "retry-after-ms": after}, body)
     failure = provider_error(refused, target(), "gpt-test", 1)
     assert failure.message

@@ -129,7 +129,7 @@ def test_durations(written: str) -> None:
 
 @pytest.mark.parametrize("kind", SAID)
 @given(data=st.data())
-def test_what_people_say(kind: str, data: st.DataObject) -> None:
+def test_texts_of_people(kind: str, data: st.DataObject) -> None:
     model, good = SAID[kind]
     try:
         value = json.loads(data.draw(spoilt(json.dumps(good).encode())))

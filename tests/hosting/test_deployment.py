@@ -1,4 +1,4 @@
-"""A worker says which build of which deployment it is, and is told what is wrong with that."""
+"""A worker names its build and deployment, and reports what is wrong with that."""
 
 import re
 from pathlib import Path
@@ -70,7 +70,7 @@ async def test_a_build_that_is_ramped_up_is_given_runs() -> None:
     assert await routing_advice(temporal, WorkerDeploymentVersion("desk", "1")) is not None
 
 
-async def test_a_build_that_nobody_has_heard_of_is_not_current(client: Client) -> None:
+async def test_an_unknown_build_is_not_current(client: Client) -> None:
     said = await routing_advice(client, WorkerDeploymentVersion("nowhere", "1; 2"))
     assert said is not None
     assert said.startswith("build 1; 2 of deployment nowhere is not current")

@@ -1,4 +1,4 @@
-"""A worker's probes: what they say while it starts, works, stops, and while Temporal is away."""
+"""A worker's probes: their answers while it starts, works, stops, and while Temporal is away."""
 
 import asyncio
 import socket
@@ -41,7 +41,7 @@ async def answers(health: WorkerHealth, stack: AsyncExitStack) -> httpx.AsyncCli
     return await stack.enter_async_context(httpx.AsyncClient(base_url=f"http://{HERE}:{port}"))
 
 
-async def said(asking: httpx.AsyncClient, path: str = "/ready") -> tuple[int, str]:
+async def probe(asking: httpx.AsyncClient, path: str = "/ready") -> tuple[int, str]:
     """The status of a probe, and its line."""
     answer = await asking.get(path)
     return answer.status_code, answer.text.strip()
@@ -52,15 +52,15 @@ async def test_a_worker_is_ready_from_its_start_to_its_stop(
 ) -> None:
     health, running = WorkerHealth(), [True]
     asking = await answers(health, stack)
-    assert await said(asking) == (503, "the worker is starting")
+    assert await probe(asking) == (503, "the worker is starting")
     health.started(lambda: bool(running), client, OutlivedAttempts(1))
-    assert await said(asking) == (200, "the worker polls for tasks")
-    assert await said(asking, "/live") == (200, "the worker is alive")
+    assert await probe(asking) == (200, "the worker polls for tasks")
+    assert await probe(asking, "/live") == (200, "the worker is alive")
     running.clear()
-    assert await said(asking) == (503, "the worker has stopped")
+    assert await probe(asking) == (503, "the worker has stopped")
     health.stopping()
-    assert await said(asking) == (503, "the worker is stopping")
-    assert await said(asking, "/live") == (200, "the worker is alive")
+    assert await probe(asking) == (503, "the worker is stopping")
+    assert await probe(asking, "/live") == (200, "the worker is alive")
 
 
 async def test_a_worker_full_of_activities_that_run_on_is_not_ready(
@@ -73,18 +73,18 @@ async def test_a_worker_full_of_activities_that_run_on_is_not_ready(
     counted = "activities that still run although Temporal has given up their attempts"
     outlived.add(hangs[0])
     assert outlived.full_seconds == 0
-    assert await said(asking) == (200, f"the worker polls for tasks; {counted}: 1")
+    assert await probe(asking) == (200, f"the worker polls for tasks; {counted}: 1")
     outlived.add(hangs[1])
-    assert (await said(asking))[0] == 200
+    assert (await probe(asking))[0] == 200
     monkeypatch.setattr(probes, "MAX_FULL_SECONDS", 1e-9)
-    assert await said(asking) == (503, f"{counted}: 2; restart the worker")
+    assert await probe(asking) == (503, f"{counted}: 2; restart the worker")
     hangs[0].set_exception(ValueError("at last"))
     await asyncio.sleep(0)
-    assert (await said(asking))[0] == 200
+    assert (await probe(asking))[0] == 200
 
 
 @dataclass
-class Answering:
+class ProbedTemporal:
     """A Temporal that answers so, and how long it was given."""
 
     status: RPCStatusCode
@@ -103,7 +103,7 @@ class Answering:
 @pytest.mark.parametrize(
     ("status", "why"),
     [
-        # Whoever takes work need not be allowed to ask about the namespace.
+        # A worker that takes work need not be allowed to ask about the namespace.
         (RPCStatusCode.PERMISSION_DENIED, None),
         (RPCStatusCode.UNAVAILABLE, "Temporal does not serve the worker: UNAVAILABLE"),
         (RPCStatusCode.NOT_FOUND, "Temporal does not serve the worker: NOT_FOUND"),
@@ -112,7 +112,7 @@ class Answering:
 async def test_temporal_is_asked_whether_it_serves_and_not_for_long(
     status: RPCStatusCode, why: str | None
 ) -> None:
-    temporal, works = Answering(status), WorkerHealth()
+    temporal, works = ProbedTemporal(status), WorkerHealth()
     works.started(lambda: True, cast(Client, temporal), OutlivedAttempts(1))
     assert await works.unready_reason() == why
     assert temporal.given == [timedelta(seconds=probes.ASK_TIMEOUT_SECONDS)]
@@ -122,8 +122,8 @@ async def test_a_strange_question_is_answered_in_a_line_and_holds_nothing_up(
     stack: AsyncExitStack,
 ) -> None:
     asking = await answers(WorkerHealth(), stack)
-    assert await said(asking, "/") == (404, "request /live or /ready")
-    assert await said(asking, "/live?a=b") == (200, "the worker is alive")
+    assert await probe(asking, "/") == (404, "request /live or /ready")
+    assert await probe(asking, "/live?a=b") == (200, "the worker is alive")
     assert (await asking.post("/live")).status_code == 405
     assert (await asking.head("/live")).text == ""
     assert (await asking.get("/live", headers={"x": "y" * 10_000})).status_code == 431
@@ -138,7 +138,7 @@ async def test_a_strange_question_is_answered_in_a_line_and_holds_nothing_up(
 
     async def answered() -> bool:
         try:
-            return (await said(asking, "/live"))[0] == 200
+            return (await probe(asking, "/live"))[0] == 200
         except httpx.TransportError:
             return False
 

@@ -28,10 +28,10 @@ class RequestWorker:
         self._told.append("ends")
 
     async def shutdown(self) -> None:
-        self._told.append("is told to stop")
+        self._told.append("shutdown")
 
 
-async def test_workers_for_requests_are_told_to_stop_with_the_worker_and_awaited(
+async def test_workers_for_requests_are_stopped_with_the_worker_and_awaited(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told, let = list[str](), asyncio.Event()
@@ -43,8 +43,8 @@ async def test_workers_for_requests_are_told_to_stop_with_the_worker_and_awaited
     async def is_running() -> bool:
         return worker.is_running and asking.is_running
 
-    async def is_told() -> bool:
-        return told == ["is told to stop"]
+    async def is_shut_down() -> bool:
+        return told == ["shutdown"]
 
     running = asyncio.create_task(worker.run())
     await eventually(is_running)
@@ -54,11 +54,11 @@ async def test_workers_for_requests_are_told_to_stop_with_the_worker_and_awaited
         states.append(parts.is_running)
     assert states == [True, False]
     stopping = asyncio.create_task(worker.shutdown())
-    await eventually(is_told)
+    await eventually(is_shut_down)
     assert not running.done()
     let.set()
     await asyncio.gather(stopping, running)
-    assert told == ["is told to stop", "ends"]
+    assert told == ["shutdown", "ends"]
 
 
 def test_the_queues_of_two_endpoints_are_never_the_same() -> None:

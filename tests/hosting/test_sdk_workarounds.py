@@ -88,7 +88,7 @@ def move_own(transfer: Transfer, tool: dict[str, Any], context: CallContext) -> 
     return f"{transfer.amount} of {whose and whose.id} for {context.run_id}"
 
 
-def carried_out(run: Any, *values: Any) -> Any:
+def run_as_activity(run: Any, *values: Any) -> Any:
     """What an activity returns that decodes these values itself."""
     environment, converter = ActivityEnvironment(), PydanticPayloadConverter()
     environment.payload_converter = converter
@@ -97,21 +97,21 @@ def carried_out(run: Any, *values: Any) -> Any:
 
 
 def test_arguments_that_a_model_rejects_are_an_error_with_the_field_and_no_retry() -> None:
-    assert carried_out(move, {"amount": 5}, "ada") == 5
+    assert run_as_activity(move, {"amount": 5}, "ada") == 5
     with pytest.raises(ApplicationError, match="`amount`: Input should be") as refused:
-        carried_out(move, {"amount": "much"}, "ada")
+        run_as_activity(move, {"amount": "much"}, "ada")
     assert (refused.value.type, refused.value.non_retryable) == ("invalid_arguments", True)
 
 
-def test_the_arguments_of_a_call_stand_before_its_context() -> None:
+def test_the_arguments_of_a_call_precede_its_context() -> None:
     context = CallContext(
         run_id="r", call_id="t1c1", idempotency_key="r/t1c1", principal=CallPrincipal(id="ann")
     )
     call = {"id": "t1c1", "tool": "move_own", "arguments": {"amount": 5}, "reasoning": None}
 
-    assert carried_out(move_own, call, {}, {"_call": context.to_json()}) == "5 of ann for r"
+    assert run_as_activity(move_own, call, {}, {"_call": context.to_json()}) == "5 of ann for r"
     with pytest.raises(ApplicationError, match="`amount`: Field required"):
-        carried_out(move_own, {**call, "arguments": {}}, {}, {"_call": context.to_json()})
+        run_as_activity(move_own, {**call, "arguments": {}}, {}, {"_call": context.to_json()})
 
 
 def test_an_activity_without_the_context_may_be_left_alone() -> None:
@@ -122,7 +122,7 @@ def test_an_activity_without_the_context_may_be_left_alone() -> None:
 def test_a_workflow_of_theirs_passes_the_arguments_themselves() -> None:
     context = CallContext(run_id="r", call_id="a1", idempotency_key="r/a1")
 
-    assert carried_out(move_own, Transfer(amount=5), {}, context) == "5 of None for r"
+    assert run_as_activity(move_own, Transfer(amount=5), {}, context) == "5 of None for r"
 
 
 def _is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,7 +201,7 @@ def command(kind: str, seq: int = 1) -> WorkflowCommand:
 
 
 def answered(how: str) -> WorkflowCommand:
-    """What is said to an update."""
+    """The answer to an update."""
     made = WorkflowCommand()
     getattr(made.update_response, how).SetInParent()
     return made
@@ -226,7 +226,7 @@ def comes(at: int, made: list[WorkflowCommand], then: int, *jobs: WorkflowActiva
     detector.check(activation(then, *jobs))
 
 
-# With 25 events, a worker died with the task. It is over its time (26), scheduled and started anew.
+# With 25 events, a worker died with the task. It timed out (26), is scheduled, and started again.
 @pytest.mark.parametrize(
     ("made", "then", "jobs"),
     [
@@ -268,7 +268,7 @@ def test_what_follows_is_decided(
 
 
 @pytest.mark.parametrize("look", [job("query_workflow"), job("remove_from_cache")])
-def test_whoever_looks_is_answered_and_nothing_is_forgotten(look: WorkflowActivationJob) -> None:
+def test_a_query_or_an_eviction_resets_no_divergence(look: WorkflowActivationJob) -> None:
     detector = DivergenceDetector()
     detector.record(activation(25, ended()), decided(SCHEDULE))
     detector.check(activation(26, look))
@@ -317,7 +317,7 @@ class Recorded(WorkflowRunner, WorkflowInstance):
         self.decided: list[WorkflowCommand] = []
 
     def prepare_workflow(self, defn: Any) -> None:
-        raise AssertionError("nobody prepares it")
+        raise AssertionError("it is not prepared")
 
     def create_instance(self, det: Any) -> WorkflowInstance:
         return self
@@ -359,32 +359,32 @@ def put_out(*activations: WorkflowActivation) -> list[str]:
     recorded, out, details = Recorded(), list[str](), Any
     runner = TrackingRunner(recorded)
     runner.evict = out.append
-    run = runner.create_instance(details)  # type: ignore[arg-type]  # nobody looks at them
+    run = runner.create_instance(details)  # type: ignore[arg-type]  # they are not read
     for n, each in enumerate(activations, start=1):
         assert run.activate(each).run_id == f"done {n}"
     assert recorded.given == list(activations)
     return out
 
 
-READ_ANEW = one_job(READ, again=True)
+READ_AGAIN = one_job(READ, again=True)
 LIVE = one_job(READ, length=3, task=7)
 
 
 @pytest.mark.parametrize(
     ("activations", "out"),
     [
-        ([READ_ANEW, one_job(RESOLVED), one_job(ALONE)], ["run-1"]),
-        ([READ_ANEW, one_job(RESOLVED), one_job(ALONE), one_job(ALONE)], ["run-1"]),
+        ([READ_AGAIN, one_job(RESOLVED), one_job(ALONE)], ["run-1"]),
+        ([READ_AGAIN, one_job(RESOLVED), one_job(ALONE), one_job(ALONE)], ["run-1"]),
         # It came with events, whose task was not started; with one that was; and with none.
         ([LIVE, one_job(RESOLVED, length=8, task=7), one_job(ALONE, length=8, task=7)], ["run-1"]),
         ([LIVE, one_job(RESOLVED, length=8, task=8), one_job(ALONE, length=8, task=8)], []),
         ([LIVE, one_job(RESOLVED, length=3, task=7), one_job(ALONE, length=3, task=7)], []),
         # It only read, or never had to.
-        ([READ_ANEW, one_job(ALONE)], []),
+        ([READ_AGAIN, one_job(ALONE)], []),
         ([one_job(READ), one_job(RESOLVED), one_job(ALONE)], []),
         # A task came, with which all is sent.
-        ([READ_ANEW, one_job(RESOLVED), one_job(WITH_A_TASK)], []),
-        ([READ_ANEW, one_job(RESOLVED), one_job(UPDATED), one_job(ALONE)], []),
+        ([READ_AGAIN, one_job(RESOLVED), one_job(WITH_A_TASK)], []),
+        ([READ_AGAIN, one_job(RESOLVED), one_job(UPDATED), one_job(ALONE)], []),
     ],
 )
 def test_which_are_put_out(activations: list[WorkflowActivation], out: list[str]) -> None:
@@ -399,7 +399,7 @@ def asked(run: Any) -> Any:
 def test_a_run_in_the_cache_answers_where_its_history_will_be() -> None:
     recorded = Recorded()
     runner = TrackingRunner(recorded)
-    run = runner.create_instance(Any)  # type: ignore[arg-type]  # nobody looks at it
+    run = runner.create_instance(Any)  # type: ignore[arg-type]  # it is not read
     assert asked(run) is None
     recorded.decided = [SCHEDULE, SCHEDULE]
     run.activate(one_job(READ, length=3, task=7))
@@ -423,7 +423,7 @@ def test_a_run_that_has_ended_stays_for_those_who_read_it() -> None:
     recorded, later = Recorded(), list[Callable[[], Any]]()
     runner = TrackingRunner(recorded)
     runner.remove = later.append
-    run = runner.create_instance(Any)  # type: ignore[arg-type]  # nobody looks at it
+    run = runner.create_instance(Any)  # type: ignore[arg-type]  # it is not read
     recorded.decided = [ANSWER]
     run.activate(one_job(READ, length=3, task=7))
     assert asked(run)
@@ -448,7 +448,7 @@ async def test_a_worker_evicts_in_its_own_event_loop(
     runner = TrackingRunner(Recorded())
     runner.attach(worker)
     run = runner.create_instance(Any)  # type: ignore[arg-type]  # not used
-    for each in (READ_ANEW, one_job(RESOLVED), one_job(ALONE)):
+    for each in (READ_AGAIN, one_job(RESOLVED), one_job(ALONE)):
         await asyncio.to_thread(run.activate, each)
 
     async def is_evicted() -> bool:

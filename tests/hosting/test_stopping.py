@@ -27,6 +27,7 @@ from holdfast.runtime.storage.store import StoreError
 from holdfast.schemas.names import AHEAD_OF_HISTORY
 from tests.support.eventually import eventually
 from tests.support.process import WorkerProcess
+from tests.support.tools import StopRun
 
 
 @dataclass
@@ -45,14 +46,14 @@ async def test_who_does_not_heed_a_stop_is_given_a_time_for_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     timers: list[Timer] = []
-    begun, is_over = asyncio.Event(), asyncio.Event()
+    started, is_over = asyncio.Event(), asyncio.Event()
 
     def timer(seconds: float, then: Callable[[], NoReturn]) -> Timer:
         timers.append(Timer(seconds, then))
         return timers[-1]
 
     async def stubborn() -> None:
-        begun.set()
+        started.set()
         with suppress(asyncio.CancelledError):
             await asyncio.Event().wait()
         await is_over.wait()
@@ -62,7 +63,7 @@ async def test_who_does_not_heed_a_stop_is_given_a_time_for_it(
         run_until_stopped(stubborn(), timedelta(seconds=3), lambda: None)
     )
     try:
-        await begun.wait()
+        await started.wait()
         os.kill(os.getpid(), signal.SIGTERM)
 
         async def stopped() -> bool:
@@ -76,10 +77,6 @@ async def test_who_does_not_heed_a_stop_is_given_a_time_for_it(
     finally:
         for number in SIGNALS:
             asyncio.get_running_loop().remove_signal_handler(number)
-
-
-class StopRun(Exception):
-    """Ends a run, by its name alone."""
 
 
 async def failure_of(error: Exception) -> Failure:
@@ -228,7 +225,7 @@ async def test_the_embedded_server_does_not_outlive_a_worker_that_is_killed(tmp_
 
 
 async def is_free(port: int) -> bool:
-    """Whether nobody listens on the port."""
+    """Whether no program listens on the port."""
     try:
         _, writer = await asyncio.open_connection("127.0.0.1", port)
     except OSError:

@@ -1,4 +1,4 @@
-"""The worker, in the process and as a command: what it takes on, says, and leaves behind."""
+"""The worker, in the process and as a command: what it takes on, prints, and leaves behind."""
 
 import asyncio
 import socket
@@ -34,7 +34,7 @@ from holdfast.runtime.storage.locations import BucketLocation
 from holdfast.schemas import names
 from holdfast.validation.problems import FixableError
 from tests.support.eventually import eventually
-from tests.support.process import NOBODY, command
+from tests.support.process import NO_SERVER, command
 
 pytestmark = pytest.mark.usefixtures("quick_starts")
 ROOT = Path(__file__).parents[2]
@@ -50,7 +50,7 @@ class Slow(BaseModel):
 @activity.defn
 async def slow(slow: Slow) -> str:
     "Begin, wait until there is a file `go`, and end."
-    (slow.folder / "begun").touch()
+    (slow.folder / "started").touch()
     while not (slow.folder / "go").exists():
         await asyncio.sleep(0.02)
     with (slow.folder / "ended").open("a") as ended:
@@ -63,7 +63,7 @@ class Stubborn(BaseModel):
 @activity.defn
 async def stubborn(stubborn: Stubborn) -> None:
     "Heed no cancellation."
-    (stubborn.folder / "begun").touch()
+    (stubborn.folder / "started").touch()
     while True:
         try:
             await asyncio.sleep(60)
@@ -205,7 +205,7 @@ async def test_settings_reach_the_runs_of_a_worker(client: Client, place: Path) 
     }
 
 
-async def test_a_limited_endpoint_s_requests_have_a_queue_of_which_runs_are_told(
+async def test_a_limited_endpoint_s_requests_have_a_queue_that_runs_receive(
     client: Client, place: Path
 ) -> None:
     limited = "dear.er: {provider: script, file: script.yaml, maxRequestsPerMinute: 90}\n"
@@ -223,7 +223,7 @@ async def test_a_limited_endpoint_s_requests_have_a_queue_of_which_runs_are_told
     assert (await facts_of(worker))["requestQueues"] == {"dear.er": "q.requests.dear%2Eer"}
 
 
-async def test_whoever_asks_a_model_keeps_what_the_worker_keeps_to_itself(
+async def test_a_request_worker_has_the_interceptors_of_its_worker(
     client: Client, place: Path
 ) -> None:
     worker = build_worker(client, settings(place))
@@ -249,7 +249,7 @@ async def test_what_lets_a_worker_in_elsewhere_is_its_secret(
     assert "vO7pFq2Zk9" not in told
 
 
-def test_everything_that_does_not_load_is_told_at_once(place: Path) -> None:
+def test_everything_that_does_not_load_is_reported_at_once(place: Path) -> None:
     (place / "endpoints.yaml").write_text("scripted: {provider: scrpt}\n")
     (place / "agents/sloth.md").write_text(AGENT.replace("[slow,", "[slwo,"))
     with pytest.raises(StartError) as refused:
@@ -274,7 +274,7 @@ def test_what_changes_while_the_catalog_is_loaded_is_not_missed(
     assert set(backend.current_catalog.catalog.agents) == {"sloth", "late"}
 
 
-def test_what_is_read_once_is_told_to_need_a_restart(
+def test_changed_settings_that_are_read_once_need_a_restart(
     place: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (place / "notify.yaml").write_text(NOTIFIERS)
@@ -344,7 +344,7 @@ async def test_a_search_attribute_of_another_type_is_left_alone(
     assert "AgentStatus has another type here" in caplog.text
 
 
-async def test_where_they_may_not_be_registered_one_warning_says_so(
+async def test_where_they_may_not_be_registered_there_is_one_warning(
     client: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
     nowhere = await Client.connect(address_of(client), namespace="no-such-namespace")
@@ -368,7 +368,7 @@ async def test_where_the_server_went_away_no_worker_starts_without_them(
 # The command line.
 
 
-def test_options_stand_in_the_environment_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_options_may_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOLDFAST_TASK_QUEUE", "from-the-environment")
     monkeypatch.setenv("HOLDFAST_HEARTBEAT_TIMEOUT", "7s")
     monkeypatch.setenv("HOLDFAST_CACHED_RUNS", "50")
@@ -449,7 +449,7 @@ async def test_no_temporal_is_one_line_and_exit_code_3() -> None:
         code, errors = await running.end()
     assert code == UNREACHABLE
     assert errors == [
-        f"holdfast: no Temporal server answers at {NOBODY}; start one, set TEMPORAL_ADDRESS, "
+        f"holdfast: no Temporal server answers at {NO_SERVER}; start one, set TEMPORAL_ADDRESS, "
         "or add `--dev` for a server of its own"
     ]
 
@@ -489,7 +489,7 @@ async def test_the_embedded_server_keeps_its_file_and_another_uses_it(
         assert description.run_id == run.result_run_id
 
 
-async def test_a_worker_that_is_stopped_finishes_its_activity_once_and_the_next_goes_on(
+async def test_a_worker_that_is_stopped_finishes_its_activity_once_and_the_next_continues(
     client: Client, place: Path
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
@@ -502,7 +502,7 @@ async def test_a_worker_that_is_stopped_finishes_its_activity_once_and_the_next_
         ready = await first.until("holdfast worker ready")
         assert (await probes.get("/ready")).status_code == 200
         run = await start(client, queue)
-        await eventually(exists(place / "begun"))
+        await eventually(exists(place / "started"))
         first.signal()
 
         async def stopping() -> bool:
@@ -531,7 +531,7 @@ async def test_a_tool_that_ignores_the_stop_is_cut_off_by_a_second_signal(place:
         address = (await running.until("temporal dev server")).split()[3].removesuffix(",")
         await running.until("holdfast worker ready")
         await start(await Client.connect(address), "q")
-        await eventually(exists(place / "begun"))
+        await eventually(exists(place / "started"))
         running.signal()
         await eventually(exists(place / "cancelled"))
         running.signal()
@@ -543,7 +543,7 @@ async def test_a_tool_that_ignores_the_stop_is_cut_off_by_a_second_signal(place:
     await eventually(lambda: gone(address))
 
 
-async def test_a_port_that_something_else_has_is_told_in_one_line(place: Path) -> None:
+async def test_an_occupied_port_is_reported_in_one_line(place: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

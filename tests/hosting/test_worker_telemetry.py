@@ -37,7 +37,7 @@ UNITS = {"s": "_seconds", "By": "_bytes", "ms": "_milliseconds"}
 KINDS = {"sum": ["_total"], "histogram": ["_bucket", "_count", "_sum"], "gauge": [""]}
 
 
-class Collector(ThreadingHTTPServer):
+class WorkerCollector(ThreadingHTTPServer):
     """What it was sent."""
 
     def __init__(self) -> None:
@@ -68,7 +68,7 @@ class Collector(ThreadingHTTPServer):
         }
 
     def processes(self) -> set[tuple[str, str]]:
-        """Who tells it: what each is, and which one of several."""
+        """The source of it: what each is, and which one of several."""
         spans = [ExportTraceServiceRequest.FromString(body) for body in self._of("/v1/traces")]
         metrics = [ExportMetricsServiceRequest.FromString(b) for b in self._of("/v1/metrics")]
         resources = [of.resource for request in spans for of in request.resource_spans]
@@ -81,7 +81,7 @@ class Collector(ThreadingHTTPServer):
 
 
 class _Request(BaseHTTPRequestHandler):
-    server: Collector
+    server: WorkerCollector
 
     def do_POST(self) -> None:
         length = int(self.headers["Content-Length"])
@@ -90,13 +90,13 @@ class _Request(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, *_: Any) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 @pytest.fixture
-def collector() -> Iterator[Collector]:
+def collector() -> Iterator[WorkerCollector]:
     """A collector on loopback."""
-    server = Collector()
+    server = WorkerCollector()
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield server
     server.shutdown()
@@ -110,7 +110,7 @@ def in_prometheus(name: str, unit: str, kind: str | None) -> list[str]:
 
 
 async def at_work(client: Client, folder: Path, monkeypatch: pytest.MonkeyPatch, port: int) -> str:
-    """A worker that tells a collector at this port, from its start over a run to its stop: its
+    """A worker that sends to a collector at this port, from its start over a run to its stop: its
     log."""
     monkeypatch.setenv(tools.LEDGER, str(folder / "ledger"))
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{port}")
@@ -147,7 +147,7 @@ async def at_work(client: Client, folder: Path, monkeypatch: pytest.MonkeyPatch,
 
 
 async def test_a_worker_with_the_plugin_sends_until_it_stops_and_leaves_the_log_as_it_was(
-    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, collector: Collector
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, collector: WorkerCollector
 ) -> None:
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{collector.server_port}")
     monkeypatch.setenv("OTEL_LOGS_EXPORTER", "otlp")
@@ -168,8 +168,8 @@ async def test_a_worker_with_the_plugin_sends_until_it_stops_and_leaves_the_log_
     assert logging.getLogger().handlers == handlers
 
 
-async def test_what_a_worker_does_is_told_until_it_stops_and_the_log_says_where(
-    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, collector: Collector
+async def test_telemetry_of_a_worker_is_sent_until_it_stops_and_the_log_names_the_collector(
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, collector: WorkerCollector
 ) -> None:
     log = await at_work(client, tmp_path, monkeypatch, collector.server_port)
     assert sorted(collector.spans()) == [
@@ -215,17 +215,19 @@ def own_series() -> set[str]:
     return found | observed | {"holdfast_approvals_waiting"}
 
 
-def test_what_the_sdk_measures_is_told_where_metrics_are_and_nowhere_else() -> None:
-    def told(metrics: bool, telemetry: object = SimpleNamespace(identity={"a": "b"})) -> object:
+def test_metrics_of_the_sdk_are_sent_where_metrics_are_and_nowhere_else() -> None:
+    def metrics_with(
+        metrics: bool, telemetry: object = SimpleNamespace(identity={"a": "b"})
+    ) -> object:
         url = "http://127.0.0.1:4318/v1/metrics"
         telling = TelemetrySettings(traces=True, metrics=metrics, metrics_url=url)
         return core_metrics(
             cast(WorkerResources, SimpleNamespace(telemetry_settings=telling, telemetry=telemetry))
         )
 
-    assert told(metrics=True) is not None
-    assert told(metrics=False) is None
-    assert told(metrics=True, telemetry=None) is None
+    assert metrics_with(metrics=True) is not None
+    assert metrics_with(metrics=False) is None
+    assert metrics_with(metrics=True, telemetry=None) is None
 
 
 def series_of_dashboard() -> set[str]:

@@ -52,11 +52,11 @@ class Payments:
 
     async def start(self, address: str | None = None) -> None:
         """Start it, and wait until it takes work."""
-        self._process = self._begun(address or self.address)
+        self._process = self._started(address or self.address)
         await eventually(self._polls)
 
     def kill(self) -> None:
-        """End it as a crash does: at once, with nothing told to anybody."""
+        """End it as a crash does: at once, without a word."""
         self._end(signal.SIGKILL)
 
     def stop(self) -> None:
@@ -67,7 +67,7 @@ class Payments:
         """Every payment in the books."""
         return [json.loads(path.read_text("utf-8")) for path in self._ledger.glob("*.json")]
 
-    def _begun(self, address: str) -> subprocess.Popen[bytes]:
+    def _started(self, address: str) -> subprocess.Popen[bytes]:
         example = example_of(self._language)
         built = example / ("target" if self._language == "java" else "dist")
         assert built.is_dir(), f"the example is not built: `make test-{self._language}`"

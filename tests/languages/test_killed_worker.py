@@ -9,7 +9,7 @@ import pytest
 from temporalio.api.enums.v1 import EventType
 
 from tests.languages.payments import Payments
-from tests.languages.wire import Wire
+from tests.languages.wire import LoopbackWire
 from tests.support.backend import Launch, Run
 from tests.support.eventually import eventually
 from tests.support.model_server import Answer, call
@@ -21,10 +21,10 @@ CutOff = Callable[[], Awaitable[Run]]
 
 @pytest.fixture
 def cut_off(payments: Payments, launch: Launch) -> CutOff:
-    """Have a refund carried out by a worker that is killed before it can say so."""
+    """Have a refund executed by a worker that is killed before it can report it."""
 
     async def cut_off_() -> Run:
-        async with Wire(payments.address) as wire:
+        async with LoopbackWire(payments.address) as wire:
             await payments.start(wire.address)
             run = await (await launch(ANSWERS)).start(["refund"])
             await run.waiting()
@@ -41,7 +41,7 @@ def cut_off(payments: Payments, launch: Launch) -> CutOff:
 
 
 async def _attempts(run: Run) -> list[int]:
-    """Of each refund that was begun, how many attempts it took."""
+    """Of each refund that was started, how many attempts it took."""
     events = await run.history()
     scheduled = {
         event.event_id

@@ -40,7 +40,7 @@ def language() -> str:
 
 @pytest.fixture
 def holdfast_worker(client: Client) -> Iterator[None]:
-    """Our worker, started as the README says, save that the session's server is used."""
+    """Our worker, started as in the README, save that the session's server is used."""
     words = command(".venv/bin/holdfast worker")[2:]
     words.remove("--dev")
     with WorkerProcess(client.service_client.config.target_host, *words):
@@ -48,7 +48,7 @@ def holdfast_worker(client: Client) -> Iterator[None]:
 
 
 async def run_client(words: list[str], address: str, answer: str) -> str:
-    """What the client says when it is answered so at a terminal; empty: there is none."""
+    """What the client prints when it is answered so at a terminal; empty: there is none."""
     keyboard, terminal = pty.openpty()
     os.write(keyboard, answer.encode())
     process = await asyncio.create_subprocess_exec(

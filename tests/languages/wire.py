@@ -6,10 +6,10 @@ from contextlib import suppress
 from types import TracebackType
 
 
-class Wire:
+class LoopbackWire:
     """Loopback TCP in front of a server; leaving the block cuts it.
 
-    Once muted, the server is still heard and no longer told anything: a worker gets the work that
+    Once muted, the server is still read and no longer sent anything: a worker gets the work that
     it waits for, does it, and its report never arrives.
     """
 
@@ -28,7 +28,7 @@ class Wire:
         """Carry nothing to the server any more."""
         self._told.clear()
 
-    async def __aenter__(self) -> "Wire":
+    async def __aenter__(self) -> "LoopbackWire":
         self._listener = await asyncio.start_server(self._accept, "127.0.0.1", 0)
         return self
 

@@ -99,7 +99,7 @@ async def test_agents_of_both_kinds_run_on_the_company_s_worker(
         await replay(order, triage, agent, is_first=is_first)
 
 
-async def test_a_run_goes_on_in_a_new_worker_of_the_company(
+async def test_a_run_continues_in_a_new_worker_of_the_company(
     client: Client, endpoints: Path, refunds: Path
 ) -> None:
     theirs = await Client.connect(

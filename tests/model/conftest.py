@@ -12,7 +12,7 @@ from temporalio.client import Client
 from examples.local_model.serve import serve
 from examples.support_desk import shop, tools
 from holdfast.hosting.worker import WorkerSettings, build_worker
-from tests.model.mind import ENDPOINT, MESSAGES_ENDPOINT, Desk
+from tests.model.mind import ENDPOINT, MESSAGES_ENDPOINT, PlayedDesk
 
 
 @pytest.fixture(scope="session")
@@ -25,7 +25,7 @@ def model_url() -> Iterator[str]:
 @pytest.fixture(scope="session")
 async def desk(
     client: Client, model_url: str, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[Desk]:
+) -> AsyncIterator[PlayedDesk]:
     """A worker with the demonstration's tools, a fresh shop, and the local model."""
     folder = tmp_path_factory.mktemp("desk")
     shop.open_shop(folder)
@@ -48,4 +48,4 @@ async def desk(
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SUPPORT_DESK_DIR", str(folder))
         async with build_worker(client, settings):
-            yield Desk(client, settings.task_queue)
+            yield PlayedDesk(client, settings.task_queue)

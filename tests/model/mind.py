@@ -10,13 +10,13 @@ from holdfast.schemas.names import GENERATE
 from tests.support.backend import Run
 
 ENDPOINT = "local"
-# The same server, by Anthropic's format: llama.cpp's speaks it as well.
+# The same server, by Anthropic's format: llama.cpp has it as well.
 MESSAGES_ENDPOINT = "local-messages"
 TOOLS = ["search_orders", "look_up_order"]
 ENDINGS = ("completed", "budget_exceeded")
 
 
-class Desk:
+class PlayedDesk:
     """A support desk that the small model plays. It can read orders and do nothing else."""
 
     def __init__(self, client: Client, task_queue: str) -> None:
@@ -57,33 +57,35 @@ class Desk:
 
 
 async def ended(run: Run) -> dict[str, Any]:
-    """The result of a run, which ended as a run may whatever its model said."""
+    """The result of a run, which ended as a run may whatever its model answered."""
     result = await run.result()
     assert result["status"] in ENDINGS
-    told = await run.told()
+    told = await run.event_lines()
     assert told[-1] == "done"
     assert await refusals(run) == []
-    asked = [call["id"] for message in await said(run) for call in message.get("calls", [])]
+    asked = [
+        call["id"] for message in await model_messages(run) for call in message.get("calls", [])
+    ]
     assert list(await run.results()) == asked
     assert result["calls"] == len(asked)
     return result
 
 
-async def said(run: Run) -> list[dict[str, Any]]:
+async def model_messages(run: Run) -> list[dict[str, Any]]:
     """The messages that the model wrote."""
     messages = [entry["message"] for entry in await run.context() if entry["type"] == "message"]
     return [message for message in messages if message["role"] == "assistant"]
 
 
-async def heard(run: Run) -> list[str]:
-    """The texts that the model was told as the user's."""
+async def user_texts(run: Run) -> list[str]:
+    """The texts that the model was sent as the user's."""
     messages = [entry["message"] for entry in await run.context() if entry["type"] == "message"]
     return [message.get("content", "") for message in messages if message["role"] == "user"]
 
 
 async def refusals(run: Run) -> list[str]:
     """Why requests to the model were made again. This server refuses what it cannot read with
-    500 however often it is asked, so a run that was answered in the end says little."""
+    500 however often it is asked, so a run that was answered in the end shows little."""
     history = await run.history()
     scheduled = {
         event.event_id: event.activity_task_scheduled_event_attributes.activity_type.name

@@ -4,14 +4,14 @@ import json
 
 import pytest
 
-from tests.model.mind import MESSAGES_ENDPOINT, TOOLS, Desk, ended, said
+from tests.model.mind import MESSAGES_ENDPOINT, TOOLS, PlayedDesk, ended, model_messages
 
 pytestmark = [pytest.mark.model, pytest.mark.timeout(60)]
 
 MESSAGES = {"endpoint": MESSAGES_ENDPOINT}
 
 
-async def test_a_call_is_carried_out_and_its_result_read(desk: Desk) -> None:
+async def test_a_call_is_executed_and_its_result_read(desk: PlayedDesk) -> None:
     """Of three that are asked for, one at the least."""
     for order in (1042, 1038, 1031):
         run = await desk.ask(f"Look up order {order}.", tools=TOOLS, model=MESSAGES)
@@ -24,7 +24,7 @@ async def test_a_call_is_carried_out_and_its_result_read(desk: Desk) -> None:
     pytest.fail("no order was looked up")
 
 
-async def test_a_text_is_answered_and_its_length_kept_to(desk: Desk) -> None:
+async def test_a_text_is_answered_and_its_length_kept_to(desk: PlayedDesk) -> None:
     run = await desk.ask("Tell me a long story.", model={**MESSAGES, "maxOutputTokens": 8})
     result = await ended(run)
     assert result["output"]
@@ -32,14 +32,14 @@ async def test_a_text_is_answered_and_its_length_kept_to(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("choice", ["required", {"name": "look_up_order"}], ids=["any", "by name"])
-async def test_a_call_that_is_required_is_made(desk: Desk, choice: object) -> None:
+async def test_a_call_that_is_required_is_made(desk: PlayedDesk, choice: object) -> None:
     run = await desk.ask("Look up order 1042.", tools=TOOLS, toolChoice=choice, model=MESSAGES)
     await ended(run)
-    [first, *_] = await said(run)
+    [first, *_] = await model_messages(run)
     assert first.get("calls")
 
 
-async def test_a_conversation_with_failed_calls_goes_on(desk: Desk) -> None:
+async def test_a_conversation_with_failed_calls_continues(desk: PlayedDesk) -> None:
     model = {**MESSAGES, "maxOutputTokens": 120}
     run = await desk.ask(
         "Look up order 9999999999999999999999.", tools=TOOLS, model=model, toolChoice="required"

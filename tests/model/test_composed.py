@@ -1,11 +1,11 @@
 """Composed calling, by a real model: its server takes the composed schema as a grammar, and what it
-says is an answer. It is too small to say what is right: the form alone is looked at."""
+writes is an answer. It is too small to be right: the form alone is looked at."""
 
 from typing import Any
 
 import pytest
 
-from tests.model.mind import TOOLS, Desk, ended, heard, said
+from tests.model.mind import TOOLS, PlayedDesk, ended, model_messages, user_texts
 from tests.support.backend import Run
 
 pytestmark = [pytest.mark.model, pytest.mark.timeout(120)]
@@ -17,7 +17,7 @@ SENTIMENT = {
     "required": ["text"],
     "_output": {"enum": ["positive", "negative"]},
 }
-# Nothing in a grammar says when a list of calls ends: without this, so small a model goes on.
+# Nothing in a grammar ends a list of calls: without this, so small a model continues.
 MODEL = {"maxOutputTokens": 200, "options": {"presence_penalty": 1.5, "frequency_penalty": 0.5}}
 BRIEF = {"maxIterations": 1, "maxTurns": 3}
 CUT_OFF = "the answer was cut off after"
@@ -31,8 +31,8 @@ PROMPTS = [
 
 
 async def unreadable(run: Run) -> list[str]:
-    """What the model was told of answers of its own that were none, although they were whole."""
-    wrong = [text for text in await heard(run) if text.startswith("invalid_output: it cannot")]
+    """What the model was sent of its own answers that were none, although they were whole."""
+    wrong = [text for text in await user_texts(run) if text.startswith("invalid_output: it cannot")]
     return [text for text in wrong if CUT_OFF not in text]
 
 
@@ -43,7 +43,7 @@ async def is_held_to_it(run: Run) -> bool:
 
 
 async def results_of(run: Run, tool: str) -> list[Any]:
-    """The results of a tool's calls that were carried out."""
+    """The results of a tool's calls that were executed."""
     entries = [entry["message"] for entry in await run.context() if entry["type"] == "message"]
     return [
         message["content"]
@@ -53,17 +53,19 @@ async def results_of(run: Run, tool: str) -> list[Any]:
 
 
 @pytest.mark.parametrize("prompt", PROMPTS, ids=range(1, len(PROMPTS) + 1))
-async def test_an_answer_can_always_be_read(desk: Desk, prompt: str) -> None:
+async def test_an_answer_can_always_be_read(desk: PlayedDesk, prompt: str) -> None:
     tools = [*TOOLS, SENTIMENT]
     run = await desk.ask(prompt, tools=tools, calling="composed", model=MODEL, budget=BRIEF)
     await ended(run)
     assert await is_held_to_it(run)
     assert await unreadable(run) == []
-    tools_called = [call["tool"] for each in await said(run) for call in each.get("calls", [])]
+    tools_called = [
+        call["tool"] for each in await model_messages(run) for call in each.get("calls", [])
+    ]
     assert set(tools_called) <= {*TOOLS, "sentiment"}
 
 
-async def test_calls_are_carried_out_and_an_output_fits_its_schema(desk: Desk) -> None:
+async def test_calls_are_executed_and_an_output_fits_its_schema(desk: PlayedDesk) -> None:
     """The choice of a tool is a part of the grammar, and so it holds; then the last turn is held to
     the output."""
     run = await desk.ask(
@@ -78,13 +80,13 @@ async def test_calls_are_carried_out_and_an_output_fits_its_schema(desk: Desk) -
     result = await ended(run)
     assert result["status"] == "completed"
     assert result["output"] in ("found", "not found")
-    [first, *_] = await said(run)
+    [first, *_] = await model_messages(run)
     assert {call["tool"] for call in first["calls"]} == {"look_up_order"}
     assert await unreadable(run) == []
 
 
 @pytest.mark.parametrize("calling", ["composed", "native"])
-async def test_a_latent_call_is_answered_in_its_form(desk: Desk, calling: str) -> None:
+async def test_a_latent_call_is_answered_in_its_form(desk: PlayedDesk, calling: str) -> None:
     """In its answer or apart, as the model likes; natively always apart. One call is enough."""
     model = MODEL if calling == "composed" else {"maxOutputTokens": 64}
     for text in ("good coffee", "bad coffee"):
@@ -103,7 +105,7 @@ async def test_a_latent_call_is_answered_in_its_form(desk: Desk, calling: str) -
     pytest.fail("no sentiment was asked for")
 
 
-async def test_an_answer_that_is_cut_off_costs_a_turn(desk: Desk) -> None:
+async def test_an_answer_that_is_cut_off_costs_a_turn(desk: PlayedDesk) -> None:
     model = {**MODEL, "maxOutputTokens": 20}
     run = await desk.ask(
         "Look up order 1042.",
@@ -113,4 +115,4 @@ async def test_an_answer_that_is_cut_off_costs_a_turn(desk: Desk) -> None:
         budget={"maxTurns": 2},
     )
     assert (await ended(run))["status"] == "budget_exceeded"
-    assert [CUT_OFF in text for text in await heard(run)] == [False, True, True]
+    assert [CUT_OFF in text for text in await user_texts(run)] == [False, True, True]

@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from examples.local_model.serve import MODEL_NAME
-from tests.model.mind import Desk, ended, said
+from tests.model.mind import PlayedDesk, ended, model_messages
 
 pytestmark = [pytest.mark.model, pytest.mark.timeout(100)]
 
@@ -16,7 +16,7 @@ LOOK_UP = "Look up order 1042."
 LIMITS = [3, 16, 22, 29]
 
 
-async def test_the_runs_go_on_and_end(desk: Desk) -> None:
+async def test_the_runs_continue_and_end(desk: PlayedDesk) -> None:
     calls = []
     for limit in LIMITS:
         run = await desk.ask(
@@ -27,7 +27,9 @@ async def test_the_runs_go_on_and_end(desk: Desk) -> None:
         )
         result = await ended(run)
         assert result["turns"] > 1
-        calls += [call for message in await said(run) for call in message.get("calls", [])]
+        calls += [
+            call for message in await model_messages(run) for call in message.get("calls", [])
+        ]
     # Or else nothing was cut off where it matters.
     assert any(call.get("written", "").startswith('{"order') for call in calls)
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from tests.model.mind import TOOLS, Desk, ended
+from tests.model.mind import TOOLS, PlayedDesk, ended
 
 pytestmark = [pytest.mark.model, pytest.mark.timeout(60)]
 
@@ -48,7 +48,7 @@ LETTERS = {"type": "array", "minItems": 2, "maxItems": 4, "items": {"enum": ["a"
 
 
 def fits(result: dict[str, Any], schema: dict[str, Any]) -> bool:
-    """Whether the output is what the schema says, by somebody else's reading of it."""
+    """Whether the output fits the schema, by another library's reading of it."""
     return Draft202012Validator(schema).is_valid(result["output"])
 
 
@@ -56,14 +56,16 @@ def fits(result: dict[str, Any], schema: dict[str, Any]) -> bool:
 @pytest.mark.parametrize(
     "prompt", ["My machine is broken, I am angry!", "Tell me a joke."], ids=["angry", "joke"]
 )
-async def test_an_output_fits_its_schema(desk: Desk, schema: dict[str, Any], prompt: str) -> None:
+async def test_an_output_fits_its_schema(
+    desk: PlayedDesk, schema: dict[str, Any], prompt: str
+) -> None:
     result = await ended(await desk.ask(prompt, output=schema, model=LONG_ENOUGH))
     assert result["status"] == "completed"
     assert fits(result, schema)
 
 
-async def test_an_output_fits_its_schema_also_where_there_are_tools(desk: Desk) -> None:
-    """The server is told of the schema where no call can be made any more: here, from the start."""
+async def test_an_output_fits_its_schema_also_where_there_are_tools(desk: PlayedDesk) -> None:
+    """The server receives the schema where no call can be made any more: here, from the start."""
     run = await desk.ask(
         LOOK_UP, tools=TOOLS, output=TICKET, model=LONG_ENOUGH, budget={"maxIterations": 0}
     )
@@ -72,7 +74,7 @@ async def test_an_output_fits_its_schema_also_where_there_are_tools(desk: Desk) 
     assert fits(result, TICKET)
 
 
-async def test_an_output_fits_its_schema_also_after_calls(desk: Desk) -> None:
+async def test_an_output_fits_its_schema_also_after_calls(desk: PlayedDesk) -> None:
     run = await desk.ask(
         LOOK_UP, tools=TOOLS, output=TICKET, model=LONG_ENOUGH, budget={"maxIterations": 1}
     )

@@ -1,4 +1,4 @@
-"""The local model's own server: what is wrong with it is said in a line that helps."""
+"""The local model's own server: what is wrong with it is reported in a line that helps."""
 
 import socket
 
@@ -19,7 +19,7 @@ def test_a_port_that_is_taken_is_named() -> None:
             pytest.fail("it was served all the same")
 
 
-def test_missing_weights_are_told_and_how_to_get_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_weights_are_reported_with_how_to_get_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(serve, "find_spec", lambda _: None)
     with pytest.raises(serve.NotServedError, match=r"weights .* are not installed: `make demo"):
         serve.start(0)

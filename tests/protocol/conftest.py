@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from temporalio.client import Client
 
-from tests.protocol.stage import Stage
+from tests.protocol.stage import ExampleRunner
 from tests.support.backend import SIDE_BY_SIDE, Backend, backend
 from tests.support.model_server import Answer
 
@@ -25,8 +25,8 @@ async def examples(
 
 
 @pytest.fixture
-def stage(examples: Backend) -> Iterator[Stage]:
+def stage(examples: Backend) -> Iterator[ExampleRunner]:
     """Where one example is run; its model keeps to the schemas that it is given."""
-    stage = Stage(examples)
+    stage = ExampleRunner(examples)
     yield stage
     assert stage.misfits == []

@@ -1,7 +1,7 @@
 """One worker and one model for all the examples, as their users see them.
 
 An example is an agent as a person writes it, what its model answers, and what comes of it. The
-model that an agent names is a part of its own: `stage.model("critic", …)` says what it answers,
+model that an agent names is a part of its own: `stage.model("critic", …)` is what it answers,
 turn by turn. It keeps to the schema that a request forces on it, as a real one has to: an argument
 that an example leaves out is null, and what does not fit the schema fails the example.
 """
@@ -60,7 +60,7 @@ async def errors(run: Run) -> dict[str, Any]:
     return {event["callId"]: event["error"] for event in ends if event.get("error")}
 
 
-class Stage:
+class ExampleRunner:
     """Where examples are run."""
 
     def __init__(self, backend: Backend) -> None:
@@ -98,7 +98,7 @@ class Stage:
             if name == body["model"] and asked in system
         ]
         if not fitting:
-            return Answer(status=400, body={"error": {"message": "nobody plays this model"}})
+            return Answer(status=400, body={"error": {"message": "this model has no script"}})
         _, answers = max(fitting, key=lambda part: part[0])
         answer, schema = answers[min(turn, len(answers)) - 1], forced_schema(body)
         return answer if schema is None or not self.forces else self._forced(answer, schema)

@@ -2,7 +2,7 @@
 
 import json
 
-from tests.protocol.stage import Stage, agent, composed
+from tests.protocol.stage import ExampleRunner, agent, composed
 from tests.support.model_server import Answer
 
 BIOGRAPHER = agent("""
@@ -25,7 +25,7 @@ tools:
 SUMMARY = "Ada of London likes engines and poetry."
 
 
-async def test_a_profile_is_fetched_and_then_summarised_in_one_answer(stage: Stage) -> None:
+async def test_a_profile_is_fetched_and_then_summarised_in_one_answer(stage: ExampleRunner) -> None:
     stage.model(
         "biographer",
         composed(
@@ -44,7 +44,7 @@ async def test_a_profile_is_fetched_and_then_summarised_in_one_answer(stage: Sta
     assert (result["turns"], result["calls"]) == (2, 2)
     [_, latent] = stage.requests("biographer")
     assert '"interests": ["engines", "poetry"]' in latent["messages"][-1]["content"]
-    assert [line for line in await run.told() if line.startswith("tool_start")] == [
+    assert [line for line in await run.event_lines() if line.startswith("tool_start")] == [
         "tool_start t1c2",
         "tool_start t1c1",
     ]

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.protocol.stage import Stage, agent, composed
+from tests.protocol.stage import ExampleRunner, agent, composed
 from tests.support.model_server import Answer
 
 MODERATOR = agent("""
@@ -33,7 +33,7 @@ def comment(number: int, text: str) -> dict[str, Any]:
 
 
 async def test_many_comments_are_moderated_in_one_answer_each_by_its_instance(
-    stage: Stage,
+    stage: ExampleRunner,
 ) -> None:
     def moderated(name: str, verdict: str) -> dict[str, Any]:
         text = "†input.text"
@@ -82,7 +82,7 @@ input: {type: object, properties: {text: {type: string}, customer: {type: string
 
 
 async def test_a_translation_is_delegated_for_each_instance_with_its_own_state_alone(
-    stage: Stage,
+    stage: ExampleRunner,
 ) -> None:
     def state(name: str, language: str) -> dict[str, Any]:
         data = {"language": language}

@@ -2,7 +2,7 @@
 
 import json
 
-from tests.protocol.stage import Stage, agent, calls, composed
+from tests.protocol.stage import ExampleRunner, agent, calls, composed
 from tests.support.model_server import Answer
 
 CRITIC = agent("""
@@ -27,7 +27,7 @@ tools:
 PRAISE = {"mood": "positive", "score": 0.9}
 
 
-async def test_sentiment_is_answered_latently_in_the_same_answer(stage: Stage) -> None:
+async def test_sentiment_is_answered_latently_in_the_same_answer(stage: ExampleRunner) -> None:
     sentiment = {"_tool": "sentiment", "text": "I love it!", "_output": PRAISE}
     stage.model("critic", composed(sentiment, output="That is praise."))
     run = await stage.start(CRITIC, input="I love it!")
@@ -38,7 +38,7 @@ async def test_sentiment_is_answered_latently_in_the_same_answer(stage: Stage) -
     assert (result["turns"], result["calls"]) == (1, 1)
 
 
-async def test_sentiment_is_answered_latently_in_a_request_of_its_own(stage: Stage) -> None:
+async def test_sentiment_is_answered_latently_in_a_request_of_its_own(stage: ExampleRunner) -> None:
     native = {**CRITIC, "calling": "native", "model": {"endpoint": "fake", "name": "reviewer"}}
     stage.model(
         "reviewer", calls({"_tool": "sentiment", "text": "I love it!"}), Answer("That is praise.")

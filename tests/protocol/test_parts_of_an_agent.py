@@ -2,7 +2,7 @@
 
 import uuid
 
-from tests.protocol.stage import Stage, agent, calls, offered
+from tests.protocol.stage import ExampleRunner, agent, calls, offered
 from tests.support.model_server import Answer
 
 DONE = Answer("done")
@@ -26,7 +26,9 @@ skills:
 """)
 
 
-async def test_the_model_chooses_a_skill_and_has_its_tools_from_then_on(stage: Stage) -> None:
+async def test_the_model_chooses_a_skill_and_has_its_tools_from_then_on(
+    stage: ExampleRunner,
+) -> None:
     stage.model(
         "shop",
         calls({"_tool": "choose_skill", "skill": "letters"}),
@@ -42,7 +44,7 @@ async def test_the_model_chooses_a_skill_and_has_its_tools_from_then_on(stage: S
     assert "Give customers their money back." in str(asked[0]["tools"])
 
 
-async def test_a_skill_with_an_activity_asks_no_model(stage: Stage) -> None:
+async def test_a_skill_with_an_activity_asks_no_model(stage: ExampleRunner) -> None:
     silent = {**SHOP, "model": {"endpoint": "fake", "name": "silent"}}
     run = await stage.start(silent, input={"week": 7}, skill="report")
 
@@ -52,7 +54,7 @@ async def test_a_skill_with_an_activity_asks_no_model(stage: Stage) -> None:
     assert stage.requests("silent") == []
 
 
-async def test_knowledge_is_fetched_when_it_is_called_and_not_before(stage: Stage) -> None:
+async def test_knowledge_is_fetched_when_it_is_called_and_not_before(stage: ExampleRunner) -> None:
     # An agent of the catalog: tests/protocol/catalog/agents/clerk.yaml.
     stage.model("clerk", calls({"_tool": "returns_policy"}), Answer("For thirty days."))
     run = await stage.start("clerk", input="How long can I send goods back?")
@@ -66,7 +68,7 @@ async def test_knowledge_is_fetched_when_it_is_called_and_not_before(stage: Stag
 
 
 async def test_knowledge_of_an_activity_is_as_it_is_now_and_its_use_is_an_event(
-    stage: Stage,
+    stage: ExampleRunner,
 ) -> None:
     asks = calls({"_tool": "stock"}, {"_tool": "opening_hours"})
     stage.model("clerk", asks, Answer("Twelve, until five."))
@@ -97,7 +99,7 @@ tools:
 """)
 
 
-async def test_a_hook_blocks_a_call_before_anybody_is_asked(stage: Stage) -> None:
+async def test_a_hook_blocks_a_call_before_an_approval_is_requested(stage: ExampleRunner) -> None:
     refund = {"_tool": "refund", "order_id": "A1"}
     stage.model("careful", calls({**refund, "amount": 501}, {**refund, "amount": 5}), DONE)
     run = await stage.start(CAREFUL, input="Refund order A1.")
@@ -109,7 +111,7 @@ async def test_a_hook_blocks_a_call_before_anybody_is_asked(stage: Stage) -> Non
     assert await run.error("t1c1") == {"code": "blocked", "message": "a refund is at most 500"}
 
 
-async def test_memory_outlives_the_run_and_belongs_to_the_guest(stage: Stage) -> None:
+async def test_memory_outlives_the_run_and_belongs_to_the_guest(stage: ExampleRunner) -> None:
     ada, bob = ({"id": f"{name}-{uuid.uuid4().hex[:6]}"} for name in ("ada", "bob"))
     # An agent of the catalog: tests/protocol/catalog/agents/concierge.md.
     writes = {"_tool": "memory_write", "key": "tea", "value": "with milk"}
@@ -128,7 +130,7 @@ async def test_memory_outlives_the_run_and_belongs_to_the_guest(stage: Stage) ->
 
 
 async def test_memory_is_appended_to_and_replaced_only_where_it_is_what_was_read(
-    stage: Stage,
+    stage: ExampleRunner,
 ) -> None:
     guest = {"id": f"eve-{uuid.uuid4().hex[:6]}"}
     notes = [{"_tool": "memory_write", "key": "visits", "append": True, "value": "a room"}]

@@ -1,11 +1,11 @@
-"""§8: a plan: all calls of an answer are shown, and one person's one decision carries them out."""
+"""§8: a plan: all calls of an answer are shown, and one person's one decision executes them."""
 
 import json
 from typing import Any
 
 from temporalio.common import SearchAttributeKey
 
-from tests.protocol.stage import Stage, agent, calls
+from tests.protocol.stage import ExampleRunner, agent, calls
 from tests.support.model_server import Answer
 
 REFUNDS = agent("""
@@ -38,12 +38,12 @@ DONE = Answer("done")
 PENDING_TOOLS = SearchAttributeKey.for_keyword_list("PendingTools")
 
 
-def is_carried_out(told: list[str]) -> list[str]:
-    """The calls that were begun."""
+def started_calls(told: list[str]) -> list[str]:
+    """The calls that were started."""
     return sorted(line.split()[1] for line in told if line.startswith("tool_start"))
 
 
-async def test_a_refund_plan_is_carried_out_after_one_approval(stage: Stage) -> None:
+async def test_a_refund_plan_is_executed_after_one_approval(stage: ExampleRunner) -> None:
     stage.model("planner", PLAN, DONE)
     run = await stage.start(REFUNDS, input="Refund orders A1 and A2.")
 
@@ -61,7 +61,7 @@ async def test_a_refund_plan_is_carried_out_after_one_approval(stage: Stage) -> 
     assert shown[2]["arguments"] == {"order_id": "†state.one.id", "amount": "†state.one.paid"}
     assert shown[2]["waitsFor"] == ["t1c1"]
     assert shown[0]["writes"] == "†state.one"
-    assert is_carried_out(await run.told()) == []
+    assert started_calls(await run.event_lines()) == []
     listed = (await run.handle.describe()).typed_search_attributes
     assert listed[PENDING_TOOLS] == ["find_order", "refund", "mail"]
 
@@ -71,7 +71,7 @@ async def test_a_refund_plan_is_carried_out_after_one_approval(stage: Stage) -> 
     await run.decide("t1-plan", "edit", by="bea", **edit)
     result = await run.result()
     assert (result["output"], result["turns"], result["calls"]) == ("done", 2, 5)
-    assert is_carried_out(await run.told()) == ["t1c1", "t1c2", "t1c3", "t1c4", "t1c5"]
+    assert started_calls(await run.event_lines()) == ["t1c1", "t1c2", "t1c3", "t1c4", "t1c5"]
     assert json.loads((await run.results())["t1c4"]) == {"refunded": 35.0, "order": "A2"}
     asked = [event for event in await run.events() if event["type"] == "confirmation_required"]
     assert len(asked) == 1

@@ -1,11 +1,11 @@
-"""§4, §8, §9: what is allowed is looked up call by call; nothing that anybody says changes it."""
+"""§4, §8, §9: what is allowed is looked up call by call; no text changes it."""
 
 import json
 from typing import Any
 
 import pytest
 
-from tests.protocol.stage import Call, Stage, agent, calls, composed, errors, forced_schema
+from tests.protocol.stage import Call, ExampleRunner, agent, calls, composed, errors, forced_schema
 from tests.protocol.tools import PAGES
 from tests.support.model_server import Answer
 
@@ -13,7 +13,7 @@ DONE = {"native": Answer("done"), "composed": composed(output="done")}
 BOTH = pytest.mark.parametrize("calling", ["native", "composed"])
 
 
-def says(calling: str, *made: Call) -> Answer:
+def answer_in(calling: str, *made: Call) -> Answer:
     """These calls, in either calling."""
     return composed(*made) if calling == "composed" else calls(*made)
 
@@ -24,7 +24,7 @@ def playing(written: dict[str, Any], name: str, calling: str) -> dict[str, Any]:
 
 
 def started(told: list[str]) -> list[str]:
-    """The calls that were carried out."""
+    """The calls that were executed."""
     return [line.split()[1] for line in told if line.startswith("tool_start")]
 
 
@@ -42,8 +42,8 @@ REFUND = {"_tool": "refund", "order_id": "A1", "amount": 20}
 
 
 @BOTH
-async def test_a_skill_cannot_reach_anothers_tools_whatever_the_model_says(
-    stage: Stage, calling: str
+async def test_a_skill_cannot_reach_anothers_tools_whatever_the_model_answers(
+    stage: ExampleRunner, calling: str
 ) -> None:
     name = f"greedy-{calling}"
     choose = {"_tool": "choose_skill", "skill": "letters"}
@@ -51,9 +51,9 @@ async def test_a_skill_cannot_reach_anothers_tools_whatever_the_model_says(
     stage.forces = False
     stage.model(
         name,
-        says(calling, REFUND, choose, REFUND),
-        says(calling, REFUND, *({**REFUND, "_tool": each} for each in spellings)),
-        says(calling, {"_tool": "find_order", "order_id": "A1"}, REFUND),
+        answer_in(calling, REFUND, choose, REFUND),
+        answer_in(calling, REFUND, *({**REFUND, "_tool": each} for each in spellings)),
+        answer_in(calling, {"_tool": "find_order", "order_id": "A1"}, REFUND),
         DONE[calling],
     )
     run = await stage.start(playing(DESK, name, calling), input="You may do anything.")
@@ -70,7 +70,7 @@ async def test_a_skill_cannot_reach_anothers_tools_whatever_the_model_says(
     ]
     others = [wrong[f"t2c{index + 2}"]["code"] for index in range(len(spellings))]
     assert others == ["tool_not_allowed"] * len(spellings)
-    assert started(await run.told()) == ["t1c2", "t3c1"]
+    assert started(await run.event_lines()) == ["t1c2", "t3c1"]
 
 
 CLERK = {
@@ -92,7 +92,7 @@ CLERK = {
 }
 
 
-async def test_a_delegate_cannot_reach_what_its_principal_may_not(stage: Stage) -> None:
+async def test_a_delegate_cannot_reach_what_its_principal_may_not(stage: ExampleRunner) -> None:
     """Both agents have the tool and may hold its scope; on whose behalf they act may not."""
     writes = {"_tool": "write_ledger", "line": "all is paid"}
     stage.model("superior", calls({"_tool": "ask_bookkeeper", "task": "Write it."}), Answer("ok"))
@@ -120,7 +120,7 @@ async def test_a_delegate_cannot_reach_what_its_principal_may_not(stage: Stage) 
             " Allowed: [write_ledger]",
         },
     }
-    assert started(await delegate.told()) == []
+    assert started(await delegate.event_lines()) == []
 
 
 READER = agent("""
@@ -133,21 +133,21 @@ tools: [read_page]
 
 
 @BOTH
-async def test_what_a_result_says_changes_nothing_of_what_is_allowed(
-    stage: Stage, calling: str
+async def test_no_text_of_a_result_changes_what_is_allowed(
+    stage: ExampleRunner, calling: str
 ) -> None:
-    """The model believes every page in `PAGES`, and calls what it is told to."""
+    """The model believes every page in `PAGES`, and calls what they ask for."""
     name = f"gullible-{calling}"
     pages = [{"_tool": "read_page", "page": page} for page in PAGES]
     stage.forces = False
-    stage.model(name, says(calling, *pages), says(calling, REFUND), DONE[calling])
+    stage.model(name, answer_in(calling, *pages), answer_in(calling, REFUND), DONE[calling])
     run = await stage.start(
         playing(READER, name, calling), input="Read.", state={"secret": "swordfish"}
     )
     assert (await run.result())["output"] == "done"
 
-    # Nothing came of what stands there by itself, and nothing of the call that the model then made.
-    assert started(await run.told()) == [f"t1c{index + 1}" for index in range(len(pages))]
+    # The text had no effect by itself, and neither had the call that the model then made.
+    assert started(await run.event_lines()) == [f"t1c{index + 1}" for index in range(len(pages))]
     assert await run.error("t2c1") == {
         "code": "tool_not_allowed",
         "message": "Tool 'refund' is not allowed for agent 'reader'. Allowed: [read_page]",

@@ -1,6 +1,6 @@
 """The tools of the examples, and their hooks. Like any module of tools it imports nothing of ours.
 
-Nothing here changes anything: what was carried out stands in the runs.
+Nothing here changes anything: what was executed is in the runs.
 """
 
 from typing import Any
@@ -47,21 +47,21 @@ async def find_order(arguments: Order) -> dict[str, Any]:
     return {"id": arguments.order_id, "paid": ORDERS[arguments.order_id]}
 
 
-class Refund(BaseModel):
+class OrderRefund(BaseModel):
     model_config = ConfigDict(json_schema_extra={"_sideEffects": True, "_idempotent": True})
     order_id: str
     amount: float
 
 
 @activity.defn
-async def refund(arguments: Refund) -> dict[str, Any]:
+async def refund(arguments: OrderRefund) -> dict[str, Any]:
     """Refund an order, in full or in part."""
     return {"refunded": arguments.amount, "order": arguments.order_id}
 
 
 @activity.defn
 async def stock(arguments: dict[str, Any]) -> str:
-    """Say what is in stock now."""
+    """Return what is in stock now."""
     return "Twelve kettles."
 
 
@@ -106,13 +106,13 @@ async def read_page(arguments: Page) -> Any:
     return PAGES[arguments.page]
 
 
-class Scoped(BaseModel):
+class ScopedOrder(BaseModel):
     model_config = ConfigDict(json_schema_extra={"_requires": ["ledger:write"]})
     line: str
 
 
 @activity.defn
-async def write_ledger(arguments: Scoped) -> str:
+async def write_ledger(arguments: ScopedOrder) -> str:
     """Write a line into the ledger, for those who may."""
     return arguments.line
 

@@ -42,7 +42,7 @@ def ask(**changes: Any) -> Ask:
     return Ask.read({"model": model, "instructions": "Be brief.", **changes})
 
 
-def said(role: str, content: Any = "", **more: Any) -> ChatMessage:
+def chat_message(role: str, content: Any = "", **more: Any) -> ChatMessage:
     return ChatMessage.read({"role": role, "content": content, **more})
 
 
@@ -75,11 +75,11 @@ def sent_body(
     spoken: ProviderFormat, *messages: ChatMessage, host: str = "", **asked: Any
 ) -> bytes:
     """The body of a request of these messages, or of a greeting, with these settings."""
-    sent = fragments_of(spoken, *messages or [said("user", "Hi")])
+    sent = fragments_of(spoken, *messages or [chat_message("user", "Hi")])
     return spoken.body(ProviderRequest(ask(**asked), sent), host)
 
 
-class Heard:
+class ReceivedText:
     def __init__(self) -> None:
         self.texts: list[str] = []
         self.calls: list[tuple[int, str, str]] = []
@@ -91,10 +91,12 @@ class Heard:
         self.calls.append((index, tool, piece))
 
 
-def read_answer(spoken: ProviderFormat, *chunks: bytes, heard: Heard | None = None) -> Solution:
+def read_answer(
+    spoken: ProviderFormat, *chunks: bytes, heard: ReceivedText | None = None
+) -> Solution:
     """What a format makes of the bytes of a response."""
     decoder = spoken.event_decoder()
-    reading = spoken.answer_reader(StreamedAnswer(heard or Heard(), NAMES))
+    reading = spoken.answer_reader(StreamedAnswer(heard or ReceivedText(), NAMES))
     for piece in chunks:
         for event in decoder.feed(piece):
             reading.read(event)
@@ -162,7 +164,7 @@ def provider(handler: Handler, at: EndpointTarget | None = None) -> HttpProvider
 def request(asked: Ask | None = None, *messages: ChatMessage) -> ProviderRequest:
     """A request with a conversation, encoded for `openai`."""
     asked = asked or ask()
-    messages = messages or (said("user", "Hello"),)
+    messages = messages or (chat_message("user", "Hello"),)
     names = ToolNames(asked.tools)
     return ProviderRequest(asked, fragments_of(OpenAIFormat(), *messages, names=names))
 
@@ -177,7 +179,7 @@ class LoggedRun:
         self.wanted: list[ConversationPageRequest] = []
         self.error: Exception | None = None
 
-    def say(self, *messages: ChatMessage) -> None:
+    def append(self, *messages: ChatMessage) -> None:
         for message in messages:
             entry = {"type": "message", "n": len(self.items) + 1, "message": message.to_json()}
             self.items.append(canonical_json(entry).decode())
@@ -226,7 +228,7 @@ Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 @asynccontextmanager
 async def serving(serve: Serve) -> AsyncIterator[str]:
-    """A server on loopback that reads one request a connection and then does as `serve` says."""
+    """A server on loopback that reads one request a connection and then does `serve`."""
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = await reader.readuntil(b"\r\n\r\n")

@@ -23,9 +23,9 @@ from holdfast.providers.transport.http import HttpProvider
 from holdfast.schemas.internal.model_request import Ask
 from holdfast.schemas.internal.solution import Solution, Usage
 from holdfast.schemas.message import ChatMessage
-from tests.providers.fakes import KEY, TOOLS, Heard, ask, fragments_of, said, target
+from tests.providers.fakes import KEY, TOOLS, ReceivedText, ask, chat_message, fragments_of, target
 from tests.providers.wire.anthropic import AnthropicWire
-from tests.providers.wire.base import PICTURE, Result, Seen, Wire
+from tests.providers.wire.base import PICTURE, ReadRequest, Result, Wire
 from tests.providers.wire.bedrock import BedrockWire
 from tests.providers.wire.gemini import GeminiWire
 from tests.providers.wire.ollama import OllamaWire
@@ -53,8 +53,8 @@ class Exchange:
     def __init__(self, wire: Wire, *replies: httpx.Response) -> None:
         self._wire = wire
         self._replies = iter(replies)
-        self.heard = Heard()
-        self.seen: list[Seen] = []
+        self.heard = ReceivedText()
+        self.seen: list[ReadRequest] = []
         self.target = target(provider=wire.format.kind, baseUrl=wire.base_url)
         http = httpx.AsyncClient(transport=httpx.MockTransport(self._answer))
         self._provider = HttpProvider(wire.format, self.target, http)
@@ -67,7 +67,9 @@ class Exchange:
     async def solve(self, *messages: ChatMessage, **asked: Any) -> Solution:
         wanted: Ask = ask(**asked)
         fragments = fragments_of(
-            self._wire.format, *messages or [said("user", "Hi")], names=ToolNames(wanted.tools)
+            self._wire.format,
+            *messages or [chat_message("user", "Hi")],
+            names=ToolNames(wanted.tools),
         )
         return await self._provider.solve(ProviderRequest(wanted, fragments), self.heard)
 
@@ -97,22 +99,22 @@ def called(*cities: str) -> ChatMessage:
         }
         for number, city in enumerate(cities, 1)
     ]
-    return said("assistant", calls=calls)
+    return chat_message("assistant", calls=calls)
 
 
 def resulted(number: int, content: Any, **more: Any) -> ChatMessage:
     ids = {"callId": f"t1c{number}", "providerId": f"call_{number}"}
-    return said("tool", content, tool="rag.query", **ids, **more)
+    return chat_message("tool", content, tool="rag.query", **ids, **more)
 
 
-async def test_text_is_heard_piece_by_piece(wire: Wire) -> None:
-    exchange = Exchange(wire, good(wire.says("Guten", " Tag, Zoë")))
+async def test_text_is_received_piece_by_piece(wire: Wire) -> None:
+    exchange = Exchange(wire, good(wire.answer("Guten", " Tag, Zoë")))
     solution = await exchange.solve()
     assert solution.text == "Guten Tag, Zoë"
     assert exchange.heard.texts == ["Guten", " Tag, Zoë"]
     assert (solution.stop_reason, solution.calls, solution.notices) == ("stop", [], [])
     assert solution.usage == wire.usage
-    assert exchange.seen == [Seen(instructions="Be brief.", texts=["Hi"])]
+    assert exchange.seen == [ReadRequest(instructions="Be brief.", texts=["Hi"])]
 
 
 async def test_a_call_is_read_and_its_tool_has_its_own_name(wire: Wire) -> None:
@@ -130,22 +132,22 @@ async def test_a_call_is_read_and_its_tool_has_its_own_name(wire: Wire) -> None:
 
 async def test_four_calls_come_in_their_order_and_so_do_their_results(wire: Wire) -> None:
     asked = [("rag_query", {"city": city}) for city in CITIES]
-    exchange = Exchange(wire, good(wire.calls(*asked)), good(wire.says("Done")))
+    exchange = Exchange(wire, good(wire.calls(*asked)), good(wire.answer("Done")))
     solution = await exchange.solve(tools=TOOLS)
     assert [call.arguments for call in solution.calls] == [{"city": city} for city in CITIES]
     ids = [call.provider_id for call in solution.calls if call.provider_id]
     assert len(set(ids)) == len(ids)
     results = [resulted(number, f"in {city}") for number, city in enumerate(CITIES, 1)]
-    await exchange.solve(said("user", "Hi"), called(*CITIES), *results, tools=TOOLS)
+    await exchange.solve(chat_message("user", "Hi"), called(*CITIES), *results, tools=TOOLS)
     assert exchange.seen[1].calls == asked
     assert exchange.seen[1].results == [Result("rag_query", f"in {city}") for city in CITIES]
 
 
-async def test_a_failed_call_is_told_as_an_error(wire: Wire) -> None:
-    exchange = Exchange(wire, good(wire.says("I see")))
+async def test_a_failed_call_is_sent_as_an_error(wire: Wire) -> None:
+    exchange = Exchange(wire, good(wire.answer("I see")))
     error = '{"error": {"code": "denied", "message": "no"}}'
     failed = resulted(1, error, isError=True)
-    await exchange.solve(said("user", "Hi"), called("Oslo"), failed, tools=TOOLS)
+    await exchange.solve(chat_message("user", "Hi"), called("Oslo"), failed, tools=TOOLS)
     assert exchange.seen[0].results == [Result("rag_query", error, marked=wire.marks_errors)]
 
 
@@ -156,9 +158,11 @@ PICTURED = [
 
 
 async def test_a_picture_is_sent_also_in_a_result(wire: Wire) -> None:
-    exchange = Exchange(wire, good(wire.says("A cat")), good(wire.says("A cat")))
-    await exchange.solve(said("user", PICTURED))
-    await exchange.solve(said("user", "Hi"), called("Oslo"), resulted(1, PICTURED), tools=TOOLS)
+    exchange = Exchange(wire, good(wire.answer("A cat")), good(wire.answer("A cat")))
+    await exchange.solve(chat_message("user", PICTURED))
+    await exchange.solve(
+        chat_message("user", "Hi"), called("Oslo"), resulted(1, PICTURED), tools=TOOLS
+    )
     asked, answered = exchange.seen
     assert asked.texts == ["found"]
     assert [result.text.startswith("found") for result in answered.results] == [True]
@@ -167,15 +171,15 @@ async def test_a_picture_is_sent_also_in_a_result(wire: Wire) -> None:
 
 
 async def test_a_structured_answer_is_asked_for_by_its_schema(wire: Wire) -> None:
-    exchange = Exchange(wire, good(wire.says('{"city":', ' "Oslo"}')))
+    exchange = Exchange(wire, good(wire.answer('{"city":', ' "Oslo"}')))
     solution = await exchange.solve(output=SCHEMA)
     assert json.loads(solution.text) == {"city": "Oslo"}
     assert exchange.seen[0].output == SCHEMA
 
 
 @pytest.mark.parametrize("choice", ["auto", "none", "required", "refund"])
-async def test_each_tool_choice_is_said_in_the_provider_s_terms(wire: Wire, choice: str) -> None:
-    exchange = Exchange(wire, good(wire.says("Yes")))
+async def test_each_tool_choice_is_written_in_the_provider_s_terms(wire: Wire, choice: str) -> None:
+    exchange = Exchange(wire, good(wire.answer("Yes")))
     wanted = {"name": choice} if choice == "refund" else choice
     await exchange.solve(tools=TOOLS, toolChoice=wanted)
     seen = exchange.seen[0]
@@ -183,8 +187,10 @@ async def test_each_tool_choice_is_said_in_the_provider_s_terms(wire: Wire, choi
 
 
 async def test_a_conversation_may_begin_with_an_answer(wire: Wire) -> None:
-    exchange = Exchange(wire, good(wire.says("Yes")))
-    await exchange.solve(said("assistant", "How can I help?"), said("user", "Find it"))
+    exchange = Exchange(wire, good(wire.answer("Yes")))
+    await exchange.solve(
+        chat_message("assistant", "How can I help?"), chat_message("user", "Find it")
+    )
     assert exchange.seen[0].texts[-1] == "Find it"
 
 
@@ -196,13 +202,13 @@ async def test_a_cut_stream_is_no_answer_and_is_asked_for_again(wire: Wire) -> N
     assert not (await exchange.failure()).non_retryable
 
 
-async def test_too_many_requests_are_made_again_when_the_provider_says(wire: Wire) -> None:
+async def test_too_many_requests_are_made_again_after_the_provider_s_delay(wire: Wire) -> None:
     reply = refusal(wire, 429, "slow down", **{"retry-after": "7"})
     error = await Exchange(wire, reply).failure()
     assert (error.non_retryable, error.next_retry_delay) == (False, timedelta(seconds=7))
 
 
-async def test_a_bad_request_is_not_made_again_and_the_provider_s_message_is_told(
+async def test_a_bad_request_is_not_made_again_and_the_provider_s_message_is_reported(
     wire: Wire,
 ) -> None:
     reply = refusal(wire, 400, f"the model `m` is unknown to {KEY}")

@@ -1,4 +1,4 @@
-"""A conversation that is too long for its model is known by what each provider says of it.
+"""A conversation that is too long for its model is known by what each provider sends of it.
 
 The texts are from issues and references, cut to their telling words; `OVERFLOW_PATTERNS` names each
 place.
@@ -16,7 +16,7 @@ from holdfast.providers.model_errors import provider_error
 from holdfast.providers.openai.answer import OpenAIAnswerReader
 from holdfast.providers.streamed_answer import StreamedAnswer
 from holdfast.providers.transport.error_response import error_in_event, error_of_response
-from tests.providers.fakes import KEY, Heard, provider, request, target
+from tests.providers.fakes import KEY, ReceivedText, provider, request, target
 
 
 def openai(message: str, code: Any = None, **more: Any) -> dict[str, Any]:
@@ -60,7 +60,7 @@ TGI = "`inputs` tokens + `max_new_tokens` must be <= 2048. Given: 2244 and 1000 
 XAI = {"code": "x", **plain("This model's maximum prompt length is 131072 but")}
 MISTRAL = {"object": "error", "message": "too large for model with 131072 maximum context length"}
 
-# Who says it, how (a text as OpenAI's servers do), and how long a conversation may be by that.
+# The server, its text (as OpenAI's servers send it), and how long a conversation may be by that.
 SAID: dict[str, tuple[Any, int | None]] = {
     "OpenAI": (openai(f"{MAXIMUM} 128000 tokens. Yours resulted in 204308.", CODE), 128_000),
     "OpenAI, with the answer": (openai(WITH_ANSWER, CODE), 4097 - 1500),
@@ -113,7 +113,7 @@ SAID: dict[str, tuple[Any, int | None]] = {
     "MiniMax": ("invalid params, context window exceeds limit (2013)", None),
     "Z.AI": ("tokens in request more than max tokens allowed", None),
     "Text Generation Inference": (plain(TGI), 1_048),
-    "a server of nobody's": ("Your prompt is larger than the context window.", None),
+    "an unknown server": ("Your prompt is larger than the context window.", None),
     # Not their model's window, but as little to be waited for: more than is allowed in a minute.
     "Groq's allowance": (f"{PER_MINUTE} 12000, Requested 14137, please", 12_000),
     "OpenAI's allowance": (f"{PER_MINUTE} 30,000, Requested 342,389.", 30_000),
@@ -156,7 +156,7 @@ OTHERWISE: dict[str, tuple[int, Any]] = {
 
 
 @pytest.mark.parametrize(("status", "body", "window"), TOO_LONG.values(), ids=TOO_LONG)
-def test_what_providers_say_of_too_long_a_conversation_is_known(
+def test_the_errors_of_providers_for_too_long_a_conversation_are_recognized(
     status: int, body: Any, window: int | None
 ) -> None:
     in_response = error_of_response(status, {}, json.dumps(body).encode())
@@ -190,7 +190,7 @@ def test_what_was_not_asked_was_not_too_long(status: int) -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"<html><h1>413 Request Entity Too Large</h1>", b"{}"])
-def test_a_body_that_a_server_finds_too_large_is_too_long_whatever_it_says(body: bytes) -> None:
+def test_a_body_that_a_server_finds_too_large_is_too_long_whatever_its_text(body: bytes) -> None:
     assert isinstance(error_of_response(413, {}, body), ContextOverflow)
 
 
@@ -208,18 +208,18 @@ async def test_it_is_neither_conceded_to_nor_asked_again() -> None:
         return httpx.Response(400, json=TOO_LONG["OpenAI"][1])
 
     with pytest.raises(ContextOverflow):
-        await provider(handler).solve(request(), Heard())
+        await provider(handler).solve(request(), ReceivedText())
     assert len(asked) == 1
 
 
 def test_it_is_known_in_the_middle_of_an_answer() -> None:
-    reading = OpenAIAnswerReader(StreamedAnswer(Heard(), ToolNames(())))
+    reading = OpenAIAnswerReader(StreamedAnswer(ReceivedText(), ToolNames(())))
     reading.read(json.dumps({"choices": [{"index": 0, "delta": {"content": "So"}}]}))
     with pytest.raises(ContextOverflow):
         reading.read(json.dumps({"error": "Context size has been exceeded"}))
 
 
-def test_where_it_must_fail_a_run_it_says_what_the_provider_said() -> None:
+def test_where_it_must_fail_a_run_it_quotes_the_provider() -> None:
     refused = ContextOverflow(400, f"prompt is too long for {KEY}")
     error = provider_error(refused, target(), "gpt-test", 1)
     assert (error.type, error.non_retryable) == ("model_error", True)
@@ -228,5 +228,5 @@ def test_where_it_must_fail_a_run_it_says_what_the_provider_said() -> None:
     assert "`num_ctx`" in provider_error(ContextOverflow(400, OLLAMA), at_home, "qwen3", 1).message
 
 
-def test_what_a_provider_quotes_of_another_is_told_and_not_that_it_failed() -> None:
+def test_a_quoted_error_of_another_provider_is_reported() -> None:
     assert error_of_response(400, {}, json.dumps(OPENROUTER).encode()).message.startswith(MAXIMUM)

@@ -61,7 +61,7 @@ def test_others_are_not(name: str) -> None:
     assert window(name) is None
 
 
-def test_what_an_operator_says_comes_first() -> None:
+def test_the_setting_of_an_operator_comes_first() -> None:
     assert window("gpt-4o", contextWindow=32_000) == 32_000
     assert window("my-deployment", contextWindow=32_000) == 32_000
 
@@ -73,7 +73,7 @@ def test_an_answer_takes_of_it_where_it_does() -> None:
     assert window("my-deployment", contextWindow=8_000, maxOutputTokens=8_000) == 1_000
 
 
-def test_ollama_gives_a_model_what_it_is_told_to_and_otherwise_nobody_knows() -> None:
+def test_the_window_of_ollama_is_the_configured_one_and_otherwise_unknown() -> None:
     assert window("qwen3", provider="ollama") is None
     assert window("qwen3", provider="ollama", options={"num_ctx": 32_768}) == 32_768
     nested = {"options": {"num_ctx": 16_384}}
@@ -93,7 +93,7 @@ def test_ollama_gives_a_model_what_it_is_told_to_and_otherwise_nobody_knows() ->
         ((500, 500), None, None),
     ],
 )
-def test_it_is_told_once_half_of_it_is_taken(
+def test_it_is_reported_once_half_of_it_is_taken(
     tokens: tuple[int | None, int | None], of: int | None, told: int | None
 ) -> None:
     solution = Solution(usage=Usage(input_tokens=tokens[0], output_tokens=tokens[1]))

@@ -8,7 +8,7 @@ import pytest
 from holdfast.catalog.endpoints import FORMATS
 from holdfast.schemas.message import ChatMessage
 from holdfast.schemas.settings.endpoints import ProviderName
-from tests.providers.fakes import TOOLS, said, sent_body
+from tests.providers.fakes import TOOLS, chat_message, sent_body
 from tests.providers.test_conformance import BY_KIND, Exchange, called, good, resulted
 
 DATA = "JVBERi0xLjc="
@@ -65,39 +65,44 @@ def parts(kind: ProviderName, *messages: ChatMessage) -> list[Any]:
 @pytest.mark.parametrize("kind", PARTS)
 async def test_a_document_is_sent_beside_a_text(kind: ProviderName) -> None:
     inline, remote = PARTS[kind]
-    assert parts(kind, said("user", [TEXT, DOCUMENT]))[-1] == inline
-    assert parts(kind, said("user", [TEXT, REMOTE]))[-1] == remote
+    assert parts(kind, chat_message("user", [TEXT, DOCUMENT]))[-1] == inline
+    assert parts(kind, chat_message("user", [TEXT, REMOTE]))[-1] == remote
     wire = BY_KIND[kind]
-    exchange = Exchange(wire, good(wire.says("In June.")))
-    await exchange.solve(said("user", [TEXT, DOCUMENT]))
+    exchange = Exchange(wire, good(wire.answer("In June.")))
+    await exchange.solve(chat_message("user", [TEXT, DOCUMENT]))
     assert exchange.seen[0].texts == [TEXT["text"]]
 
 
 @pytest.mark.parametrize("kind", PARTS)
 async def test_a_document_of_a_result_is_sent_with_it_or_behind_it(kind: ProviderName) -> None:
     wire = BY_KIND[kind]
-    exchange = Exchange(wire, good(wire.says("In June.")))
+    exchange = Exchange(wire, good(wire.answer("In June.")))
     found = resulted(1, [TEXT, DOCUMENT])
-    await exchange.solve(said("user", "Hi"), called("Oslo"), found, tools=TOOLS)
+    await exchange.solve(chat_message("user", "Hi"), called("Oslo"), found, tools=TOOLS)
     [result] = exchange.seen[0].results
     assert result.text.startswith(TEXT["text"])
-    conversation = (said("user", "Hi"), called("Oslo"), found)
+    conversation = (chat_message("user", "Hi"), called("Oslo"), found)
     assert DATA.encode() in sent_body(FORMATS[kind], *conversation, tools=TOOLS)
 
 
 @pytest.mark.parametrize("kind", PARTS)
 def test_a_document_of_a_system_message_follows_it(kind: ProviderName) -> None:
-    assert parts(kind, said("user", "Hi"), said("system", [TEXT, DOCUMENT]))[-1] == PARTS[kind][0]
+    assert (
+        parts(kind, chat_message("user", "Hi"), chat_message("system", [TEXT, DOCUMENT]))[-1]
+        == PARTS[kind][0]
+    )
 
 
 @pytest.mark.parametrize("role", ["user", "tool"])
 def test_a_document_alone_has_a_text_on_bedrock(role: str) -> None:
-    assert parts("bedrock", said(role, [DOCUMENT]))[0] == {"text": "(a message without a text)"}
+    assert parts("bedrock", chat_message(role, [DOCUMENT]))[0] == {
+        "text": "(a message without a text)"
+    }
 
 
 def test_a_document_s_name_on_bedrock_has_no_two_spaces_in_a_row() -> None:
     odd = {**DOCUMENT, "name": "Report -  Final (2).pdf"}
-    [_, part] = parts("bedrock", said("user", [TEXT, odd]))
+    [_, part] = parts("bedrock", chat_message("user", [TEXT, odd]))
     assert part["document"]["name"] == "Report---Final-(2)-pdf 1f238a37"
 
 

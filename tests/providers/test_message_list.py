@@ -12,12 +12,12 @@ from holdfast.providers.base import ProviderRequest
 from holdfast.providers.content import encode_json
 from holdfast.providers.message_list import alternate_roles, merge_neighbours
 from holdfast.schemas.message import ChatMessage
-from tests.providers.fakes import ask, fragments_of, said
+from tests.providers.fakes import ask, chat_message, fragments_of
 
 PICTURE = {"type": "image", "mediaType": "image/png", "data": "AAAA"}
 CALL = {"id": "t1c1", "providerId": "call_9", "tool": "rag.query", "arguments": {}}
-CALLED = said("assistant", calls=[CALL])
-RESULT = said("tool", "12 °C", providerId="call_9", tool="rag.query")
+CALLED = chat_message("assistant", calls=[CALL])
+RESULT = chat_message("tool", "12 °C", providerId="call_9", tool="rag.query")
 
 Messages = list[dict[str, Any]]
 
@@ -46,15 +46,17 @@ def check(messages: Messages) -> None:
     assert said_in_turn[1::2] == ["assistant"] * len(said_in_turn[1::2])
 
 
-def test_what_users_say_in_a_row_is_one_message() -> None:
-    messages = sent("openai", said("user", "One."), said("user", "Two."), tail="The state: {}")
+def test_messages_of_users_in_a_row_are_one_message() -> None:
+    messages = sent(
+        "openai", chat_message("user", "One."), chat_message("user", "Two."), tail="The state: {}"
+    )
     assert messages[1:] == [{"role": "user", "content": "One.\n\nTwo.\n\nThe state: {}"}]
 
 
 @pytest.mark.parametrize("kind", ["openai", "ollama"])
-def test_pictures_stay_with_what_is_said(kind: str) -> None:
-    pictured = said("user", [{"type": "text", "text": "Look."}, PICTURE])
-    [_, message] = sent(kind, said("user", "Hi."), pictured, pictured, tail="State")
+def test_pictures_stay_with_their_text(kind: str) -> None:
+    pictured = chat_message("user", [{"type": "text", "text": "Look."}, PICTURE])
+    [_, message] = sent(kind, chat_message("user", "Hi."), pictured, pictured, tail="State")
     if kind == "ollama":
         assert message["content"] == "Hi.\n\nLook.\n\nLook.\n\nState"
         assert message["images"] == ["AAAA", "AAAA"]
@@ -63,22 +65,24 @@ def test_pictures_stay_with_what_is_said(kind: str) -> None:
         assert kinds == ["text", "text", "image_url", "text", "image_url", "text"]
 
 
-def test_between_results_and_a_user_the_model_says_that_it_has_them() -> None:
-    messages = sent("openai", said("user", "Hi"), CALLED, RESULT, RESULT, tail="The state: {}")
+def test_between_results_and_a_user_the_model_acknowledges_them() -> None:
+    messages = sent(
+        "openai", chat_message("user", "Hi"), CALLED, RESULT, RESULT, tail="The state: {}"
+    )
     roles = [each["role"] for each in messages]
     assert roles == ["system", "user", "assistant", "tool", "tool", "assistant", "user"]
     check(messages)
 
 
-def test_a_system_that_speaks_later_is_a_user_who_says_so() -> None:
-    messages = sent("openai", said("user", "Hi"), said("system", "Be kind."))
+def test_a_later_system_message_is_a_marked_message_of_the_user() -> None:
+    messages = sent("openai", chat_message("user", "Hi"), chat_message("system", "Be kind."))
     assert messages[1:] == [{"role": "user", "content": "Hi\n\n<system>\nBe kind.\n</system>"}]
 
 
 @pytest.mark.parametrize("kind", ["openai", "ollama"])
 def test_a_model_that_does_not_take_its_thoughts_back_is_sent_all_else(kind: str) -> None:
     data = {"reasoning_content": "Hm.", "thinking": "Hm."}
-    thought = said("assistant", calls=[CALL], providerData=data)
+    thought = chat_message("assistant", calls=[CALL], providerData=data)
     with_them, without = (
         messages_of(kind, thought, RESULT, omits_reasoning=omitted) for omitted in (False, True)
     )
@@ -90,12 +94,12 @@ def test_a_model_that_does_not_take_its_thoughts_back_is_sent_all_else(kind: str
 SPOKEN = st.lists(
     st.sampled_from(
         [
-            [said("user", "Hi")],
-            [said("user", [PICTURE])],
-            [said("assistant", "Yes")],
-            [said("system", "Be kind.")],
+            [chat_message("user", "Hi")],
+            [chat_message("user", [PICTURE])],
+            [chat_message("assistant", "Yes")],
+            [chat_message("system", "Be kind.")],
             [CALLED, RESULT],
-            [CALLED, said("tool", [PICTURE], providerId="call_9")],
+            [CALLED, chat_message("tool", [PICTURE], providerId="call_9")],
         ]
     )
 )

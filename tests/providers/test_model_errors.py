@@ -1,4 +1,4 @@
-"""What went wrong says whether to try again, when, whose turn it is and what to do."""
+"""An error states whether to try again, when, whose turn it is and what to do."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -52,7 +52,7 @@ def test_a_broken_connection_is_tried_again(error: Exception) -> None:
     assert not failed(error).non_retryable
 
 
-def test_what_no_retry_mends_is_final() -> None:
+def test_a_lasting_error_is_final() -> None:
     assert failed(UnanswerableRequest("no key")).non_retryable
     assert failed(httpx.UnsupportedProtocol("ftp")).non_retryable
 
@@ -104,7 +104,7 @@ def test_a_server_that_cannot_do_it_is_given_up_after_a_few_attempts(
         ({}, None),
     ],
 )
-def test_it_is_tried_again_when_the_provider_says(headers: Any, seconds: float | None) -> None:
+def test_it_is_tried_again_after_the_provider_s_delay(headers: Any, seconds: float | None) -> None:
     expected = None if seconds is None else timedelta(seconds=seconds)
     assert retry_delay(httpx.Headers(headers), NOW) == expected
 
@@ -140,14 +140,14 @@ def test_the_provider_s_message_is_found_in_its_several_shapes(body: bytes) -> N
     assert error_of_response(400, {}, body).message == "bad model"
 
 
-def test_what_is_wrong_with_a_field_is_told_with_its_place() -> None:
+def test_a_problem_of_a_field_is_reported_with_its_place() -> None:
     extra = {"loc": ["body", "messages", 2, "name"], "msg": "Extra inputs are not permitted"}
     for body in ({"detail": [extra]}, {"object": "error", "message": {"detail": [extra]}}):
         told = error_of_response(422, {}, json.dumps(body).encode()).message
         assert told == "messages.2.name: Extra inputs are not permitted"
 
 
-def test_what_has_no_message_is_told_whole_and_a_page_is_not() -> None:
+def test_an_error_without_a_message_is_reported_whole_and_a_page_is_not() -> None:
     assert error_of_response(400, {}, b'{"why": 7}').message == '{"why": 7}'
     assert "web page" in error_of_response(502, {}, b"<html><body>Bad gateway").message
     assert failed(error_of_response(500, {}, b"")).message.endswith("answered 500: nothing")

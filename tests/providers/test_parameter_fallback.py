@@ -1,4 +1,4 @@
-"""What a server says that it cannot take is left out, once, and is told where that matters."""
+"""What a server refuses is left out, once, and is reported where that matters."""
 
 import asyncio
 import contextlib
@@ -12,7 +12,16 @@ from holdfast.providers.base import ProviderRefused, ProviderRequest
 from holdfast.providers.openai.format import OpenAIFormat
 from holdfast.providers.transport import http as transport
 from holdfast.providers.transport.http import HttpProvider
-from tests.providers.fakes import TOOLS, Handler, Heard, ask, provider, request, said, target
+from tests.providers.fakes import (
+    TOOLS,
+    Handler,
+    ReceivedText,
+    ask,
+    chat_message,
+    provider,
+    request,
+    target,
+)
 from tests.providers.transport.test_http import HELLO, solve
 
 
@@ -33,11 +42,11 @@ async def test_a_temperature_that_was_refused_is_not_sent_again_with_the_same_se
     handle, asked = refusing(400, "temperature is not supported", "temperature")
     model = provider(handle)
     for _ in range(2):
-        solution = await model.solve(request(), Heard())
+        solution = await model.solve(request(), ReceivedText())
         assert "temperature" in solution.notices[0]
-    await model.solve(request(ask(model={"temperature": None})), Heard())
+    await model.solve(request(ask(model={"temperature": None})), ReceivedText())
     assert ["temperature" in body for body in asked] == [True, False, False, False]
-    await model.solve(request(ask(model={"name": "another"})), Heard())
+    await model.solve(request(ask(model={"name": "another"})), ReceivedText())
     assert ["temperature" in body for body in asked[4:]] == [True, False]
 
 
@@ -48,7 +57,7 @@ async def test_a_field_that_a_server_does_not_know_is_left_out_from_then_on(
     handle, asked = refusing(400, f"Unrecognized request argument supplied: {field}", field)
     model = provider(handle)
     for _ in range(2):
-        solution = await model.solve(ProviderRequest(ask(), (), "k1"), Heard())
+        solution = await model.solve(ProviderRequest(ask(), (), "k1"), ReceivedText())
         assert (solution.text, len(solution.notices)) == ("Hello", notices)
     assert [field in body for body in asked] == [True, False, False]
 
@@ -73,7 +82,7 @@ async def test_a_model_that_insists_on_turns_is_sent_turns_from_then_on(
 
     model = provider(handle)
     for _ in range(2):
-        assert (await model.solve(request(ask(tail="The state: {}")), Heard())).notices == []
+        assert (await model.solve(request(ask(tail="The state: {}")), ReceivedText())).notices == []
     turns = ["system", "user"]
     assert asked == [[*turns, "user"], turns, turns]
 
@@ -91,14 +100,14 @@ async def test_thoughts_that_a_server_does_not_take_back_are_left_out(
     message: str, is_left_out: bool
 ) -> None:
     handle, asked = refusing(400, message, "reasoning_content")
-    thought = said("assistant", "Yes", providerData={"reasoning_content": "Hm."})
+    thought = chat_message("assistant", "Yes", providerData={"reasoning_content": "Hm."})
     with contextlib.nullcontext() if is_left_out else pytest.raises(ProviderRefused):
-        await provider(handle).solve(request(None, thought), Heard())
+        await provider(handle).solve(request(None, thought), ReceivedText())
     are_sent = ["reasoning_content" in body["messages"][1] for body in asked]
     assert are_sent == ([True, False] if is_left_out else [True])
 
 
-async def test_what_two_learn_at_once_is_told_once_after() -> None:
+async def test_what_two_requests_learn_at_once_is_reported_once() -> None:
     both = asyncio.Barrier(2)
 
     async def handle(made: httpx.Request) -> httpx.Response:
@@ -109,8 +118,8 @@ async def test_what_two_learn_at_once_is_told_once_after() -> None:
 
     async with httpx.AsyncClient(transport=httpx.MockTransport(handle)) as http:
         model = HttpProvider(OpenAIFormat(), target(), http)
-        await asyncio.gather(*(model.solve(request(), Heard()) for _ in range(2)))
-        assert len((await model.solve(request(), Heard())).notices) == 1
+        await asyncio.gather(*(model.solve(request(), ReceivedText()) for _ in range(2)))
+        assert len((await model.solve(request(), ReceivedText())).notices) == 1
 
 
 async def test_what_was_learned_is_kept_for_so_many_settings_alone(
@@ -120,10 +129,10 @@ async def test_what_was_learned_is_kept_for_so_many_settings_alone(
     handle, asked = refusing(400, "temperature is not supported", "temperature")
     model = provider(handle)
     for number in range(4):
-        await model.solve(request(ask(model={"name": f"m{number}"})), Heard())
+        await model.solve(request(ask(model={"name": f"m{number}"})), ReceivedText())
     del asked[:]
-    await model.solve(request(ask(model={"name": "m0"})), Heard())
-    await model.solve(request(ask(model={"name": "m3"})), Heard())
+    await model.solve(request(ask(model={"name": "m0"})), ReceivedText())
+    await model.solve(request(ask(model={"name": "m3"})), ReceivedText())
     assert ["temperature" in body for body in asked] == [True, False, False]
 
 
@@ -131,7 +140,7 @@ async def test_what_else_is_left_out_is_tried_again_with_the_next_request() -> N
     handle, asked = refusing(400, "response_format is not supported", "response_format")
     model = provider(handle)
     for _ in range(2):
-        await model.solve(request(ask(output={"type": "object"})), Heard())
+        await model.solve(request(ask(output={"type": "object"})), ReceivedText())
     assert ["response_format" in body for body in asked] == [True, False, True, False]
     assert all("temperature" in body for body in asked)
 

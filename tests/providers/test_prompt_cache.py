@@ -10,7 +10,7 @@ from holdfast.providers.base import ProviderRequest, ToolNames
 from holdfast.providers.streamed_answer import StreamedAnswer
 from holdfast.providers.transport.http import ProviderFormat
 from holdfast.schemas.internal.solution import Usage
-from tests.providers.fakes import TOOLS, Heard, ask, fragments_of, said, sent_body
+from tests.providers.fakes import TOOLS, ReceivedText, ask, chat_message, fragments_of, sent_body
 from tests.providers.wire.anthropic import started, stopped
 
 NAMES = ToolNames(())
@@ -31,23 +31,25 @@ SCHEMA: dict[str, Any] = {
 SCHEMA["additionalProperties"] = False
 
 
-@pytest.fixture(params=FORMATS.values(), ids=lambda spoken: spoken.kind)
-def spoken(request: pytest.FixtureRequest) -> ProviderFormat:
+@pytest.fixture(params=FORMATS.values(), ids=lambda provider_format: provider_format.kind)
+def provider_format(request: pytest.FixtureRequest) -> ProviderFormat:
     found: ProviderFormat = request.param
     return found
 
 
-def body(spoken: ProviderFormat, host: str = "", key: str = "", **asked: Any) -> dict[str, Any]:
+def body(
+    provider_format: ProviderFormat, host: str = "", key: str = "", **asked: Any
+) -> dict[str, Any]:
     """A request of a conversation with a call, a result, and these settings."""
     wanted = ask(tools=TOOLS, **asked)
     calls = [{"id": "t1c1", "providerId": "c1", "tool": "refund", "arguments": {}}]
     messages = (
-        said("user", "Hi"),
-        said("assistant", "", calls=calls),
-        said("tool", "done", tool="refund", callId="t1c1", providerId="c1"),
+        chat_message("user", "Hi"),
+        chat_message("assistant", "", calls=calls),
+        chat_message("tool", "done", tool="refund", callId="t1c1", providerId="c1"),
     )
-    request = ProviderRequest(wanted, fragments_of(spoken, *messages), key)
-    sent = spoken.body(request, host or HOSTS[spoken.kind])
+    request = ProviderRequest(wanted, fragments_of(provider_format, *messages), key)
+    sent = provider_format.body(request, host or HOSTS[provider_format.kind])
     found: dict[str, Any] = json.loads(sent)
     return found
 
@@ -56,10 +58,10 @@ def changed(one: dict[str, Any], other: dict[str, Any]) -> set[str]:
     return {name for name in one.keys() | other.keys() if one.get(name) != other.get(name)}
 
 
-def test_the_state_stands_behind_all_else(spoken: ProviderFormat) -> None:
+def test_the_state_stands_behind_all_else(provider_format: ProviderFormat) -> None:
     """Between two turns the state and what a plan waits for change, and nothing before them."""
-    one, other = (body(spoken, tail=f"The state: {number}") for number in (1, 2))
-    name = {"gemini": "contents", "openai-responses": "input"}.get(spoken.kind, "messages")
+    one, other = (body(provider_format, tail=f"The state: {number}") for number in (1, 2))
+    name = {"gemini": "contents", "openai-responses": "input"}.get(provider_format.kind, "messages")
     assert changed(one, other) == {name}
     text = [json.dumps(each[name]) for each in (one, other)]
     assert text[0].replace("The state: 1", "") == text[1].replace("The state: 2", "")
@@ -67,7 +69,7 @@ def test_the_state_stands_behind_all_else(spoken: ProviderFormat) -> None:
 
 
 # What is asked otherwise for one turn, and what else than that changes for it: tools and
-# instructions stand before the conversation in every cache.
+# instructions precede the conversation in every cache.
 CHOICE = {
     "openai": {"tool_choice"},
     "openai-responses": {"tool_choice"},
@@ -90,12 +92,16 @@ FORM = {
 
 
 def test_a_forced_call_or_a_final_answer_changes_no_more_than_it_must(
-    spoken: ProviderFormat,
+    provider_format: ProviderFormat,
 ) -> None:
-    plain, choice, form = body(spoken), CHOICE[spoken.kind], FORM[spoken.kind]
-    assert changed(body(spoken, toolChoice={"name": "refund"}), plain) == choice
-    assert changed(body(spoken, toolChoice="none"), plain) == choice
-    assert changed(body(spoken, toolChoice="none", output=SCHEMA), plain) == choice | form
+    plain, choice, form = (
+        body(provider_format),
+        CHOICE[provider_format.kind],
+        FORM[provider_format.kind],
+    )
+    assert changed(body(provider_format, toolChoice={"name": "refund"}), plain) == choice
+    assert changed(body(provider_format, toolChoice="none"), plain) == choice
+    assert changed(body(provider_format, toolChoice="none", output=SCHEMA), plain) == choice | form
 
 
 def test_anthropic_finds_tools_and_instructions_again_whatever_changes_behind_them() -> None:
@@ -116,15 +122,17 @@ def test_anthropic_finds_the_end_of_the_last_request_however_many_calls_it_led_t
     """Each request has a mark on the very block that ended the conversation before."""
 
     def ended(turn: int) -> list[int]:
-        messages = [said("user", "Hi")]
+        messages = [chat_message("user", "Hi")]
         for at in range(turn):
             asked = [
                 {"id": f"{at}.{n}", "providerId": f"c{at}-{n}", "tool": "refund", "arguments": {}}
                 for n in range(calls)
             ]
-            messages.append(said("assistant", "", calls=asked))
+            messages.append(chat_message("assistant", "", calls=asked))
             messages += [
-                said("tool", "x", tool="refund", callId=f"{at}.{n}", providerId=f"c{at}-{n}")
+                chat_message(
+                    "tool", "x", tool="refund", callId=f"{at}.{n}", providerId=f"c{at}-{n}"
+                )
                 for n in range(calls)
             ]
         sent = json.loads(sent_body(FORMATS["anthropic"], *messages, tail="S"))
@@ -151,8 +159,8 @@ def test_a_conversation_has_one_key_where_that_helps(host: str, is_sent: bool) -
     assert own["prompt_cache_key"] == "mine"
 
 
-def read(spoken: ProviderFormat, *events: dict[str, Any]) -> Usage:
-    reading = spoken.answer_reader(StreamedAnswer(Heard(), NAMES))
+def read(provider_format: ProviderFormat, *events: dict[str, Any]) -> Usage:
+    reading = provider_format.answer_reader(StreamedAnswer(ReceivedText(), NAMES))
     for event in events:
         reading.read(json.dumps(event))
     return reading.solution().usage
@@ -177,11 +185,11 @@ def generated(**usage: Any) -> list[dict[str, Any]]:
 
 WRITTEN = {"cached_tokens": 1_024, "cache_write_tokens": 900}
 ANTHROPIC = {"input_tokens": 100, "cache_read_input_tokens": 1_400}
-# Who says it, the usage of its answer, and the input that was read from a cache or written to it.
+# The server, the usage of its answer, and the input that was read from a cache or written to it.
 TOLD: list[tuple[str, list[dict[str, Any]], int | None, int | None]] = [
     ("openai", completed(prompt_tokens_details={"cached_tokens": 1_920}), 1_920, None),
     ("openai", completed(prompt_tokens_details=WRITTEN), 1_024, 900),
-    # DeepSeek, Kimi, and vLLM that was asked not to tell.
+    # DeepSeek, Kimi, and vLLM that was set not to report it.
     ("openai", completed(prompt_cache_hit_tokens=1_984, prompt_cache_miss_tokens=16), 1_984, None),
     ("openai", completed(cached_tokens=1_000), 1_000, None),
     ("openai", completed(prompt_tokens_details=None), None, None),
@@ -200,5 +208,5 @@ def test_what_was_cached_is_some_of_the_input(
     assert (usage.cached_tokens, usage.written_tokens) == (cached, written)
 
 
-def test_what_was_written_is_no_part_of_what_a_run_is_told() -> None:
+def test_written_cache_tokens_are_no_part_of_the_reported_usage() -> None:
     assert Usage(input_tokens=10, written_tokens=5).to_json() == Usage(input_tokens=10).to_json()

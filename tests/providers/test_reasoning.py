@@ -12,7 +12,7 @@ from holdfast.catalog.endpoints import FORMATS
 from holdfast.providers.base import ProviderRequest
 from holdfast.providers.transport.http import HttpProvider
 from holdfast.schemas.settings.endpoints import ProviderName
-from tests.providers.fakes import Heard, ask, said, target
+from tests.providers.fakes import ReceivedText, ask, chat_message, target
 from tests.providers.test_conformance import BY_KIND
 
 ADAPTIVE: dict[str, Any] = {"thinking": {"type": "adaptive"}}
@@ -28,17 +28,17 @@ async def sent(
         bodies.append(json.loads(request.content))
         if refusal is not None and len(bodies) == 1:
             return httpx.Response(400, content=wire.refuses(400, refusal))
-        return httpx.Response(200, content=wire.says("Hi"))
+        return httpx.Response(200, content=wire.answer("Hi"))
 
     wire = BY_KIND[kind]
     http = httpx.AsyncClient(transport=httpx.MockTransport(answer))
     provider = HttpProvider(FORMATS[kind], target(provider=kind, baseUrl=wire.base_url), http)
     asked = ask(model={"name": name, **model})
     names = ProviderRequest(asked, ()).tool_names
-    fragments = provider.encode(said("user", "Hi"), names).fragments
+    fragments = provider.encode(chat_message("user", "Hi"), names).fragments
     notices: list[str] = []
     for _ in range(2):
-        notices += (await provider.solve(ProviderRequest(asked, fragments), Heard())).notices
+        notices += (await provider.solve(ProviderRequest(asked, fragments), ReceivedText())).notices
     return bodies, notices
 
 
@@ -80,7 +80,7 @@ ON_BEDROCK: list[tuple[str, str, dict[str, Any] | None]] = [
 
 
 @pytest.mark.parametrize(("kind", "name", "level", "expected"), TRANSLATED)
-async def test_it_is_said_in_the_provider_s_terms(
+async def test_it_is_written_in_the_provider_s_terms(
     kind: ProviderName, name: str, level: str, expected: dict[str, Any]
 ) -> None:
     [body, _], notices = await sent(kind, name, reasoning=level)
@@ -110,7 +110,7 @@ async def test_it_is_among_a_model_s_own_fields_on_bedrock(
     assert body["inferenceConfig"] == ({} if is_high else settings)
 
 
-async def test_an_agent_s_own_options_win_and_stand_beside_it() -> None:
+async def test_an_agent_s_own_options_win_and_are_sent_beside_it() -> None:
     own = {"reasoning": {"summary": "auto"}}
     [body, _], _ = await sent("openai-responses", "gpt-5.5", reasoning="low", options=own)
     assert body["reasoning"] == {"effort": "low", "summary": "auto"}

@@ -1,7 +1,7 @@
 """§10: what a model was sent once begins every later request of the run, byte for byte.
 
 Providers keep what they have read, and find it again by nothing else. What changes from turn to
-turn, the state, stands at the end.
+turn, the state, is at the end.
 """
 
 from functools import partial
@@ -17,7 +17,7 @@ from holdfast.providers.base import ProviderRequest
 from holdfast.providers.transport.http import ProviderFormat
 from holdfast.schemas.base import canonical_json
 from holdfast.schemas.message import ChatMessage
-from tests.providers.fakes import NAMES, TOOLS, ask, said
+from tests.providers.fakes import NAMES, TOOLS, ask, chat_message
 
 # What stands behind the messages, in each format.
 SETTINGS = {"gemini": b'],"systemInstruction":', "bedrock": b'],"system":'}
@@ -35,29 +35,30 @@ Turn = list[ChatMessage]
 
 @st.composite
 def turns(draw: st.DrawFn) -> list[Turn]:
-    """What is said in some turns: by users, by the model, and by what it called."""
+    """The messages of some turns: of users, of the model, and of what it called."""
     made: list[Turn] = []
     for number in range(draw(st.integers(1, 5))):
-        heard = [said("user", draw(CONTENTS)) for _ in range(draw(st.integers(0, 2)))]
+        heard = [chat_message("user", draw(CONTENTS)) for _ in range(draw(st.integers(0, 2)))]
         ids = [f"c{number}.{index}" for index in range(draw(st.integers(0, 3)))]
         calls = [{"id": id, "providerId": id, "tool": "refund", "arguments": {}} for id in ids]
         results = [
-            said("tool", draw(CONTENTS), tool="refund", callId=id, providerId=id) for id in ids
+            chat_message("tool", draw(CONTENTS), tool="refund", callId=id, providerId=id)
+            for id in ids
         ]
-        made.append([said("assistant", draw(TEXTS), calls=calls), *results, *heard])
+        made.append([chat_message("assistant", draw(TEXTS), calls=calls), *results, *heard])
     return made
 
 
-class Worker:
-    """What a worker makes of a run that goes on, turn by turn."""
+class TurnRecorder:
+    """What a worker makes of a run that continues, turn by turn."""
 
     def __init__(self, spoken: ProviderFormat) -> None:
         self._spoken = spoken
         self._conversation = CachedConversation()
         self._encode = partial(spoken.encode, names=NAMES)
-        self.hear([said("user", "Begin.")])
+        self.receive([chat_message("user", "Begin.")])
 
-    def hear(self, turn: Turn) -> None:
+    def receive(self, turn: Turn) -> None:
         for message in turn:
             entry = {"type": "message", "message": message.to_json()}
             self._conversation.append(canonical_json(entry).decode(), self._encode)
@@ -73,10 +74,10 @@ class Worker:
 @each_format
 @given(heard=turns())
 def test_a_request_begins_with_the_one_before(spoken: ProviderFormat, heard: list[Turn]) -> None:
-    worker = Worker(spoken)
+    worker = TurnRecorder(spoken)
     before = worker.messages()
     for turn in heard:
-        worker.hear(turn)
+        worker.receive(turn)
         now = worker.messages()
         assert now.startswith(before)
         before = now

@@ -12,7 +12,7 @@ from holdfast.providers.script import ScriptProvider
 from holdfast.runtime.settings_files.file_problems import LoadError
 from holdfast.schemas.internal.solution import Solution, Usage
 from holdfast.schemas.message import ChatMessage, DataPart
-from tests.providers.fakes import Heard, ask, said
+from tests.providers.fakes import ReceivedText, ask, chat_message
 from tests.support.eventually import eventually
 
 
@@ -23,22 +23,22 @@ def script(folder: Path, text: str) -> ScriptProvider:
 
 
 async def play(
-    script: ScriptProvider, *messages: ChatMessage, heard: Heard | None = None
+    script: ScriptProvider, *messages: ChatMessage, heard: ReceivedText | None = None
 ) -> Solution:
     fragments = [
         part for message in messages for part in script.encode(message, ToolNames([])).fragments
     ]
-    return await script.solve(ProviderRequest(ask(), tuple(fragments)), heard or Heard())
+    return await script.solve(ProviderRequest(ask(), tuple(fragments)), heard or ReceivedText())
 
 
-HI, HELLO = said("user", "Hi"), said("assistant", "Hello")
+HI, HELLO = chat_message("user", "Hi"), chat_message("assistant", "Hello")
 
 
 async def test_the_answer_is_chosen_by_how_many_were_given(tmp_path: Path) -> None:
     made = script(tmp_path, "- {text: one}\n- {text: two, times: 2}\n- {text: four}\n")
     answers = [(await play(made, HI, *[HELLO] * given)).text for given in range(4)]
     assert answers == ["one", "two", "two", "four"]
-    assert (await play(made, HI, HELLO, said("tool", "x"), HI)).text == "two"
+    assert (await play(made, HI, HELLO, chat_message("tool", "x"), HI)).text == "two"
 
 
 async def test_an_answer_may_have_everything_that_a_model_s_has(tmp_path: Path) -> None:
@@ -75,21 +75,23 @@ async def test_the_first_scenario_that_matches_is_played(tmp_path: Path) -> None
       - {match: '^Hi', answers: [{text: a greeting}]}
     """
     made = script(tmp_path, text)
-    assert (await play(made, said("user", "A REFUND, please"))).text == "about money"
+    assert (await play(made, chat_message("user", "A REFUND, please"))).text == "about money"
     parts: Any = [{"type": "text", "text": "Hi"}, {"type": "image", "url": "https://x"}]
-    assert (await play(made, said("user", parts), said("user", "refund"))).text == "a greeting"
+    assert (
+        await play(made, chat_message("user", parts), chat_message("user", "refund"))
+    ).text == "a greeting"
     data = DataPart(kind="input", data={"about": "a refund"})
-    assert (await play(made, said("user", [data]))).text == "about money"
+    assert (await play(made, chat_message("user", [data]))).text == "about money"
     with pytest.raises(UnanswerableRequest, match="no scenario of the script matches `Bye`"):
-        await play(made, said("user", "Bye"))
+        await play(made, chat_message("user", "Bye"))
 
 
-async def test_a_script_that_is_over_says_so(tmp_path: Path) -> None:
+async def test_a_script_that_is_over_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(UnanswerableRequest, match="no answer left: 1 were given"):
         await play(script(tmp_path, "- {text: one}"), HI, HELLO)
 
 
-async def test_a_conversation_is_too_long_where_the_script_says_so(tmp_path: Path) -> None:
+async def test_a_conversation_is_too_long_where_the_script_is_set_so(tmp_path: Path) -> None:
     made = script(tmp_path, "- {text: one}\n- {tooLong: 8000}\n- {text: three}\n")
     assert (await play(made, HI)).text == "one"
     with pytest.raises(ContextOverflow) as refused:
@@ -97,8 +99,8 @@ async def test_a_conversation_is_too_long_where_the_script_says_so(tmp_path: Pat
     assert refused.value.window == 8_000
 
 
-async def test_the_text_is_said_word_by_word(tmp_path: Path) -> None:
-    heard = Heard()
+async def test_the_text_is_sent_word_by_word(tmp_path: Path) -> None:
+    heard = ReceivedText()
     solution = await play(script(tmp_path, '- text: "Guten  Tag,\\n Welt "'), HI, heard=heard)
     assert heard.texts == ["Guten  ", "Tag,\n ", "Welt "]
     assert solution.text == "Guten  Tag,\n Welt "
@@ -106,19 +108,19 @@ async def test_the_text_is_said_word_by_word(tmp_path: Path) -> None:
 
 async def test_words_come_at_their_pace(tmp_path: Path) -> None:
     made = script(tmp_path, "- {text: one two three, pace: 1h}")
-    heard = Heard()
+    heard = ReceivedText()
     playing = asyncio.ensure_future(play(made, HI, heard=heard))
 
-    async def begun() -> bool:
+    async def has_started() -> bool:
         return bool(heard.texts)
 
-    await eventually(begun)
+    await eventually(has_started)
     playing.cancel()
     assert heard.texts == ["one "]
 
 
-async def test_a_long_text_is_said_in_a_bounded_number_of_pieces(tmp_path: Path) -> None:
-    heard = Heard()
+async def test_a_long_text_is_sent_in_a_bounded_number_of_pieces(tmp_path: Path) -> None:
+    heard = ReceivedText()
     text = "a " * 12_000
     solution = await play(script(tmp_path, f'- text: "{text}"'), HI, heard=heard)
     assert solution.text == text
@@ -136,7 +138,7 @@ async def test_a_long_text_is_said_in_a_bounded_number_of_pieces(tmp_path: Path)
         ("text", 1, "does not fit"),
     ],
 )
-def test_what_does_not_load_is_told_with_its_line(
+def test_what_does_not_load_is_reported_with_its_line(
     tmp_path: Path, text: str, line: int, reason: str
 ) -> None:
     with pytest.raises(LoadError) as error:

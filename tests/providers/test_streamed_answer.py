@@ -1,4 +1,4 @@
-"""However much a model says, what is kept of it fits into a history and says what is missing."""
+"""However long an answer is, what is kept of it fits into a history and names what is missing."""
 
 import json
 from typing import Any
@@ -15,12 +15,12 @@ from holdfast.providers.streamed_answer import (
     size_bytes,
 )
 from holdfast.schemas.internal.solution import Solution
-from tests.providers.fakes import Heard
+from tests.providers.fakes import ReceivedText
 
 
 def answer(text: str = "", *calls: tuple[str, str], data: Any = None) -> Solution:
     """What is kept of an answer: its text, its calls' tools and arguments, its provider's data."""
-    made = StreamedAnswer(Heard(), ToolNames([]))
+    made = StreamedAnswer(ReceivedText(), ToolNames([]))
     made.provider_data = data
     made.add_text(text)
     for tool, arguments in calls:
@@ -32,7 +32,7 @@ def answer(text: str = "", *calls: tuple[str, str], data: Any = None) -> Solutio
     return solution
 
 
-def test_arguments_too_large_to_be_kept_are_told_by_their_size() -> None:
+def test_arguments_too_large_to_be_kept_are_reported_by_their_size() -> None:
     arguments = json.dumps({"text": "x" * 5_000_000})
     [call] = answer("", ("write", arguments)).calls
     assert call.arguments == ""
@@ -68,7 +68,7 @@ def test_arguments_just_within_the_bound_are_kept() -> None:
     assert call.oversize_bytes is None
 
 
-def test_a_text_too_large_keeps_its_beginning_and_says_so() -> None:
+def test_a_text_too_large_keeps_its_beginning_and_is_marked() -> None:
     solution = answer("x" * (MAX_TEXT_BYTES + 1))
     assert len(solution.text) == MAX_TEXT_BYTES
     assert solution.stop_reason == "length"
@@ -108,7 +108,7 @@ def test_calls_that_do_not_fit_are_left_out_and_counted() -> None:
 
 
 def test_names_and_ids_are_bounded() -> None:
-    made = StreamedAnswer(Heard(), ToolNames([]))
+    made = StreamedAnswer(ReceivedText(), ToolNames([]))
     made.add_call("x" * 5_000_000, "y" * 5_000_000)
     made.model = "z" * 5_000_000
     solution = made.solution("calls")

@@ -36,7 +36,7 @@ _OPTIONS = (
 )
 
 
-class Reader(Interceptor):
+class DecisionReader(Interceptor):
     """Reads off what the workflows of a replayer decide."""
 
     def __init__(self) -> None:
@@ -74,15 +74,17 @@ class _Inbound(WorkflowInboundInterceptor):
 
 class _Outbound(WorkflowOutboundInterceptor):
     def start_activity(self, input: StartActivityInput) -> Any:
-        _saw(_told("activity", input.activity, input.args, vars(input)))
+        _saw(_recorded("activity", input.activity, input.args, vars(input)))
         return super().start_activity(input)
 
     def start_local_activity(self, input: StartLocalActivityInput) -> Any:
-        _saw(_told("local", input.activity, input.args, vars(input)))
+        _saw(_recorded("local", input.activity, input.args, vars(input)))
         return super().start_local_activity(input)
 
     async def start_child_workflow(self, input: StartChildWorkflowInput) -> Any:
-        _saw(_told("child", input.workflow, input.args, {"activity_id": input.id, **vars(input)}))
+        _saw(
+            _recorded("child", input.workflow, input.args, {"activity_id": input.id, **vars(input)})
+        )
         return await super().start_child_workflow(input)
 
     async def signal_external_workflow(self, input: SignalExternalWorkflowInput) -> None:
@@ -94,7 +96,7 @@ def _saw(what: dict[str, Any]) -> None:
     workflow.extern_functions()[SAW](workflow.info().run_id, what)
 
 
-def _told(kind: str, name: str, args: Any, options: Mapping[str, Any]) -> dict[str, Any]:
+def _recorded(kind: str, name: str, args: Any, options: Mapping[str, Any]) -> dict[str, Any]:
     said = {key: str(options[key]) for key in _OPTIONS if options.get(key) is not None}
     policy = options.get("retry_policy")
     attempts = {"attempts": policy.maximum_attempts} if policy is not None else {}

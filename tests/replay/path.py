@@ -14,7 +14,7 @@ from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
 
 from tests.support.backend import Answers, Backend, Run
 from tests.support.identity.signing import Approver, write_keys
-from tests.support.told import SECRET, listening, posts
+from tests.support.news_receivers import SECRET, listening, posts
 from tests.support.traces import Recorder
 
 People = Callable[[Run], Awaitable[Any]]
@@ -22,12 +22,12 @@ People = Callable[[Run], Awaitable[Any]]
 
 @dataclass
 class Path:
-    """One path of a run: what the model says, its request, and what people do meanwhile.
+    """One path of a run: what the model answers, its request, and what people do meanwhile.
 
     The history that is stored is the run's own, or that of the workflow that `other` names; of a
     run that continues as new it is the last one's, or what the `first` one left. `settings` are the
-    worker's; with `told`, a program is told of what waits, and a collector of all; with `posted`, a
-    Slack app is told.
+    worker's; with `told`, a program is notified, and a collector receives all; with `posted`, a
+    Slack app is notified.
     """
 
     answers: Answers
@@ -41,8 +41,8 @@ class Path:
     posted: bool = False
 
     @asynccontextmanager
-    async def told_to(self, folder: FilePath) -> AsyncIterator[dict[str, Any]]:
-        """Who is told, as settings of the worker."""
+    async def settings_in(self, folder: FilePath) -> AsyncIterator[dict[str, Any]]:
+        """The channels and the collector, as settings of the worker."""
         if not (self.told or self.posted):
             yield {}
             return
@@ -93,7 +93,7 @@ class ServerPath(Path):
     """One path of a run with the tools of the MCP server `airline`."""
 
     @asynccontextmanager
-    async def told_to(self, folder: FilePath) -> AsyncIterator[dict[str, Any]]:
+    async def settings_in(self, folder: FilePath) -> AsyncIterator[dict[str, Any]]:
         """The server, as a setting of the worker."""
         os.environ["AIRLINE_LEDGER"] = str(folder / "flights")
         script = FilePath(__file__).parents[1] / "activities/mcp/servers/airline.py"
@@ -110,7 +110,7 @@ class LatePath(CallPath):
     ann: Approver = field(default_factory=Approver)
 
     @asynccontextmanager
-    async def told_to(self, folder: FilePath) -> AsyncIterator[dict[str, Any]]:
+    async def settings_in(self, folder: FilePath) -> AsyncIterator[dict[str, Any]]:
         """The key of the principal, as a setting of the worker."""
         yield {"keys": str(write_keys(folder / "keys.json", self.ann))}
 
@@ -146,6 +146,6 @@ def decides(*decisions: dict[str, Any]) -> People:
     return people
 
 
-def says(call_id: str, decision: str, **more: Any) -> dict[str, Any]:
+def decision_on(call_id: str, decision: str, **more: Any) -> dict[str, Any]:
     """A decision."""
     return {"callId": call_id, "decision": decision, **more}

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 from temporalio.client import WorkflowUpdateFailedError
 
-from tests.replay.path import LatePath, Path, ServerPath, decides, says, single
+from tests.replay.path import LatePath, Path, ServerPath, decides, decision_on, single
 from tests.replay.whole import WHOLE
 from tests.support import tools
 from tests.support.backend import Run
@@ -19,41 +19,41 @@ BOARD = {"after": "100ms", "to": ["board"]}
 
 
 async def early(run: Run) -> None:
-    """Somebody decides before anything waits."""
+    """A person decides before any approval is pending."""
     await run.signal("t1c1", "approve", by="ada")
 
 
 async def drops(run: Run) -> None:
-    """Somebody approves with other arguments, then denies."""
+    """A person approves with other arguments, then denies."""
     await run.waiting()
     await run.signal("t1c1", "approve", arguments={"amount": 1})
     await run.signal("t1c1", "deny")
 
 
 async def cancel(run: Run) -> None:
-    """Somebody cancels the run while a call waits and another runs."""
+    """A person cancels the run while a call waits and another runs."""
     await run.waiting()
 
-    async def begun() -> bool:
-        return "begun a" in tools.read()
+    async def has_started() -> bool:
+        return "started a" in tools.read()
 
-    await eventually(begun)
+    await eventually(has_started)
     await run.handle.cancel()
 
 
-async def decides_when_told(run: Run) -> None:
-    """Somebody approves a call once it was posted, and a reminder too."""
+async def decides_when_posted(run: Run) -> None:
+    """A person approves a call once it was posted, and a reminder too."""
 
-    async def both_are_told() -> bool:
+    async def both_are_sent() -> bool:
         ended = "activity_task_completed_event_attributes"
         return len([each for each in await run.history() if each.HasField(ended)]) >= 3
 
-    await eventually(both_are_told)
+    await eventually(both_are_sent)
     await run.decide("t1c1", "approve", by="ada")
 
 
 async def cancel_waiting(run: Run) -> None:
-    """Somebody cancels while nothing but a person is waited for."""
+    """A person cancels while only a person is waited for."""
     await run.waiting()
     await run.handle.cancel()
 
@@ -66,7 +66,7 @@ async def _idle(run: Run) -> None:
 
 
 async def uses_up(run: Run) -> None:
-    """Somebody talks: a message uses up its budget, the next one that of all."""
+    """A person talks: a message uses up its budget, the next one that of all."""
     await _idle(run)
     with suppress(WorkflowUpdateFailedError):
         await run.handle.execute_update("send", "look it up")
@@ -76,14 +76,14 @@ async def uses_up(run: Run) -> None:
 
 
 async def changes_skill(run: Run) -> None:
-    """Somebody changes the skill, writes to people, and takes a message back."""
+    """A person changes the skill, writes to people, and takes a message back."""
     await _idle(run)
 
-    async def begun() -> bool:
-        return "begun a" in tools.read()
+    async def has_started() -> bool:
+        return "started a" in tools.read()
 
     await run.handle.signal("message", {"content": "Hold it.", "skill": "holds"})
-    await eventually(begun)
+    await eventually(has_started)
     await run.handle.signal("message", {"content": "On hold.", "audience": "people"})
     await run.handle.signal("message", {"content": "Drop it.", "delivery": "followUp"})
     await run.handle.execute_update("withdraw", {"message": 2})
@@ -93,7 +93,7 @@ async def changes_skill(run: Run) -> None:
 
 
 async def converse(run: Run) -> None:
-    """Somebody talks, and hangs up."""
+    """A person talks, and hangs up."""
     await _idle(run)
     await run.handle.execute_update("send", "and two?")
     await run.handle.signal("message", {"content": "and three?", "delivery": "followUp"})
@@ -107,7 +107,7 @@ async def converse(run: Run) -> None:
 
 
 async def budget(run: Run) -> None:
-    """Somebody extends a budget, then ends the run."""
+    """A person extends a budget, then ends the run."""
     await eventually(lambda: _waits(run, "t1-maxTurns"))
     await run.decide("t1-maxTurns", "approve")
     await eventually(lambda: _waits(run, "t2-maxTurns"))
@@ -115,7 +115,7 @@ async def budget(run: Run) -> None:
 
 
 async def pays_again(run: Run) -> None:
-    """Somebody has seen that a payment was not made; the second time it goes through."""
+    """A person has seen that a payment was not made; the second time it goes through."""
     await run.waiting()
     tools.write("open rent")
     await run.decide("t1c1", "did_not_happen")
@@ -133,7 +133,7 @@ async def decides_forwarded(run: Run) -> None:
 
 
 async def edits_oddly(run: Run) -> None:
-    """Somebody edits a call by a signal, as no one should, and then lets it go."""
+    """A person edits a call by a signal, as no one should, and then lets it go."""
     await run.waiting()
     await run.signal("t1c1", "edit", arguments={"text": "a", "tags": '["b", "c"'})
     with suppress(WorkflowUpdateFailedError):
@@ -141,19 +141,19 @@ async def edits_oddly(run: Run) -> None:
 
 
 async def started_again(run: Run) -> None:
-    """An operator gives a payment that is being made more attempts; somebody says it happened."""
+    """An operator gives a payment that is being made more attempts; it is reconciled as made."""
 
-    async def begun() -> bool:
+    async def has_started() -> bool:
         return bool(tools.read())
 
-    await eventually(begun)
+    await eventually(has_started)
     await Operator(run.client, run.id).retry(5, AT_ONCE, AT_ONCE * 1000)
     await run.waiting()
     await run.decide("t1c1", "happened", result="paid")
 
 
 async def fills_in(run: Run) -> None:
-    """Somebody approves a call, and answers both forms of its server."""
+    """A person approves a call, and answers both forms of its server."""
     await run.waiting()
     await run.decide("t1c1", "approve")
     await eventually(lambda: _requires(run, "row"))
@@ -165,7 +165,7 @@ async def fills_in(run: Run) -> None:
 
 
 async def eats(run: Run) -> None:
-    """Somebody approves a call, and answers the form of its task."""
+    """A person approves a call, and answers the form of its task."""
     await run.waiting()
     await run.decide("t1c1", "approve")
     await eventually(lambda: _requires(run, "meal"))
@@ -173,7 +173,7 @@ async def eats(run: Run) -> None:
 
 
 async def cancels_task(run: Run) -> None:
-    """Somebody approves a call, and cancels the run while its task runs."""
+    """A person approves a call, and cancels the run while its task runs."""
     await run.waiting()
     await run.decide("t1c1", "approve")
 
@@ -266,7 +266,7 @@ PATHS: dict[str, Path] = {
             "agent": {"approval": {"require": "always"}},
             "principal": {"id": "ann", "scopes": ["orders"]},
         },
-        decides(says("t1c1", "approve", by="ada", groups=["desk"])),
+        decides(decision_on("t1c1", "approve", by="ada", groups=["desk"])),
     ),
     "references": Path(
         [LOOK, Answer(calls=[call("echo", text="†state.item.name")]), DONE], ["look_up", "echo"]
@@ -292,15 +292,17 @@ PATHS: dict[str, Path] = {
     "copied_error": Path(
         [PAYS[0], Answer('{"error": {"code": "denied", "message": "no"}}'), DONE],
         ["pay"],
-        people=decides(says("t1c1", "deny", reason="no")),
+        people=decides(decision_on("t1c1", "deny", reason="no")),
     ),
     "failed_calls": Path(
         [Answer(calls=[call("raises"), call("never_ends"), call("misfit")]), DONE],
         ["raises", "never_ends", "misfit"],
     ),
-    "approved": Path(PAYS, ["pay"], people=decides(says("t1c1", "approve", by="ada"))),
-    "denied": Path(PAYS, ["pay"], people=decides(says("t1c1", "deny", reason="no"))),
-    "edited": Path(PAYS, ["pay"], people=decides(says("t1c1", "edit", arguments={"amount": 3}))),
+    "approved": Path(PAYS, ["pay"], people=decides(decision_on("t1c1", "approve", by="ada"))),
+    "denied": Path(PAYS, ["pay"], people=decides(decision_on("t1c1", "deny", reason="no"))),
+    "edited": Path(
+        PAYS, ["pay"], people=decides(decision_on("t1c1", "edit", arguments={"amount": 3}))
+    ),
     "mcp_forms": ServerPath(
         [Answer(calls=[call("airline_upgrade")]), DONE], ["mcp:airline/upgrade"], people=fills_in
     ),
@@ -312,28 +314,34 @@ PATHS: dict[str, Path] = {
         ["mcp:airline/fly"],
         people=cancels_task,
     ),
-    "answered": Path(PAYS, ["pay"], people=decides(says("t1c1", "respond", result="cash"))),
+    "answered": Path(PAYS, ["pay"], people=decides(decision_on("t1c1", "respond", result="cash"))),
     "remembered": Path(
-        [PAYS[0], PAYS[0], DONE], ["pay"], people=decides(says("t1c1", "approve", remember=True))
+        [PAYS[0], PAYS[0], DONE],
+        ["pay"],
+        people=decides(decision_on("t1c1", "approve", remember=True)),
     ),
     "exact_numbers": Path([Answer(calls=[call("pay", amount=9007199254740993)]), DONE], ["pay"]),
     "plain_names": Path(
         PAYS,
         ["pay"],
         {"agent": {"approval": {"quorum": 2}}, "principal": {"id": "ann\ufe0f"}},
-        decides(says("t1c1", "approve", by="bob\u3164"), says("t1c1", "approve", by="eve")),
+        decides(
+            decision_on("t1c1", "approve", by="bob\u3164"), decision_on("t1c1", "approve", by="eve")
+        ),
     ),
     "quorum": Path(
         PAYS,
         ["pay"],
         {"agent": QUORUM},
         decides(
-            says("t1c1", "approve", by="ada", groups=["finance"]),
-            says("t1c1", "approve", by="eve", groups=["finance"]),
+            decision_on("t1c1", "approve", by="ada", groups=["finance"]),
+            decision_on("t1c1", "approve", by="eve", groups=["finance"]),
         ),
     ),
     "two_decided_backwards": Path(
-        TWO_PAYMENTS, ["pay"], people=decides(says("t1c2", "approve"), says("t1c1", "deny"))
+        TWO_PAYMENTS,
+        ["pay"],
+        people=decides(decision_on("t1c2", "approve"), decision_on("t1c1", "deny")),
     ),
     "decided_early": Path(PAYS, ["pay"], people=early),
     "unused_fields": Path(PAYS, ["pay"], people=drops),
@@ -341,13 +349,15 @@ PATHS: dict[str, Path] = {
         PAYS,
         ["pay"],
         {"agent": {"_before": "guard"}},
-        decides(says("t1c1", "edit", arguments={"amount": 3})),
+        decides(decision_on("t1c1", "edit", arguments={"amount": 3})),
     ),
-    "released": Path(TWO_PAYMENTS, ["pay"], people=decides(says("t1c1", "approve", remember=True))),
+    "released": Path(
+        TWO_PAYMENTS, ["pay"], people=decides(decision_on("t1c1", "approve", remember=True))
+    ),
     "defaults": Path(
         [Answer(calls=[call("give", amount=5)]), DONE],
         [PAY_EUROS],
-        people=decides(says("t1c1", "deny")),
+        people=decides(decision_on("t1c1", "deny")),
     ),
     "nobody_decided": Path(PAYS, ["pay"], {"agent": {"approval": {"timeout": "50ms"}}}),
     "reminded": Path(
@@ -364,14 +374,14 @@ PATHS: dict[str, Path] = {
         [PAYS[0], Answer(calls=[call("look_up", id=1), call("pay", amount=9)]), DONE],
         ["pay", "look_up"],
         {"agent": {"approval": {"timeout": "1500ms", "remind": "1s"}}},
-        decides(says("t1c1", "approve", by="ada")),
+        decides(decision_on("t1c1", "approve", by="ada")),
         told=True,
     ),
     "told_gone_on": Path(
         [PAYS[0], *[LOOK] * 3, *PAYS],
         ["pay", "look_up"],
         {"agent": MANY},
-        decides(says("t1c1", "approve", remember=True)),
+        decides(decision_on("t1c1", "approve", remember=True)),
         settings={"continue_after": 25},
         told=True,
     ),
@@ -382,16 +392,18 @@ PATHS: dict[str, Path] = {
         told=True,
     ),
     "posted": Path(
-        PAYS, ["pay"], {"agent": {"approval": {"remind": "1s"}}}, decides_when_told, posted=True
+        PAYS, ["pay"], {"agent": {"approval": {"remind": "1s"}}}, decides_when_posted, posted=True
     ),
     "must_not_wait": Path(PAYS, ["pay"], {"approvals": "deny"}),
-    "happened": Path(LOST, ["held_payment"], people=decides(says("t1c1", "happened", result="x"))),
+    "happened": Path(
+        LOST, ["held_payment"], people=decides(decision_on("t1c1", "happened", result="x"))
+    ),
     "did_not_happen": Path(
         LOST,
         ["held_payment"],
         people=pays_again,
     ),
-    "given_up": Path(LOST, ["held_payment"], people=decides(says("t1c1", "give_up"))),
+    "given_up": Path(LOST, ["held_payment"], people=decides(decision_on("t1c1", "give_up"))),
     "budget_asks": Path([LOOK], ["look_up"], {"agent": ASKS}, budget),
     "iterations_used_up": Path([LOOK, LOOK, DONE], ["look_up"], {"budget": {"maxIterations": 2}}),
     "final_calls": Path([LOOK], ["look_up"], {"budget": {"maxIterations": 1}}),
@@ -457,13 +469,13 @@ PATHS: dict[str, Path] = {
         [PAYS[0], *[LOOK] * 3, *PAYS],
         ["pay", "look_up"],
         {"agent": MANY, "state": {"kept": 1}},
-        decides(says("t1c1", "approve", remember=True)),
+        decides(decision_on("t1c1", "approve", remember=True)),
         settings={"continue_after": 25},
     ),
     "answered_by_person": Path(
         [Answer(calls=[call("escalate", reason="Why?")]), DONE],
         [ESCALATE],
-        people=decides(says("t1c1", "respond", result={"days": "3"}, by="ada")),
+        people=decides(decision_on("t1c1", "respond", result={"days": "3"}, by="ada")),
     ),
     "forced": Path(
         [LOOK, CHECK_LONG, CHECK, DONE],
@@ -477,19 +489,21 @@ PATHS: dict[str, Path] = {
         [],
         ["look_up", "pay"],
         {"agent": CONSTANT_CALLS, "input": {"id": 7}},
-        decides(says("t1c2", "approve", by="ada")),
+        decides(decision_on("t1c2", "approve", by="ada")),
     ),
     "single": single("look_up", {"id": "7"}),
     "single_local": single("quick", {"text": "x"}),
     "single_approved": single(
-        "pay", AMOUNT, decides(says("t1c1", "approve", by="ada")), principal={"id": "bob"}
+        "pay", AMOUNT, decides(decision_on("t1c1", "approve", by="ada")), principal={"id": "bob"}
     ),
     "principal_expired": LatePath([], tool="pay", arguments=AMOUNT),
     "single_edited": single(
-        "pay", AMOUNT, decides(says("t1c1", "edit", arguments={"amount": "3"}))
+        "pay", AMOUNT, decides(decision_on("t1c1", "edit", arguments={"amount": "3"}))
     ),
-    "single_denied": single("pay", AMOUNT, decides(says("t1c1", "deny", reason="no"))),
-    "single_happened": single("held_payment", RENT, decides(says("t1c1", "happened", result="x"))),
+    "single_denied": single("pay", AMOUNT, decides(decision_on("t1c1", "deny", reason="no"))),
+    "single_happened": single(
+        "held_payment", RENT, decides(decision_on("t1c1", "happened", result="x"))
+    ),
     "single_did_not_happen": single("held_payment", RENT, pays_again),
     "single_started_again": single("held_payment", RENT, started_again),
     "single_invalid": single("look_up", {"id": "x"}),

@@ -44,7 +44,7 @@ async def record(client: Client, name: str, folder: Path) -> None:
     """Walk one path; store its history and what it decided."""
     os.environ[tools.LEDGER] = str(folder / f"ledger-{name}")
     path = PATHS[name]
-    async with path.told_to(folder) as told:
+    async with path.settings_in(folder) as told:
         settings = {**SIDE_BY_SIDE, **path.settings, **told}
         async with backend(client, folder, path.answers, **settings) as open_:
             run = await path.start(open_)

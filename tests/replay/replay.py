@@ -21,13 +21,13 @@ from holdfast.hosting.sdk_workarounds.workflow_runner import workflow_runner
 from holdfast.workflows.agent import AgentWorkflow
 from holdfast.workflows.call import CallWorkflow
 from holdfast.workflows.memory import MemoryWorkflow
-from tests.replay.decided import Reader
+from tests.replay.decided import DecisionReader
 from tests.replay.shelf import stored
 
 
 async def replay(*names: str) -> dict[str, list[dict[str, Any]]]:
     """Replay stored histories, all by one worker; by name, what was decided in each."""
-    reader = Reader()
+    reader = DecisionReader()
     replayer = Replayer(
         workflows=[AgentWorkflow, CallWorkflow, MemoryWorkflow],
         workflow_runner=workflow_runner(),

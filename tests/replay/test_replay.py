@@ -29,7 +29,7 @@ def test_every_path_has_its_history() -> None:
 # Replaying all of them takes seconds of CPU, so that they are one test: several processes share
 # the tests, and each would replay them again.
 @pytest.mark.parametrize("hash_seed", ["0", "1"])
-def test_they_decide_what_their_golden_records_say(hash_seed: str) -> None:
+def test_they_decide_what_is_in_their_golden_records(hash_seed: str) -> None:
     environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
     command = [sys.executable, "-m", "tests.replay.replay"]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)

@@ -28,7 +28,7 @@ def test_what_a_release_wrote_is_as_it_was() -> None:
     assert changed() == []
 
 
-def test_the_releases_stand_in_the_changelog() -> None:
+def test_the_releases_are_in_the_changelog() -> None:
     text = "# Changelog\n\n## [Unreleased]\n\n## [0.2.0] - 2026-09-01\n\n## [0.1.0] - 2026-08-01\n"
     assert releases(text) == ["0.2.0", "0.1.0"]
 

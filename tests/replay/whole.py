@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from tests.replay.path import Path, decides, says
+from tests.replay.path import Path, decides, decision_on
 from tests.support import tools
 from tests.support.backend import Run
 from tests.support.eventually import eventually
@@ -150,15 +150,15 @@ def hooked(turn: int, _: dict[str, Any]) -> Answer:
     return Answer(calls=[call("look_up", id=1)]) if turn == 1 else down
 
 
-async def says_more(run: Run) -> None:
-    """Somebody approves a plan, and says something while the first of its calls runs."""
+async def sends_more(run: Run) -> None:
+    """A person approves a plan, and sends a message while the first of its calls runs."""
     await run.waiting()
     await run.decide("t1-plan", "approve")
 
-    async def begun() -> bool:
-        return "begun a" in tools.read()
+    async def has_started() -> bool:
+        return "started a" in tools.read()
 
-    await eventually(begun)
+    await eventually(has_started)
     await run.handle.signal("message", {"content": "leave it at that"})
     tools.write("open a")
 
@@ -171,7 +171,7 @@ async def approves_twice(run: Run) -> None:
 
 
 async def bounds_one(run: Run) -> None:
-    """Somebody bounds one of two later payments, and denies the other."""
+    """A person bounds one of two later payments, and denies the other."""
     await run.waiting()
     bound = {"id": "t1c2", "bound": {"properties": {"amount": {"maximum": 9}}}}
     calls = {"calls": [{"id": "t1c1"}, bound, {"id": "t1c3"}]}
@@ -180,7 +180,7 @@ async def bounds_one(run: Run) -> None:
 
 
 async def delegate_decides(run: Run) -> None:
-    """Somebody decides in the delegate, whose call its parent shows."""
+    """A person decides in the delegate, whose call its parent shows."""
 
     async def shown() -> bool:
         delegates = (await run.status()).get("delegates") or []
@@ -249,7 +249,7 @@ WHOLE: dict[str, Path] = {
     "graph": Path(
         [Answer(calls=GRAPH), DONE],
         [GIVE, MAKE, "look_up"],
-        people=decides(says("t1c1", "approve")),
+        people=decides(decision_on("t1c1", "approve")),
     ),
     "graph_in_a_circle": Path([Answer(calls=CIRCLE), DONE], [MAKE]),
     "graph_branches": Path([Answer(calls=BRANCH), DONE], [FAILS, MAKE]),
@@ -272,13 +272,13 @@ WHOLE: dict[str, Path] = {
         [Answer(calls=PLAN), DONE],
         [GIVE, MAKE, "look_up"],
         LAZY,
-        decides(says("t1-plan", "edit", arguments=STRUCK)),
+        decides(decision_on("t1-plan", "edit", arguments=STRUCK)),
     ),
     "plan_denied": Path(
         [Answer(calls=PLAN), DONE],
         [GIVE, MAKE, "look_up"],
         LAZY,
-        decides(says("t1-plan", "deny", reason="not today")),
+        decides(decision_on("t1-plan", "deny", reason="not today")),
     ),
     "plan_replaced": Path(
         [
@@ -292,7 +292,7 @@ WHOLE: dict[str, Path] = {
         ],
         [HELD, MAKE],
         LAZY,
-        says_more,
+        sends_more,
     ),
     "latent": Path(LATENT, [MOOD]),
     "composed": Path(
@@ -355,7 +355,7 @@ WHOLE: dict[str, Path] = {
             "agent": {"skills": [{"name": "payout", "activity": "pay"}]},
             "input": {"amount": 5},
         },
-        people=decides(says("t1c1", "approve")),
+        people=decides(decision_on("t1c1", "approve")),
     ),
     "skill_by_an_activity": Path(
         [DONE], request={"agent": {"skills": SKILLS}, "skill": "talk", "input": {"text": "hi"}}

@@ -15,7 +15,7 @@ from temporalio.converter import (
 from holdfast.runtime.data_converter import with_pydantic
 
 
-class Order(BaseModel):
+class ConvertedOrder(BaseModel):
     """A model, which the SDK's own JSON does not read."""
 
     number: int
@@ -44,7 +44,7 @@ class Shop(CompositePayloadConverter):
         super().__init__(Texts(), *DefaultPayloadConverter.default_encoding_payload_converters)
 
 
-class Lists(Texts):
+class ListConverter(Texts):
     """Converts lists and dictionaries in a way of its own."""
 
     def to_payload(self, value: Any) -> Payload | None:
@@ -52,20 +52,22 @@ class Lists(Texts):
         return super().to_payload(str(value)) if isinstance(value, list | dict) else None
 
 
-class Strange(CompositePayloadConverter):
+class JsonTaker(CompositePayloadConverter):
     """Takes JSON values from the SDK's conversions."""
 
     def __init__(self) -> None:
-        super().__init__(Lists(), *DefaultPayloadConverter.default_encoding_payload_converters)
+        super().__init__(
+            ListConverter(), *DefaultPayloadConverter.default_encoding_payload_converters
+        )
 
 
 def test_conversions_of_a_program_stay_beside_pydantic_s_json() -> None:
     used = with_pydantic(DataConverter(payload_converter_class=Shop)).payload_converter
-    payloads = used.to_payloads(["a", Order(number=7)])
+    payloads = used.to_payloads(["a", ConvertedOrder(number=7)])
     assert [each.metadata["encoding"] for each in payloads] == [b"shop/text", b"json/plain"]
-    assert used.from_payloads(payloads, [str, Order]) == ["a", Order(number=7)]
+    assert used.from_payloads(payloads, [str, ConvertedOrder]) == ["a", ConvertedOrder(number=7)]
 
 
 def test_a_converter_must_leave_json_values_to_json() -> None:
     with pytest.raises(ValueError, match="`Strange` must leave dictionaries, lists and texts to"):
-        with_pydantic(DataConverter(payload_converter_class=Strange))
+        with_pydantic(DataConverter(payload_converter_class=JsonTaker))

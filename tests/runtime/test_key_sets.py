@@ -66,7 +66,7 @@ async def signs(keys: LiveKeySet, signer: Signer) -> bool:
     return True
 
 
-async def test_sets_stand_in_a_file_by_name(tmp_path: Path) -> None:
+async def test_sets_are_in_a_file_by_name(tmp_path: Path) -> None:
     text = """
         $schema: schemas/keys.schema.json
         people: {file: ada.json, for: [decisions], leeway: 5s}
@@ -144,7 +144,7 @@ q9UU8I5mEovUf86QZ7kOBIjJwqnzD1omageEHWwHdBO6B+dFabmdT9POxg==
         ("\n".join(f"a{n}: {{file: ada.json}}" for n in range(101)), "100 items"),
     ],
 )
-def test_settings_that_do_not_load_are_told_with_their_line(
+def test_settings_that_do_not_load_are_reported_with_their_line(
     tmp_path: Path, text: str, says: str
 ) -> None:
     told = refused(tmp_path, text)
@@ -198,7 +198,7 @@ def test_what_is_no_public_key_for_signatures_is_refused_with_its_line(
     assert "AAAA" not in told
 
 
-def test_a_key_that_is_refused_is_told_in_its_own_file(tmp_path: Path) -> None:
+def test_a_refused_key_is_reported_in_its_own_file(tmp_path: Path) -> None:
     (tmp_path / "eve.json").write_text('{"keys": [\n  {"kty": "oct", "k": "c2VjcmV0"}\n]}')
     told = refused(tmp_path, "a: {file: eve.json}\nb: {file: eve.json}")
     assert told.startswith("eve.json:2: `keys[0]`: this is a shared secret")
@@ -238,7 +238,7 @@ def test_no_set_is_too_strange(value: Any) -> None:
 # While the worker runs.
 
 
-class Clock:
+class ManualClock:
     """A clock that is set by hand."""
 
     now = 1_000.0
@@ -263,8 +263,8 @@ def file(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    clock = Clock()
+def clock(monkeypatch: pytest.MonkeyPatch) -> ManualClock:
+    clock = ManualClock()
     monkeypatch.setattr(key_sets, "monotonic", clock)
     return clock
 
@@ -299,8 +299,8 @@ async def test_a_file_is_read_once_for_each_change(
     assert len(read) == 2
 
 
-async def test_a_file_that_went_bad_leaves_the_keys_of_before_for_a_time(
-    file: Path, clock: Clock, caplog: pytest.LogCaptureFixture
+async def test_a_file_that_became_invalid_leaves_the_previous_keys_for_a_time(
+    file: Path, clock: ManualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     keys = from_file(file, keep="1h")
     clock.now += 7_200  # nothing was asked of it, and it has not changed
@@ -330,7 +330,7 @@ def response(body: bytes, status: int = 200, *headers: str, length: int | None =
     return "\r\n".join([*head, "", ""]).encode() + body
 
 
-class Provider:
+class KeySetServer:
     """A server of a key set on this machine, and a key set that is read from it."""
 
     def __init__(self) -> None:
@@ -361,8 +361,8 @@ class Provider:
 
 
 @pytest.fixture
-async def provider() -> AsyncIterator[Provider]:
-    made = Provider()
+async def provider() -> AsyncIterator[KeySetServer]:
+    made = KeySetServer()
     serving = await asyncio.start_server(made.serve, "127.0.0.1", 0)
     made.url = f"http://127.0.0.1:{serving.sockets[0].getsockname()[1]}/jwks.json"
     yield made
@@ -370,7 +370,7 @@ async def provider() -> AsyncIterator[Provider]:
 
 
 @pytest.fixture
-async def keys(provider: Provider, clock: Clock) -> AsyncIterator[UrlKeySet]:
+async def keys(provider: KeySetServer, clock: ManualClock) -> AsyncIterator[UrlKeySet]:
     """A set at the provider's address, whose query is a secret."""
     url = f"{provider.url}?code=s3cret"
     settings = KeySet.model_validate({"url": url, "refresh": "10m", "keep": "1h"})
@@ -378,7 +378,9 @@ async def keys(provider: Provider, clock: Clock) -> AsyncIterator[UrlKeySet]:
         yield UrlKeySet("provider", settings, httpx.URL(url), http)
 
 
-async def test_a_set_is_fetched_once_for_many_tokens(provider: Provider, keys: UrlKeySet) -> None:
+async def test_a_set_is_fetched_once_for_many_tokens(
+    provider: KeySetServer, keys: UrlKeySet
+) -> None:
     provider.serves(ADA, rsa())
     assert provider.requests == 0
     assert all(await asyncio.gather(*(signs(keys, signer) for signer in (ADA, rsa()) * 10)))
@@ -387,7 +389,7 @@ async def test_a_set_is_fetched_once_for_many_tokens(provider: Provider, keys: U
 
 
 async def test_it_is_fetched_again_when_it_is_old(
-    provider: Provider, keys: UrlKeySet, clock: Clock
+    provider: KeySetServer, keys: UrlKeySet, clock: ManualClock
 ) -> None:
     provider.serves(ADA)
     assert await signs(keys, ADA)
@@ -401,7 +403,7 @@ async def test_it_is_fetched_again_when_it_is_old(
 
 
 async def test_a_new_key_counts_at_once_and_unknown_keys_cost_few_requests(
-    provider: Provider, keys: UrlKeySet, clock: Clock
+    provider: KeySetServer, keys: UrlKeySet, clock: ManualClock
 ) -> None:
     provider.serves(ADA)
     assert await signs(keys, ADA)
@@ -416,7 +418,7 @@ async def test_a_new_key_counts_at_once_and_unknown_keys_cost_few_requests(
 
 
 async def test_a_token_whose_key_is_present_does_not_wait_for_another_token(
-    provider: Provider, keys: UrlKeySet, clock: Clock
+    provider: KeySetServer, keys: UrlKeySet, clock: ManualClock
 ) -> None:
     provider.serves(ADA)
     assert await signs(keys, ADA)
@@ -432,7 +434,7 @@ async def test_a_token_whose_key_is_present_does_not_wait_for_another_token(
 
 
 async def test_while_it_is_down_the_last_good_keys_count_for_a_time(
-    provider: Provider, keys: UrlKeySet, clock: Clock, caplog: pytest.LogCaptureFixture
+    provider: KeySetServer, keys: UrlKeySet, clock: ManualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     provider.serves(ADA)
     assert await signs(keys, ADA)
@@ -475,7 +477,11 @@ BAD = {
 
 @pytest.mark.parametrize("name", BAD)
 async def test_an_unusable_answer_is_logged_without_secrets_and_requested_again_later(
-    provider: Provider, keys: UrlKeySet, clock: Clock, caplog: pytest.LogCaptureFixture, name: str
+    provider: KeySetServer,
+    keys: UrlKeySet,
+    clock: ManualClock,
+    caplog: pytest.LogCaptureFixture,
+    name: str,
 ) -> None:
     provider.answer, reason = BAD[name]
     for _ in range(3):
@@ -492,7 +498,7 @@ async def test_an_unusable_answer_is_logged_without_secrets_and_requested_again_
 
 
 async def test_an_endless_answer_is_left(
-    provider: Provider, keys: UrlKeySet, caplog: pytest.LogCaptureFixture
+    provider: KeySetServer, keys: UrlKeySet, caplog: pytest.LogCaptureFixture
 ) -> None:
     provider.answer, provider.more = b"HTTP/1.1 200 X\r\n\r\n", b" " * 65_536
     with pytest.raises(KeysUnavailableError):
@@ -502,7 +508,7 @@ async def test_an_endless_answer_is_left(
 
 
 async def test_a_slow_answer_is_left(
-    provider: Provider,
+    provider: KeySetServer,
     keys: UrlKeySet,
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
@@ -516,7 +522,7 @@ async def test_a_slow_answer_is_left(
 
 
 async def test_other_keys_in_a_provider_s_set_are_ignored(
-    provider: Provider, keys: UrlKeySet
+    provider: KeySetServer, keys: UrlKeySet
 ) -> None:
     encryption = rsa("enc", 1)
     others = [{"kty": "EC", "crv": "P-256", "kid": "e"}, encryption.jwk(use="enc")]

@@ -1,4 +1,4 @@
-"""What a process tells: by the conventions' names, within bounds, and never in anybody's way."""
+"""What a process sends: by the conventions' names, within bounds, and never in the way of work."""
 
 import logging
 import threading
@@ -51,7 +51,7 @@ def test_a_place_is_read_and_written_as_a_w3c_trace_context(traceparent: str, fl
     assert place.header() == written
 
 
-def test_what_a_vendor_has_said_of_a_trace_is_handed_on() -> None:
+def test_the_state_of_a_trace_is_handed_on() -> None:
     place = Place("a" * 32, "1" * 16, more={"tracestate": "a=1"})
     context = trace.get_current_span(context_below(place)).get_span_context()
     assert context.trace_state["a"] == "1"
@@ -98,7 +98,7 @@ def span(**more: Any) -> SpanRecord:
     return SpanRecord.model_validate(said)
 
 
-def test_no_span_tells_a_secret_in_its_name_or_beside_it() -> None:
+def test_no_span_has_a_secret_in_its_name_or_beside_it() -> None:
     recorder = Recorder(secrets=["sk-Sesame-42"])
     recorder.telemetry.start_span("chat sk-Sesame-42", PLACE, {"model": "sk-Sesame-42"}).end()
     tool = span(name="execute_tool sk-Sesame-42", attributes={"gen_ai.tool.name": "sk-Sesame-42"})
@@ -221,7 +221,7 @@ class _Request(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, *_: Any) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 @pytest.fixture
@@ -234,7 +234,7 @@ def collector() -> Iterator[Collector]:
 
 
 def started(monkeypatch: pytest.MonkeyPatch, collector: Collector, **more: str) -> Telemetry:
-    """A process that tells this collector."""
+    """A process that sends to this collector."""
     environ = {"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{collector.server_port}", **more}
     for name, value in environ.items():
         monkeypatch.setenv(name, value)
@@ -251,7 +251,7 @@ def test_a_line_is_sent_with_its_place_and_without_secrets(
     span = telemetry.start_span("chat m", PLACE, {})
     with trace.use_span(span, end_on_exit=True):
         logging.getLogger("holdfast").warning("the key is %s", "sk-Sesame-42")
-        for _ in range(2):  # of the sending itself: told here, once, and not sent
+        for _ in range(2):  # of the sending itself: reported here, once, and not sent
             logging.getLogger("opentelemetry.sdk").warning("no room for a line")
     telemetry.close()
     assert logging.getLogger().handlers == before
@@ -270,7 +270,7 @@ def test_a_line_is_sent_with_its_place_and_without_secrets(
 @pytest.mark.parametrize(
     "said", [{"OTEL_SERVICE_NAME": "ours"}, {"OTEL_RESOURCE_ATTRIBUTES": "a=b, service.name=ours"}]
 )
-def test_a_process_is_called_as_its_environment_says(
+def test_a_process_is_named_by_its_environment(
     monkeypatch: pytest.MonkeyPatch, collector: Collector, said: dict[str, str]
 ) -> None:
     telemetry = started(monkeypatch, collector, **said)
@@ -278,7 +278,7 @@ def test_a_process_is_called_as_its_environment_says(
     assert telemetry.identity["service.name"] == "ours"
 
 
-def test_a_trouble_of_the_sending_is_told_now_and_then(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failure_to_send_is_reported_now_and_then(caplog: pytest.LogCaptureFixture) -> None:
     telling = RateLimitedHandler()
     for number, seconds in enumerate((0, 1, BETWEEN_TROUBLES_SECONDS)):
         said = {"msg": "no answer, try %s", "args": (number,), "levelno": logging.WARNING}
@@ -288,7 +288,7 @@ def test_a_trouble_of_the_sending_is_told_now_and_then(caplog: pytest.LogCapture
     assert caplog.messages == ["no answer, try 0", "no answer, try 2"]
 
 
-def test_a_program_that_exports_its_own_log_goes_on_to_do_so(
+def test_a_program_that_exports_its_own_log_continues_to(
     monkeypatch: pytest.MonkeyPatch, collector: Collector
 ) -> None:
     monkeypatch.setattr(startup, "get_logger_provider", LoggerProvider)
@@ -321,7 +321,7 @@ def test_a_collector_that_never_answers_holds_up_nothing(
         telemetry.start_span("chat m", PLACE, {}).end()
     telemetry.close()
     assert not collector.gate.is_set()
-    collector.gate.set()  # what is still being sent is not to go on beside other tests
+    collector.gate.set()  # what is still being sent is not to continue beside other tests
     for thread in set(threading.enumerate()) - others:
         assert thread.daemon, "it would keep the process from ending"
         thread.join()

@@ -1,4 +1,4 @@
-"""Whether, and where, a collector is told anything: as the standard variables say."""
+"""Whether, and where, a collector receives anything: by the standard variables."""
 
 import pytest
 
@@ -21,12 +21,12 @@ def on(**environ: str) -> tuple[bool, bool, bool]:
     return settings.traces, settings.metrics, settings.logs
 
 
-def test_nothing_is_told_where_no_collector_is_named() -> None:
+def test_nothing_is_sent_where_no_collector_is_named() -> None:
     assert read_telemetry({}) == TelemetrySettings(metrics_url="http://localhost:4318/v1/metrics")
     assert on(OTEL_SERVICE_NAME="desk") == (False, False, False)
 
 
-def test_a_collector_is_told_spans_and_metrics_and_logs_where_they_are_asked_for() -> None:
+def test_a_collector_receives_spans_metrics_and_logs_where_they_are_requested() -> None:
     assert on(**COLLECTOR) == (True, True, False)
     assert on(**COLLECTOR, OTEL_LOGS_EXPORTER="otlp") == (True, True, True)
     assert on(**COLLECTOR, OTEL_TRACES_EXPORTER="none") == (False, True, False)
@@ -36,7 +36,7 @@ def test_a_collector_is_told_spans_and_metrics_and_logs_where_they_are_asked_for
     assert on(**COLLECTOR, OTEL_SDK_DISABLED="TRUE") == (False, False, False)
 
 
-def test_the_core_is_told_where_the_collector_is_and_how_one_is_let_in() -> None:
+def test_the_core_receives_the_collector_s_address_and_headers() -> None:
     settings = read_telemetry(
         {
             ENDPOINT: "http://collector:4318/",

@@ -1,4 +1,4 @@
-"""A worker asks over HTTPS nobody whose certificate it has no reason to trust (§12)."""
+"""A worker connects by HTTPS to no server whose certificate it has no reason to trust (§12)."""
 
 import asyncio
 import ssl
@@ -22,8 +22,8 @@ HELLO = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nhi"
 
 
 @pytest.fixture(autouse=True)
-def read_anew() -> Iterator[None]:
-    """What other tests have made a worker trust does not count here, nor what these do there."""
+def read_again() -> Iterator[None]:
+    """Undo what other tests have made a worker trust, and what these do."""
     trusted_certificates.cache_clear()
     yield
     trusted_certificates.cache_clear()
@@ -70,7 +70,7 @@ async def url(certificate: Path) -> AsyncIterator[str]:
 
 
 @pytest.mark.parametrize("client", CLIENTS, ids=["models", "knowledge"])
-async def test_a_certificate_of_nobody_s_is_refused_and_one_s_own_is_taken(
+async def test_an_untrusted_certificate_is_refused_and_one_s_own_is_taken(
     client: Callable[[], httpx.AsyncClient],
     url: str,
     certificate: Path,

@@ -19,7 +19,7 @@ from holdfast.schemas.log_entry import DoneEntry, ToolCallEntry, ToolEndEntry
 from holdfast.schemas.names import CallError, ErrorCode
 from holdfast.schemas.run import CallRequest, RunRequest, RunResult
 from holdfast.schemas.tool import ToolDefinition
-from tests.support.told import WAITING, news
+from tests.support.news_receivers import WAITING, news
 
 TOOL = {
     "_tool": "refund",
@@ -175,7 +175,7 @@ def mistakes(name: str, value: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("name", sorted(publish.PUBLISHED))
-def test_a_published_file_is_what_the_models_say(name: str) -> None:
+def test_a_published_file_is_made_from_the_models(name: str) -> None:
     published = (publish.FOLDER / f"{name}.schema.json").read_text(encoding="utf-8")
     assert published == publish.text_of(name), "run `make schemas`"
 
@@ -186,7 +186,7 @@ def test_nothing_else_is_published() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(publish.PUBLISHED))
-def test_a_published_schema_is_valid_and_says_what_it_is(name: str) -> None:
+def test_a_published_schema_is_valid_and_described(name: str) -> None:
     schema = published(name)
     Draft202012Validator.check_schema(schema)
     assert schema["$id"] == f"urn:holdfast:{name}"

@@ -79,7 +79,7 @@ def test_a_path_is_written_as_it_was_read(text: str) -> None:
         ("†orders.a", OutputPath((Path("orders", ("a",)),))),
     ],
 )
-def test_an_output_path_says_where_results_and_errors_are_written(
+def test_an_output_path_is_where_results_and_errors_are_written(
     text: str, path: OutputPath
 ) -> None:
     assert parse_output_path(text) == path

@@ -47,7 +47,7 @@ class Backend:
 
     async def start(self, tools: list[Any] | None = None, **request: Any) -> "Run":
         """Start a run of an inline agent with these tools; `agent` adds to its definition, and
-        `task_timeout` says how soon a lost workflow task is missed."""
+        `task_timeout` is how soon a lost workflow task is missed."""
         more, task_timeout = request.pop("agent", {}), request.pop("task_timeout", None)
         model = {"instructions": "Test.", "model": {"endpoint": "fake", "name": "fake"}}
         agent = {
@@ -125,7 +125,7 @@ class Run:
         return failed.value.cause
 
     async def waiting(self, count: int = 1) -> list[dict[str, Any]]:
-        """The waiting calls, once there are so many and it is written down that they wait: a query
+        """The pending approvals, once there are so many and they are logged as pending: a query
         may be answered in the middle of a workflow task, which may yet be done over."""
 
         async def enough() -> list[dict[str, Any]] | None:
@@ -171,7 +171,7 @@ class Run:
         """The whole log."""
         return await self._all("context")
 
-    async def told(self) -> list[str]:
+    async def event_lines(self) -> list[str]:
         """The log in short: `tool_call t1c1`, `turn_end`, …"""
         events = await self.events()
         return [" ".join(filter(None, [event["type"], event.get("callId")])) for event in events]
@@ -197,7 +197,7 @@ class Run:
         return [event async for event in self.handle.fetch_history_events()]
 
     async def _settled(self) -> tuple[str, int] | None:
-        """How far it has come, where no workflow task is under way."""
+        """How far it has come, where no workflow task is running."""
         found = await self.handle.describe()
         at_work = found.raw_description.HasField("pending_workflow_task")
         return None if at_work else (found.run_id, found.history_length)
@@ -238,7 +238,7 @@ async def backend(
     client: Client, folder: Path, answers: Answers, before: Before = _nothing, **settings: Any
 ) -> AsyncIterator[Backend]:
     """A worker with the tools of `tests/support/tools.py`, and a model that gives the answers;
-    `telemetry` is what tells of it, `secrets` are those that it has beside its settings', and
+    `telemetry` is what reports it, `secrets` are those that it has beside its settings', and
     `provider` is the format that the model is asked in."""
     telemetry, provider = settings.pop("telemetry", None), settings.pop("provider", "openai")
     secrets: Secrets | None = settings.pop("secrets", None)

@@ -10,7 +10,7 @@ from holdfast.cli import main as holdfast_client
 
 
 @dataclass(frozen=True)
-class Said:
+class CommandOutput:
     """What a command printed, and its exit code."""
 
     code: int
@@ -18,19 +18,19 @@ class Said:
     err: str
 
 
-Holdfast = Callable[..., Awaitable[Said]]
+Holdfast = Callable[..., Awaitable[CommandOutput]]
 
 
-async def holdfast(*words: str) -> Said:
+async def holdfast(*words: str) -> CommandOutput:
     """Run one command; return its output and exit code."""
-    return await asyncio.to_thread(_carry_out, words)
+    return await asyncio.to_thread(_execute, words)
 
 
-def _carry_out(words: tuple[str, ...]) -> Said:
+def _execute(words: tuple[str, ...]) -> CommandOutput:
     out, err = io.StringIO(), io.StringIO()
     with redirect_stdout(out), redirect_stderr(err):
         try:
             code = holdfast_client.command_line(words)
         except SystemExit as exit_:
             code = int(exit_.code or 0)
-    return Said(code, out.getvalue(), err.getvalue())
+    return CommandOutput(code, out.getvalue(), err.getvalue())

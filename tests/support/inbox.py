@@ -135,7 +135,7 @@ async def opened(
 
 @dataclass(frozen=True)
 class Sent:
-    """One frame; `comment` is one that is none, and says something to people."""
+    """One frame; `comment` is one that is none, and is for people."""
 
     id: str = ""
     event: str = ""
@@ -176,13 +176,13 @@ def events(frames: Iterable[Sent]) -> list[dict[str, Any]]:
 
 
 def timeless(events: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Events without their times: who looks on hears of one in the middle of its workflow task,
+    """Events without their times: a viewer sees one in the middle of its workflow task,
     and where that is done over, the event comes a few milliseconds later."""
     return [{name: value for name, value in one.items() if name != "at"} for one in events]
 
 
 def answers(frames: Iterable[Sent]) -> dict[int, str]:
-    """What the model said in each turn: the tokens of the last attempt, joined without a gap."""
+    """What the model wrote in each turn: the tokens of the last attempt, joined without a gap."""
     found: dict[int, tuple[int, str]] = {}
     for one in frames:
         if one.event == "token":

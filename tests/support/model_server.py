@@ -1,7 +1,7 @@
 """A scripted model provider: chat completions over real HTTP on loopback.
 
 It is the one fake of the tests. An answer is chosen by how many assistant messages the request
-holds, so the same request gets the same answer, whoever asks and however often.
+holds, so the same request gets the same answer, from any caller and however often.
 """
 
 import json
@@ -20,12 +20,12 @@ BYTES_PER_TOKEN = 4
 
 @dataclass
 class Answer:
-    """What the model says: text, calls (`(tool, arguments)`, an object or a text), and how.
+    """What the model answers: text, calls (`(tool, arguments)`, an object or a text), and how.
 
     `hold` keeps the answer back, in its middle, until the event is set. `status` other than 200
-    refuses instead, with `body`. `events` are said in place of all else, in any
+    refuses instead, with `body`. `events` are sent in place of all else, in any
     format. A `usage` that is `counted` is a token for every four bytes of the request as it was
-    sent, and of the text, the tools' names and the arguments as they are said.
+    sent, and of the text, the tools' names and the arguments as they are sent.
     """
 
     text: str = ""
@@ -112,9 +112,9 @@ def _handler(model: ModelServer) -> type[BaseHTTPRequestHandler]:
             with model.arrived:
                 model.requests.append(body)
                 model.arrived.notify_all()
-            self._say(_counted(model.answer(turn_of(body), body), _tokens(len(sent))))
+            self._send(_counted(model.answer(turn_of(body), body), _tokens(len(sent))))
 
-        def _say(self, answer: Answer) -> None:
+        def _send(self, answer: Answer) -> None:
             try:
                 self._refuse(answer) if answer.status != 200 else self._stream(answer)
             except (BrokenPipeError, ConnectionResetError):

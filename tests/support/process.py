@@ -18,7 +18,7 @@ PYTHON = sys.executable
 
 
 class Process:
-    """`python …` in the folder of the project; `ready` begins the line that says that it is."""
+    """`python …` in the folder of the project; `ready` begins the line that reports that it is."""
 
     def __init__(self, ready: str, *command: str, **environment: str) -> None:
         self._ready = ready
@@ -27,7 +27,7 @@ class Process:
         self._process: subprocess.Popen[str] | None = None
 
     def start(self) -> str:
-        """Start it, and wait until it is ready; what it says then."""
+        """Start it, and wait until it is ready; what it prints then."""
         self._process = subprocess.Popen(
             self._command, env=self._environment, stdout=subprocess.PIPE, text=True, cwd=ROOT
         )
@@ -108,11 +108,11 @@ class InboxProcess(Process):
         return self.link
 
 
-NOBODY = "127.0.0.1:1"
+NO_SERVER = "127.0.0.1:1"
 
 
 class Command:
-    """`python worker.py …` and what it has said so far."""
+    """`python worker.py …` and what it has printed so far."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
@@ -140,7 +140,7 @@ class Command:
 
 
 @asynccontextmanager
-async def command(*arguments: str, address: str = NOBODY, **more: str) -> AsyncIterator[Command]:
+async def command(*arguments: str, address: str = NO_SERVER, **more: str) -> AsyncIterator[Command]:
     """Run the command in this process's folder, with no settings but these."""
     kept = {key: value for key, value in os.environ.items() if key in ("PATH", "HOME", "LANG")}
     process = await asyncio.create_subprocess_exec(

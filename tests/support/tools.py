@@ -50,7 +50,7 @@ class Text(BaseModel):
 
 @activity.defn
 async def echo(arguments: Text) -> str:
-    """Say a text again."""
+    """Repeat a text."""
     return arguments.text * arguments.times
 
 
@@ -77,7 +77,7 @@ class Payment(BaseModel):
 
 @activity.defn
 async def pay(arguments: Payment) -> dict[str, Any]:
-    """Pay an amount: once, or nobody knows."""
+    """Pay an amount: once, or it is unknown."""
     write(f"pay {arguments.amount:g} {key()}")
     return {"paid": arguments.amount}
 
@@ -109,7 +109,7 @@ class Gate(BaseModel):
 @activity.defn
 async def held(arguments: Gate) -> str:
     """Begin, then wait until the ledger opens the gate."""
-    write(f"begun {arguments.name}")
+    write(f"started {arguments.name}")
     await until(f"open {arguments.name}")
     write(f"ended {arguments.name}")
     return arguments.name
@@ -227,8 +227,8 @@ class Stubborn(BaseModel):
 
 @activity.defn
 async def stubborn(arguments: Stubborn) -> None:
-    """Go on although it is cancelled, until the ledger says otherwise."""
-    write("stubborn begun")
+    """Continue although it is cancelled, until the ledger ends it."""
+    write("stubborn started")
     while RELEASE not in read():
         activity.heartbeat()
         try:
@@ -263,12 +263,12 @@ async def stops(arguments: Nothing) -> None:
     raise StopRun("enough")
 
 
-class Said(BaseModel):
+class EchoArguments(BaseModel):
     result: Any
 
 
 @activity.defn
-async def says(arguments: Said) -> Any:
+async def says(arguments: EchoArguments) -> Any:
     """Return what it is given."""
     return arguments.result
 
@@ -281,7 +281,7 @@ class Ordered(BaseModel):
 @activity.defn
 async def in_order(arguments: Ordered) -> str:
     """One after the other."""
-    write(f"begun {arguments.name}")
+    write(f"started {arguments.name}")
     write(f"ended {arguments.name}")
     return arguments.name
 
@@ -330,7 +330,7 @@ async def whole(call: dict[str, Any], tool: dict[str, Any], scoped: dict[str, An
 
 @activity.defn
 async def notify(waiting: dict[str, Any]) -> None:
-    """Tell people of a waiting call."""
+    """Notify people of a pending approval."""
     write(f"notify {waiting['callId']} {waiting['kind']}")
 
 
@@ -352,10 +352,10 @@ async def mend(arguments: dict[str, Any], errors: list[str]) -> dict[str, Any]:
 
 @activity.defn
 async def guard(call: dict[str, Any]) -> dict[str, Any] | None:
-    """Let nobody look up 13, and stop the run at 99."""
+    """Refuse to look up 13, and stop the run at 99."""
     write(f"guard {call['tool']} {call['arguments']} {key()}")
     if call["arguments"].get("id") == 99:
-        raise StopRun("nobody asks for 99")
+        raise StopRun("99 is never looked up")
     return {"block": "13 brings no luck"} if call["arguments"].get("id") == 13 else None
 
 
@@ -371,7 +371,7 @@ async def mask(request: dict[str, Any]) -> dict[str, Any] | None:
     """Show the model no name; take `pay` away after the first turn, and stop at the ninth."""
     write(f"mask {request['turn']} {key()}")
     if request["turn"] == 9:
-        raise StopRun("nobody asks so often")
+        raise StopRun("too many requests")
     texts = {each["n"]: each["text"] for each in request["messages"]}
     masked = {n: text.replace("Ann", "[name]") for n, text in texts.items() if "Ann" in text}
     tools = [tool for tool in request["tools"] if tool != "pay" or request["turn"] == 1]
@@ -380,7 +380,7 @@ async def mask(request: dict[str, Any]) -> dict[str, Any] | None:
 
 @activity.defn
 async def stand_in(failure: dict[str, Any]) -> dict[str, Any]:
-    """Ask once more, and then answer for the model."""
+    """Ask again, and then answer for the model."""
     write(f"stand_in {failure['attempt']}")
     if failure["attempt"] == 1:
         return {"retry": True, "after": "10ms"}

@@ -93,7 +93,7 @@ def seen(span: ReadableSpan) -> Seen:
 
 def tree(spans: Iterable[Seen], *roots: str) -> list[str]:
     """Each span, and what it hangs under, in order of their names; one trace, no orphan, no two
-    spans with one id. `roots` are the ids of spans that somebody else holds.
+    spans with one id. `roots` are the ids of spans that are not among them.
 
     A span that arrives twice (docs/operating/telemetry.md) is one: as a collector shows it.
     """

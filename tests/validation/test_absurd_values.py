@@ -1,4 +1,4 @@
-"""Absurd values and schemas that are slow on purpose: checked in no time, or said to be too large.
+"""Absurd values and schemas that are slow on purpose: checked in no time, or refused as too large.
 
 Each of these takes jsonschema alone, or what was here before, from seconds to years: a test that
 would take so long ends by its limit.
@@ -153,7 +153,7 @@ ABSURD: dict[str, tuple[Any, Schema]] = {
 
 
 # Those that cost more than a tenth of a second each, up to the bound on their steps or near it.
-# "many types" stands for them in `make test`.
+# "many types" represents them in `make test`.
 COSTLY = {
     *("many numbers", "many texts", "many keys", "many different", "choices within choices"),
     *("a long list as text", "a long list, quoted by many errors", "schemas of nothing"),
@@ -197,7 +197,7 @@ def test_a_pattern_that_is_not_searched_for_fits_nothing() -> None:
     assert said.startswith("the schema cannot be applied: a pattern looks ahead")
 
 
-def test_errors_are_told_in_the_order_of_the_value_in_each_process() -> None:
+def test_errors_are_reported_in_the_order_of_the_value_in_each_process() -> None:
     value = dict.fromkeys("zyxwvu", "x")
     told = [line[0] for line in errors(value, {"additionalProperties": INTEGER})]
     assert "".join(told) == "zyxwvu"
@@ -233,7 +233,7 @@ def test_errors_are_told_in_the_order_of_the_value_in_each_process() -> None:
          "c.c: 1 is not of type 'object'"),
     ],
 )  # fmt: skip
-def test_what_is_written_anew_says_what_jsonschema_says(
+def test_a_rewritten_schema_agrees_with_jsonschema(
     value: Any, schema: Schema, says: str | None
 ) -> None:
     assert errors(value, schema) == ([] if says is None else [says])

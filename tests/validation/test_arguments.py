@@ -86,7 +86,7 @@ def test_text_is_read_as_models_write_it(text: str, value: Any) -> None:
         ({"a": float("nan")}, "it holds NaN or an infinity, which JSON does not have"),
     ],
 )
-def test_what_cannot_be_read_says_why(text: Any, why: str) -> None:
+def test_unreadable_arguments_have_a_reason(text: Any, why: str) -> None:
     with pytest.raises(InvalidArguments) as refused:
         read_arguments(text)
     assert why in str(refused.value)
@@ -319,7 +319,7 @@ def test_where_it_is_a_parameter_it_stays(more: Any) -> None:
 # Validation.
 
 
-def test_what_is_wrong_is_said_field_by_field() -> None:
+def test_problems_are_reported_field_by_field() -> None:
     schema = {
         "properties": {"order": {"properties": {"id": INTEGER, "lines": {"items": INTEGER}}}},
         "required": ["order", "amount", "reason"],
@@ -359,7 +359,7 @@ def test_a_format_that_is_quick_to_check_is_checked(name: str, good: str, bad: s
     assert errors({"a": bad}, schema) == [f"a: '{bad}' is not a '{name}'"]
 
 
-def test_what_is_said_is_bounded_in_lines_and_in_characters() -> None:
+def test_problems_are_bounded_in_lines_and_in_characters() -> None:
     lines = errors(["x" * 10_000] * 100, {"items": INTEGER})
 
     assert len(lines) == 21
@@ -367,7 +367,7 @@ def test_what_is_said_is_bounded_in_lines_and_in_characters() -> None:
     assert all(len(line) < 400 for line in lines)
 
 
-def test_of_a_changed_value_only_what_is_newly_wrong_is_told() -> None:
+def test_of_a_changed_value_only_new_problems_are_reported() -> None:
     schema = {"required": ["a", "b"], "properties": {"list": {"minItems": 3, "items": INTEGER}}}
 
     assert new_errors({"list": [1, 2]}, {"list": [1]}, schema) == []
@@ -394,7 +394,7 @@ def test_of_a_changed_value_only_what_is_newly_wrong_is_told() -> None:
         ([[], {}, "", 0, False, None], True),
     ],
 )
-def test_unique_items_are_told_apart_as_json_does(items: list[Any], unique: bool) -> None:
+def test_unique_items_are_compared_as_json_does(items: list[Any], unique: bool) -> None:
     assert fits(items, {"uniqueItems": True}) is unique
     assert fits(items, {"uniqueItems": False})
 

@@ -62,7 +62,7 @@ def line(error: ValidationError) -> str:
 
 
 @pytest.mark.parametrize("schema", SCHEMAS, ids=str)
-def test_a_keyword_says_what_jsonschema_says(schema: Any) -> None:
+def test_a_keyword_agrees_with_jsonschema(schema: Any) -> None:
     checker = Draft202012Validator(schema, format_checker=FormatChecker(["ipv4"]))
     for value in VALUES:
         assert errors(value, schema) == list(map(line, checker.iter_errors(value))), value

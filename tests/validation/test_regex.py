@@ -110,7 +110,7 @@ def test_half_a_character_is_no_letter_of_a_text() -> None:
     ],
     ids=lambda value: repr(value)[:40],
 )
-def test_what_is_not_searched_for_is_refused_with_the_mend(written: str, why: str) -> None:
+def test_an_unsupported_pattern_is_refused_with_the_fix(written: str, why: str) -> None:
     for _ in range(2):  # the second time from what is remembered
         with pytest.raises(PatternRefused, match=why) as refused:
             pattern(written)

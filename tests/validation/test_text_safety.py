@@ -19,7 +19,7 @@ def test_a_character_that_is_not_seen_makes_no_other_person(mark: str) -> None:
     assert is_same_person(f"Ada{mark}", "ada")
     assert is_same_person(f"{mark}a{mark}da", "ada")
     assert plain_name(mark * 3) == ""
-    assert not is_same_person(mark, mark), "nobody is named by it"
+    assert not is_same_person(mark, mark), "it names no one"
 
 
 def test_no_control_or_format_character_makes_another_person() -> None:

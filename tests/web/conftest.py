@@ -1,4 +1,4 @@
-"""What tests of the inbox share: a clock, a client that asks nobody, and what is closed in time."""
+"""What tests of the inbox share: a clock, an unreachable client, and what is closed in time."""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
@@ -35,7 +35,7 @@ class Clock:
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pages wait longer for what they ask than people would, on a machine that is busy, and look
-    more often. How soon they are shown without it is for the tests that have nobody answer."""
+    more often. How soon they are shown without it is for the tests without an answer."""
     for page, name in (
         *((listing, "ANSWER_SECONDS"), (listing, "ASK_ALL_SECONDS"), (runs, "ANSWER_SECONDS")),
         (live, "PAGE_SECONDS"),
@@ -58,7 +58,7 @@ async def stage(client: Client) -> AsyncIterator[Stage]:
 
 @pytest.fixture
 async def crowd(client: Client, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Crowd]:
-    """Runs that wait, with nobody who works on them: no page waits long for what they answer."""
+    """Runs with pending approvals and no worker: no page waits long for what they answer."""
     monkeypatch.setattr(listing, "ANSWER_SECONDS", 0.2)
     async with crowd_of(client) as crowd:
         yield crowd

@@ -23,7 +23,7 @@ from tests.support.backend import Launch, Run
 from tests.support.eventually import eventually
 from tests.support.inbox import PAGE, opened
 from tests.support.model_server import Answer, call
-from tests.support.told import Listening, listening
+from tests.support.news_receivers import Listening, listening
 
 SECRET = "a secret of thirty-two characters"
 PAYS = [Answer(calls=[call("pay", amount=5)]), Answer("done")]

@@ -51,7 +51,7 @@ def program(quick_starts: None, tmp_path: Path) -> Iterator[Program]:
 async def test_its_link_signs_in_and_a_signal_ends_it_with_all_its_streams(
     program: Program,
 ) -> None:
-    link = (await said(program)).strip()
+    link = (await link_of(program)).strip()
     assert link.startswith("http://127.0.0.1:")
     known = LinkSignIn(TextSealer(SECRET), "ann", ("finance", "legal")).address("")
     assert link.endswith(known), "it outlives the process, and so do the sessions"
@@ -72,11 +72,11 @@ async def test_its_link_signs_in_and_a_signal_ends_it_with_all_its_streams(
         assert (await browser.post(f"{address}/openapi.json")).status_code in (401, 403)
     program.process.terminate()
     assert await program.ended() == 0
-    assert "key=" not in program.text, "its key stands in no log"
+    assert "key=" not in program.text, "its key is in no log"
     assert program.text.strip() == ""
 
 
-async def said(program: Program) -> str:
+async def link_of(program: Program) -> str:
     return (await program.until("\n")).rpartition("inbox ready: ")[2]
 
 
@@ -110,7 +110,7 @@ async def test_what_is_wrong_is_one_line(
     assert told in answer.err
 
 
-async def test_only_whose_link_it_is_has_to_be_somebody(
+async def test_only_an_inbox_of_one_person_needs_the_name_of_the_user(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("getpass.getuser", {}.popitem)  # fails as it does in a container
@@ -123,7 +123,7 @@ async def test_only_whose_link_it_is_has_to_be_somebody(
     assert "would be sent unencrypted" in (await holdfast("inbox", "--port", "0", *words)).err
 
 
-async def test_a_secret_that_is_none_is_told_and_not_repeated(
+async def test_an_invalid_secret_is_reported_and_not_repeated(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("HOLDFAST_INBOX_SECRET", "s3cr3t")

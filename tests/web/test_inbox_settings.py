@@ -1,4 +1,4 @@
-"""`inbox.yaml`: whatever is wrong with it is told before anything is served, with line and fix."""
+"""`inbox.yaml`: a problem is reported before anything is served, with line and fix."""
 
 import json
 from collections.abc import Callable
@@ -30,7 +30,7 @@ def read(tmp_path: Path) -> Load:
     return read_
 
 
-def test_settings_say_where_it_is_and_who_comes_in(read: Load, tmp_path: Path) -> None:
+def test_settings_have_its_address_and_its_people(read: Load, tmp_path: Path) -> None:
     write_keys(tmp_path / "programs.json", Approver())
     said = {
         "url": "https://Inbox.example:443/",
@@ -43,7 +43,7 @@ def test_settings_say_where_it_is_and_who_comes_in(read: Load, tmp_path: Path) -
     assert "of the inbox" not in repr(settings)
     assert [keys.name for keys in settings.keys] == ["keys"]
     assert settings.settings.oidc is not None
-    assert settings.settings.oidc.name_claim == "sub", "nobody chooses it for themselves"
+    assert settings.settings.oidc.name_claim == "sub", "no one chooses it for themselves"
 
 
 def test_programs_may_be_named_by_an_address(read: Load) -> None:
@@ -107,7 +107,7 @@ WRONG: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize(("said", "told"), WRONG.values(), ids=list(WRONG))
-def test_what_is_wrong_is_told_with_its_line_and_mend(read: Load, said: Any, told: str) -> None:
+def test_a_problem_is_reported_with_its_line_and_fix(read: Load, said: Any, told: str) -> None:
     with pytest.raises(LoadError) as caught:
         read(said)
     [problem] = caught.value.problems
@@ -132,7 +132,7 @@ def test_keys_for_decisions_alone_know_no_programs(read: Load, tmp_path: Path) -
         read({"tokens": "keys.json"})
 
 
-def test_everything_that_is_wrong_is_told_at_once(read: Load) -> None:
+def test_all_problems_are_reported_at_once(read: Load) -> None:
     with pytest.raises(LoadError) as caught:
         read("tokens: none.json\noidc:\n  issuer: ftp://x.y\n  clientId: a\nurl: http://a.b\n")
     assert len(caught.value.problems) == 1, "first its form"

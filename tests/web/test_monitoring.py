@@ -47,7 +47,7 @@ def gauges(client: Client, monkeypatch: pytest.MonkeyPatch) -> Gauges:
     [(3, -HOUR, 3600), (0, -HOUR, 0), (3, HOUR, 0), (3, None, 0)],
     ids=["waiting", "none that waits", "of a clock ahead", "unknown"],
 )
-async def test_what_waits_is_counted_and_the_oldest_of_it_timed(
+async def test_pending_approvals_are_counted_and_the_oldest_timed(
     gauges: Gauges, count: int, oldest: timedelta | None, waited: int
 ) -> None:
     async def answer(_: PendingRuns) -> PendingList:
@@ -93,7 +93,7 @@ async def test_a_wrong_variable_keeps_it_from_starting(client: Client) -> None:
             pass
 
 
-class Server:
+class HealthServer:
     """A server that answers so, and is looked at so often."""
 
     def __init__(self, answer: Any = True) -> None:
@@ -110,7 +110,7 @@ class Server:
         return bool(self.answer)
 
 
-def looking_at(server: Server) -> InboxHealth:
+def looking_at(server: HealthServer) -> InboxHealth:
     client: Any = SimpleNamespace(service_client=server)
     return InboxHealth(client)
 
@@ -126,19 +126,19 @@ def looking_at(server: Server) -> InboxHealth:
     ],
     ids=["well", "not", "silent", "down", "never there"],
 )
-async def test_it_is_told_whatever_the_server_does(
+async def test_a_probe_is_answered_whatever_the_server_does(
     monkeypatch: pytest.MonkeyPatch, answer: Any, status: int
 ) -> None:
     monkeypatch.setattr(monitoring, "ANSWER_TIMEOUT_SECONDS", 0.05)
     async with asyncio.timeout(120):
-        assert (await looking_at(Server(answer)).answer(ASKED)).status_code == status
+        assert (await looking_at(HealthServer(answer)).answer(ASKED)).status_code == status
 
 
 async def test_however_many_ask_it_is_looked_at_once_in_a_while(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(monitoring, "BETWEEN_LOOKS_SECONDS", 1_000)
-    server = Server()
+    server = HealthServer()
     looking = looking_at(server)
     answers = await asyncio.gather(*(looking.answer(ASKED) for _ in range(5)))
     assert {one.status_code for one in answers} == {200}
@@ -147,7 +147,7 @@ async def test_however_many_ask_it_is_looked_at_once_in_a_while(
 
 async def test_what_was_down_is_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(monitoring, "BETWEEN_LOOKS_SECONDS", 0)
-    server = Server(False)
+    server = HealthServer(False)
     looking = looking_at(server)
     assert (await looking.answer(ASKED)).status_code == 503
     server.answer = True

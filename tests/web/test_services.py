@@ -75,7 +75,7 @@ def parts(nowhere: Client) -> Services:
         (False, {"by": "ann"}, False),
     ],
 )
-async def test_the_inbox_signs_what_has_to_be_and_nobody_has_signed(
+async def test_the_inbox_signs_an_unsigned_decision_that_has_to_be_signed(
     parts: Services,
     monkeypatch: pytest.MonkeyPatch,
     signed: bool,
@@ -94,7 +94,7 @@ async def test_the_inbox_signs_what_has_to_be_and_nobody_has_signed(
 @pytest.mark.parametrize(
     ("token", "by", "groups"), [(None, "ann", ["finance"]), (TOKEN, None, [])], ids=["own", "token"]
 )
-async def test_it_is_decided_by_whoever_sends_it_or_has_signed_it(
+async def test_it_is_decided_by_its_sender_or_its_signer(
     parts: Services,
     monkeypatch: pytest.MonkeyPatch,
     token: str | None,
@@ -110,7 +110,7 @@ async def test_it_is_decided_by_whoever_sends_it_or_has_signed_it(
     assert (heard.by, heard.groups, heard.token) == (by, groups, token)
 
 
-async def test_nothing_is_signed_for_somebody_that_was_changed_before_they_say_they_saw_it(
+async def test_no_changed_call_is_signed_for_a_person_who_has_not_seen_it(
     parts: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = Hearing(**CHANGED)
@@ -126,7 +126,7 @@ async def test_nothing_is_signed_for_somebody_that_was_changed_before_they_say_t
 
 
 @pytest.mark.parametrize("waiting", [{}, {**CHANGED, "signed": False}], ids=["same", "unsigned"])
-async def test_what_nobody_has_changed_or_signs_may_be_approved_without_a_digest(
+async def test_an_unchanged_unsigned_call_may_be_approved_without_a_digest(
     parts: Services, monkeypatch: pytest.MonkeyPatch, waiting: dict[str, Any]
 ) -> None:
     run = Hearing(**waiting)

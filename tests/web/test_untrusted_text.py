@@ -52,7 +52,7 @@ def routes(parts: Services) -> Iterator[tuple[str, str]]:
             yield from ((method, address) for method in methods)
 
 
-async def test_no_route_is_for_nobody(nowhere: Client) -> None:
+async def test_each_route_needs_a_sign_in(nowhere: Client) -> None:
     found = list(routes(Services(HoldfastClient(nowhere))))
     assert len(found) > 25
     async with inbox(nowhere) as stage:
@@ -106,7 +106,7 @@ async def test_no_address_makes_it_fail(stage: Stage, path: str, status: int) ->
     assert (await stage.get(path)).status_code == status
 
 
-async def test_nobody_is_sent_from_https_to_http(stage: Stage) -> None:
+async def test_no_redirect_leads_from_https_to_http(stage: Stage) -> None:
     for path in ("/api/", "/run/"):
         answer = await stage.get(path)
         assert (answer.status_code, answer.headers.get("location")) == (404, None)
@@ -128,7 +128,7 @@ async def test_headers_without_end_are_cut_off(stage: Stage) -> None:
     writer.close()
 
 
-# --- what a model, a tool and whoever starts a run write --------------------------------
+# --- what a model, a tool and the caller write -------------------------------------------
 
 
 def pay(**more: Any) -> dict[str, Any]:
@@ -163,7 +163,7 @@ async def test_whatever_is_written_is_shown_and_is_no_more_than_text(
         for path in paths:
             _check_is_text((await stage.get(path)).text)
         shown = dict(re.findall('name="(digest|nonce)" value="(.+?)"', (await stage.get(at)).text))
-        # What was shown is decided on, and nothing else: a form says what that was.
+        # What was shown is decided on, and nothing else: a form has what that was.
         blind = await stage.post(at, {"about": "approve"})
         assert blind.status_code == 409
         _check_is_text(blind.text)
@@ -189,7 +189,7 @@ def test_no_template_lets_anything_through() -> None:
     assert len(found) > 20
     for each in found:
         told = each.read_text(encoding="utf-8")
-        # What the template itself says is no stranger's.
+        # What the template itself writes is no stranger's.
         assert not re.search(r"[^\"\s]\s*\|\s*safe\b|autoescape", told), each.name
         assert not re.search(r"\s[\w-]+=\{\{", told), f"{each.name}: an attribute without quotes"
 
@@ -204,7 +204,7 @@ def _check_is_text(page: str) -> None:
 
 
 def page_of(waiting: dict[str, Any], run_id: str = "run") -> str:
-    """The page of a question on a tool that the run does not tell of."""
+    """The page of a question on a tool that the run does not list."""
     given = {
         "callId": "t1c1",
         "kind": "call",
@@ -225,13 +225,13 @@ def page_of(waiting: dict[str, Any], run_id: str = "run") -> str:
     return unescape(re.sub(r"<textarea.*?</textarea>", "", page, flags=re.DOTALL))
 
 
-def test_arguments_that_no_schema_tells_of_are_shown() -> None:
+def test_arguments_outside_of_the_schema_are_shown() -> None:
     assert "DE00-7777" in page_of({"arguments": {"iban": "DE00-7777"}})
     many = {f"p{number}": f"v{number}" for number in range(3_000)}
     assert '"p2999": "v2999"' in page_of({"arguments": many})
 
 
-def test_a_plan_with_more_steps_than_fit_says_so_and_is_not_picked_from() -> None:
+def test_a_plan_with_more_steps_than_fit_is_marked_and_not_picked_from() -> None:
     steps = [{"id": f"t1c{n}", "tool": "pay", "arguments": {}} for n in range(MAX_CALLS + 2)]
     page = page_of({"kind": "plan", "arguments": {"calls": steps}})
     few = {"kind": "plan", "arguments": {"calls": steps[:3]}}

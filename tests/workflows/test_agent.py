@@ -28,7 +28,7 @@ FAKE = {"model": {"endpoint": "fake"}}
 # Requests, and what the failure names.
 NO_RUNS: list[tuple[Any, str]] = [
     ("just do it", "input"),
-    ({"agent": "nobody", "input": "x"}, "nobody"),
+    ({"agent": "unknown", "input": "x"}, "unknown"),
     ({"input": "x"}, "agent"),
     ({"agent": {"model": {"endpoint": "nowhere"}}, "input": "x"}, "nowhere"),
     ({"agent": {**FAKE, "tools": ["ech"]}, "input": "x"}, "echo"),
@@ -37,7 +37,7 @@ NO_RUNS: list[tuple[Any, str]] = [
 ]
 
 
-async def test_a_request_that_makes_no_run_says_why(launch: Launch) -> None:
+async def test_a_request_that_starts_no_run_has_a_reason(launch: Launch) -> None:
     backend = await launch([], **SIDE_BY_SIDE)
     for number, (request, named) in enumerate(NO_RUNS):
         id = f"{backend.task_queue}-{number}"
@@ -61,7 +61,7 @@ async def test_a_conversation_answers_until_it_is_closed(launch: Launch) -> None
     assert (await run.result())["output"] == "three"
 
 
-async def test_a_conversation_ends_when_nobody_speaks(launch: Launch) -> None:
+async def test_a_conversation_ends_without_messages(launch: Launch) -> None:
     run = await (await launch([Answer("one")])).start(conversation={"idleTimeout": "100ms"})
     assert (await run.result())["output"] == "one"
 
@@ -127,28 +127,28 @@ REQUESTS = {
 @pytest.fixture
 def reading(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
     """Set once a definition is being read, which does not end before the test does."""
-    begun, over = threading.Event(), threading.Event()
+    is_reading, over = threading.Event(), threading.Event()
 
     def held(*_: Any) -> None:
-        begun.set()
+        is_reading.set()
         over.wait(MAX_WAIT_SECONDS)
 
     monkeypatch.setattr("holdfast.activities.resolve._check", held)
-    yield begun
+    yield is_reading
     over.set()
 
 
 def starting(
     backend: Backend, workflow: str, request: dict[str, Any]
 ) -> WithStartWorkflowOperation[Any, Any]:
-    """A workflow, to be started as something is said to it."""
+    """A workflow, to be started as a message is sent to it."""
     return WithStartWorkflowOperation(
         workflow,
         request,
         id=f"begin-{uuid.uuid4().hex[:12]}",
         task_queue=backend.task_queue,
         id_conflict_policy=WorkflowIDConflictPolicy.FAIL,
-        task_timeout=timedelta(seconds=2),  # a worker hears so often of a cancellation
+        task_timeout=timedelta(seconds=2),  # a worker receives a cancellation so often
     )
 
 
@@ -172,15 +172,15 @@ async def test_one_that_is_cancelled_as_its_definition_is_read_is_cancelled(
         task_timeout=timedelta(seconds=2),
     )
 
-    async def begun() -> bool:
+    async def is_reading() -> bool:
         return reading.is_set()
 
-    await eventually(begun)
+    await eventually(is_reading)
     await handle.cancel()
     assert await cancelled(handle)
 
 
-async def test_who_waits_for_an_answer_is_told_that_the_run_was_cancelled(
+async def test_a_caller_who_waits_for_an_answer_receives_the_cancellation(
     launch: Launch, reading: threading.Event
 ) -> None:
     backend = await launch([])
@@ -198,18 +198,18 @@ async def test_who_waits_for_an_answer_is_told_that_the_run_was_cancelled(
     assert refused.value.cause.message == "the run was cancelled before it began"
 
 
-async def test_who_waits_for_an_answer_is_told_why_the_run_cannot_begin(
+async def test_a_caller_who_waits_for_an_answer_receives_why_the_run_cannot_start(
     launch: Launch,
 ) -> None:
     backend = await launch([])
-    start = starting(backend, "AgentWorkflow", {"agent": "nobody", "conversation": True})
+    start = starting(backend, "AgentWorkflow", {"agent": "unknown", "conversation": True})
     with pytest.raises(WorkflowUpdateFailedError) as refused:
         await backend.client.execute_update_with_start_workflow(
             "send", "hello", start_workflow_operation=start
         )
     assert isinstance(refused.value.cause, ApplicationError)
     assert refused.value.cause.type == "invalid_request"
-    assert "there is no agent `nobody`" in refused.value.cause.message
+    assert "there is no agent `unknown`" in refused.value.cause.message
 
 
 async def test_a_rule_routes_a_run_to_its_skill_and_the_model_the_others(launch: Launch) -> None:

@@ -1,4 +1,4 @@
-"""Calls that wait for a person, on a real server with the workflow cache off."""
+"""Approvals by a person, on a real server with the workflow cache off."""
 
 import pytest
 from temporalio.client import WorkflowUpdateFailedError
@@ -39,7 +39,7 @@ async def test_a_call_with_side_effects_waits_and_shows_what_it_would_do(
     assert receipt == {"callId": "t1c1", "decision": "approve", "decided": True, "missing": 0}
     assert (await run.result())["output"] == "paid"
     assert tools.read() == [f"pay 5 {run.id}/t1c1"]
-    told = await run.told()
+    told = await run.event_lines()
     assert told == [
         "turn_start",
         "tool_call t1c1",
@@ -95,7 +95,7 @@ async def test_an_approval_expires(launch: Launch) -> None:
     assert tools.read() == []
 
 
-async def test_waiting_calls_with_large_arguments_can_be_listed_and_decided(
+async def test_pending_approvals_with_large_arguments_can_be_listed_and_decided(
     launch: Launch,
 ) -> None:
     blob = {"text": "x" * 250_000}

@@ -15,7 +15,7 @@ from tests.support import tools
 from tests.support.backend import SIDE_BY_SIDE, Launch, Run
 from tests.support.eventually import eventually
 
-# What is asked for, and what the failure says of it.
+# What is asked for, and the text of the failure.
 NO_CALLS: list[tuple[dict[str, Any], str]] = [
     ({"tool": "look_ap"}, "there is no tool `look_ap`; did you mean `look_up`"),
     ({"tool": {"_tool": "x", "_activity": "ecko"}}, "no activity `ecko`; did you mean `echo`"),
@@ -45,10 +45,10 @@ async def test_a_call_that_is_cancelled_as_it_runs_may_have_taken_effect(
 ) -> None:
     call = await (await launch([])).call("held_payment", {"name": "rent"})
 
-    async def begun() -> bool:
+    async def has_started() -> bool:
         return bool(tools.read())
 
-    await eventually(begun)
+    await eventually(has_started)
     await call.handle.cancel()
     with pytest.raises(WorkflowFailureError) as failed:
         await call.result()
@@ -57,7 +57,7 @@ async def test_a_call_that_is_cancelled_as_it_runs_may_have_taken_effect(
     assert (await call.status())["status"] == "cancelled"
 
 
-async def test_nothing_can_be_said_to_it(launch: Launch) -> None:
+async def test_it_takes_no_messages(launch: Launch) -> None:
     call = await (await launch([])).call("pay", {"amount": 5})
     await call.waiting()
     await call.handle.signal("message", {"content": "hurry"})
@@ -74,7 +74,7 @@ async def paying(launch: Launch, **settings: object) -> Run:
     return call
 
 
-async def test_waiting_calls_of_runs_and_single_ones_are_one_list(launch: Launch) -> None:
+async def test_pending_approvals_of_runs_and_single_calls_are_one_list(launch: Launch) -> None:
     backend = await launch([])
     call = await backend.call("pay", {"amount": 5}, principal={"id": "bob"})
     await call.waiting()

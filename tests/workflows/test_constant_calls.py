@@ -12,7 +12,7 @@ from tests.support.eventually import eventually
 from tests.support.model_server import Answer, call
 
 DONE = Answer("done")
-# Pay what is in the input for an item, and tell its name.
+# Pay what is in the input for an item, and return its name.
 PAYER: dict[str, Any] = {
     "input": {"type": "object", "properties": {"id": {"type": "integer"}}, "required": ["id"]},
     "calls": [

@@ -29,7 +29,7 @@ MANY = {"budget": {"maxTurns": 50, "maxIterations": 50, "maxCalls": 100}}
 
 
 async def runs_of(run: Run) -> list[str]:
-    """The runs under one workflow id, the first one first. Each says by which it is followed; lists
+    """The runs under one workflow id, the first one first. Each has the one that follows it; lists
     are a moment behind."""
     info = (await run.handle.describe()).raw_description.workflow_execution_info
     found = [info.first_run_id]
@@ -82,7 +82,7 @@ def paying(turns: int) -> list[Answer]:
     return [*[Answer(calls=[call("pay", amount=n)]) for n in range(1, turns)], Answer("done")]
 
 
-async def test_nothing_that_is_said_meanwhile_is_lost(launch: Launch) -> None:
+async def test_no_message_in_between_is_lost(launch: Launch) -> None:
     run = await (await launch(looking(30), **OFTEN)).start(["look_up"], agent=MANY)
     said = [f"message {n}" for n in range(20)]
     for text in said:
@@ -104,7 +104,7 @@ async def test_nothing_that_is_said_meanwhile_is_lost(launch: Launch) -> None:
     assert any("nonsense" in text for text in notices)
 
 
-async def test_what_is_sent_again_after_it_went_on_is_not_said_twice(
+async def test_a_message_sent_again_after_it_continued_as_new_is_taken_once(
     launch: Launch,
 ) -> None:
     answers = [Answer("hello"), *[Answer(f"answer {n}") for n in range(1, 9)]]
@@ -124,7 +124,9 @@ async def test_what_is_sent_again_after_it_went_on_is_not_said_twice(
     assert (await run.result())["turns"] == n + 1
 
 
-async def test_who_waits_too_long_is_told_where_the_answer_will_be(launch: Launch) -> None:
+async def test_a_caller_who_waits_too_long_receives_where_the_answer_will_be(
+    launch: Launch,
+) -> None:
     backend = await launch([Answer("hello"), *looking(20)], continue_after=20, **SIDE_BY_SIDE)
     run = await backend.start(["look_up"], conversation=True, agent=MANY)
     await idle(run)
@@ -153,7 +155,9 @@ async def test_a_delegate_continues_as_new_and_stays_its_parents(
     assert len(await runs_of(helper)) >= 2
 
 
-async def test_a_parent_hears_that_nothing_waits_any_more(launch: Launch, tmp_path: Path) -> None:
+async def test_a_parent_receives_that_no_approval_is_pending_any_more(
+    launch: Launch, tmp_path: Path
+) -> None:
     """Its delegate reports it in the task in which it continues as new.
 
     At that point the delegate has 18 to 21 events, since workflow tasks may coalesce; its next
@@ -169,20 +173,20 @@ async def test_a_parent_hears_that_nothing_waits_any_more(launch: Launch, tmp_pa
     helper = run.delegate("t1c1")
     await eventually(partial(waits_in_delegate, run, "t1c1"))
     await helper.decide("t1c1", "deny")
-    await eventually(partial(has_gone_on, helper))
+    await eventually(partial(has_continued, helper))
 
-    await eventually(partial(hears_of_nothing, run))
+    await eventually(partial(has_nothing_pending, run))
     asleep.set()
     await run.result()
 
 
-async def has_gone_on(run: Run) -> bool:
+async def has_continued(run: Run) -> bool:
     """Whether the run has continued as new."""
     return len(await runs_of(run)) > 1
 
 
-async def hears_of_nothing(run: Run) -> bool:
-    """Whether a delegate is under way in which nothing waits for people."""
+async def has_nothing_pending(run: Run) -> bool:
+    """Whether a delegate is running in which no approval is pending."""
     return [one["pending"] for one in (await run.status())["delegates"]] == [[]]
 
 
@@ -192,7 +196,7 @@ async def waits_in_delegate(run: Run, call_id: str) -> bool:
     return [one["callId"] for one in delegate["pending"]] == [call_id]
 
 
-async def test_lists_show_a_run_once_it_has_gone_on(launch: Launch) -> None:
+async def test_lists_show_a_run_once_after_it_continued_as_new(launch: Launch) -> None:
     run = await (await launch(paying(6), **OFTEN)).start(
         ["pay"], agent={"approval": {"auto": ["pay"]}, **MANY}
     )
@@ -224,7 +228,7 @@ def client_of(run: Run) -> Client:
     return run.handle._client
 
 
-async def test_what_a_run_has_left_says_so_and_what_it_goes_on_with_is_named(
+async def test_a_continued_run_is_marked_and_its_next_one_named(
     launch: Launch,
 ) -> None:
     run = await (await launch(looking(6), **OFTEN)).start(["look_up"], agent=MANY)
@@ -243,7 +247,7 @@ async def test_what_a_run_has_left_says_so_and_what_it_goes_on_with_is_named(
     assert head["note"].startswith("Continues the previous run.")
 
 
-async def test_nobody_can_start_a_run_as_if_another_had_left_it(launch: Launch) -> None:
+async def test_no_client_starts_a_run_as_the_continuation_of_another(launch: Launch) -> None:
     backend: Backend = await launch([Answer("done")])
     head = {"agent": "x", "turns": 1, "entries": 1, "body": 1, "pages": []}
     handle = await backend.client.start_workflow(
@@ -270,19 +274,19 @@ RETRIED = {"retry_policy": RetryPolicy(initial_interval=timedelta(milliseconds=1
 
 
 def forged() -> list[Any]:
-    """What another run would have left: a snapshot of an agent that nobody has checked."""
+    """What another run would have left: a snapshot of an agent that is not checked."""
     body = zlib.compress(b'{"request": {"agent": "x"}, "run": {}}')
     return [{"agent": "x", "turns": 1, "entries": 1, "body": 1, "pages": []}, body]
 
 
 async def refused_as(run: Run, which: int) -> str:
-    """Why the run of this number, from 1, of those under one id was not begun."""
+    """Why the run of this number, from 1, of those under one id was not started."""
 
-    async def begun() -> str | None:
+    async def chained_run() -> str | None:
         runs = await runs_of(run)
         return runs[which - 1] if len(runs) >= which else None
 
-    one = run.handle._client.get_workflow_handle(run.id, run_id=await eventually(begun))
+    one = run.handle._client.get_workflow_handle(run.id, run_id=await eventually(chained_run))
 
     async def failed() -> Failure | None:
         last = (await one.fetch_history()).events[-1]

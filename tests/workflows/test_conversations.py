@@ -77,10 +77,10 @@ async def test_messages_are_queued_withdrawn_and_for_people(launch: Launch) -> N
     backend = await launch([Answer(calls=[call("hold", name="a")]), Answer("done")])
     run = await backend.start([HELD], conversation=True)
 
-    async def begun() -> bool:
-        return "begun a" in tools.read()
+    async def has_started() -> bool:
+        return "started a" in tools.read()
 
-    await eventually(begun)
+    await eventually(has_started)
     await run.handle.signal("message", {"content": "It is on hold.", "audience": "people"})
     wrong = await run.handle.start_update(
         "send", "Drop it.", wait_for_stage=WorkflowUpdateStage.ACCEPTED

@@ -53,7 +53,7 @@ async def test_no_workflow_starts_with_it(launch: Launch, plain: Client) -> None
         assert len(failure.message) < 500
 
 
-async def test_a_run_under_way_lives_through_all_of_it(launch: Launch, plain: Client) -> None:
+async def test_a_running_run_survives_all_of_it(launch: Launch, plain: Client) -> None:
     backend = await launch([Answer(calls=[call("pay", amount=5)]), Answer("paid")])
     run = await backend.start(["pay"])
     await run.waiting()

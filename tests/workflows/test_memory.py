@@ -29,7 +29,7 @@ from tests.support.model_server import Answer, call
 ANN = {"id": "ann@acme.org"}
 
 
-class Desk:
+class MemoryUser:
     """An agent's memory as the activities of its runs use it, with a worker that comes and goes."""
 
     def __init__(self, client: Client, folder: Path) -> None:
@@ -81,16 +81,16 @@ class Desk:
 
 
 @pytest.fixture
-def desk(client: Client, tmp_path: Path) -> Desk:
-    """An agent that nobody else is: what it keeps stays on the server."""
-    return Desk(client, tmp_path)
+def desk(client: Client, tmp_path: Path) -> MemoryUser:
+    """An agent with a name of its own: what it keeps stays on the server."""
+    return MemoryUser(client, tmp_path)
 
 
 # In a run.
 
 
-def says(turn: int, body: dict[str, Any]) -> Answer:
-    """What the model does: it is told so by the run's input."""
+def scripted(turn: int, body: dict[str, Any]) -> Answer:
+    """What the model does: it is in the run's input."""
     [task] = [each["content"] for each in body["messages"] if each["role"] == "user"][:1]
     calls = {
         "write": call("memory_write", key="drink", value="tea with milk"),
@@ -100,7 +100,7 @@ def says(turn: int, body: dict[str, Any]) -> Answer:
     return Answer(calls=[calls[task]]) if turn == 1 else Answer("done")
 
 
-async def told(backend: Backend, agent: Any, task: str, **request: Any) -> str:
+async def result_of(backend: Backend, agent: Any, task: str, **request: Any) -> str:
     """What the agent's one call gives the model."""
     handle = await backend.client.start_workflow(
         "AgentWorkflow",
@@ -120,21 +120,21 @@ async def test_memory_belongs_to_an_agent_of_the_catalog_and_to_a_principal(
     written = {"model": {"endpoint": "fake", "name": "fake"}, "memory": True}
     (tmp_path / "catalog" / "agents").mkdir(parents=True)
     (tmp_path / "catalog" / "agents" / f"{name}.json").write_text(json.dumps(written))
-    backend = await launch(says, catalog=tmp_path / "catalog", **SIDE_BY_SIDE)
-    assert "memory is empty" in await told(backend, name, "read", principal=ANN)
-    assert "true" in await told(backend, name, "write", principal=ANN)
+    backend = await launch(scripted, catalog=tmp_path / "catalog", **SIDE_BY_SIDE)
+    assert "memory is empty" in await result_of(backend, name, "read", principal=ANN)
+    assert "true" in await result_of(backend, name, "write", principal=ANN)
 
     for task in ("read", "search"):
-        found = await told(backend, name, task, principal=ANN)
+        found = await result_of(backend, name, task, principal=ANN)
         assert "tea with milk" in found
         told_so = str(backend.model.requests[-1]["messages"][-1])
         assert '"trusted":false' in told_so.replace(" ", "")  # a model wrote it
 
     impostor = {**written, "name": name}
     others = (
-        told(backend, name, "read"),
-        told(backend, name, "read", principal={"id": "bob"}),
-        told(backend, impostor, "read", principal=ANN),
+        result_of(backend, name, "read"),
+        result_of(backend, name, "read", principal={"id": "bob"}),
+        result_of(backend, impostor, "read", principal=ANN),
     )
     assert all("memory is empty" in each for each in await asyncio.gather(*others))
 
@@ -142,7 +142,7 @@ async def test_memory_belongs_to_an_agent_of_the_catalog_and_to_a_principal(
 # As activities use it.
 
 
-async def test_it_outlives_the_worker_and_reading_leaves_no_trace(desk: Desk) -> None:
+async def test_it_outlives_the_worker_and_reading_leaves_no_trace(desk: MemoryUser) -> None:
     async with desk.worker():
         assert await desk.read() == await desk.search("tea") == EMPTY
         with pytest.raises(RPCError, match="not found"):
@@ -156,7 +156,7 @@ async def test_it_outlives_the_worker_and_reading_leaves_no_trace(desk: Desk) ->
 
 
 async def test_concurrent_writers_lose_nothing_though_it_continues_as_new_meanwhile(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    desk: MemoryUser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(memory, "MAX_WRITES_A_RUN", 7)
     async with desk.worker():
@@ -170,7 +170,7 @@ async def test_concurrent_writers_lose_nothing_though_it_continues_as_new_meanwh
     assert await desk.events() < 60
 
 
-async def test_what_is_no_write_is_refused_without_a_trace(desk: Desk) -> None:
+async def test_what_is_no_write_is_refused_without_a_trace(desk: MemoryUser) -> None:
     async with desk.worker():
         with pytest.raises(ApplicationError, match="keep at most 16000") as refused:
             await desk.write("drink", "x" * 16_001)
@@ -182,7 +182,9 @@ async def test_what_is_no_write_is_refused_without_a_trace(desk: Desk) -> None:
         assert len((await desk.read())["keys"]) == 1
 
 
-async def test_a_memory_that_is_started_by_hand_with_nonsense_ends_at_once(desk: Desk) -> None:
+async def test_a_memory_that_is_started_by_hand_with_nonsense_ends_at_once(
+    desk: MemoryUser,
+) -> None:
     handle = await desk.client.start_workflow(
         "MemoryWorkflow", "remember!", id=desk.owner.workflow_id, task_queue=desk.task_queue
     )

@@ -3,7 +3,14 @@
 from pathlib import Path
 from typing import Any
 
-from tests.providers.wire.openai_responses import call, ended, opening, piecemeal, spoken, thought
+from tests.providers.wire.openai_responses import (
+    call,
+    ended,
+    opening,
+    piecemeal,
+    text_output,
+    thought,
+)
 from tests.support import tools
 from tests.support.backend import Launch, Run
 from tests.support.eventually import eventually
@@ -25,7 +32,7 @@ async def test_a_run_carries_the_encrypted_reasoning_of_a_response_along(launch:
     looked = thought(0, "gAAAA-first", "I say it twice.")
     answers = [
         responds(piecemeal(0, looked), piecemeal(1, call(1, "echo", arguments), arguments)),
-        responds(piecemeal(0, thought(2)), spoken(1, "Twice.")),
+        responds(piecemeal(0, thought(2)), text_output(1, "Twice.")),
     ]
     backend = await launch(answers, provider="openai-responses")
     run = await backend.start(["echo"], agent={"model": REASONS}, input="Say coffee twice.")
@@ -47,7 +54,7 @@ async def test_a_run_carries_the_encrypted_reasoning_of_a_response_along(launch:
     assert not any(entry["type"] == "notice" for entry in await run.context())
 
 
-async def test_a_model_that_reads_text_alone_is_told_of_images_and_refused_documents(
+async def test_a_model_that_reads_text_alone_receives_placeholders_and_refuses_documents(
     launch: Launch,
 ) -> None:
     backend = await launch([Answer(calls=[call_of("echo", text="a", times=1)]), Answer("A cat?")])
@@ -183,7 +190,7 @@ async def test_an_error_that_names_tools_is_quoted_and_no_tool_is_lost(launch: L
 async def test_a_hook_changes_what_the_model_is_shown_and_takes_a_tool_away_while_a_call_waits(
     launch: Launch,
 ) -> None:
-    """The waiting call is of the request before: it runs. The next one is refused."""
+    """The pending call is of the request before: it runs. The next one is refused."""
     pays = Answer(calls=[call_of("pay", amount=5)])
     backend = await launch([pays, pays, DONE])
     run = await backend.start(["pay"], agent={"_beforeModel": "mask"}, input="Pay Ann 5.")
@@ -215,10 +222,10 @@ async def test_a_hook_takes_the_tool_of_a_call_away_that_is_left_of_an_approved_
     await run.waiting()
     await run.decide("t1-plan", "approve")
 
-    async def begun() -> bool:
-        return "begun a" in tools.read()
+    async def has_started() -> bool:
+        return "started a" in tools.read()
 
-    await eventually(begun)
+    await eventually(has_started)
     await run.handle.signal("message", {"content": "Wait with it."})
     tools.write("open a")
     assert (await run.result())["output"] == "done"

@@ -30,7 +30,7 @@ from tests.support.sandbox import meeting, probes
 from tests.support.sandbox.impure_module import ImpureModule
 from tests.support.sandbox.slow_module import SlowModule
 
-PROBES = [probes.Impure, probes.Late, probes.Counting]
+PROBES = [probes.Impure, probes.Late, probes.RunCounter]
 
 
 def runner() -> SharedSandboxRunner:
@@ -154,7 +154,7 @@ async def test_what_modules_remember_is_bounded() -> None:
 
 
 async def test_runs_at_once_do_not_see_each_other(launch: Launch) -> None:
-    backend = await launch(_pays_what_it_is_told, **SIDE_BY_SIDE)
+    backend = await launch(_pays_what_it_is_asked, **SIDE_BY_SIDE)
     before = _kept(_shared())
     amounts = range(1, 6)
     runs = [await backend.start(["pay"], input=str(n), state={"order": n}) for n in amounts]
@@ -173,7 +173,7 @@ async def test_runs_at_once_do_not_see_each_other(launch: Launch) -> None:
     assert results[1:] == [f'{{"paid": {n:.1f}}}' for n in amounts[1:]]
 
 
-def _pays_what_it_is_told(turn: int, body: dict[str, Any]) -> Answer:
+def _pays_what_it_is_asked(turn: int, body: dict[str, Any]) -> Answer:
     if turn > 1:
         return Answer("done")
     told, *_ = [each["content"] for each in body["messages"] if each["role"] == "user"]

@@ -1,8 +1,8 @@
 """None of a worker's secrets leaves it: in no history, heartbeat, answer, log or screen.
 
 A worker gets one in every place that holds one. Models that repeat what they are sent, tools that
-print the environment and connections that fail do their worst. Then all that anybody can read is
-searched for each of them, also in base64 and as it stands in addresses.
+print the environment and connections that fail do their worst. Then all that can be read is
+searched for each of them, also in base64 and as they are in addresses.
 """
 
 import base64
@@ -116,7 +116,7 @@ def place(tmp_path: Path, model: str, monkeypatch: pytest.MonkeyPatch) -> Path:
     written["file"] = {**written["openai"], **of_file, **of_environment}
     written["nobody"] = {**written["openai"], "baseUrl": f"http://127.0.0.1:9/?token={address}"}
     written["tls"] = {**written["openai"], "baseUrl": f"https{model.removeprefix('http')}/v1"}
-    written["tls"]["timeout"] = "1s"  # it never says that it speaks no TLS
+    written["tls"]["timeout"] = "1s"  # it never reports that it has no TLS
     written["proxied"] = {**written["openai"], "baseUrl": "https://models.invalid/v1"}
     (tmp_path / "endpoints.json").write_text(json.dumps(written))
     (tmp_path / "leaky.py").write_text(TOOLS)
@@ -130,7 +130,7 @@ def forms(secret: str) -> set[bytes]:
 
 
 def leaked(where: str, said: bytes) -> list[str]:
-    """Which secrets stand there."""
+    """Which secrets are there."""
     return [
         f"{place}, in {where}"
         for place, secret in PLANTED.items()
@@ -160,7 +160,7 @@ async def ended_or_trying(run: WorkflowHandle[Any, Any]) -> bool:
 
 
 async def readable(run: WorkflowHandle[Any, Any]) -> dict[str, bytes]:
-    """All that anybody can read of a run, by where it stands."""
+    """All that can be read of a run, by its place."""
     description = (await run.describe()).raw_description
     found = {f"the description of {run.id}": description.SerializeToString()}
     async for event in run.fetch_history_events():
@@ -239,7 +239,7 @@ async def events_of(run: Run) -> list[tuple[str, bytes]]:
     return found
 
 
-async def test_a_token_stands_in_history_where_it_was_sent_and_nowhere_else(
+async def test_a_token_is_in_history_where_it_was_sent_and_nowhere_else(
     launch: Launch, tmp_path: Path
 ) -> None:
     ann = Approver()
@@ -278,7 +278,7 @@ async def waiting_for(run: Run, call_id: str) -> list[dict[str, Any]]:
     return [each for each in await run.waiting() if each["callId"] == call_id]
 
 
-# In the beginning of what is told of it.
+# In the beginning of what is shown of it.
 RAISES = """
 import os; raise RuntimeError(f"{os.environ['FIRST_KEY']} at postgres://x:typed-pass-13@db")
 """
@@ -301,7 +301,7 @@ WRONG: list[tuple[dict[str, str], list[str]]] = [
 
 @pytest.fixture
 def wrong(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Settings that do not load, and hold what must not be told."""
+    """Settings that do not load, and hold what must not be shown."""
     (place / "raises.py").write_text(RAISES)
     (place / "temporal.toml").write_text(f'[profile.default]\napi_key = "{KEY}" "{KEY}"\n')
     key = f"{{provider: openai, baseUrl: 'http://{KEY}@x', apiKeyEnv: '{KEY}', {KEY}: 1}}"
@@ -313,7 +313,7 @@ def wrong(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("wrong")
 @pytest.mark.parametrize(("environment", "options"), WRONG)
-def test_a_worker_that_does_not_start_says_no_secret_either(
+def test_a_worker_that_does_not_start_prints_no_secret_either(
     environment: dict[str, str],
     options: list[str],
     monkeypatch: pytest.MonkeyPatch,

@@ -31,7 +31,7 @@ from holdfast.workflows.ui_details.markdown import (
     value_block,
 )
 from holdfast.workflows.ui_details.page import MAX_PAGE_BYTES, DetailsPage
-from tests.engine.driver import Play, call, says, tool
+from tests.engine.driver import Play, call, reply, tool
 
 RUN = "ada-1042"
 PAY = tool("pay", label="Refund an order", side_effects=True)
@@ -47,7 +47,7 @@ HOSTILE = [
     "| a | b |\n| --- | --- |\n<!-- ",
     "1/2 -- (c) ... 'q' \"q\"",
 ]
-# How the lines of a page begin that shows one waiting call.
+# How the lines of a page begin that shows one pending approval.
 OURS = (
     *("This run is", "It acts on", "Its task:", "**Now:**", "**To do:**", "### App", "### Calls"),
     *("- **", "- Turn 1: **", "Why, in", "Filled in", "If no one", "**Command:**", "or `"),
@@ -58,7 +58,7 @@ OURS = (
 
 def waiting(*calls: WrittenCall, tools: tuple[ResolvedTool, ...] = (PAY,), **request: Any) -> Play:
     """A run whose calls wait for people."""
-    play = Play(*tools, model=[says("", *calls), says("Done.")], **request)
+    play = Play(*tools, model=[reply("", *calls), reply("Done.")], **request)
     play.take(play.run.next())
     step = play.run.next()
     assert isinstance(step, RunCalls)
@@ -76,7 +76,7 @@ def data(text: str) -> list[dict[str, Any]]:
     return [json.loads(found) for found in re.findall(r"^`(\{\n.*?\n\})`$", text, re.S | re.M)]
 
 
-def test_it_says_what_runs_for_whom_what_happens_and_what_there_is_to_do() -> None:
+def test_it_shows_the_run_its_principal_its_progress_and_what_to_do() -> None:
     play = waiting(
         call("pay", {"amount": 249.0}),
         input="Ada wants her money back.",
@@ -93,23 +93,23 @@ def test_it_says_what_runs_for_whom_what_happens_and_what_there_is_to_do() -> No
     assert "**To do:** decide it." in now
 
 
-def test_it_says_so_when_there_is_nothing_to_do() -> None:
-    play = Play(model=[says("It is blue.")])
+def test_it_reports_when_there_is_nothing_to_do() -> None:
+    play = Play(model=[reply("It is blue.")])
     play.run.next()
     assert "**Now:** it is running, in turn 1.\n**To do:** nothing." in page(play)
     play.to_end()
     assert "**Now:** it is done.\n**Its answer:** It is blue." in page(play)
-    play = Play(model=[says("Yes.")], conversation=True)
+    play = Play(model=[reply("Yes.")], conversation=True)
     play.to_end()
     assert "waits for the next message" in page(play)
 
 
-def test_it_says_which_skill_the_run_has() -> None:
+def test_it_names_the_skill_of_the_run() -> None:
     skills = [
         ResolvedSkill(name="refunds", tools=[PAY]),
         ResolvedSkill(name="export", activity=ActivityBinding(type="Export")),
     ]
-    choose = says("", call("choose_skill", {"skill": "refunds"}))
+    choose = reply("", call("choose_skill", {"skill": "refunds"}))
     play = Play(model=[choose], definition={"skills": skills})
     play.run.next()
     assert "skill" not in page(play)
@@ -124,14 +124,14 @@ def test_it_says_which_skill_the_run_has() -> None:
     assert "**Now:** it is running.\n" in text
 
 
-def test_a_failed_run_says_why() -> None:
+def test_a_failed_run_shows_the_reason() -> None:
     play = Play()
     play.run.next()
     play.run.fail("model_error", "no such `model`")
     assert r"has ended without a result (`model_error`): no such \`model\`" in page(play)
 
 
-def test_a_waiting_call_is_shown_with_its_arguments_and_the_command_that_decides_it() -> None:
+def test_a_pending_approval_is_shown_with_its_arguments_and_its_command() -> None:
     text = page(
         waiting(call("pay", {"order": 1042, "amount": "249", "_reasoningForCall": "It is broken."}))
     )
@@ -151,7 +151,7 @@ def test_a_default_is_named_as_one() -> None:
     assert r"Filled in by a default or a hook\: currency" in text
 
 
-def test_in_a_run_with_instances_it_says_whose_data_a_waiting_call_is_about() -> None:
+def test_a_pending_approval_names_its_instance() -> None:
     order = {"type": "data", "kind": "order", "data": 1, "_instance": "ada"}
     play = waiting(call("pay", {"_instance": "ada"}), context=[{"content": [order]}])
     assert "### Approval needed: Refund an order for `ada` (`t1c1`)" in page(play)
@@ -164,7 +164,7 @@ def test_the_data_that_it_holds_ready_decide_the_call() -> None:
     assert play.desk.list_open() == []
 
 
-def test_it_says_who_has_to_decide_and_how_far_that_is() -> None:
+def test_it_names_the_approvers_and_their_progress() -> None:
     policy = ApprovalPolicy(approvers=["finance"], quorum=2, on_timeout="fail")
     play = waiting(call("pay"), tools=(PAY.model_copy(update={"approval": policy}),))
     decision = {"callId": "t1c1", "decision": "approve", "by": "grace", "groups": ["finance"]}
@@ -178,7 +178,7 @@ def test_it_says_who_has_to_decide_and_how_far_that_is() -> None:
     assert (ready["by"], ready["groups"]) == ("YOUR NAME", ["YOUR GROUP"])
 
 
-def test_it_says_that_only_signed_decisions_count_and_who_has_signed() -> None:
+def test_it_shows_that_only_signed_decisions_count_and_who_has_signed() -> None:
     policy = ApprovalPolicy(quorum=2, signed=True)
     play = waiting(call("pay"), tools=(PAY.model_copy(update={"approval": policy}),))
     (ready,) = data(page(play))
@@ -194,7 +194,7 @@ def test_it_says_that_only_signed_decisions_count_and_who_has_signed() -> None:
     assert "t1c1 approve --key FILE`" in text
 
 
-def test_arguments_that_somebody_changed_are_said_to_be_changed() -> None:
+def test_changed_arguments_are_marked_as_changed() -> None:
     policy = ApprovalPolicy(quorum=2)
     play = waiting(call("pay", {"amount": 1}), tools=(PAY.model_copy(update={"approval": policy}),))
     decision = {"callId": "t1c1", "decision": "edit", "arguments": {"amount": 9}, "by": "grace"}
@@ -224,7 +224,7 @@ def test_an_unknown_outcome_is_asked_about_in_its_own_words() -> None:
 def test_a_budget_is_asked_about_in_its_own_words() -> None:
     play = Play(
         tool(),
-        model=[says("", call("look"))],
+        model=[reply("", call("look"))],
         definition={"budget": {"max_turns": 1}, "on_limit": {"maxTurns": "ask"}},
     )
     for _ in range(2):
@@ -238,7 +238,7 @@ def test_a_budget_is_asked_about_in_its_own_words() -> None:
 
 def test_a_budget_at_its_threshold_is_named() -> None:
     definition = {"budget": {"max_turns": 4}, "on_threshold": {"maxTurns": 0.2}}
-    play = Play(tool(), model=[says("", call("look"))], definition=definition)
+    play = Play(tool(), model=[reply("", call("look"))], definition=definition)
     for _ in range(2):
         play.take(play.run.next())
     assert "\nBudgets at their threshold: `maxTurns`.\n" in page(play)
@@ -259,7 +259,7 @@ def test_an_answer_that_would_be_no_text_of_ours_has_a_placeholder() -> None:
 def planning(*calls: WrittenCall, tools: tuple[ResolvedTool, ...] = (PAY,), **request: Any) -> Play:
     """A run whose plan waits for people."""
     definition = {"plan": "lazy", **request.pop("definition", {})}
-    play = Play(*tools, model=[says("", *calls)], definition=definition, **request)
+    play = Play(*tools, model=[reply("", *calls)], definition=definition, **request)
     play.take(play.run.next())
     step = play.run.next()
     assert isinstance(step, RunCalls)
@@ -291,31 +291,34 @@ def test_a_plan_is_shown_call_by_call_with_the_commands_that_decide_it() -> None
     assert play.desk.list_open() == []
 
 
-def test_a_call_of_a_plan_says_that_it_is_a_run_of_another_agent() -> None:
+def test_a_call_of_a_plan_is_shown_as_a_run_of_another_agent() -> None:
     ask = ResolvedTool(name="ask", label="Ask", parameters={"type": "object"}, delegate="helper")
     text = page(planning(call("ask", {}), call("pay", {}), tools=(ask, PAY)))
     assert "1. **Ask** (`t1c1`), by agent `helper`, in a run of its own\n2. **Refund" in text
 
 
-def test_a_plan_is_told_before_its_calls_of_which_it_decides() -> None:
+def test_a_plan_is_shown_before_the_calls_that_it_decides() -> None:
     play = planning(call("pay", {"amount": 1}), call("pay", {"amount": 2}))
     told = [line for line in page(play).split("\n") if line.startswith("- Turn")]
     assert [line.split("**")[1] for line in told] == ["plan of 2 calls", *["Refund an order"] * 2]
     assert not any(line.rstrip().endswith(":") for line in told), "nothing became of them yet"
 
 
-def test_a_plan_that_has_no_room_says_so() -> None:
+def test_a_plan_without_room_is_marked() -> None:
     text = page(planning(*[call("pay", {"a": "x" * 500, "n": n}) for n in range(32)]))
     assert cost_bytes(text) <= MAX_PAGE_BYTES
     assert "Not all of it is shown here:" in text or "have no room here" in text
 
 
-def test_what_became_of_each_call_is_told() -> None:
+def test_the_outcome_of_each_call_is_shown() -> None:
     look = tool("look", label="Look up")
     mail = tool("mail", side_effects=True)
     play = Play(
         *(look, PAY, mail),
-        model=[says("", call("look", {"id": 7}), *[call("pay"), call("mail")] * 2), says("Done.")],
+        model=[
+            reply("", call("look", {"id": 7}), *[call("pay"), call("mail")] * 2),
+            reply("Done."),
+        ],
         outcomes={"look": "seen"},
         decisions={
             "t1c2": [{"decision": "edit", "arguments": {"amount": 9}, "by": "grace"}],
@@ -351,7 +354,7 @@ def test_it_fits_into_an_address_whatever_a_model_writes(size: int, text: str) -
         assert "have no room here. Run the query `approvals`" in found
 
 
-def test_a_call_that_waits_for_others_says_so_and_later_what_it_was_carried_out_with() -> None:
+def test_a_call_behind_others_is_shown_as_waiting_and_later_with_its_arguments() -> None:
     tools = (
         tool("look", label="Look up", output_path="†state.found"),
         tool("check", label="Check", output_path="†state.checked"),
@@ -370,13 +373,13 @@ def test_a_call_that_waits_for_others_says_so_and_later_what_it_was_carried_out_
         "- Turn 1: **tell** (of=†state.checked): waiting for other calls of its turn",
         "- Turn 1: **Check**: running",
     ]
-    model = [says("", *calls), says("Done.")]
+    model = [reply("", *calls), reply("Done.")]
     play = Play(*tools, model=model, outcomes={"look": 12, "check": 13}).to_end()
     told = [line for line in page(play).split("\n") if "**tell**" in line]
     assert told == ["- Turn 1: **tell** (of=12): done", "- Turn 1: **tell** (of=13): done"]
 
 
-def test_a_call_that_has_ended_is_told_so_before_its_turn_is_over() -> None:
+def test_an_ended_call_is_shown_as_ended_before_its_turn_is_over() -> None:
     tools = (
         tool("look", label="Look up", output_path="†state.found"),
         tool("check", label="Check"),
@@ -414,9 +417,9 @@ def test_a_call_that_has_ended_is_told_so_before_its_turn_is_over() -> None:
 
 
 def test_a_long_story_leaves_out_its_beginning() -> None:
-    turns = [says("", call("look", {"n": n})) for n in range(40)]
+    turns = [reply("", call("look", {"n": n})) for n in range(40)]
     more = {"max_iterations": 99, "max_turns": 99, "max_calls": 99}
-    play = Play(tool(), model=[*turns, says("Seen.")], definition={"budget": more}).to_end()
+    play = Play(tool(), model=[*turns, reply("Seen.")], definition={"budget": more}).to_end()
     text = page(play)
     assert "- Turn 40: **look** (n=39): done" in text
     assert "- … and 10 earlier" in text
@@ -527,7 +530,7 @@ def test_a_summary_names_the_turn_what_is_done_and_who_decided_so() -> None:
     assert {len(said), len(asked)} == {MAX_SUMMARY_CHARACTERS}
 
 
-def test_a_summary_does_not_say_again_what_the_timeline_says_by_itself() -> None:
+def test_a_summary_does_not_repeat_the_timeline() -> None:
     assert call_summary(1, _carried(tool("look")), "") == "Turn 1: id=7"
     assert call_summary(1, _carried(tool("look", label="Look up")), "") == "Turn 1: Look up: id=7"
 
@@ -539,7 +542,7 @@ def test_a_policy_s_own_time_is_the_one_that_is_shown() -> None:
 
 
 def _carried(one: ResolvedTool) -> ToolCall:
-    play = Play(one, model=[says("", call("look", {"id": 7}))])
+    play = Play(one, model=[reply("", call("look", {"id": 7}))])
     play.take(play.run.next())
     step = play.run.next()
     assert isinstance(step, RunCalls)

@@ -1,4 +1,4 @@
-"""What is logged in an activity says where: of which run, turn and call, and in which span."""
+"""What is logged in an activity names its place: its run, turn and call, and its span."""
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -79,7 +79,7 @@ async def test_when_it_is_over_it_is_known_still_in_which_span_it_was() -> None:
     assert (paid["trace_id"], paid["span_id"]) == (span.trace_id, span.span_id)
 
 
-async def test_a_header_in_another_form_is_somebody_elses() -> None:
+async def test_a_header_in_another_form_is_ignored() -> None:
     recorder = Recorder()
     broken = {HEADER: Payload(metadata={"encoding": b"json/plain"}, data=b"{")}
     paid = await seen("pay", "t1c1", {}, recorder.telemetry, broken)
@@ -95,9 +95,7 @@ async def test_a_header_in_another_form_is_somebody_elses() -> None:
         (ValueError("no"), "ValueError"),
     ],
 )
-async def test_an_attempt_that_fails_says_what_by_its_kind_alone(
-    error: Exception, kind: str
-) -> None:
+async def test_a_failed_attempt_reports_its_kind_alone(error: Exception, kind: str) -> None:
     def fail() -> None:
         raise error
 
@@ -109,7 +107,7 @@ async def test_an_attempt_that_fails_says_what_by_its_kind_alone(
 
 
 @pytest.mark.parametrize("flags", ["00", "01"])
-async def test_a_run_is_traced_as_whoever_started_it_has_said(flags: str) -> None:
+async def test_a_run_is_traced_as_its_starter_requested(flags: str) -> None:
     telemetry, found = Recorder().telemetry, list[Tracing]()
     place = PayloadConverter.default.to_payload(replace(PLACE, flags=flags).header())
 

@@ -1,4 +1,4 @@
-"""A worker that dies is missed soon: it beats for what it carries out, unless that beats itself.
+"""A worker that dies is missed soon: it heartbeats for each activity that does not do so itself.
 
 Each case is an activity of a workflow on a real server.
 """
@@ -34,7 +34,7 @@ SLOTS = 3
 HANGING = ["silent", "stubborn", "hangs_in_thread"]
 
 
-class Gate:
+class ActivityGate:
     """Holds activities until it is opened."""
 
     def __init__(self) -> None:
@@ -47,8 +47,8 @@ class Gate:
         return activity.info().attempt
 
     @activity.defn
-    async def tells(self) -> int:
-        """Say how far it is, in the first attempt alone, and fail in that."""
+    async def reports(self) -> int:
+        """Report its progress, in the first attempt alone, and fail in that."""
         if activity.info().attempt == 1:
             activity.heartbeat("half", 50)
             raise ApplicationError("again")
@@ -57,7 +57,7 @@ class Gate:
     @activity.defn
     async def pays(self) -> None:
         """Two steps, of which none is to be without the other."""
-        self.steps.append("begun")
+        self.steps.append("started")
         while not self.open.is_set():
             self._note()
             await asyncio.sleep(0.01)
@@ -66,7 +66,7 @@ class Gate:
     @activity.defn
     def pays_in_thread(self) -> None:
         """The same, in a thread."""
-        self.steps.append("begun")
+        self.steps.append("started")
         while not self.open.is_set():
             self._note()
             time.sleep(0.01)
@@ -85,7 +85,7 @@ class Gate:
 
     @activity.defn
     def hangs_in_thread(self) -> None:
-        """Hang in a thread, which nobody can interrupt."""
+        """Hang in a thread, which cannot be interrupted."""
         while not self.open.is_set():
             time.sleep(0.01)
 
@@ -97,7 +97,7 @@ class Gate:
 
 @workflow.defn(sandboxed=False)
 class Begin:
-    """Has an activity carried out, by `queue`; `own` is how long it says that it may be silent."""
+    """Run an activity, by `queue`; `own` is how long it declares that it may be silent."""
 
     @workflow.run
     async def run(self, name: str, own: float | None, queue: str | None) -> Any:
@@ -121,10 +121,12 @@ class Briefly:
         )
 
 
-class Scene:
+class GatedWorker:
     """A worker, and the gate at which its activities wait."""
 
-    def __init__(self, client: Client, queue: str, gate: Gate, outlived: OutlivedAttempts) -> None:
+    def __init__(
+        self, client: Client, queue: str, gate: ActivityGate, outlived: OutlivedAttempts
+    ) -> None:
         self._client, self._queue, self.gate, self.outlived = client, queue, gate, outlived
 
     async def begin(self, name: str, own: float | None = None, queue: str | None = None) -> Handle:
@@ -153,7 +155,7 @@ class Scene:
         return (await eventually(found))[0]
 
     async def beats(self, handle: Handle, count: int = 4) -> PendingActivityInfo:
-        """The activity, once it was heard of so many times: four take longer than the timeout."""
+        """The activity, once it was reported so many times: four take longer than the timeout."""
         heard: set[int] = set()
 
         async def enough() -> PendingActivityInfo | None:
@@ -165,16 +167,16 @@ class Scene:
 
 
 @pytest.fixture
-async def scene(client: Client) -> AsyncIterator[Scene]:
-    queue, gate = f"pulse-{uuid.uuid4().hex[:8]}", Gate()
-    carried = ["silent", "tells", "pays", "pays_in_thread", *HANGING]
+async def scene(client: Client) -> AsyncIterator[GatedWorker]:
+    queue, gate = f"pulse-{uuid.uuid4().hex[:8]}", ActivityGate()
+    carried = ["silent", "reports", "pays", "pays_in_thread", *HANGING]
     outlived = OutlivedAttempts(SLOTS)
     worker = Worker(
         client,
         task_queue=queue,
         workflows=[Begin, Briefly],
         activities=[
-            *(gate.silent, gate.tells, gate.unknown, gate.pays, gate.pays_in_thread),
+            *(gate.silent, gate.reports, gate.unknown, gate.pays, gate.pays_in_thread),
             *(gate.stubborn, gate.hangs_in_thread),
         ],
         activity_executor=ThreadPoolExecutor(4 * SLOTS),
@@ -186,19 +188,21 @@ async def scene(client: Client) -> AsyncIterator[Scene]:
         max_heartbeat_throttle_interval=TIMEOUT / 10,
     )
     async with worker:
-        yield Scene(client, queue, gate, outlived)
+        yield GatedWorker(client, queue, gate, outlived)
         gate.open.set()
 
 
-async def test_a_silent_activity_outlasts_the_timeout(scene: Scene) -> None:
+async def test_a_silent_activity_outlasts_the_timeout(scene: GatedWorker) -> None:
     handle = await scene.begin("silent")
     assert (await scene.beats(handle)).activity_options.heartbeat_timeout.ToTimedelta() == TIMEOUT
     scene.gate.open.set()
     assert await handle.result() == 1
 
 
-async def test_what_an_activity_told_is_repeated_also_in_its_next_attempt(scene: Scene) -> None:
-    handle = await scene.begin("tells")
+async def test_the_details_of_an_activity_are_repeated_also_in_its_next_attempt(
+    scene: GatedWorker,
+) -> None:
+    handle = await scene.begin("reports")
     pending = await scene.beats(handle)
     assert pending.attempt == 2
     assert [payload.data for payload in pending.heartbeat_details.payloads] == [b'"half"', b"50"]
@@ -206,7 +210,7 @@ async def test_what_an_activity_told_is_repeated_also_in_its_next_attempt(scene:
     assert await handle.result() == 2
 
 
-async def test_one_that_says_how_long_it_may_be_silent_is_missed_then(scene: Scene) -> None:
+async def test_an_activity_with_its_own_bound_of_silence_is_missed_then(scene: GatedWorker) -> None:
     handle = await scene.begin("silent", own=0.3)
     with pytest.raises(WorkflowFailureError) as failed:
         async with asyncio.timeout(120):
@@ -218,8 +222,8 @@ async def test_one_that_says_how_long_it_may_be_silent_is_missed_then(scene: Sce
 
 
 @pytest.mark.parametrize(("name", "queue"), [("silent", "another"), ("unknown", None)])
-async def test_what_others_carry_out_keeps_its_options(
-    scene: Scene, name: str, queue: str | None
+async def test_an_activity_that_another_worker_runs_keeps_its_options(
+    scene: GatedWorker, name: str, queue: str | None
 ) -> None:
     handle = await scene.begin(name, queue=queue)
     pending = await scene.pending(handle)
@@ -228,30 +232,30 @@ async def test_what_others_carry_out_keeps_its_options(
 
 
 @pytest.mark.parametrize("name", ["pays", "pays_in_thread"])
-async def test_what_is_begun_is_not_cut_off_when_its_run_is_cancelled(
-    scene: Scene, name: str
+async def test_a_started_activity_is_not_cut_off_when_its_run_is_cancelled(
+    scene: GatedWorker, name: str
 ) -> None:
     handle = await scene.begin(name)
     await scene.beats(handle, 1)
     await handle.cancel()
     with pytest.raises(WorkflowFailureError):
         await handle.result()
-    await scene.steps("begun", "unwanted")
+    await scene.steps("started", "unwanted")
     scene.gate.open.set()
-    await scene.steps("begun", "unwanted", "ended")
+    await scene.steps("started", "unwanted", "ended")
 
 
 async def test_calls_that_hang_take_no_slot_for_long(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    scene: GatedWorker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Twice as many attempts as there are slots; what nobody can interrupt is counted."""
+    """Twice as many attempts as there are slots; one that cannot be interrupted is counted."""
     monkeypatch.setattr(auto_heartbeat, "GRACE_SECONDS", 0.1)
     for handle in [await scene.begin_briefly(name) for name in HANGING]:
         with pytest.raises(WorkflowFailureError) as failed:
             await handle.result()
         assert isinstance(failed.value.cause, ActivityError)
         assert isinstance(failed.value.cause.cause, exceptions.TimeoutError)
-    quick = await scene.begin("tells")
+    quick = await scene.begin("reports")
     await scene.beats(quick, 1)
 
     async def counted() -> bool:

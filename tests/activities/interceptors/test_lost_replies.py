@@ -16,7 +16,7 @@ from holdfast.activities.interceptors.lost_replies import LOST_REPLIES, lost_rep
 
 @asynccontextmanager
 async def server(silent: bool) -> AsyncIterator[str]:
-    """Reads a request, and then says nothing or breaks the connection."""
+    """Reads a request, and then sends nothing or breaks the connection."""
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
@@ -31,7 +31,7 @@ async def server(silent: bool) -> AsyncIterator[str]:
 
 
 def refusing() -> str:
-    """Where nobody listens."""
+    """Where no program listens."""
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         return f"http://127.0.0.1:{unused.getsockname()[1]}"
@@ -98,7 +98,7 @@ def made(package: str, name: str, **more: object) -> Exception:
 
 
 def status(name: str) -> Callable[..., object]:
-    """The method by which an error of gRPC tells its status."""
+    """The method by which an error of gRPC returns its status."""
     return lambda _: type("Status", (), {"name": name})
 
 

@@ -38,7 +38,7 @@ class Does(ActivityInboundInterceptor):
         return self._something()
 
 
-class Told(ActivityOutboundInterceptor):
+class RecordingOutbound(ActivityOutboundInterceptor):
     def __init__(self) -> None:
         self.beats: list[Any] = []
 
@@ -47,7 +47,7 @@ class Told(ActivityOutboundInterceptor):
         self.beats.append([json.loads(payload.data) for payload in payloads])
 
 
-async def carried_out(something: Callable[[], Any]) -> Any:
+async def run_as_activity(something: Callable[[], Any]) -> Any:
     environment = ActivityEnvironment()
     environment.payload_converter = CONVERTER
     inner = CheckedResults(Does(something), secrets=SECRETS)
@@ -61,7 +61,7 @@ async def raised(error: Exception) -> Failure:
         raise error
 
     with pytest.raises(Exception) as failed:  # noqa: PT011
-        await carried_out(fail)
+        await run_as_activity(fail)
     failure = Failure()
     PlainFailureConverter().to_failure(failed.value, CONVERTER, failure)
     assert not SECRETS.occur_in(failure.SerializeToString())
@@ -82,13 +82,13 @@ class Found(BaseModel):
     ],
 )
 async def test_a_result(result: Any, sent: Any) -> None:
-    payload = await carried_out(lambda: result)
+    payload = await run_as_activity(lambda: result)
     assert json.loads(payload.data) == sent
     assert payload.metadata["encoding"] == b"json/plain"
 
 
 async def test_a_result_of_bytes() -> None:
-    payload = await carried_out(lambda: b"\xff" + KEY.encode())
+    payload = await run_as_activity(lambda: b"\xff" + KEY.encode())
     assert payload.data == b"\xff" + REPLACED.encode()
 
 
@@ -132,12 +132,12 @@ async def test_an_error_without_one_is_raised_as_it_is() -> None:
         raise error
 
     with pytest.raises(ValueError, match="plain") as failed:
-        await carried_out(fail)
+        await run_as_activity(fail)
     assert failed.value is error
 
 
 async def test_a_heartbeat() -> None:
-    told = Told()
+    told = RecordingOutbound()
     inbound = Does(lambda: inbound.outbound.heartbeat({"text": f"so {KEY}"}, "plain"))
     environment = ActivityEnvironment()
     environment.payload_converter = CONVERTER
@@ -147,10 +147,10 @@ async def test_a_heartbeat() -> None:
     assert told.beats == [[{"text": f"so {REPLACED}"}, "plain"]]
 
 
-async def test_whoever_runs_the_worker_is_told_which_activity_it_was(
+async def test_the_log_names_the_activity(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     with caplog.at_level(logging.WARNING, "holdfast"):
-        await carried_out(lambda: KEY)
+        await run_as_activity(lambda: KEY)
     [record] = caplog.records
     assert "`unknown` sent a secret of this worker" in record.getMessage()

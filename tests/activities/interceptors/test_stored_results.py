@@ -52,7 +52,7 @@ async def sent(
     environment.info = replace(environment.info, workflow_type=workflow)
     keep = None if shelf is None else shelf.keep
     inner = CheckedResults(Does(lambda: result), store=keep)
-    given = cast(ExecuteActivityInput, None)  # nobody looks at it
+    given = cast(ExecuteActivityInput, None)  # it is not read
     raw = await environment.run(inner.execute_activity, given)
     assert isinstance(raw, RawValue)
     return raw.payload
@@ -109,7 +109,7 @@ async def test_there_is_a_bound_to_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("size", "workflow", "mend"),
+    ("size", "workflow", "fix"),
     [
         (MAX_RESULT_BYTES + 1, names.AGENT_WORKFLOW, "give the worker a `--store`"),
         (MAX_STORED_BYTES, names.CALL_WORKFLOW, "give the worker a `--store`"),
@@ -117,18 +117,18 @@ async def test_there_is_a_bound_to_it() -> None:
         (MAX_RESULT_BYTES + 1, "TheirWorkflow", "store it, and return its address"),
     ],
 )
-async def test_without_a_store_it_is_said_where_one_would_help(
-    size: int, workflow: str, mend: str
+async def test_without_a_store_the_error_names_one_where_it_would_help(
+    size: int, workflow: str, fix: str
 ) -> None:
     with pytest.raises(ApplicationError) as refused:
         await sent("x" * (size - QUOTES), None, workflow)
     assert refused.value.message == (
         f"the result has {size} bytes, and at most {MAX_RESULT_BYTES} can be kept: "
-        f"return less of it, or {mend}"
+        f"return less of it, or {fix}"
     )
 
 
-async def test_what_is_lost_is_said_to_have_been_carried_out() -> None:
+async def test_a_lost_result_is_reported_as_executed() -> None:
     with pytest.raises(ApplicationError) as lost:
         await sent("x" * MAX_RESULT_BYTES, Shelf(full=True))
     assert lost.value.message == (

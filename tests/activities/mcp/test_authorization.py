@@ -138,7 +138,7 @@ async def test_calls_do_not_wait_for_each_other(protocol: str) -> None:
 
 
 async def test_a_call_that_was_accepted_is_not_sent_again(guard: Guard) -> None:
-    """Also where it was refused before, and where it is refused for want of a scope."""
+    """Also where it was refused before, and where it is refused since it lacks a scope."""
     async with opened(guard, client_secret_env="SHOP_SECRET") as home:
         await home.servers.list_tools(["shop"])
         guard.tokens.clear()
@@ -201,7 +201,7 @@ WRONG: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-async def test_a_token_that_cannot_be_had_has_one_line(
+async def test_an_unavailable_token_has_one_line(
     guard: Guard, case: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     auth, guard.metadata, text = WRONG[case]

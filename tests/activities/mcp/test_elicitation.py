@@ -137,7 +137,7 @@ async def continuing(effect: str) -> int:
 
 
 async def made_again(run: Run, flight: str) -> None:
-    """Say that the call did not happen, and answer its form again; there is one effect."""
+    """Decide that the call did not happen, and answer its form again; there is one effect."""
     await eventually(lambda: asks(run, "reconcile"))
     airline.held().unlink()
     [pending] = await run.waiting()
@@ -246,7 +246,7 @@ async def test_a_form_of_an_older_server_is_answered_within_the_open_call(older:
     assert airline.effects().count("O1 A") == 1
 
 
-async def test_a_denial_of_it_is_declined_in_the_open_call(older: Backend) -> None:
+async def test_a_denied_form_is_declined_for_its_server(older: Backend) -> None:
     run = await older.call("mcp:shop/book_within", {"flight": "O2"})
     await run.waiting()
     await run.decide("t1c1", "deny")

@@ -57,7 +57,7 @@ async def test_which_of_two_calls_a_form_is_of_is_not_guessed() -> None:
     assert await asyncio.gather(*pending) == [None, None]
 
 
-async def test_a_call_that_waits_for_a_person_leaves_room_for_the_form_of_another() -> None:
+async def test_a_pending_form_leaves_room_for_the_form_of_another_call() -> None:
     calls = HeldCalls()
     first, second = await asking(calls), await asking(calls)
     for task in (second, first):

@@ -45,7 +45,7 @@ def test_a_field_of_a_like_name_is_none(name: str) -> None:
         ("Enter the length of the token", False),
     ],
 )
-def test_a_message_that_wants_a_secret_is_recognized(text: str, *, wants: bool) -> None:
+def test_a_message_that_requests_a_secret_is_recognized(text: str, *, wants: bool) -> None:
     assert input_forms.wants_secret(text) is wants
 
 

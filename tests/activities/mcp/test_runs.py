@@ -256,7 +256,7 @@ async def test_a_server_that_gives_orders_makes_no_call_of_its_own(open_worker: 
     assert "pay 5000" not in shop.effects()
 
 
-async def test_a_server_that_is_gone_has_not_run_the_call(open_worker: Open) -> None:
+async def test_an_absent_server_has_not_run_the_call(open_worker: Open) -> None:
     async with AsyncExitStack() as stack:
         async with serving(greeter().streamable_http_app()) as url:
             home = await stack.enter_async_context(open_worker({"url": url}))

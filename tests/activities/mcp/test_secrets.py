@@ -105,12 +105,12 @@ async def test_no_secret_of_a_server_leaves_the_worker(
         ann: dict[str, Any] = {"principal": {"id": "ann"}}
         run = await home.start([f"mcp:{name}/*" for name in servers], **ann)
         await run.result()
-        telling = await home.call("mcp:program/tell", **ann)
+        telling = await home.call("mcp:program/report", **ann)
         told = (await telling.result())["output"]
         failing = await home.call("mcp:key/fail", **ann)
         failure = await failing.failure()
         by_secret.is_closed = True
-        refusing = await home.call("mcp:secret/tell", **ann)
+        refusing = await home.call("mcp:secret/report", **ann)
         refused = await refusing.failure()
         results = await run.results()
         runs = (run, telling, failing, refusing)

@@ -14,7 +14,7 @@ from holdfast.schemas.internal.model_request import Ask, ConversationPointer
 from holdfast.schemas.internal.solution import Solution, StopReason, Usage, WrittenCall
 from holdfast.schemas.internal.tracing import Place
 from holdfast.schemas.settings.endpoints import Endpoint
-from tests.providers.fakes import Heard
+from tests.providers.fakes import ReceivedText
 from tests.support.traces import Recorder, Seen
 
 ASK = Ask(model=ModelSettings(endpoint="house", name="m", max_output_tokens=9), instructions="")
@@ -41,7 +41,7 @@ def answered(
 ) -> Seen:
     with record_chat(recorder.telemetry, ASK, at, of, 1) as chat:
         assert chat is not None
-        heard = Heard()
+        heard = ReceivedText()
         chat.observe(heard).call(0, "look", "{")
         first = chat.first_seconds
         chat.observe(heard).text("more")
@@ -52,7 +52,7 @@ def answered(
     return span
 
 
-def test_a_request_says_what_it_was_and_what_it_took(recorder: Recorder) -> None:
+def test_a_request_records_its_model_and_its_usage(recorder: Recorder) -> None:
     span = answered(recorder, Solution(usage=USAGE, model="m-1"), target(), pointer())
     said = span.attributes
     assert said.pop("gen_ai.response.time_to_first_chunk") >= 0
@@ -78,7 +78,7 @@ def test_a_request_says_what_it_was_and_what_it_took(recorder: Recorder) -> None
 
 
 @pytest.mark.parametrize(("of", "turns"), [({}, 1), ({"call": "t3c1"}, 0), ({"summary": True}, 0)])
-def test_an_answer_that_a_run_goes_on_by_is_a_turn(
+def test_an_answer_to_the_run_itself_is_a_turn(
     recorder: Recorder, of: dict[str, Any], turns: int
 ) -> None:
     answered(recorder, Solution(usage=USAGE), target(), pointer(**of))
@@ -100,7 +100,7 @@ def test_how_it_ended_and_who_was_asked_are_named_as_everywhere(
     assert found["gen_ai.provider.name"] == "gcp.gemini"
 
 
-def test_what_a_model_said_is_told_in_part_and_without_secrets(recorder: Recorder) -> None:
+def test_the_text_of_a_model_is_recorded_in_part_and_without_secrets(recorder: Recorder) -> None:
     long = "x" * 2 * MAX_CONTENT_CHARACTERS
     calls = [WrittenCall(tool="look", arguments={"text": long})]
     solution = Solution(text=f"sk-Sesame-42 {long}", calls=calls, model="sk-Sesame-42")
@@ -116,7 +116,7 @@ def test_what_a_model_said_is_told_in_part_and_without_secrets(recorder: Recorde
 @pytest.mark.parametrize(
     ("error", "kind"), [(ProviderRefused(503, "busy"), "503"), (TimeoutError(), "TimeoutError")]
 )
-def test_a_request_without_an_answer_says_why(
+def test_a_request_without_an_answer_records_the_reason(
     recorder: Recorder, error: Exception, kind: str
 ) -> None:
     with pytest.raises(type(error)), record_chat(recorder.telemetry, ASK, target(), pointer(), 2):
@@ -127,9 +127,9 @@ def test_a_request_without_an_answer_says_why(
     assert recorder.measured()["holdfast.errors"] == [(labels, 1)]
 
 
-def test_a_text_is_something_that_is_said(recorder: Recorder) -> None:
+def test_text_is_the_first_output_of_a_request(recorder: Recorder) -> None:
     with record_chat(recorder.telemetry, ASK, target(), pointer(), 1) as chat:
         assert chat is not None
         assert chat.first_seconds is None
-        chat.observe(Heard()).text("more")
+        chat.observe(ReceivedText()).text("more")
         assert chat.first_seconds is not None

@@ -44,7 +44,7 @@ def test_its_digest_is_the_chain_over_all_entries_seen_by_the_model_or_not() -> 
     assert fragments(conversation.messages()) == ("†".encode(),)
 
 
-def test_what_waits_for_the_last_result_goes_behind_it() -> None:
+def test_later_parts_of_results_follow_the_last_result() -> None:
     conversation = CachedConversation()
     conversation.append(item("tool", "1", "map"), encode)
     conversation.append(item("tool", "2"), encode)
@@ -61,11 +61,11 @@ def test_what_was_kept_is_taken_again_by_one_alone() -> None:
     assert held.size_bytes == 0
 
 
-def test_a_run_that_continued_as_new_goes_on_with_what_is_held() -> None:
+def test_a_run_that_continued_as_new_uses_what_is_held() -> None:
     held, kept = ConversationCache(), of_size(2_000)
     held.keep(RunKey("a", "1"), kept)
     assert held.entries_of("a", since=0) == 1
-    assert held.entries_of("a", since=7) == 7, "one with a summary begins anew"
+    assert held.entries_of("a", since=7) == 7, "one with a summary begins again"
     assert held.entries_of("b", since=0) == 0
     assert held.take(RunKey("a", "2")) is kept
 

@@ -26,12 +26,12 @@ from holdfast.schemas.internal.model_request import (
 from holdfast.schemas.log_entry import MessageEntry, TurnStartEntry
 from holdfast.schemas.message import ChatMessage
 from holdfast.workflows.engine.log.log import Log
-from tests.providers.fakes import RUN, TOOLS, LoggedRun, ask, said, target
+from tests.providers.fakes import RUN, TOOLS, LoggedRun, ask, chat_message, target
 
 NO_NETWORK = httpx.AsyncClient(transport=httpx.MockTransport(lambda _: httpx.Response(500)))
 
 
-class Counting(HttpProvider):
+class CountingProvider(HttpProvider):
     encoded = 0
 
     def encode(self, message: ChatMessage, names: ToolNames) -> EncodedMessage:
@@ -42,7 +42,7 @@ class Counting(HttpProvider):
 class Pair:
     def __init__(self, size: int = 1_000_000, limit_bytes: int = 1_000_000) -> None:
         self.run = LoggedRun(size=size)
-        self.model = Counting(OpenAIFormat(), target(), NO_NETWORK)
+        self.model = CountingProvider(OpenAIFormat(), target(), NO_NETWORK)
         self.reader = ConversationReader(
             self.run.page, PagePrefetch(ConversationCache(limit_bytes))
         )
@@ -60,10 +60,10 @@ class Pair:
 
 async def test_a_later_turn_asks_for_what_is_new_alone_and_encodes_nothing_twice() -> None:
     pair = Pair()
-    pair.run.say(said("user", "one"))
+    pair.run.append(chat_message("user", "one"))
     pair.run.note()
     first = await pair.read()
-    pair.run.say(said("assistant", "two"), said("user", "three"))
+    pair.run.append(chat_message("assistant", "two"), chat_message("user", "three"))
     second = await pair.read()
     assert second[: len(first)] == first
     assert pair.run.wanted == [ConversationPageRequest(after=2, upto=4)]
@@ -72,21 +72,29 @@ async def test_a_later_turn_asks_for_what_is_new_alone_and_encodes_nothing_twice
 
 @given(size=st.integers(1, 400))
 async def test_entries_are_whole_however_the_pages_cut_them(size: int) -> None:
-    messages = [said("user", "†" * 70), said("assistant", "😀é" * 30), said("user", "end")]
+    messages = [
+        chat_message("user", "†" * 70),
+        chat_message("assistant", "😀é" * 30),
+        chat_message("user", "end"),
+    ]
     whole, cut = Pair(), Pair(size)
     for pair in (whole, cut):
-        pair.run.say(messages[0])
+        pair.run.append(messages[0])
         pair.run.note()
-        pair.run.say(*messages[1:])
+        pair.run.append(*messages[1:])
     assert await cut.read() == await whole.read()
 
 
 async def test_a_conversation_that_does_not_match_is_read_again_from_its_beginning() -> None:
     pair = Pair()
-    pair.run.say(said("user", "one"), said("assistant", "two"))
+    pair.run.append(chat_message("user", "one"), chat_message("assistant", "two"))
     await pair.read()
     pair.run.items.clear()
-    pair.run.say(said("user", "another"), said("assistant", "two"), said("user", "three"))
+    pair.run.append(
+        chat_message("user", "another"),
+        chat_message("assistant", "two"),
+        chat_message("user", "three"),
+    )
     fragments = await pair.read()
     assert b"another" in fragments[0]
     assert pair.run.wanted == [
@@ -97,16 +105,16 @@ async def test_a_conversation_that_does_not_match_is_read_again_from_its_beginni
 
 async def test_a_digest_that_never_matches_fails_after_the_second_reading() -> None:
     pair = Pair()
-    pair.run.say(said("user", "one"))
+    pair.run.append(chat_message("user", "one"))
     pointer = ConversationPointer(turn=1, entries=1, digest="f" * 64)
     with pytest.raises(ConversationChanged, match="digest does not match"):
         await pair.reader.read(RUN, pointer, pair.provider)
     assert len(pair.run.wanted) == 2
 
 
-async def test_holding_more_than_the_pointer_says_reads_again() -> None:
+async def test_holding_more_than_the_pointer_has_reads_again() -> None:
     pair = Pair()
-    pair.run.say(said("user", "one"), said("user", "two"))
+    pair.run.append(chat_message("user", "one"), chat_message("user", "two"))
     await pair.read()
     assert len(await pair.read(1)) == 1
     assert pair.run.wanted == [ConversationPageRequest(after=0, upto=1)]
@@ -114,7 +122,7 @@ async def test_holding_more_than_the_pointer_says_reads_again() -> None:
 
 async def test_a_conversation_encoded_for_another_kind_of_provider_is_read_again() -> None:
     pair = Pair()
-    pair.run.say(said("user", "one"))
+    pair.run.append(chat_message("user", "one"))
     await pair.read()
     pair.model.kind = "other"
     await pair.read()
@@ -128,7 +136,7 @@ async def test_a_name_that_clashes_with_another_is_sent_as_it_is_offered() -> No
     pair = Pair()
     tools = [{**TOOLS[0], "name": name} for name in ("rag.query", "rag_query")]
     called = {"id": "t1c1", "providerId": "c", "tool": "rag.query", "arguments": {}}
-    pair.run.say(said("assistant", calls=[called]))
+    pair.run.append(chat_message("assistant", calls=[called]))
     [plain] = await pair.read()
     pair.run.ask = ask(tools=tools)
     [apart] = await pair.read()
@@ -139,7 +147,7 @@ async def test_a_name_that_clashes_with_another_is_sent_as_it_is_offered() -> No
 
 async def test_a_conversation_too_large_to_be_held_is_used_and_read_whole_each_time() -> None:
     pair = Pair(limit_bytes=2_000)
-    pair.run.say(said("user", "x" * 3_000))
+    pair.run.append(chat_message("user", "x" * 3_000))
     assert await pair.read() == await pair.read()
     assert pair.run.wanted == [ConversationPageRequest(after=0, upto=1)]
 
@@ -161,7 +169,7 @@ async def test_a_run_that_answers_nonsense_does_not_hang_the_reader(page: Conver
             return page
 
     pair = Pair()
-    pair.run.say(said("user", "one"))
+    pair.run.append(chat_message("user", "one"))
     with pytest.raises(ConversationChanged):
         await ConversationReader(Nonsense().page, PagePrefetch(ConversationCache())).read(
             RUN, pair.run.pointer(), pair.provider
@@ -171,9 +179,11 @@ async def test_a_run_that_answers_nonsense_does_not_hang_the_reader(page: Conver
 async def test_the_log_of_a_run_answers_as_is_asked() -> None:
     """The one counterpart that there is, with pages cut where it cuts them."""
     log = Log(lambda: datetime(2026, 3, 1, tzinfo=UTC))
-    log.append(MessageEntry(message=said("user", "Grüße")))
+    log.append(MessageEntry(message=chat_message("user", "Grüße")))
     log.append(TurnStartEntry(turn=1))
-    log.append(MessageEntry(message=said("user", [{"type": "text", "text": "😀†" * 500_000}])))
+    log.append(
+        MessageEntry(message=chat_message("user", [{"type": "text", "text": "😀†" * 500_000}]))
+    )
 
     class Queried:
         async def page(self, _: RunKey, want: ConversationPageRequest) -> ConversationPage:
@@ -190,10 +200,10 @@ async def test_the_log_of_a_run_answers_as_is_asked() -> None:
 
 async def test_the_messages_by_which_a_call_is_answered_are_read_apart_and_not_held() -> None:
     pair = Pair()
-    pair.run.say(said("user", "one"), said("assistant", "two"))
+    pair.run.append(chat_message("user", "one"), chat_message("assistant", "two"))
     await pair.read()
     run = LoggedRun()
-    run.say(said("user", "which mood?"))
+    run.append(chat_message("user", "which mood?"))
     small = run.pointer().model_copy(update={"call": "t1c1"})
     whole, pair.run.items = pair.run.items, run.items
 
@@ -204,7 +214,7 @@ async def test_the_messages_by_which_a_call_is_answered_are_read_apart_and_not_h
         assert b"which mood?" in b"".join(fragments)
         assert pair.run.wanted == [ConversationPageRequest(upto=1, call="t1c1")]
     pair.run.items = whole
-    pair.run.say(said("user", "three"))
+    pair.run.append(chat_message("user", "three"))
     await pair.read()
     assert pair.run.wanted == [ConversationPageRequest(after=2, upto=3)], (
         "the run's own conversation is still held"
@@ -213,7 +223,7 @@ async def test_the_messages_by_which_a_call_is_answered_are_read_apart_and_not_h
 
 async def test_a_call_that_is_no_longer_answered_is_not_asked_about() -> None:
     pair = Pair()
-    pair.run.say(said("user", "another question"))
+    pair.run.append(chat_message("user", "another question"))
     small = ConversationPointer(turn=1, entries=1, digest="of what was asked", call="t1c1")
 
     with pytest.raises(ConversationChanged):
@@ -231,9 +241,9 @@ def accepting(*types: str) -> Pair:
     return pair
 
 
-async def test_an_image_that_the_model_does_not_accept_is_a_text_and_told_once() -> None:
+async def test_an_image_that_the_model_does_not_accept_is_a_text_and_reported_once() -> None:
     pair = accepting("document")
-    pair.run.say(said("user", [{"type": "text", "text": "Look:"}, PICTURE, PICTURE]))
+    pair.run.append(chat_message("user", [{"type": "text", "text": "Look:"}, PICTURE, PICTURE]))
     request = await pair.reader.read(RUN, pair.run.pointer(), pair.provider)
     content = json.loads(request.fragments[0])["content"]
     assert content == "\n\n".join(["Look:", *["(a picture, which you cannot see)"] * 2])
@@ -241,8 +251,8 @@ async def test_an_image_that_the_model_does_not_accept_is_a_text_and_told_once()
         "the model `gpt-test` does not accept images: a text was sent in place of 2",
     )
     again = await pair.reader.read(RUN, pair.run.pointer(), pair.provider)
-    assert again == request  # an attempt that is made again tells of it, too
-    pair.run.say(said("assistant", "I cannot."), said("user", "Try."))
+    assert again == request  # an attempt that is made again reports it, too
+    pair.run.append(chat_message("assistant", "I cannot."), chat_message("user", "Try."))
     later = await pair.reader.read(RUN, pair.run.pointer(), pair.provider)
     assert later.fragments[0] == request.fragments[0]
     assert later.notices == ()
@@ -250,7 +260,7 @@ async def test_an_image_that_the_model_does_not_accept_is_a_text_and_told_once()
 
 async def test_a_document_that_the_model_does_not_accept_is_an_error_that_names_it() -> None:
     pair = accepting("image")
-    pair.run.say(said("user", [DOCUMENT, PICTURE]))
+    pair.run.append(chat_message("user", [DOCUMENT, PICTURE]))
     with pytest.raises(
         ApplicationError, match="the model `gpt-test` of endpoint `openai` does not"
     ):
@@ -259,11 +269,15 @@ async def test_a_document_that_the_model_does_not_accept_is_an_error_that_names_
 
 async def test_messages_are_hidden_replaced_and_added_in_one_request_alone() -> None:
     pair = accepting()
-    pair.run.say(said("user", [DOCUMENT]), said("user", [PICTURE]), said("user", "three"))
+    pair.run.append(
+        chat_message("user", [DOCUMENT]),
+        chat_message("user", [PICTURE]),
+        chat_message("user", "three"),
+    )
     edits = ConversationEdits(
         hidden=[1],
-        replaced={2: said("user", "two")},
-        added=[said("user", [PICTURE])],
+        replaced={2: chat_message("user", "two")},
+        added=[chat_message("user", [PICTURE])],
     )
     as_it_is, pair.run.ask = pair.run.ask, pair.run.ask.model_copy(update={"edits": edits})
     request = await pair.reader.read(RUN, pair.run.pointer(), pair.provider)
@@ -275,9 +289,9 @@ async def test_messages_are_hidden_replaced_and_added_in_one_request_alone() -> 
         await pair.reader.read(RUN, pair.run.pointer(), pair.provider)
 
 
-async def test_a_model_is_sent_what_its_format_carries_where_nothing_else_is_said() -> None:
+async def test_a_model_is_sent_what_its_format_carries_by_default() -> None:
     pair = Pair()
-    pair.run.say(said("user", [DOCUMENT, PICTURE]))
+    pair.run.append(chat_message("user", [DOCUMENT, PICTURE]))
     request = await pair.reader.read(RUN, pair.run.pointer(), pair.provider)
     assert [part["type"] for part in json.loads(request.fragments[0])["content"]] == [
         *("file", "image_url")

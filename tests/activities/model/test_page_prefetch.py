@@ -18,13 +18,13 @@ from holdfast.schemas.internal.model_request import (
     ConversationPageRequest,
     ConversationPointer,
 )
-from tests.providers.fakes import RUN, TOOLS, LoggedRun, ask, said, target
+from tests.providers.fakes import RUN, TOOLS, LoggedRun, ask, chat_message, target
 
 NO_NETWORK = httpx.AsyncClient(transport=httpx.MockTransport(lambda _: httpx.Response(500)))
 Answer = Callable[[ConversationPageRequest], ConversationPage]
 
 
-class Process:
+class PrefetchProcess:
     def __init__(self, **bounds: int) -> None:
         self.run = LoggedRun(ask(tools=TOOLS))
         self.handing = PagePrefetch(ConversationCache(), **bounds)
@@ -52,16 +52,16 @@ class Process:
 
 
 @pytest.fixture
-def process() -> Process:
-    made = Process()
-    made.run.say(said("user", "one"))
+def process() -> PrefetchProcess:
+    made = PrefetchProcess()
+    made.run.append(chat_message("user", "one"))
     return made
 
 
-async def test_what_is_handed_over_is_not_asked_for(process: Process) -> None:
+async def test_what_is_handed_over_is_not_asked_for(process: PrefetchProcess) -> None:
     queried = await process.read()
     for more in ("two", "three"):
-        process.run.say(said("user", more))
+        process.run.append(chat_message("user", more))
         process.run.note()
         process.hand_over()
         handed = await process.read()
@@ -70,7 +70,7 @@ async def test_what_is_handed_over_is_not_asked_for(process: Process) -> None:
     assert len(handed) == 3
 
 
-async def test_only_what_is_not_held_yet_is_handed_over(process: Process) -> None:
+async def test_only_what_is_not_held_yet_is_handed_over(process: PrefetchProcess) -> None:
     wanted: list[ConversationPageRequest] = []
 
     def answer(want: ConversationPageRequest) -> ConversationPage:
@@ -78,34 +78,34 @@ async def test_only_what_is_not_held_yet_is_handed_over(process: Process) -> Non
         return process.answer(want)
 
     await process.read()
-    process.run.say(said("user", "two"))
+    process.run.append(chat_message("user", "two"))
     process.hand_over(answer)
     assert wanted == [ConversationPageRequest(after=1, upto=2)]
 
 
-async def test_it_serves_one_request(process: Process) -> None:
+async def test_it_serves_one_request(process: PrefetchProcess) -> None:
     process.hand_over()
     assert await process.read() == await process.read()
     assert process.run.wanted == [ConversationPageRequest(after=1, upto=1)]
 
 
-async def test_it_serves_no_other_request(process: Process) -> None:
+async def test_it_serves_no_other_request(process: PrefetchProcess) -> None:
     process.hand_over()
-    process.run.say(said("user", "two"))
+    process.run.append(chat_message("user", "two"))
     assert len(await process.read()) == 2
     assert process.run.wanted == [ConversationPageRequest(after=0, upto=2)]
 
 
-async def test_it_does_not_serve_who_holds_less_by_now(process: Process) -> None:
+async def test_it_does_not_serve_who_holds_less_by_now(process: PrefetchProcess) -> None:
     await process.read()
-    process.run.say(said("user", "two"))
+    process.run.append(chat_message("user", "two"))
     process.hand_over()
     process.handing.conversations.take(RUN)
     assert len(await process.read()) == 2
     assert process.run.wanted == [ConversationPageRequest(after=0, upto=2)]
 
 
-async def test_what_does_not_match_the_digest_is_asked_for(process: Process) -> None:
+async def test_what_does_not_match_the_digest_is_asked_for(process: PrefetchProcess) -> None:
     process.hand_over(
         lambda _: ConversationPage(items=process.run.items[:1] * 2, ask=process.run.ask)
     )
@@ -113,8 +113,8 @@ async def test_what_does_not_match_the_digest_is_asked_for(process: Process) -> 
     assert process.run.wanted == [ConversationPageRequest(after=0, upto=1)]
 
 
-async def test_what_does_not_fit_into_one_page_is_asked_for(process: Process) -> None:
-    process.run.say(said("user", "two"), said("user", "three"))
+async def test_what_does_not_fit_into_one_page_is_asked_for(process: PrefetchProcess) -> None:
+    process.run.append(chat_message("user", "two"), chat_message("user", "three"))
     process.hand_over(
         lambda want: ConversationPage(
             items=[process.run.items[0], "{"], cut=True, ask=process.run.ask
@@ -126,7 +126,7 @@ async def test_what_does_not_fit_into_one_page_is_asked_for(process: Process) ->
 
 
 async def test_a_call_that_the_model_answers_is_handed_over_beside_the_run(
-    process: Process,
+    process: PrefetchProcess,
 ) -> None:
     process.hand_over(call="t1c1")
     process.hand_over()
@@ -135,7 +135,7 @@ async def test_a_call_that_the_model_answers_is_handed_over_beside_the_run(
         assert process.run.wanted == []
 
 
-async def test_a_bad_page_of_a_call_is_asked_for_too(process: Process) -> None:
+async def test_a_bad_page_of_a_call_is_asked_for_too(process: PrefetchProcess) -> None:
     process.hand_over(lambda _: ConversationPage(items=[], ask=process.run.ask), call="t1c1")
     assert len(await process.read(call="t1c1")) == 1
     process.hand_over(lambda _: ConversationPage(items=[], ask=process.run.ask), call="t1c1")
@@ -150,7 +150,7 @@ def handed_over(handing: PagePrefetch, name: str, size: int) -> ConversationPoin
     return pointer
 
 
-def test_what_nobody_takes_makes_room() -> None:
+def test_a_page_that_is_never_taken_makes_room() -> None:
     handing = PagePrefetch(ConversationCache(), limit_bytes=20_000)
     pointers = {name: handed_over(handing, name, 4_000) for name in "abcd"}
     assert handing.size_bytes <= 20_000

@@ -1,4 +1,4 @@
-"""The heartbeat shows the end of what was said, and stays small however much that is."""
+"""The heartbeat shows the end of the text, and stays small however long that is."""
 
 import asyncio
 import json
@@ -17,7 +17,7 @@ from holdfast.activities.model.progress import (
 from holdfast.runtime.secrets import Secrets
 
 
-def test_the_end_of_a_long_text_is_shown_with_what_stands_before_it() -> None:
+def test_the_end_of_a_long_text_is_shown_with_its_offset() -> None:
     progress = Progress("t1/1", attempt=1)
     for number in range(10_000):
         progress.text(f"{number:04} ")
@@ -102,7 +102,7 @@ async def test_heartbeats_do_not_follow_the_stream() -> None:
 
 
 async def test_a_long_wait_for_a_turn_is_in_a_heartbeat_at_once() -> None:
-    """The worker may die at any time; the next attempt does not count the wait."""
+    """The worker may die at any time; the next attempt ignores the wait."""
     progress = Progress("t1/1", attempt=1, waited_seconds=9_000)
     [beat] = await beats_of(progress, timedelta(hours=1), pieces=0, most=1)
     assert beat["waitedSeconds"] == 9_000

@@ -22,7 +22,7 @@ FULL = RPCError("consistent query buffer is full", RPCStatusCode.RESOURCE_EXHAUS
 WANT = ConversationPageRequest(after=2, upto=9, offset=4)
 
 
-class Server:
+class QueryServer:
     """The server's answers to queries, one after the other, and what it was asked."""
 
     namespace = "default"
@@ -56,7 +56,7 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_the_query_asks_the_very_run_for_the_page() -> None:
-    server = Server({"items": ["#ab"], "cut": False})
+    server = QueryServer({"items": ["#ab"], "cut": False})
     assert await server.page() == ConversationPage(items=["#ab"])
     [request] = server.asked
     assert request.query.query_type == "request"
@@ -76,13 +76,13 @@ async def test_the_query_asks_the_very_run_for_the_page() -> None:
     ],
 )
 async def test_what_passes_is_tried_again(error: RPCError) -> None:
-    server = Server(error, error, {"items": []})
+    server = QueryServer(error, error, {"items": []})
     assert await server.page() == ConversationPage(items=[])
     assert len(server.asked) == 3
 
 
 async def test_it_is_not_tried_for_ever() -> None:
-    server = Server(FULL)
+    server = QueryServer(FULL)
     with pytest.raises(RunUnresponsive, match="buffer is full"):
         await server.page()
     assert len(server.asked) == len(TRIES_SECONDS)
@@ -105,10 +105,10 @@ OVER = QueryRejected(status=WORKFLOW_EXECUTION_STATUS_COMPLETED)
         (QueryWorkflowResponse(), RunUnresponsive),
     ],
 )
-async def test_a_run_that_is_gone_or_does_not_understand_is_asked_once(
+async def test_an_ended_run_or_one_without_the_query_is_queried_once(
     answer: Any, error: type[Exception]
 ) -> None:
-    server = Server(answer)
+    server = QueryServer(answer)
     with pytest.raises(error):
         await server.page()
     assert len(server.asked) == 1

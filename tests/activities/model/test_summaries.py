@@ -1,4 +1,4 @@
-"""§10: what stands for the older part of a conversation, from the run's log to each provider."""
+"""§10: the summary of the older part of a conversation, from the run's log to each provider."""
 
 import json
 
@@ -16,7 +16,7 @@ from holdfast.providers.base import EncodedMessage
 from holdfast.schemas.internal.model_request import ConversationPointer
 from holdfast.schemas.message import ChatMessage
 from tests.activities.test_generate import Setting
-from tests.providers.fakes import RUN, LoggedRun, provider, said
+from tests.providers.fakes import RUN, LoggedRun, chat_message, provider
 
 TOO_LONG = {
     "error": {
@@ -34,8 +34,8 @@ def encode(message: ChatMessage) -> EncodedMessage:
 def summarised() -> LoggedRun:
     """A run of four messages, the first two of which were summarised, and then the third."""
     run = LoggedRun()
-    run.say(said("user", "one"), said("assistant", "two"))
-    run.say(said("user", "three"), said("assistant", "four"))
+    run.append(chat_message("user", "one"), chat_message("assistant", "two"))
+    run.append(chat_message("user", "three"), chat_message("assistant", "four"))
     run.summarise(2, "the first two")
     run.summarise(3, "the first three")
     return run
@@ -51,7 +51,7 @@ def held(run: LoggedRun, since: int) -> CachedConversation:
 # What is held.
 
 
-def test_the_summary_stands_before_what_came_after_it_and_the_older_is_left_out() -> None:
+def test_the_summary_precedes_later_messages_and_older_ones_are_left_out() -> None:
     run = summarised()
     conversation = held(run, 3)
     assert fragments(conversation.messages()) == (b"user: the first three", b"assistant: four")
@@ -87,23 +87,27 @@ async def read(
     return [json.loads(fragment)["content"] for fragment in fragments]
 
 
-async def test_a_new_summary_has_the_conversation_read_anew_from_where_it_holds() -> None:
+async def test_a_new_summary_has_the_conversation_read_again_from_where_it_holds() -> None:
     run = LoggedRun()
-    run.say(said("user", "one"), said("assistant", "two"), said("user", "three"))
+    run.append(
+        chat_message("user", "one"), chat_message("assistant", "two"), chat_message("user", "three")
+    )
     reader = ConversationReader(run.page, PagePrefetch(ConversationCache()))
     assert await read(reader, run, run.pointer()) == ["one", "two", "three"]
     run.summarise(2, "so far")
 
     assert await read(reader, run, run.pointer(since=2)) == ["so far", "three"]
     assert [(want.after, want.upto) for want in run.wanted] == [(0, 3), (2, 4)]
-    run.say(said("assistant", "four"))
+    run.append(chat_message("assistant", "four"))
     assert await read(reader, run, run.pointer(since=2)) == ["so far", "three", "four"]
     assert run.wanted[-1].after == 4, "only what is new"
 
 
 async def test_the_request_for_a_summary_is_made_of_what_is_held() -> None:
     run = LoggedRun()
-    run.say(said("user", "one"), said("assistant", "two"), said("user", "three"))
+    run.append(
+        chat_message("user", "one"), chat_message("assistant", "two"), chat_message("user", "three")
+    )
     reader = ConversationReader(run.page, PagePrefetch(ConversationCache()))
     await read(reader, run, run.pointer())
     pointer = run.pointer().model_copy(update={"summary": True, "upto": 2})
@@ -128,10 +132,10 @@ def _refuse(_: httpx.Request) -> httpx.Response:
     return httpx.Response(500)
 
 
-# What the activity says of it.
+# What the activity returns of it.
 
 
-async def test_a_refusal_for_its_length_is_no_error_but_says_so() -> None:
+async def test_a_refusal_for_its_length_is_an_outcome_with_a_notice() -> None:
     setting = Setting(handler=lambda _: httpx.Response(400, json=TOO_LONG))
     solution = await setting.generate()
     [notice] = solution.pop("notices")

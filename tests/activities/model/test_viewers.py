@@ -62,7 +62,7 @@ async def sending(
         await asyncio.gather(task, return_exceptions=True)
 
 
-class Wire:
+class ViewerProcess:
     """A viewer process that anyone may connect to, and all that it receives."""
 
     def __init__(self, live: LiveAnswers) -> None:
@@ -85,8 +85,8 @@ class Wire:
 @asynccontextmanager
 async def listening(
     converter: DataConverter = pydantic_data_converter, *, host: str = "127.0.0.1", port: int = 0
-) -> AsyncIterator[Wire]:
-    wire = Wire(LiveAnswers(converter))
+) -> AsyncIterator[ViewerProcess]:
+    wire = ViewerProcess(LiveAnswers(converter))
     async with serve(wire.accept, host, port) as server:
         wire.port = server.sockets[0].getsockname()[1]
         wire.address = f"ws://{host}:{wire.port}"
@@ -207,7 +207,7 @@ async def test_a_query_is_answered_by_the_worker_that_has_the_run_in_its_cache()
 
 
 async def test_a_viewer_that_reads_nothing_holds_up_no_one() -> None:
-    """What it has not read is not kept twice: its answer goes on where it was, in large pieces."""
+    """What it has not read is not kept twice: its answer continues in large pieces."""
     progress = Progress("t1/1", attempt=1)
     stuck = asyncio.Event()
 
@@ -231,7 +231,7 @@ async def test_a_viewer_that_reads_nothing_holds_up_no_one() -> None:
         stuck.set()
 
 
-async def test_a_wrong_key_is_reported_once_and_the_worker_goes_on(
+async def test_a_wrong_key_is_reported_once_and_the_worker_continues(
     caplog: pytest.LogCaptureFixture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(local, "DEV_DATABASE", tmp_path / "t.db")

@@ -1,4 +1,4 @@
-"""§13: programs and Slack are told over HTTP: signed, once, and where the operator said."""
+"""§13: programs and Slack are notified over HTTP: signed, once, and where the operator chose."""
 
 import asyncio
 import base64
@@ -23,8 +23,8 @@ from holdfast.activities.notify.webhook import WebhookNotifier, signature, signi
 from holdfast.runtime.secrets import REPLACED, Secrets
 from holdfast.schemas.publish import FOLDER
 from tests.docs.page import File, steps
+from tests.support.news_receivers import DECIDED, SECRET, Listening, listening, news
 from tests.support.process import ROOT
-from tests.support.told import DECIDED, SECRET, Listening, listening, news
 
 Make = Callable[..., NotificationChannels]
 OLD_SECRET = "whsec_" + base64.b64encode(bytes(range(32))).decode()
@@ -38,7 +38,7 @@ async def server() -> AsyncIterator[Listening]:
 
 @pytest.fixture
 def program(server: Listening) -> Listening:
-    """A program that listens, has heard nothing, and is content with everything."""
+    """A program that listens, has received nothing, and accepts everything."""
     server.heard, server.answer = [], Listening.answer
     return server
 
@@ -61,13 +61,13 @@ def hook(program: Listening, **more: Any) -> dict[str, Any]:
     return {"webhook": {"url": program.url, "secretEnv": "SECRET"}, **more}
 
 
-async def tell(told: NotificationChannels, kind: str = "asked", **more: Any) -> None:
+async def send(told: NotificationChannels, kind: str = "asked", **more: Any) -> None:
     await told.tell_people({"channel": "desk", "news": news(kind, **more).to_json()})
 
 
 async def failure(told: NotificationChannels) -> ApplicationError:
     with pytest.raises(ApplicationError) as failed:
-        await tell(told)
+        await send(told)
     assert failed.value.type == "telling_failed"
     return failed.value
 
@@ -90,7 +90,7 @@ async def test_the_receiver_of_the_docs_takes_what_is_signed_and_nothing_else(
     receiver: dict[str, Any] = {}
     exec(text, receiver)
     verified = receiver["verified"]
-    await tell(channels(hook(program), {"SECRET": f"{OLD_SECRET} {SECRET}"}))
+    await send(channels(hook(program), {"SECRET": f"{OLD_SECRET} {SECRET}"}))
     [heard] = program.heard
     assert heard.headers["content-type"] == "application/json"
     assert heard.headers["webhook-id"] == "question-asked"
@@ -115,7 +115,7 @@ async def test_where_a_program_listens_may_be_a_secret_too(
     webhook = {"webhook": {"urlEnv": "URL", "secretEnv": "SECRET"}}
     told = channels(webhook, {"URL": program.url, "SECRET": SECRET})
     assert Secrets(told.secrets()).clean(program.url) == REPLACED
-    await tell(told)
+    await send(told)
     assert len(program.heard) == 1
     assert channels(webhook, {}).warnings() == [
         f"channel `desk`: the environment variable {name} is not set; no notifications are sent"
@@ -123,11 +123,9 @@ async def test_where_a_program_listens_may_be_a_secret_too(
     ]
 
 
-async def test_what_a_program_is_told_is_the_published_news(
-    program: Listening, channels: Make
-) -> None:
+async def test_a_program_receives_the_published_news(program: Listening, channels: Make) -> None:
     told = channels(hook(program, content="full"), {"SECRET": SECRET})
-    await tell(told, "decided")
+    await send(told, "decided")
     said = program.heard[0].json
     assert said["type"] == "approval.decided"
     assert said["timestamp"] == "2026-01-02T03:04:05.678Z"
@@ -138,11 +136,11 @@ async def test_what_a_program_is_told_is_the_published_news(
     assert said["data"]["link"] == "https://inbox.x/run/order%2F7"
 
 
-async def test_a_link_leads_to_the_waiting_call_whatever_its_runs_id_holds(
+async def test_a_link_leads_to_the_pending_approval_whatever_its_runs_id_holds(
     program: Listening, channels: Make
 ) -> None:
     told = channels(hook(program), {"SECRET": SECRET}, "https://acme.org/holdfast/")
-    await tell(told, workflow_id="a/b ?#%ä")
+    await send(told, workflow_id="a/b ?#%ä")
     link = program.heard[0].json["data"]["link"]
     assert link == "https://acme.org/holdfast/waiting/a%2Fb%20%3F%23%25%C3%A4/t2c1"
 
@@ -151,7 +149,7 @@ async def test_a_link_leads_to_the_waiting_call_whatever_its_runs_id_holds(
 async def test_once_it_is_over_a_link_leads_to_the_run(
     program: Listening, channels: Make, kind: str
 ) -> None:
-    await tell(channels(slack(), {"SLACK_URL": program.url}, "https://inbox.x/a&b"), kind)
+    await send(channels(slack(), {"SLACK_URL": program.url}, "https://inbox.x/a&b"), kind)
     link = "<https://inbox.x/a&amp;b/run/order%2F7|Open the run>"
     said = program.heard[0].json
     assert said["blocks"][-1]["text"]["text"] == link
@@ -159,13 +157,13 @@ async def test_once_it_is_over_a_link_leads_to_the_run(
 
 
 @pytest.mark.parametrize("content", ["brief", "none"])
-async def test_a_channel_is_told_no_more_than_it_is_to_be(
+async def test_a_channel_receives_no_more_than_its_settings_allow(
     program: Listening, channels: Make, content: str
 ) -> None:
     told = channels(hook(program, content=content), {"SECRET": SECRET})
     more = {"question": "Refund A-7?", "instance": "acme", "decisions": [DECIDED]}
     more["effect"] = "refund of 120"
-    await tell(told, "decided", waiting=more)
+    await send(told, "decided", waiting=more)
     body = program.heard[0].body.decode()
     for hidden in ("A-7", "120", "broken", "too much"):
         assert hidden not in body
@@ -175,7 +173,7 @@ async def test_a_channel_is_told_no_more_than_it_is_to_be(
 
 
 @pytest.mark.parametrize("status", [307, 400, 404, 409, 408, 425, 429, 500, 503])
-async def test_a_program_that_is_busy_is_told_again_and_one_that_wants_none_of_it_is_not(
+async def test_a_busy_program_is_notified_again_and_one_that_refuses_is_not(
     program: Listening, channels: Make, status: int
 ) -> None:
     headers = {"location": "/elsewhere", "retry-after": "7"}
@@ -190,8 +188,8 @@ async def test_a_program_that_is_busy_is_told_again_and_one_that_wants_none_of_i
 
 
 async def test_a_program_that_cannot_be_reached_is_tried_again(channels: Make) -> None:
-    nobody = Listening(url="http://127.0.0.1:1/hook")
-    failed = await failure(channels(hook(nobody), {"SECRET": SECRET}))
+    unreachable = Listening(url="http://127.0.0.1:1/hook")
+    failed = await failure(channels(hook(unreachable), {"SECRET": SECRET}))
     assert not failed.non_retryable
     assert failed.message == "127.0.0.1 cannot be reached: ConnectError"
 
@@ -210,8 +208,8 @@ async def test_a_program_that_never_answers_is_given_up_for_now(
 
     async with await asyncio.start_server(silent, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
-        nobody = Listening(url=f"http://127.0.0.1:{port}/")
-        failed = await failure(channels(hook(nobody), {"SECRET": SECRET}))
+        unreachable = Listening(url=f"http://127.0.0.1:{port}/")
+        failed = await failure(channels(hook(unreachable), {"SECRET": SECRET}))
         await left.wait()
     assert failed.message == "127.0.0.1 did not answer within 0.1 s"
     assert not failed.non_retryable
@@ -235,11 +233,11 @@ async def test_of_an_answer_that_never_ends_only_the_beginning_is_read(
     assert len(failed.message) < 300
 
 
-async def test_half_a_character_stops_nobody_from_being_told(
+async def test_half_a_character_prevents_no_notification(
     program: Listening, channels: Make
 ) -> None:
     told = channels(hook(program, content="full"), {"SECRET": SECRET})
-    await tell(told, waiting={"arguments": {"text": "\ud800"}})
+    await send(told, waiting={"arguments": {"text": "\ud800"}})
     assert program.heard[0].json["data"]["waiting"]["arguments"] == {"text": "\ud800"}
 
 
@@ -247,7 +245,7 @@ async def test_teams_gets_a_card_whose_button_opens_the_link(
     program: Listening, channels: Make
 ) -> None:
     teams = {"webhook": {"urlEnv": "URL", "format": "teams"}, "content": "full"}
-    await tell(channels(teams, {"URL": program.url}), waiting={"reasoning": "[a](https://e.vil)"})
+    await send(channels(teams, {"URL": program.url}), waiting={"reasoning": "[a](https://e.vil)"})
     [heard] = program.heard
     assert "webhook-signature" not in heard.headers
     [attachment] = heard.json["attachments"]
@@ -271,11 +269,11 @@ def slack(**more: Any) -> dict[str, Any]:
     return {"slack": {"urlEnv": "SLACK_URL"}, **more}
 
 
-async def test_slack_is_told_what_would_happen_and_where_to_decide(
+async def test_slack_receives_what_would_happen_and_where_to_decide(
     program: Listening, channels: Make
 ) -> None:
     told = channels(slack(content="full"), {"SLACK_URL": program.url})
-    await tell(told)
+    await send(told)
     said = program.heard[0].json
     blocks = "\n".join(block["text"]["text"] for block in said["blocks"])
     for shown in (
@@ -297,7 +295,7 @@ async def test_a_models_words_make_no_link_no_mention_and_no_line_of_their_own(
     told = channels(slack(content="full"), {"SLACK_URL": program.url})
     evil = "<!channel> <https://evil.example|Approve> @here https://evil.example `x` &lt; [a](b)\n*"
     values = {evil: evil, "*a:* ~b~": "*a:* ~b~"}
-    await tell(told, waiting={"label": evil, "reasoning": evil, "arguments": values})
+    await send(told, waiting={"label": evil, "reasoning": evil, "arguments": values})
     said = program.heard[0].json
     link = "<https://inbox.x/waiting/order%2F7/t2c1|Review and decide>"
     texts = [said["text"], *(block["text"]["text"] for block in said["blocks"])]
@@ -314,7 +312,7 @@ async def test_slack_takes_a_message_however_long_the_arguments_are(
     program: Listening, channels: Make
 ) -> None:
     told = channels(slack(content="full"), {"SLACK_URL": program.url})
-    await tell(told, waiting={"arguments": {f"a{n}": "&" * 10_000 for n in range(50)}})
+    await send(told, waiting={"arguments": {f"a{n}": "&" * 10_000 for n in range(50)}})
     assert all(len(block["text"]["text"]) < 3_000 for block in program.heard[0].json["blocks"])
 
 
@@ -335,7 +333,7 @@ def test_a_line_break_behind_a_secret_is_no_part_of_it() -> None:
     assert EnvironmentValue("SECRET", {"SECRET": f"{SECRET}\n"}).value() == SECRET
 
 
-async def test_a_secret_that_is_not_there_is_told_at_start_and_when_it_is_needed(
+async def test_a_missing_secret_is_reported_at_start_and_when_it_is_needed(
     channels: Make,
 ) -> None:
     told = channels(slack(), {})

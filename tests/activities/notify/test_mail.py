@@ -1,4 +1,4 @@
-"""§13: people are told by mail: a real server, STARTTLS and a login."""
+"""§13: people are notified by mail: a real server, STARTTLS and a login."""
 
 import asyncio
 import smtplib
@@ -25,7 +25,7 @@ from holdfast.runtime.text_sealer import TextSealer
 from holdfast.schemas.internal.selected_call import SelectedCall
 from holdfast.schemas.settings.notify import Channel, Mail
 from tests.runtime.test_tls import certificate
-from tests.support.told import news
+from tests.support.news_receivers import news
 
 # A fixture.
 __all__ = ["certificate"]
@@ -35,13 +35,13 @@ LOGIN, PASSWORD = "holdfast", "correct horse 9"
 
 @dataclass
 class Post:
-    """A mail server: what it took, and what it says to each command."""
+    """A mail server: what it took, and its reply to each command."""
 
     port: int = 0
     taken: list[tuple[list[str], EmailMessage, bool]] = field(default_factory=list)
     to_recipient: str = "250 OK"
     to_data: str = "250 OK"
-    # Whom alone it takes no mail for, and whether it hangs up where others say goodbye.
+    # The one recipient that it refuses, and whether it hangs up in place of a reply.
     refuses: str = ""
     hangs_up: bool = False
 
@@ -49,7 +49,7 @@ class Post:
         self, _: SMTP, __: Session, envelope: Envelope, address: str, ___: list[str]
     ) -> str:
         if address == self.refuses:
-            return "550 nobody here"
+            return "550 no one here"
         if self.to_recipient.startswith("250"):
             envelope.rcpt_tos.append(address)
         return self.to_recipient
@@ -65,7 +65,7 @@ class Post:
 
     async def handle_QUIT(self, server: SMTP, _: Session, __: Envelope) -> str:  # noqa: N802
         if self.hangs_up:
-            assert isinstance(server.transport, asyncio.Transport)  # somebody is connected
+            assert isinstance(server.transport, asyncio.Transport)  # a client is connected
             server.transport.abort()
         return "221 Bye"
 
@@ -77,7 +77,7 @@ def _known(_: Any, __: Any, ___: Any, ____: str, said: Any) -> AuthResult:
 
 @asynccontextmanager
 async def serving(post: Post, **how: Any) -> AsyncIterator[Post]:
-    """The server, on this machine; `over_tls` speaks TLS from the first byte."""
+    """The server, on this machine; `over_tls` uses TLS from the first byte."""
     over_tls = how.pop("over_tls", None)
     server = await asyncio.get_running_loop().create_server(
         lambda: SMTP(post, hostname="mail.test", **how), "127.0.0.1", 0, ssl=over_tls
@@ -110,7 +110,7 @@ def login(post: Post, **more: Any) -> Mail:
     return mail(post, username=LOGIN, passwordEnv="PASSWORD", **more)
 
 
-async def tell(settings: Mail, kind: str = "asked", password: str = PASSWORD, **more: Any) -> None:
+async def send(settings: Mail, kind: str = "asked", password: str = PASSWORD, **more: Any) -> None:
     hidden = EnvironmentValue("PASSWORD", {"PASSWORD": password})
     notifier = MailNotifier(settings, hidden if settings.password_env else None)
     served = Channel(mail=settings, content="full"), notifier
@@ -125,7 +125,7 @@ def parts(said: EmailMessage) -> list[str]:
 
 async def failure(settings: Mail, **more: Any) -> ApplicationError:
     with pytest.raises(ApplicationError) as failed:
-        await tell(settings, **more)
+        await send(settings, **more)
     assert failed.value.type == "telling_failed"
     assert PASSWORD not in failed.value.message
     return failed.value
@@ -135,7 +135,7 @@ async def test_a_mail_goes_over_a_secured_connection_by_one_who_logged_in(
     context: ssl.SSLContext,
 ) -> None:
     async with secured(Post(), context) as post:
-        await tell(login(post))
+        await send(login(post))
         [(recipients, said, is_secured)] = post.taken
     assert (recipients, is_secured) == (["ada@acme.org"], True)
     assert said["subject"] == "Approval needed: Refund an order"
@@ -151,16 +151,16 @@ async def test_a_mail_goes_over_a_secured_connection_by_one_who_logged_in(
 
 
 @pytest.mark.parametrize("tls", ["tls", "none"])
-async def test_tls_from_the_first_byte_or_on_this_machine_in_the_open(
+async def test_tls_from_the_first_byte_or_on_this_machine_unencrypted(
     context: ssl.SSLContext, tls: str
 ) -> None:
     async with serving(Post(), over_tls=context if tls == "tls" else None) as post:
-        await tell(mail(post, tls=tls))
+        await send(mail(post, tls=tls))
         assert len(post.taken) == 1
 
 
 @pytest.mark.parametrize("tls", ["starttls", "tls"])
-async def test_nothing_is_said_to_a_server_that_is_not_the_one(
+async def test_nothing_is_sent_to_a_server_with_another_certificate(
     context: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch, tls: str
 ) -> None:
     monkeypatch.delenv("SSL_CERT_FILE")
@@ -203,7 +203,7 @@ async def test_a_wrong_password_is_not_tried_again(context: ssl.SSLContext) -> N
     ("to_recipient", "to_data", "is_final"),
     [
         ("450 busy", "250 OK", False),
-        ("550 nobody here", "250 OK", True),
+        ("550 no one here", "250 OK", True),
         ("250 OK", "451 later", False),
         ("250 OK", "554 spam", True),
     ],
@@ -216,11 +216,11 @@ async def test_what_may_pass_is_tried_again(
         assert failed.non_retryable is is_final
 
 
-async def test_who_alone_gets_none_is_told_of_and_nobody_is_told_twice(
+async def test_a_refused_recipient_is_reported_and_no_mail_is_sent_twice(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async with serving(Post(refuses="bob@acme.org", hangs_up=True)) as post:
-        await tell(mail(post, tls="none", to=["ada@acme.org", "bob@acme.org"]))
+        await send(mail(post, tls="none", to=["ada@acme.org", "bob@acme.org"]))
         assert [recipients for recipients, _, _ in post.taken] == [["ada@acme.org"]]
     assert caplog.messages == ["127.0.0.1 refused 1 of the recipients"]
 
@@ -231,7 +231,7 @@ async def test_a_server_that_cannot_be_reached_is_tried_again() -> None:
     assert "127.0.0.1 could not be reached" in failed.message
 
 
-async def test_a_server_that_goes_on_slowly_is_given_up_for_now(
+async def test_a_slow_server_is_given_up_for_now(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(mailing, "ATTEMPT_SECONDS", 0.5)
@@ -264,7 +264,7 @@ async def test_a_server_that_goes_on_slowly_is_given_up_for_now(
         ([], ["ada@acme.org", "fin@acme.org", "law@acme.org"]),
     ],
 )
-def test_a_group_is_told_of_what_it_decides_on(approvers: list[str], recipients: list[str]) -> None:
+def test_a_group_receives_what_it_decides_on(approvers: list[str], recipients: list[str]) -> None:
     groups = {"finance": ["fin@acme.org", "ada@acme.org"], "legal": ["law@acme.org"]}
     notifier = MailNotifier(mail(Post(port=1), toGroups=groups), None)
     assert notifier.recipients(news(waiting={"approvers": approvers})) == recipients
@@ -314,8 +314,8 @@ def test_what_a_link_cannot_decide_leads_to_the_inbox(waiting: dict[str, Any]) -
     assert links.personal(over, "ada", ["finance"]) == over
 
 
-async def test_where_there_is_nobody_to_tell_no_server_is_asked() -> None:
-    await tell(mail(Post(port=1), to=[], toGroups={"board": ["b@acme.org"]}))
+async def test_without_a_recipient_no_server_is_contacted() -> None:
+    await send(mail(Post(port=1), to=[], toGroups={"board": ["b@acme.org"]}))
 
 
 def test_a_models_words_make_no_header_no_link_and_no_markup() -> None:

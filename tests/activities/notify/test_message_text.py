@@ -9,7 +9,7 @@ from holdfast.activities.notify.message_text import (
     limit_content,
     message_text,
 )
-from tests.support.told import news
+from tests.support.news_receivers import news
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,7 @@ from tests.support.told import news
         ("decided", {"Decided"}),
     ],
 )
-def test_of_what_is_over_nobody_is_asked_any_more(kind: str, said: set[str]) -> None:
+def test_news_of_an_ended_wait_lists_no_approvers(kind: str, said: set[str]) -> None:
     names = {name for name, _ in message_text(news(kind)).lines}
     always = {"Tool", "Agent", "On behalf of", "With order_id", "With amount", "Why", "Run"}
     assert names == always | said
@@ -38,7 +38,7 @@ def test_of_what_is_over_nobody_is_asked_any_more(kind: str, said: set[str]) -> 
         ),
     ],
 )
-def test_who_decides_is_said(waiting: dict[str, Any], line: str) -> None:
+def test_the_approvers_are_named(waiting: dict[str, Any], line: str) -> None:
     assert dict(message_text(news(waiting=waiting)).lines)["Who decides"] == line
 
 
@@ -56,24 +56,24 @@ def test_who_decides_is_said(waiting: dict[str, Any], line: str) -> None:
         ("asked", {"label": ""}, {}, "Approval needed"),
     ],
 )
-def test_a_title_says_what_it_is_about(
+def test_a_title_names_its_subject(
     kind: str, waiting: dict[str, Any], more: dict[str, Any], title: str
 ) -> None:
     assert message_text(news(kind, waiting, **more)).title == title
 
 
-def test_what_is_bare_names_nobody_who_decides() -> None:
+def test_bare_news_names_no_approver() -> None:
     told = [name for name, _ in message_text(limit_content(news(), "none")).lines]
     assert told == ["Until", "Run"]
 
 
-def test_a_plan_is_no_tool_and_what_becomes_of_it_is_said() -> None:
+def test_a_plan_is_no_tool_and_its_outcome_is_stated() -> None:
     told = message_text(news(waiting={"kind": "plan", "tool": "plan"}, lapse="give_up"))
     assert "Tool" not in dict(told.lines)
     assert dict(told.lines)["Until"].endswith("without a decision, its outcome stays unknown")
 
 
-def test_of_many_arguments_the_first_are_told() -> None:
+def test_of_many_arguments_the_first_are_listed() -> None:
     told = message_text(news(waiting={"arguments": {f"a{n}": n for n in range(30)}}))
     assert [name for name, _ in told.lines if name.startswith("With")][-1] == "With a19"
 
@@ -94,7 +94,7 @@ def test_what_looks_like_a_link_or_a_mention_is_parted(live: str) -> None:
     assert parted.replace("\u2060", "") == f"[see {live}"
 
 
-def test_an_argument_is_not_taken_for_what_we_say() -> None:
+def test_an_argument_is_not_taken_for_our_own_text() -> None:
     told = message_text(news(waiting={"arguments": {"Who decides": "nobody", "Until": "never"}}))
     said = [name for name, _ in told.lines]
     assert (said.count("Who decides"), said.count("Until")) == (1, 1)

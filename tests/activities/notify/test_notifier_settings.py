@@ -10,7 +10,7 @@ import pytest
 
 from holdfast.activities.notify.notifier_settings import load_notifiers
 from holdfast.runtime.settings_files.file_problems import LoadError
-from tests.support.told import SECRET
+from tests.support.news_receivers import SECRET
 
 
 def refused(folder: Path, http: httpx.AsyncClient, text: str, environ: dict[str, str]) -> str:
@@ -60,7 +60,7 @@ LONG_SECRET = "whsec_" + base64.b64encode(bytes(65)).decode()
         ),
     ],
 )
-def test_what_does_not_load_is_told_by_its_line(
+def test_what_does_not_load_is_reported_with_its_line(
     tmp_path: Path, http: httpx.AsyncClient, said: str, environ: dict[str, str], says: str
 ) -> None:
     text = (
@@ -84,9 +84,7 @@ def test_what_links_begin_with_and_what_channels_are_called_is_checked(
     assert name.startswith("notify.yaml:2: `a b` does not fit; write at most 128 letters")
 
 
-def test_a_file_may_say_what_an_editor_checks_it_with(
-    tmp_path: Path, http: httpx.AsyncClient
-) -> None:
+def test_a_file_may_name_its_schema_for_an_editor(tmp_path: Path, http: httpx.AsyncClient) -> None:
     file = tmp_path / "notify.yaml"
     file.write_text(
         "$schema: notify.schema.json\ninbox: https://x\nchannels: {desk: {slack: {urlEnv: U}}}\n"
@@ -95,7 +93,7 @@ def test_a_file_may_say_what_an_editor_checks_it_with(
 
 
 @pytest.mark.parametrize("secret", ["https://hooks.x/" + "x" * 100, ["hush hush 1"]])
-def test_what_stands_in_the_place_of_a_variables_name_is_not_shown(
+def test_a_value_in_place_of_a_variables_name_is_not_shown(
     tmp_path: Path, http: httpx.AsyncClient, secret: Any
 ) -> None:
     channels = {"desk": {"slack": {"urlEnv": secret}}}

@@ -1,4 +1,4 @@
-"""A Slack app is told: buttons where one click can decide, and one message for each question."""
+"""A Slack app is notified: buttons where one click can decide, and one message per question."""
 
 import json
 from collections.abc import AsyncIterator
@@ -18,7 +18,7 @@ from holdfast.activities.notify.slack_app import app_message
 from holdfast.schemas.decision import digest_of
 from holdfast.schemas.internal.selected_call import SelectedCall
 from holdfast.schemas.settings.notify import PostedMessage
-from tests.support.told import Listening, listening, news, posts
+from tests.support.news_receivers import Listening, listening, news, posts
 
 POSTED = {"channel": "C024BE91L", "ts": "1503435956.000001"}
 
@@ -32,7 +32,7 @@ async def slack() -> AsyncIterator[Listening]:
 
 
 @pytest.fixture
-def told(slack: Listening, tmp_path: Path, http: httpx.AsyncClient) -> NotificationChannels:
+def channels(slack: Listening, tmp_path: Path, http: httpx.AsyncClient) -> NotificationChannels:
     """The channels of a worker: one of the app."""
     settings = {"tokenEnv": "TOKEN", "channel": "C024BE91L", "api": slack.url}
     channels = {"desk": {"slack": settings, "content": "full"}}
@@ -41,8 +41,8 @@ def told(slack: Listening, tmp_path: Path, http: httpx.AsyncClient) -> Notificat
     return load_notifiers(file, {"TOKEN": "xoxb-1"}, http)
 
 
-async def tell(told: NotificationChannels, kind: str = "asked", **more: Any) -> Any:
-    return await told.tell_people({"channel": "desk", "news": waits(kind, **more).to_json()})
+async def send(channels: NotificationChannels, kind: str = "asked", **more: Any) -> Any:
+    return await channels.tell_people({"channel": "desk", "news": waits(kind, **more).to_json()})
 
 
 def waits(news_kind: str = "asked", waiting: dict[str, Any] | None = None, **more: Any) -> Any:
@@ -62,9 +62,9 @@ def buttons(message: dict[str, Any]) -> list[Any]:
 
 
 async def test_a_message_is_posted_with_buttons_that_are_bound_to_what_it_shows(
-    told: NotificationChannels, slack: Listening
+    channels: NotificationChannels, slack: Listening
 ) -> None:
-    assert await tell(told) == POSTED
+    assert await send(channels) == POSTED
     [heard] = slack.heard
     assert heard.path == "/hook/chat.postMessage"
     assert heard.headers["authorization"] == "Bearer xoxb-1"
@@ -112,9 +112,9 @@ def test_only_texts_and_numbers_are_changed_in_a_form(arguments: dict[str, Any])
 
 @pytest.mark.parametrize("kind", ["decided", "expired"])
 async def test_the_message_is_updated_once_it_is_over(
-    told: NotificationChannels, slack: Listening, kind: str
+    channels: NotificationChannels, slack: Listening, kind: str
 ) -> None:
-    assert await tell(told, kind, posted=PostedMessage(**POSTED)) == POSTED
+    assert await send(channels, kind, posted=PostedMessage(**POSTED)) == POSTED
     [heard] = slack.heard
     assert heard.path == "/hook/chat.update"
     assert heard.json.items() >= POSTED.items()
@@ -123,9 +123,9 @@ async def test_the_message_is_updated_once_it_is_over(
 
 
 async def test_a_reminder_is_a_reply_that_is_seen_in_the_channel(
-    told: NotificationChannels, slack: Listening
+    channels: NotificationChannels, slack: Listening
 ) -> None:
-    assert await tell(told, "reminder", posted=PostedMessage(**POSTED)) == POSTED
+    assert await send(channels, "reminder", posted=PostedMessage(**POSTED)) == POSTED
     [heard] = slack.heard
     assert heard.path == "/hook/chat.postMessage"
     assert heard.json.items() >= {"thread_ts": POSTED["ts"], "reply_broadcast": True}.items()
@@ -142,10 +142,10 @@ async def test_a_reminder_is_a_reply_that_is_seen_in_the_channel(
     ],
 )
 async def test_what_slack_refuses_is_sent_again_only_if_that_may_pass(
-    told: NotificationChannels, slack: Listening, answer: Response, retried: bool
+    channels: NotificationChannels, slack: Listening, answer: Response, retried: bool
 ) -> None:
     slack.answer = lambda _: answer
     with pytest.raises(ApplicationError) as failed:
-        await tell(told)
+        await send(channels)
     assert failed.value.non_retryable is not retried
     assert "xoxb" not in failed.value.message

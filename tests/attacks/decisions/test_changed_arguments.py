@@ -1,4 +1,4 @@
-"""§7: what is carried out is what was shown to whoever approved it, and nothing else."""
+"""§7: what runs is what was shown to the person who approved it, and nothing else."""
 
 import sys
 import unicodedata
@@ -37,7 +37,7 @@ def test_what_is_made_of_the_arguments_is_made_before_they_are_shown(amount: Any
     assert is_as_shown(play)
 
 
-def test_a_reference_is_asked_about_when_it_is_known_what_it_stands_for() -> None:
+def test_an_approval_is_requested_when_the_value_of_a_reference_is_known() -> None:
     later = call("pay", {"amount": "†state.price"})
     play = Vault(
         [call("quote"), later], tools=[QUOTE, pay()], outcomes={"quote": 40}, **APPROVES
@@ -63,7 +63,7 @@ def test_what_is_written_while_a_call_waits_changes_nothing_of_it(first: bool) -
     assert is_as_shown(play)
 
 
-def test_what_somebody_says_of_the_data_while_a_call_waits_changes_nothing_of_it() -> None:
+def test_data_written_while_a_call_is_pending_changes_nothing_of_it() -> None:
     play = Vault([call("pay", {"amount": "†state.price"})], state={"price": 5})
 
     def approves(_: Any) -> str:
@@ -191,7 +191,7 @@ HOOKS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", HOOKS)
-def test_what_hooks_make_of_the_arguments_they_make_before_anybody_is_asked(name: str) -> None:
+def test_hooks_change_arguments_before_an_approval_is_requested(name: str) -> None:
     hooks = Hooks.model_validate({name: ActivityBinding(type="changes")})
     play = Vault([PAYS], tools=[pay(hooks=hooks)], hooks={"changes": HOOKS[name]}, **APPROVES)
     play.to_end()
@@ -212,7 +212,7 @@ OTHERS = [
 
 @pytest.mark.parametrize("other", [digest(each) for each in OTHERS] + [digest({}, "look"), "", "x"])
 @pytest.mark.parametrize("verdict", ["approve", "respond"])
-def test_a_decision_on_other_arguments_does_not_count(other: str, verdict: str) -> None:
+def test_a_decision_on_other_arguments_is_rejected(other: str, verdict: str) -> None:
     said = {"decision": verdict, "digest": other, "result": "paid"}
     play = Vault([PAYS], decisions={"t1c1": [said]}).to_end()
 
@@ -240,7 +240,7 @@ def test_the_same_call_under_the_same_id_of_its_provider_is_asked_about_again() 
     assert [one["callId"] for one in play.shown] == ["t1c1", "t2c1", "t3c1", "t3c2"]
 
 
-def test_nobody_approves_of_what_another_made_of_it_without_having_seen_it() -> None:
+def test_no_approval_covers_changes_that_its_approver_has_not_seen() -> None:
     play = Vault([PAYS], tools=[pay({"quorum": 2})])
     question = play.to_question()
     edits = {"callId": "t1c1", "decision": "edit", "arguments": {"amount": 9_000}, "by": "eve"}
@@ -292,7 +292,7 @@ def test_scripts_and_emoji_stay_as_they_are() -> None:
     assert [format_argument(text) for text in texts] == list(texts)
 
 
-def test_arguments_that_are_not_shown_whole_are_said_not_to_be() -> None:
+def test_arguments_that_are_not_shown_whole_are_marked_as_such() -> None:
     hides = {"amount": 9_000_000, "note": "x" * 900_000, "zz": "and send the rest to eve"}
     play = Vault([call("pay", hides)])
     question = play.to_question()

@@ -56,8 +56,8 @@ def test_it_is_held_to_the_rules_of_the_call(policy: dict[str, Any]) -> None:
     assert play.paid == []
 
 
-def test_on_a_call_that_wants_it_signed_it_waits_for_its_token_to_be_checked() -> None:
-    forged = guess(token="one that nobody has checked", by="ann", digest=digest(5))
+def test_on_a_signed_call_it_waits_for_its_token_to_be_checked() -> None:
+    forged = guess(token="one that is not checked", by="ann", digest=digest(5))
     play = Vault([PAYS], tools=[pay({"signed": True})])
     play.desk.add_early(forged)
     question = play.to_question()
@@ -80,7 +80,7 @@ def test_signed_for_another_call_it_is_good_for_none_that_is_guessed(claims: Any
     assert play.to_end().paid == []
 
 
-def test_one_that_is_kept_is_not_for_a_call_that_asks_nobody_or_never_comes() -> None:
+def test_a_kept_decision_releases_only_the_call_of_its_id() -> None:
     play = Vault([call("look")], [PAYS], tools=[tool("look"), pay()])
     for call_id in ("t1c1", "t1c2", "t2c2", "t2-plan", "T2c1", "t02c1", " t2c1"):
         play.desk.add_early(guess(call_id))

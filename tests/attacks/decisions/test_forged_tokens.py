@@ -1,4 +1,4 @@
-"""§7: on a call that wants it signed, nothing counts but a good token for just that, by the signal
+"""§7: on a call that requires a signature, nothing counts but a good token for it, by the signal
 or the update; on a real server, with a worker that knows ann's key."""
 
 import base64
@@ -54,7 +54,7 @@ def without_signature(run: Run, waiting: Waiting, alg: str, signature: bytes = b
 
 
 def by_public_key(run: Run, waiting: Waiting) -> str:
-    """Signed with what everybody knows, as if it were a secret."""
+    """Signed with public values, as if they were a secret."""
     public = base64.urlsafe_b64decode(ANN.public()["x"] + "=")
     signed = without_signature(run, waiting, "HS256").rpartition(".")[0]
     return f"{signed}.{part(hmac.digest(public, signed.encode(), hashlib.sha256))}"

@@ -1,4 +1,4 @@
-"""§7: so many different people, none of whom is the one on whose behalf the run acts."""
+"""§7: so many different people, and not the one on whose behalf the run acts."""
 
 from typing import Any
 
@@ -53,7 +53,7 @@ def test_one_person_in_another_spelling_is_no_second_one(name: str, chained: boo
         [ANN, {"decision": "deny", "by": "ann"}, ANN, {**ANN, "by": "bob"}],
     ],
 )
-def test_nothing_that_one_person_says_makes_two_of_them(said: list[Any]) -> None:
+def test_no_claim_of_one_person_makes_two_of_them(said: list[Any]) -> None:
     play = Vault([PAYS], tools=[pay(TWO)], decisions={"t1c1": said}).to_end()
 
     assert play.errors()["t1c1"] in ("approval_timeout", "denied")

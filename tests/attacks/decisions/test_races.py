@@ -1,4 +1,4 @@
-"""§7: of two decisions at once one counts, the other is told, and what is done is what counted; on
+"""§7: of two decisions at once one counts, the other is rejected, and the one that counts runs; on
 a real server, whose worker is away while both are sent."""
 
 import asyncio
@@ -22,7 +22,7 @@ ORDERS = [("approve", "deny"), ("deny", "approve")]
 
 
 async def send(run: Run, way: str, verdict: str) -> Any:
-    """Decide; what the sender is told."""
+    """Decide; what the sender receives."""
     try:
         said = run.decide if way == "update" else run.signal
         return await said("t1c1", verdict, by=verdict)
@@ -42,7 +42,7 @@ async def test_of_two_at_once_one_counts(client: Client, tmp_path: Path) -> None
         [asyncio.create_task(send(run, *each)) for each in zip(ways, order, strict=True)]
         for run, ways, order in races
     ]
-    # Signals are taken down while nobody works; updates wait for somebody.
+    # Signals are recorded while no worker runs; updates wait for one.
     await asyncio.gather(
         *(
             task
@@ -59,7 +59,7 @@ async def test_of_two_at_once_one_counts(client: Client, tmp_path: Path) -> None
 
 
 async def _check(run: Run, told: list[Any]) -> None:
-    """Exactly one decision counts, whoever sent the other was told, and the ledger is its own."""
+    """Exactly one decision counts, the other was rejected, and the ledger is its own."""
     entries = [each for each in await run.context() if each["type"] == "decision"]
     [counted] = [each["decided"] for each in entries if "decided" in each]
     paid = [line for line in tools.read() if line.split()[-1].startswith(f"{run.id}/")]

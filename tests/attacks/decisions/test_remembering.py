@@ -1,4 +1,4 @@
-"""§7: `remember` holds for calls of one tool in one run, where all who approved have said so."""
+"""§7: `remember` holds for calls of one tool in one run, where all approvers requested it."""
 
 from typing import Any
 
@@ -92,7 +92,7 @@ def test_what_was_not_known_to_have_happened_is_not_remembered() -> None:
     assert play.errors()["t2c1"] == "approval_timeout"
 
 
-def test_it_gives_nobody_a_scope_and_no_other_skill_a_tool() -> None:
+def test_it_gives_no_scope_and_no_tool_to_another_skill() -> None:
     skills = [ResolvedSkill(name="desk", tools=[tool("mail", AMOUNT, side_effects=True)])]
     skills.append(ResolvedSkill(name="vault", tools=[pay()]))
     play = Vault(
@@ -158,7 +158,7 @@ def test_it_releases_no_call_whose_outcome_is_unknown() -> None:
     assert paid == ["t1c1", "t1c2"]
 
 
-def test_it_releases_no_call_that_somebody_else_has_changed() -> None:
+def test_it_releases_no_call_that_another_person_has_changed() -> None:
     def edits(question: Question) -> Any:
         other = {"callId": "t1c2", "decision": "edit", "arguments": {"amount": 900}, "by": "bob"}
         play.decide(Decision.model_validate(other), question)

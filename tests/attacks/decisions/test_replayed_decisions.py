@@ -89,12 +89,12 @@ def test_a_token_is_not_used_again_when_its_signer_has_changed_their_mind() -> N
 
 
 def again(question: Question) -> Any:
-    """That it did not happen: what was said when it was asked for the first time."""
+    """That it did not happen: the answer to the first question."""
     first = {"tool": "pay", "arguments": {"amount": 5}, "kind": "reconcile", "round": 1}
     return {"decision": "did_not_happen", "digest": sha256(canonical_json(first))}
 
 
-def test_leave_to_carry_a_call_out_again_holds_for_once() -> None:
+def test_permission_to_run_a_call_again_holds_once() -> None:
     tries = {"t1c1": [APPROVES, "approve", APPROVES, again, again, "did_not_happen", "approve"]}
     paid: list[Any] = []
 
@@ -127,7 +127,7 @@ async def paid_once(launch: Launch, tmp_path: Path) -> tuple[Backend, Run, str]:
 
 
 async def ignored(run: Run) -> list[str]:
-    """Why decisions did not count, as soon as one did not; the call still waits."""
+    """Why decisions were rejected, as soon as one was; the call is still pending."""
 
     async def noted() -> list[str]:
         with suppress(RPCError):  # a reset run is not there yet
@@ -161,11 +161,11 @@ async def test_a_token_is_good_for_no_second_run_of_the_same_id(
     await again.result()
 
 
-async def test_a_token_that_is_sent_again_after_a_reset_does_not_count(
+async def test_a_token_that_is_sent_again_after_a_reset_is_rejected(
     paid_once: tuple[Backend, Run, str],
 ) -> None:
     """Temporal itself sends it again. After what was decided before the point of the reset, the
-    replay goes on as it did."""
+    replay continues as it did."""
     _, run, _ = paid_once
     again = await run.reset(0)
 

@@ -1,4 +1,4 @@
-"""What is said to a run under way."""
+"""Messages to a run that is running."""
 
 import threading
 
@@ -31,7 +31,7 @@ async def test_a_conversation_answers_until_it_is_closed(
     assert (await run.result())["status"] == "completed"
 
 
-async def test_a_run_that_is_no_conversation_says_how_to_be_told(
+async def test_a_run_without_conversation_reports_how_to_be_sent_messages(
     launch: Launch, holdfast: Holdfast
 ) -> None:
     backend = await launch([Answer("", [call("pay", amount=5)]), Answer("Paid.")])
@@ -50,7 +50,7 @@ async def test_a_run_that_is_no_conversation_says_how_to_be_told(
     assert "Hurry." in said
 
 
-async def test_a_watch_says_how_to_go_on_with_a_conversation(
+async def test_a_watch_shows_how_to_continue_a_conversation(
     launch: Launch, holdfast: Holdfast, start: Start
 ) -> None:
     backend = await launch([Answer("Hello.")])
@@ -71,7 +71,7 @@ async def test_no_such_run_is_4_for_every_message(holdfast: Holdfast) -> None:
         )
 
 
-async def test_cancelling_an_ended_run_says_so(launch: Launch, holdfast: Holdfast) -> None:
+async def test_cancelling_an_ended_run_is_refused(launch: Launch, holdfast: Holdfast) -> None:
     backend = await launch([Answer("Done.")])
     run = await backend.start()
     await run.result()

@@ -34,7 +34,7 @@ def on(backend: Backend, *more: str) -> list[str]:
     return ["--task-queue", backend.task_queue, "--id", run_id, "--input", "go", *more]
 
 
-async def test_a_run_is_started_and_told_line_by_line(
+async def test_a_run_is_started_and_shown_line_by_line(
     launch: Launch, holdfast: Holdfast, clerk: str
 ) -> None:
     backend = await launch(LOOKS)
@@ -171,7 +171,7 @@ async def test_a_program_reads_one_json_object_a_line(
         ("withdraw", "run-1", "0"),
     ],
 )
-async def test_a_wrong_command_is_told_in_one_line_before_anything_is_done(
+async def test_a_wrong_command_is_reported_in_one_line_before_anything_is_done(
     holdfast: Holdfast, words: tuple[str, ...]
 ) -> None:
     said = await holdfast(*words)
@@ -187,7 +187,7 @@ def on_calling(backend: Backend, *more: str) -> list[str]:
     return ["--task-queue", backend.task_queue, "--id", f"call-of-{backend.task_queue}", *more]
 
 
-async def test_a_call_is_carried_out_and_told_line_by_line(
+async def test_a_call_is_executed_and_shown_line_by_line(
     launch: Launch, holdfast: Holdfast
 ) -> None:
     backend = await launch([])
@@ -204,7 +204,7 @@ async def test_a_call_is_carried_out_and_told_line_by_line(
     assert "completed: 1 call\n" in said.out
 
 
-async def test_a_failed_run_goes_on_from_its_transcript(
+async def test_a_failed_run_continues_from_its_transcript(
     launch: Launch, holdfast: Holdfast, clerk: str
 ) -> None:
     down = Answer(status=400, body={"error": {"message": "no such model"}})
@@ -233,7 +233,7 @@ async def test_a_failed_run_goes_on_from_its_transcript(
     ), "the model reads on where it was, without the state behind it"
 
 
-async def test_what_has_ended_goes_on_with_a_new_message_and_what_is_open_not_at_all(
+async def test_an_ended_run_continues_with_a_new_message_and_an_open_one_does_not(
     launch: Launch, holdfast: Holdfast, clerk: str
 ) -> None:
     backend = await launch(PAYS)
@@ -255,7 +255,7 @@ async def test_what_has_ended_goes_on_with_a_new_message_and_what_is_open_not_at
     assert [one["role"] for one in said[1:]] == ["user", "assistant", "tool", "assistant", "user"]
 
 
-async def test_what_a_command_starts_hangs_where_its_environment_says(
+async def test_a_run_of_a_command_is_in_the_trace_of_its_environment(
     launch: Launch, holdfast: Holdfast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     backend = await launch([Answer("done")])
@@ -275,7 +275,7 @@ async def test_what_a_command_starts_hangs_where_its_environment_says(
 
 
 async def sent(backend: Backend, run_id: str) -> Any:
-    """What a run was told of where its starter is in a trace."""
+    """What a run received about its starter's place in a trace."""
     history = await backend.client.get_workflow_handle(run_id).fetch_history()
     fields = history.events[0].workflow_execution_started_event_attributes.header.fields
     if HEADER not in fields:
@@ -283,7 +283,7 @@ async def sent(backend: Backend, run_id: str) -> Any:
     return DataConverter.default.payload_converter.from_payload(fields[HEADER])
 
 
-async def test_nothing_can_be_said_to_a_call(client: Client, holdfast: Holdfast) -> None:
+async def test_a_call_takes_no_messages(client: Client, holdfast: Holdfast) -> None:
     run = await client.start_workflow("CallWorkflow", {}, id="deaf", task_queue="empty")
 
     said = [await holdfast("send", "deaf", "hurry"), await holdfast("close", "deaf")]

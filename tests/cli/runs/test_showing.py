@@ -66,7 +66,7 @@ async def test_everything_that_happened_is_shown_in_full(
     assert json.loads(as_json.out) == await run.context()
 
 
-def test_of_a_composed_answer_what_it_says_is_shown_and_not_its_json() -> None:
+def test_the_text_of_a_composed_answer_is_shown_and_not_its_json() -> None:
     out = io.StringIO()
     message = {"role": "assistant", "content": '{"calls": []}', "said": "I look and pay."}
 
@@ -76,7 +76,7 @@ def test_of_a_composed_answer_what_it_says_is_shown_and_not_its_json() -> None:
     assert "calls" not in out.getvalue()
 
 
-async def test_a_run_under_way_shows_where_it_stands(launch: Launch, holdfast: Holdfast) -> None:
+async def test_a_running_run_shows_its_progress(launch: Launch, holdfast: Holdfast) -> None:
     backend = await launch(
         [Answer("", [call("look_up", id=7)]), Answer("", [call("pay", amount=5)])]
     )
@@ -121,7 +121,9 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 PAYS = [Answer("I pay.", [call("pay", amount=5)]), Answer("Paid.")]
 
 
-async def test_every_waiting_call_of_every_run_is_shown(launch: Launch, holdfast: Holdfast) -> None:
+async def test_every_pending_approval_of_every_run_is_shown(
+    launch: Launch, holdfast: Holdfast
+) -> None:
     asked = Answer("I pay.", [call("pay", amount=5, _instance="ada")])
     backend = await launch([asked, PAYS[1]])
     order = {"type": "data", "kind": "order", "data": 1, "_instance": "ada"}
@@ -170,7 +172,7 @@ async def test_the_list_names_what_needs_more_than_a_yes(
     assert f"order-7  t1c1  {named}" in capsys.readouterr().out
 
 
-async def test_an_ended_run_waits_for_nobody_though_it_could_not_say_so(launch: Launch) -> None:
+async def test_a_terminated_run_has_no_pending_approvals(launch: Launch) -> None:
     backend = await launch(PAYS)
     run = await backend.start(["pay"])
     await run.waiting()
@@ -229,7 +231,7 @@ async def test_runs_are_listed_with_agent_status_and_summary(
     assert line.endswith("  a b")
 
 
-async def test_it_is_said_when_there_are_more_runs_than_are_shown(
+async def test_a_list_reports_that_there_are_more_runs_than_it_shows(
     launch: Launch, holdfast: Holdfast
 ) -> None:
     backend = await launch([Answer("Done.")])
@@ -286,7 +288,7 @@ async def _waits(run: Run) -> bool:
     return any(delegate["pending"] for delegate in (await run.status())["delegates"])
 
 
-async def test_who_watches_the_parent_is_told_once_of_each_thing_that_waits_there(
+async def test_the_watch_of_a_parent_shows_each_pending_approval_once(
     parent: Run, start: Start
 ) -> None:
     delegate = parent.delegate("t1c1")
@@ -320,7 +322,7 @@ async def test_the_parent_is_shown_with_it_and_the_delegate_is_listed_as_the_par
     assert await described.static_summary() == f"Runs t1c1, ask, of {parent.id}"
 
 
-def test_below_a_live_run_it_is_said_for_as_long_as_something_waits_there() -> None:
+def test_a_live_run_shows_the_pending_approvals_of_its_delegates_while_they_wait() -> None:
     activity = Activity()
     activity.add_entry(ToolStartEntry(turn=1, call_id="t1c2", tool="ask"))
     activity.waits_elsewhere = True
@@ -329,7 +331,7 @@ def test_below_a_live_run_it_is_said_for_as_long_as_something_waits_there() -> N
     assert activity.text() == "running ask (t1c2)"
 
 
-async def test_what_waits_on_is_not_told_again_and_what_waits_anew_is(client: Client) -> None:
+async def test_a_continued_wait_is_not_shown_again_and_a_new_one_is(client: Client) -> None:
     out = io.StringIO()
     people = ApprovalPrompts(ClientRun(client, "k3"), PlainScreen(out, "k3"), None)
     other = THERE.model_copy(update={"call_id": "t1c3"})

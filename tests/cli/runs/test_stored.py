@@ -1,4 +1,4 @@
-"""A result that is kept in the worker's store: had where the store is known, else told of (§12)."""
+"""A result in the worker's store: shown where the store is known, else reported (§12)."""
 
 import io
 import json
@@ -49,7 +49,7 @@ async def call_id(client: Client, tmp_path: Path) -> AsyncIterator[str]:
         yield run.id
 
 
-async def test_it_is_had_from_the_store_and_without_one_it_is_said_what_to_set(
+async def test_it_is_read_from_the_store_and_without_one_the_setting_is_named(
     call_id: str, holdfast: Holdfast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOLDFAST_STORE", str(tmp_path / "store"))

@@ -98,7 +98,7 @@ async def written(out: io.StringIO, text: str) -> None:
     await eventually(is_there)
 
 
-async def test_a_run_that_nobody_works_on_is_watched_all_the_same(
+async def test_a_run_without_a_worker_is_watched_all_the_same(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(remote_run, "NO_WORKER_SECONDS", 0.2)
@@ -120,7 +120,7 @@ async def test_a_run_that_nobody_works_on_is_watched_all_the_same(
 
 
 @pytest.mark.parametrize(("seconds", "told"), [(2, 0), (20, 1)])
-async def test_a_busy_worker_has_time_to_repeat_a_task_before_it_is_told(
+async def test_a_busy_worker_has_time_to_repeat_a_task_before_it_is_reported(
     monkeypatch: pytest.MonkeyPatch, seconds: int, told: int
 ) -> None:
     now = iter(range(0, 1000, seconds))
@@ -147,7 +147,9 @@ async def test_a_busy_worker_has_time_to_repeat_a_task_before_it_is_told(
     assert out.getvalue().count("a worker does not answer, though one polled") == told
 
 
-async def test_what_is_no_run_of_an_agent_is_told_apart(client: Client, holdfast: Holdfast) -> None:
+async def test_a_workflow_that_is_no_run_of_an_agent_is_distinguished(
+    client: Client, holdfast: Holdfast
+) -> None:
     await client.start_workflow("Other", id="other", task_queue="empty")
 
     nothing, other = await holdfast("watch", "nothing"), await holdfast("watch", "other")
@@ -177,7 +179,7 @@ async def test_when_the_answers_end_the_run_is_left_waiting(
     assert f"holdfast watch {run.id}" in told
 
 
-async def test_a_question_ends_when_somebody_else_has_decided(
+async def test_a_question_ends_when_another_person_has_decided(
     client: Client, launch: Launch, keyboard: Keyboard
 ) -> None:
     backend = await launch(PAYS_ONE)
@@ -198,7 +200,7 @@ async def test_a_question_ends_when_somebody_else_has_decided(
     assert "t1c1 Pay: denied by bea" in out.getvalue()
 
 
-async def test_a_decision_that_does_not_count_is_asked_again(
+async def test_a_rejected_decision_is_requested_again(
     client: Client, launch: Launch, keyboard: Keyboard
 ) -> None:
     backend = await launch(PAYS_ONE)
@@ -229,7 +231,7 @@ def pending(queue: str, *, attempt: int = 1, started: bool = False) -> PendingAc
     return made
 
 
-def test_only_what_no_worker_was_given_yet_stands_in_line() -> None:
+def test_only_a_request_that_no_worker_has_received_is_queued() -> None:
     limited = request_queue("desk", "claude")
     assert queued_request("desk", [pending("desk"), pending(limited)]) == "7"
     assert queued_request("desk", [pending("desk")]) is None
@@ -359,7 +361,7 @@ class Ending(Asked):
         ([(0, "1"), (2, "1"), (3, "2"), (4.1, "2")], 2),
     ],
 )
-async def test_each_request_that_waits_long_for_its_turn_is_told_once(
+async def test_each_request_that_waits_long_for_its_turn_is_reported_once(
     monkeypatch: pytest.MonkeyPatch, looks: list[tuple[float, str | None]], told: int
 ) -> None:
     run = Ending(looks_before=looks)
@@ -368,7 +370,7 @@ async def test_each_request_that_waits_long_for_its_turn_is_told_once(
     assert (await run.drawn()).count(WAITS) == told
 
 
-async def test_whoever_watches_waits_for_a_server_that_is_away_and_for_nothing_else(
+async def test_a_watch_waits_for_an_unreachable_server_and_for_nothing_else(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(run_watch, "SLOWEST_SECONDS", 0)

@@ -1,6 +1,6 @@
 """What a person can get wrong in tools, agents, endpoints, modules and settings.
 
-A row is what was given and what the person is told, to the letter; the rows stand in the files
+A row is what was given and the message that the person gets, to the letter; the rows are in files
 `loading_*` beside this one. Each has a good place around it: a module with the activities `look_up`
 (a tool, too) and `charge`, a catalog, and one endpoint, `m`.
 """
@@ -54,8 +54,8 @@ MODEL = "model: {endpoint: m}\n"
 
 
 @dataclass(frozen=True)
-class Wrong:
-    """Something wrong, and each line that is said of it.
+class WrongInput:
+    """Something wrong, and each line that is printed of it.
 
     `editor` is for the content of JSON and YAML: whether an editor that has the published schema
     finds it, too.
@@ -69,24 +69,24 @@ class Wrong:
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
-def tool(name: str, text: str, *says: str, editor: bool = True) -> Wrong:
+def tool(name: str, text: str, *says: str, editor: bool = True) -> WrongInput:
     """A file of one tool; the lines begin behind its name."""
     return _content(name, "tools/t.yaml", text, says, editor)
 
 
-def agent(name: str, text: str, *says: str, editor: bool = True) -> Wrong:
+def agent(name: str, text: str, *says: str, editor: bool = True) -> WrongInput:
     """A file of one agent."""
     return _content(name, "agents/a.yaml", text, says, editor)
 
 
-def endpoints(name: str, text: str, *says: str, editor: bool = True) -> Wrong:
+def endpoints(name: str, text: str, *says: str, editor: bool = True) -> WrongInput:
     """The file of the endpoints."""
     return _content(name, "endpoints.yaml", text, says, editor)
 
 
-def module(name: str, text: str, *says: str) -> Wrong:
+def module(name: str, text: str, *says: str) -> WrongInput:
     """The module of tools."""
-    return Wrong(name, {"shop.py": text}, [f"shop.py:{line}" for line in says])
+    return WrongInput(name, {"shop.py": text}, [f"shop.py:{line}" for line in says])
 
 
 def shop_with(extra: str) -> str:
@@ -95,5 +95,5 @@ def shop_with(extra: str) -> str:
     return SHOP.replace(head, f'{head}    model_config = {{"json_schema_extra": {extra}}}\n')
 
 
-def _content(name: str, file: str, text: str, says: Sequence[str], editor: bool) -> Wrong:
-    return Wrong(name, {file: text}, [f"{file}:{line}" for line in says], editor)
+def _content(name: str, file: str, text: str, says: Sequence[str], editor: bool) -> WrongInput:
+    return WrongInput(name, {file: text}, [f"{file}:{line}" for line in says], editor)

@@ -1,13 +1,15 @@
 """Agents with constant calls or patterns, and limits, that do not load."""
 
-from tests.contract.wrong_inputs.loading import MODEL, Wrong, agent
+from tests.contract.wrong_inputs.loading import MODEL, WrongInput, agent
 
 LOOK_UP = "calls: [{_tool: look_up, order_id: '7'}]\n"
 
 
-def limits(name: str, text: str, *says: str) -> Wrong:
+def limits(name: str, text: str, *says: str) -> WrongInput:
     """The file of limits."""
-    return Wrong(name, {"limits.yaml": text}, [f"limits.yaml:{line}" for line in says], editor=True)
+    return WrongInput(
+        name, {"limits.yaml": text}, [f"limits.yaml:{line}" for line in says], editor=True
+    )
 
 
 CALLS = [
@@ -124,7 +126,7 @@ LIMITS = [
     ),
 ]
 CYCLES = [
-    Wrong(
+    WrongInput(
         "constant calls that start themselves",
         {
             "tools/ask_b.yaml": "_delegate: b\n",

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from tests.contract.wrong_inputs.loading import ARGUMENTS, Wrong, endpoints
+from tests.contract.wrong_inputs.loading import ARGUMENTS, WrongInput, endpoints
 
 ENDPOINTS = [
     endpoints(
@@ -78,17 +78,17 @@ PEM = "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2Vw\n-----END PRIVATE KEY-----\
 
 def _row(
     name: str, file: str, text: str, *says: str, editor: bool | None, options: Sequence[str] = ()
-) -> Wrong:
+) -> WrongInput:
     lines = [f"{file}:{line}" for line in says]
-    return Wrong(name, {file: text}, lines, editor, (*ARGUMENTS, "--keys", file, *options))
+    return WrongInput(name, {file: text}, lines, editor, (*ARGUMENTS, "--keys", file, *options))
 
 
-def keys(name: str, text: str, *says: str, editor: bool = True) -> Wrong:
+def keys(name: str, text: str, *says: str, editor: bool = True) -> WrongInput:
     """The file that names key sets; the lines begin behind its name."""
     return _row(name, "keys.yaml", text, *says, editor=editor)
 
 
-def key_file(name: str, file: str, text: str, *says: str) -> Wrong:
+def key_file(name: str, file: str, text: str, *says: str) -> WrongInput:
     """A file with keys."""
     return _row(name, file, text, *says, editor=None)
 
@@ -111,7 +111,7 @@ KEYS = [
         editor=False,
     ),
     keys(
-        "a leeway for clocks that nobody looks at",
+        "a leeway for clocks that are not checked",
         "people:\n  url: https://id.example/jwks.json\n  leeway: 1h\n",
         "3: `people.leeway`: clocks differ by less; write at most 10m",
         editor=False,
@@ -139,7 +139,7 @@ KEY_FILES = [
         "2: `keys[0]`: this is a shared secret (kty `oct`); take it out, and have the signer "
         "use a key pair: Ed25519 or RSA",
     ),
-    Wrong(
+    WrongInput(
         "tokens wanted of everybody, and nothing to check them with",
         {},
         [
@@ -148,7 +148,7 @@ KEY_FILES = [
         ],
         arguments=[*ARGUMENTS, "--principal-tokens"],
     ),
-    Wrong(
+    WrongInput(
         "keys that are not there",
         {},
         ["keys.yml: there is no such file; check the path"],
@@ -157,12 +157,12 @@ KEY_FILES = [
 ]
 
 
-def notifiers(name: str, desk: str, *says: str, editor: bool, **environment: str) -> Wrong:
+def notifiers(name: str, desk: str, *says: str, editor: bool, **environment: str) -> WrongInput:
     """A file with one channel, `desk`, which begins on its line 3; lines begin behind its name."""
     text = f"inbox: https://inbox.example\nchannels:\n  desk:\n{desk}"
     lines = [f"notify.yaml:{line}" for line in says]
     arguments = (*ARGUMENTS, "--notifiers", "notify.yaml")
-    return Wrong(name, {"notify.yaml": text}, lines, editor, arguments, environment)
+    return WrongInput(name, {"notify.yaml": text}, lines, editor, arguments, environment)
 
 
 def webhook(said: str) -> str:
@@ -188,7 +188,7 @@ NOTIFIERS = [
         editor=True,
     ),
     notifiers(
-        "a secret that nobody can sign with",
+        "a secret that no one can sign with",
         webhook("secretEnv: HOOK_SECRET"),
         "6: `channels.desk.webhook.secretEnv`: the variable HOOK_SECRET holds no secret to sign "
         "with; it begins with `whsec_`, and continues in base64",
@@ -204,7 +204,7 @@ NOTIFIERS = [
         SLACK_URL="http://hooks.slack.example/services/T0/B0/x",
     ),
     notifiers(
-        "mail to nobody",
+        "mail to no one",
         mail("tls: tls"),
         "4: `channels.desk.mail`: no recipients; add them to `to` or `toGroups`",
         editor=True,
@@ -230,13 +230,13 @@ NOTIFIERS = [
     ),
 ]
 NOTIFIER_FILES = [
-    Wrong(
+    WrongInput(
         "notifiers without a way back",
         {"notify.yaml": "inbox: inbox.example\nchannels: {desk: {slack: {urlEnv: SLACK_URL}}}\n"},
         ["notify.yaml:1: `inbox`: `inbox.example` is no web address; write https://…"],
         arguments=("--notifiers", "notify.yaml"),
     ),
-    Wrong(
+    WrongInput(
         "notifiers that are not there",
         {},
         ["notify.yml: there is no such file; check the path"],

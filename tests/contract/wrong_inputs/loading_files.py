@@ -1,11 +1,11 @@
 """Files that cannot be read, or not as what they are."""
 
-from tests.contract.wrong_inputs.loading import CHARGED, MODEL, Place, Wrong
+from tests.contract.wrong_inputs.loading import CHARGED, MODEL, Place, WrongInput
 
 
-def unread(name: str, path: str, content: str | bytes | Place, says: str) -> Wrong:
+def unread(name: str, path: str, content: str | bytes | Place, says: str) -> WrongInput:
     """A file that is not read; the line begins behind its path."""
-    return Wrong(name, {path: content}, [path + says])
+    return WrongInput(name, {path: content}, [path + says])
 
 
 FILES = [
@@ -208,7 +208,7 @@ FILES = [
         Place.FOLDER,
         ": this is a folder; call it `charge`",
     ),
-    Wrong(
+    WrongInput(
         "a folder without its s",
         {"tool/charge.yaml": CHARGED, "tools": Place.NOTHING},
         [
@@ -235,7 +235,7 @@ FILES = [
         " one as `_tool`: at most 128 letters, digits, `_`, `.` and `-`, of which the first is a "
         "letter or `_`",
     ),
-    Wrong(
+    WrongInput(
         "two tools of one name",
         {"tools/pay.yaml": CHARGED, "tools/refund.yaml": CHARGED + "_tool: pay\n"},
         [
@@ -243,7 +243,7 @@ FILES = [
             "of them another name",
         ],
     ),
-    Wrong(
+    WrongInput(
         "two agents of one name",
         {"agents/a.yaml": MODEL, "agents/b.yaml": MODEL + "name: a\n"},
         [
@@ -251,7 +251,7 @@ FILES = [
             "them another name",
         ],
     ),
-    Wrong(
+    WrongInput(
         "a script that is not there",
         {"endpoints.yaml": "m: {provider: script, file: scrpt.yaml}\n"},
         [

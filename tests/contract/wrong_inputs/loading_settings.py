@@ -2,19 +2,19 @@
 
 import shlex
 
-from tests.contract.wrong_inputs.loading import ARGUMENTS, Place, Wrong
+from tests.contract.wrong_inputs.loading import ARGUMENTS, Place, WrongInput
 
 GOOD = shlex.join(ARGUMENTS)
 
 
-def option(name: str, words: str, says: str) -> Wrong:
+def option(name: str, words: str, says: str) -> WrongInput:
     """Options of the command."""
-    return Wrong(name, {}, [says], arguments=shlex.split(words))
+    return WrongInput(name, {}, [says], arguments=shlex.split(words))
 
 
-def variable(name: str, says: str, **environment: str) -> Wrong:
+def variable(name: str, says: str, **environment: str) -> WrongInput:
     """A variable of the environment, beside good options."""
-    return Wrong(name, {}, [says], environment=environment)
+    return WrongInput(name, {}, [says], environment=environment)
 
 
 SETTINGS = [
@@ -39,7 +39,7 @@ SETTINGS = [
         "--catalog shop.py",
         "shop.py: this is a file; name a folder with `--catalog`",
     ),
-    Wrong(
+    WrongInput(
         "a folder that is no catalog",
         {"other": Place.FOLDER},
         [
@@ -100,7 +100,7 @@ SETTINGS = [
         "argument: 's'; fix the module",
     ),
     option(
-        "an activity that tells nobody",
+        "an activity that notifies no one",
         f"{GOOD} --notify chrge",
         "--notify: this worker has no activity `chrge`; did you mean `charge`?",
     ),
@@ -172,7 +172,7 @@ SETTINGS = [
         "than 16 characters; set it to a text of at least 16 characters: openssl rand -hex 32",
         HOLDFAST_VIEWERS_KEY="short",
     ),
-    Wrong(
+    WrongInput(
         "a variable that names no catalog",
         {},
         [
@@ -181,7 +181,7 @@ SETTINGS = [
         arguments=[],
         environment={"HOLDFAST_CATALOG": "nowhere"},
     ),
-    Wrong(
+    WrongInput(
         "an activity on a queue of the worker",
         {"tools/t.yaml": "_activity: {type: pay, taskQueue: payments}\n"},
         [

@@ -32,14 +32,14 @@ TOOLS = [
         "nothing and at most 3650d",
     ),
     tool(
-        "an activity that nobody registers",
+        "an activity that no one registers",
         "_activity: chrge\n",
         "1: `_activity`: this worker has no activity `chrge`; did you mean `charge`? (an "
         "activity of another worker needs its `taskQueue`)",
         editor=False,
     ),
     tool(
-        "an activity of the tool's name that nobody registers",
+        "an activity of the tool's name that no one registers",
         "description: Charge a card.\n",
         "1: this worker has no activity `t` to run the tool; name one "
         "with `_activity` (known: `charge`, `look_up`), an agent with `_delegate`, or have the "

@@ -1,6 +1,6 @@
-"""What a person can get wrong around a run, and what they are told: the rows and their shapes.
+"""What a person can get wrong around a run, and the messages: the rows and their shapes.
 
-The rows stand in the `running_*` files beside this one. A message is written here as the person
+The rows are in the `running_*` files beside this one. A message is written here as the person
 gets it, to the letter; only what differs from test to test stands as a mark: `<run>`, `<folder>`,
 `<port>`, `<server>` and `<queue>`.
 """
@@ -29,7 +29,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Update:
-    """A run under way is sent an update, and refuses it with `says`: nothing has happened."""
+    """A running run is sent an update, and refuses it with `says`: nothing has happened."""
 
     to: Literal["waiting", "talking", "asking", "planning"]
     name: str
@@ -41,7 +41,7 @@ class Update:
 
 @dataclass(frozen=True)
 class Signal:
-    """A run under way is sent a signal. Its log says what became of it, and the run goes on."""
+    """A running run is sent a signal. Its log has the outcome, and the run continues."""
 
     name: str
     signal: str
@@ -60,10 +60,10 @@ class Query:
 
 
 @dataclass(frozen=True)
-class Command:
+class CommandRow:
     """`holdfast` with these words, in this environment and with these files beside it.
 
-    `on_screen` says that the message ends what is drawn of a run on standard output.
+    `on_screen`: the message ends what is drawn of a run on standard output.
     """
 
     name: str
@@ -76,7 +76,7 @@ class Command:
 
 
 def filled(value: Any, marks: Mapping[str, str]) -> Any:
-    """The value with what the marks stand for."""
+    """The value with the values of the marks."""
     if isinstance(value, str):
         for mark, text in marks.items():
             value = value.replace(f"<{mark}>", text)

@@ -1,35 +1,35 @@
 """The command, with wrong words or in a wrong environment."""
 
-from tests.contract.wrong_inputs.running import Command
+from tests.contract.wrong_inputs.running import CommandRow
 
 WORDS = [
-    Command("no command", [], 2, "holdfast: COMMAND is missing; see holdfast --help"),
-    Command(
+    CommandRow("no command", [], 2, "holdfast: COMMAND is missing; see holdfast --help"),
+    CommandRow(
         "a command that does not exist",
         ["aprove"],
         2,
         "holdfast: `COMMAND`: `aprove` does not fit; did you mean `approvals`?",
     ),
-    Command(
+    CommandRow(
         "an option that does not exist",
         ["run", "helper", "--inptu", "go"],
         2,
         "holdfast: there is no option `--inptu`; did you mean `--input`?",
     ),
-    Command(
+    CommandRow(
         "an option without its value",
         ["run", "helper", "--input"],
         2,
         "holdfast: `--input`: its value is missing; see holdfast run --help",
     ),
-    Command(
+    CommandRow(
         "an input file that is not there",
         ["run", "helper", "--input", "@<folder>/no.txt"],
         2,
         "holdfast: `--input`: <folder>/no.txt cannot be read: No such file or "
         "directory; see holdfast run --help",
     ),
-    Command(
+    CommandRow(
         "a state that is no JSON",
         ["run", "helper", "--input", "go", "--state", "{x"],
         2,
@@ -37,104 +37,104 @@ WORDS = [
         "double quotes: line 1 column 2 (char 1); write a JSON object, such as "
         '{"order_id": "A-1"}, or @FILE',
     ),
-    Command(
+    CommandRow(
         "a context that is no list",
         ["run", "helper", "--context", '{"content": "x"}'],
         2,
         'holdfast: `--context`: `{"content": "x"}` does not fit; write a JSON list of messages, '
         'such as [{"content": "Hello."}], or @FILE',
     ),
-    Command(
+    CommandRow(
         "a budget that does not exist",
         ["run", "helper", "--input", "go", "--budget", '{"maxTurn": 1}'],
         2,
         "holdfast: that is no run: `budget.maxTurn`: unknown field `maxTurn`; did you "
         "mean `maxTurns`?",
     ),
-    Command(
+    CommandRow(
         "nothing to do",
         ["run", "helper"],
         2,
         "holdfast: there is nothing to do; write the task with --input TEXT, @FILE or -",
     ),
-    Command(
+    CommandRow(
         "words too many",
         ["run", "helper", "do", "it"],
         2,
         "holdfast: `do` is one word too many; put a text of several words in quotes",
     ),
-    Command(
+    CommandRow(
         "an empty id",
         ["run", "helper", "--input", "go", "--id", ""],
         2,
         "holdfast: `--id`: the text is empty; write a name",
     ),
-    Command(
+    CommandRow(
         "an id that is too long",
         ["run", "helper", "--input", "go", "--id", "x" * 2000],
         2,
         "holdfast: Temporal refuses: WorkflowId exceeds maximum allowed length "
         "(2000/1000); see holdfast --help",
     ),
-    Command(
+    CommandRow(
         "a decision that does not exist",
         ["decide", "<run>", "t1c1", "aprove"],
         2,
         "holdfast: `DECISION`: `aprove` does not fit; did you mean `approve`?",
     ),
-    Command(
+    CommandRow(
         "edit without arguments",
         ["decide", "<run>", "t1c1", "edit"],
         2,
         "holdfast: that is no decision: `edit` needs `arguments`, the whole of them; "
         "see holdfast decide --help",
     ),
-    Command(
+    CommandRow(
         "a call struck out and the plan denied",
         ["decide", "<plan>", "t1-plan", "deny", "--strike", "t1c1"],
         2,
         "holdfast: --strike goes with approve alone; write approve, or edit without it",
     ),
-    Command(
+    CommandRow(
         "a call struck out that the plan does not have",
         ["decide", "<plan>", "t1-plan", "approve", "--strike", "t1c4"],
         2,
         "holdfast: `t1c4` is no call of this plan; it has `t1c1`, `t1c2`, `t1c3`",
     ),
-    Command(
+    CommandRow(
         "every call struck out",
         ["decide", "<plan>", "t1-plan", "approve"]
         + [word for n in (1, 2, 3) for word in ("--strike", f"t1c{n}")],
         2,
         "holdfast: no call would be left; send `deny`",
     ),
-    Command(
+    CommandRow(
         "a call struck out of what is no plan",
         ["decide", "<run>", "t1c1", "approve", "--strike", "t1c1"],
         2,
         "holdfast: t1c1 is no plan; approve or deny it",
     ),
-    Command(
+    CommandRow(
         "a call struck out of a plan that does not wait",
         ["decide", "<plan>", "t2-plan", "approve", "--strike", "t1c1"],
         4,
         "holdfast: no call `t2-plan` of run <plan> waits for a decision; holdfast approvals lists"
         " the pending approvals",
     ),
-    Command(
+    CommandRow(
         "evidence that does not exist",
         ["verify", "order-7.jsonl"],
         2,
         "holdfast: order-7.jsonl cannot be read: No such file or directory; name a file of"
         " holdfast evidence",
     ),
-    Command(
+    CommandRow(
         "evidence of a run that does not exist",
         ["evidence", "order-7", "--out", "order-7.jsonl"],
         4,
         "holdfast: there is no run order-7; holdfast list shows the runs",
     ),
-    Command(
+    CommandRow(
         "a status that does not exist",
         ["list", "--status", "waiting"],
         2,
@@ -144,47 +144,47 @@ WORDS = [
 ]
 
 RUNS = [
-    Command(
+    CommandRow(
         "a skill that the agent does not have",
         ["run", "helper", "--input", "go", "--skill", "refunds", "--task-queue", "<queue>"],
         1,
         "failed: invalid_request: `skill`: agent `helper` has no skills; leave it out",
         on_screen=True,
     ),
-    Command(
+    CommandRow(
         "an id that is taken",
         ["run", "helper", "--input", "go", "--id", "<run>", "--task-queue", "<queue>"],
         1,
         "holdfast: there is a run with the id <run>; see holdfast show <run>, or choose"
         " another --id",
     ),
-    Command(
+    CommandRow(
         "watch a run that does not exist",
-        ["watch", "nobody"],
+        ["watch", "unknown"],
         4,
-        "holdfast: there is no run nobody; holdfast list shows the runs",
+        "holdfast: there is no run unknown; holdfast list shows the runs",
     ),
-    Command(
+    CommandRow(
         "show another's workflow",
         ["show", "<other>"],
         4,
         "holdfast: <other> is a Other, not an agent's run or a call; holdfast list shows the runs",
     ),
-    Command(
+    CommandRow(
         "a call that does not wait",
         ["decide", "<run>", "t9c9", "approve"],
         4,
         "holdfast: run <run> refuses: no call t9c9 waits for a decision; waiting: t1c1,"
         " t1c2; holdfast approvals lists the pending approvals",
     ),
-    Command(
+    CommandRow(
         "send to what is no conversation",
         ["send", "<run>", "hello"],
         2,
         "holdfast: run <run> is no conversation; send it before the next turn with "
         "holdfast send <run> TEXT --steer",
     ),
-    Command(
+    CommandRow(
         "decide in a run that has ended",
         ["decide", "<ended>", "t1c1", "approve"],
         4,
@@ -196,7 +196,7 @@ COMMANDS = [*WORDS, *RUNS]
 
 
 SETTINGS = [
-    Command(
+    CommandRow(
         "an address without a port",
         ["list"],
         2,
@@ -204,7 +204,7 @@ SETTINGS = [
         "HOST:PORT, such as localhost:7233",
         environment={"TEMPORAL_ADDRESS": "localhost"},
     ),
-    Command(
+    CommandRow(
         "an address with a scheme",
         ["list"],
         2,
@@ -212,7 +212,7 @@ SETTINGS = [
         "write HOST:PORT, such as <server>",
         environment={"TEMPORAL_ADDRESS": "http://<server>"},
     ),
-    Command(
+    CommandRow(
         "an address with a port that is none",
         ["list"],
         2,
@@ -220,7 +220,7 @@ SETTINGS = [
         "number up to 65535; write HOST:PORT, such as 127.0.0.1:7233",
         environment={"TEMPORAL_ADDRESS": "127.0.0.1:port"},
     ),
-    Command(
+    CommandRow(
         "a host that does not exist",
         ["list"],
         3,
@@ -228,15 +228,15 @@ SETTINGS = [
         "known; check TEMPORAL_ADDRESS",
         environment={"TEMPORAL_ADDRESS": "nowhere.invalid:7233"},
     ),
-    Command(
-        "a port that nobody listens on",
+    CommandRow(
+        "a port that no one listens on",
         ["list"],
         3,
         "holdfast: no Temporal server answers at 127.0.0.1:1; start one (holdfast "
         "worker --dev) or set TEMPORAL_ADDRESS",
         environment={"TEMPORAL_ADDRESS": "127.0.0.1:1"},
     ),
-    Command(
+    CommandRow(
         "a server that is not Temporal",
         ["list"],
         3,
@@ -245,14 +245,14 @@ SETTINGS = [
         " 7233 by default (its UI has another), or TEMPORAL_TLS=true where it requires TLS",
         environment={"TEMPORAL_ADDRESS": "127.0.0.1:<http>"},
     ),
-    Command(
+    CommandRow(
         "a namespace that does not exist",
         ["list"],
         3,
         "holdfast: Namespace defualt is not found; set TEMPORAL_NAMESPACE",
         environment={"TEMPORAL_NAMESPACE": "defualt"},
     ),
-    Command(
+    CommandRow(
         "TLS to a server without",
         ["list"],
         3,
@@ -260,7 +260,7 @@ SETTINGS = [
         " TEMPORAL_TLS and TEMPORAL_API_KEY, which turn TLS on",
         environment={"TEMPORAL_TLS": "true"},
     ),
-    Command(
+    CommandRow(
         "a certificate that is not there",
         ["list"],
         2,
@@ -272,7 +272,7 @@ SETTINGS = [
             "TEMPORAL_TLS_CLIENT_KEY_PATH": "<folder>/key.pem",
         },
     ),
-    Command(
+    CommandRow(
         "a certificate without a key",
         ["list"],
         2,
@@ -280,7 +280,7 @@ SETTINGS = [
         "TEMPORAL_TLS_CLIENT_CERT_PATH and TEMPORAL_TLS_CLIENT_KEY_PATH",
         environment={"TEMPORAL_TLS": "true", "TEMPORAL_TLS_CLIENT_CERT_DATA": "x"},
     ),
-    Command(
+    CommandRow(
         "a profile that does not exist",
         ["list"],
         2,
@@ -288,14 +288,14 @@ SETTINGS = [
         environment={"TEMPORAL_PROFILE": "prod", "TEMPORAL_CONFIG_FILE": "<folder>/temporal.toml"},
         files={"temporal.toml": "[profile.production]\naddress = '127.0.0.1:1'\n"},
     ),
-    Command(
+    CommandRow(
         "a profile without a file",
         ["list"],
         2,
         "holdfast: TEMPORAL_PROFILE: no profile `prod`; there is none: check TEMPORAL_CONFIG_FILE",
         environment={"TEMPORAL_PROFILE": "prod"},
     ),
-    Command(
+    CommandRow(
         "settings that are no TOML",
         ["list"],
         2,
@@ -304,7 +304,7 @@ SETTINGS = [
         environment={"TEMPORAL_CONFIG_FILE": "<folder>/temporal.toml"},
         files={"temporal.toml": "this is no TOML"},
     ),
-    Command(
+    CommandRow(
         "settings with an unknown field",
         ["list", "--status", "stopped"],
         0,
@@ -314,7 +314,7 @@ SETTINGS = [
         environment={"TEMPORAL_CONFIG_FILE": "<folder>/temporal.toml"},
         files={"temporal.toml": "[profile.default]\nadress = 'x'\n"},
     ),
-    Command(
+    CommandRow(
         "settings in a file that is not there",
         ["list", "--status", "stopped"],
         0,
@@ -322,14 +322,14 @@ SETTINGS = [
         "settings are not used",
         environment={"TEMPORAL_CONFIG_FILE": "<folder>/none.toml"},
     ),
-    Command(
+    CommandRow(
         "a variable that is misspelt",
         ["list", "--status", "stopped"],
         0,
         "holdfast: the variable TEMPORAL_ADRESS is not read; did you mean `TEMPORAL_ADDRESS`?",
         environment={"TEMPORAL_ADRESS": "127.0.0.1:1"},
     ),
-    Command(
+    CommandRow(
         "a metadata header that is none",
         ["list"],
         2,

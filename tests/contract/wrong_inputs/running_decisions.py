@@ -1,10 +1,10 @@
-"""Decisions that a run under way refuses, by the update `decide`."""
+"""Decisions that a running run refuses, by the update `decide`."""
 
 from typing import Any
 
 from tests.contract.wrong_inputs.running import Update, raw
 
-# The calls that wait: `t1c1` for anybody, `t1c2` for two of finance who are not anna, `t1c3` was
+# Pending approvals: `t1c1` for anyone, `t1c2` for two of finance who are not anna, `t1c3` was
 # denied by ben.
 
 
@@ -88,7 +88,7 @@ DECISIONS = [
         says="the principal of the run cannot decide on this call",
     ),
     decide(
-        "by nobody",
+        "by no one",
         decision("t1c2", "approve", groups=["finance"]),
         says="this call requires a named approver: write `by`",
     ),

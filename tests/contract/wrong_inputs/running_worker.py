@@ -15,7 +15,7 @@ from holdfast.hosting.worker import WorkerSettings, build_worker
 from tests.support.backend import TOOLS, Backend, Run
 from tests.support.model_server import Answer, ModelServer, call, serve
 
-# For anybody; for two of finance, not for anna; to be denied; beyond what is asked about.
+# For anyone; for two of finance, not for anna; to be denied; beyond what is asked about.
 CALLS = [call("pay", amount=5), call("guarded", amount=7), call("pay", amount=9)]
 GUARDED = {
     "_tool": "guarded",
@@ -38,11 +38,11 @@ state: {{type: object, properties: {{count: {{type: integer}}}}}}
 
 
 @dataclass(frozen=True)
-class Stage:
-    """Runs under way: one whose calls wait, a conversation, one that asks for more turns, one whose
+class PreparedRuns:
+    """Running runs: one whose calls wait, a conversation, one that asks for more turns, one whose
     plan waits.
 
-    `marks` is what the rows' marks stand for.
+    `marks` are the values of the rows' marks.
     """
 
     backend: Backend
@@ -54,7 +54,7 @@ class Stage:
 
 
 @asynccontextmanager
-async def stage(client: Client, folder: Path) -> AsyncIterator[Stage]:
+async def stage(client: Client, folder: Path) -> AsyncIterator[PreparedRuns]:
     """Have all of it, and leave nothing open behind."""
     with serve(_answer) as model:
         settings = _settings(folder, model)
@@ -76,7 +76,7 @@ async def stage(client: Client, folder: Path) -> AsyncIterator[Stage]:
                 "server": client.service_client.config.target_host,
                 "http": str(urlsplit(model.url).port),
             }
-            yield Stage(backend, waiting, talking, asking, planning, marks)
+            yield PreparedRuns(backend, waiting, talking, asking, planning, marks)
             runs = (waiting.id, talking.id, asking.id, planning.id, other.id)
             for run in runs:
                 with suppress(RPCError):  # it has ended, as it should
@@ -99,7 +99,7 @@ def _settings(folder: Path, model: ModelServer) -> WorkerSettings:
 
 
 async def _waiting(backend: Backend) -> Run:
-    """A run with two calls that wait, and one that was denied."""
+    """A run with two pending approvals, and a call that was denied."""
     run = await backend.start(["pay", GUARDED], principal={"id": "anna"})
     await run.waiting(3)
     await run.decide("t1c3", "deny", by="ben", reason="no")

@@ -10,7 +10,7 @@ from holdfast.schemas.decision import Decision
 from holdfast.schemas.names import INVALID_DECISION
 from holdfast.schemas.tool import APPROVAL_DEFAULTS, ApprovalPolicy, ResolvedTool
 from tests.engine.asking import decides, open_question, refusal
-from tests.engine.driver import Play, call, says
+from tests.engine.driver import Play, call, reply
 
 ANSWER = {
     "type": "object",
@@ -33,7 +33,7 @@ def asks_for_help(*decisions: Any, policy: dict[str, Any] | None = None, **more:
         label="Ask for help",
         approval=own,
     )
-    answers = [says("", call("escalate", {"reason": "40 days?"})), says("Done.")]
+    answers = [reply("", call("escalate", {"reason": "40 days?"})), reply("Done.")]
     decided = {"t1c1": list(decisions or [RESPOND])}
     return Play(escalate, model=answers, decisions=decided, **more)
 

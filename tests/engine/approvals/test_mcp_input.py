@@ -10,7 +10,7 @@ from holdfast.schemas.tool import ApprovalPolicy, McpTool
 from holdfast.workflows.engine.call.tool_call import ToolCall, Unknown
 from holdfast.workflows.engine.execution.lifecycle import MAX_FORMS
 from holdfast.workflows.ui_details.questions import question_block
-from tests.engine.driver import Play, call, says, tool
+from tests.engine.driver import Play, call, reply, tool
 
 SEAT = {
     "type": "object",
@@ -30,7 +30,7 @@ def books(*decisions: Any, ends: Any = (FORM, "booked"), once: bool = True, **mo
     """A run with a call of a server's tool that ends so."""
     policy = ApprovalPolicy.model_validate(more.pop("policy", {"require": "never"}))
     book = tool("book", side_effects=True, idempotent=not once, approval=policy, mcp=MCP)
-    model, decided = [says("", call("book")), says("Done.")], {"t1c1": list(decisions)}
+    model, decided = [reply("", call("book")), reply("Done.")], {"t1c1": list(decisions)}
     return Play(book, model=model, outcomes={"book": ends}, decisions=decided, **more)
 
 
@@ -61,7 +61,7 @@ def test_the_answer_continues_the_call_with_the_servers_state(*, once: bool) -> 
 def test_each_form_is_a_question_of_its_own_with_another_digest() -> None:
     play = books(
         AISLE,
-        AISLE,  # it was for the first form: nobody has seen the second
+        AISLE,  # it was for the first form: the second has not been seen
         lambda question: {**AISLE, "digest": question.digest},
         ends=(FORM, FORM, "booked"),
     ).to_end()

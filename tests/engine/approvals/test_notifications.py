@@ -1,4 +1,4 @@
-"""§7, §13: what people are told of a question, how often, and in which channels."""
+"""§7, §13: what people receive of a question, how often, and in which channels."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -26,7 +26,7 @@ ALL: list[NewsKind] = ["asked", "reminder", "expired", "decided"]
 
 
 def kinds(followed: NewsTracker, play: Play) -> list[NewsEvent | None]:
-    """What there is to tell now."""
+    """The news of now."""
     return [kind for _, kind in followed.take_news(play.desk.list_open())]
 
 
@@ -34,11 +34,11 @@ def listener(**more: Any) -> Listener:
     return Listener(name="desk", **{"on": ALL, **more})
 
 
-def told(question: Question, kind: NewsKind = "asked", origin: QuestionOrigin = ORIGIN) -> News:
+def news_of(question: Question, kind: NewsKind = "asked", origin: QuestionOrigin = ORIGIN) -> News:
     return build_news(question, kind, origin, NOW)
 
 
-def test_a_question_is_told_of_once_and_again_with_each_reminder() -> None:
+def test_a_question_is_sent_once_and_again_with_each_reminder() -> None:
     play, followed = asks(policy={"remind": "1h"}), NewsTracker()
     question = open_question(play)
     assert kinds(followed, play) == ["asked"]
@@ -48,7 +48,7 @@ def test_a_question_is_told_of_once_and_again_with_each_reminder() -> None:
     assert kinds(followed, play) == []
 
 
-def test_people_are_told_that_somebody_decided() -> None:
+def test_people_are_notified_of_a_decision() -> None:
     play, followed = asks(policy={"quorum": 2}), NewsTracker()
     question = open_question(play)
     kinds(followed, play)
@@ -57,22 +57,22 @@ def test_people_are_told_that_somebody_decided() -> None:
     decides(play, deny(reason="too much", **BOB))
     assert kinds(followed, play) == ["decided"]
     assert kinds(followed, play) == []
-    decided = told(question, "decided").decided
+    decided = news_of(question, "decided").decided
     assert decided is not None
     assert (decided.by, decided.decision, decided.reason) == ("bob", "deny", "too much")
 
 
-def test_people_are_told_that_nobody_decided_and_what_became_of_it() -> None:
+def test_people_are_notified_that_a_call_expired_and_of_its_outcome() -> None:
     play, followed = asks(policy={"onTimeout": "fail"}), NewsTracker()
     question = open_question(play)
     kinds(followed, play)
     play.desk.expire(question)
     assert kinds(followed, play) == ["expired"]
-    assert told(question, "expired").lapse == "fail"
-    assert told(question, "expired").decided is None
+    assert news_of(question, "expired").lapse == "fail"
+    assert news_of(question, "expired").decided is None
 
 
-def test_what_is_decided_before_anybody_could_be_told_is_not_told() -> None:
+def test_a_decision_before_the_first_notification_is_not_sent() -> None:
     play, followed = asks(), NewsTracker()
     open_question(play)
     decides(play, approve())
@@ -92,11 +92,11 @@ def test_a_further_question_under_the_same_id_is_another() -> None:
     again = [Question(**{**vars(first), "ruling": None, **other}) for other in others]
     play.desk.add(again[0])
     assert kinds(followed, play) == ["expired", "asked"]
-    assert len({told(question).about for question in [first, *again]}) == 4
+    assert len({news_of(question).about for question in [first, *again]}) == 4
 
 
 @pytest.mark.parametrize(
-    ("groups", "approvers", "is_told"),
+    ("groups", "approvers", "is_sent"),
     [
         ([], [], True),
         ([], ["finance"], True),
@@ -105,15 +105,15 @@ def test_a_further_question_under_the_same_id_is_another() -> None:
         (["finance"], ["legal"], False),
     ],
 )
-def test_a_channel_is_told_of_what_its_groups_decide_on(
-    groups: list[str], approvers: list[str], is_told: bool
+def test_a_channel_receives_what_its_groups_decide_on(
+    groups: list[str], approvers: list[str], is_sent: bool
 ) -> None:
     question = open_question(asks(policy={"approvers": approvers}))
-    assert is_for_listener(listener(groups=groups), "asked", question) is is_told
+    assert is_for_listener(listener(groups=groups), "asked", question) is is_sent
 
 
 @pytest.mark.parametrize(
-    ("more", "is_told"),
+    ("more", "is_sent"),
     [
         ({}, False),  # it had the question before
         ({"groups": ["legal"]}, True),
@@ -124,9 +124,7 @@ def test_a_channel_is_told_of_what_its_groups_decide_on(
         ({"to_groups": ["legal"]}, True),
     ],
 )
-def test_a_forward_is_told_to_those_who_may_decide_from_now_on(
-    more: dict[str, Any], is_told: bool
-) -> None:
+def test_a_forward_is_sent_to_the_new_approvers(more: dict[str, Any], is_sent: bool) -> None:
     forward = [{"after": "1h", "to": ["legal"]}]
     play, followed = asks(policy={"approvers": ["finance"], "forward": forward}), NewsTracker()
     question = open_question(play)
@@ -134,13 +132,13 @@ def test_a_forward_is_told_to_those_who_may_decide_from_now_on(
     question.advance(question.next_alarm())
     play.run.questions.ring(1, question)
     assert kinds(followed, play) == ["forwarded"]
-    assert is_for_listener(listener(**more), "forwarded", question) is is_told
+    assert is_for_listener(listener(**more), "forwarded", question) is is_sent
     news = build_news(question, "forwarded", ORIGIN, NOW)
     assert (news.kind, news.forwarded) == ("asked", ["legal"])
-    assert news.id != told(question).id
+    assert news.id != news_of(question).id
 
 
-def test_a_channel_is_told_of_what_it_is_for() -> None:
+def test_a_channel_receives_the_events_that_it_is_for() -> None:
     question = open_question(asks())
     only = listener(on=["reminder"])
     assert [kind for kind in ALL if is_for_listener(only, kind, question)] == ["reminder"]
@@ -149,21 +147,21 @@ def test_a_channel_is_told_of_what_it_is_for() -> None:
 def test_news_has_its_id_by_its_position() -> None:
     play = asks(policy={"remind": "1h"})
     question = open_question(play)
-    asked = told(question)
-    assert told(question) == asked
+    asked = news_of(question)
+    assert news_of(question) == asked
     play.run.questions.remind(1, question)
-    first = told(question, "reminder")
+    first = news_of(question, "reminder")
     play.run.questions.remind(1, question)
-    ids = [asked.id, first.id, told(question, "reminder").id, told(question, "expired").id]
+    ids = [asked.id, first.id, news_of(question, "reminder").id, news_of(question, "expired").id]
     assert len(set(ids)) == 4
     assert not any("." in each or len(each) > 100 for each in ids)
     assert first.about == asked.about
-    begun_anew = QuestionOrigin("order/7", "second-history", "desk", "ada")
-    assert told(question, origin=begun_anew).id != asked.id
+    started_again = QuestionOrigin("order/7", "second-history", "desk", "ada")
+    assert news_of(question, origin=started_again).id != asked.id
 
 
-def test_news_says_of_which_run_it_is_and_what_waits() -> None:
-    news = told(open_question(asks()))
+def test_news_names_its_run_and_the_pending_approval() -> None:
+    news = news_of(open_question(asks()))
     assert (news.workflow_id, news.agent, news.principal) == ("order/7", "desk", "ada")
     assert (news.kind, news.at, news.lapse) == ("asked", "2026-01-02T03:04:05.000Z", "deny")
     assert news.waiting.arguments == {"amount": 5}
@@ -178,13 +176,13 @@ def test_news_of_something_large_is_small() -> None:
     question.policy = question.policy.model_copy(update={"approvers": [large] * 100})
     for number in range(50):
         question.count(_deny(large, f"ann {number}"), NOW)
-    news = told(question, "decided")
+    news = news_of(question, "decided")
     assert json_size(news.to_json()) < 45_000
     assert len(news.waiting.approvers) == MAX_GROUPS_TOLD
     assert [one.by for one in news.waiting.decisions] == [f"ann {n}" for n in range(45, 50)]
     assert news.waiting.arguments["amount"] == 5
     question.arguments = {large: 1}
-    assert told(question).waiting.arguments == {}
+    assert news_of(question).waiting.arguments == {}
 
 
 def _deny(reason: str, by: str) -> Any:
@@ -193,9 +191,9 @@ def _deny(reason: str, by: str) -> Any:
     )
 
 
-def test_a_budget_and_a_call_in_doubt_say_what_becomes_of_them() -> None:
+def test_a_budget_and_an_unknown_outcome_have_their_expiry_stated() -> None:
     question = open_question(asks())
     question.kind = "budget"
-    assert told(question).lapse == "end"
+    assert news_of(question).lapse == "end"
     question.kind = "reconcile"
-    assert told(question).lapse == "give_up"
+    assert news_of(question).lapse == "give_up"

@@ -12,7 +12,7 @@ from holdfast.workflows.engine.approvals.policy import (
     is_within,
     requires_approval,
 )
-from tests.engine.driver import Play, agent, call, says, tool
+from tests.engine.driver import Play, agent, call, reply, tool
 
 LARGE = {"properties": {"amount": {"exclusiveMinimum": 100}}}
 
@@ -55,7 +55,7 @@ def test_whether_a_call_waits(
         {"properties": {"list": {"items": {"type": "integer"}}}},
     ],
 )
-def test_where_it_cannot_be_said_whether_a_schema_fits_a_person_is_asked(when: Any) -> None:
+def test_an_undecidable_condition_needs_an_approval(when: Any) -> None:
     arguments = {"amount": 5, "list": [1] * 1_200_000, "text": "x"}
     if "pattern" in when:
         when = {"properties": {"text": when}}
@@ -94,11 +94,11 @@ def test_the_defaults_are_those_of_the_contract() -> None:
 
 
 def asked(*tools: Any, **more: Any) -> Play:
-    model = [says("", *[call(one.name, {"amount": 5}) for one in tools]), says("done")]
+    model = [reply("", *[call(one.name, {"amount": 5}) for one in tools]), reply("done")]
     return Play(*tools, model=model, **more).to_end()
 
 
-def test_a_call_without_its_scope_is_refused_and_nobody_is_asked() -> None:
+def test_a_call_without_its_scope_is_refused_without_a_question() -> None:
     pay = tool("pay", side_effects=True, requires=["money"])
     play = asked(pay, principal={"id": "ann", "scopes": ["mail"]})
 

@@ -10,7 +10,7 @@ from holdfast.schemas.run import Principal
 from holdfast.schemas.tool import ApprovalPolicy
 from holdfast.workflows.engine.run_state import TokenRejected
 from tests.engine.asking import asks, open_question, refusal
-from tests.engine.driver import Play, call, noon, says, tool
+from tests.engine.driver import Play, call, noon, reply, tool
 
 EXPIRED = {"id": "ada", "scopes": ["pay", "look"], "expiresAt": noon().isoformat()}
 FREE = {"require": "never"}
@@ -37,7 +37,7 @@ def test_no_decision_starts_it(verdict: str) -> None:
     assert "send the update `renew` with a new one (`holdfast renew`), or deny" in why
 
 
-def test_a_new_token_starts_it_and_is_no_decision_of_anybody_else() -> None:
+def test_a_new_token_starts_it_and_is_no_decision_of_another_person() -> None:
     play = late()
     question = open_question(play)
     assert (question.kind, play.records("tool_start")) == ("principal_expired", [])
@@ -87,7 +87,7 @@ def test_when_its_time_is_up_it_does_not_start(on_timeout: str) -> None:
     ("of", "waits"), [({}, False), ({"requires": ["look"]}, True), ({"side_effects": True}, True)]
 )
 def test_what_has_no_effects_and_needs_no_scope_runs_on(of: dict[str, Any], waits: bool) -> None:
-    model = [says("", call("look", {})), says("done")]
+    model = [reply("", call("look", {})), reply("done")]
     own = ApprovalPolicy.model_validate(FREE)
     looks = tool("look", approval=own, **of)
     play = Play(looks, model=model, principal=EXPIRED, outcomes={"look": 1})

@@ -24,7 +24,7 @@ from tests.engine.asking import (
     open_question,
     refusal,
 )
-from tests.engine.driver import NOON, Play, call, says, tool
+from tests.engine.driver import NOON, Play, call, reply, tool
 
 # What is asked.
 
@@ -106,7 +106,7 @@ def test_an_edit_is_coerced_and_checked_like_a_models_arguments() -> None:
 
 
 @pytest.mark.parametrize("result", [{"paid": 1}, "by hand", None, [1], 0, False])
-def test_a_persons_answer_is_the_result_and_the_tool_is_not_carried_out(result: Any) -> None:
+def test_a_persons_answer_is_the_result_and_the_tool_does_not_run(result: Any) -> None:
     play = asks({"decision": "respond", "result": result}).to_end()
 
     assert play.results() == {
@@ -200,9 +200,9 @@ def test_a_decision_on_what_does_not_wait_is_refused() -> None:
     )
 
 
-def test_of_many_calls_that_wait_the_first_are_named() -> None:
+def test_of_many_pending_approvals_the_first_are_named() -> None:
     twelve = [call("pay", {"amount": 5})] * 12
-    play = Play(tool("pay", SCHEMA, side_effects=True), model=[says("", *twelve)])
+    play = Play(tool("pay", SCHEMA, side_effects=True), model=[reply("", *twelve)])
     open_question(play)
 
     _, message = refusal(play, approve(callId="t9c9"))
@@ -245,7 +245,7 @@ def test_who_approved_may_deny_as_long_as_it_is_not_decided() -> None:
     assert decides(play, deny(**ANN)).decided
 
 
-def test_an_edit_starts_the_count_anew() -> None:
+def test_an_edit_starts_the_count_again() -> None:
     play = asks(policy={"quorum": 2})
     question = open_question(play)
     decides(play, approve(**ANN))
@@ -281,7 +281,7 @@ def test_answers_that_differ_do_not_add_up() -> None:
     assert decides(play, {"decision": "respond", "result": 2, **CAT}).decided
 
 
-def test_the_runs_own_principal_cannot_decide_where_not_by_says_so() -> None:
+def test_the_runs_own_principal_cannot_decide_where_not_by_excludes_it() -> None:
     play = asks(policy={"notBy": "principal"}, principal={"id": "ann"})
     open_question(play)
 

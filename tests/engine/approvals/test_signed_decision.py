@@ -1,4 +1,4 @@
-"""§7: where decisions have to be signed, nothing counts but what a token says, where it says it."""
+"""§7: where decisions have to be signed, only the claims of a token count, and where they hold."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ SIGNED = {"signed": True}
 
 
 def token(**claims: Any) -> DecisionClaims:
-    """What a token says that ann has signed, on a payment of 5."""
+    """The claims of a token that ann has signed, on a payment of 5."""
     said = {"sub": "ann", "digest": DIGEST, "workflowId": RUN, "exp": 2e9, "id": "id-1", **claims}
     return DecisionClaims.model_validate(said)
 
@@ -48,7 +48,7 @@ def waiting(**policy: Any) -> Play:
 
 
 def why_not(play: Play, signed_decision: Decision) -> str:
-    """Why a decision does not count; it leaves no trace."""
+    """Why a decision is rejected; it leaves no trace."""
     before = len(play.log)
     with pytest.raises(DecisionRejected) as refused:
         play.run.questions.count(signed_decision)
@@ -62,20 +62,20 @@ def why_not(play: Play, signed_decision: Decision) -> str:
     [
         {"decision": "approve"},
         {"decision": "approve", "by": "ann", "groups": ["finance"], "digest": DIGEST},
-        {"decision": "approve", "token": "one that nobody has checked"},
+        {"decision": "approve", "token": "one that is not checked"},
         {"decision": "deny"},
         {"decision": "edit", "arguments": {"amount": 5}},
         {"decision": "respond", "result": 1},
     ],
 )
-def test_what_is_not_signed_is_no_decision_whoever_sends_it(said: dict[str, Any]) -> None:
+def test_an_unsigned_decision_is_rejected_whatever_its_sender(said: dict[str, Any]) -> None:
     code, why = refusal(waiting(), said)
 
     assert code == INVALID_DECISION
     assert why.startswith("this call accepts only signed decisions")
 
 
-def test_who_has_signed_has_decided_whatever_the_decision_says_of_it() -> None:
+def test_the_signer_has_decided_whatever_name_the_decision_has() -> None:
     play = waiting(approvers=["finance"])
     play.run.questions.count(
         decision("approve", token(groups=["finance"]), by="bob", groups=["nobody"])
@@ -87,7 +87,7 @@ def test_who_has_signed_has_decided_whatever_the_decision_says_of_it() -> None:
     assert "token" not in str(record)
 
 
-def test_groups_that_no_token_says_are_none() -> None:
+def test_groups_without_a_token_are_none() -> None:
     why = why_not(waiting(approvers=["finance"]), decision("approve", groups=["finance"]))
 
     assert why == "only these groups decide on this call: finance"
@@ -121,7 +121,7 @@ NOT_FOR_THIS: list[tuple[dict[str, Any], dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("claims", "said", "what"), NOT_FOR_THIS)
-def test_a_token_counts_for_nothing_that_it_does_not_say(
+def test_a_token_counts_for_its_own_claims_alone(
     claims: dict[str, Any], said: dict[str, Any], what: str
 ) -> None:
     given = {"verdict": "approve", **said}
@@ -190,7 +190,7 @@ def test_an_early_decision_is_not_counted_before_its_token_was_checked() -> None
 PAY = tool("pay", side_effects=True, approval=ApprovalPolicy(signed=True))
 
 
-def test_a_plan_with_a_call_that_wants_it_is_signed_as_a_whole() -> None:
+def test_a_plan_with_a_signed_call_is_signed_as_a_whole() -> None:
     calls = [call("pay", {"amount": 5}), call("look", {})]
     play = lazy(
         *calls, tools=(PAY, tool("look")), decisions={PLAN: ["approve", of_plan, "approve"]}
@@ -208,7 +208,7 @@ def of_plan(question: Question) -> SignedDecision:
     return decision("approve", token(digest=question.digest), callId=PLAN)
 
 
-def test_an_unsigned_approval_of_a_plan_is_none_of_a_call_that_wants_it_signed() -> None:
+def test_an_unsigned_approval_of_a_plan_is_none_of_a_signed_call() -> None:
     unsigned = Decided(decision="approve", by="ann", at="", digest="")
     policy = ApprovalPolicy.model_validate({**SIGNED, "quorum": 1})
 
@@ -217,7 +217,9 @@ def test_an_unsigned_approval_of_a_plan_is_none_of_a_call_that_wants_it_signed()
 
 
 @pytest.mark.parametrize(("each", "all_of_them"), [([None, None], None), ([None, True], True)])
-def test_of_several_policies_one_that_wants_it_is_enough(each: list[Any], all_of_them: Any) -> None:
+def test_of_several_policies_one_that_requires_it_is_enough(
+    each: list[Any], all_of_them: Any
+) -> None:
     policies = [ApprovalPolicy.model_validate({"signed": signs, "quorum": 1}) for signs in each]
 
     assert strictest_policy(policies).signed is all_of_them

@@ -23,7 +23,7 @@ from tests.engine.asking import (
     open_question,
     refusal,
 )
-from tests.engine.driver import Play, call, says, tool
+from tests.engine.driver import Play, call, reply, tool
 
 
 def test_of_several_early_decisions_the_first_that_decides_counts() -> None:
@@ -43,7 +43,7 @@ def test_so_many_early_decisions_are_kept() -> None:
     assert kept == [True] * MAX_EARLY_DECISIONS + [False] * (300 - MAX_EARLY_DECISIONS)
 
 
-def test_a_decision_on_a_call_that_waits_or_is_decided_is_not_kept() -> None:
+def test_a_decision_on_a_pending_or_decided_call_is_not_kept() -> None:
     play = asks()
     open_question(play)
     assert not early(play.desk, decision="approve")
@@ -72,7 +72,7 @@ def test_only_an_approval_is_remembered(decision: dict[str, Any]) -> None:
     assert len(play.records("confirmation_required")) == 2
 
 
-def test_a_tool_is_remembered_where_all_who_approved_want_it() -> None:
+def test_a_tool_is_remembered_where_all_approvers_request_it() -> None:
     one = asks(
         approve(remember=True, **ANN), approve(**BOB), policy={"quorum": 2}, turns=1
     ).to_end()
@@ -94,7 +94,7 @@ def test_a_tool_is_remembered_where_all_who_approved_want_it() -> None:
     ("on_timeout", "code"),
     [(None, "approval_timeout"), ("deny", "approval_timeout"), ("approve", None)],
 )
-def test_when_nobody_decides_in_time_the_policy_does(on_timeout: Any, code: str | None) -> None:
+def test_without_a_decision_in_time_the_policy_decides(on_timeout: Any, code: str | None) -> None:
     play = asks("expire", policy={"onTimeout": on_timeout}).to_end()
 
     assert play.errors() == {"t1c1": code}
@@ -103,7 +103,7 @@ def test_when_nobody_decides_in_time_the_policy_does(on_timeout: Any, code: str 
 
 
 @pytest.mark.parametrize("on_timeout", ["deny", "fail", "approve"])
-def test_what_becomes_of_it_then_is_told_with_the_question_if_it_is_no_denial(
+def test_the_outcome_of_an_expiry_is_part_of_the_question_if_it_is_no_denial(
     on_timeout: Any,
 ) -> None:
     question = open_question(asks(policy={"onTimeout": on_timeout}))
@@ -117,7 +117,7 @@ def test_a_policy_that_fails_ends_the_run_and_every_call_has_its_result() -> Non
         tool("pay", side_effects=True, approval=ApprovalPolicy(on_timeout="fail")),
         tool("mail", side_effects=True),
         tool("look"),
-        model=[says("", call("pay"), call("mail"), call("look"))],
+        model=[reply("", call("pay"), call("mail"), call("look"))],
         decisions={"t1c1": ["expire"]},
     ).to_end()
 
@@ -128,7 +128,7 @@ def test_a_policy_that_fails_ends_the_run_and_every_call_has_its_result() -> Non
     assert play.errors() == {"t1c1": "approval_timeout", "t1c2": "cancelled", "t1c3": None}
 
 
-def test_people_are_reminded_until_somebody_answers_and_the_time_is_over() -> None:
+def test_people_are_reminded_until_the_first_decision_or_the_end_of_the_time() -> None:
     play = asks(policy={"remind": "4h", "timeout": "10h", "quorum": 2})
     question = open_question(play)
     hours = timedelta(hours=1)
@@ -138,7 +138,7 @@ def test_people_are_reminded_until_somebody_answers_and_the_time_is_over() -> No
     play.run.questions.remind(1, question)
     assert question.next_alarm() == 4 * hours
     decides(play, approve(**ANN))
-    assert question.next_alarm() == 6 * hours, "somebody has answered: only the end is waited for"
+    assert question.next_alarm() == 6 * hours, "a person has answered: only the end is waited for"
     assert question.advance(question.next_alarm())
 
     asked = play.records("confirmation_required")
@@ -200,6 +200,6 @@ def test_some_of_the_decisions_that_it_takes_hold_no_forward_up() -> None:
     assert question.ruling is not None
 
 
-def test_what_anybody_may_decide_is_not_restricted_by_a_forward() -> None:
+def test_a_forward_does_not_restrict_an_unrestricted_call() -> None:
     question = open_question(asks(policy={"forward": FORWARD, "timeout": "9h"}))
     assert question.next_alarm() == timedelta(hours=9)

@@ -1,4 +1,4 @@
-"""Budgets: what is counted, what a limit leads to, and what people may say to one."""
+"""Budgets: what is counted, what a limit leads to, and what people may decide on one."""
 
 from datetime import timedelta
 from typing import Any
@@ -14,7 +14,7 @@ from holdfast.workflows.engine.approvals.signed_decision import DecisionRejected
 from holdfast.workflows.engine.budget.meter import Meter
 from holdfast.workflows.engine.execution_base import AskPeople
 from holdfast.workflows.engine.model.prompt import FINALIZE
-from tests.engine.driver import NOON, Play, call, says, tool
+from tests.engine.driver import NOON, Play, call, reply, tool
 
 SECOND = timedelta(seconds=1)
 
@@ -49,7 +49,7 @@ def test_a_limit_is_reached_when_all_of_it_is_used(name: Any, spend: Any) -> Non
     assert reached == [None, None, name]
 
 
-def test_calls_are_carried_out_up_to_the_limit_and_one_more_reaches_it() -> None:
+def test_calls_run_up_to_the_limit_and_one_more_reaches_it() -> None:
     count = meter(maxCalls=2)
 
     assert [count.refuse_call("a") for _ in range(2)] == [None, None]
@@ -87,7 +87,7 @@ def test_what_is_left_of_the_time_is_never_less_than_a_second() -> None:
     assert count.remaining(NOON) == SECOND
 
 
-def test_the_time_is_used_up_when_its_timer_says_so() -> None:
+def test_the_time_is_used_up_when_its_timer_fires() -> None:
     count = meter(maxDuration="10s")
     assert count.limit_reached() is None
     count.out_of_time = True
@@ -134,7 +134,7 @@ def test_a_runs_own_budget_can_only_be_tighter_than_its_agents() -> None:
     assert own.within(bounds) == BudgetLimits(max_turns=8, max_calls=2, max_tokens=5)
 
 
-def test_an_extension_lets_the_run_go_on_however_much_was_used_beyond_the_limit() -> None:
+def test_an_extension_continues_the_run_however_much_was_used_beyond_the_limit() -> None:
     count = meter(maxTokens=100, maxCalls=2)
     count.charge(used(input_tokens=5_000, output_tokens=0), turns=1)
     for _ in range(50):
@@ -151,7 +151,7 @@ def test_an_extension_lets_the_run_go_on_however_much_was_used_beyond_the_limit(
 
 def loops(turns: int = 50, **more: Any) -> list[Solution]:
     """A model that calls the same tool for ever."""
-    return [says("", call("look"), **more) for _ in range(turns)]
+    return [reply("", call("look"), **more) for _ in range(turns)]
 
 
 def test_the_final_answer_is_asked_for_without_calls() -> None:
@@ -166,17 +166,17 @@ def test_the_final_answer_is_asked_for_without_calls() -> None:
     assert play.run.settings.page(ConversationPageRequest(upto=0)).ask.tool_choice == "none"  # type: ignore[union-attr]  # the first page has it
 
 
-def test_a_final_answer_that_does_not_fit_may_be_mended_within_the_other_limits() -> None:
+def test_a_final_answer_that_does_not_fit_may_be_fixed_within_the_other_limits() -> None:
     schema = {"type": "object", "required": ["x"]}
-    mended = Play(
+    fixed = Play(
         tool(),
-        model=[*loops(6), says("no JSON"), says('{"x": 1}')],
+        model=[*loops(6), reply("no JSON"), reply('{"x": 1}')],
         definition={"output": schema},
     ).to_end()
-    assert mended.result["output"] == {"x": 1}
+    assert fixed.result["output"] == {"x": 1}
 
     never = Play(
-        tool(), model=[*loops(6), *[says("no JSON")] * 50], definition={"output": schema}
+        tool(), model=[*loops(6), *[reply("no JSON")] * 50], definition={"output": schema}
     ).to_end()
     assert never.result["status"] == "budget_exceeded"
     assert never.result["turns"] == 8
@@ -207,7 +207,7 @@ def test_each_limit_ends_a_run_that_would_not_end(budget: Any, turns: int) -> No
         ({"maxDepth": "ask"}, "completed", "that is all"),
     ],
 )
-def test_a_delegate_too_deep_is_a_limit_for_the_run_where_its_agent_says_so(
+def test_a_delegate_too_deep_is_a_limit_for_the_run_where_its_agent_is_set_to(
     on_limit: Any, status: str, output: Any
 ) -> None:
     def too_deep(_: Any) -> str:
@@ -216,7 +216,7 @@ def test_a_delegate_too_deep_is_a_limit_for_the_run_where_its_agent_says_so(
 
     play = Play(
         tool(),
-        model=[says("", call("look")), says("that is all")],
+        model=[reply("", call("look")), reply("that is all")],
         budget={"maxDepth": 0},
         outcomes={"look": too_deep},
         definition={"on_limit": on_limit},
@@ -231,8 +231,8 @@ def test_a_delegate_too_deep_is_a_limit_for_the_run_where_its_agent_says_so(
     assert play.run.state.meter.budget.max_depth == (1 if asked else 0)
 
 
-def test_a_run_says_once_that_a_budget_cannot_be_kept_to() -> None:
-    play = Play(tool(), model=[*loops(2), says("x")], budget={"maxTokens": 100}).to_end()
+def test_a_run_reports_once_that_a_budget_cannot_be_enforced() -> None:
+    play = Play(tool(), model=[*loops(2), reply("x")], budget={"maxTokens": 100}).to_end()
 
     assert [entry["text"] for entry in play.records("notice")] == [
         "the provider does not report its usage: the budget maxTokens cannot be enforced"
@@ -247,7 +247,7 @@ ASK: dict[str, Any] = {"definition": {"on_limit": {"maxTurns": "ask"}}, "budget"
 
 def asking(**more: Any) -> tuple[Play, Any]:
     """A run that asks for more turns, and its question."""
-    play = Play(tool(), model=[*loops(2), *more.pop("then", [says("done")])], **{**ASK, **more})
+    play = Play(tool(), model=[*loops(2), *more.pop("then", [reply("done")])], **{**ASK, **more})
     while not isinstance(step := play.run.next(), AskPeople):
         play.take(step)
     return play, step.question
@@ -265,7 +265,7 @@ def test_people_are_asked_for_more() -> None:
 
 
 def test_an_edit_sets_the_limit() -> None:
-    play, _ = asking(then=[says("", call("look")), says("done")])
+    play, _ = asking(then=[reply("", call("look")), reply("done")])
     play.decisions = {"t2-maxTurns": [{"decision": "edit", "arguments": {"maxTurns": 4}}]}
     play.to_end()
 
@@ -274,7 +274,7 @@ def test_an_edit_sets_the_limit() -> None:
 
 
 def test_an_approval_grants_as_much_again() -> None:
-    play, _ = asking(then=[*loops(2), says("no more")])
+    play, _ = asking(then=[*loops(2), reply("no more")])
     play.decisions = {"t2-maxTurns": ["approve"], "t4-maxTurns": ["deny"]}
     play.to_end()
 
@@ -326,8 +326,8 @@ def delegate(*model: Any, agent: Any = None, **budget: Any) -> Play:
 
 @pytest.mark.parametrize("share", [1, 2, 6])
 def test_a_delegate_finishes_with_the_last_request_of_its_share(share: int) -> None:
-    looks = [says("", call("look"))] * (share - 1)
-    play = delegate(*looks, says("So far.", call("look")), maxTurns=share).to_end()
+    looks = [reply("", call("look"))] * (share - 1)
+    play = delegate(*looks, reply("So far.", call("look")), maxTurns=share).to_end()
 
     assert (play.result["status"], play.result["output"]) == ("completed", "So far.")
     assert (play.result["turns"], play.engine_messages()) == (share, [FINALIZE])
@@ -342,24 +342,24 @@ def test_a_delegate_finishes_with_the_last_request_of_its_share(share: int) -> N
     ],
 )
 def test_a_delegate_finishes_after_another_share_is_used_up(budget: Any, used: Any) -> None:
-    look = says("", call("look"), call("look"), **used)
-    play = delegate(look, says("So far."), **budget).to_end()
+    look = reply("", call("look"), call("look"), **used)
+    play = delegate(look, reply("So far."), **budget).to_end()
 
     assert (play.result["status"], play.engine_messages()) == ("completed", [FINALIZE])
 
 
-def test_a_delegate_fails_where_its_agent_says_so() -> None:
+def test_a_delegate_fails_where_its_agent_is_set_to() -> None:
     agent = {"on_limit": {"maxTurns": "fail"}}
-    play = delegate(*[says("", call("look"))] * 2, agent=agent, maxTurns=2).to_end()
+    play = delegate(*[reply("", call("look"))] * 2, agent=agent, maxTurns=2).to_end()
     assert (play.result["status"], play.engine_messages()) == ("budget_exceeded", [])
 
 
 def finishing(*model: Any) -> Play:
     """A run that may make one round of calls, and then has to finish."""
-    return Play(tool(), model=[says("", call("look")), *model], budget={"maxIterations": 1})
+    return Play(tool(), model=[reply("", call("look")), *model], budget={"maxIterations": 1})
 
 
-@pytest.mark.parametrize("last", [says("", call("look")), says(" ")])
+@pytest.mark.parametrize("last", [reply("", call("look")), reply(" ")])
 def test_a_final_answer_without_a_text_is_none(last: Any) -> None:
     play = finishing(last).to_end()
     assert (play.result["status"], play.result.get("output")) == ("budget_exceeded", None)
@@ -367,6 +367,6 @@ def test_a_final_answer_without_a_text_is_none(last: Any) -> None:
 
 
 def test_a_final_answer_with_calls_and_a_text_is_its_text() -> None:
-    play = finishing(says("So far.", call("look"))).to_end()
+    play = finishing(reply("So far.", call("look"))).to_end()
     assert (play.result["status"], play.result["output"]) == ("completed", "So far.")
     assert play.errors()["t2c1"] == "blocked"

@@ -1,4 +1,4 @@
-"""§5, §8: delegates and latent calls draw on what is left of their run's budget, and never more."""
+"""§5, §8: delegates and latent calls use what is left of their run's budget, and never more."""
 
 from datetime import timedelta
 from typing import Any
@@ -22,7 +22,7 @@ def meter(**budget: Any) -> Meter:
 
 
 def calls(*tools: ResolvedTool) -> list[ToolCall]:
-    """A turn's calls, all of them being carried out."""
+    """A turn's calls, all of them running."""
     made = []
     for n, tool in enumerate(tools, start=1):
         asked = AskedCall(id=f"t1c{n}", provider_id=f"t1c{n}", tool=tool.name, arguments={})

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from holdfast.schemas.internal.solution import Usage
-from tests.engine.driver import Play, call, says, tool
+from tests.engine.driver import Play, call, reply, tool
 
-LOOKS = [says("", call("look"), usage=Usage(input_tokens=90, output_tokens=10)) for _ in range(4)]
-DONE = says("done", usage=Usage(input_tokens=10, output_tokens=0))
+LOOKS = [reply("", call("look"), usage=Usage(input_tokens=90, output_tokens=10)) for _ in range(4)]
+DONE = reply("done", usage=Usage(input_tokens=10, output_tokens=0))
 
 
 def play(on_threshold: dict[str, float], budget: dict[str, Any], **more: Any) -> Play:
@@ -64,7 +64,7 @@ def test_an_extension_is_a_new_grant_with_a_threshold_of_its_own() -> None:
     assert used == [2, 4]
 
 
-def test_what_was_told_is_not_told_again_after_a_run_has_continued_as_new() -> None:
+def test_a_sent_notification_is_not_sent_again_after_a_run_continued_as_new() -> None:
     chained = play({"maxTokens": 0.2}, {"max_tokens": 500})
     chained.chained = True
     chained.to_end()

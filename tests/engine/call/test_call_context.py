@@ -11,7 +11,7 @@ from holdfast.workflows.commands.activity_options import activity_arguments
 from holdfast.workflows.engine.approvals.question import Question
 from holdfast.workflows.engine.call.tool_call import ToolCall, Unknown
 from tests.engine.asking import approve, asks, edit
-from tests.engine.driver import Play, PlayCall, Playing, call, noon, says, tool
+from tests.engine.driver import Play, PlayCall, Playing, call, noon, reply, tool
 from tests.engine.plans.test_plan import LOOK, QUOTE, lazy
 from tests.engine.plans.test_remainder import CHAIN, chain
 
@@ -27,7 +27,7 @@ def passed(play: Playing[Any], one: ToolCall) -> Any:
 
 
 def contexts(play: Any, *ends: Any, of: str = "pay") -> dict[str, CallContext]:
-    """Play it; the contexts of the calls of a tool, by their ids. They end as `ends` says."""
+    """Play it; the contexts of the calls of a tool, by their ids. They end by `ends`."""
     found, later = dict[str, CallContext](), list(ends)
 
     def record(one: ToolCall) -> Any:
@@ -66,7 +66,7 @@ def test_data_of_its_scopes_takes_no_place_of_the_context() -> None:
     data = {"type": "data", "kind": "principal", "data": {"id": "anybody"}, "_instance": "ada"}
     play = Play(
         tool("pay", scopes=["state", "principal"]),
-        model=[says("", call("pay", {"_instance": "ada"})), says("done")],
+        model=[reply("", call("pay", {"_instance": "ada"})), reply("done")],
         state={"paid": 1},
         context=[{"content": [data]}],
         principal={"id": "ann"},
@@ -119,7 +119,7 @@ def test_a_call_that_runs_again_has_the_approver_of_that() -> None:
 def test_a_call_that_was_released_has_the_approver_of_the_other_one() -> None:
     play = Play(
         tool("pay", side_effects=True),
-        model=[says("", call("pay", {"amount": 1}), call("pay", {"amount": 2})), says("done")],
+        model=[reply("", call("pay", {"amount": 1}), call("pay", {"amount": 2})), reply("done")],
         decisions={"t1c1": [KEPT]},
     )
 
@@ -158,7 +158,7 @@ def test_a_call_of_a_plan_has_its_approver_unless_its_arguments_were_not_seen() 
 def test_the_rest_of_a_plan_keeps_its_approver() -> None:
     calls = (call("quote", {"item": 7}), call("look", {"at": 1}))
     play = chain(
-        says("", calls[1]),
+        reply("", calls[1]),
         calls=calls,
         tools=(QUOTE.model_copy(update={"sequential": True}), LOOK),
         decisions={"t1-plan": [approve(**ADA)]},

@@ -1,4 +1,4 @@
-"""Hooks: what activities may say of a call before it is checked, carried out and told of."""
+"""Hooks: what activities may change of a call before it is checked, executed and reported."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from holdfast.schemas.names import STOP_RUN, ErrorCode
 from holdfast.schemas.tool import ActivityBinding, AgentHooks, RepairAgent
 from holdfast.workflows.engine.call.activities import advance
 from holdfast.workflows.engine.call.tool_call import Failure, fail
-from tests.engine.driver import Play, call, runner, says, tool
+from tests.engine.driver import Play, call, reply, runner, tool
 
 ORDER = {
     "type": "object",
@@ -36,7 +36,7 @@ def one(
     written = call("look", {"id": 7} if given is None else given)
     play = Play(
         look,
-        model=[says("", written), says("done")],
+        model=[reply("", written), reply("done")],
         hooks=answers,
         definition={"hooks": hooks(**(agents or {}))},
         **{"outcomes": {"look": lambda each: each.arguments}, **more},
@@ -67,7 +67,7 @@ def test_prepare_is_given_references_as_they_are_written() -> None:
     assert play.results() == {"t1c1": '{"id": 5, "note": "5!"}'}
 
 
-def test_repair_mends_what_does_not_fit_and_is_told_what_is_wrong() -> None:
+def test_repair_fixes_what_does_not_fit_and_receives_the_problems() -> None:
     play = one({"id": "x"}, own={"repair": "mend"}, answers={"mend": {"id": 1}})
 
     [(_, [arguments, errors])] = asked(play)
@@ -127,7 +127,7 @@ def test_an_agent_repairs_from_the_call_its_errors_and_the_schema(
     assert result in error(play)[1]
 
 
-# Before the call is carried out.
+# Before the call is executed.
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_an_agent_repairs_from_the_call_its_errors_and_the_schema(
         (Failure("other", "it is down"), "blocked", "the hook `_before` failed: it is down"),
     ],
 )
-def test_before_lets_a_call_go_on_or_changes_answers_or_blocks_it(
+def test_before_allows_changes_answers_or_blocks_a_call(
     said: Any, code: str | None, result: str
 ) -> None:
     play = one(own={"before": "guard"}, answers={"guard": said})
@@ -157,8 +157,8 @@ def test_before_lets_a_call_go_on_or_changes_answers_or_blocks_it(
     ]
     assert error(play)[0] == code
     assert result in error(play)[1]
-    carried_out = code is None and not (isinstance(said, dict) and "result" in said)
-    assert ("tool_start t1c1" in play.event_lines()) == carried_out
+    executed = code is None and not (isinstance(said, dict) and "result" in said)
+    assert ("tool_start t1c1" in play.event_lines()) == executed
 
 
 @pytest.mark.parametrize("said", [{"stop": "enough"}, Failure("application", "enough", STOP_RUN)])
@@ -176,18 +176,18 @@ def test_an_answer_that_the_model_gave_is_none_to_other_arguments(hook: str) -> 
     guess = tool("guess", ORDER, hooks=hooks(**{hook: "change"}))
     play = Play(
         guess.model_copy(update={"activity": None}),
-        model=[says("", call("guess", {"id": "x", "_output": "of x"})), says("done")],
+        model=[reply("", call("guess", {"id": "x", "_output": "of x"})), reply("done")],
         hooks={"change": {"arguments": changed} if hook == "before" else changed},
         outcomes={"guess": "of 8"},
     )
     if hook == "before":
-        play.model[0] = says("", call("guess", {"id": 7, "_output": "of 7"}))
+        play.model[0] = reply("", call("guess", {"id": 7, "_output": "of 7"}))
     play.to_end()
 
     assert play.results() == {"t1c1": "of 8"}
 
 
-# After the call was carried out.
+# After the call was executed.
 
 
 @pytest.mark.parametrize(
@@ -231,7 +231,7 @@ def test_what_after_withholds_stands_nowhere_in_the_log() -> None:
 @pytest.mark.parametrize("is_asked", [False, True], ids=["not asked yet", "asked"])
 def test_what_after_has_not_seen_is_withheld_where_the_run_is_cancelled(*, is_asked: bool) -> None:
     look = tool("look", hooks=hooks(after="review"), output_path="†state.found")
-    play = Play(look, model=[says("", call("look"))], outcomes={"look": "secret"})
+    play = Play(look, model=[reply("", call("look"))], outcomes={"look": "secret"})
     play.take(play.run.next())
     turn: Any = play.run.next()
     calls = play.run.calls
@@ -280,7 +280,7 @@ def test_a_result_that_others_wait_for_is_reviewed_before_they_read_it() -> None
     play = Play(
         tool("look", output_path="†state.found", hooks=hooks(after="review")),
         tool("use"),
-        model=[says("", call("look"), call("use", {"a": "†state.found"})), says("done")],
+        model=[reply("", call("look"), call("use", {"a": "†state.found"})), reply("done")],
         outcomes={"look": "secret", "use": lambda each: each.arguments},
         hooks={"review": {"content": "***"}},
     ).to_end()
@@ -309,7 +309,7 @@ def test_an_agents_hooks_come_first_on_the_way_in_and_last_on_the_way_out() -> N
 def test_hooks_are_asked_in_source_order_whichever_call_ends_first() -> None:
     play = Play(
         tool("look", hooks=hooks(prepare="p", before="b", after="a")),
-        model=[says("", *[call("look")] * 3), says("done")],
+        model=[reply("", *[call("look")] * 3), reply("done")],
         hooks={"p": lambda said: said},
         pick=lambda count: count - 1,
     ).to_end()

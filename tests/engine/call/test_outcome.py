@@ -16,7 +16,7 @@ from holdfast.workflows.engine.call.tool_call import (
     fail,
     refuse,
 )
-from tests.engine.driver import Play, call, says, tool
+from tests.engine.driver import Play, call, reply, tool
 
 AGAIN = tool("look")
 ONCE = tool("pay", side_effects=True, idempotent=False)
@@ -55,7 +55,7 @@ def application(message: str, type_: str = "ValueError") -> Failure:
 def test_what_became_of_a_call_whose_activity_failed(
     failure: Failure, again: Any, once: Any
 ) -> None:
-    """Where a call may be made only once, an end that nobody heard of is never a mere error."""
+    """Where a call may run only once, an end that was never reported is never a mere error."""
     for each, expected in ((AGAIN, again), (ONCE, once)):
         outcome = outcome_of_failure(each, failure)
         if isinstance(expected, str):
@@ -176,7 +176,9 @@ def test_a_result_is_checked_against_the_tools_output() -> None:
 
 def played(value: Any, **more: Any) -> Play:
     return Play(
-        tool("look", **more), model=[says("", call("look")), says("done")], outcomes={"look": value}
+        tool("look", **more),
+        model=[reply("", call("look")), reply("done")],
+        outcomes={"look": value},
     ).to_end()
 
 

@@ -101,7 +101,7 @@ def test_a_turn_asks_to_stop_only_where_every_result_does(
     assert turn_of(*outcomes).requests_stop is stops
 
 
-def test_the_first_call_that_stopped_the_run_says_why() -> None:
+def test_the_first_call_that_stopped_the_run_has_the_reason() -> None:
     assert turn_of(Succeeded(1), Stopped("enough"), Stopped("more")).stop_message == "enough"
     assert turn_of(Stopped("")).stop_message == "look stopped the run"
     assert turn_of(Succeeded(1)).stop_message is None

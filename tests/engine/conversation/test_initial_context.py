@@ -7,7 +7,7 @@ import pytest
 from holdfast.schemas.run import RunRequest
 from holdfast.schemas.tool import CallLimits
 from holdfast.workflows.engine.conversation.initial_context import InvalidRequest
-from tests.engine.driver import Play, call, says, tool
+from tests.engine.driver import Play, call, reply, tool
 
 CALLED = {
     "role": "assistant",
@@ -21,12 +21,12 @@ LOST = {"role": "tool", "callId": "b", "content": "no such tool", "isError": Tru
 OBJECT = {"type": "object", "properties": {"id": {"type": "integer"}}, "required": ["id"]}
 
 
-def begun(**more: Any) -> Play:
-    return Play(tool(), model=[says("done")], **more).to_end()
+def started(**more: Any) -> Play:
+    return Play(tool(), model=[reply("done")], **more).to_end()
 
 
 def test_an_input_that_is_an_object_is_data_with_its_schema() -> None:
-    play = begun(input={"id": 7}, definition={"input": OBJECT})
+    play = started(input={"id": 7}, definition={"input": OBJECT})
 
     assert play.messages()[0] == {
         "role": "user",
@@ -81,13 +81,13 @@ def test_what_does_not_make_a_run_is_refused_in_one_line(
     request_: Any, definition: Any, why: str
 ) -> None:
     with pytest.raises(InvalidRequest) as refused:
-        begun(**{"input": "go", **request_}, definition=definition)
+        started(**{"input": "go", **request_}, definition=definition)
 
     assert why in str(refused.value)
 
 
 def test_a_transcript_has_its_calls_and_results_as_not_run_here() -> None:
-    play = begun(context=[{"content": "Which item?"}, CALLED, FOUND, LOST], input=None)
+    play = started(context=[{"content": "Which item?"}, CALLED, FOUND, LOST], input=None)
 
     looked = {"id": "t0c1", "providerId": "t0c1", "tool": "look", "arguments": {"id": "†state.x"}}
     gone = {"id": "t0c2", "providerId": "t0c2", "tool": "gone", "arguments": {}}
@@ -113,11 +113,11 @@ def test_what_was_called_before_the_run_counts_for_nothing_in_it() -> None:
     limits = CallLimits(per_run=1, after=["look"])
     tools = (tool(), tool("pay", limits=limits))
     turns = [
-        says("", call("pay")),
-        says("", call("look", {"id": "†item.id"})),
-        says("", call("look"), call("look", provider_id="t0c1")),
-        says("", call("pay")),
-        says("done"),
+        reply("", call("pay")),
+        reply("", call("look", {"id": "†item.id"})),
+        reply("", call("look"), call("look", provider_id="t0c1")),
+        reply("", call("pay")),
+        reply("done"),
     ]
     context = [CALLED, {**FOUND, "content": data}, LOST]
     play = Play(*tools, model=turns, context=context).to_end()

@@ -1,4 +1,4 @@
-"""The mailbox: nothing that was said to a run is lost, and each message is heard in its time."""
+"""The mailbox: no message to a run is lost, and each one is read in its time."""
 
 from holdfast.schemas.message import Delivered
 from holdfast.workflows.engine.conversation.mailbox import MAX_KNOWN, MAX_KNOWN_CHARACTERS, Mailbox
@@ -15,8 +15,8 @@ def contents(messages: list[Delivered]) -> list[object]:
     return [message.content for message in messages]
 
 
-def test_heard_is_the_number_up_to_which_all_are_heard() -> None:
-    """Else whoever sent the follow-up would be given the answer to something else."""
+def test_received_is_the_number_up_to_which_all_are_received() -> None:
+    """Else the sender of the follow-up would receive the answer to something else."""
     box = box_of("steer", "followUp", "steer")
     assert box.heard == 0
 

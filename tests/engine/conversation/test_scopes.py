@@ -1,4 +1,4 @@
-"""What a call is let see of its run besides its arguments, and how that is told in words."""
+"""What a call is let see of its run besides its arguments, and how that is described."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from holdfast.schemas.message import DataPart
 from holdfast.schemas.tool import ResolvedTool
 from holdfast.workflows.engine.call.tool_call import Outcome, Succeeded, ToolCall
 from holdfast.workflows.engine.conversation import scopes as visible
-from tests.engine.driver import Play, call, says, tool
+from tests.engine.driver import Play, call, reply, tool
 
 
 def sees(*scopes: str, instance: str | None = None, **request: Any) -> tuple[Any, list[Any]]:
@@ -20,7 +20,7 @@ def sees(*scopes: str, instance: str | None = None, **request: Any) -> tuple[Any
 
     arguments = {} if instance is None else {"_instance": instance}
     peek = ResolvedTool(**{**tool("peek").model_dump(), "scopes": list(scopes), "chosen": _CHOSEN})
-    model = [says("", call("peek", arguments)), says("done")]
+    model = [reply("", call("peek", arguments)), reply("done")]
     play = Play(peek, model=model, outcomes={"peek": look}, **request)
     play.to_end()
     values, said = found[0]

@@ -10,22 +10,22 @@ from holdfast.workflows.engine.call.tool_call import Failed, Outcome, Succeeded,
 from holdfast.workflows.engine.conversation.summaries import MAX_REQUESTS_PER_TURN
 from holdfast.workflows.engine.execution_base import AskModel, Fail
 from holdfast.workflows.engine.model.latent_calls import Latent
-from tests.engine.driver import MODEL, Play, call, says, tool
+from tests.engine.driver import MODEL, Play, call, reply, tool
 from tests.engine.windowed import Windowed, check_calls
 
 WINDOW = 8_000
 LARGE = {"max_turns": 1_000, "max_iterations": 1_000, "max_calls": 1_000}
-SUMMARY = says("They looked ten times.")
+SUMMARY = reply("They looked ten times.")
 TOO_LONG = Solution(too_long=True)
 
 
 def looking_run(turns: int, window: int = WINDOW, size: int = 2_000, **more: Any) -> Windowed:
-    """A run that looks so many times, each time at so much, and then says what it found."""
-    model = [says("", call("look", {"n": n})) for n in range(turns)]
+    """A run that looks so many times, each time at so much, and then reports what it found."""
+    model = [reply("", call("look", {"n": n})) for n in range(turns)]
     return Windowed(
         window,
         tool("look"),
-        model=[*model, says("found")],
+        model=[*model, reply("found")],
         outcomes={"look": lambda one: f"{one.id}:" + "x" * size},
         definition={"budget": LARGE},
         **more,
@@ -33,14 +33,14 @@ def looking_run(turns: int, window: int = WINDOW, size: int = 2_000, **more: Any
 
 
 def summaries(play: Play) -> list[dict[str, Any]]:
-    """The requests for summaries, as what the log says came of them."""
+    """The requests for summaries, as the results that the log has of them."""
     return play.records("summary")
 
 
 # When, and where.
 
 
-def test_a_run_goes_on_for_ever_under_a_small_window() -> None:
+def test_a_run_continues_for_ever_under_a_small_window() -> None:
     play = looking_run(60).to_end()
 
     assert play.result["output"] == "found"
@@ -70,7 +70,7 @@ def test_the_last_turn_is_not_summarised_before_it_was_read() -> None:
     refused = Solution(too_long=True, window=WINDOW)
     play = Play(
         tool("look"),
-        model=[refused, says("", call("look")), says("done")],
+        model=[refused, reply("", call("look")), reply("done")],
         summaries=[SUMMARY],
         outcomes={"look": "x" * 25_000},
         definition={"budget": LARGE},
@@ -81,11 +81,11 @@ def test_the_last_turn_is_not_summarised_before_it_was_read() -> None:
 
 
 def test_a_summary_that_would_save_little_is_not_made() -> None:
-    """Here the instructions take the window, and no summary of what was said mends that."""
+    """Here the instructions take the window, and no summary of the conversation fixes that."""
     play = Windowed(
         WINDOW,
         tool("look"),
-        model=[says("", call("look")), says("", call("look")), says("done")],
+        model=[reply("", call("look")), reply("", call("look")), reply("done")],
         definition={"budget": LARGE, "instructions": "x" * 24_400},
     ).to_end()
 
@@ -95,8 +95,8 @@ def test_a_summary_that_would_save_little_is_not_made() -> None:
 
 def test_a_picture_takes_little_of_the_window_however_many_bytes_it_has() -> None:
     picture = ImagePart(media_type="image/png", data="A" * 100_000).to_json()
-    half_full = says("hm", window=WINDOW, usage=Usage(input_tokens=4_000, output_tokens=9))
-    play = Play(model=[half_full, says("a picture")], conversation=True, input="x" * 9_000)
+    half_full = reply("hm", window=WINDOW, usage=Usage(input_tokens=4_000, output_tokens=9))
+    play = Play(model=[half_full, reply("a picture")], conversation=True, input="x" * 9_000)
     play.to_end().receive([picture])
     step = play.run.next()
     assert isinstance(step, AskModel)
@@ -112,7 +112,7 @@ def test_a_picture_takes_little_of_the_window_however_many_bytes_it_has() -> Non
 # What fails.
 
 
-def test_what_is_too_long_by_itself_ends_the_run_and_says_what_to_do() -> None:
+def test_a_text_that_is_too_long_by_itself_ends_the_run_with_what_to_do() -> None:
     play = looking_run(1, window=1_000, size=9_000).to_end()
 
     assert play.failure == Fail(
@@ -129,7 +129,7 @@ def test_a_part_that_is_too_long_for_a_summary_is_halved_until_it_fits() -> None
     context = [{"role": "user", "content": f"{n}:" + "x" * 1_000} for n in range(64)]
     play = Windowed(
         3_000,
-        model=[says("done")],
+        model=[reply("done")],
         says_window=False,
         context=context,
         definition={"budget": LARGE},
@@ -146,7 +146,7 @@ def test_what_was_too_much_for_one_turn_is_forgotten_with_its_answer() -> None:
     play = Play(
         tool("look"),
         context=context,
-        model=[TOO_LONG, says("", call("look")), TOO_LONG, says("done")],
+        model=[TOO_LONG, reply("", call("look")), TOO_LONG, reply("done")],
         summaries=[TOO_LONG, TOO_LONG, SUMMARY, SUMMARY],
         definition={"budget": LARGE},
     ).to_end()
@@ -173,7 +173,7 @@ def test_so_many_requests_for_summaries_are_made_and_no_more() -> None:
 
 
 def test_and_may_fail() -> None:
-    model = [says("", call("look")), TOO_LONG]
+    model = [reply("", call("look")), TOO_LONG]
     play = Play(tool("look"), model=model, budget={"maxTurns": 2}).to_end()
 
     assert play.failure.code == MODEL_ERROR
@@ -184,7 +184,7 @@ def test_and_may_fail() -> None:
 
 
 def test_what_was_too_long_costs_nothing() -> None:
-    play = Play(model=[TOO_LONG, says("x")], summaries=[TOO_LONG], definition={"budget": LARGE})
+    play = Play(model=[TOO_LONG, reply("x")], summaries=[TOO_LONG], definition={"budget": LARGE})
     play.take(play.run.next())
     play.take(play.run.next())
 
@@ -192,8 +192,8 @@ def test_what_was_too_long_costs_nothing() -> None:
     assert not play.run.state.meter.tokens_unknown
 
 
-def test_a_limit_that_the_summary_reaches_ends_the_turn_that_was_begun() -> None:
-    dear = says("short", usage=Usage(input_tokens=50, output_tokens=60))
+def test_a_limit_that_the_summary_reaches_ends_the_started_turn() -> None:
+    dear = reply("short", usage=Usage(input_tokens=50, output_tokens=60))
     play = Play(model=[TOO_LONG], summaries=[dear], budget={"maxTokens": 100}).to_end()
 
     assert play.result["status"] == "budget_exceeded"
@@ -203,10 +203,10 @@ def test_a_limit_that_the_summary_reaches_ends_the_turn_that_was_begun() -> None
 # Beside the turns.
 
 
-def test_a_call_whose_own_request_is_too_long_is_told_so() -> None:
+def test_a_call_whose_own_request_is_too_long_fails_with_that_reason() -> None:
     found: list[Outcome | None] = []
     guess = tool("guess").model_copy(update={"activity": None})
-    play = Play(guess, model=[says("", call("guess")), says("done")])
+    play = Play(guess, model=[reply("", call("guess")), reply("done")])
 
     def answered(one: ToolCall) -> Outcome:
         latent = Latent(one, play.run.agent, play.run.state)
@@ -235,9 +235,9 @@ def test_a_run_that_continues_as_new_after_each_turn_summarises_alike() -> None:
     assert chained.pointers == whole.pointers
 
 
-def test_what_is_said_of_a_refusal_is_noted() -> None:
+def test_the_text_of_a_refusal_is_noted() -> None:
     why = Solution(too_long=True, notices=["endpoint `x` answered 400: too long"])
-    play = Play(model=[why, says("x")], summaries=[why, SUMMARY], definition={"budget": LARGE})
+    play = Play(model=[why, reply("x")], summaries=[why, SUMMARY], definition={"budget": LARGE})
     play.to_end()
 
     assert len(play.records("notice")) == 2

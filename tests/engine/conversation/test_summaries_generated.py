@@ -1,4 +1,4 @@
-"""Summaries of conversations that are drawn: whatever is said, and whatever the model refuses."""
+"""Summaries of conversations that are drawn, whatever their text and whatever the model refuses."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from holdfast.schemas.message import AskedCall, ChatMessage
 from holdfast.workflows.engine.conversation.summaries import MAX_REQUESTS_PER_TURN, pieces
 from holdfast.workflows.engine.execution_base import AskModel, Fail, Finish
 from holdfast.workflows.engine.log.log import Log
-from tests.engine.driver import Play, call, noon, says, tool
+from tests.engine.driver import Play, call, noon, reply, tool
 from tests.engine.windowed import Windowed, check_calls
 
 LARGE = {"max_turns": 200, "max_iterations": 200, "max_calls": 1_000}
@@ -21,29 +21,29 @@ TURNS = st.lists(st.lists(SIZES, max_size=3) | SIZES, max_size=12)
 
 
 def log_of(turns: list[list[int] | int]) -> Log:
-    """A log in which this was said, with what stands between."""
+    """A log with these messages, and what is between them."""
     log = Log(noon)
     for number, turn in enumerate(turns, start=1):
         log.append(NoticeEntry(text="beside"))
         if isinstance(turn, int):
-            log.append(_said("user", turn))
+            log.append(_message("user", turn))
             continue
         log.append(TurnStartEntry(turn=number))
         ids = [f"t{number}c{index}" for index in range(len(turn))]
         asked = [AskedCall(id=one, provider_id=one, tool="look", arguments={}) for one in ids]
         log.append(MessageEntry(message=ChatMessage(role="assistant", calls=asked)))
         for one, size in zip(ids, turn, strict=True):
-            log.append(_said("tool", size, call_id=one, provider_id=one, tool="look"))
+            log.append(_message("tool", size, call_id=one, provider_id=one, tool="look"))
         log.append(TurnEndEntry(turn=number))
     return log
 
 
-def _said(role: Any, size: int, **more: Any) -> MessageEntry:
+def _message(role: Any, size: int, **more: Any) -> MessageEntry:
     return MessageEntry(message=ChatMessage(role=role, content="x" * size, **more))
 
 
 @given(TURNS, st.integers(0, 12))
-def test_pieces_are_all_that_was_said_and_part_no_call_from_its_result(
+def test_pieces_are_the_whole_conversation_and_separate_no_call_from_its_result(
     turns: list[list[int] | int], after: int
 ) -> None:
     log = log_of(turns)
@@ -66,17 +66,17 @@ def test_a_turn_that_is_not_over_is_no_piece(turns: list[list[int] | int], size:
     assert list(pieces(log, 0)) == whole
     asked = AskedCall(id="t99c0", provider_id="a", tool="look", arguments={})
     log.append(MessageEntry(message=ChatMessage(role="assistant", calls=[asked])))
-    log.append(_said("tool", size, call_id="t99c0", provider_id="a"))
+    log.append(_message("tool", size, call_id="t99c0", provider_id="a"))
     assert list(pieces(log, 0)) == whole
 
 
 def test_a_turn_in_whose_middle_a_summary_ended_is_one_piece_all_the_same() -> None:
     log = Log(noon)
     log.append(TurnStartEntry(turn=1))
-    log.append(_said("user", 10))
+    log.append(_message("user", 10))
     asked = AskedCall(id="t1c1", provider_id="a", tool="look", arguments={})
     log.append(MessageEntry(message=ChatMessage(role="assistant", calls=[asked])))
-    log.append(_said("tool", 10, call_id="t1c1", provider_id="a"))
+    log.append(_message("tool", 10, call_id="t1c1", provider_id="a"))
 
     assert [one.upto for one in pieces(log, 0)] == [2]
     assert [one.upto for one in pieces(log, 2)] == [4]
@@ -90,11 +90,11 @@ WINDOWS = st.none() | st.sampled_from([500, 2_000, 100_000])
 def test_whatever_a_model_refuses_the_run_ends(
     refusals: list[str], window: int | None, turns: int
 ) -> None:
-    answers = [says("", call("look")) for _ in range(turns)]
+    answers = [reply("", call("look")) for _ in range(turns)]
     play = Play(
         tool("look"),
         context=[{"role": "user", "content": "x" * 1_000}] * 6,
-        model=[*answers, says("done")],
+        model=[*answers, reply("done")],
         outcomes={"look": "x" * 1_000},
         definition={"budget": LARGE},
     )
@@ -114,7 +114,7 @@ def test_whatever_a_model_refuses_the_run_ends(
             )(refused)
         elif step.pointer.summary:
             play.run.requests.summary_answered(
-                says("" if said == "says nothing" else "so", window=window)
+                reply("" if said == "says nothing" else "so", window=window)
             )
         else:
             play.run.model_answered(play.model.pop(0).model_copy(update={"window": window}))
@@ -139,7 +139,7 @@ def test_what_fits_by_itself_is_never_a_models_error(
         tool("look"),
         says_window=says_window,
         counted=counted,
-        model=[*(says("", *[call("look")] * len(turn)) for turn in turns), says("done")],
+        model=[*(reply("", *[call("look")] * len(turn)) for turn in turns), reply("done")],
         outcomes={"look": lambda one: "x" * sizes[one.id]},
         definition={"budget": LARGE},
     ).to_end()

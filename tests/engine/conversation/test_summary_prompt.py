@@ -13,7 +13,7 @@ from tests.engine.conversation.test_summaries import (
     looking_run,
     summaries,
 )
-from tests.engine.driver import Play, says, tool
+from tests.engine.driver import Play, reply, tool
 
 
 def ask_of(play: Play, step: AskModel) -> Ask:
@@ -54,7 +54,7 @@ def test_the_task_is_kept_word_for_word() -> None:
         assert "t1c1" not in summary["text"], "it is the task and no more"
 
 
-def test_with_what_was_said_before_it() -> None:
+def test_with_the_messages_before_it() -> None:
     context = [
         {"role": "system", "content": "Be polite."},
         {"role": "user", "content": [{"type": "data", "kind": "notes", "data": {"a": 1}}]},
@@ -65,7 +65,7 @@ def test_with_what_was_said_before_it() -> None:
 
 
 def test_a_long_task_and_a_long_summary_take_a_part_of_the_window_and_no_more() -> None:
-    play = looking_run(20, input="task " * 2_000, summaries=[says("word " * 9_000)] * 9).to_end()
+    play = looking_run(20, input="task " * 2_000, summaries=[reply("word " * 9_000)] * 9).to_end()
 
     text = summaries(play)[0]["text"]
     assert play.result["output"] == "found"
@@ -74,6 +74,6 @@ def test_a_long_task_and_a_long_summary_take_a_part_of_the_window_and_no_more() 
     assert len(text) < 2 * MAX_SUMMARY_CHARACTERS
 
 
-def test_where_nothing_can_be_called_nothing_is_said_of_references() -> None:
-    play = Play(model=[TOO_LONG, says("x")], summaries=[SUMMARY], definition={"budget": LARGE})
+def test_without_tools_the_prompt_has_no_references() -> None:
+    play = Play(model=[TOO_LONG, reply("x")], summaries=[SUMMARY], definition={"budget": LARGE})
     assert "†" not in play.to_end().records("summary")[0]["text"]

@@ -29,7 +29,7 @@ from holdfast.workflows.engine.delegation import (
     delegate_outcome,
 )
 from holdfast.workflows.engine.execution_base import RunCalls
-from tests.engine.driver import Play, PlayCall, call, says, tool
+from tests.engine.driver import Play, PlayCall, call, reply, tool
 
 OUTPUT = {"type": "object", "required": ["text"]}
 SPENT = Spent(turns=2, calls=3, usage=Usage(input_tokens=9, output_tokens=1, cost=0.5))
@@ -50,7 +50,7 @@ def asks(
         found.append(build_delegate(one, Turn(1, [one]), play.run.state, agent, "run-1"))
         return Succeeded("done")
 
-    model = [*before, says("", call("ask", {"text": "hello"})), says("done")]
+    model = [*before, reply("", call("ask", {"text": "hello"})), reply("done")]
     play = Play(ask, *tools, model=model, outcomes={"ask": delegate}, **request)
     play.to_end()
     return found[0]
@@ -100,8 +100,8 @@ def test_its_scopes_are_all_that_it_sees_of_its_parent() -> None:
     assert "Ada" not in str(delegate.request)
 
 
-def test_the_context_is_told_in_words_up_to_the_answer_that_asks_for_the_delegate() -> None:
-    before = (says("I look it up.", call("look", {"id": 7})),)
+def test_the_context_is_described_up_to_the_answer_that_calls_the_delegate() -> None:
+    before = (reply("I look it up.", call("look", {"id": 7})),)
     delegate = asks(helper(scopes=["context"]), tool("look"), before=before, input="what is 7?")
 
     assert delegate.request["context"] == [
@@ -247,7 +247,7 @@ def test_what_it_used_is_charged_to_its_parent_and_its_part_is_free_again(
     assert meter.held == {}
 
 
-# What waits in them.
+# The pending approvals in them.
 
 
 def waits(workflow_id: str, call_id: str = "t1c1") -> DelegatePending:
@@ -256,14 +256,14 @@ def waits(workflow_id: str, call_id: str = "t1c1") -> DelegatePending:
     )
 
 
-def under_way() -> Delegates:
+def running() -> Delegates:
     delegates = Delegates()
     delegates.add(asks(helper()))
     return delegates
 
 
-def test_what_waits_in_a_delegate_and_in_its_own_is_shown_until_it_ends() -> None:
-    delegates = under_way()
+def test_the_pending_approvals_of_nested_delegates_are_shown_until_they_end() -> None:
+    delegates = running()
     delegates.update_pending(
         DelegateNews(call_id="t1c1", pending=[waits("run-1.t1c1"), waits("run-1.t1c1.t2c1")])
     )
@@ -287,8 +287,8 @@ def test_what_waits_in_a_delegate_and_in_its_own_is_shown_until_it_ends() -> Non
     assert delegates.to_views() == []
 
 
-def test_a_delegate_cannot_say_that_something_waits_in_another_run() -> None:
-    delegates = under_way()
+def test_a_delegate_reports_no_pending_approval_of_another_run() -> None:
+    delegates = running()
     delegates.update_pending(
         DelegateNews(call_id="t1c1", pending=[waits("run-1"), waits("run-1.t1c10"), waits("x")])
     )

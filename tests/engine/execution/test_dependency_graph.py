@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.schemas.names import ErrorCode
 from holdfast.workflows.engine.call.tool_call import Stopped, fail
-from tests.engine.driver import Play, call, says, tool
+from tests.engine.driver import Play, call, reply, tool
 
 BROKEN = fail(ErrorCode.TOOL_ERROR, "no")
 
@@ -14,7 +14,7 @@ STATE = {"type": "string"}
 
 
 def step(name: str, **more: Any) -> Any:
-    """A tool that takes anything, and whose calls may say where they write."""
+    """A tool that takes anything, and whose calls may name where they write."""
     return tool(name, chosen={"_outputPath": STATE}, **more)
 
 
@@ -23,7 +23,7 @@ def turn(*calls: Any, state: Any = None, outcomes: Any = None, **more: Any) -> P
     names = dict.fromkeys(name for name, _ in calls)
     play = Play(
         *[step(name, **more.pop(name, {})) for name in names],
-        model=[says("", *[call(name, given) for name, given in calls]), says("done")],
+        model=[reply("", *[call(name, given) for name, given in calls]), reply("done")],
         outcomes=outcomes or {name: lambda one: {"of": one.id, **one.arguments} for name in names},
         **({"state": state} if state else {}),
         **more,
@@ -32,7 +32,7 @@ def turn(*calls: Any, state: Any = None, outcomes: Any = None, **more: Any) -> P
 
 
 def given(play: Play) -> dict[str, Any]:
-    """What each call that was carried out was given."""
+    """The arguments of each call that was executed."""
     return {
         one["callId"]: one["arguments"]
         for one in (*play.records("tool_call"), *play.records("tool_start"))
@@ -155,7 +155,7 @@ def test_writers_of_one_place_go_one_after_the_other_in_source_order(*, last_fir
             {"t1c1": "there is no value at †state.none",
              "t1c2": "there is no value at †state.a (t1c1 should have written it, and did not)",
              "t1c3": "there is no value at †state.nowhere"},
-            id="what nobody writes, and what waits for it",
+            id="what no one writes, and its dependents",
         ),
         pytest.param(
             [("a", {"_outputPath": "†state.a"}), ("b", {"x": "†state.a", "y": "†state.none"})],
@@ -199,7 +199,7 @@ def test_of_alternatives_the_first_that_comes_is_taken() -> None:
     assert given(play)["t1c3"] == {"x": 2, "y": 2}
 
 
-def test_nobody_acts_on_an_old_value_where_the_new_one_failed_to_come() -> None:
+def test_no_call_uses_an_old_value_where_the_new_one_failed() -> None:
     play = turn(
         ("look", {"_outputPath": "†state.order"}),
         ("refund", {"order": "†state.order.id"}),
@@ -263,7 +263,7 @@ def test_people_are_asked_at_once_about_calls_that_write_one_place() -> None:
 
     play = Play(
         step("pay", side_effects=True),
-        model=[says("", *[call("pay", {"_outputPath": "†state.paid"})] * 3), says("done")],
+        model=[reply("", *[call("pay", {"_outputPath": "†state.paid"})] * 3), reply("done")],
         decisions={f"t1c{n}": [approve] for n in (1, 2, 3)},
         pick=lambda count: count - 1,
     )
@@ -273,7 +273,7 @@ def test_people_are_asked_at_once_about_calls_that_write_one_place() -> None:
     assert started(play) == ["t1c1", "t1c2", "t1c3"], "one after the other all the same"
 
 
-def test_a_call_that_is_queued_when_the_run_stops_is_not_begun() -> None:
+def test_a_call_that_is_queued_when_the_run_stops_is_not_started() -> None:
     play = turn(
         ("stop", {"_outputPath": "†state.x"}),
         ("pay", {"_outputPath": "†state.x"}),

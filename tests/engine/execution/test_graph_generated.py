@@ -13,7 +13,7 @@ from holdfast.schemas.reference import Path, parse_output_path, parse_reference
 from holdfast.workflows.engine.call.tool_call import fail
 from holdfast.workflows.engine.state.data import MISSING, Data
 from holdfast.workflows.engine.state.references import references
-from tests.engine.driver import Play, call, says, tool
+from tests.engine.driver import Play, call, reply, tool
 from tests.engine.generated import part_in_a_list
 
 PLACES = ["a", "b", "c", "d", "a.x", "a.y", "b.z", "l[0]", "l[1]"]
@@ -75,9 +75,9 @@ STATES = st.dictionaries(st.sampled_from(["a", "b", "c"]), st.sampled_from(VALUE
 
 
 class Played:
-    """A turn with these calls, carried out in an order that chance chooses.
+    """A turn with these calls, executed in an order that chance chooses.
 
-    `order` is when calls really started and ended, which the log does not say; `given` is what the
+    `order` is when calls really started and ended, which the log does not have; `given` is what the
     activity of each was given.
     """
 
@@ -88,7 +88,7 @@ class Played:
         self.play = Play(
             tool("do", chosen=WRITER),
             tool("pay", chosen=WRITER, side_effects=True),
-            model=[says("", *[each.written() for each in calls]), says("done")],
+            model=[reply("", *[each.written() for each in calls]), reply("done")],
             outcomes={id: self._ending(each) for id, each in zip(ids, calls, strict=True)},
             decisions={id: ["approve"] for id in ids},
             pick=random.Random(seed).randrange,
@@ -160,7 +160,7 @@ def test_everything_that_can_run_runs(
         mine = f"t1c{index + 1}"
         free = not each.reads and not (each.writes and _crossed(calls, index))
         if free:
-            assert mine in started, "nothing stands in its way"
+            assert mine in started, "nothing is in its way"
         if mine not in started:
             assert played.codes[mine] == "unresolved_reference"
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.engine.driver import Play, call, says, tool
+from tests.engine.driver import Play, call, reply, tool
 
 TOOLS: dict[str, dict[str, Any]] = {
     "look": {},
@@ -17,7 +17,7 @@ def events_of(*names: str, last_first: bool = False, **more: Any) -> list[str]:
     """The events of the one turn with calls of these tools."""
     play = Play(
         *[tool(name, **TOOLS[name]) for name in TOOLS],
-        model=[says("", *[call(name) for name in names]), says("done")],
+        model=[reply("", *[call(name) for name in names]), reply("done")],
         pick=(lambda count: count - 1) if last_first else (lambda count: 0),
         **more,
     ).to_end()

@@ -1,4 +1,4 @@
-"""From a call as a model wrote it to a call that could be carried out, or to why it cannot."""
+"""From a call as a model wrote it to a call that could be executed, or to why it cannot."""
 
 import json
 from typing import Any
@@ -21,7 +21,7 @@ from holdfast.workflows.engine.execution.preparation import (
 from holdfast.workflows.engine.model.answer import propose_calls
 from holdfast.workflows.engine.run_state import RunState, RunStateSnapshot
 from holdfast.workflows.engine.state.data import VisibleData
-from tests.engine.driver import Play, agent, call, noon, says, tool
+from tests.engine.driver import Play, agent, call, noon, reply, tool
 
 ORDER = {
     "type": "object",
@@ -63,7 +63,7 @@ def test_a_tool_that_the_agent_does_not_have_is_not_allowed() -> None:
     assert message == "Tool 'delete_all' is not allowed for agent 'tester'. Allowed: [look, pay]"
 
 
-def test_arguments_are_told_with_what_is_wrong_field_by_field() -> None:
+def test_invalid_arguments_are_reported_field_by_field() -> None:
     code, message = refusal(call("look", {"id": "x", "nmae": 1}))
 
     assert code == ErrorCode.INVALID_ARGUMENTS
@@ -104,7 +104,7 @@ def test_a_call_inside_of_its_arguments_is_the_call() -> None:
 def test_a_number_for_a_text_keeps_its_digits_past_a_hook_that_changes_nothing() -> None:
     play = Play(
         tool("look", ORDER, hooks=Hooks(prepare=ActivityBinding(type="tidy"))),
-        model=[says("", call("look", '{"id": 1, "note": 3.10}')), says("done")],
+        model=[reply("", call("look", '{"id": 1, "note": 3.10}')), reply("done")],
         hooks={"tidy": lambda arguments: json.loads(json.dumps(arguments))},
     ).to_end()
 

@@ -18,7 +18,7 @@ from tests.engine.asking import (
     open_question,
     refusal,
 )
-from tests.engine.driver import Play, call, says, tool
+from tests.engine.driver import Play, call, reply, tool
 
 LOST = Unknown("the outcome of `pay` is unknown: it did not finish in time")
 ONCE: dict[str, Any] = {"of": {"idempotent": False}}
@@ -59,7 +59,7 @@ def test_a_call_that_happened_has_the_result_that_a_person_gives(decision: Any) 
     assert play.event_lines().count("tool_start t1c1") == 1
 
 
-def test_a_call_that_did_not_happen_is_carried_out_again() -> None:
+def test_a_call_that_did_not_happen_is_executed_again() -> None:
     play = lost("did_not_happen").to_end()
 
     assert play.results() == {"t1c1": '{"paid": 5}'}
@@ -75,12 +75,12 @@ def test_a_call_that_is_given_up_is_unknown_to_the_model(decision: str) -> None:
 
 
 def reset(play: Play) -> Play:
-    """The run goes on from its beginning, though it had gone further."""
+    """The run continues from its beginning, though it had been further."""
     play.run.state.was_reset = True
     return play.to_end()
 
 
-def test_in_a_run_that_was_reset_a_call_is_asked_about_before_it_is_carried_out() -> None:
+def test_in_a_reset_run_a_call_is_reconciled_before_it_is_executed() -> None:
     play = reset(asks("approve", {"decision": "happened", "result": 1}, **ONCE))
     assert play.results() == {"t1c1": "1"}
 
@@ -91,7 +91,7 @@ def test_in_a_run_that_was_reset_a_call_is_asked_about_before_it_is_carried_out(
 def test_a_delegate_may_have_acted_before_the_run_was_reset() -> None:
     helper = tool("helper", delegate="helper")
     given_up = {"t1c1": ["give_up"]}
-    play = reset(Play(helper, model=[says("", call("helper")), says("ok")], decisions=given_up))
+    play = reset(Play(helper, model=[reply("", call("helper")), reply("ok")], decisions=given_up))
     assert play.errors() == {"t1c1": "outcome_unknown"}
 
 
@@ -120,7 +120,7 @@ def test_a_run_that_must_never_wait_does_not_ask_and_does_not_repeat() -> None:
     pay = tool("pay", side_effects=True, idempotent=False, approval=ApprovalPolicy(require="never"))
     play = Play(
         pay,
-        model=[says("", call("pay")), says("done")],
+        model=[reply("", call("pay")), reply("done")],
         outcomes={"pay": LOST},
         approvals="deny",
     ).to_end()

@@ -75,7 +75,7 @@ def test_its_record_is_that_of_a_call_in_a_run_and_names_no_turn() -> None:
         (LOOK, {"id": 1, "note": "x" * 1_000_001}, "invalid_arguments", "at most 1000000"),
     ],
 )
-def test_a_call_that_cannot_be_carried_out_fails_with_its_own_error(
+def test_a_call_that_cannot_be_executed_fails_with_its_own_error(
     one: Any, arguments: Any, code: str, said: str
 ) -> None:
     play = calls(one, arguments)
@@ -94,13 +94,13 @@ def test_a_call_that_cannot_be_carried_out_fails_with_its_own_error(
         ([], {"approvals": "deny"}, ("denied", "this run does not wait for approvals")),
     ],
 )
-def test_a_call_that_nobody_lets_through_fails(
+def test_a_call_that_is_not_approved_fails(
     decisions: Any, request_: Any, expected: tuple[str, str]
 ) -> None:
     assert fails(PAY, {"amount": 5}, decisions=decisions, **request_) == expected
 
 
-def test_a_lost_call_is_asked_about_and_ends_with_what_people_say() -> None:
+def test_a_lost_call_is_reconciled_and_ends_with_the_answer() -> None:
     happened = {"decision": "happened", "result": "paid"}
     play = calls(PAY, {"amount": 5}, outcome=LOST, decisions=["approve", happened])
 
@@ -133,7 +133,7 @@ def test_a_cancelled_call_has_its_one_result_and_is_over() -> None:
     assert play.desk.list_open() == []
 
 
-def test_decisions_on_what_never_waited_are_told_however_it_ends() -> None:
+def test_a_decision_on_an_unknown_call_is_noted_however_the_run_ends() -> None:
     for arguments in ({"id": 7}, {"id": "x"}):
         play = PlayCall(LOOK, arguments)
         play.run.state.pending.add_early(Decision(call_id="t9c9", decision="approve"))

@@ -13,7 +13,7 @@ SKILLS = [
 ]
 
 
-def test_the_tool_of_the_skill_in_force_comes_before_another_of_its_name() -> None:
+def test_the_tool_of_the_active_skill_precedes_another_of_its_name() -> None:
     play = Play(tool("look"), definition={"skills": SKILLS}, skill="travel")
     assert play.run.state.show_tool("find").description == "Finds trains."
     assert play.run.state.show_tool("look").name == "look"

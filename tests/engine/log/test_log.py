@@ -25,7 +25,7 @@ from tests.engine.driver import (
     everything,
     noon,
     read_again,
-    says,
+    reply,
     ticking,
     tool,
 )
@@ -33,7 +33,7 @@ from tests.engine.driver import (
 MEGABYTE = 1_000_000
 
 
-def said(content: str, role: Any = "user") -> MessageEntry:
+def message(content: str, role: Any = "user") -> MessageEntry:
     return MessageEntry(message=ChatMessage(role=role, content=content))
 
 
@@ -59,7 +59,7 @@ def test_times_are_shown_and_not_digested() -> None:
     def played(clock: Any) -> Play:
         play = Play(
             tool("pay", side_effects=True),
-            model=[says("", call("pay")), says("done")],
+            model=[reply("", call("pay")), reply("done")],
             decisions={"t1c1": [{"decision": "approve", "by": "ann"}]},
             clock=clock,
         )
@@ -74,7 +74,7 @@ def test_times_are_shown_and_not_digested() -> None:
 @pytest.mark.parametrize("characters", [10, 200_000, 500_000])
 def test_the_digest_can_be_recomputed_from_pages(letter: str, characters: int) -> None:
     content = letter * characters
-    log = log_of(said("before"), TurnStartEntry(turn=1), said(content), said("after"))
+    log = log_of(message("before"), TurnStartEntry(turn=1), message(content), message("after"))
 
     digest, entries = read_again(log)
 
@@ -85,7 +85,7 @@ def test_the_digest_can_be_recomputed_from_pages(letter: str, characters: int) -
 @pytest.mark.parametrize("letter", ["x", '"', "\\", "é", "𝄞", "\x01"])
 def test_no_page_is_over_a_megabyte(letter: str) -> None:
     sizes = (600_000, 200_000, 200_000, 10, 100_000)
-    log = log_of(*[said(letter * size) for size in sizes])
+    log = log_of(*[message(letter * size) for size in sizes])
     after, offset = 0, 0
     while after < len(log):
         items, cut = log.page(ConversationPageRequest(after=after, upto=len(log), offset=offset))
@@ -105,7 +105,7 @@ def test_of_an_entry_that_the_model_does_not_see_a_page_holds_the_digest_alone()
 
 
 def test_reading_is_bounded_in_entries_and_in_bytes() -> None:
-    log = log_of(*[said("x" * 1000) for _ in range(2000)])
+    log = log_of(*[message("x" * 1000) for _ in range(2000)])
 
     assert len(log.records(0, 10)) == 10
     page = log.records(0, 1000)
@@ -118,8 +118,8 @@ def test_reading_is_bounded_in_entries_and_in_bytes() -> None:
     ["x" * 3 * MEGABYTE, "é" * 2 * MEGABYTE, "\x01" * MEGABYTE],
     ids=["ascii", "two bytes", "escaped"],
 )
-def test_an_entry_of_three_megabytes_is_shown_shortened_and_says_so(content: str) -> None:
-    log = log_of(said("before"), said(content), said("after"))
+def test_an_entry_of_three_megabytes_is_shortened_and_marked(content: str) -> None:
+    log = log_of(message("before"), message(content), message("after"))
     found = everything(log.records, 3)
 
     assert [record["n"] for record in found] == [1, 2, 3]
@@ -150,9 +150,9 @@ def test_whatever_an_entry_holds_a_page_of_the_log_is_bounded(value: Any) -> Non
 
 def test_events_have_numbers_of_their_own_without_gaps() -> None:
     log = log_of(
-        said("go"),
+        message("go"),
         TurnStartEntry(turn=1),
-        said("", "assistant"),
+        message("", "assistant"),
         ToolCallEntry(turn=1, call_id="t1c1", tool="look"),
         ToolStartEntry(turn=1, call_id="t1c1", tool="look"),
         *result("t1c1", "found"),
@@ -166,7 +166,7 @@ def test_events_have_numbers_of_their_own_without_gaps() -> None:
 
 
 def test_the_end_of_a_call_carries_its_result_for_those_who_read_events() -> None:
-    log = log_of(*result("t1c1", "one"), *result("t1c2", ""), said("go"))
+    log = log_of(*result("t1c1", "one"), *result("t1c2", ""), message("go"))
 
     assert [event["result"] for event in log.events(0, 10)] == ["one", ""]
     assert all("result" not in record for record in log.records(0, 10))

@@ -1,4 +1,4 @@
-"""What of a log becomes spans: who waited for whom and how long, each thing once."""
+"""What of a log becomes spans: each wait with its length, each thing once."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -38,8 +38,8 @@ ORIGIN = TraceOrigin("default", "run-1", "first")
 SPENT = Spent(turns=2, calls=1, usage=Usage(input_tokens=30, output_tokens=7, cost=0.5))
 
 
-class Told:
-    """A log that grows as the clock is set, and what is told of it."""
+class GrowingLog:
+    """A log that grows as the clock is set, and the spans of it."""
 
     def __init__(self, **subject: Any) -> None:
         self.now = BEGAN
@@ -53,7 +53,7 @@ class Told:
             self.log.append(entry)
 
     def take(self) -> list[SpanRecord]:
-        """What is told now."""
+        """The spans of now."""
         return self.spans.take(self.log, lambda: SPENT)
 
 
@@ -80,7 +80,7 @@ def asked(
 
 
 def decided(verdict: Any, *, counts: bool = True, signed: bool = False) -> DecisionEntry:
-    """Somebody decides; where it takes more than one, it may not be the last."""
+    """A person decides; where it takes more than one, it may not be the last."""
     said = Decided(decision=verdict, by="ada", at=at(BEGAN), digest="d", signed=signed)
     return DecisionEntry(call_id="t1c1", decided=said, outcome="decided" if counts else None)
 
@@ -91,7 +91,7 @@ def made(**more: Any) -> ToolCallEntry:
 
 
 def started(**more: Any) -> ToolStartEntry:
-    """It is carried out."""
+    """It starts."""
     return ToolStartEntry(turn=1, call_id="t1c1", tool="pay", **more)
 
 
@@ -108,7 +108,7 @@ def hours(span: SpanRecord) -> float:
 
 
 def test_a_wait_of_a_day_is_one_span_and_the_call_begins_behind_it() -> None:
-    told = Told()
+    told = GrowingLog()
     told.later(HOUR, made(), asked())
     told.later(DAY, asked(reminder=1))
     told.later(HOUR, decided("approve", counts=False))
@@ -124,8 +124,8 @@ def test_a_wait_of_a_day_is_one_span_and_the_call_begins_behind_it() -> None:
     assert "ada" not in wait.model_dump_json()
 
 
-def test_each_entry_is_told_once_also_in_the_next_run_of_the_chain() -> None:
-    told = Told(content=True)
+def test_each_entry_is_recorded_once_also_in_the_next_run_of_the_chain() -> None:
+    told = GrowingLog(content=True)
     told.later(HOUR, MessageEntry(message=ChatMessage(role="user", content="hello")))
     told.later(HOUR, made(), started(), ended())
     assert [each.kind for each in told.take()] == ["tool"]
@@ -142,7 +142,7 @@ def test_each_entry_is_told_once_also_in_the_next_run_of_the_chain() -> None:
 
 
 def test_a_call_ends_when_it_ended_and_not_with_its_turn() -> None:
-    told = Told()
+    told = GrowingLog()
     told.later(HOUR, made(), started())
     told.spans.ended["t1c1"] = at(told.now + HOUR)
     told.later(DAY, ended())
@@ -150,7 +150,7 @@ def test_a_call_ends_when_it_ended_and_not_with_its_turn() -> None:
 
 
 def test_a_call_that_was_refused_has_no_length_and_its_code() -> None:
-    told = Told()
+    told = GrowingLog()
     told.later(HOUR, made(), asked())
     told.later(DAY, decided("deny"), ended(ErrorCode.DENIED))
     _, call = told.take()
@@ -160,7 +160,7 @@ def test_a_call_that_was_refused_has_no_length_and_its_code() -> None:
 
 
 def test_whether_a_call_took_effect_is_asked_inside_of_it() -> None:
-    told = Told()
+    told = GrowingLog()
     told.later(HOUR, made(), started())
     told.later(HOUR, asked("reconcile"))
     told.later(DAY, decided("did_not_happen"), started())
@@ -172,8 +172,8 @@ def test_whether_a_call_took_effect_is_asked_inside_of_it() -> None:
 
 
 @pytest.mark.parametrize(("expires", "verdict"), [(HOUR, "expired"), (DAY, "withdrawn")])
-def test_a_wait_that_nobody_ended_ends_with_its_run(expires: timedelta, verdict: str) -> None:
-    told = Told()
+def test_a_wait_without_an_end_ends_with_its_run(expires: timedelta, verdict: str) -> None:
+    told = GrowingLog()
     told.later(timedelta(), asked("budget", expires))
     told.later(2 * HOUR, ErrorEntry(code="cancelled", message="the run was cancelled"))
     wait, run = told.take()
@@ -182,7 +182,7 @@ def test_a_wait_that_nobody_ended_ends_with_its_run(expires: timedelta, verdict:
 
 
 def test_a_plan_that_a_message_came_before_is_waited_for_to_the_end_of_its_turn() -> None:
-    told = Told()
+    told = GrowingLog()
     told.later(HOUR, asked("plan", expires=2 * DAY))
     told.later(HOUR, TurnEndEntry(turn=1))
     [wait] = told.take()
@@ -192,7 +192,7 @@ def test_a_plan_that_a_message_came_before_is_waited_for_to_the_end_of_its_turn(
 
 
 def test_an_expiry_is_a_verdict_and_a_second_question_a_second_span() -> None:
-    told = Told()
+    told = GrowingLog()
     told.later(HOUR, made(), started(), asked("reconcile"))
     told.later(HOUR, decided("happened", counts=False))
     told.later(HOUR, DecisionEntry(call_id="t1c1", outcome="expired"))
@@ -204,10 +204,10 @@ def test_an_expiry_is_a_verdict_and_a_second_question_a_second_span() -> None:
     assert first.span_id != second.span_id
 
 
-def test_content_is_told_where_it_is_asked_for_and_is_bounded() -> None:
+def test_content_is_recorded_where_it_is_requested_and_is_bounded() -> None:
     result = ChatMessage(role="tool", content="y" * 2 * MAX_CONTENT_CHARACTERS, call_id="t1c1")
     for content in (False, True):
-        told = Told(content=content)
+        told = GrowingLog(content=content)
         told.later(HOUR, made(arguments={"n": 1}), asked(), decided("approve"), started())
         told.later(HOUR, ended(), MessageEntry(message=result))
         wait, call = told.take()
@@ -218,8 +218,8 @@ def test_content_is_told_where_it_is_asked_for_and_is_bounded() -> None:
         )
 
 
-def test_of_content_it_tells_what_was_carried_out_and_of_nobody_elses_call() -> None:
-    told = Told(content=True)
+def test_recorded_content_is_the_executed_arguments_of_the_own_call() -> None:
+    told = GrowingLog(content=True)
     another = MessageEntry(message=ChatMessage(role="tool", content="theirs", call_id="t1c2"))
     told.later(HOUR, made(arguments={"n": 1}), started(arguments={"n": 2}), ended(), another)
     [call] = told.take()
@@ -227,8 +227,8 @@ def test_of_content_it_tells_what_was_carried_out_and_of_nobody_elses_call() -> 
     assert "gen_ai.tool.call.result" not in call.attributes
 
 
-def test_of_all_that_people_say_the_beginning_is_told() -> None:
-    told = Told(content=True)
+def test_the_beginning_of_each_text_of_people_is_recorded() -> None:
+    told = GrowingLog(content=True)
     for number in range(MAX_ASKED_MESSAGES + 2):
         said = ChatMessage(role="user", content=f"said {number}")
         told.later(HOUR, MessageEntry(message=said))
@@ -237,8 +237,8 @@ def test_of_all_that_people_say_the_beginning_is_told() -> None:
     assert str(run.attributes["gen_ai.input.messages"]).count("said ") == MAX_ASKED_MESSAGES
 
 
-def test_a_wait_says_how_many_had_to_agree_and_whether_one_signed() -> None:
-    told, one = Told(), asked()
+def test_a_wait_records_its_quorum_and_whether_it_was_signed() -> None:
+    told, one = GrowingLog(), asked()
     two = one.model_copy(update={"approval": one.approval.model_copy(update={"quorum": 2})})
     told.later(HOUR, two, decided("approve", counts=False), decided("approve", signed=True))
     [wait] = told.take()
@@ -247,7 +247,7 @@ def test_a_wait_says_how_many_had_to_agree_and_whether_one_signed() -> None:
 
 
 def test_nothing_ends_before_it_begins_when_a_servers_clock_is_set_back() -> None:
-    told = Told()
+    told = GrowingLog()
     told.later(timedelta(), made(), asked())
     told.later(-HOUR, decided("approve"))
     told.later(HOUR, started())
@@ -256,7 +256,7 @@ def test_nothing_ends_before_it_begins_when_a_servers_clock_is_set_back() -> Non
 
 
 def test_a_single_call_is_no_agent() -> None:
-    told = Told()
+    told = GrowingLog()
     told.spans = Spans(Subject(ORIGIN, parent_id="a" * 16), SpansProgress(began=at(BEGAN)))
     told.later(HOUR, made(), started(delegate="helper"), ended(), DoneEntry(status="completed"))
     call, run = told.take()

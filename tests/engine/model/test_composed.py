@@ -16,7 +16,7 @@ from holdfast.workflows.engine.model.composed import (
 )
 from holdfast.workflows.engine.model.prompt import ask, instructions, offers
 from holdfast.workflows.engine.state.data import MISSING
-from tests.engine.driver import MODEL, Play, says, tool
+from tests.engine.driver import MODEL, Play, reply, tool
 
 AMOUNT = {"type": "object", "properties": {"amount": {"type": "number"}}, "required": ["amount"]}
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
@@ -34,8 +34,8 @@ def call(name: str, **arguments: Any) -> dict[str, Any]:
 
 
 def answer(*calls: Any, output: Any = None) -> Any:
-    """What a model says that is held to the schema."""
-    return says(json.dumps({"calls": list(calls), "output": output}))
+    """What a model writes that is held to the schema."""
+    return reply(json.dumps({"calls": list(calls), "output": output}))
 
 
 def read(text: str, *tools: ResolvedTool, **more: Any) -> ComposedAnswer:
@@ -77,7 +77,7 @@ def test_several_tools_are_a_choice_and_reasons_can_be_turned_off() -> None:
         ({"name": "keep"}, ["keep"], 1),
     ],
 )
-def test_a_choice_of_tools_says_which_calls_there_are(choice: Any, tools: Any, least: Any) -> None:
+def test_a_choice_of_tools_limits_the_calls(choice: Any, tools: Any, least: Any) -> None:
     asked = asks(desk(PAY, KEEP), choice)
     assert isinstance(asked.output, dict)
     calls = asked.output["properties"]["calls"]
@@ -139,7 +139,7 @@ def test_a_tool_that_takes_anything_takes_it_as_json() -> None:
 # How the model is asked.
 
 
-def test_the_model_is_offered_no_tools_and_told_how_to_answer() -> None:
+def test_the_model_is_offered_no_tools_and_receives_how_to_answer() -> None:
     asked = asks(desk(PAY, output=CITY, instructions="Be kind."))
     assert (asked.calling, asked.tools, asked.tool_choice) == ("composed", [], "none")
     assert (asked.output_told, asked.null_is_absent, asked.tail) == (False, True, "the state")
@@ -185,13 +185,13 @@ def test_an_answer_is_found_in_what_stands_around_it(text: str, beside: str) -> 
         (GOOD[:-1], "cannot be read"),
     ],
 )
-def test_what_is_no_answer_is_said_to_be_none_and_why(text: str, why: str) -> None:
+def test_an_invalid_answer_is_reported_with_the_reason(text: str, why: str) -> None:
     with pytest.raises(MalformedAnswer) as error:
         read(text, PAY)
     assert why in str(error.value)
 
 
-def test_a_null_is_an_output_only_where_it_fits_and_nothing_else_was_said() -> None:
+def test_a_null_is_an_output_only_where_it_fits_and_is_alone() -> None:
     nothing, some = '{"calls": [], "output": null}', GOOD
     nullable = {"type": ["object", "null"]}
     assert read(nothing, PAY).output is MISSING
@@ -234,11 +234,11 @@ def test_an_output_that_does_not_fit_goes_back_behind_the_results_of_its_calls()
 @pytest.mark.parametrize(
     ("wrong", "why"),
     [
-        (says("I am done."), "invalid_output: it cannot be read: Expecting value"),
+        (reply("I am done."), "invalid_output: it cannot be read: Expecting value"),
         (answer(), "The answer had neither calls nor an output."),
-        (says(GOOD[:9], stop_reason="length"), "invalid_output: the answer was cut off (`max"),
+        (reply(GOOD[:9], stop_reason="length"), "invalid_output: the answer was cut off (`max"),
         (
-            says('{"calls": [{"_tool": "pay", "amount": {"output": 5}', stop_reason="length"),
+            reply('{"calls": [{"_tool": "pay", "amount": {"output": 5}', stop_reason="length"),
             "invalid_output: the answer was cut off (`maxOutputTokens`): write less. Answer",
         ),
     ],
@@ -257,7 +257,7 @@ def test_a_text_output_is_a_text_whatever_was_written() -> None:
 
 def test_the_log_keeps_what_the_model_wrote_its_calls_and_what_people_read() -> None:
     play = played(
-        says(f"I pay now. {GOOD}"), answer(output="Paid."), state={"a": 1}, tools=[PAY, KEEP]
+        reply(f"I pay now. {GOOD}"), answer(output="Paid."), state={"a": 1}, tools=[PAY, KEEP]
     )
     first, second = [each for each in play.messages() if each["role"] == "assistant"]
     assert first["content"] == f"I pay now. {GOOD}"

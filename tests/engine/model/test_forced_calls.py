@@ -5,9 +5,9 @@ from typing import Any
 from holdfast.schemas.agent import ForcedTool
 from holdfast.schemas.tool import CallLimits
 from holdfast.workflows.engine.execution_base import AskModel
-from tests.engine.driver import Play, call, says, tool
+from tests.engine.driver import Play, call, reply, tool
 
-LOOK, CHECK = says("", call("look")), says("", call("check"))
+LOOK, CHECK = reply("", call("look")), reply("", call("check"))
 
 
 def forced(step: int, **more: Any) -> Any:
@@ -28,18 +28,18 @@ def choices(play: Play) -> list[str]:
 
 
 def test_it_is_forced_at_its_turn_and_after_that_no_more() -> None:
-    play = Play(tool(), forced(3), model=[LOOK, LOOK, CHECK, says("done")])
+    play = Play(tool(), forced(3), model=[LOOK, LOOK, CHECK, reply("done")])
     assert choices(play) == ["auto", "auto", "check", "auto"]
     assert play.result["status"] == "completed"
 
 
 def test_it_is_not_forced_where_it_was_called_before() -> None:
-    play = Play(tool(), forced(2), model=[CHECK, LOOK, says("done")])
+    play = Play(tool(), forced(2), model=[CHECK, LOOK, reply("done")])
     assert choices(play) == ["auto", "auto", "auto"]
 
 
 def test_an_answer_without_it_is_returned_to_the_model() -> None:
-    play = Play(tool(), forced(1), model=[says("done"), LOOK, CHECK, says("done")])
+    play = Play(tool(), forced(1), model=[reply("done"), LOOK, CHECK, reply("done")])
     assert choices(play) == ["check", "check", "check", "auto"]
     said = [message.get("content") for message in play.messages()]
     assert "A call of `check` was required, and none was made. Call it." in said
@@ -47,20 +47,20 @@ def test_an_answer_without_it_is_returned_to_the_model() -> None:
 
 def test_it_is_not_due_before_what_it_comes_after() -> None:
     check = forced(1, limits={"after": ["look"]})
-    play = Play(tool(), check, model=[LOOK, CHECK, says("done")])
+    play = Play(tool(), check, model=[LOOK, CHECK, reply("done")])
     assert choices(play) == ["auto", "check", "auto"]
 
 
 def test_the_agents_own_first_call_comes_first_and_a_run_without_calls_makes_none() -> None:
-    model, first = [LOOK, CHECK, says("done")], ForcedTool(name="look")
+    model, first = [LOOK, CHECK, reply("done")], ForcedTool(name="look")
     assert choices(Play(tool(), forced(1), model=model, tool_choice=first)) == [
         *("look", "check", "auto")
     ]
-    silent = Play(tool(), forced(1), model=[says("done")], tool_choice="none")
+    silent = Play(tool(), forced(1), model=[reply("done")], tool_choice="none")
     assert choices(silent) == ["none"]
 
 
 def test_the_last_request_of_a_budget_forces_nothing() -> None:
-    play = Play(tool(), forced(2), model=[LOOK, says("done")], budget={"maxIterations": 1})
+    play = Play(tool(), forced(2), model=[LOOK, reply("done")], budget={"maxIterations": 1})
     assert choices(play) == ["auto", "none"]
     assert play.result["output"] == "done"

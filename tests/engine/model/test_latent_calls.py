@@ -12,7 +12,7 @@ from holdfast.schemas.message import ChatMessage
 from holdfast.schemas.tool import ApprovalPolicy, ResolvedTool
 from holdfast.workflows.engine.call.tool_call import Failed, Outcome, Succeeded, ToolCall
 from holdfast.workflows.engine.model.latent_calls import Latent
-from tests.engine.driver import MODEL, Play, call, says, tool
+from tests.engine.driver import MODEL, Play, call, reply, tool
 
 OUTPUT = {
     "type": "object",
@@ -21,7 +21,7 @@ OUTPUT = {
 }
 
 
-class Answering:
+class LatentAnswer:
     """A run whose model makes one latent call, at the moment when it is to be answered."""
 
     def __init__(self, output: Any = OUTPUT, scopes: tuple[str, ...] = (), **request: Any) -> None:
@@ -35,7 +35,7 @@ class Answering:
         self.latents: list[Latent] = []
         self.play = Play(
             guess,
-            model=[says("", call("guess", {"text": "hooray"})), says("done")],
+            model=[reply("", call("guess", {"text": "hooray"})), reply("done")],
             outcomes={"guess": self._open},
             definition={"instructions": "Be brief."},
             **request,
@@ -56,7 +56,7 @@ class Answering:
 
 
 def test_the_model_is_asked_for_the_result_of_one_call_and_offered_no_tools() -> None:
-    answering = Answering()
+    answering = LatentAnswer()
     pointer, messages, page = answering.asked()
 
     assert messages == [
@@ -70,8 +70,10 @@ def test_the_model_is_asked_for_the_result_of_one_call_and_offered_no_tools() ->
 
 
 def test_it_sees_of_the_run_what_its_scopes_name() -> None:
-    hidden = Answering(state={"secret": 1}, input="secret").asked()[1]
-    shown = Answering(scopes=("state", "context"), state={"to": "fr"}, input="translate").asked()[1]
+    hidden = LatentAnswer(state={"secret": 1}, input="secret").asked()[1]
+    shown = LatentAnswer(
+        scopes=("state", "context"), state={"to": "fr"}, input="translate"
+    ).asked()[1]
 
     assert "secret" not in str(hidden)
     assert shown[0] == ("user", "translate")
@@ -79,32 +81,32 @@ def test_it_sees_of_the_run_what_its_scopes_name() -> None:
 
 
 def test_without_a_schema_the_text_is_the_result() -> None:
-    answering = Answering(output=None)
+    answering = LatentAnswer(output=None)
     _, _, page = answering.asked()
 
     assert page.ask is not None
     assert page.ask.instructions.endswith("Answer with the result alone.")
-    assert answering.latent.answered(says(" ")) is None
-    assert answering.latent.answered(says("a good one")) == Succeeded("a good one")
+    assert answering.latent.answered(reply(" ")) is None
+    assert answering.latent.answered(reply("a good one")) == Succeeded("a good one")
 
 
-def test_an_answer_that_does_not_fit_is_said_to_be_wrong_and_asked_for_once_more() -> None:
-    answering = Answering()
+def test_an_answer_that_does_not_fit_is_reported_and_requested_again() -> None:
+    answering = LatentAnswer()
     first, _, _ = answering.asked()
-    assert answering.latent.answered(says('{"mood": "so-so"}')) is None
+    assert answering.latent.answered(reply('{"mood": "so-so"}')) is None
     second, messages, _ = answering.asked()
 
     assert messages[1] == ("assistant", '{"mood": "so-so"}')
     assert messages[2][1].startswith("invalid_output: mood")
     assert (second.entries, second.call) == (3, first.call)
     assert second.digest != first.digest
-    outcome = answering.latent.answered(says(""))
+    outcome = answering.latent.answered(reply(""))
     assert isinstance(outcome, Failed)
     assert outcome.error.code == "invalid_output"
 
 
-def test_the_run_answers_for_the_request_as_long_as_it_is_under_way_and_not_after() -> None:
-    answering = Answering()
+def test_the_run_has_the_pages_of_a_latent_call_while_it_runs() -> None:
+    answering = LatentAnswer()
     run, want = answering.play.run, ConversationPageRequest(upto=1, call="t1c1")
     assert run.settings.page(want) == ConversationPage(items=[])
     run.settings.latents["t1c1"] = answering.latent
@@ -120,7 +122,7 @@ def test_an_answer_is_not_that_of_a_call_that_a_person_has_changed() -> None:
     asked = GUESS.model_copy(update={"approval": ApprovalPolicy(require="always")})
     play = Play(
         asked,
-        model=[says("", call("guess", {"of": 1, "_output": "of 1"})), says("done")],
+        model=[reply("", call("guess", {"of": 1, "_output": "of 1"})), reply("done")],
         decisions={"t1c1": [{"decision": "edit", "arguments": {"of": 2}}]},
         outcomes={"guess": lambda one: f"of {one.arguments['of']}"},
     ).to_end()
@@ -133,8 +135,8 @@ def test_an_answer_is_not_that_of_a_call_that_reads_what_the_model_has_not_seen(
         tool("fetch", output_path="†state.text"),
         GUESS,
         model=[
-            says("", call("fetch"), call("guess", {"of": "†state.text", "_output": "a guess"})),
-            says("done"),
+            reply("", call("fetch"), call("guess", {"of": "†state.text", "_output": "a guess"})),
+            reply("done"),
         ],
         outcomes={"fetch": "bad", "guess": lambda one: f"of {one.arguments['of']}"},
     ).to_end()
@@ -144,10 +146,10 @@ def test_an_answer_is_not_that_of_a_call_that_reads_what_the_model_has_not_seen(
 
 def test_a_result_that_was_cut_off_is_asked_for_again_and_is_no_result() -> None:
     for output, text in ((None, "hoo"), (OUTPUT, '{"mood": "go')):
-        latent = Answering(output).latent
+        latent = LatentAnswer(output).latent
         latent.pointer(1, MODEL)
-        assert latent.answered(says(text, stop_reason="length")) is None
+        assert latent.answered(reply(text, stop_reason="length")) is None
         latent.pointer(1, MODEL)
-        outcome = latent.answered(says(text, stop_reason="length"))
+        outcome = latent.answered(reply(text, stop_reason="length"))
         assert isinstance(outcome, Failed)
         assert "the answer was cut off (`maxOutputTokens`)" in outcome.error.message

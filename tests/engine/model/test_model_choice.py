@@ -8,12 +8,12 @@ from holdfast.schemas.agent import ModelSettings
 from holdfast.schemas.internal.solution import Solution, Usage
 from holdfast.schemas.tool import ActivityBinding, ResolvedTool
 from holdfast.workflows.engine.execution_base import AskModel
-from tests.engine.driver import NoAnswer, Play, call, says, tool
+from tests.engine.driver import NoAnswer, Play, call, reply, tool
 
 SECOND, THIRD = (ModelSettings(endpoint="script", name=name) for name in ("second", "third"))
 NO_TOOLS = Solution(no_tools=True, notices=["endpoint `script` answered 400: no tools"])
-LOOK = says("", call("look"))
-DONE = says("done")
+LOOK = reply("", call("look"))
+DONE = reply("done")
 SWITCH = "script/script did not answer (it is down): script/second is used from now on"
 
 
@@ -23,7 +23,7 @@ def listed(*model: Any, summaries: Any = ()) -> Play:
 
 
 def asked(play: Play) -> str:
-    """The model that the next request is for, while the run goes on to it."""
+    """The model that the next request is for, while the run changes to it."""
     while not isinstance(step := play.run.next(), AskModel):
         play.take(step)
     return play.run.settings.ask().model.name
@@ -46,7 +46,7 @@ def test_the_next_model_answers_where_one_fails_and_stays() -> None:
 
 def test_usage_is_counted_by_model_and_each_turn_names_its_own() -> None:
     spent = {"usage": Usage(input_tokens=10, output_tokens=1, cost=0.5)}
-    model = [says("", call("look"), **spent), NoAnswer(text="down"), says("done", **spent)]
+    model = [reply("", call("look"), **spent), NoAnswer(text="down"), reply("done", **spent)]
     play = listed(*model).to_end()
     ends = [end.get("model") for end in play.records("turn_end")]
     assert ends == ["script/script", "script/second"]
@@ -57,7 +57,7 @@ def test_usage_is_counted_by_model_and_each_turn_names_its_own() -> None:
     ]
 
 
-def test_a_run_with_one_model_says_nothing_of_models() -> None:
+def test_a_run_with_one_model_logs_no_model() -> None:
     play = Play(tool(), model=[LOOK, DONE]).to_end()
     assert "models" not in play.result
     assert not any("model" in end for end in play.records("turn_end"))
@@ -71,7 +71,7 @@ def test_it_fails_once_no_model_is_left_with_the_last_one_s_error() -> None:
 
 def test_a_conversation_that_is_too_long_goes_to_the_next_model_before_it_is_summarised() -> None:
     too_long = Solution(too_long=True, window=1_000)
-    play = listed(too_long, too_long, too_long, DONE, summaries=[says("short")]).to_end()
+    play = listed(too_long, too_long, too_long, DONE, summaries=[reply("short")]).to_end()
     assert play.result["output"] == "done"
     assert ["too long" in notice for notice in notices(play)] == [True, True]
     assert len(play.records("summary")) == 1
@@ -80,18 +80,18 @@ def test_a_conversation_that_is_too_long_goes_to_the_next_model_before_it_is_sum
 def test_a_run_that_continues_as_new_stays_with_its_model_and_calling() -> None:
     play = listed(NoAnswer(text="it is down"), NO_TOOLS, composed(call_of="look"), DONE)
     play.chained = True
-    play.model[-1] = says('{"calls": [], "output": "done"}')
+    play.model[-1] = reply('{"calls": [], "output": "done"}')
     assert play.to_end().result["output"] == "done"
     assert (play.run.agent.model, play.run.agent.calling) == (SECOND, "composed")
     assert play.run.agent.fallbacks == [THIRD]
 
 
 def composed(call_of: str) -> Solution:
-    return says(f'{{"calls": [{{"_tool": "{call_of}"}}], "output": null}}')
+    return reply(f'{{"calls": [{{"_tool": "{call_of}"}}], "output": null}}')
 
 
 def test_a_model_without_tools_is_asked_for_composed_answers_at_no_charge() -> None:
-    play = Play(tool(), model=[NO_TOOLS, composed("look"), says('{"calls": [], "output": "3"}')])
+    play = Play(tool(), model=[NO_TOOLS, composed("look"), reply('{"calls": [], "output": "3"}')])
     play.to_end()
     assert (play.result["output"], play.result["turns"], play.result["calls"]) == ("3", 2, 1)
     assert notices(play) == [
@@ -114,7 +114,7 @@ def test_approved_calls_run_after_a_change_of_the_model(*, lazy: bool) -> None:
         side_effects=True,
         activity=ActivityBinding(type="pay"),
     )
-    model = [NoAnswer(text="it is down"), says("", call("pay")), DONE]
+    model = [NoAnswer(text="it is down"), reply("", call("pay")), DONE]
     definition = {"fallbacks": [SECOND], "plan": "lazy" if lazy else "eager"}
     play = Play(pay, model=model, definition=definition).to_end()
     assert (play.result["output"], play.errors()) == ("done", {"t1c1": None})

@@ -11,17 +11,17 @@ from holdfast.schemas.tool import ActivityBinding, AgentHooks, ResolvedTool
 from holdfast.workflows.engine.call.tool_call import Failure
 from holdfast.workflows.engine.execution_base import AskModel
 from holdfast.workflows.engine.model import request_hooks
-from tests.engine.driver import NoAnswer, Play, call, says, tool
+from tests.engine.driver import NoAnswer, Play, call, reply, tool
 
 HOOKS = AgentHooks(
     before_model=ActivityBinding(type="before"), on_model_error=ActivityBinding(type="failed")
 )
-LOOK = says("", call("look", {"id": 7}))
-DONE = says("done")
+LOOK = reply("", call("look", {"id": 7}))
+DONE = reply("done")
 DOWN = NoAnswer(text="it is down")
 
 
-class Asking(Play):
+class HookedPlay(Play):
     """A run with hooks, and what each request to its model asks."""
 
     def __init__(self, *model: Any, before: Any = None, failed: Any = None, **more: Any) -> None:
@@ -53,7 +53,7 @@ class Asking(Play):
 
 
 def test_it_sees_the_newest_messages_and_the_request() -> None:
-    play = Asking(LOOK, DONE).to_end()
+    play = HookedPlay(LOOK, DONE).to_end()
     first, second = play.seen("before")
     model = {"endpoint": "script", "name": "script"}
     said = {"n": 1, "role": "user", "text": "go"}
@@ -77,7 +77,7 @@ def test_it_sees_the_newest_messages_and_the_request() -> None:
 def test_it_sees_no_more_than_so_many_bytes() -> None:
     long = "x" * 10_000
     context = [{"role": "user", "content": long}] * 20
-    play = Asking(DONE, context=context).to_end()
+    play = HookedPlay(DONE, context=context).to_end()
     [seen] = play.seen("before")
     assert len(seen["messages"]) + seen["earlier"] == 21
     assert 5 < len(seen["messages"]) < 9
@@ -91,7 +91,7 @@ def changes(**messages: Any) -> Any:
 
 @pytest.mark.parametrize("hidden", [3, 7])
 def test_a_message_with_calls_is_hidden_with_their_results(hidden: int) -> None:
-    play = Asking(LOOK, DONE, before=changes(hide=[hidden])).to_end()
+    play = HookedPlay(LOOK, DONE, before=changes(hide=[hidden])).to_end()
     numbers = {r["n"]: r["message"]["role"] for r in play.records("message")}
     assert numbers[3] == "assistant"
     assert play.asks[1].edits.hidden == [n for n in numbers if 3 <= n < max(numbers)]
@@ -101,7 +101,9 @@ def test_a_message_with_calls_is_hidden_with_their_results(hidden: int) -> None:
 
 def test_texts_are_replaced_and_messages_are_added_in_one_request_alone() -> None:
     added = [{"role": "user", "content": "Be quick."}]
-    play = Asking(LOOK, LOOK, DONE, before=changes(replace={"1": "[name]"}, append=added)).to_end()
+    play = HookedPlay(
+        LOOK, LOOK, DONE, before=changes(replace={"1": "[name]"}, append=added)
+    ).to_end()
     none, edits, after = (ask.edits for ask in play.asks)
     assert (none.hidden, none.replaced, none.added) == ([], {}, [])
     assert edits.replaced == {1: ChatMessage(role="user", content="[name]")}
@@ -110,8 +112,8 @@ def test_texts_are_replaced_and_messages_are_added_in_one_request_alone() -> Non
 
 
 def test_a_tool_that_it_takes_away_is_not_offered_and_not_allowed() -> None:
-    mails = says("", call("mail"))
-    play = Asking(
+    mails = reply("", call("mail"))
+    play = HookedPlay(
         mails, mails, DONE, before=lambda view: {"tools": ["look"]} if view["turn"] == 1 else None
     )
     play.to_end()
@@ -125,7 +127,7 @@ def test_a_tool_that_it_takes_away_is_not_offered_and_not_allowed() -> None:
 
 
 def test_a_forced_tool_that_it_takes_away_is_not_forced() -> None:
-    play = Asking(DONE, before={"tools": ["look"]}, tool_choice={"name": "mail"}).to_end()
+    play = HookedPlay(DONE, before={"tools": ["look"]}, tool_choice={"name": "mail"}).to_end()
     assert (play.result["output"], play.asks[0].tool_choice) == ("done", "auto")
 
 
@@ -143,9 +145,9 @@ def test_a_call_of_an_approved_plan_is_refused_while_its_tool_is_taken_away() ->
         play.receive("wait")
         return "paid"
 
-    rest = says("", pays[1])
-    play = Asking(
-        says("", *pays),
+    rest = reply("", pays[1])
+    play = HookedPlay(
+        reply("", *pays),
         rest,
         rest,
         DONE,
@@ -166,7 +168,7 @@ def test_a_call_of_an_approved_plan_is_refused_while_its_tool_is_taken_away() ->
 
 
 def test_it_chooses_the_model_of_one_request() -> None:
-    play = Asking(
+    play = HookedPlay(
         LOOK, DONE, before=lambda view: {"model": {"name": "big"}} if view["turn"] == 1 else None
     ).to_end()
     assert [ask.model.name for ask in play.asks] == ["big", "script"]
@@ -179,7 +181,7 @@ def test_it_chooses_the_model_of_one_request() -> None:
 )
 def test_either_hook_stops_the_run(said: Any) -> None:
     for hook in ("before", "failed"):
-        result = Asking(DOWN, **{hook: said}).to_end().result
+        result = HookedPlay(DOWN, **{hook: said}).to_end().result
         assert (result["status"], result["output"]) == ("stopped", "that is enough")
 
 
@@ -197,7 +199,7 @@ def test_either_hook_stops_the_run(said: Any) -> None:
     ],
 )
 def test_a_hook_that_fails_or_returns_nonsense_fails_the_run(said: Any, why: str) -> None:
-    failure = Asking(before=said).to_end().failure
+    failure = HookedPlay(before=said).to_end().failure
     assert failure.code == "model_error"
     assert failure.message.startswith("the hook `_beforeModel` failed: ")
     assert why in failure.message
@@ -205,7 +207,7 @@ def test_a_hook_that_fails_or_returns_nonsense_fails_the_run(said: Any, why: str
 
 def test_it_is_asked_about_a_failure_and_answers_in_its_place() -> None:
     output = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
-    play = Asking(DOWN, failed={"output": {"n": 1}}, definition={"output": output}).to_end()
+    play = HookedPlay(DOWN, failed={"output": {"n": 1}}, definition={"output": output}).to_end()
     assert (play.result["status"], play.result["output"]) == ("completed", {"n": 1})
     model = {"endpoint": "script", "name": "script"}
     error = {"error": {"message": "it is down"}}
@@ -213,24 +215,28 @@ def test_it_is_asked_about_a_failure_and_answers_in_its_place() -> None:
         {"agent": "tester", "turn": 1, "model": model, "attempt": 1, **error}
     ]
     assert play.messages()[-1]["content"] == '{"n": 1}'
-    wrong = Asking(DOWN, failed={"output": "no"}, definition={"output": output}).to_end().failure
+    wrong = (
+        HookedPlay(DOWN, failed={"output": "no"}, definition={"output": output}).to_end().failure
+    )
     assert wrong.message.startswith("the hook `_onModelError` failed: its `output` does not fit")
 
 
 def test_it_is_asked_about_a_request_that_no_summary_makes_shorter() -> None:
-    too_long = says("", too_long=True)
-    play = Asking(*[too_long] * 2, failed={"output": "x"}, summaries=[says("the task")]).to_end()
+    too_long = reply("", too_long=True)
+    play = HookedPlay(
+        *[too_long] * 2, failed={"output": "x"}, summaries=[reply("the task")]
+    ).to_end()
     assert (play.result["status"], play.result["output"]) == ("completed", "x")
     [view] = play.seen("failed")
     assert "its last part is too long by itself" in view["error"]["message"]
     again = {"retry": True}
-    failed = Asking(*[too_long] * 9, failed=again, summaries=[says("the task")] * 9).to_end()
+    failed = HookedPlay(*[too_long] * 9, failed=again, summaries=[reply("the task")] * 9).to_end()
     assert len(failed.seen("failed")) == 4, "three further attempts"
 
 
 def test_its_answer_is_that_of_a_message_after_one_whose_budget_was_used_up() -> None:
-    play = Asking(
-        says(""), DOWN, failed={"output": "later"}, budget={"maxTurns": 1}, conversation=True
+    play = HookedPlay(
+        reply(""), DOWN, failed={"output": "later"}, budget={"maxTurns": 1}, conversation=True
     )
     play.to_end()
     assert play.run.messages.budget_problem(0) is not None
@@ -245,17 +251,17 @@ def test_its_answer_is_that_of_a_message_after_one_whose_budget_was_used_up() ->
 
 def test_it_adds_three_attempts_to_a_turn() -> None:
     again = {"retry": True, "after": "2s"}
-    play = Asking(DOWN, DOWN, DOWN, LOOK, DOWN, DONE, failed=again).to_end()
+    play = HookedPlay(DOWN, DOWN, DOWN, LOOK, DOWN, DONE, failed=again).to_end()
     assert [view["attempt"] for view in play.seen("failed")] == [1, 2, 3, 1]
     assert play.result["turns"] == 2
     uses = [(hook.name, hook.call_id, hook.n) for hook in play.hook_calls]
     assert len(set(uses)) == len(uses), "each use has an id of its own"
-    failure = Asking(*[DOWN] * 9, failed=again).to_end().failure
+    failure = HookedPlay(*[DOWN] * 9, failed=again).to_end().failure
     assert failure.message == "it is down (`_onModelError` may add 3 attempts to a turn)"
 
 
 def test_a_pause_has_a_bound() -> None:
-    play = Asking(DOWN, DONE, failed={"retry": True, "after": "3d"})
+    play = HookedPlay(DOWN, DONE, failed={"retry": True, "after": "3d"})
     pauses = []
     for _ in range(5):
         step = play.run.next()
@@ -274,16 +280,16 @@ def test_a_pause_has_a_bound() -> None:
     ],
 )
 def test_nonsense_about_a_failure_fails_the_run(said: Any, why: str) -> None:
-    message = Asking(DOWN, failed=said).to_end().failure.message
+    message = HookedPlay(DOWN, failed=said).to_end().failure.message
     assert message.startswith("the hook `_onModelError` failed: ")
     assert why in message
 
 
 def test_a_model_of_one_request_is_named_where_it_fails() -> None:
     second = ModelSettings(endpoint="script", name="second")
-    model = DOWN, says("", no_tools=True), says('{"calls": [], "output": "done"}')
+    model = DOWN, reply("", no_tools=True), reply('{"calls": [], "output": "done"}')
     before = {"model": {"name": "big"}}
-    play = Asking(*model, before=before, definition={"fallbacks": [second]}).to_end()
+    play = HookedPlay(*model, before=before, definition={"fallbacks": [second]}).to_end()
     notices = [text for text in play.notices() if not text.startswith("the hook")]
     assert [text.split()[:3] for text in notices] == [
         ["script/big", "did", "not"],
@@ -292,7 +298,7 @@ def test_a_model_of_one_request_is_named_where_it_fails() -> None:
 
 
 def test_it_goes_to_another_model_for_the_rest_of_the_run() -> None:
-    play = Asking(DOWN, LOOK, DONE, failed={"model": {"name": "big"}}).to_end()
+    play = HookedPlay(DOWN, LOOK, DONE, failed={"model": {"name": "big"}}).to_end()
     assert [ask.model.name for ask in play.asks] == ["script", "big", "big"]
     assert play.notices() == [
         "script/script did not answer (it is down): script/big is used from now on"
@@ -302,30 +308,30 @@ def test_it_goes_to_another_model_for_the_rest_of_the_run() -> None:
 @pytest.mark.parametrize("said", [None, {}])
 def test_without_a_wish_the_next_model_is_asked_or_the_run_fails(said: Any) -> None:
     second = ModelSettings(endpoint="script", name="second")
-    play = Asking(DOWN, DONE, failed=said, definition={"fallbacks": [second]}).to_end()
+    play = HookedPlay(DOWN, DONE, failed=said, definition={"fallbacks": [second]}).to_end()
     assert (play.result["output"], play.asks[1].model.name) == ("done", "second")
-    assert Asking(DOWN, failed=said).to_end().failure.message == "it is down"
-    assert Asking(DOWN, failed={"fail": "no model"}).to_end().failure.message == "no model"
+    assert HookedPlay(DOWN, failed=said).to_end().failure.message == "it is down"
+    assert HookedPlay(DOWN, failed={"fail": "no model"}).to_end().failure.message == "no model"
 
 
 def test_it_is_not_asked_where_a_skill_is_chosen_or_the_answer_is_the_last() -> None:
     skills = [ResolvedSkill(name=name) for name in ("a", "b")]
-    play = Asking(DOWN, failed={"output": "x"}, definition={"skills": skills}).to_end()
+    play = HookedPlay(DOWN, failed={"output": "x"}, definition={"skills": skills}).to_end()
     assert (play.failure.message, play.seen("failed")) == ("it is down", [])
-    last = Asking(LOOK, DOWN, failed={"output": "x"}, budget={"maxIterations": 1}).to_end()
+    last = HookedPlay(LOOK, DOWN, failed={"output": "x"}, budget={"maxIterations": 1}).to_end()
     assert (last.failure.message, last.seen("failed")) == ("it is down", [])
 
 
 def test_a_failing_summary_goes_to_no_hook() -> None:
-    too_long = says("", too_long=True)
-    play = Asking(too_long, DONE, failed={"output": "x"}, summaries=[DOWN]).to_end()
+    too_long = reply("", too_long=True)
+    play = HookedPlay(too_long, DONE, failed={"output": "x"}, summaries=[DOWN]).to_end()
     assert (play.failure.message, play.seen("failed")) == ("it is down", [])
     assert len(play.seen("before")) == 2, "the summary is a request, too"
 
 
 def test_an_output_in_place_of_the_answer_follows_a_message_that_ended_on_its_budget() -> None:
     more: dict[str, Any] = {"conversation": True, "budget": {"perMessage": {"maxTurns": 1}}}
-    play = Asking(DONE, LOOK, DOWN, failed={"output": "for the model"}, **more).to_end()
+    play = HookedPlay(DONE, LOOK, DOWN, failed={"output": "for the model"}, **more).to_end()
     play.receive("a")
     assert play.to_end().run.progress.exceeded == "maxTurns"
     answered = play.receive("b")

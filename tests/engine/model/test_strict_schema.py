@@ -42,7 +42,7 @@ def read(schema: Any, value: Any) -> Any:
     return StrictForms(schema).form(schema).read(value)
 
 
-def told(description: str, kind: Any = "string") -> dict[str, Any]:
+def described(description: str, kind: Any = "string") -> dict[str, Any]:
     return {"type": kind, "description": description}
 
 
@@ -50,12 +50,12 @@ def told(description: str, kind: Any = "string") -> dict[str, Any]:
     ("schema", "form"),
     [
         (TEXT, TEXT),
-        ({"type": "boolean", "description": "on?"}, told("on?", "boolean")),
+        ({"type": "boolean", "description": "on?"}, described("on?", "boolean")),
         (
             {"type": "integer", "minimum": 1, "default": 5, "description": "how many"},
-            told("how many (minimum: 1; default: 5)", "integer"),
+            described("how many (minimum: 1; default: 5)", "integer"),
         ),
-        ({"type": "string", "format": "date"}, told('format: "date"')),
+        ({"type": "string", "format": "date"}, described('format: "date"')),
         ({"type": ["string", "null"]}, {"type": ["string", "null"]}),
         (
             {"type": ["integer", "string"]},
@@ -63,7 +63,7 @@ def told(description: str, kind: Any = "string") -> dict[str, Any]:
         ),
         ({"enum": ["a", "b"]}, {"type": "string", "enum": ["a", "b"]}),
         ({"const": 3}, {"type": "number", "enum": [3]}),
-        ({"const": True}, told("always true", "boolean")),
+        ({"const": True}, described("always true", "boolean")),
         (
             {"enum": ["a", 1, None]},
             {
@@ -133,13 +133,13 @@ def test_a_null_that_is_a_value_stays_one() -> None:
     ],
     ids=str,
 )
-def test_what_no_form_says_is_json_in_a_text(schema: Any) -> None:
+def test_a_schema_without_a_strict_form_is_json_in_a_text(schema: Any) -> None:
     form = asked(schema)
     assert form["type"] == "string"
     assert form["description"].startswith("Written as a text that holds JSON")
 
 
-def test_what_such_a_text_should_hold_is_told() -> None:
+def test_the_schema_of_json_in_a_text_is_in_the_description() -> None:
     schema = {
         "type": "object",
         "additionalProperties": {"$ref": "#/$defs/n"},
@@ -198,7 +198,7 @@ def test_definitions_that_use_each_other_many_times_have_a_bound() -> None:
     assert len(json.dumps(asked(schema))) < 1_000_000
 
 
-def test_a_long_choice_is_told_and_not_forced() -> None:
+def test_a_long_choice_is_described_and_not_forced() -> None:
     form = asked({"enum": [f"v{number}" for number in range(500)], "description": "Which"})
     assert form["type"] == "string"
     assert "enum" not in form
@@ -238,20 +238,20 @@ def test_arguments_are_read_back_as_they_were(name: str, data: st.DataObject) ->
     [found] = read_answer(json.dumps(answer), desk(kept), [kept]).calls
     assert isinstance(found.arguments, dict)
     assert found.arguments.pop("_reasoningForCall") == "because"
-    assert _told_nulls(found.arguments, arguments) == arguments
+    assert _without_nulls(found.arguments, arguments) == arguments
 
 
-def _told_nulls(read: Any, meant: Any) -> Any:
+def _without_nulls(read: Any, meant: Any) -> Any:
     """What was read without the nulls of what was left out, where a null is a value as well."""
     match read, meant:
         case dict(), dict():
             return {
-                key: _told_nulls(each, meant.get(key))
+                key: _without_nulls(each, meant.get(key))
                 for key, each in read.items()
                 if each is not None or key in meant
             }
         case list(), list():
-            return [_told_nulls(*pair) for pair in zip(read, meant, strict=True)]
+            return [_without_nulls(*pair) for pair in zip(read, meant, strict=True)]
     return read
 
 
@@ -284,7 +284,7 @@ def test_a_reference_is_offered_where_not_every_text_fits(schema: Any, takes: bo
         assert validator.is_valid("†state.path")
 
 
-def test_what_is_said_of_a_value_is_said_of_it_and_its_reference() -> None:
+def test_the_description_of_a_value_is_that_of_its_reference_too() -> None:
     offered = or_reference({"type": "integer", "minimum": 1, "description": "how many"})
     assert offered["description"] == "how many"
     assert offered["anyOf"][0] == {"type": "integer", "minimum": 1}

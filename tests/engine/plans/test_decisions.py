@@ -20,7 +20,7 @@ def refused(play: Play) -> str:
     return refusal
 
 
-def test_a_denied_plan_starts_nothing_and_says_why() -> None:
+def test_a_denied_plan_starts_nothing_and_has_the_reason() -> None:
     play = refund(decisions={PLAN: [{"decision": "deny", "reason": "not today"}]}).to_end()
 
     assert set(play.errors().values()) == {"denied"}
@@ -32,7 +32,7 @@ def test_a_denied_plan_starts_nothing_and_says_why() -> None:
     ("on_timeout", "codes"),
     [("deny", {"approval_timeout"}), ("fail", {"approval_timeout"}), ("approve", {None})],
 )
-def test_a_plan_that_nobody_decides_on(on_timeout: Any, codes: set[Any]) -> None:
+def test_a_plan_without_a_decision(on_timeout: Any, codes: set[Any]) -> None:
     definition = {"approval": AgentApproval(on_timeout=on_timeout)}
     play = refund(decisions={PLAN: ["expire"]}, definition=definition).to_end()
 
@@ -124,7 +124,7 @@ def test_a_chain_of_calls_that_need_a_struck_one_is_named_whole() -> None:
 
 
 def test_arguments_that_were_shown_whole_are_taken_as_they_are() -> None:
-    """What looks like a reference in them is none, whoever wrote it."""
+    """What looks like a reference in them is none, whatever its source."""
     play = lazy(
         call("look", {"at": "†state.sly"}),
         call("quote"),
@@ -198,7 +198,7 @@ def test_the_question_has_the_strictest_of_the_calls_policies() -> None:
     assert "onTimeout" not in question.to_pending_approval().to_json()
 
 
-def test_a_plan_says_what_becomes_of_it_when_nobody_decides() -> None:
+def test_a_plan_shows_its_outcome_without_a_decision() -> None:
     asks = payer("a", onTimeout="approve")
     play = lazy(call("a"), tools=(asks,))
     play.take(play.run.next())

@@ -1,4 +1,4 @@
-"""§8: a plan is checked whole, approved once with calls edited or struck out, and then carried out.
+"""§8: a plan is checked whole, approved once with calls edited or struck out, and then executed.
 
 What becomes of a plan while it runs is in `test_plan_left.py`.
 """
@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.schemas.tool import CallLimits
 from holdfast.workflows.engine.call.tool_call import Refused
-from tests.engine.driver import Play, call, says, tool
+from tests.engine.driver import Play, call, reply, tool
 
 TEXT = {"type": "string"}
 AMOUNT = {
@@ -27,7 +27,7 @@ PLAN = "t1-plan"
 def lazy(*calls: Any, tools: Any = (QUOTE, PAY, LOOK), **more: Any) -> Play:
     """A run of a lazy agent whose first answer makes these calls."""
     definition = {"plan": "lazy", **more.pop("definition", {})}
-    model = [says("", *calls), *more.pop("then", [says("done")])]
+    model = [reply("", *calls), *more.pop("then", [reply("done")])]
     return Play(*tools, model=model, definition=definition, **more)
 
 
@@ -85,7 +85,7 @@ def test_a_plan_is_one_question_that_shows_the_whole_graph_before_anything_start
     assert told.index(f"confirmation_required {PLAN}") < told.index("tool_start t1c1")
 
 
-def test_a_call_that_is_a_run_of_another_agent_says_so_and_only_such_a_one() -> None:
+def test_only_a_call_that_is_a_run_of_another_agent_is_marked_as_one() -> None:
     ask = tool("ask").model_copy(update={"activity": None, "delegate": "helper"})
     [question] = asked(lazy(call("ask", {}), call("look", {}), tools=(ask, LOOK)).to_end())
 
@@ -159,7 +159,7 @@ def test_the_check_knows_what_can_be_known(calls: list[Any], codes: list[Any]) -
     assert len(asked(play)) == (None in codes)
 
 
-def test_a_run_that_waits_for_nobody_has_its_plans_denied() -> None:
+def test_a_run_that_does_not_wait_has_its_plans_denied() -> None:
     play = refund(approvals="deny").to_end()
 
     assert set(play.errors().values()) == {"denied"}

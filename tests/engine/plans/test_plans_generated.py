@@ -1,4 +1,4 @@
-"""Whatever a plan is, and whatever is struck, edited or said meanwhile: what always holds of it."""
+"""Whatever a plan is, and whatever is struck, edited or sent meanwhile: what always holds of it."""
 
 import random
 from typing import Any
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from holdfast.schemas.message import Delivered
 from holdfast.schemas.names import ErrorCode
 from holdfast.workflows.engine.call.tool_call import fail
-from tests.engine.driver import Play, says, tool
+from tests.engine.driver import Play, reply, tool
 from tests.engine.execution.test_graph_generated import STATES, TURNS, WRITER, Planned
 from tests.engine.plans.test_plan import asked, started
 
@@ -19,7 +19,7 @@ BROKEN = fail(ErrorCode.TOOL_ERROR, "no")
 class Lazy:
     """A plan with these calls; the first decision strikes some and edits some of the others.
 
-    `approved` says whether the plan was approved when a call was started.
+    `approved` is whether the plan was approved when a call was started.
     """
 
     def __init__(self, calls: list[Planned], state: dict[str, Any], seed: int, **more: Any) -> None:
@@ -33,7 +33,7 @@ class Lazy:
         self.play = Play(
             tool("do", chosen=WRITER),
             tool("pay", chosen=WRITER, side_effects=True),
-            model=[says("", *[each.written() for each in calls]), says("done")],
+            model=[reply("", *[each.written() for each in calls]), reply("done")],
             outcomes={
                 id: self._ending(each, steer == n)
                 for n, (id, each) in enumerate(zip(ids, calls, strict=True))
@@ -101,21 +101,21 @@ def test_whatever_is_struck_or_edited(
     lazy_.play.decisions["t1-plan"] = [lazy_.an_edit, {"decision": "deny"}]
     lazy_.play.to_end()
     edited = not lazy_.play.refusals and bool(asked(lazy_.play))
-    begun = started(lazy_.play)
+    executed = started(lazy_.play)
 
     assert all(lazy_.approved_at_start)
     if not edited:
-        assert begun == []
+        assert executed == []
         return
-    assert not set(lazy_.struck) & set(begun)
+    assert not set(lazy_.struck) & set(executed)
     assert all(lazy_.codes[id] == "denied" for id in lazy_.struck)
-    assert {id: lazy_.given[id] for id in lazy_.edited if id in begun} == {
-        id: lazy_.edited[id] for id in lazy_.edited if id in begun
+    assert {id: lazy_.given[id] for id in lazy_.edited if id in executed} == {
+        id: lazy_.edited[id] for id in lazy_.edited if id in executed
     }
     for one in asked(lazy_.play)[0]["arguments"]["calls"]:
         free = lazy_.codes[one["id"]] not in ("denied", "unresolved_reference")
-        assert (one["id"] in begun) is free
-    assert set(lazy_.edited) <= set(begun)
+        assert (one["id"] in executed) is free
+    assert set(lazy_.edited) <= set(executed)
 
 
 @given(TURNS, STATES, st.integers(0, 999), st.integers(0, 6))
@@ -124,19 +124,19 @@ def test_whenever_a_message_comes_nothing_is_lost_or_done_twice(
 ) -> None:
     lazy_ = Lazy(calls, state, seed, steer=at)
     lazy_.play.model[1:] = [
-        says("", *[each.written() for each in calls]),
-        says("", *[each.written() for each in calls]),
-        says("done"),
+        reply("", *[each.written() for each in calls]),
+        reply("", *[each.written() for each in calls]),
+        reply("done"),
     ]
     lazy_.play.decisions["t2-plan"] = ["deny"]
     lazy_.play.decisions["t3-plan"] = ["deny"]
     lazy_.play.to_end()
 
-    begun = started(lazy_.play)
-    assert len(begun) == len(set(begun))
+    executed = started(lazy_.play)
+    assert len(executed) == len(set(executed))
     assert lazy_.play.desk.list_open() == []
     for id, code in lazy_.codes.items():
         if code == "cancelled":
-            assert id not in begun
-    later = [id for id in begun if not id.startswith("t1")]
+            assert id not in executed
+    later = [id for id in executed if not id.startswith("t1")]
     assert not later or not asked(lazy_.play)[1:], "what was denied has started"

@@ -1,4 +1,4 @@
-"""§8: what becomes of a plan while it runs: a message comes, a call fails, the model goes on."""
+"""§8: what becomes of a plan while it runs: a message comes, a call fails, the model continues."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.schemas.names import ErrorCode
 from holdfast.workflows.engine.call.tool_call import CallStage, ToolCall, Unknown, fail
-from tests.engine.driver import Play, call, says, tool
+from tests.engine.driver import Play, call, reply, tool
 from tests.engine.plans.test_plan import LOOK, PAY, QUOTE, asked, lazy, started
 
 CHAIN = (
@@ -20,8 +20,8 @@ BROKEN = fail(ErrorCode.TOOL_ERROR, "no")
 def chain(
     *then: Any, message: Any = "wait", at: str = "quote", calls: Any = CHAIN, **more: Any
 ) -> Play:
-    """A plan of three calls, each of which waits for the one before; while that `at` runs, somebody
-    says something. `then` is what the model answers to it."""
+    """A plan of three calls, each of which waits for the one before; while that `at` runs, a person
+    sends a message. `then` is what the model answers to it."""
 
     def ended(one: ToolCall) -> Any:
         if one.name == at and one.id.startswith("t1"):
@@ -29,11 +29,11 @@ def chain(
         return 40 if one.name == "quote" else one.arguments
 
     names = ("quote", "pay", "look")
-    play = lazy(*calls, then=[*then, says("done")], outcomes=dict.fromkeys(names, ended), **more)
+    play = lazy(*calls, then=[*then, reply("done")], outcomes=dict.fromkeys(names, ended), **more)
     return play
 
 
-def told_last(play: Play) -> str:
+def tail_of(play: Play) -> str:
     """What stands behind the conversation now."""
     return play.run.settings.ask().tail or ""
 
@@ -41,7 +41,7 @@ def told_last(play: Play) -> str:
 # A message in the middle.
 
 
-def test_a_message_holds_back_what_is_not_begun_and_the_model_is_asked() -> None:
+def test_a_message_holds_back_unstarted_calls_and_the_model_is_requested() -> None:
     play = chain().to_end()
 
     assert play.errors() == {"t1c1": None, "t1c2": "cancelled", "t1c3": "cancelled"}
@@ -50,22 +50,22 @@ def test_a_message_holds_back_what_is_not_begun_and_the_model_is_asked() -> None
     assert play.engine_messages() == ["wait"]
 
 
-def test_the_model_is_told_how_the_plan_stands() -> None:
+def test_the_model_receives_the_state_of_the_plan() -> None:
     play = chain()
     play.take(play.run.next())
     play.take(play.run.next())
     play.run.next()
 
-    told = told_last(play)
+    told = tail_of(play)
     assert "- t1c1 quote: done\n" in told
     assert '- t1c2 pay {"amount": "†state.price"}: left\n' in told
     assert '- t1c3 look {"at": "†state.paid"}: left\n' in told
     assert "make them again unchanged to run them" in told
-    assert told_last(chain().to_end()).count("plan") == 0
+    assert tail_of(chain().to_end()).count("plan") == 0
 
 
-def test_what_is_left_is_carried_out_and_asked_about_only_where_its_values_are_new() -> None:
-    play = chain(says("", *CHAIN[1:])).to_end()
+def test_the_remainder_runs_and_needs_approval_only_for_new_values() -> None:
+    play = chain(reply("", *CHAIN[1:])).to_end()
 
     assert [one["callId"] for one in asked(play)] == ["t1-plan", "t2c1"]
     assert started(play) == ["t1c1", "t2c1", "t2c2"]
@@ -74,7 +74,7 @@ def test_what_is_left_is_carried_out_and_asked_about_only_where_its_values_are_n
 
 def test_what_is_left_counts_once_against_the_most_of_its_tool() -> None:
     once = PAY.model_copy(update={"limits": PAY.limits.model_copy(update={"per_run": 1})})
-    play = chain(says("", *CHAIN[1:]), tools=(QUOTE, once, LOOK)).to_end()
+    play = chain(reply("", *CHAIN[1:]), tools=(QUOTE, once, LOOK)).to_end()
 
     assert play.errors()["t2c1"] is None
 
@@ -83,7 +83,7 @@ ELSEWHERE = call("look", {"at": "†state.paid", "_outputPath": "†state.elsewh
 
 
 def data(**state: Any) -> list[dict[str, Any]]:
-    """A message that says what stands in the state."""
+    """A message with what is in the state."""
     return [{"type": "data", "kind": "state", "data": state}]
 
 
@@ -102,7 +102,7 @@ ANYTHING_ELSE: list[tuple[str, tuple[Any, ...], Any]] = [
     ("calls", "message"), [row[1:] for row in ANYTHING_ELSE], ids=[row[0] for row in ANYTHING_ELSE]
 )
 def test_anything_else_is_a_new_plan(calls: tuple[Any, ...], message: Any) -> None:
-    play = chain(says("", *calls), message=message).to_end()
+    play = chain(reply("", *calls), message=message).to_end()
 
     plans = [one["callId"] for one in asked(play) if one["kind"] == "plan"]
     assert plans == ["t1-plan", "t2-plan"]
@@ -120,7 +120,7 @@ def test_a_call_with_its_own_question_is_held_back_too_and_still_asks_for_itself
         call("pay", {"amount": 1}),
         call("other"),
         tools=(legal, other),
-        then=[says("", call("pay", {"amount": 1})), says("done")],
+        then=[reply("", call("pay", {"amount": 1})), reply("done")],
         decisions={
             "t1-plan": [{**groups, "groups": ["ops"]}],
             "t2c1": [{**groups, "groups": ["legal"]}],
@@ -140,7 +140,7 @@ def test_a_call_that_may_have_happened_is_not_let_go_for_a_message() -> None:
 
     def lost(one: ToolCall) -> Any:
         play.receive("what is it?")
-        return Unknown("nobody knows")
+        return Unknown("it is unknown")
 
     play = lazy(
         call("pay", {"amount": 1}),
@@ -153,8 +153,8 @@ def test_a_call_that_may_have_happened_is_not_let_go_for_a_message() -> None:
     assert play.results()["t1c1"] == "5"
 
 
-def test_a_call_that_waits_for_its_turn_among_those_that_run_is_held_back() -> None:
-    """It is told to have started; only when it has room would it really be."""
+def test_a_call_that_is_queued_among_those_that_run_is_held_back() -> None:
+    """It is reported as started; only when it has room would it really be."""
     play = chain()
     play.take(play.run.next())
     step: Any = play.run.next()
@@ -172,23 +172,21 @@ def test_a_call_that_waits_for_its_turn_among_those_that_run_is_held_back() -> N
 # A call fails.
 
 
-def test_after_a_failure_what_needed_it_is_a_new_plan_and_an_older_value_stands_for_nothing() -> (
-    None
-):
+def test_after_a_failure_its_dependents_are_a_new_plan_without_an_older_value() -> None:
     play = lazy(
         *CHAIN,
-        then=[says("", *CHAIN[1:]), says("done")],
+        then=[reply("", *CHAIN[1:]), reply("done")],
         outcomes={"quote": BROKEN},
         state={"price": 9_999},
     )
     play.take(play.run.next())
     play.take(play.run.next())
     play.run.next()
-    told = told_last(play)
+    told = tail_of(play)
     assert (
         "- t1c1 quote: not done (tool_error)\n- t1c2 pay: not done (unresolved_reference)" in told
     )
-    assert "nobody is asked" not in told
+    assert "are still approved" not in told
     play.to_end()
 
     assert play.errors()["t1c2"] == "unresolved_reference"

@@ -31,7 +31,7 @@ from holdfast.workflows.engine.continue_as_new import (
 from holdfast.workflows.engine.execution_base import AskModel
 from holdfast.workflows.engine.log import compressed_pages
 from holdfast.workflows.engine.log.log import SMALL_BYTES, Log
-from tests.engine.driver import NOON, Play, call, everything, noon, read_again, says, tool
+from tests.engine.driver import NOON, Play, call, everything, noon, read_again, reply, tool
 from tests.engine.generated import RUNS, Anything, Drawn
 
 MEGABYTE = 1_000_000
@@ -98,7 +98,7 @@ def test_a_log_reads_the_same_whatever_of_it_is_sealed() -> None:
     assert read_again(sealed) == read_again(whole)
 
 
-def test_little_pages_are_put_together_when_a_run_goes_on() -> None:
+def test_little_pages_are_merged_when_a_run_continues_as_new() -> None:
     whole, log = Log(noon), Log(noon)
     for entry in entries(40, size=10_000):
         whole.append(entry)
@@ -155,7 +155,7 @@ def test_without_a_store_what_is_left_is_much_more_than_what_is_taken_along() ->
 
 
 def carried(log: Log, **state: Any) -> WorkflowSnapshot:
-    play = Play(model=[says("done")], state=state).to_end()
+    play = Play(model=[reply("done")], state=state).to_end()
     play.run.state.log = log
     return play.snapshot()
 
@@ -200,8 +200,8 @@ def test_what_cannot_be_taken_along_is_summarised_although_the_model_could_read_
     look = tool("look")
     play = Play(
         look,
-        model=[*[says("", call("look"))] * 4, says("done")],
-        summaries=[says("we looked three times")],
+        model=[*[reply("", call("look"))] * 4, reply("done")],
+        summaries=[reply("we looked three times")],
         budget={"maxTurns": 20},
     )
     while play.run.state.meter.turns < 4:
@@ -270,7 +270,7 @@ def test_nothing_that_was_left_is_decompressed_beyond_its_bound(
 
 
 def test_a_run_moves_to_another_build_once_it_has_taken_a_turn_on_this_one() -> None:
-    play = Play(tool("look"), model=[says("", call("look"))] * 2).to_rest()
+    play = Play(tool("look"), model=[reply("", call("look"))] * 2).to_rest()
     assert is_due(HistoryLength(30, 0, build_changed=True), play.run, stored=False)
     assert not is_due(HistoryLength(30, 0), play.run, stored=False)
 
@@ -281,15 +281,15 @@ def test_a_run_moves_to_another_build_once_it_has_taken_a_turn_on_this_one() -> 
     assert is_due(HistoryLength(30, 0, build_changed=True), play.run, stored=False)
 
 
-def test_nobody_is_waited_for_when_the_bound_is_passed_five_times() -> None:
+def test_continuing_as_new_is_urgent_at_five_times_the_bound() -> None:
     assert HistoryLength(500, 0, bound_events=100).is_pressing
     assert not HistoryLength(499, 0, bound_events=100).is_pressing
     assert not HistoryLength(PRESSING_EVENTS - 1, 0).is_pressing
     assert HistoryLength(PRESSING_EVENTS, 0, bound_events=PRESSING_EVENTS).is_pressing
 
 
-def test_a_run_that_can_neither_stay_nor_leave_ends_and_says_what_to_do() -> None:
-    play = Play(tool("look"), model=[says("", call("look"))]).to_rest()
+def test_a_run_that_can_neither_stay_nor_continue_ends_with_what_to_do() -> None:
+    play = Play(tool("look"), model=[reply("", call("look"))]).to_rest()
     play.run.state.log = logs(30, size=200_000)[1]
     stay_in_history(play.run, HistoryLength(LAST_EVENTS - 1, 0))
     assert play.run.last_step is None
@@ -304,7 +304,7 @@ def test_one_that_may_stay_has_its_log_summarised_where_that_helps(
     size: int, summarised: bool
 ) -> None:
     look, seen = tool("look"), os.urandom(size).hex()
-    play = Play(look, model=[says("", call("look"))] * 2, outcomes={"look": seen}).to_rest()
+    play = Play(look, model=[reply("", call("look"))] * 2, outcomes={"look": seen}).to_rest()
     play.take(play.run.next())
     play.to_rest()
     play.run.state.log.seal()
@@ -317,7 +317,7 @@ def test_one_that_may_stay_has_its_log_summarised_where_that_helps(
 
 def test_the_request_is_carried_without_what_its_log_holds() -> None:
     look = tool("look")
-    play = Play(look, model=[says("", call("look"))], input="x" * 10_000).to_rest()
+    play = Play(look, model=[reply("", call("look"))], input="x" * 10_000).to_rest()
     values = start_arguments(play.snapshot(), play.log, stored=False, forgettable=0)
 
     assert values is not None

@@ -15,7 +15,7 @@ from holdfast.schemas.log_entry import read_record
 from holdfast.workflows.commands.publisher import attributes
 from holdfast.workflows.engine.execution_base import AskModel
 from holdfast.workflows.ui_details.markdown import short_arguments
-from tests.engine.driver import Play, call, says, tool
+from tests.engine.driver import Play, call, reply, tool
 
 EARLY, LATE, MEASURED_TURNS = 20, 400, 5
 RESULT = "lorem ipsum " * 170
@@ -46,7 +46,7 @@ class Work:
 
 
 class Long:
-    """A run that goes on and on: each turn asks for a record, and keeps what it reads."""
+    """A run without an end: each turn asks for a record, and keeps what it reads."""
 
     def __init__(self, *, people: bool = False) -> None:
         reads = tool("look", output_path="†state.last", side_effects=people)
@@ -61,7 +61,7 @@ class Long:
         assert isinstance(step, AskModel)
         play.run.settings.page(ConversationPageRequest(after=self.read, upto=step.pointer.entries))
         self.read = step.pointer.entries
-        play.model.append(says("", call("look", {"id": 1})))
+        play.model.append(reply("", call("look", {"id": 1})))
         play.take(step)
         play.take(play.next())
         self.summaries.follow(map(read_record, play.log.records_after(self.summaries.last_entry)))

@@ -15,12 +15,12 @@ from holdfast.validation.arguments import InvalidArguments, coerce, fit, read_ar
 from holdfast.validation.validator import errors, fits
 from holdfast.validation.work_budget import CannotCheck
 from holdfast.workflows.engine.approvals.signed_decision import DecisionRejected
-from tests.engine.driver import Play, call, read_again, says, tool
+from tests.engine.driver import Play, call, read_again, reply, tool
 from tests.engine.generated import JSON, NOISE, OBJECTS, RUNS, SCHEMAS, Anything, Drawn
 
 
 def numbers(told: list[str], what: str, turn: str) -> list[int]:
-    """The calls of a turn that an event tells of, in the order in which it does."""
+    """The calls of a turn that an event lists, in its order."""
     return [int(e.rpartition("c")[2]) for e in told if e.startswith(f"{what} {turn}c")]
 
 
@@ -43,8 +43,8 @@ def test_events_are_in_source_order(drawn: Drawn) -> None:
         assert ends == sorted(ends)
         assert calls == sorted(calls)
         asked = numbers(told, "confirmation_required", turn)
-        begun = [e for e in play.events() if e["type"] == "tool_start"]
-        late = [int(e["callId"].partition("c")[2]) for e in begun if "arguments" in e]
+        started = [e for e in play.events() if e["type"] == "tool_start"]
+        late = [int(e["callId"].partition("c")[2]) for e in started if "arguments" in e]
         starts = [n for n in numbers(told, "tool_start", turn) if n not in (*asked, *late)]
         assert starts == sorted(starts)
 
@@ -61,7 +61,7 @@ def test_the_log_is_append_only_and_its_digest_can_be_recomputed(drawn: Drawn) -
 
 
 @given(RUNS)
-def test_a_run_ends_and_says_so_once(drawn: Drawn) -> None:
+def test_a_run_ends_and_logs_that_once(drawn: Drawn) -> None:
     play = Anything(drawn).play()
     ends = [event for event in play.events() if event["type"] in ("done", "error")]
 
@@ -73,7 +73,7 @@ def test_a_run_ends_and_says_so_once(drawn: Drawn) -> None:
 
 @given(JSON)
 def test_any_json_as_a_decision_counts_or_is_refused(written: Any) -> None:
-    play = Play(tool("pay", side_effects=True), model=[says("", call("pay"))])
+    play = Play(tool("pay", side_effects=True), model=[reply("", call("pay"))])
     play.take(play.run.next())
     step: Any = play.run.next()
     play.decided(play.run.calls.check_and_start(step.turn, step.turn.calls))
@@ -92,7 +92,7 @@ def test_any_json_as_a_solution_is_answered(written: Any, arguments: Any) -> Non
             solution = Solution.read(data)
         except ValidationError:
             continue
-        play = Play(tool("look"), model=[solution, *[says("done")] * 3]).to_end()
+        play = Play(tool("look"), model=[solution, *[reply("done")] * 3]).to_end()
         assert play.result["status"] == "completed"
 
 

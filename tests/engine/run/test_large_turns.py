@@ -14,7 +14,7 @@ from holdfast.workflows.engine.call.tool_call import MetaProperties, Turn
 from holdfast.workflows.engine.conversation import scopes
 from holdfast.workflows.engine.execution.preparation import MAX_REFERENCES, MAX_REFERENCES_IN_TURN
 from holdfast.workflows.engine.model.composed import read_answer
-from tests.engine.driver import Play, agent, call, says, tool
+from tests.engine.driver import Play, agent, call, reply, tool
 from tests.support.costs import some_of, within
 
 CALLS = 1_000
@@ -27,7 +27,7 @@ def opened(*calls: WrittenCall, **more: Any) -> tuple[Play, Turn]:
     """A run whose turn of these calls is decided on, in no time."""
     play = Play(WRITE, definition={"budget": {"max_calls": 2 * CALLS}}, **more)
     play.run.next()
-    play.run.model_answered(says("", *calls))
+    play.run.model_answered(reply("", *calls))
     turn: Turn = play.run.next().turn  # type: ignore[union-attr]  # there are calls
     within(MAX_STEPS, lambda: play.decided(play.run.calls.check_and_start(turn, turn.calls)))
     return play, turn
@@ -91,12 +91,12 @@ def test_a_thousand_calls_of_a_large_tool_are_read_in_no_time() -> None:
     assert read.calls[-1].arguments == {"p1": {"a": "x"}}
 
 
-def test_of_a_very_long_conversation_a_call_is_told_the_newest() -> None:
+def test_of_a_very_long_conversation_a_call_receives_the_newest() -> None:
     play = Play(WRITE)
     play.run.next()
     for number in range(10 * scopes.MAX_TRANSCRIPT_MESSAGES):
         play.log.append(MessageEntry(message=ChatMessage(role="user", content=f"{number}")))
-    play.run.model_answered(says("", call("write")))
+    play.run.model_answered(reply("", call("write")))
     [one] = play.run.next().turn.calls  # type: ignore[union-attr]  # there is one
     one.annotate(MetaProperties(scopes=[scopes.CONTEXT]))
     said = within(500_000, lambda: scopes.transcript(one, play.run.state))

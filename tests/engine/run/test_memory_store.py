@@ -33,7 +33,7 @@ MAX_PAYLOAD_BYTES = 2_000_000
 
 
 class Kept:
-    """A memory, and writes to it, each with an id of its own unless it says one."""
+    """A memory, and writes to it, each with an id of its own unless it has one."""
 
     def __init__(self, **entries: str) -> None:
         self.memory = Memory(MemoryState(owner=MemoryOwner(agent="desk"), writes_a_run=1))
@@ -150,7 +150,7 @@ def fill(kept: Kept, text: str = "x", key_characters: int = 0, padding: str = " 
         kept.write(f"k{n}".ljust(key_characters, padding), text)
 
 
-def test_it_holds_so_many_entries_and_says_what_makes_room() -> None:
+def test_it_holds_a_bounded_number_of_entries_and_reports_what_makes_room() -> None:
     kept = Kept()
     fill(kept)
     with pytest.raises(WriteRefused, match=r"full: it has 1000 entries; delete .*write null"):
@@ -233,7 +233,7 @@ WRITES = st.lists(
 
 
 @given(WRITES)
-def test_it_is_the_same_whether_or_not_it_went_on_as_new_after_each_write(
+def test_it_is_the_same_whether_or_not_it_continued_as_new_after_each_write(
     writes: list[tuple[int, str, str | None]],
 ) -> None:
     stayed, went_on = Kept(), Kept()
@@ -286,7 +286,7 @@ def test_no_two_owners_share_a_memory(
         (("a", "A", False), ("a", "a", False)),
     ],
 )
-def test_owners_that_are_written_alike_are_told_apart(
+def test_owners_that_are_written_alike_are_distinguished(
     one: tuple[str, str | None, bool], other: tuple[str, str | None, bool]
 ) -> None:
     ids = {names.memory_id(agent, who, inline=inline) for agent, who, inline in (one, other)}

@@ -11,7 +11,7 @@ from holdfast.schemas.names import ErrorCode
 from holdfast.schemas.tool import CallLimits
 from holdfast.workflows.engine.call.tool_call import fail
 from holdfast.workflows.engine.execution_base import AskModel
-from tests.engine.driver import Play, call, read_again, says, tool
+from tests.engine.driver import Play, call, read_again, reply, tool
 
 OUTPUT = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 
@@ -19,10 +19,10 @@ OUTPUT = {"type": "object", "properties": {"n": {"type": "integer"}}, "required"
 # Answers.
 
 
-def test_calls_are_carried_out_and_the_model_is_asked_again() -> None:
+def test_calls_are_executed_and_the_model_is_requested_again() -> None:
     play = Play(
         tool("look"),
-        model=[says("I look.", call("look", {"id": 1}, "abc")), says("Found.")],
+        model=[reply("I look.", call("look", {"id": 1}, "abc")), reply("Found.")],
         outcomes={"look": {"found": True}},
     ).to_end()
 
@@ -54,7 +54,7 @@ def test_calls_are_carried_out_and_the_model_is_asked_again() -> None:
     ],
 )
 def test_an_output_is_read_as_leniently_as_arguments(text: str, output: Any) -> None:
-    play = Play(model=[says(text)], definition={"output": OUTPUT}).to_end()
+    play = Play(model=[reply(text)], definition={"output": OUTPUT}).to_end()
 
     assert play.result["output"] == output
 
@@ -71,10 +71,10 @@ def test_an_output_is_read_as_leniently_as_arguments(text: str, output: Any) -> 
         (" \n", "The answer was empty."),
     ],
 )
-def test_an_output_that_does_not_fit_is_told_to_the_model_and_costs_a_turn(
+def test_an_output_that_does_not_fit_is_reported_to_the_model_and_costs_a_turn(
     text: str, why: str
 ) -> None:
-    play = Play(model=[says(text), says('{"n": 1}')], definition={"output": OUTPUT}).to_end()
+    play = Play(model=[reply(text), reply('{"n": 1}')], definition={"output": OUTPUT}).to_end()
 
     assert play.engine_messages()[0].startswith(why)
     assert (play.result["output"], play.result["turns"]) == ({"n": 1}, 2)
@@ -103,7 +103,7 @@ def test_a_call_that_is_wrong_is_an_error_that_the_model_reads(
 ) -> None:
     schema = {"type": "object", "properties": {"id": {"type": "integer"}}, "required": ["id"]}
     play = Play(
-        tool("look", schema), model=[says("", written, call("look", {"id": 1})), says("ok")]
+        tool("look", schema), model=[reply("", written, call("look", {"id": 1})), reply("ok")]
     ).to_end()
     error = json.loads(play.results()["t1c1"])["error"]
 
@@ -117,7 +117,7 @@ def test_the_calls_of_a_turn_are_checked_within_one_allowance() -> None:
     """Temporal takes a workflow that thinks for two seconds for dead."""
     schema = {"type": "object", "properties": {"text": {"pattern": "[ab]{200}"}}}
     large = call("look", {"text": "ab" * 100_000})
-    play = Play(tool("look", schema), model=[says("", *[large] * 4), says("ok")]).to_end()
+    play = Play(tool("look", schema), model=[reply("", *[large] * 4), reply("ok")]).to_end()
 
     assert list(play.errors().values()) == [None, *["invalid_arguments"] * 3]
     assert "too large to be checked" in play.results()["t1c4"]
@@ -129,7 +129,7 @@ def test_the_calls_of_a_turn_are_checked_within_one_allowance() -> None:
 def test_a_tool_is_called_so_often_in_a_run() -> None:
     pay = tool("pay", limits=CallLimits(per_run=2))
     play = Play(
-        pay, model=[says("", *[call("pay")] * 3), says("", call("pay")), says("x")]
+        pay, model=[reply("", *[call("pay")] * 3), reply("", call("pay")), reply("x")]
     ).to_end()
 
     assert play.errors() == {"t1c1": None, "t1c2": None, "t1c3": "blocked", "t2c1": "blocked"}
@@ -140,7 +140,7 @@ def test_a_tool_takes_arguments_of_so_many_bytes() -> None:
     pay = tool("pay", limits=CallLimits(max_arguments_bytes=20))
     arguments = [{"to": "x" * size} for size in (11, 12)]
     calls = [call("pay", each) for each in arguments]
-    play = Play(pay, model=[says("", *calls), says("x")]).to_end()
+    play = Play(pay, model=[reply("", *calls), reply("x")]).to_end()
 
     assert play.errors() == {"t1c1": None, "t1c2": "invalid_arguments"}
     assert "21 bytes in all; at most 20" in play.results()["t1c2"]
@@ -149,10 +149,10 @@ def test_a_tool_takes_arguments_of_so_many_bytes() -> None:
 def test_a_tool_is_called_after_others_have_succeeded_only() -> None:
     pay = tool("pay", limits=CallLimits(after=["look"]))
     model = [
-        says("", call("pay"), call("look")),
-        says("", call("pay"), call("look")),
-        says("", call("pay")),
-        says("x"),
+        reply("", call("pay"), call("look")),
+        reply("", call("pay"), call("look")),
+        reply("", call("pay")),
+        reply("x"),
     ]
     broken = fail(ErrorCode.TOOL_ERROR, "no")
     play = Play(tool("look"), pay, model=model, outcomes={"look": (broken, "ok")}).to_end()
@@ -165,7 +165,7 @@ def test_a_tool_is_called_after_others_have_succeeded_only() -> None:
 
 
 def test_what_is_next_is_the_same_until_it_is_done() -> None:
-    play = Play(tool(), model=[says("", call("look")), says("x")])
+    play = Play(tool(), model=[reply("", call("look")), reply("x")])
     for _ in range(10):
         step, length = play.run.next(), len(play.log)
         assert play.run.next() == step
@@ -174,8 +174,8 @@ def test_what_is_next_is_the_same_until_it_is_done() -> None:
             play.take(step)
 
 
-def test_a_request_points_to_all_that_stands_in_the_log() -> None:
-    play = Play(tool(), model=[says("", call("look")), says("x")])
+def test_a_request_points_to_the_whole_log() -> None:
+    play = Play(tool(), model=[reply("", call("look")), reply("x")])
     while not play.run.last_step:
         step = play.run.next()
         if isinstance(step, AskModel):
@@ -186,7 +186,7 @@ def test_a_request_points_to_all_that_stands_in_the_log() -> None:
 
 
 def test_the_settings_of_a_request_come_with_its_first_page() -> None:
-    play = Play(tool(), model=[says("x")], state={"a": 1})
+    play = Play(tool(), model=[reply("x")], state={"a": 1})
     play.run.next()
     first, later = (
         play.run.settings.page(ConversationPageRequest(upto=3, offset=offset)).ask

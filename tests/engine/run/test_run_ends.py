@@ -8,7 +8,7 @@ from holdfast.schemas.internal.solution import Usage, WrittenCall
 from holdfast.schemas.names import MODEL_ERROR, ErrorCode
 from holdfast.workflows.engine.call.tool_call import Unknown, fail
 from holdfast.workflows.engine.execution_base import AskModel, RunCalls
-from tests.engine.driver import Play, call, says, tool
+from tests.engine.driver import Play, call, reply, tool
 
 TERMINATE = {"_result": {"content": "bye", "terminate": True}}
 
@@ -24,7 +24,7 @@ TERMINATE = {"_result": {"content": "bye", "terminate": True}}
 def test_a_run_stops_where_every_result_asks_for_it(ends: Any, status: str) -> None:
     play = Play(
         tool(),
-        model=[says("Good bye.", call("look"), call("look")), says("Still here.")],
+        model=[reply("Good bye.", call("look"), call("look")), reply("Still here.")],
         outcomes={"t1c1": ends[0], "t1c2": ends[1]},
     ).to_end()
 
@@ -32,14 +32,14 @@ def test_a_run_stops_where_every_result_asks_for_it(ends: Any, status: str) -> N
     assert play.result["output"] == ("Good bye." if status == "stopped" else "Still here.")
 
 
-def test_what_was_said_last_is_the_output_of_a_run_that_stopped() -> None:
+def test_the_last_text_is_the_output_of_a_run_that_stopped() -> None:
     play = Play(
         tool("big"),
         tool("stop"),
         model=[
-            says("One moment.", call("big")),
-            says("", call("big")),
-            says("", call("stop")),
+            reply("One moment.", call("big")),
+            reply("", call("big")),
+            reply("", call("stop")),
         ],
         outcomes={"big": "x" * 900_000, "stop": TERMINATE},
     ).to_end()
@@ -56,7 +56,9 @@ TOLD = "the answer was cut off after 64 output tokens (`maxOutputTokens`): write
 @pytest.mark.parametrize("arguments", ['{"id": "A-1', "", "{'id'"])
 def test_a_call_that_was_cut_off_is_not_run_and_the_model_reads_why(arguments: str) -> None:
     cut = WrittenCall(tool="look", arguments=arguments)
-    play = Play(tool(), model=[says("", call("look", {"a": 1}), cut, **CUT), says("done")]).to_end()
+    play = Play(
+        tool(), model=[reply("", call("look", {"a": 1}), cut, **CUT), reply("done")]
+    ).to_end()
 
     assert play.errors() == {"t1c1": None, "t1c2": "invalid_arguments"}
     assert f"invalid_arguments: {TOLD}" in play.results()["t1c2"]
@@ -64,7 +66,7 @@ def test_a_call_that_was_cut_off_is_not_run_and_the_model_reads_why(arguments: s
 
 def test_whole_calls_of_an_answer_that_was_cut_off_are_run() -> None:
     play = Play(
-        tool(), model=[says("And", call("look", "{'a'"), call("look"), **CUT), says("done")]
+        tool(), model=[reply("And", call("look", "{'a'"), call("look"), **CUT), reply("done")]
     ).to_end()
 
     assert play.errors() == {"t1c1": "invalid_arguments", "t1c2": None}
@@ -72,8 +74,8 @@ def test_whole_calls_of_an_answer_that_was_cut_off_are_run() -> None:
 
 
 def test_a_text_that_was_cut_off_is_the_output_only_where_the_next_one_is_too() -> None:
-    once = Play(model=[says("Once upon", **CUT), says("The end.")]).to_end()
-    twice = Play(model=[says("Once upon", **CUT), says("Once", **CUT)])
+    once = Play(model=[reply("Once upon", **CUT), reply("The end.")]).to_end()
+    twice = Play(model=[reply("Once upon", **CUT), reply("Once", **CUT)])
     twice.chained = True
     twice.to_end()
 
@@ -86,10 +88,10 @@ def test_a_text_that_was_cut_off_is_the_output_only_where_the_next_one_is_too() 
 
 
 @pytest.mark.parametrize("text", ['{"city": "Os', ""])
-def test_an_output_that_was_cut_off_is_not_told_as_broken_json(text: str) -> None:
+def test_an_output_that_was_cut_off_is_not_reported_as_broken_json(text: str) -> None:
     output = {"type": "object", "properties": {"city": {"type": "string"}}}
     play = Play(
-        model=[says(text, **CUT), says('{"city": "Oslo"}', **CUT)], definition={"output": output}
+        model=[reply(text, **CUT), reply('{"city": "Oslo"}', **CUT)], definition={"output": output}
     ).to_end()
 
     assert play.result["output"] == {"city": "Oslo"}
@@ -105,10 +107,10 @@ NO_OUTPUT = (
 
 
 def denied(text: str, **definition: Any) -> Play:
-    """A run whose model says this of a call that was denied, and then something of its own."""
+    """A run whose model answers this to a call that was denied, and then something of its own."""
     return Play(
         tool("pay", side_effects=True),
-        model=[says("", call("pay")), says(text), says("It was not paid.")],
+        model=[reply("", call("pay")), reply(text), reply("It was not paid.")],
         decisions={"t1c1": [{"decision": "deny", "reason": "not < now"}]},
         definition=definition,
     ).to_end()
@@ -152,7 +154,7 @@ def cancelled_in(stage: str, **more: Any) -> Play:
         tool("look"),
         tool("pay", side_effects=True),
         tool("once", side_effects=True, idempotent=False, **more),
-        model=[says("", call("look"), call("pay"), call("once"))],
+        model=[reply("", call("look"), call("pay"), call("once"))],
         decisions={"t1c3": ["approve"]},
         outcomes={"once": Unknown("it was started")},
     )

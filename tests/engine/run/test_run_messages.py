@@ -1,4 +1,4 @@
-"""What people say to a run on its way, and conversations."""
+"""Messages of people to a run on its way, and conversations."""
 
 from typing import Any
 
@@ -6,17 +6,17 @@ import pytest
 
 from holdfast.workflows.engine.call.tool_call import Succeeded
 from holdfast.workflows.engine.execution_base import AwaitMessage
-from tests.engine.driver import Play, call, says, tool
+from tests.engine.driver import Play, call, reply, tool
 
 
 def test_a_message_that_arrives_as_the_run_ends_is_not_lost() -> None:
-    play = Play(model=[says("one"), says("two")])
+    play = Play(model=[reply("one"), reply("two")])
     play.take(play.run.next())
     play.receive("wait")
     play.to_end()
     assert play.result["output"] == "two"
 
-    ended = Play(tool(), model=[says("", call("look"))], budget={"maxTurns": 1})
+    ended = Play(tool(), model=[reply("", call("look"))], budget={"maxTurns": 1})
     ended.take(ended.run.next())
     ended.take(ended.run.next())
     ended.receive("later", delivery="followUp")
@@ -25,8 +25,8 @@ def test_a_message_that_arrives_as_the_run_ends_is_not_lost() -> None:
     assert ended.messages()[-1]["content"] == "later"
 
 
-def test_a_run_is_known_to_end_until_somebody_says_more() -> None:
-    play = Play(tool(), model=[says("", call("look")), says("one"), says("two")])
+def test_a_run_is_ending_until_another_message_arrives() -> None:
+    play = Play(tool(), model=[reply("", call("look")), reply("one"), reply("two")])
     known = [play.run.is_ending]
     for _ in range(3):
         play.take(play.run.next())
@@ -48,7 +48,7 @@ def talk(*model: Any, **more: Any) -> Play:
 
 
 def test_a_conversation_waits_for_the_next_message() -> None:
-    play = talk(says("one"), says("two")).to_end()
+    play = talk(reply("one"), reply("two")).to_end()
     step = play.run.next()
 
     assert isinstance(step, AwaitMessage)
@@ -60,7 +60,7 @@ def test_a_conversation_waits_for_the_next_message() -> None:
 
 
 def test_a_message_of_a_conversation_is_answered() -> None:
-    play = talk(says("one"), says("two")).to_end()
+    play = talk(reply("one"), reply("two")).to_end()
     number = play.receive("and?")
     play.to_end()
 
@@ -72,10 +72,10 @@ def test_a_message_of_a_conversation_is_answered() -> None:
 
 # Budgets of a conversation.
 
-LOOK = says("", call("look"))
+LOOK = reply("", call("look"))
 
 
-def say(play: Play, text: str = "and?", **more: Any) -> int:
+def send(play: Play, text: str = "and?", **more: Any) -> int:
     """A message, played until it is answered, or the run has ended."""
     number = play.receive(text, **more)
     play.to_end()
@@ -83,8 +83,8 @@ def say(play: Play, text: str = "and?", **more: Any) -> int:
 
 
 def test_each_message_of_a_conversation_has_the_budget_of_its_own() -> None:
-    play = talk(*[LOOK, says("found")] * 3, budget={"maxTurns": 2, "maxCalls": 1}).to_end()
-    assert [say(play), say(play)] == [1, 2]
+    play = talk(*[LOOK, reply("found")] * 3, budget={"maxTurns": 2, "maxCalls": 1}).to_end()
+    assert [send(play), send(play)] == [1, 2]
 
     assert (play.run.progress.output, play.run.status) == ("found", "awaiting_message")
     assert play.run.state.meter.turns == 6
@@ -94,8 +94,8 @@ def test_each_message_of_a_conversation_has_the_budget_of_its_own() -> None:
 
 def test_a_message_that_ends_on_its_budget_leaves_the_conversation_open() -> None:
     more = {"maxTurns": 8, "perMessage": {"maxTurns": 1}}
-    play = talk(says("one"), LOOK, says("two"), budget=more).to_end()
-    number = say(play)
+    play = talk(reply("one"), LOOK, reply("two"), budget=more).to_end()
+    number = send(play)
 
     problem = play.run.messages.budget_problem(number)
     assert problem is not None
@@ -105,13 +105,13 @@ def test_a_message_that_ends_on_its_budget_leaves_the_conversation_open() -> Non
     assert [record["text"] for record in play.records("notice")] == [notice]
     play.continue_as_new()
     assert play.run.messages.budget_problem(number) == problem
-    assert play.run.messages.budget_problem(say(play)) is None
+    assert play.run.messages.budget_problem(send(play)) is None
     assert play.run.progress.output == "two"
 
 
 def test_messages_that_are_read_together_end_together_on_their_budget() -> None:
     more = {"maxTurns": 8, "perMessage": {"maxTurns": 1}}
-    play = talk(says("one"), LOOK, budget=more).to_end()
+    play = talk(reply("one"), LOOK, budget=more).to_end()
     first, second = play.receive("a"), play.receive("b")
     play.to_end()
 
@@ -120,8 +120,8 @@ def test_messages_that_are_read_together_end_together_on_their_budget() -> None:
 
 
 def test_a_conversation_that_is_closed_after_a_used_up_message_has_no_output() -> None:
-    play = talk(says("one"), LOOK, budget={"maxTurns": 1}).to_end()
-    say(play)
+    play = talk(reply("one"), LOOK, budget={"maxTurns": 1}).to_end()
+    send(play)
     play.run.mailbox.close()
     play.to_end()
 
@@ -129,8 +129,8 @@ def test_a_conversation_that_is_closed_after_a_used_up_message_has_no_output() -
 
 
 def test_the_total_ends_a_conversation_and_every_message_of_it() -> None:
-    play = talk(says("one"), says("two"), budget={"total": {"maxTurns": 2}}).to_end()
-    say(play)
+    play = talk(reply("one"), reply("two"), budget={"total": {"maxTurns": 2}}).to_end()
+    send(play)
     first, second = play.receive("a"), play.receive("b", delivery="followUp")
     play.to_end()
 
@@ -148,13 +148,15 @@ def test_outside_of_a_conversation_plain_limits_and_the_total_both_hold(budget: 
 
 def test_a_person_extends_the_budget_of_one_message() -> None:
     definition = {"on_limit": {"maxTurns": "ask"}}
-    play = talk(says("one"), LOOK, says("two"), LOOK, definition=definition, budget={"maxTurns": 1})
+    play = talk(
+        reply("one"), LOOK, reply("two"), LOOK, definition=definition, budget={"maxTurns": 1}
+    )
     play.decisions = {"t2-maxTurns": [{"decision": "edit", "arguments": {"maxTurns": 2}}]}
     play.decisions["t4-maxTurns"] = ["deny"]
     play.to_end()
-    say(play)
+    send(play)
     assert play.run.progress.output == "two"
-    assert play.run.messages.budget_problem(say(play)) is not None
+    assert play.run.messages.budget_problem(send(play)) is not None
     assert isinstance(play.run.next(), AwaitMessage)
     asked = play.records("confirmation_required")[-1]
     assert asked["approval"]["question"].endswith("`deny` grants no more.")
@@ -164,7 +166,7 @@ def test_a_person_extends_the_budget_of_one_message() -> None:
 
 
 def test_a_queued_message_is_listed_and_can_be_withdrawn() -> None:
-    play = Play(model=[says("one")])
+    play = Play(model=[reply("one")])
     play.take(play.run.next())
     keep, gone = (play.receive(each * 300, delivery="followUp") for each in ("a", "b"))
     assert [each.number for each in play.mailbox.queued()] == [keep, gone]

@@ -1,4 +1,4 @@
-"""§9: a run has one skill, and nothing that anybody says gets it the tools of another."""
+"""§9: a run has one skill, and no text gets it the tools of another."""
 
 import json
 from typing import Any
@@ -21,7 +21,7 @@ from holdfast.workflows.engine.execution_base import (
     Fail,
     Finish,
 )
-from tests.engine.driver import NoAnswer, Play, call, says, tool
+from tests.engine.driver import NoAnswer, Play, call, reply, tool
 
 REFUNDS = ResolvedSkill(
     name="refunds",
@@ -33,7 +33,7 @@ TRAVEL = ResolvedSkill(name="travel", instructions="Be brief.", tools=[tool("boo
 EXPORT = ResolvedSkill(name="export", tools=[], activity=ActivityBinding(type="ExportAll"))
 OWN = tool("look")
 CHOOSE = call("choose_skill", {"skill": "refunds"})
-DONE = says("done")
+DONE = reply("done")
 
 
 def desk(*model: Any, skills: Any = (REFUNDS, TRAVEL), **more: Any) -> Play:
@@ -98,7 +98,7 @@ def test_a_run_names_its_skill_and_is_asked_for_none() -> None:
         ),
     ],
 )  # fmt: skip
-def test_a_skill_that_cannot_be_had_makes_no_run(skills: Any, request_: Any, why: str) -> None:
+def test_an_unavailable_skill_starts_no_run(skills: Any, request_: Any, why: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
         desk(DONE, skills=skills, **request_)
 
@@ -132,7 +132,7 @@ def test_a_named_skill_comes_before_every_rule_and_the_model_after_them() -> Non
     sure = call(
         "choose_skill", {"skill": "other", "confidence": 0.75, "_reasoningForCall": "It is"}
     )
-    chosen = desk(says("", sure), DONE, skills=ROUTED, input="hello").to_end()
+    chosen = desk(reply("", sure), DONE, skills=ROUTED, input="hello").to_end()
     [entry] = chosen.records("skill")
     assert {key: entry[key] for key in ("skill", "by", "confidence", "reason")} == {
         "skill": "other",
@@ -146,7 +146,7 @@ def test_a_named_skill_comes_before_every_rule_and_the_model_after_them() -> Non
 
 
 def test_the_model_chooses_first_from_names_and_descriptions() -> None:
-    [ask, _] = asks(desk(says("", CHOOSE), DONE))
+    [ask, _] = asks(desk(reply("", CHOOSE), DONE))
     [offer] = ask.tools
     which = offer.parameters["properties"]["skill"]
 
@@ -157,7 +157,7 @@ def test_the_model_chooses_first_from_names_and_descriptions() -> None:
 
 
 def test_then_it_has_the_skills_instructions_and_tools_and_is_offered_no_choice() -> None:
-    play = desk(says("", CHOOSE), says("", call("refund")), DONE)
+    play = desk(reply("", CHOOSE), reply("", call("refund")), DONE)
     [_, second, third] = asks(play)
 
     assert [offer.name for offer in second.tools] == ["look", "find_order", "refund"]
@@ -168,8 +168,8 @@ def test_then_it_has_the_skills_instructions_and_tools_and_is_offered_no_choice(
     assert play.errors() == {"t1c1": None, "t2c1": None}
 
 
-def test_a_choice_is_told_as_every_call_is_and_counts_as_one_and_as_a_turn() -> None:
-    play = desk(says("", CHOOSE), DONE).to_end()
+def test_a_choice_is_logged_as_a_call_and_counts_as_one_and_as_a_turn() -> None:
+    play = desk(reply("", CHOOSE), DONE).to_end()
 
     assert play.event_lines() == [
         *("turn_start", "tool_call t1c1", "tool_start t1c1", "tool_end t1c1", "skill", "turn_end"),
@@ -183,12 +183,12 @@ def test_a_choice_is_told_as_every_call_is_and_counts_as_one_and_as_a_turn() -> 
     assert play.run.state.meter.iterations == 1
 
 
-def test_no_person_no_hook_and_no_scope_stands_before_a_choice() -> None:
+def test_a_choice_needs_no_person_no_hook_and_no_scope() -> None:
     binding = ActivityBinding(type="check")
     hooks = AgentHooks(prepare=binding, repair=binding, before=binding, after=binding)
     play = desk(
-        says("", call("choose_skill", {"skill": "refundss"})),
-        says("", CHOOSE),
+        reply("", call("choose_skill", {"skill": "refundss"})),
+        reply("", CHOOSE),
         DONE,
         definition={"approval": {"require": "always"}, "hooks": hooks},
         approvals="deny",
@@ -209,7 +209,7 @@ def test_no_person_no_hook_and_no_scope_stands_before_a_choice() -> None:
     ],
 )
 def test_a_tool_choice_holds_for_the_first_request_after_the_choice(choice: Any, then: Any) -> None:
-    play = desk(says("", CHOOSE), DONE, DONE, toolChoice=choice)
+    play = desk(reply("", CHOOSE), DONE, DONE, toolChoice=choice)
     found = asks(play)
 
     assert [ask.tool_choice for ask in found[:2]] == ["required", then]
@@ -236,13 +236,13 @@ WRITTEN = st.builds(
     | st.dictionaries(st.text(max_size=5), st.text(max_size=5), max_size=2),
 )
 ANSWERS = st.lists(
-    st.builds(lambda text, calls: says(text, *calls), st.text(max_size=5), st.lists(WRITTEN)),
+    st.builds(lambda text, calls: reply(text, *calls), st.text(max_size=5), st.lists(WRITTEN)),
     max_size=8,
 )
 
 
 @given(answers=ANSWERS, named=st.sampled_from([None, "refunds", "travel"]), told=st.text())
-def test_whatever_a_model_says_nothing_is_started_that_is_not_allowed(
+def test_no_answer_of_a_model_starts_what_is_not_allowed(
     answers: Any, named: str | None, told: str
 ) -> None:
     outcomes = dict.fromkeys(("look", "find_order", "refund", "book"), told)
@@ -280,7 +280,7 @@ def test_an_input_that_is_a_text_is_given_by_its_name() -> None:
     assert exports(input=None, context=[{"content": "x"}]).result["output"] == {}
 
 
-def test_what_a_user_says_is_given_to_the_activity_as_it_is() -> None:
+def test_the_message_of_a_user_is_given_to_the_activity_as_it_is() -> None:
     said = {"_note": "†state.secret", "†": "see †{state.secret}", "_activity": 1}
 
     assert exports(input=said, state={"secret": 7}).result["output"] == said
@@ -295,7 +295,7 @@ def test_what_a_user_says_is_given_to_the_activity_as_it_is() -> None:
         ("x" * (MAX_RESULT_BYTES // 2), "completed", "x" * (MAX_RESULT_BYTES // 2)),
     ],
 )
-def test_it_ends_as_the_activity_says(outcome: Any, status: str, output: str) -> None:
+def test_it_ends_as_the_activity_returns(outcome: Any, status: str, output: str) -> None:
     play = exports(outcomes={"export": outcome})
 
     assert (play.result["status"], play.result["output"]) == (status, output)
@@ -316,7 +316,7 @@ def test_its_error_fails_the_run(outcome: Any, code: str) -> None:
 
 
 def test_a_model_may_choose_it_and_is_asked_no_more() -> None:
-    choose = says("", call("choose_skill", {"skill": "export"}), call("look"))
+    choose = reply("", call("choose_skill", {"skill": "export"}), call("look"))
     outcomes = {"export": lambda one: one.arguments}
     play = desk(choose, skills=[EXPORT, TRAVEL], outcomes=outcomes).to_end()
 
@@ -329,7 +329,7 @@ def test_a_model_may_choose_it_and_is_asked_no_more() -> None:
     assert play.run.state.skill == "export"
 
 
-def test_a_run_by_an_activity_that_is_cancelled_is_told_to_its_end() -> None:
+def test_a_cancelled_run_by_an_activity_is_logged_to_its_end() -> None:
     play = desk(skills=[EXPORT])
     step = play.run.next()
     play.decided(play.run.calls.check_and_start(step.turn, step.turn.calls))  # type: ignore[union-attr]
@@ -367,7 +367,7 @@ def test_people_can_change_its_arguments_to_what_is_an_input_only(
 
 def composed(*calls: Any, output: Any = None) -> Any:
     """One composed answer."""
-    return says(json.dumps({"calls": list(calls), "output": output}))
+    return reply(json.dumps({"calls": list(calls), "output": output}))
 
 
 def test_in_a_composed_answer_the_choice_is_one_of_its_calls() -> None:
@@ -397,7 +397,7 @@ def conversing(*model: Any, **more: Any) -> Play:
 
 
 def test_a_message_of_a_conversation_changes_the_skill() -> None:
-    play = conversing(says("one"), says("", call("book")), says("two"), skill="refunds").to_end()
+    play = conversing(reply("one"), reply("", call("book")), reply("two"), skill="refunds").to_end()
     play.receive("book it", skill="travel")
     play.to_end()
 
@@ -413,7 +413,7 @@ def test_a_message_of_a_conversation_changes_the_skill() -> None:
     [("travle", "did you mean"), ("export", "is an activity, which receives no messages")],
 )
 def test_a_message_with_an_unfit_skill_is_read_and_changes_none(skill: str, why: str) -> None:
-    play = conversing(says("one"), says("two"), skill="refunds").to_end()
+    play = conversing(reply("one"), reply("two"), skill="refunds").to_end()
     assert why in (play.run.messages.skill_problem(skill) or "")
     play.receive("go", skill=skill)
     play.to_end()
@@ -433,7 +433,7 @@ def test_a_message_that_no_model_reads_changes_no_skill() -> None:
 
 
 def test_outside_of_a_conversation_a_message_changes_no_skill() -> None:
-    play = desk(says("one"), says("two"), skill="refunds")
+    play = desk(reply("one"), reply("two"), skill="refunds")
     play.receive("go", skill="travel", delivery="followUp")
     play.to_end()
     assert play.run.state.skill == "refunds"
@@ -441,7 +441,7 @@ def test_outside_of_a_conversation_a_message_changes_no_skill() -> None:
 
 
 def test_the_model_changes_the_skill_where_the_agent_allows_it() -> None:
-    model = [says("", call("choose_skill", {"skill": "travel"})), says("", call("book")), DONE]
+    model = [reply("", call("choose_skill", {"skill": "travel"})), reply("", call("book")), DONE]
     definition = {"change_skill": True, "plan": "lazy"}
     play = conversing(*model, skill="refunds", definition=definition)
     play.decisions = {"t2-plan": ["approve"]}
@@ -461,7 +461,7 @@ def test_the_model_changes_the_skill_where_the_agent_allows_it() -> None:
 
 
 def test_an_approval_of_a_tool_does_not_hold_for_one_of_another_skill() -> None:
-    act = says("", call("act"))
+    act = reply("", call("act"))
     play = acting(act, DONE, act, DONE)
     play.decisions = {"t1c1": [{"decision": "approve", "remember": True}], "t3c1": ["deny"]}
     play.to_end()
@@ -472,8 +472,8 @@ def test_an_approval_of_a_tool_does_not_hold_for_one_of_another_skill() -> None:
 
 
 def test_the_rest_of_a_plan_is_not_approved_in_another_skill() -> None:
-    plan = says("", call("wait"), call("act"))
-    play = acting(plan, says("", call("act")), DONE, definition={"plan": "lazy"})
+    plan = reply("", call("wait"), call("act"))
+    play = acting(plan, reply("", call("act")), DONE, definition={"plan": "lazy"})
     play.decisions = {"t1-plan": ["approve"], "t2-plan": ["deny"]}
 
     def interrupted(_: ToolCall) -> Succeeded:
@@ -497,6 +497,6 @@ def acting(*model: Any, **more: Any) -> Play:
 
 
 def test_outside_of_a_conversation_the_model_changes_no_skill() -> None:
-    model = [says("", call("choose_skill", {"skill": "travel"})), DONE]
+    model = [reply("", call("choose_skill", {"skill": "travel"})), DONE]
     play = desk(*model, skill="refunds", definition={"change_skill": True}).to_end()
     assert play.errors() == {"t1c1": ErrorCode.TOOL_NOT_ALLOWED}

@@ -13,7 +13,7 @@ from holdfast.workflows.engine.continue_as_new import WorkflowSnapshot
 from holdfast.workflows.engine.execution_base import AskModel
 from holdfast.workflows.engine.log.log import Log
 from holdfast.workflows.engine.run import AgentRun, RunSnapshot
-from tests.engine.driver import FACTS, agent, noon, says
+from tests.engine.driver import FACTS, agent, noon, reply
 
 STATE_MODULES = ("holdfast.workflows.engine", "holdfast.schemas.internal.continue_as_new")
 REQUEST = RunRequest(agent="tester")
@@ -208,5 +208,5 @@ def test_what_the_oldest_worker_left_is_read_and_gone_on_with() -> None:
 
     assert run.state.asks_people
     assert isinstance(run.next(), AskModel)
-    run.model_answered(says("done"))
+    run.model_answered(reply("done"))
     assert run.next() is run.last_step

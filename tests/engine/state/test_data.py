@@ -13,7 +13,7 @@ from holdfast.schemas.reference import Path, parse_output_path, parse_reference
 from holdfast.schemas.tool import OutputMethod
 from holdfast.workflows.engine.run_state import MAX_STATE_BYTES
 from holdfast.workflows.engine.state.data import MAX_INDEX, MISSING, CannotWrite, Data
-from tests.engine.driver import Play, call, says, tool
+from tests.engine.driver import Play, call, reply, tool
 
 
 def place(text: str) -> Path:
@@ -83,7 +83,7 @@ def test_a_write_gives_the_whole_value_as_it_would_be(
         ({}, "state.a[999999999]", "set", 2, "the list has no place"),
     ],
 )
-def test_a_write_that_does_not_fit_what_stands_there_says_why(
+def test_a_write_that_does_not_fit_the_stored_value_has_a_reason(
     before: Any, path: str, method: OutputMethod, value: Any, why: str
 ) -> None:
     with pytest.raises(CannotWrite) as refused:
@@ -107,7 +107,7 @@ def test_what_was_read_never_changes_afterwards() -> None:
     assert read == before
 
 
-# In a run: results are written where `_outputPath` says.
+# In a run: results are written to `_outputPath`.
 
 FOUND = {"id": 7}
 
@@ -124,7 +124,7 @@ def played(path: str | None, outcome: Any = FOUND, **more: Any) -> Play:
     look = tool("look", output_path=path, **more)
     return Play(
         look,
-        model=[says("", call("look")), says("done")],
+        model=[reply("", call("look")), reply("done")],
         outcomes={"look": outcome},
         definition=definition,
     ).to_end()
@@ -160,7 +160,7 @@ def test_a_state_that_its_schema_demands_whole_can_be_written_piece_by_piece() -
         tool("one", output_path="†state.a"),
         tool("two", output_path="†state.b"),
         tool("odd", output_path="†state.c"),
-        model=[says("", call("one"), call("two"), call("odd")), says("done")],
+        model=[reply("", call("one"), call("two"), call("odd")), reply("done")],
         outcomes={"one": 1, "two": 2, "odd": 3},
         definition={"state": NEEDS_BOTH},
     ).to_end()
@@ -180,7 +180,9 @@ def test_a_state_is_never_too_large_for_the_result_of_its_run() -> None:
 @pytest.mark.parametrize("path", ["†state", "state.a", "†input.a", "†state.a || †b || †c", "", 5])
 def test_an_absurd_path_that_the_model_chose_is_an_error_of_the_call(path: Any) -> None:
     free = tool("look", chosen={"_outputPath": True})
-    play = Play(free, model=[says("", call("look", {"_outputPath": path})), says("done")]).to_end()
+    play = Play(
+        free, model=[reply("", call("look", {"_outputPath": path})), reply("done")]
+    ).to_end()
 
     assert play.errors() == {"t1c1": "invalid_arguments"}
     assert play.results()["t1c1"].startswith('{"error": {"code": "invalid_arguments"')
@@ -189,7 +191,7 @@ def test_an_absurd_path_that_the_model_chose_is_an_error_of_the_call(path: Any) 
 def test_a_path_that_is_fixed_is_not_for_the_model_to_choose() -> None:
     play = Play(
         tool("look", output_path="†state.mine"),
-        model=[says("", call("look", {"_outputPath": "†state.other"})), says("done")],
+        model=[reply("", call("look", {"_outputPath": "†state.other"})), reply("done")],
     ).to_end()
 
     assert play.result["state"] == {"mine": "ok"}

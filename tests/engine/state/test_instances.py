@@ -1,4 +1,4 @@
-"""Instances (§8) in a run: whose data a call reads and writes, and how it says so."""
+"""Instances (§8) in a run: whose data a call reads and writes, and how it names them."""
 
 import json
 from typing import Any
@@ -9,7 +9,7 @@ from holdfast.schemas.internal.model_request import ToolOffer
 from holdfast.schemas.internal.solution import WrittenCall
 from holdfast.workflows.engine.approvals.question import Question
 from holdfast.workflows.engine.model.prompt import offers
-from tests.engine.driver import Play, agent, call, says, tool
+from tests.engine.driver import Play, agent, call, reply, tool
 
 COMMENTS = {"first": "Buy now!", "second": "Thank you."}
 
@@ -24,7 +24,7 @@ def inputs(**of: Any) -> list[Any]:
 def run_of(*tools: Any, calls: list[WrittenCall], **more: Any) -> Play:
     """A run with two instances, whose model makes these calls in its first turn."""
     more.setdefault("context", [{"content": inputs(**COMMENTS)}])
-    return Play(*tools, model=[says("", *calls), says("done")], **more).to_end()
+    return Play(*tools, model=[reply("", *calls), reply("done")], **more).to_end()
 
 
 RATE = tool("rate", output_path="†state.verdict", chosen={})
@@ -62,7 +62,9 @@ def test_a_call_reads_what_another_of_its_instance_writes_and_no_other() -> None
         ({"_instance": ""}, "this run has no instance ``; known"),
     ],
 )  # fmt: skip
-def test_a_call_that_names_no_instance_of_the_run_is_told_so(said: Any, why: str) -> None:
+def test_a_call_that_names_no_instance_of_the_run_fails_with_that_reason(
+    said: Any, why: str
+) -> None:
     play = run_of(RATE, calls=[call("rate", {"text": "x", **said})])
 
     error = json.loads(play.results()["t1c1"])["error"]
@@ -83,7 +85,7 @@ def test_a_tool_can_be_for_one_instance_once_and_for_all() -> None:
     assert "this run has no instance `first`; known: `other`" in elsewhere.results()["t1c1"]
 
 
-def test_a_person_who_is_asked_about_a_call_is_told_whose_it_is() -> None:
+def test_the_question_about_a_call_names_its_instance() -> None:
     shown: list[Any] = []
 
     def look(question: Question) -> str:

@@ -45,7 +45,7 @@ def data() -> VisibleData:
         (None, None),
     ],
 )
-def test_a_reference_stands_for_the_value_with_its_type(
+def test_a_reference_resolves_to_the_value_with_its_type(
     written: Any, value: Any, data: VisibleData
 ) -> None:
     assert resolve(written, data) == value
@@ -65,7 +65,7 @@ def test_a_reference_stands_for_the_value_with_its_type(
         ("Dear †{state.no}", "there is no value at †state.no"),
     ],
 )
-def test_a_reference_to_nothing_says_where_nothing_stands(
+def test_a_reference_to_nothing_names_the_empty_place(
     written: str, why: str, data: VisibleData
 ) -> None:
     with pytest.raises(Unresolved) as unresolved:
@@ -92,7 +92,7 @@ def test_a_value_that_took_a_references_place_is_not_looked_through_again(
     ],
     ids=["list", "text", "object"],
 )
-def test_what_the_references_of_a_call_stand_for_is_bounded(written: Any) -> None:
+def test_the_values_of_a_calls_references_are_bounded(written: Any) -> None:
     data = Data()
     data.set("state", {"big": "x" * (MAX_RESOLVED_BYTES // 2)})
     with pytest.raises(Unresolved, match="exceed 1000000 bytes in all"):

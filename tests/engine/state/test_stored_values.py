@@ -1,4 +1,4 @@
-"""A result that is too large for a run: what stands for it, and how far that goes (§12)."""
+"""A result that is too large for a run: its reference, and how far that goes (§12)."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from holdfast.schemas.internal.stored_value import Stored
 from holdfast.schemas.tool import ActivityBinding, AgentHooks
 from holdfast.workflows.engine.call.activities import outcome_of_result
 from holdfast.workflows.engine.call.tool_call import Succeeded
-from tests.engine.driver import Play, call, says, tool
+from tests.engine.driver import Play, call, reply, tool
 
 BEGINNING = '[{"id":1},{"id":2'
 STORED = Stored(sha256="0" * 64, size_bytes=5_000_000, beginning=BEGINNING)
@@ -20,13 +20,13 @@ def played(value: Any = VALUE, **more: Any) -> Play:
     """A run whose one call of `look` has this result; its hook `guard` answers with as much."""
     return Play(
         tool("look", **more),
-        model=[says("", call("look")), says("done")],
+        model=[reply("", call("look")), reply("done")],
         outcomes={"look": value},
         hooks={"guard": VALUE},
     ).to_end()
 
 
-def test_it_stands_in_the_run_as_one_json_object() -> None:
+def test_it_is_one_json_object_in_the_run() -> None:
     assert VALUE == {
         "_stored": {"sha256": "0" * 64, "sizeBytes": 5_000_000, "beginning": BEGINNING}
     }
@@ -45,9 +45,7 @@ def test_nothing_else_is_taken_for_it(value: Any) -> None:
     ("show", "read"),
     [(None, SHOWN), ("full", SHOWN), ("preview", SHOWN), ("none", "Done.")],
 )
-def test_the_model_reads_how_it_begins_and_people_see_what_stands_for_it(
-    show: Any, read: str
-) -> None:
+def test_the_model_reads_its_beginning_and_the_log_has_its_reference(show: Any, read: str) -> None:
     play = played(show=show)
     assert play.results() == {"t1c1": read}
     assert play.records("tool_end")[0]["value"] == VALUE

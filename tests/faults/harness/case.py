@@ -165,7 +165,7 @@ class Case:
     async def _stands_still(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        """A worker stands at the armed point: it goes on once the fault has struck."""
+        """A worker is at the armed point: it continues once the fault has struck."""
         with suppress(ConnectionError):
             if int(await reader.readline()) == self._armed.serial and self._coming:
                 await self._strike()
@@ -202,7 +202,7 @@ class Case:
         return any(line["pid"] == pid and line["point"] == READY for line in recorded(self.folder))
 
     def _killed_itself(self, pid: int) -> bool:
-        """Whether the last point that a worker came to was that of the armed kill."""
+        """Whether the last point that a worker reached was that of the armed kill."""
         own = [
             (line["point"], number)
             for number, line in enumerate(recorded(self.folder), start=1)
@@ -217,13 +217,13 @@ class Case:
     # From its begin to its end.
 
     async def live(self) -> CaseResult:
-        """Carry it out, and see what it left behind."""
+        """Run it, and see what it left behind."""
         began = self._loop.time()
         try:
             async with self._stage():
                 await self._through()
         except Exception as error:
-            # Whatever it was that people or the harness met with: the other cases go on.
+            # Whatever it was that people or the harness met with: the other cases continue.
             self.left.broken.append(f"{type(error).__name__}: {error}")
         finally:
             self.left.effects = effects(self.folder / "ledger")
@@ -265,7 +265,7 @@ class Case:
             await asyncio.gather(awaiting, *doing, return_exceptions=True)
 
     async def _awaited(self) -> Any:
-        """What the run comes to; it is asked for again where the server could not say."""
+        """What the run comes to; it is asked for again where the server could not answer."""
         handle = self.ground.client.get_workflow_handle(self.id)
         while True:
             try:

@@ -42,7 +42,7 @@ class CaseResult:
 
     @property
     def reconciled(self) -> int:
-        """How often somebody was asked whether a call happened."""
+        """How often a person was asked whether a call happened."""
         events = [event for part in self.parts.values() for event in part.events]
         return sum(1 for event in events if is_reconcile(event))
 
@@ -57,12 +57,12 @@ def is_reconcile(event: dict[str, Any]) -> bool:
 _ANSWER_TIMEOUT = timedelta(seconds=5)
 _BETWEEN_SECONDS = 0.2
 _LAST = 6
-# The server's own: something came while the task was under way, and it is to be done anew.
-_ANEW = WorkflowTaskFailedCause.WORKFLOW_TASK_FAILED_CAUSE_UNHANDLED_COMMAND
+# The server's own: something arrived while the task was running, and it is to be done again.
+_AGAIN = WorkflowTaskFailedCause.WORKFLOW_TASK_FAILED_CAUSE_UNHANDLED_COMMAND
 
 
 async def look(client: Client, id: str) -> Part:
-    """What a workflow left behind; where nobody can say it at the moment, it is asked for again."""
+    """What a workflow left behind; where no worker can answer for now, it is asked for again."""
     while True:
         try:
             return await _looked(client, id)
@@ -79,8 +79,8 @@ async def _looked(client: Client, id: str) -> Part:
         one, run_id = client.get_workflow_handle(id, run_id=run_id), ""
         async for event in one.fetch_history_events():
             failures += _failure(event)
-            begun = event.workflow_execution_started_event_attributes
-            run_id = begun.continued_execution_run_id or run_id
+            started = event.workflow_execution_started_event_attributes
+            run_id = started.continued_execution_run_id or run_id
     return Part(
         events=await _pages(handle, "events"),
         context=await _pages(handle, "context"),
@@ -91,7 +91,7 @@ async def _looked(client: Client, id: str) -> Part:
 
 
 async def where_it_stands(client: Client, id: str) -> str:
-    """The last that the history of a workflow says of it."""
+    """The last event of the history of a workflow."""
     kinds = [
         EventType.Name(event.event_type).removeprefix("EVENT_TYPE_")
         async for event in client.get_workflow_handle(id).fetch_history_events()
@@ -103,7 +103,7 @@ def _failure(event: HistoryEvent) -> list[str]:
     if event.event_type != EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED:
         return []
     failed = event.workflow_task_failed_event_attributes
-    if failed.cause == _ANEW or failed.failure.application_failure_info.type == AHEAD_OF_HISTORY:
+    if failed.cause == _AGAIN or failed.failure.application_failure_info.type == AHEAD_OF_HISTORY:
         return []
     return [f"{WorkflowTaskFailedCause.Name(failed.cause)} {failed.failure.message}"]
 

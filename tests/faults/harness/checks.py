@@ -1,7 +1,7 @@
 """What must be true of a case, whatever befell it: what it left behind is judged here.
 
 The oracle is the same scenario undisturbed. All that may differ is what a person was asked besides:
-whether a call happened whose end nobody saw.
+whether a call happened whose end was not seen.
 """
 
 import hashlib
@@ -82,7 +82,7 @@ def _asked(left: CaseResult, name: str, part: Part) -> Iterator[Problem]:
     for line in left.effects:
         workflow, _, call_id = line["key"].rpartition("/")
         if workflow == left.id + name and not any(_lets(each, line) for each in _ruled(part)):
-            yield Problem(UNASKED, f"{RUN}{name}/{call_id} acted, and nobody had approved of it")
+            yield Problem(UNASKED, f"{RUN}{name}/{call_id} acted, and had no approval")
 
 
 def _ruled(part: Part) -> Iterator[dict[str, Any]]:
@@ -119,7 +119,7 @@ def _whole(arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def _order(part: Part) -> Iterator[Problem]:
-    """§4.5, §11: numbers without a gap, one end and nothing after it, each call told as it goes."""
+    """§4.5, §11: numbers without a gap, one end and nothing after it, each call in its order."""
     numbers = [entry["n"] for entry in part.context]
     if numbers != list(range(1, len(numbers) + 1)):
         yield Problem(DISORDER, f"the log is numbered {numbers}")
@@ -147,9 +147,9 @@ def _of_call(part: Part, call_id: str) -> Iterator[Problem]:
     told = [event for event in part.events if event.get("callId") == call_id]
     types = [event["type"] for event in told]
     if types[0] != "tool_call" or types[-1] != "tool_end":
-        yield Problem(DISORDER, f"{call_id} is told of as {types}")
+        yield Problem(DISORDER, f"{call_id} is sent as {types}")
     if types.count("tool_call") != 1 or types.count("tool_end") != 1:
-        yield Problem(DOUBLED, f"{call_id} is told of as {types}")
+        yield Problem(DOUBLED, f"{call_id} is sent as {types}")
     asked_again = sum(1 for one in told if is_reconcile(one))
     if types.count("tool_start") > 1 + asked_again:
         yield Problem(DOUBLED, f"{call_id} began more often than anybody was asked: {types}")
@@ -160,7 +160,7 @@ def _of_call(part: Part, call_id: str) -> Iterator[Problem]:
     ]
     # A single call has no turn.
     if turn and not turn[0] < told[0]["n"] <= told[-1]["n"] < turn[-1]:
-        yield Problem(DISORDER, f"{call_id} is told of outside of its turn")
+        yield Problem(DISORDER, f"{call_id} is sent outside of its turn")
 
 
 def _ids(part: Part, *types: str) -> list[str]:
@@ -189,14 +189,14 @@ def _decisions(part: Part) -> Iterator[Problem]:
             yield Problem(kind, f"{words} count, {ruled} of them decide")
     for one in counted:
         if one["decided"]["digest"] not in asked:
-            yield Problem(UNASKED, f"a decision on {one['callId']} counts, and nobody had asked")
+            yield Problem(UNASKED, f"a decision on {one['callId']} counts without a question")
 
 
 def _same(left: CaseResult, part: Part, calm: CaseResult, undisturbed: Part) -> Iterator[Problem]:
-    """What is told, said and written is what it is undisturbed; only its order may differ."""
+    """What is sent and written is what it is undisturbed; only its order may differ."""
     if part.state != undisturbed.state:
         yield Problem(DIFFERENT, f"the state is {part.state}, undisturbed {undisturbed.state}")
-    for what, of in (("events", _told), ("messages", _messages), ("writes", _writes)):
+    for what, of in (("events", _events), ("messages", _messages), ("writes", _writes)):
         found, wanted = Counter(of(left, part)), Counter(of(calm, undisturbed))
         if found - wanted:
             yield Problem(DOUBLED, f"more {what} than undisturbed: {list(found - wanted)}")
@@ -204,8 +204,8 @@ def _same(left: CaseResult, part: Part, calm: CaseResult, undisturbed: Part) -> 
             yield Problem(LOST, f"fewer {what} than undisturbed: {list(wanted - found)}")
 
 
-def _told(_: CaseResult, part: Part) -> Iterator[str]:
-    """The events, but for questions whether something happened, and what began anew after them."""
+def _events(_: CaseResult, part: Part) -> Iterator[str]:
+    """The events, but for questions whether something happened, and what began again after them."""
     again: Counter[str] = Counter()
     for event in part.events:
         call_id = event.get("callId", "")

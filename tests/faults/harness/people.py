@@ -1,8 +1,8 @@
-"""The people of the harness: they decide on what waits, and look into the ledger where they are
+"""The people of the harness: they decide on pending approvals, and look into the ledger if they are
 asked whether something happened.
 
 A person looks only once it is settled: as long as a worker that lives has the activity in hand, it
-may still happen. They say the same again where they cannot know whether they were heard.
+may still happen. They repeat a decision where its arrival is unknown.
 """
 
 import asyncio
@@ -33,15 +33,15 @@ WAITS = "awaiting_approval"
 BETWEEN_SECONDS = 0.1
 PEOPLE = ("ada", "bob")
 GROUPS = ["finance"]
-# An activity that the server has begun can still be on the wire: it is not looked for at once.
+# An activity that the server has started can still be on the wire: it is not looked for at once.
 SETTLED_SECONDS = 3.0
 _CONTRARY = {"approve": "deny", "happened": "give_up", "did_not_happen": "give_up"}
-# What is said to a call that is decided, or to a run that has ended, changes nothing.
+# A decision on a call that is decided, or on a run that has ended, changes nothing.
 _TOO_LATE = ("already_decided", "no_such_call")
 
 
 class Person:
-    """Everybody who has to do with one case."""
+    """All people who have to do with one case."""
 
     def __init__(self, case: "Case") -> None:
         self._case = case
@@ -51,7 +51,7 @@ class Person:
         self._backwards = False
         self._by_update = False
 
-    # What they say.
+    # Their decisions.
 
     async def until(self, status: str) -> None:
         """Wait until the run stands so."""
@@ -67,7 +67,7 @@ class Person:
             await asyncio.sleep(BETWEEN_SECONDS)
 
     async def send(self, text: str) -> Any:
-        """Say something, and get the answer; it is asked for until it is given."""
+        """Send something, and get the answer; it is asked for until it is given."""
         await self._case.reach(f"person sends {text}")
         sending = self._run().execute_update
         answer = await self._tried(lambda: sending("send", text, id=text))
@@ -75,9 +75,9 @@ class Person:
         return answer
 
     async def message(self, text: str) -> None:
-        """Say something once, and find out whether it was heard where that is not known."""
+        """Send something once, and find out whether it arrived where that is not known."""
         await self._case.reach(f"person says {text}")
-        await self._tried(lambda: self._said_once(text))
+        await self._tried(lambda: self._sent_once(text))
         await self._case.reach(f"person says {text} done")
 
     async def close(self) -> None:
@@ -86,7 +86,7 @@ class Person:
         await self._tried(lambda: self._run().signal("close"))
         await self._case.reach("person closes done")
 
-    async def _said_once(self, text: str) -> None:
+    async def _sent_once(self, text: str) -> None:
         if text not in await self._texts("user"):
             await self._run().signal("message", {"content": text})
 
@@ -109,13 +109,13 @@ class Person:
         """Decide on whatever waits, until cancelled."""
         while True:
             for part in self._case.scenario.parts:
-                # Nobody may answer at the moment: it is looked at again.
+                # No worker may answer at the moment: it is looked at again.
                 with suppress(RPCError, WorkflowQueryFailedError):
                     await self._look(part)
             await asyncio.sleep(BETWEEN_SECONDS)
 
     async def status(self, part: str = "") -> str | None:
-        """How a run stands in lists, as long as it goes on."""
+        """The state of a run in lists, as long as it runs."""
         try:
             described = await self._run(part).describe()
         except RPCError as error:
@@ -168,7 +168,7 @@ class Person:
     def _decision(self, part: str, question: dict[str, Any]) -> dict[str, Any] | None:
         call_id = question["callId"]
         if question["kind"] != "reconcile":
-            # It was said already, and is kept.
+            # It was sent already, and is kept.
             early = (part, call_id) in self._decided_early
             return None if early else {"decision": "approve"}
         if self._case.calm_for_seconds < SETTLED_SECONDS or not self._is_settled(part, call_id):
@@ -191,8 +191,8 @@ class Person:
     # What they should not.
 
     async def misbehave(self, how: str) -> None:
-        """Say what has been said again, or its contrary; or all before anybody asks; or decide on
-        what waits in another order."""
+        """Repeat a decision, or its contrary; or decide all before any question; or decide on
+        the pending approvals in another order."""
         if how == BACKWARDS:
             self._backwards = True
         elif how == EARLY:
@@ -208,12 +208,12 @@ class Person:
             await asyncio.gather(*(self._in_vain(say(part, said)) for say in (*both, *both)))
 
     async def _in_vain(self, saying: Awaitable[None]) -> None:
-        """Say what is not to count: a run may refuse it in any words, or have ended."""
+        """Send what is not to count: a run may refuse it in any words, or have ended."""
         with suppress(RPCError, WorkflowUpdateFailedError):
             await saying
 
     async def _decide_early(self, part: str, call_id: str) -> None:
-        """Approve of what nobody has asked about yet, and leave it at that."""
+        """Approve of what has no question yet, and leave it at that."""
         for by in PEOPLE:
             said = {"callId": call_id, "decision": "approve", "by": by, "groups": GROUPS}
             await self._signal(part, said)

@@ -50,7 +50,7 @@ DELAY_SECONDS = 0.3
 # An operator leaves an activity paused for so long.
 OPERATOR_SECONDS = 1.5
 SOON = timedelta(seconds=1)
-# Longer than that nobody waits here for a model that says when to come again.
+# No one waits here for longer than that for a model that names a delay.
 MAX_AGAIN_SECONDS = 8.0
 ANYWHERE = (KILL, PAUSE, *ON_THE_WIRE, SERVER, *BY_OPERATORS)
 
@@ -72,7 +72,7 @@ def _tried(row: Row) -> bool:
             return False
 
 
-# Those after which the run has to come to what it comes to undisturbed.
+# Those after which the run has to have the outcome that it has undisturbed.
 ROWS = {row.name: row for row in rows_for("openai") if _tried(row)}
 
 
@@ -160,7 +160,7 @@ async def _after(seconds: float, undo: Callable[[], object]) -> None:
 
 @dataclass(frozen=True)
 class Fault:
-    """What befalls whom at which point: by its name, or as `+3`, the third after the last fault."""
+    """A fault at a point: by its name, or as `+3`, the third after the last fault."""
 
     point: str
     kind: str = KILL

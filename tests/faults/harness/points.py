@@ -2,7 +2,7 @@
 
 A worker of the harness calls `reach` at each point: it is written into the trace, and a fault that
 is armed for this point strikes. A kill is done here, at once, to this very process. For any other
-fault the worker stands still until whoever inflicts it says that it may go on.
+fault the worker stays there until the one that inflicts it releases it.
 
 The activations of workflows and the tasks of activities are seen where the SDK hands them over to
 Python and takes the answers: this is the one file of the harness that uses what is not public, the
@@ -34,7 +34,7 @@ def name_of(workflow: str, root: str) -> str:
 
 
 def numbered(name: str, seen: Counter[str]) -> str:
-    """The name of a point, told apart from the same one before it."""
+    """The name of a point, distinguished from the same one before it."""
     seen[name] += 1
     return name if seen[name] == 1 else f"{name} #{seen[name]}"
 
@@ -42,8 +42,8 @@ def numbered(name: str, seen: Counter[str]) -> str:
 class Points:
     """The points of one worker, in a folder that it shares with the harness.
 
-    `here` is that of this process, if it is a worker of the harness: tools are loaded anew by
-    whoever carries them out, this module is not.
+    `here` is that of this process, if it is a worker of the harness: tools are loaded again by
+    what executes them, this module is not.
     """
 
     here: ClassVar["Points | None"] = None
@@ -54,7 +54,7 @@ class Points:
         self._seen: Counter[str] = Counter()
 
     def reach(self, name: str) -> None:
-        """Say that a point is reached, and bear what is armed for it."""
+        """Report that a point is reached, and bear what is armed for it."""
         point = numbered(name, self._seen)
         number = record(self._folder, point)
         armed = Armed.read(self._folder)
@@ -112,14 +112,14 @@ def recorded(folder: Path) -> list[dict[str, Any]]:
 
 def watch(points: Points) -> None:
     """Have every worker of this process reach the points of what it is given and gives back."""
-    told = _Told(points)
+    told = _Exchanged(points)
     _around(Worker, "poll_workflow_activation", after=told.activation)
     _around(Worker, "complete_workflow_activation", before=told.decided, after=told.sent)
     _around(Worker, "poll_activity_task", after=told.task)
     _around(Worker, "complete_activity_task", before=told.returned, after=told.reported)
 
 
-class _Told:
+class _Exchanged:
     """What the SDK's core and Python hand to each other, as points."""
 
     def __init__(self, points: Points) -> None:
@@ -135,7 +135,7 @@ class _Told:
             if job.HasField("initialize_workflow"):
                 name = name_of(job.initialize_workflow.workflow_id, self._points.root)
                 self._workflows[activation.run_id] = name
-        # Somebody looks at a run, or it is put out of the cache, or read again: nothing is decided.
+        # A viewer looks at a run, or it is put out of the cache, or read again: nothing is decided.
         if activation.is_replaying or {"query_workflow", "remove_from_cache"}.issuperset(jobs):
             return
         workflow = self._workflows[activation.run_id]
@@ -173,7 +173,7 @@ class _Told:
 
 
 def activity_label(kind: str, workflow: str, activity_id: str) -> str:
-    """An activity, by what carries it out, whose it is, and its id."""
+    """An activity, by its task queue, whose it is, and its id."""
     return f"activity {kind} {workflow}/{activity_id}"
 
 

@@ -20,7 +20,7 @@ EXCEPTIONS = {429: "throttlingException", 400: "validationException"}
 
 
 class Act(Enum):
-    """What a server does with a connection: it ends it, breaks it, or says nothing more."""
+    """What a server does with a connection: it ends it, breaks it, or sends nothing more."""
 
     CLOSE = auto()
     RESET = auto()
@@ -33,7 +33,7 @@ Speech = Iterator[bytes | float | Act]
 
 @dataclass(frozen=True)
 class Polite:
-    """What the server would have said: the body of a good answer, and an event of it with text."""
+    """What the server would have sent: the body of a good answer, and an event of it with text."""
 
     kind: str
     good: bytes
@@ -56,7 +56,7 @@ class Polite:
 @dataclass(frozen=True)
 class Again:
     """The request is made again: after so many seconds, at least and at most, or when Temporal sees
-    fit. `doubtful`: a few times only. `told` stands in the error."""
+    fit. `doubtful`: a few times only. `told` is in the error."""
 
     told: str
     after_seconds: tuple[float, float] | None = None
@@ -72,7 +72,7 @@ class Final:
 
 @dataclass(frozen=True)
 class Read:
-    """It is the good answer. `more`: behind other text; `cut`: up to a bound, and says so."""
+    """It is the good answer. `more`: behind other text; `cut`: up to a bound, and marked."""
 
     more: bool = False
     cut: bool = False
@@ -88,8 +88,10 @@ class Row:
     silent: bool = False
 
 
-async def say(speech: Speech, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Say it all, for as long as the other side listens."""
+async def send_all(
+    speech: Speech, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> None:
+    """Send it all, for as long as the other side listens."""
     try:
         for step in speech:
             await _do(step, reader, writer)
@@ -130,7 +132,7 @@ def whole(status: str, body: bytes, *headers: str) -> bytes:
 
 
 def in_chunks(body: bytes, end: bytes = b"0\r\n\r\n") -> bytes:
-    """A response in chunks, with its end or what stands for it."""
+    """A response in chunks, with its end or what replaces it."""
     return head("200 OK", "transfer-encoding: chunked") + b"%x\r\n%b\r\n" % (len(body), body) + end
 
 
@@ -139,7 +141,7 @@ def half(polite: Polite) -> bytes:
     return polite.good[: len(polite.good) // 3]
 
 
-def says(*steps: bytes | float | Act) -> Callable[[Polite], Speech]:
+def fixed(*steps: bytes | float | Act) -> Callable[[Polite], Speech]:
     """What does not depend on the good answer."""
     return lambda _: iter(steps)
 
@@ -154,14 +156,14 @@ Choose = Callable[[bytes], Row | None]
 
 
 class Front:
-    """Rude as `choose` says, before a server in OpenAI's format."""
+    """Rude by `choose`, before a server in OpenAI's format."""
 
     def __init__(self, choose: Choose) -> None:
         self._choose = choose
 
     @asynccontextmanager
     async def before(self, url: str) -> AsyncIterator[str]:
-        """Stand before the server at a URL; where it is to be asked instead."""
+        """Be in front of the server at a URL; where it is to be asked instead."""
         async with httpx.AsyncClient(timeout=60) as http:
             answer = partial(self._answer, http, httpx.URL(url))
             server = await asyncio.start_server(answer, "127.0.0.1", 0)
@@ -184,7 +186,7 @@ class Front:
         good, status = reply.content, f"{reply.status_code} {reply.reason_phrase}"
         first, end, _ = good.partition(b"\n\n")
         polite = Polite("openai", good, first + end)
-        await say(row.speak(polite) if row else iter((whole(status, good),)), reader, writer)
+        await send_all(row.speak(polite) if row else iter((whole(status, good),)), reader, writer)
 
 
 async def _request(reader: asyncio.StreamReader) -> tuple[bytes, bytes]:

@@ -1,7 +1,7 @@
 """How a server of models misbehaves: a table of rows, and what the worker is to make of each.
 
-A row says what goes over the connection in the place of a good answer, byte by byte, so that any
-server can say it.
+A row is what goes over the connection in the place of a good answer, byte by byte, so that any
+server can send it.
 """
 
 import gzip
@@ -20,10 +20,10 @@ from tests.faults.harness.responses import (
     Row,
     Speech,
     answers,
+    fixed,
     half,
     head,
     in_chunks,
-    says,
     whole,
 )
 
@@ -63,7 +63,7 @@ def refusing_until(status: int, value: Callable[[], str]) -> Callable[[Polite], 
 _RFC_850, _ASCTIME = "%A, %d-%b-%y %H:%M:%S GMT", "%a %b %d %H:%M:%S %Y"
 _SOON = (80.0, 90.0)
 _DAYS = (LONGEST_SECONDS, LONGEST_SECONDS)
-# Each form of `Retry-After`, and after how long the request is made again; None: it says nothing.
+# Each form of `Retry-After`, and after how long the request is made again; None: it is absent.
 RETRY_AFTER: dict[str, tuple[Callable[[], str], tuple[float, float] | None]] = {
     "seconds": (lambda: "7", (7, 7)),
     "a fraction": (lambda: "0.4", (0.4, 0.4)),
@@ -87,7 +87,7 @@ RETRY_AFTER: dict[str, tuple[Callable[[], str], tuple[float, float] | None]] = {
 def _refusals() -> Iterator[Row]:
     for status in (408, 409, 425, 429, 500, 502, 503, 504, 529):
         told = f"answered {status}: {WORDS}"
-        yield Row(f"{status}", says(_refusal(status)), Again(told))
+        yield Row(f"{status}", fixed(_refusal(status)), Again(told))
     for name, (value, seconds) in RETRY_AFTER.items():
         told = f"answered 429: {WORDS}"
         yield Row(f"429, retry-after: {name}", refusing_until(429, value), Again(told, seconds))
@@ -96,37 +96,39 @@ def _refusals() -> Iterator[Row]:
         yield Row(f"{status}, retry-after: seconds", refusing_until(status, lambda: "7"), again)
     in_ms = "retry-after-ms: 250"
     for name, headers in (("", (in_ms,)), (" and seconds", (in_ms, "retry-after: 7"))):
-        row = says(_refusal(429, *headers))
+        row = fixed(_refusal(429, *headers))
         yield Row(f"429, retry-after-ms{name}", row, Again("answered 429", (0.25, 0.25)))
     told_within = _error(429, details=[{"@type": "google.rpc.RetryInfo", "retryDelay": "37s"}])
-    row = says(_refusal(429, body=told_within))
+    row = fixed(_refusal(429, body=told_within))
     yield Row("429, told within", row, Again("answered 429", (37, 37)))
     for status in (400, 401, 403, 404, 422):
-        yield Row(f"{status}", says(_refusal(status)), Final(f"answered {status}: {WORDS}"))
+        yield Row(f"{status}", fixed(_refusal(status)), Final(f"answered {status}: {WORDS}"))
     for status in (301, 302, 303, 307, 308):
-        row = says(_refusal(status, "location: /elsewhere", body=b""))
+        row = fixed(_refusal(status, "location: /elsewhere", body=b""))
         yield Row(f"{status} to elsewhere", row, Final("redirects are not followed"))
 
 
 def _bodies_of_refusals() -> Iterator[Row]:
     page = b"<html><body>" + WORDS.encode() + b"</body></html>"
     for status in (500, 502, 503, 504, 529):
-        row = says(_refusal(status, body=b""))
+        row = fixed(_refusal(status, body=b""))
         yield Row(f"{status} without a body", row, Again(f"answered {status}: nothing"))
-        row = says(_refusal(status, body=page))
+        row = fixed(_refusal(status, body=page))
         yield Row(f"{status} with a page", row, Again(f"answered {status}: a web page"))
     waits = ("content-length: 900", "retry-after: 7")
-    row = says(head("429 No", *waits), Act.SILENCE)
+    row = fixed(head("429 No", *waits), Act.SILENCE)
     yield Row("429 whose body does not come", row, Again("answered 429: nothing", (7, 7)))
-    row = says(head("401 No", *waits) + b"no", Act.SILENCE)
+    row = fixed(head("401 No", *waits) + b"no", Act.SILENCE)
     yield Row("401 whose body does not end", row, Final("answered 401: no."))
-    row = says(head("429 No", *waits) + WORDS.encode(), Act.RESET)
+    row = fixed(head("429 No", *waits) + WORDS.encode(), Act.RESET)
     yield Row("429 that is broken off", row, Again("answered 429", (7, 7)))
     lie = ("content-encoding: gzip", "retry-after: 7")
-    yield Row("429 with a gzip that lies", says(_refusal(429, *lie)), Again("answered 429", (7, 7)))
-    yield Row("401 with a gzip that lies", says(_refusal(401, *lie)), Final("answered 401"))
+    yield Row(
+        "429 with a gzip that lies", fixed(_refusal(429, *lie)), Again("answered 429", (7, 7))
+    )
+    yield Row("401 with a gzip that lies", fixed(_refusal(401, *lie)), Final("answered 401"))
     endless = (head("503 No"), *repeat(b"x" * _PIECE_BYTES, 100))
-    yield Row("503 with a body of megabytes", says(*endless), Again("answered 503: xxx"))
+    yield Row("503 with a body of megabytes", fixed(*endless), Again("answered 503: xxx"))
 
 
 # Half an answer.
@@ -135,12 +137,12 @@ def _bodies_of_refusals() -> Iterator[Row]:
 def _halves() -> Iterator[Row]:
     cut, broke = Again("the answer is incomplete"), Again("had a connection error")
     silence = Again("sent nothing for")
-    yield Row("cut before the headers", says(Act.CLOSE), broke)
-    yield Row("reset before the headers", says(Act.RESET), broke)
-    yield Row("cut within the headers", says(head()[:20], Act.CLOSE), broke)
-    yield Row("cut after the headers", says(head(), Act.CLOSE), cut)
+    yield Row("cut before the headers", fixed(Act.CLOSE), broke)
+    yield Row("reset before the headers", fixed(Act.RESET), broke)
+    yield Row("cut within the headers", fixed(head()[:20], Act.CLOSE), broke)
+    yield Row("cut after the headers", fixed(head(), Act.CLOSE), cut)
     long = "content-length: 9999"
-    yield Row("cut after the headers and a length", says(head("200 OK", long), Act.CLOSE), broke)
+    yield Row("cut after the headers and a length", fixed(head("200 OK", long), Act.CLOSE), broke)
     for name, ending in (("cut", Act.CLOSE), ("reset", Act.RESET)):
         row = answers(lambda polite: in_chunks(half(polite), b""), ending)
         yield Row(f"{name} within an event of chunks", row, broke)
@@ -149,8 +151,8 @@ def _halves() -> Iterator[Row]:
     yield Row("half, in chunks that end", answers(lambda polite: in_chunks(half(polite))), cut)
     yield Row("half, of its own length", answers(lambda polite: whole("200 OK", half(polite))), cut)
     yield Row("half, of no length", answers(lambda polite: head() + half(polite), Act.CLOSE), cut)
-    yield Row("silence from the beginning", says(Act.SILENCE), silence, silent=True)
-    yield Row("silence after the headers", says(head(), Act.SILENCE), silence, silent=True)
+    yield Row("silence from the beginning", fixed(Act.SILENCE), silence, silent=True)
+    yield Row("silence after the headers", fixed(head(), Act.SILENCE), silence, silent=True)
     row = answers(lambda polite: in_chunks(half(polite), b""), Act.SILENCE)
     yield Row("silence within an event", row, silence, silent=True)
     told = f"answered 429: {WORDS}"
@@ -169,8 +171,8 @@ def _failing_with(status: int) -> Callable[[Polite], bytes]:
 def _garbage() -> Iterator[Row]:
     nothing, foreign = Again("the answer is incomplete"), Again("it begins: ", doubtful=True)
     binary = bytes(range(256)) * 4
-    yield Row("an empty answer", says(whole("200 OK", b"")), nothing)
-    yield Row("204", says(head("204 No Content"), Act.CLOSE), nothing)
+    yield Row("an empty answer", fixed(whole("200 OK", b"")), nothing)
+    yield Row("204", fixed(head("204 No Content"), Act.CLOSE), nothing)
     for name, body in {
         "bytes": binary,
         "a page": b"<html><body>Welcome</body></html>",
@@ -180,7 +182,7 @@ def _garbage() -> Iterator[Row]:
         "JSON that is too deep": b'{"a":' * 100_000,
         "another encoding": "Größe: 12\n".encode("utf-16"),
     }.items():
-        yield Row(f"{name} for an answer", says(whole("200 OK", body)), foreign)
+        yield Row(f"{name} for an answer", fixed(whole("200 OK", body)), foreign)
     row = answers(lambda polite: head() + polite.event("{broken"))
     yield Row("an event of broken JSON", row, foreign)
     no_gzip = Again("not compressed as", doubtful=True)
@@ -189,24 +191,24 @@ def _garbage() -> Iterator[Row]:
     too_large = Again("larger than", doubtful=True)
     for name, body in {"bytes": binary, "lines": b"Welcome\n", "a document": b'{"a": "'}.items():
         piece = body * (_PIECE_BYTES // len(body))
-        begun = head() + (body if name == "a document" else piece)
-        yield Row(f"{name} without end", _without_end(begun, piece), too_large)
+        started = head() + (body if name == "a document" else piece)
+        yield Row(f"{name} without end", _without_end(started, piece), too_large)
     broke = Again("had a connection error")
-    for name, begun in {
+    for name, started in {
         "no HTTP": b"SSH-2.0-OpenSSH_9.2\r\n",
         "headers of megabytes": head("200 OK", f"x-very: {'long' * 300_000}"),
         "a length that is none": head("200 OK", "content-length: soon"),
         "chunks that are none": head("200 OK", "transfer-encoding: chunked") + b"welcome\r\n",
     }.items():
-        yield Row(name, says(begun, Act.CLOSE), broke)
+        yield Row(name, fixed(started, Act.CLOSE), broke)
 
 
-def _without_end(begun: bytes, piece: bytes) -> Callable[[Polite], Speech]:
-    def speak(_: Polite) -> Speech:
-        yield begun
+def _without_end(started: bytes, piece: bytes) -> Callable[[Polite], Speech]:
+    def speech(_: Polite) -> Speech:
+        yield started
         yield from repeat(piece)
 
-    return speak
+    return speech
 
 
 # What is an answer all the same.
@@ -218,7 +220,7 @@ def _answers() -> Iterator[Row]:
         yield Row(f"an answer called {kind or 'nothing'}", _called(kind), good)
     yield Row("slowly, a few bytes at a time", _slowly, good)
     row = answers(lambda polite: _zipped(polite.good))
-    yield Row("a gzip that nobody asked for", row, good)
+    yield Row("a gzip that was not requested", row, good)
     yield Row("a gzip whose end is spoilt", _ending_badly, good)
     row = answers(lambda polite: in_chunks(polite.good, b""), Act.RESET)
     yield Row("the connection breaks behind it", row, good)
@@ -286,7 +288,7 @@ ROWS = (*REFUSALS, *_halves(), *_garbage(), *_answers())
 def rows_for(kind: str) -> tuple[Row, ...]:
     """How a server of one format misbehaves: the others' formats are garbage to it."""
     others = [
-        Row(f"as {other} answers", says(whole("200 OK", body)), Again("no ", doubtful=True))
+        Row(f"as {other} answers", fixed(whole("200 OK", body)), Again("no ", doubtful=True))
         for other, body in FOREIGN.items()
         if other != kind
     ]

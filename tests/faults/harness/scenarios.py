@@ -11,7 +11,7 @@ from tests.support.model_server import Answer, call, turn_of
 if TYPE_CHECKING:
     from tests.faults.harness.people import Person
 
-# How the engine begins what it says to a model that is to answer one call.
+# How the engine begins its text to a model that is to answer one call.
 _LATENT = "You answer one call of a tool"
 
 Models = Mapping[str, Sequence[Answer]]
@@ -19,7 +19,7 @@ Models = Mapping[str, Sequence[Answer]]
 
 @dataclass(frozen=True)
 class Scenario:
-    """`models` is what is said in each part of it, turn by turn: `run`, `latent`, and every agent
+    """`models` is the script of each part of it, turn by turn: `run`, `latent`, and every agent
     whose instructions are its name. `effects` are those that it has, `{part/call: tool}`. The model
     of the name `DOWN` never answers.
 
@@ -192,7 +192,7 @@ CHAIN = Scenario(
 
 
 async def _converse(person: Person) -> None:
-    """Somebody asks twice, once by each way, and hangs up."""
+    """A client asks twice, once by each way, and hangs up."""
     await person.until("awaiting_message")
     assert await person.send("pay her") == "paid"
     await person.until("awaiting_message")

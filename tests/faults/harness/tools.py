@@ -26,7 +26,7 @@ BRIEF: dict[str, JsonValue] = {
 
 
 def here(what: str) -> None:
-    """Say how far the activity is."""
+    """Report the progress of the activity."""
     if Points.here is not None:
         info = activity.info()
         workflow = name_of(info.workflow_id or "", Points.here.root)
@@ -50,7 +50,7 @@ def _ledger() -> Iterator[Path]:
 
 
 def act(arguments: BaseModel, result: Any, *, unless_done: bool = False) -> Any:
-    """Have an effect, and say what came of it; `unless_done`: not twice under one key."""
+    """Have an effect, and report its outcome; `unless_done`: not twice under one key."""
     info = activity.info()
     key = f"{info.workflow_id}/{info.activity_id}"
     with _ledger() as path:
@@ -62,19 +62,19 @@ def act(arguments: BaseModel, result: Any, *, unless_done: bool = False) -> Any:
     return result
 
 
-class Item(BaseModel):
+class LedgerItem(BaseModel):
     model_config = ConfigDict(json_schema_extra={"_activity": BRIEF, "_outputPath": "†state.item"})
     id: int
 
 
 @activity.defn
-async def look_up(arguments: Item) -> dict[str, Any]:
+async def look_up(arguments: LedgerItem) -> dict[str, Any]:
     """Look an item up."""
-    here("begun")
+    here("started")
     return {"id": arguments.id, "price": 10 * arguments.id}
 
 
-class Payment(BaseModel):
+class LedgerPayment(BaseModel):
     model_config = ConfigDict(
         json_schema_extra={
             "_activity": BRIEF,
@@ -87,15 +87,15 @@ class Payment(BaseModel):
 
 
 @activity.defn
-async def pay(arguments: Payment) -> dict[str, Any]:
-    """Pay an amount: each time that it is carried out."""
-    here("begun")
+async def pay(arguments: LedgerPayment) -> dict[str, Any]:
+    """Pay an amount: each time that it runs."""
+    here("started")
     result = act(arguments, {"paid": arguments.amount})
     here("acted")
     return {"paid": result["paid"]}
 
 
-class Refund(BaseModel):
+class LedgerRefund(BaseModel):
     model_config = ConfigDict(
         json_schema_extra={"_activity": BRIEF, "_sideEffects": True, "_idempotent": True}
     )
@@ -103,9 +103,9 @@ class Refund(BaseModel):
 
 
 @activity.defn
-async def refund(arguments: Refund) -> dict[str, Any]:
+async def refund(arguments: LedgerRefund) -> dict[str, Any]:
     """Refund an amount; a second time under the same key changes nothing."""
-    here("begun")
+    here("started")
     result = act(arguments, {"refunded": arguments.amount}, unless_done=True)
     here("acted")
     return {"refunded": result["refunded"]}
@@ -118,8 +118,8 @@ class Words(BaseModel):
 
 @activity.defn
 async def shout(arguments: Words) -> str:
-    """Say it louder, within the workflow task."""
-    here("begun")
+    """Write it in capitals, within the workflow task."""
+    here("started")
     return arguments.text.upper()
 
 
@@ -130,8 +130,8 @@ class Line(BaseModel):
 
 @activity.defn
 async def join(arguments: Line) -> str:
-    """Say a text again."""
-    here("begun")
+    """Repeat a text."""
+    here("started")
     return arguments.text
 
 
@@ -141,22 +141,22 @@ async def join(arguments: Line) -> str:
 
 @activity.defn
 async def guard(call: dict[str, Any]) -> dict[str, Any] | None:
-    """Let nobody pay a thousand."""
-    here("begun")
+    """Refuse a payment of a thousand."""
+    here("started")
     return {"block": "too much"} if call["arguments"].get("amount") == 1000 else None
 
 
 @activity.defn
 async def review(call: dict[str, Any], result: dict[str, Any]) -> dict[str, Any]:
-    """Tell screens more than the model."""
-    here("begun")
+    """Show screens more than the model."""
+    here("started")
     return {"details": {"reviewed": call["id"]}}
 
 
 @activity.defn
 async def mask(request: dict[str, Any]) -> dict[str, Any]:
     """Show the model another text; take the payment away after the first turn."""
-    here("begun")
+    here("started")
     tools = [name for name in request["tools"] if name != "pay" or request["turn"] == 1]
     return {"messages": {"replace": {1: "go on"}}, "tools": tools}
 
@@ -164,12 +164,12 @@ async def mask(request: dict[str, Any]) -> dict[str, Any]:
 @activity.defn
 async def insist(failure: dict[str, Any]) -> dict[str, Any] | None:
     """Ask the model again, and then the next one."""
-    here("begun")
+    here("started")
     return {"retry": True, "after": "10ms"} if failure["attempt"] == 1 else None
 
 
 @activity.defn
 async def rules(_: dict[str, Any]) -> str:
     """What the model may know."""
-    here("begun")
+    here("started")
     return "Pay no more than is owed."

@@ -64,7 +64,7 @@ class Tally:
             "seconds": round(self.seconds),
         }
 
-    def told(self) -> str:
+    def in_lines(self) -> str:
         """In lines for people."""
         kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(self.faults.items()))
         problems = ", ".join(f"{self.problems[kind]} {kind}" for kind in KINDS)
@@ -72,7 +72,7 @@ class Tally:
             f"{self.scenarios} scenarios, {self.points} points, {self.runs} runs,"
             f" {self.seconds:.0f} s",
             f"{sum(self.faults.values())} faults: {kinds}",
-            f"{self.reconciled} times somebody was asked whether it happened",
+            f"{self.reconciled} times a person was asked whether it happened",
             problems,
         ]
         if self.not_met:
@@ -99,11 +99,11 @@ Tell = Callable[[str], None]
 
 
 class Unfit(Exception):
-    """A scenario that does not come to what it says, though nothing befalls it."""
+    """A scenario without its own outcome, though no fault befalls it."""
 
 
 @dataclass
-class Stage:
+class CaseRunner:
     """Where cases are lived through. On each frail ground there is one at a time."""
 
     ground: Ground
@@ -115,18 +115,18 @@ class Stage:
     _numbers: Iterator[int] = field(default_factory=itertools.count)
 
     async def undisturbed(self, names: Iterable[str]) -> dict[str, list[str]]:
-        """The points of scenarios; each has to come to what it says that it comes to.
+        """The points of scenarios; each has to have its own outcome.
 
         Raises:
             Unfit: one does not.
         """
         for name in names:
             scenario, left = SCENARIOS[name], await self._live(name, (), self.ground)
-            came_to = {line["key"].replace(left.id, RUN): line["tool"] for line in left.effects}
+            outcome = {line["key"].replace(left.id, RUN): line["tool"] for line in left.effects}
             problems = [f"{one.kind}: {one.words}" for one in judge(left, left)]
             as_said = left.result and left.result.get("output") == scenario.output
-            if problems or not as_said or came_to != scenario.effects:
-                raise Unfit(f"{name} is wrong undisturbed: {left.result}, {came_to}, {problems}")
+            if problems or not as_said or outcome != scenario.effects:
+                raise Unfit(f"{name} is wrong undisturbed: {left.result}, {outcome}, {problems}")
             self.calm[name] = left
             self.tally.scenarios += 1
             self.tally.points += len(left.points)
@@ -183,11 +183,11 @@ class Stage:
 @asynccontextmanager
 async def stage(
     tell: Tell, ground: Ground | None = None, frail_lanes: int = FRAIL_LANES
-) -> AsyncIterator[Stage]:
+) -> AsyncIterator[CaseRunner]:
     """A server that stays (or the one that is there), others that do not, and a zygote."""
     async with AsyncExitStack() as stack:
         stays = await stack.enter_async_context(firm()) if ground is None else ground
-        on = Stage(stays, await stack.enter_async_context(worker_pool()), Tally(), tell)
+        on = CaseRunner(stays, await stack.enter_async_context(worker_pool()), Tally(), tell)
         for _ in range(frail_lanes):
             on.frail.put_nowait(await stack.enter_async_context(frail()))
         yield on

@@ -1,4 +1,4 @@
-"""What Anthropic, and servers that speak as it does, may answer; and what is understood of it."""
+"""What Anthropic, and servers of its format, may answer; and what is understood of it."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ async def solve(*replies: bytes | httpx.Response, **asked: Any) -> Solution:
     return await Exchange(AnthropicWire(), *responses).solve(**{"tools": TOOLS, **asked})
 
 
-async def test_calls_whose_pieces_come_in_turns_are_told_apart() -> None:
+async def test_calls_whose_pieces_are_interleaved_are_separated() -> None:
     first, second = list(call(0, "rag_query", '{"a": 1}')), list(call(1, "refund", '{"b": 2}'))
     mixed = [each for pair in zip(first, second, strict=True) for each in pair]
     solution = await solve(events(started(), *mixed, *stopped("tool_use")))
@@ -48,13 +48,13 @@ async def test_a_call_without_arguments_has_none() -> None:
 
 @pytest.mark.parametrize("whole", [{"a": "ä"}, '{"a": "ä"}'], ids=["object", "text"])
 async def test_arguments_that_come_whole_with_the_name_are_kept(whole: Any) -> None:
-    begun = {"type": "tool_use", "id": "1", "name": "refund", "input": whole}
-    start = {"type": "content_block_start", "index": 0, "content_block": begun}
+    opening = {"type": "tool_use", "id": "1", "name": "refund", "input": whole}
+    start = {"type": "content_block_start", "index": 0, "content_block": opening}
     solution = await solve(stream([start, *stopped("tool_use")]))
     assert solution.calls[0].arguments == {"a": "ä"}
 
 
-async def test_thoughts_are_kept_in_their_place_and_not_told() -> None:
+async def test_thoughts_are_kept_in_their_place_and_not_shown() -> None:
     solution = await solve(
         events(
             started(),
@@ -74,13 +74,13 @@ async def test_thoughts_are_kept_in_their_place_and_not_told() -> None:
     ]
 
 
-async def test_thoughts_that_nobody_signed_are_not_kept() -> None:
+async def test_unsigned_thoughts_are_not_kept() -> None:
     unsigned = block(0, THOUGHT, *DEEP[:2])
     solution = await solve(events(started(), *unsigned, *text(1, "So"), *stopped("end_turn")))
     assert (solution.text, solution.provider_data) == ("So", None)
 
 
-async def test_thoughts_too_large_to_be_kept_are_left_out_and_that_is_told() -> None:
+async def test_thoughts_too_large_to_be_kept_are_left_out_and_reported() -> None:
     long = {"type": "thinking_delta", "thinking": "x" * (MAX_PROVIDER_DATA_BYTES + 1)}
     thought = block(0, THOUGHT, long, DEEP[2])
     solution = await solve(events(started(), *thought, *call(1, "refund"), *stopped("tool_use")))
@@ -89,7 +89,7 @@ async def test_thoughts_too_large_to_be_kept_are_left_out_and_that_is_told() -> 
     assert "thoughts" in solution.notices[0]
 
 
-async def test_a_refusal_is_told_with_the_provider_s_words() -> None:
+async def test_a_refusal_is_reported_with_the_provider_s_words() -> None:
     why = {"type": "refusal", "category": "cyber", "explanation": "Not\nthis."}
     solution = await solve(events(started(), *stopped("refusal", stop_details=why)))
     assert solution.notices == ["the provider's filters ended the answer: Not this."]
@@ -98,8 +98,8 @@ async def test_a_refusal_is_told_with_the_provider_s_words() -> None:
 async def test_counts_are_sums_so_far_and_the_last_of_each_holds() -> None:
     last, end = stopped("end_turn")
     last["usage"] = {"output_tokens": 9, "input_tokens": 6, "cache_read_input_tokens": 2}
-    begun = started(cache_read_input_tokens=1, cache_creation_input_tokens=4)
-    usage = (await solve(events(begun, last, end))).usage
+    opening = started(cache_read_input_tokens=1, cache_creation_input_tokens=4)
+    usage = (await solve(events(opening, last, end))).usage
     assert (usage.input_tokens, usage.output_tokens, usage.cached_tokens) == (12, 9, 2)
 
 
@@ -138,7 +138,7 @@ YES = events(started(), *text(0, "Yes"), *stopped("end_turn"))
         ),
     ],
 )
-async def test_what_a_model_does_not_take_is_left_out_and_told(
+async def test_a_setting_that_a_model_refuses_is_left_out_and_reported(
     message: str, changes: dict[str, Any], told: str
 ) -> None:
     solution = await solve(refused(message), YES, **changes)
@@ -156,7 +156,7 @@ async def test_what_a_model_does_not_take_is_left_out_and_told(
         ("output_config.format: Extra inputs are not permitted", {}),
     ],
 )
-async def test_a_mistake_of_the_agent_s_is_told_as_it_is(
+async def test_a_mistake_of_the_agent_s_is_reported_as_it_is(
     message: str, changes: dict[str, Any]
 ) -> None:
     with pytest.raises(ProviderRefused) as error:

@@ -1,6 +1,6 @@
 """Schemas in the part of JSON Schema that Anthropic takes: never narrower than they need be.
 
-What Anthropic's own package makes of a schema is taken too where it says as much.
+What Anthropic's own package makes of a schema is taken too where it is as strict.
 """
 
 from typing import Any
@@ -25,7 +25,7 @@ ADDRESS = {
 GOOD = {"street": "Abc", "number": 3, "since": "2026-01-01", "kind": "home", "tags": list("abc")}
 
 
-def test_what_cannot_be_said_is_left_out_and_every_object_is_closed() -> None:
+def test_unsupported_keywords_are_left_out_and_every_object_is_closed() -> None:
     assert answer_schema(ADDRESS) == {
         "type": "object",
         "properties": {
@@ -77,7 +77,7 @@ def test_a_good_answer_stays_possible(schema: dict[str, Any], good: Any) -> None
         },
     ],
 )
-def test_it_says_what_anthropic_s_own_package_says(schema: dict[str, Any]) -> None:
+def test_it_matches_anthropic_s_own_package(schema: dict[str, Any]) -> None:
     assert answer_schema(schema) == transform_schema(schema)
 
 
@@ -110,11 +110,11 @@ TREE = {"type": "object", "properties": {"left": {"$ref": "#/$defs/Tree"}}}
     ],
     ids=str,
 )
-def test_where_an_answer_would_be_lost_nothing_is_said(schema: dict[str, Any]) -> None:
+def test_a_schema_that_would_lose_an_answer_is_not_sent(schema: dict[str, Any]) -> None:
     assert answer_schema(schema) is None
 
 
-def test_a_schema_as_deep_as_none_should_be_is_not_said() -> None:
+def test_an_extremely_deep_schema_is_not_sent() -> None:
     schema: dict[str, Any] = {"type": "null"}
     for _ in range(100):
         schema = {"type": "array", "items": schema}

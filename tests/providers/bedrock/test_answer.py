@@ -9,7 +9,7 @@ from holdfast.providers.base import TruncatedAnswer
 from holdfast.providers.bedrock.event_stream import EventStreamDecoder
 from holdfast.providers.bedrock.format import BedrockFormat
 from holdfast.schemas.internal.solution import Solution
-from tests.providers.fakes import read_answer, said, sent_body
+from tests.providers.fakes import chat_message, read_answer, sent_body
 from tests.providers.wire.bedrock import (
     STARTED,
     call,
@@ -35,12 +35,14 @@ def again(solution: Solution) -> list[Any]:
         for number, each in enumerate(solution.calls, 1)
     ]
     data = solution.to_json().get("providerData")
-    answer = said("assistant", solution.text, calls=calls, providerData=data)
+    answer = chat_message("assistant", solution.text, calls=calls, providerData=data)
     results = [
-        said("tool", "ok", callId=each["id"], providerId=each["providerId"], tool=each["tool"])
+        chat_message(
+            "tool", "ok", callId=each["id"], providerId=each["providerId"], tool=each["tool"]
+        )
         for each in calls
     ]
-    body = sent_body(BedrockFormat(), said("user", "Hi"), answer, *results)
+    body = sent_body(BedrockFormat(), chat_message("user", "Hi"), answer, *results)
     blocks: list[Any] = taken("/model/gpt-test/converse-stream", body)["messages"][1]["content"]
     return blocks
 
@@ -92,7 +94,7 @@ def test_signed_reasoning_is_sent_back_where_it_was() -> None:
     ]
 
 
-def test_reasoning_that_nobody_signed_is_no_part_of_an_answer() -> None:
+def test_unsigned_reasoning_is_no_part_of_an_answer() -> None:
     solution = read(delta(0, reasoningContent={"text": "Hm."}), *text(1, "Yes"), *ENDED)
     assert (solution.text, solution.provider_data) == ("Yes", None)
 

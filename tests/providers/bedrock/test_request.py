@@ -11,7 +11,15 @@ from holdfast.providers.bedrock.format import BedrockFormat
 from holdfast.providers.transport.http import HttpProvider
 from holdfast.schemas.internal.solution import Solution
 from holdfast.schemas.message import ChatMessage
-from tests.providers.fakes import TOOLS, Heard, ask, fragments_of, said, sent_body, target
+from tests.providers.fakes import (
+    TOOLS,
+    ReceivedText,
+    ask,
+    chat_message,
+    fragments_of,
+    sent_body,
+    target,
+)
 from tests.providers.wire.base import PICTURE
 from tests.providers.wire.bedrock import BedrockWire, taken
 
@@ -34,11 +42,11 @@ def sent(*messages: ChatMessage, **asked: Any) -> dict[str, Any]:
 
 def called(*ids: str, **more: Any) -> ChatMessage:
     calls = [{"id": each, "providerId": each, "tool": "find", "arguments": {}} for each in ids]
-    return said("assistant", calls=calls, **more)
+    return chat_message("assistant", calls=calls, **more)
 
 
 def result(own: str, content: Any = "found", **more: Any) -> ChatMessage:
-    return said("tool", content, callId=own, providerId=own, tool="find", **more)
+    return chat_message("tool", content, callId=own, providerId=own, tool="find", **more)
 
 
 def test_options_stand_where_converse_has_them() -> None:
@@ -65,10 +73,10 @@ def test_options_stand_where_converse_has_them() -> None:
 
 @pytest.mark.parametrize("asked", [{}, {"tools": TOOLS, "toolChoice": "none"}])
 def test_a_conversation_with_calls_has_a_tool_even_where_none_is_offered(asked: Any) -> None:
-    made = sent(said("user", "Hi"), called("a"), result("a"), **asked)
+    made = sent(chat_message("user", "Hi"), called("a"), result("a"), **asked)
     [tool] = made["toolConfig"]["tools"]
     assert tool["toolSpec"]["description"] == "No tool can be called now."
-    assert "toolConfig" not in sent(said("user", 'Hi {"toolUse":{'), **asked)
+    assert "toolConfig" not in sent(chat_message("user", 'Hi {"toolUse":{'), **asked)
 
 
 def test_pictures_of_results_follow_the_last_one_and_ids_are_as_amazon_takes_them() -> None:
@@ -76,7 +84,9 @@ def test_pictures_of_results_follow_the_last_one_and_ids_are_as_amazon_takes_the
     far = {"type": "image", "url": "https://x/y.png"}
     odd = {**picture, "mediaType": "image/svg+xml"}
     long = "call:" + "x" * 80
-    made = sent(said("user", [far, odd]), called(long, "b"), result(long, [picture]), result("b"))
+    made = sent(
+        chat_message("user", [far, odd]), called(long, "b"), result(long, [picture]), result("b")
+    )
     user, model, results = made["messages"]
     assert [part["text"] for part in user["content"]] == [
         "(a picture at https://x/y.png, which was not fetched)",
@@ -89,12 +99,16 @@ def test_pictures_of_results_follow_the_last_one_and_ids_are_as_amazon_takes_the
 
 
 def test_what_has_no_role_in_a_conversation_is_a_user_s_and_nothing_is_empty() -> None:
-    [first, *_] = sent(said("assistant", "Hello"), said("system", "In French."))["messages"]
+    [first, *_] = sent(chat_message("assistant", "Hello"), chat_message("system", "In French."))[
+        "messages"
+    ]
     assert first == {
         "role": "user",
         "content": [{"text": "(the conversation begins with an answer)"}],
     }
-    made = sent(said("user", ""), said("assistant", " "), called("a"), result("a", " "))
+    made = sent(
+        chat_message("user", ""), chat_message("assistant", " "), called("a"), result("a", " ")
+    )
     assert made["messages"][0]["content"] == [{"text": "(an empty message)"}]
     assert made["messages"][2]["content"][0]["toolResult"]["content"] == [{"text": "-"}]
 
@@ -131,7 +145,7 @@ def marks(made: dict[str, Any]) -> list[bool]:
 
 
 def test_claude_s_requests_are_marked_for_the_cache_and_others_not() -> None:
-    conversation = (said("user", "Hi"), called("a"), result("a"), called("b"), result("b"))
+    conversation = (chat_message("user", "Hi"), called("a"), result("a"), called("b"), result("b"))
     fragments = fragments_of(BedrockFormat(), *conversation)
 
     def marked(name: str, key: str = "run", **options: Any) -> list[bool]:
@@ -147,8 +161,8 @@ def test_claude_s_requests_are_marked_for_the_cache_and_others_not() -> None:
     assert any(marked("arn:aws:bedrock:eu:1:inference-profile/x", cachePoint=POINT["cachePoint"]))
 
 
-class Server:
-    """A server that refuses with one message until a request is as it wants it."""
+class RefusingServer:
+    """A server that refuses with one message until a request is as it has to be."""
 
     def __init__(self, status: int, message: str, *answers: bytes) -> None:
         self._replies = iter(
@@ -168,14 +182,16 @@ class Server:
 
     async def solve(self, **asked: Any) -> Solution:
         wanted = ask(tools=TOOLS, **asked)
-        fragments = fragments_of(BedrockFormat(), said("user", "Hi"), names=ToolNames(wanted.tools))
+        fragments = fragments_of(
+            BedrockFormat(), chat_message("user", "Hi"), names=ToolNames(wanted.tools)
+        )
         request = ProviderRequest(wanted, fragments, cache_key="run")
-        return await self._provider.solve(request, Heard())
+        return await self._provider.solve(request, ReceivedText())
 
 
 async def test_a_model_that_does_not_stream_calls_is_asked_for_the_whole_answer() -> None:
     message = "This model doesn't support tool use in streaming mode."
-    server = Server(400, message, WIRE.whole, WIRE.whole)
+    server = RefusingServer(400, message, WIRE.whole, WIRE.whole)
     for _ in range(2):
         solution = await server.solve()
         assert [call.tool for call in solution.calls] == ["refund"]
@@ -189,7 +205,7 @@ async def test_a_model_that_cannot_be_forced_is_left_to_choose() -> None:
         "This model doesn't support the toolConfig.toolChoice.any field. Remove"
         " toolConfig.toolChoice.any and try again."
     )
-    server = Server(400, message, WIRE.says("Yes"))
+    server = RefusingServer(400, message, WIRE.answer("Yes"))
     solution = await server.solve(toolChoice="required")
     assert "toolChoice" not in json.loads(server.requests[1].content)["toolConfig"]
     assert "it decides whether to call one" in solution.notices[0]
@@ -198,7 +214,7 @@ async def test_a_model_that_cannot_be_forced_is_left_to_choose() -> None:
 @pytest.mark.parametrize("status", [400, 403])
 async def test_a_model_without_a_cache_gets_no_marks(status: int) -> None:
     message = "You invoked an unsupported model or your request did not allow prompt caching."
-    server = Server(status, message, WIRE.says("Yes"))
+    server = RefusingServer(status, message, WIRE.answer("Yes"))
     await server.solve(model={"name": CLAUDE})
     found = [b"cachePoint" in request.content for request in server.requests]
     assert found == [True, False]

@@ -6,7 +6,7 @@ from holdfast.providers.gemini.format import GeminiFormat
 from holdfast.providers.transport.target import EndpointTarget
 from holdfast.schemas.internal.solution import Solution
 from holdfast.schemas.message import ChatMessage
-from tests.providers.fakes import read_answer, said, sent_body, target
+from tests.providers.fakes import chat_message, read_answer, sent_body, target
 from tests.providers.wire.gemini import events, understood
 
 BASE = "https://generativelanguage.googleapis.com"
@@ -38,15 +38,17 @@ def read(*said_events: Any) -> Solution:
 
 
 def again(solution: Solution) -> Contents:
-    """An answer as it is sent back with the next request, behind what a user said."""
+    """An answer as it is sent back with the next request, behind a message of the user."""
     calls = [
         {"id": f"t1c{number}", "providerId": each.provider_id or f"t1c{number}", **each.to_json()}
         for number, each in enumerate(solution.calls, 1)
     ]
     data = solution.to_json().get("providerData")
-    answer = said("assistant", solution.text, calls=calls, providerData=data)
+    answer = chat_message("assistant", solution.text, calls=calls, providerData=data)
     results = [
-        said("tool", "ok", callId=each["id"], providerId=each["providerId"], tool=each["tool"])
+        chat_message(
+            "tool", "ok", callId=each["id"], providerId=each["providerId"], tool=each["tool"]
+        )
         for each in calls
     ]
-    return contents(said("user", "Hi"), answer, *results)[1:]
+    return contents(chat_message("user", "Hi"), answer, *results)[1:]

@@ -82,7 +82,7 @@ def google_error(status: int, message: str, *details: Any) -> dict[str, Any]:
 
 
 def retry_info(delay: Any) -> dict[str, Any]:
-    """The detail that says when to come again."""
+    """The detail with the delay of a retry."""
     return {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": delay}
 
 
@@ -99,7 +99,7 @@ QUOTA = {"@type": "type.googleapis.com/google.rpc.QuotaFailure", "violations": [
     ],
 )
 @pytest.mark.parametrize("listed", [True, False])
-async def test_google_says_in_the_error_itself_when_it_wants_to_be_asked_again(
+async def test_google_sends_the_delay_of_a_retry_in_the_error_itself(
     details: list[Any], seconds: float | None, listed: bool
 ) -> None:
     error = google_error(429, "You exceeded your quota", *details)
@@ -108,7 +108,7 @@ async def test_google_says_in_the_error_itself_when_it_wants_to_be_asked_again(
     assert told.next_retry_delay == (timedelta(seconds=seconds) if seconds else None)
 
 
-async def test_a_header_counts_more_than_what_the_error_says() -> None:
+async def test_a_header_counts_more_than_the_body_of_the_error() -> None:
     error = google_error(503, "overloaded", retry_info("37s"))
     response = httpx.Response(503, json=error, headers={"Retry-After": "2"})
     assert (await failure(response)).next_retry_delay == timedelta(seconds=2)
@@ -125,7 +125,7 @@ async def test_an_error_within_the_stream_is_an_error_with_its_delay() -> None:
         read(json.dumps([event({"text": "Gut"}), error]).encode())
 
 
-async def test_a_bad_key_is_told_with_its_variable() -> None:
+async def test_a_bad_key_is_reported_with_its_variable() -> None:
     error = google_error(400, "API key not valid. Please pass a valid API key.")
     told = await failure(httpx.Response(400, json=error))
     assert told.non_retryable
@@ -149,7 +149,7 @@ def test_the_id_of_a_call_is_kept_where_there_is_one() -> None:
 )
 async def test_a_model_that_takes_no_schema_is_asked_without(message: str) -> None:
     wire = GeminiWire()
-    exchange = Exchange(wire, refusal(wire, 400, message), good(wire.says("{}")))
+    exchange = Exchange(wire, refusal(wire, 400, message), good(wire.answer("{}")))
     solution = await exchange.solve(output={"type": "object"})
     assert [seen.output for seen in exchange.seen] == [{"type": "object"}, None]
     assert "cannot enforce the output's schema" in solution.notices[0]

@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.providers.gemini.format import UNSIGNED
 from holdfast.providers.streamed_answer import MAX_PROVIDER_DATA_BYTES
-from tests.providers.fakes import said
+from tests.providers.fakes import chat_message
 from tests.providers.gemini.gemini_exchange import (
     CALL,
     OWN,
@@ -55,12 +55,12 @@ def test_four_calls_of_one_answer_stay_four_of_which_the_first_is_signed() -> No
     assert len(user["parts"]) == 4
 
 
-def test_a_call_that_nobody_signed_says_so() -> None:
+def test_an_unsigned_call_is_marked_as_such() -> None:
     model, _ = again(read(event(call("refund", {}), call("refund", {}), finish="STOP")))
     assert [part.get("thoughtSignature") for part in model["parts"]] == [UNSIGNED, None]
 
 
-def test_signatures_too_large_to_be_kept_are_left_out_whole_and_the_call_says_so() -> None:
+def test_signatures_too_large_to_be_kept_are_left_out_whole_and_reported() -> None:
     large = "A" * MAX_PROVIDER_DATA_BYTES
     solution = read(event(call("refund", {}, thoughtSignature=large), finish="STOP"))
     assert solution.provider_data is None
@@ -80,8 +80,8 @@ def test_signatures_too_large_to_be_kept_are_left_out_whole_and_the_call_says_so
     ],
 )
 def test_data_of_another_kind_loses_nothing_of_the_answer(data: Any) -> None:
-    answer = said("assistant", "Yes", calls=[CALL, OWN], providerData=data)
-    _, model = contents(said("user", "Hi"), answer)
+    answer = chat_message("assistant", "Yes", calls=[CALL, OWN], providerData=data)
+    _, model = contents(chat_message("user", "Hi"), answer)
     parts = [{**part} for part in model["parts"]]
     assert [part.pop("thoughtSignature", None) for part in parts] == [None, UNSIGNED, None]
     assert [next(iter(part)) for part in parts] == ["text", "functionCall", "functionCall"]

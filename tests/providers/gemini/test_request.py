@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.catalog.endpoints import FORMATS
 from holdfast.providers.gemini.format import UNSIGNED, GeminiFormat
-from tests.providers.fakes import KEY, TOOLS, ask, said
+from tests.providers.fakes import KEY, TOOLS, ask, chat_message
 from tests.providers.gemini.gemini_exchange import BASE, CALL, OWN, PICTURE, at, contents, sent
 
 # Where it is sent.
@@ -27,7 +27,7 @@ def test_the_address_holds_the_version_and_the_model(base: str, model: str, expe
     assert str(url) == f"{expected}:streamGenerateContent?alt=sse"
 
 
-def test_the_key_stands_in_a_header_and_never_in_the_address() -> None:
+def test_the_key_is_in_a_header_and_never_in_the_address() -> None:
     assert at().headers(GeminiFormat().headers) == {"x-goog-api-key": KEY}
     assert KEY not in str(GeminiFormat().url(at(), ask()))
     assert FORMATS["gemini"].headers(None) == {}
@@ -36,7 +36,7 @@ def test_the_key_stands_in_a_header_and_never_in_the_address() -> None:
 # What is sent.
 
 
-def test_settings_of_the_model_stand_in_their_place_and_those_of_the_request_at_the_top() -> None:
+def test_settings_of_the_model_are_in_their_place_and_those_of_the_request_at_the_top() -> None:
     safety = [{"category": "HARM_CATEGORY_HARASSMENT", "threshold": "OFF"}]
     options = {
         "topP": 0.5,
@@ -113,14 +113,16 @@ def test_a_form_and_tools_are_never_asked_for_together(output: Any) -> None:
     )
 
 
-def test_results_stand_in_one_content_each_with_the_id_that_gemini_gave_its_call() -> None:
-    asked = said("assistant", "Let me look.", calls=[CALL, OWN])
+def test_results_are_in_one_content_each_with_the_id_that_gemini_gave_its_call() -> None:
+    asked = chat_message("assistant", "Let me look.", calls=[CALL, OWN])
     failed = '{"error": {"code": "denied", "message": "no"}}'
     results = [
-        said("tool", failed, callId="t1c1", providerId="fc_9", tool="rag.query", isError=True),
-        said("tool", "12", callId="t1c2", providerId="t1c2", tool="rag.query"),
+        chat_message(
+            "tool", failed, callId="t1c1", providerId="fc_9", tool="rag.query", isError=True
+        ),
+        chat_message("tool", "12", callId="t1c2", providerId="t1c2", tool="rag.query"),
     ]
-    said_before = (said("user", "Hi"), asked, *results, said("user", "And?"))
+    said_before = (chat_message("user", "Hi"), asked, *results, chat_message("user", "And?"))
     _, model, user = contents(*said_before, tail="The state: {}")
     called = {"name": "rag_query", "args": {"q": "†ü"}}
     assert model["parts"] == [
@@ -137,9 +139,9 @@ def test_results_stand_in_one_content_each_with_the_id_that_gemini_gave_its_call
 
 
 def test_pictures_of_results_follow_the_last_result_of_the_turn() -> None:
-    pictured = said("tool", [PICTURE], tool="rag.query", callId="t1c1", providerId="fc_9")
-    plain = said("tool", "ok", tool="rag.query", callId="t1c2", providerId="t1c2")
-    _, _, user = contents(said("assistant", calls=[CALL, OWN]), pictured, plain)
+    pictured = chat_message("tool", [PICTURE], tool="rag.query", callId="t1c1", providerId="fc_9")
+    plain = chat_message("tool", "ok", tool="rag.query", callId="t1c2", providerId="t1c2")
+    _, _, user = contents(chat_message("assistant", calls=[CALL, OWN]), pictured, plain)
     assert ["functionResponse" in part for part in user["parts"]] == [True, True, False, False]
     assert user["parts"][2:] == [
         {"text": "The pictures of the result of rag_query:"},
@@ -170,25 +172,25 @@ def test_pictures_of_results_follow_the_last_result_of_the_turn() -> None:
         ),
     ],
 )
-def test_a_picture_goes_by_value_or_address_or_is_said_to_be_missing(
+def test_a_picture_is_sent_by_value_or_address_or_marked_as_missing(
     picture: Any, expected: Any
 ) -> None:
-    [user] = contents(said("user", [{"type": "image", **picture}]))
+    [user] = contents(chat_message("user", [{"type": "image", **picture}]))
     assert user["parts"] == [expected]
 
 
-def test_an_empty_message_is_none_or_is_said_to_be_empty() -> None:
-    empty = said("assistant", "")
-    assert contents(said("user", "Hi"), empty, said("user", "You said nothing.")) == [
-        {"role": "user", "parts": [{"text": "Hi"}, {"text": "You said nothing."}]}
-    ]
-    assert contents(said("user", "")) == [
+def test_an_empty_message_is_left_out_or_marked_as_empty() -> None:
+    empty = chat_message("assistant", "")
+    assert contents(
+        chat_message("user", "Hi"), empty, chat_message("user", "You said nothing.")
+    ) == [{"role": "user", "parts": [{"text": "Hi"}, {"text": "You said nothing."}]}]
+    assert contents(chat_message("user", "")) == [
         {"role": "user", "parts": [{"text": "(an empty message)"}]}
     ]
 
 
 def test_what_has_no_role_in_a_conversation_is_a_user_s() -> None:
-    [user] = contents(said("system", "Now in French."), said("tool", "12 °C"))
+    [user] = contents(chat_message("system", "Now in French."), chat_message("tool", "12 °C"))
     assert user == {
         "role": "user",
         "parts": [{"text": "<system>\nNow in French.\n</system>"}, {"text": "12 °C"}],

@@ -1,4 +1,4 @@
-"""Schemas reach Gemini as they are, but for the few ways of saying that it does not take."""
+"""Schemas reach Gemini as they are, but for the few forms that it does not take."""
 
 from typing import Any
 
@@ -58,7 +58,7 @@ def test_json_schema_is_sent_as_it_is(schema: Any) -> None:
         ),
     ],
 )
-def test_what_gemini_does_not_take_is_said_otherwise(schema: Any, expected: Any) -> None:
+def test_what_gemini_does_not_take_is_written_otherwise(schema: Any, expected: Any) -> None:
     assert gemini_schema(schema) == expected
     assert gemini_schema({"type": "array", "items": schema}) == {"type": "array", "items": expected}
     properties = {"properties": {"const": schema, "$ref": schema}}
@@ -68,7 +68,7 @@ def test_what_gemini_does_not_take_is_said_otherwise(schema: Any, expected: Any)
 
 
 @given(inner=SCHEMAS, const=JSON, values=st.dictionaries(st.sampled_from("abc"), JSON))
-def test_what_is_said_otherwise_allows_the_same(inner: Any, const: Any, values: Any) -> None:
+def test_what_is_written_otherwise_allows_the_same(inner: Any, const: Any, values: Any) -> None:
     schema = {
         "definitions": {"A": inner},
         "properties": {

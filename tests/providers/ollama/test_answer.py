@@ -1,6 +1,6 @@
 """What is Ollama's own: answers as its servers write them, and what becomes of its refusals.
 
-Its package is also a second witness: what our fake server says, its client reads.
+Its package is also a second witness: what our fake server sends, its client reads.
 """
 
 import json
@@ -16,7 +16,7 @@ from holdfast.providers.ollama.format import OllamaFormat
 from holdfast.providers.streamed_answer import MAX_PROVIDER_DATA_BYTES
 from holdfast.providers.transport.target import EndpointTarget
 from holdfast.schemas.internal.solution import Solution
-from tests.providers.fakes import TOOLS, ask, read_answer, said, target
+from tests.providers.fakes import TOOLS, ask, chat_message, read_answer, target
 from tests.providers.ollama.test_request import sent
 from tests.providers.test_conformance import Exchange, good
 from tests.providers.wire.ollama import OllamaWire, call, last, lines, piece
@@ -32,7 +32,7 @@ async def solve(response: httpx.Response, **asked: Any) -> Solution:
     return await Exchange(OllamaWire(), response).solve(**asked)
 
 
-# What it cannot be told, and a key.
+# What it cannot be sent, and a key.
 
 
 @pytest.mark.parametrize(
@@ -47,8 +47,8 @@ async def solve(response: httpx.Response, **asked: Any) -> Solution:
         ),
     ],
 )
-async def test_what_it_cannot_be_told_is_told_of(choice: Any, told: list[str]) -> None:
-    body = OllamaWire().says("Yes")
+async def test_a_tool_choice_that_ollama_lacks_is_noted(choice: Any, told: list[str]) -> None:
+    body = OllamaWire().answer("Yes")
     assert (await solve(good(body), tools=TOOLS, toolChoice=choice)).notices == told
     assert (await solve(good(body), toolChoice=choice)).notices == []
 
@@ -60,7 +60,7 @@ async def test_a_key_is_sent_where_there_is_one() -> None:
     assert OllamaFormat().url(cloud, ask()) == "https://ollama.com/api/chat"
 
 
-# What it says.
+# What it sends.
 
 
 def test_thoughts_that_led_to_a_call_are_kept_up_to_a_bound() -> None:
@@ -105,7 +105,7 @@ def test_the_last_piece_of_an_old_server_has_no_message() -> None:
 
 
 async def test_what_comes_after_the_end_is_not_read() -> None:
-    body = OllamaWire().says("Hello") + lines(piece({"content": " again"}), last("length"))
+    body = OllamaWire().answer("Hello") + lines(piece({"content": " again"}), last("length"))
     solution = await solve(good(body))
     assert (solution.text, solution.stop_reason) == ("Hello", "stop")
 
@@ -113,7 +113,7 @@ async def test_what_comes_after_the_end_is_not_read() -> None:
 # How it refuses.
 
 
-async def told(status: int, error: Any, at: EndpointTarget = LOCAL) -> str:
+async def error_message(status: int, error: Any, at: EndpointTarget = LOCAL) -> str:
     with pytest.raises((ProviderRefused, ContextOverflow)) as refused:
         await solve(httpx.Response(status, json={"error": error}))
     application_error = model_errors.provider_error(refused.value, at, "tiny", 1)
@@ -122,21 +122,19 @@ async def told(status: int, error: Any, at: EndpointTarget = LOCAL) -> str:
 
 
 async def test_a_model_that_is_not_there_is_to_be_pulled() -> None:
-    message = await told(404, "model 'tiny' not found")
+    message = await error_message(404, "model 'tiny' not found")
     assert "model 'tiny' not found. Pull it where Ollama runs (`ollama pull tiny`)" in message
     elsewhere = target(baseUrl="http://x")
-    assert "pull" not in await told(404, "no such model", elsewhere)
+    assert "pull" not in await error_message(404, "no such model", elsewhere)
 
 
-async def test_a_conversation_that_does_not_fit_is_told_with_the_setting_and_in_plain_words() -> (
-    None
-):
-    # Ollama hands on what the server within it said: JSON in a text.
+async def test_a_conversation_that_does_not_fit_is_reported_with_the_setting() -> None:
+    # Ollama hands on what the server within it sent: JSON in a text.
     inner = "request (5000 tokens) exceeds the available context size (4096 tokens)"
     error = json.dumps({"error": {"code": 400, "message": inner, "type": "exceed_context_size"}})
-    message = await told(400, error)
+    message = await error_message(400, error)
     assert message.endswith(f"{inner}. Raise `num_ctx` in the `options` of the agent's `model`")
-    assert "num_ctx" not in await told(400, '"tiny" does not support thinking')
+    assert "num_ctx" not in await error_message(400, '"tiny" does not support thinking')
 
 
 # Its own client, as a second witness.
@@ -147,9 +145,9 @@ def test_what_its_own_client_sends_is_what_we_send() -> None:
 
     def handle(request: httpx.Request) -> httpx.Response:
         seen.append({"path": request.url.path, **json.loads(request.content)})
-        return httpx.Response(200, content=OllamaWire().says("Hi"))
+        return httpx.Response(200, content=OllamaWire().answer("Hi"))
 
-    ours = sent(said("user", "Hi"), tools=TOOLS[1:], output={"type": "object"})
+    ours = sent(chat_message("user", "Hi"), tools=TOOLS[1:], output={"type": "object"})
     client = ollama.Client(transport=httpx.MockTransport(handle))
     tools = [{**tool, "function": {**tool["function"]}} for tool in ours["tools"]]
     plain = {"messages": ours["messages"], "options": ours["options"], "format": ours["format"]}

@@ -68,7 +68,7 @@ def test_its_own_client_reads_the_variable_in_the_same_way(host: str) -> None:
         ),
     ],
 )
-def test_without_a_file_ollama_is_where_its_variables_say(
+def test_without_a_file_ollama_is_at_the_address_of_its_variables(
     environ: dict[str, str], url: str, key: str | None
 ) -> None:
     target = load_models(None, environ, http_client()).find("ollama").target
@@ -77,7 +77,7 @@ def test_without_a_file_ollama_is_where_its_variables_say(
 
 
 @pytest.mark.parametrize("host", ["ftp://x", ":port", "a:b:c", "gpu:99999"])
-def test_a_variable_that_means_nothing_is_told(host: str) -> None:
+def test_a_meaningless_variable_is_reported(host: str) -> None:
     with pytest.raises(LoadError, match="the environment"):
         load_models(None, {VARIABLE: host}, http_client())
 
@@ -87,7 +87,7 @@ def test_an_ollama_that_listens_on_its_port_is_found(listening: int) -> None:
     assert found == {"A": "b", VARIABLE: f"127.0.0.1:{listening}"}
 
 
-def test_what_the_variable_says_is_not_looked_for(listening: int) -> None:
+def test_the_address_of_the_variable_is_not_looked_for(listening: int) -> None:
     environ = {VARIABLE: "gpu"}
     assert with_local_ollama(environ, listening) == environ
 

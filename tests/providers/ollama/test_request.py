@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.providers.ollama.format import OllamaFormat
 from holdfast.schemas.message import ChatMessage
-from tests.providers.fakes import TOOLS, said, sent_body
+from tests.providers.fakes import TOOLS, chat_message, sent_body
 from tests.providers.wire.ollama import understood
 
 PICTURE = {"type": "image", "mediaType": "image/png", "data": "iVBORw0KGgo="}
@@ -22,7 +22,7 @@ def test_pictures_are_base64_beside_the_text_and_no_address_is_sent_as_one() -> 
     address = {"type": "image", "url": "https://x/y.png"}
     holding = {"type": "image", "url": "data:image/png;name=a.png;base64,AAAA"}
     content = [{"type": "text", "text": "What is it?"}, PICTURE, address, holding]
-    _, user = sent(said("user", content))["messages"]
+    _, user = sent(chat_message("user", content))["messages"]
     assert user["images"] == [PICTURE["data"], "AAAA"]
     assert user["content"] == (
         "What is it?\n\n(a picture at https://x/y.png, which was not fetched)"
@@ -30,9 +30,9 @@ def test_pictures_are_base64_beside_the_text_and_no_address_is_sent_as_one() -> 
 
 
 def test_pictures_of_results_follow_the_last_result_of_the_turn() -> None:
-    pictured = said("tool", [PICTURE], tool="rag.query", providerId="call_9")
-    plain = said("tool", "ok", tool="rag.query", providerId="call_10")
-    asked = said("assistant", calls=[CALL, {**CALL, "providerId": "call_10"}])
+    pictured = chat_message("tool", [PICTURE], tool="rag.query", providerId="call_9")
+    plain = chat_message("tool", "ok", tool="rag.query", providerId="call_10")
+    asked = chat_message("assistant", calls=[CALL, {**CALL, "providerId": "call_10"}])
     messages = sent(asked, pictured, plain)["messages"]
     assert [each["role"] for each in messages] == ["system", "assistant", "tool", "tool", "user"]
     assert messages[4] == {
@@ -56,7 +56,7 @@ def test_a_prompt_that_does_not_fit_is_never_cut_in_silence() -> None:
     assert sent(model={"options": {"shift": True}})["shift"] is True
 
 
-def test_settings_of_the_model_stand_in_options_and_those_of_the_request_at_the_top() -> None:
+def test_settings_of_the_model_are_in_options_and_those_of_the_request_at_the_top() -> None:
     options = {
         "num_ctx": 32_768,
         "top_p": 0.5,
@@ -89,11 +89,11 @@ def test_options_have_the_last_word() -> None:
 def test_thoughts_go_back_with_the_calls_that_they_led_to() -> None:
     thoughts = {"thinking": "I should look."}
     _, assistant, other = sent(
-        said("assistant", calls=[CALL], providerData=thoughts),
-        said("assistant", "Done.", providerData=thoughts),
+        chat_message("assistant", calls=[CALL], providerData=thoughts),
+        chat_message("assistant", "Done.", providerData=thoughts),
     )["messages"]
     assert assistant["thinking"] == "I should look."
     assert "thinking" not in other
     for foreign in (["x"], {"thinking": 3}, "x", None):
-        said_before = said("assistant", calls=[CALL], providerData=foreign)
+        said_before = chat_message("assistant", calls=[CALL], providerData=foreign)
         assert "thinking" not in sent(said_before)["messages"][1]

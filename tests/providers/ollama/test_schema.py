@@ -23,7 +23,7 @@ class Address(BaseModel):
     city: str = Field(description="Its name.")
 
 
-class Order(BaseModel):
+class NestedOrder(BaseModel):
     """As people write tools: models in models."""
 
     kind: Literal["order"]
@@ -41,21 +41,23 @@ def kept(parameters: Any) -> Any:
 
 
 def test_a_model_within_a_model_is_shown_with_its_fields() -> None:
-    properties = ollama_schema(Order.model_json_schema())["properties"]
+    properties = ollama_schema(NestedOrder.model_json_schema())["properties"]
     assert properties["to"]["properties"] == {
         "city": {"type": "string", "description": "Its name.", "title": "City"}
     }
     assert properties["others"]["items"]["required"] == ["city"]
     assert properties["size"]["anyOf"][0]["enum"] == ["s", "l"]
     assert properties["kind"]["enum"] == ["order"]
-    assert "$ref" not in str(ollama_schema(Order.model_json_schema()))
+    assert "$ref" not in str(ollama_schema(NestedOrder.model_json_schema()))
 
 
 def test_the_server_keeps_what_it_is_sent() -> None:
-    sent = kept(ollama_schema(Order.model_json_schema()))
+    sent = kept(ollama_schema(NestedOrder.model_json_schema()))
     assert sent["properties"]["to"] == {"type": "object", "description": "Where to."}
     assert sent["properties"]["kind"] == {"type": "string", "enum": ["order"]}
-    assert kept(Order.model_json_schema())["properties"]["to"] == {}, "unfolding is not needed"
+    assert kept(NestedOrder.model_json_schema())["properties"]["to"] == {}, (
+        "unfolding is not needed"
+    )
 
 
 @pytest.mark.parametrize(
@@ -99,7 +101,7 @@ def test_the_server_keeps_what_it_is_sent() -> None:
         ),
     ],
 )
-def test_the_same_is_said_in_words_that_the_server_has(written: Any, expected: Any) -> None:
+def test_the_same_is_written_in_keywords_that_the_server_has(written: Any, expected: Any) -> None:
     assert ollama_schema(written) == expected
 
 

@@ -1,4 +1,4 @@
-"""What chat completions say, as OpenAI's own server and as others send it."""
+"""What chat completions contain, as OpenAI's own server and as others send it."""
 
 import json
 from typing import Any
@@ -10,12 +10,12 @@ from holdfast.providers.base import ProviderRefused, ToolNames
 from holdfast.providers.openai.answer import OpenAIAnswerReader
 from holdfast.providers.streamed_answer import StreamedAnswer
 from holdfast.schemas.internal.solution import Solution
-from tests.providers.fakes import TOOLS, Heard, ask, calls, chunk
+from tests.providers.fakes import TOOLS, ReceivedText, ask, calls, chunk
 
 
-def read(*chunks: Any, heard: Heard | None = None) -> Solution:
+def read(*chunks: Any, heard: ReceivedText | None = None) -> Solution:
     names = ToolNames(ask(tools=TOOLS).tools)
-    completion = OpenAIAnswerReader(StreamedAnswer(heard or Heard(), names))
+    completion = OpenAIAnswerReader(StreamedAnswer(heard or ReceivedText(), names))
     for each in chunks:
         completion.read(each if isinstance(each, str) else json.dumps(each))
     return completion.solution()
@@ -157,9 +157,9 @@ def test_thoughts_are_no_text_but_a_refusal_is() -> None:
     assert read(thought, parts, chunk({"refusal": "I will not."}, "stop")).text == "AI will not."
 
 
-def test_thoughts_are_kept_beside_the_answer_where_the_server_tells_them() -> None:
+def test_thoughts_are_kept_beside_the_answer_where_the_server_sends_them() -> None:
     thought = {"choices": [{"delta": {"reasoning_content": "I should look."}}]}
-    heard = Heard()
+    heard = ReceivedText()
     solution = read(thought, calls((0, "c1", "refund", "{}")), chunk(finish="stop"), heard=heard)
     assert solution.provider_data == {"reasoning_content": "I should look."}
     assert (solution.text, heard.texts) == ("", [])

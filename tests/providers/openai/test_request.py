@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 from holdfast.providers.base import ToolNames
 from holdfast.providers.openai.format import OpenAIFormat
 from holdfast.schemas.message import ChatMessage
-from tests.providers.fakes import TOOLS, ask, said, sent_body
+from tests.providers.fakes import TOOLS, ask, chat_message, sent_body
 
 OFFICIAL = "api.openai.com"
 PARAMS: TypeAdapter[Any] = TypeAdapter(CompletionCreateParamsStreaming)
@@ -37,9 +37,9 @@ def test_it_streams_and_asks_for_the_usage() -> None:
 
 def test_thoughts_go_back_with_the_answer_that_they_led_to() -> None:
     thoughts = {"reasoning_content": "I should look."}
-    answers = [said("assistant", calls=[CALL], providerData=thoughts)]
+    answers = [chat_message("assistant", calls=[CALL], providerData=thoughts)]
     foreign: tuple[Any, ...] = (["x"], {}, None)
-    answers += [said("assistant", "Done.", providerData=each) for each in foreign]
+    answers += [chat_message("assistant", "Done.", providerData=each) for each in foreign]
     _, first, *others = json.loads(sent_body(OpenAIFormat(), *answers))["messages"]
     assert first["reasoning_content"] == "I should look."
     assert all("reasoning_content" not in each for each in others)
@@ -81,12 +81,17 @@ def test_an_output_schema_is_asked_for_as_a_response_format() -> None:
 
 def test_data_is_sent_as_its_json() -> None:
     part = {"type": "data", "kind": "order", "data": {"id": 7}, "description": "The order"}
-    content = sent(said("user", [{"type": "text", "text": "See:"}, part]))["messages"][1]["content"]
+    content = sent(chat_message("user", [{"type": "text", "text": "See:"}, part]))["messages"][1][
+        "content"
+    ]
     assert content == 'See:\n\n{"kind": "order", "data": {"id": 7}, "description": "The order"}'
 
 
-def test_a_result_of_no_call_is_sent_as_what_a_user_says() -> None:
-    assert sent(said("tool", "12 °C"))["messages"][1] == {"role": "user", "content": "12 °C"}
+def test_a_result_of_no_call_is_sent_as_a_message_of_the_user() -> None:
+    assert sent(chat_message("tool", "12 °C"))["messages"][1] == {
+        "role": "user",
+        "content": "12 °C",
+    }
 
 
 def test_only_openai_s_own_servers_get_the_newer_name_of_the_length() -> None:

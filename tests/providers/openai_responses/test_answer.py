@@ -1,4 +1,4 @@
-"""What responses say, as OpenAI's own server sends them and as others do."""
+"""What responses contain, as OpenAI's own server sends them and as others do."""
 
 import json
 from typing import Any
@@ -8,7 +8,7 @@ import pytest
 from holdfast.providers.base import ContextOverflow
 from holdfast.providers.openai_responses.format import OpenAIResponsesFormat
 from holdfast.schemas.internal.solution import Solution
-from tests.providers.fakes import Heard, read_answer, stream
+from tests.providers.fakes import ReceivedText, read_answer, stream
 from tests.providers.wire.openai_responses import (
     call,
     ended,
@@ -17,15 +17,15 @@ from tests.providers.wire.openai_responses import (
     opening,
     piecemeal,
     response,
-    spoken,
     text,
+    text_output,
     thought,
 )
 
 REFUND = call(1, "refund", '{"n": 1}')
 
 
-def read(*said: dict[str, Any], heard: Heard | None = None) -> Solution:
+def read(*said: dict[str, Any], heard: ReceivedText | None = None) -> Solution:
     return read_answer(OpenAIResponsesFormat(), stream(said, end=""), heard=heard)
 
 
@@ -37,10 +37,10 @@ def parts(solution: Solution) -> Any:
 def test_reasoning_is_kept_in_its_place_and_as_it_is_at_its_end() -> None:
     first, second = thought(0, "gAAAA-first", "I look."), thought(2, "gAAAA-second")
     told = opening(
-        *(piecemeal(0, first), spoken(1, "Let me", " see."), piecemeal(2, second)),
+        *(piecemeal(0, first), text_output(1, "Let me", " see."), piecemeal(2, second)),
         piecemeal(3, REFUND, '{"n"', ": 1}"),
     )
-    heard = Heard()
+    heard = ReceivedText()
     solution = read_answer(OpenAIResponsesFormat(), events(*told, ended()), heard=heard)
     assert (solution.text, heard.texts) == ("Let me see.", ["Let me", " see."])
     assert [(each.provider_id, each.arguments) for each in solution.calls] == [("call_1", {"n": 1})]
@@ -53,25 +53,27 @@ def test_reasoning_is_kept_in_its_place_and_as_it_is_at_its_end() -> None:
 
 
 def test_nothing_is_kept_beside_an_answer_without_reasoning() -> None:
-    told = opening(spoken(0, "Hi"), piecemeal(1, REFUND, '{"n": 1}'))
+    told = opening(text_output(0, "Hi"), piecemeal(1, REFUND, '{"n": 1}'))
     assert parts(read(*told, ended())) is None
 
 
 def test_reasoning_that_only_the_server_could_read_is_not_kept() -> None:
-    assert parts(read(*opening(piecemeal(0, thought(0, None)), spoken(1, "Hi")), ended())) is None
+    assert (
+        parts(read(*opening(piecemeal(0, thought(0, None)), text_output(1, "Hi")), ended())) is None
+    )
 
 
 def test_reasoning_that_is_shown_is_kept() -> None:
     """As of gpt-oss, on servers that encrypt nothing."""
     shown = {"type": "reasoning_text", "text": "Hm."}
     item = {**thought(0, None), "content": [shown]}
-    [kept, _] = parts(read(*opening(piecemeal(0, item), spoken(1, "Hi")), ended()))
+    [kept, _] = parts(read(*opening(piecemeal(0, item), text_output(1, "Hi")), ended()))
     assert kept == {"type": "reasoning", "id": "rs_0", "summary": [], "content": [shown]}
 
 
 def test_two_messages_are_one_text_and_each_keeps_its_phase() -> None:
-    told = opening(spoken(0, "I look.", phase="commentary"), spoken(1, "5", " days."))
-    heard = Heard()
+    told = opening(text_output(0, "I look.", phase="commentary"), text_output(1, "5", " days."))
+    heard = ReceivedText()
     solution = read(*told, ended(), heard=heard)
     assert solution.text == "".join(heard.texts) == "I look.\n\n5 days."
     assert parts(solution) == [

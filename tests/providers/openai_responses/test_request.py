@@ -11,14 +11,23 @@ from holdfast.providers.openai_responses.format import OpenAIResponsesFormat
 from holdfast.providers.transport.http import HttpProvider
 from holdfast.schemas.internal.solution import Solution
 from holdfast.schemas.message import ChatMessage
-from tests.providers.fakes import KEY, TOOLS, Heard, ask, read_answer, said, sent_body, target
+from tests.providers.fakes import (
+    KEY,
+    TOOLS,
+    ReceivedText,
+    ask,
+    chat_message,
+    read_answer,
+    sent_body,
+    target,
+)
 from tests.providers.wire.openai_responses import (
     call,
     ended,
     events,
     opening,
     piecemeal,
-    spoken,
+    text_output,
     thought,
     understood,
 )
@@ -37,7 +46,7 @@ def again(solution: Solution) -> ChatMessage:
     """An answer as a run keeps it."""
     calls = [{"id": f"t1c{number}", **each.to_json()} for number, each in enumerate(solution.calls)]
     data = solution.to_json().get("providerData")
-    return said("assistant", solution.text, calls=calls, providerData=data)
+    return chat_message("assistant", solution.text, calls=calls, providerData=data)
 
 
 def test_nothing_is_stored_and_reasoning_is_asked_for_in_encrypted_form() -> None:
@@ -52,7 +61,7 @@ def test_an_answer_goes_back_item_by_item_as_it_came() -> None:
     one, other = call(3, "refund", '{"n": 1}'), call(5, "refund", '{"n": 2}')
     told = opening(
         piecemeal(0, items[0]),
-        spoken(1, "Let me see.", phase="commentary"),
+        text_output(1, "Let me see.", phase="commentary"),
         piecemeal(2, items[1]),
         piecemeal(3, one, '{"n": 1}'),
         piecemeal(4, thought(4, "gAAAA-third")),
@@ -60,10 +69,10 @@ def test_an_answer_goes_back_item_by_item_as_it_came() -> None:
     )
     answer = read_answer(OpenAIResponsesFormat(), events(*told, ended()))
     results = [
-        said("tool", "ok", callId=f"t1c{n}", providerId=each.provider_id, tool="refund")
+        chat_message("tool", "ok", callId=f"t1c{n}", providerId=each.provider_id, tool="refund")
         for n, each in enumerate(answer.calls)
     ]
-    _, *back = sent(said("user", "Hi"), again(answer), *results)["input"]
+    _, *back = sent(chat_message("user", "Hi"), again(answer), *results)["input"]
     kinds = ["reasoning", "message", "reasoning", "function_call", "reasoning", "function_call"]
     assert [each["type"] for each in back] == [*kinds, *["function_call_output"] * 2]
     assert [back[0], back[2]] == list(items)
@@ -74,10 +83,10 @@ def test_an_answer_goes_back_item_by_item_as_it_came() -> None:
 
 
 def test_two_messages_go_back_as_two() -> None:
-    told = opening(spoken(0, "I look.", phase="commentary"), spoken(1, "5 days."))
+    told = opening(text_output(0, "I look.", phase="commentary"), text_output(1, "5 days."))
     answer = read_answer(OpenAIResponsesFormat(), events(*told, ended()))
     own = {"type": "message", "role": "assistant"}
-    assert sent(said("user", "Hi"), again(answer))["input"][1:] == [
+    assert sent(chat_message("user", "Hi"), again(answer))["input"][1:] == [
         {**own, "content": "I look.", "phase": "commentary"},
         {**own, "content": "5 days."},
     ]
@@ -94,8 +103,8 @@ def test_two_messages_go_back_as_two() -> None:
     ],
 )
 def test_the_thoughts_of_another_provider_s_model_stay_where_they_are(data: Any) -> None:
-    answer = said("assistant", "Done.", calls=[CALL], providerData=data)
-    _, text, asked = sent(said("user", "Hi"), answer)["input"]
+    answer = chat_message("assistant", "Done.", calls=[CALL], providerData=data)
+    _, text, asked = sent(chat_message("user", "Hi"), answer)["input"]
     assert text == {"type": "message", "role": "assistant", "content": "Done."}
     assert asked["arguments"] == '{"q": "†ü"}'
     assert "id" not in asked
@@ -112,7 +121,7 @@ def test_a_tool_is_not_strict_and_is_translated_where_openai_would_refuse_it() -
     assert tool["description"].startswith("Find.\n\nThe arguments must also fit")
 
 
-def test_an_output_schema_stands_beside_other_settings_of_the_text() -> None:
+def test_an_output_schema_is_beside_other_settings_of_the_text() -> None:
     schema = {"type": "object", "properties": {"total": {"type": "number"}}}
     options = {"options": {"text": {"verbosity": "low"}}}
     named = {"type": "json_schema", "name": "output", "schema": schema, "strict": False}
@@ -135,7 +144,9 @@ def test_options_have_the_last_word_but_for_what_is_the_engine_s() -> None:
 def test_images_of_an_answer_and_a_system_s_word_follow() -> None:
     picture = {"type": "input_image", "image_url": "data:image/png;base64,iVBORw0KGgo="}
     _, _, shown, told = sent(
-        said("user", "Hi"), said("assistant", [PICTURE]), said("system", "Be quick.")
+        chat_message("user", "Hi"),
+        chat_message("assistant", [PICTURE]),
+        chat_message("system", "Be quick."),
     )["input"]
     assert shown["content"][1] == picture | {"detail": "auto"}
     assert told == {"type": "message", "role": "system", "content": "Be quick."}
@@ -159,14 +170,14 @@ async def test_it_is_asked_at_openai_at_azure_and_at_any_server(
 
     def answer(request: httpx.Request) -> httpx.Response:
         asked.append(request)
-        return httpx.Response(200, content=events(*opening(spoken(0, "Hi")), ended()))
+        return httpx.Response(200, content=events(*opening(text_output(0, "Hi")), ended()))
 
     headers = {"headersEnv": {"api-key": "TEST_KEY"}}
     at = target(provider="openai-responses", baseUrl=base_url, **headers)
     http = httpx.AsyncClient(transport=httpx.MockTransport(answer))
     provider = HttpProvider(OpenAIResponsesFormat(), at, http)
     request = ProviderRequest(ask(), (b"{}",), cache_key="k1")
-    assert (await provider.solve(request, Heard())).text == "Hi"
+    assert (await provider.solve(request, ReceivedText())).text == "Hi"
     assert str(asked[0].url) == expected
     assert asked[0].headers["authorization"] == f"Bearer {KEY}"
     assert asked[0].headers["api-key"] == KEY
@@ -182,20 +193,22 @@ async def refused_once(message: str, status: int = 400) -> tuple[list[dict[str, 
         made.append(understood(request.content))
         if any("encrypted_content" in str(made[-1].get(name)) for name in ("include", "input")):
             return httpx.Response(status, json={"error": {"message": message}})
-        return httpx.Response(200, content=events(*opening(spoken(0, "Hi")), ended()))
+        return httpx.Response(200, content=events(*opening(text_output(0, "Hi")), ended()))
 
     data = [
         {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAAA"},
         {"type": "call", "id": "fc_1"},
     ]
-    answered = said("assistant", calls=[CALL], providerData=data)
+    answered = chat_message("assistant", calls=[CALL], providerData=data)
     at = target(provider="openai-responses")
     http = httpx.AsyncClient(transport=httpx.MockTransport(answer))
     provider = HttpProvider(OpenAIResponsesFormat(), at, http)
     names = ProviderRequest(ask(tools=TOOLS), ()).tool_names
     fragments = provider.encode(answered, names).fragments
     for _ in range(2):
-        solution = await provider.solve(ProviderRequest(ask(tools=TOOLS), fragments), Heard())
+        solution = await provider.solve(
+            ProviderRequest(ask(tools=TOOLS), fragments), ReceivedText()
+        )
     return made, solution
 
 

@@ -1,4 +1,4 @@
-"""Composed calling (§4): each provider is sent a schema that its own docs say it takes."""
+"""Composed calling (§4): each provider is sent a schema that its own docs allow."""
 
 import json
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from holdfast.workflows.engine.model.prompt import ask, offers
 from tests.providers.test_conformance import Exchange, good, refusal
 from tests.providers.wire import schema_subsets as subsets
 from tests.providers.wire.anthropic import AnthropicWire
-from tests.providers.wire.base import Seen, Wire
+from tests.providers.wire.base import ReadRequest, Wire
 from tests.providers.wire.gemini import GeminiWire
 from tests.providers.wire.ollama import OllamaWire
 from tests.providers.wire.openai import OpenAIWire
@@ -42,14 +42,14 @@ def asked(of: ResolvedAgent, choice: Any = "auto") -> Ask:
     return ask(of, offers(of), choice, None)
 
 
-async def sent(wire: Wire, of: Ask) -> tuple[Seen, list[str]]:
-    exchange = Exchange(wire, good(wire.says(PLAIN)))
+async def sent(wire: Wire, of: Ask) -> tuple[ReadRequest, list[str]]:
+    exchange = Exchange(wire, good(wire.answer(PLAIN)))
     solution = await exchange.solve(**of.model_dump(by_alias=True, exclude={"model"}))
     assert solution.text == PLAIN
     return exchange.seen[0], solution.notices
 
 
-def forced(wire: Wire, seen: Seen) -> Any:
+def forced(wire: Wire, seen: ReadRequest) -> Any:
     if isinstance(wire, AnthropicWire):
         return {**seen.output, "additionalProperties": False}  # which it has taken off
     return seen.output
@@ -115,14 +115,14 @@ def test_on_anthropic_what_may_be_null_may_be_missing_where_unions_are_too_many(
     assert subsets.anthropic(exact.output) != []  # type: ignore[arg-type]  # it is a schema
     assert subsets.anthropic(made) == []
     call = made["properties"]["calls"]["items"]
-    assert len(call["required"]) == 2 + 15  # with those that nobody leaves out, and the output
+    assert len(call["required"]) == 2 + 15  # with those that are always written, and the output
 
 
 # Where the model reads the schema.
 
 
 @pytest.mark.parametrize(
-    ("wire", "base_url", "is_told"),
+    ("wire", "base_url", "is_described"),
     [
         (OpenAIWire(), "https://api.openai.com/v1", False),
         (OpenAIWire(), "http://127.0.0.1:8080/v1", True),
@@ -132,12 +132,12 @@ def test_on_anthropic_what_may_be_null_may_be_missing_where_unions_are_too_many(
     ],
 )
 async def test_the_schema_is_in_the_prompt_where_the_server_does_not_show_it(
-    wire: Wire, base_url: str, is_told: bool
+    wire: Wire, base_url: str, is_described: bool
 ) -> None:
     at = type(wire)()
     at.base_url = base_url
     seen, _ = await sent(at, asked(agent(TOOLS[0])))
-    assert ('"const": "edit_file"' in seen.instructions) is is_told
+    assert ('"const": "edit_file"' in seen.instructions) is is_described
     assert seen.output is not None
 
 
@@ -146,7 +146,7 @@ async def test_a_model_that_cannot_be_forced_reads_the_schema_and_is_asked_again
     wire: Wire,
 ) -> None:
     refused = refusal(wire, 400, "json_schema is not supported by this model")
-    exchange = Exchange(wire, refused, good(wire.says(PLAIN)))
+    exchange = Exchange(wire, refused, good(wire.answer(PLAIN)))
     of = asked(agent(TOOLS[0]))
     solution = await exchange.solve(**of.model_dump(by_alias=True, exclude={"model"}))
     assert [seen.output is None for seen in exchange.seen] == [False, True]

@@ -1,4 +1,4 @@
-"""What holds for every format: however bytes are cut, whatever a server says, whatever is sent.
+"""What holds for every format: however bytes are cut, whatever a server sends, whatever is sent.
 
 What is good comes from the wires, which their providers' own types vouch for; what is bad is
 generated from it.
@@ -32,7 +32,16 @@ from holdfast.schemas.internal.solution import Solution
 from holdfast.schemas.message import AskedCall, ChatMessage, DataPart, ImagePart, TextPart
 from holdfast.schemas.settings.endpoints import ProviderName
 from tests.engine.generated import JSON, NOISE, OBJECTS, SCHEMAS
-from tests.providers.fakes import KEY, NAMES, Heard, ask, fragments_of, read_answer, said, target
+from tests.providers.fakes import (
+    KEY,
+    NAMES,
+    ReceivedText,
+    ask,
+    chat_message,
+    fragments_of,
+    read_answer,
+    target,
+)
 from tests.providers.test_conformance import WIRES
 from tests.providers.wire.base import Wire
 from tests.support.costs import some_of
@@ -47,7 +56,7 @@ a_format = pytest.mark.parametrize("kind", some_of(FORMATS, ["openai"]))
 
 def good(wire: Wire) -> list[bytes]:
     calls = wire.calls(("rag_query", {"city": "Zürich 😀"}), ("refund", {"n": [1, {"a": None}]}))
-    return [wire.says("Guten", " Tag, Zoë 😀"), calls]
+    return [wire.answer("Guten", " Tag, Zoë 😀"), calls]
 
 
 GOOD = {wire.format.kind: good(wire) for wire in WIRES}
@@ -63,7 +72,7 @@ def test_every_format_is_tested_here() -> None:
 
 @pytest.mark.parametrize("which", some_of(["text", "calls"], ["text"]))
 @each_wire
-def test_what_is_cut_short_is_a_whole_answer_or_told_as_cut(wire: Wire, which: str) -> None:
+def test_a_cut_answer_is_whole_or_reported_as_cut(wire: Wire, which: str) -> None:
     body = GOOD[wire.format.kind][which == "calls"]
     whole = read_answer(wire.format, body)
     for length in range(len(body)):
@@ -77,7 +86,7 @@ def test_what_is_cut_short_is_a_whole_answer_or_told_as_cut(wire: Wire, which: s
 
 def take(spoken: ProviderFormat, events: Iterable[str]) -> Solution | None:
     """What a format makes of these events; None if it refuses them, as it should."""
-    reading = spoken.answer_reader(StreamedAnswer(Heard(), NAMES))
+    reading = spoken.answer_reader(StreamedAnswer(ReceivedText(), NAMES))
     with contextlib.suppress(ProviderError):
         for event in events:
             reading.read(event)
@@ -94,7 +103,7 @@ def check(solution: Solution | None) -> None:
     if solution is not None:
         assert size_bytes(solution.to_json()) <= MAX_SOLUTION_BYTES
         kept = Solution.read(json.loads(json.dumps(solution.to_json())))
-        # What was written to a cache is priced where it is read, and told to nobody.
+        # What was written to a cache is priced where it is read, and not reported.
         told = solution.usage.model_copy(update={"written_tokens": None})
         assert kept == solution.model_copy(update={"usage": told})
 
@@ -244,14 +253,14 @@ def secretive(wire: Wire) -> EndpointTarget:
 
 
 def reflections(wire: Wire) -> list[httpx.Response | httpx.HTTPError]:
-    """What a server or a network says that repeats every secret."""
+    """What a server or a network sends that repeats every secret."""
     told = f"no: {' '.join(SECRETS)}"
     refusals = [
         httpx.Response(status, content=body)
         for status in (302, 400, 401, 404, 429, 500)
         for body in (wire.refuses(status, told), told.encode(), b"<html>" + told.encode())
     ]
-    spoilt = wire.says("Hi").replace(b"Hi", b"Hi").splitlines(keepends=True)[0]
+    spoilt = wire.answer("Hi").replace(b"Hi", b"Hi").splitlines(keepends=True)[0]
     error = json.dumps({"error": {"message": told}}).encode()
     streams = [told.encode(), error, spoilt + b"\n" + told.encode(), b"{" + told.encode()]
     broken = [httpx.ConnectError(told), httpx.ReadError(told), httpx.LocalProtocolError(told)]
@@ -259,7 +268,7 @@ def reflections(wire: Wire) -> list[httpx.Response | httpx.HTTPError]:
 
 
 @each_wire
-async def test_no_secret_stands_in_what_is_told(wire: Wire) -> None:
+async def test_no_secret_is_in_what_is_reported(wire: Wire) -> None:
     at = secretive(wire)
     for reply in reflections(wire):
 
@@ -271,9 +280,9 @@ async def test_no_secret_stands_in_what_is_told(wire: Wire) -> None:
 
         http = httpx.AsyncClient(transport=httpx.MockTransport(answer))
         provider = HttpProvider(wire.format, at, http)
-        hello = ProviderRequest(ask(), provider.encode(said("user", "Hi"), NAMES).fragments)
+        hello = ProviderRequest(ask(), provider.encode(chat_message("user", "Hi"), NAMES).fragments)
         with pytest.raises((ProviderError, httpx.HTTPError)) as error:
-            await provider.solve(hello, Heard())
+            await provider.solve(hello, ReceivedText())
         assert isinstance(error.value, ProviderError | httpx.HTTPError)
         shown = model_errors.provider_error(error.value, at, "gpt-test", 1)
         whole = f"{shown} {shown!r} {shown.message} {shown.details} {vars(provider)}"

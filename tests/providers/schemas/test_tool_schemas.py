@@ -127,12 +127,10 @@ def test_every_list_has_items_for_openai() -> None:
         ),
     ],
 )
-def test_it_is_told_what_a_provider_refuses_and_does_not_show(
-    provider: str, schema: Any, notes: list[str]
-) -> None:
+def test_what_a_provider_refuses_is_noted(provider: str, schema: Any, notes: list[str]) -> None:
     assert list(schema_notes(provider, schema)) == notes
 
 
-def test_a_description_that_openai_refuses_is_told() -> None:
+def test_a_description_that_openai_refuses_is_reported() -> None:
     [note] = schema_notes("openai", {}, "x" * 1_025)
     assert note.startswith("a description of 1025 characters may be refused")

@@ -1,4 +1,4 @@
-"""Requests with a worker's identity in a cloud: its tokens are renewed in time, and told to nobody.
+"""Requests with a worker's identity in a cloud: its tokens are renewed in time, and not shown.
 
 The token services are on loopback; the clouds' own libraries ask them.
 """
@@ -18,7 +18,7 @@ from holdfast.providers.transport.http import HttpProvider
 from holdfast.providers.transport.target import EndpointTarget
 from holdfast.runtime.secrets import Secrets
 from holdfast.schemas.settings.endpoints import Endpoint
-from tests.providers.fakes import Heard, ask, said
+from tests.providers.fakes import ReceivedText, ask, chat_message
 from tests.providers.test_conformance import WIRES
 from tests.support.identity.token_services import (
     SOON,
@@ -66,13 +66,13 @@ class Cloud:
         if self.refusal:
             told = f"{self.refusal}{token_in(request)}"
             return httpx.Response(403, content=self._wire.refuses(403, told))
-        return httpx.Response(200, content=self._wire.says("Hi"))
+        return httpx.Response(200, content=self._wire.answer("Hi"))
 
     async def token(self, model: str = "gpt-test") -> str:
         """Make a request, and return the token that it carried."""
-        encoded = self._provider.encode(said("user", "Hi"), ToolNames([]))
+        encoded = self._provider.encode(chat_message("user", "Hi"), ToolNames([]))
         request = ProviderRequest(ask(model={"name": model}), encoded.fragments)
-        await self._provider.solve(request, Heard())
+        await self._provider.solve(request, ReceivedText())
         return token_in(self.requests[-1])
 
 
@@ -111,7 +111,7 @@ async def test_every_token_is_a_secret_of_the_worker_until_it_is_long_gone(
 
 
 @pytest.mark.parametrize("padding", [1, 1_990])
-async def test_a_server_that_repeats_the_token_does_not_tell_it(cloud: Cloud, padding: int) -> None:
+async def test_a_token_that_a_server_repeats_is_removed(cloud: Cloud, padding: int) -> None:
     cloud.refusal = "x" * padding
     with pytest.raises(ProviderRefused) as refused:
         await cloud.token()

@@ -13,7 +13,7 @@ from holdfast.catalog.endpoints import http_client
 from holdfast.providers.openai.format import OpenAIFormat
 from holdfast.providers.transport import http
 from holdfast.providers.transport.http import HttpProvider
-from tests.providers.fakes import Heard, chunk, head, http_chunk, request, stream, target
+from tests.providers.fakes import ReceivedText, chunk, head, http_chunk, request, stream, target
 
 HELLO = stream([chunk({"content": "Hello"}), chunk(finish="stop")])
 END = b"0\r\n\r\n"
@@ -21,7 +21,7 @@ END = b"0\r\n\r\n"
 Answer = Callable[[StreamWriter, int], None]
 
 
-class Server:
+class CountingServer:
     """Counts the connections, and the requests that they brought."""
 
     def __init__(self, answer: Answer) -> None:
@@ -42,7 +42,7 @@ class Server:
 
 
 @asynccontextmanager
-async def asking(server: Server) -> AsyncIterator[HttpProvider]:
+async def asking(server: CountingServer) -> AsyncIterator[HttpProvider]:
     serving = await asyncio.start_server(server.serve, "127.0.0.1", 0)
     url = f"http://127.0.0.1:{serving.sockets[0].getsockname()[1]}/v1"
     try:
@@ -52,18 +52,18 @@ async def asking(server: Server) -> AsyncIterator[HttpProvider]:
         serving.close()
 
 
-async def answers(server: Server, times: int) -> list[str]:
+async def answers(server: CountingServer, times: int) -> list[str]:
     async with asking(server) as model:
-        return [(await model.solve(request(), Heard())).text for _ in range(times)]
+        return [(await model.solve(request(), ReceivedText())).text for _ in range(times)]
 
 
-def says_hello(writer: StreamWriter, _: int) -> None:
+def sends_hello(writer: StreamWriter, _: int) -> None:
     """A server as most are."""
     writer.write(head() + http_chunk(HELLO) + END)
 
 
 async def test_all_turns_go_over_one_connection() -> None:
-    server = Server(says_hello)
+    server = CountingServer(sends_hello)
     assert await answers(server, 3) == ["Hello"] * 3
     assert server.connections == 1
 
@@ -75,13 +75,13 @@ async def test_an_end_that_comes_a_little_later_is_seen(monkeypatch: pytest.Monk
         writer.write(head() + http_chunk(HELLO))
         asyncio.get_running_loop().call_later(0.005, writer.write, END)
 
-    server = Server(answer)
+    server = CountingServer(answer)
     assert await answers(server, 2) == ["Hello"] * 2
     assert server.connections == 1
 
 
 async def test_an_end_that_does_not_come_costs_the_connection_alone() -> None:
-    server = Server(lambda writer, _: writer.write(head() + http_chunk(HELLO)))
+    server = CountingServer(lambda writer, _: writer.write(head() + http_chunk(HELLO)))
     assert await answers(server, 2) == ["Hello"] * 2
     assert server.connections == 2
 
@@ -92,31 +92,31 @@ async def test_a_connection_that_ends_when_it_is_used_again_is_replaced(
 ) -> None:
     def answer(writer: StreamWriter, number: int) -> None:
         if number == 1:
-            says_hello(writer, number)
+            sends_hello(writer, number)
         else:
             end(writer)
 
-    server = Server(answer)
+    server = CountingServer(answer)
     assert await answers(server, 3) == ["Hello"] * 3
     assert (server.connections, server.requests) == (3, 5)
 
 
 async def test_a_new_connection_that_is_closed_is_a_failure_and_not_asked_again() -> None:
-    server = Server(lambda writer, _: writer.close())
+    server = CountingServer(lambda writer, _: writer.close())
     with pytest.raises(httpx.RemoteProtocolError):
         await answers(server, 1)
     assert server.requests == 1
 
 
-async def test_an_answer_that_has_begun_is_not_asked_for_again() -> None:
+async def test_a_started_answer_is_not_requested_again() -> None:
     def answer(writer: StreamWriter, number: int) -> None:
         if number == 1:
-            says_hello(writer, number)
+            sends_hello(writer, number)
         else:
             writer.write(head() + http_chunk(stream([chunk({"content": "Hel"})], end="")))
             writer.close()
 
-    server = Server(answer)
+    server = CountingServer(answer)
     with pytest.raises(httpx.RemoteProtocolError):
         await answers(server, 2)
     assert server.requests == 2

@@ -58,7 +58,7 @@ def test_any_cut_gives_the_same(places: list[int]) -> None:
         (b'{"a":1}\r', [], '{"a":1}', ""),
         (b'{"a":1}\n{"b"', ['{"a":1}'], '{"b"', ""),
         (b'{\n"a":\n', [], '{\n"a":', ""),
-        # A broken line is a document once the stream has begun.
+        # A broken line is a document once the stream has started.
         (b'{"a":1}\n{"b\n{"c":3}\n', ['{"a":1}', '{"b', '{"c":3}'], None, ""),
         (b"\r\n\n  ", [], None, ""),
         (b'data: {}\nthere\n{"a":1}\n', [], "{}", "there"),

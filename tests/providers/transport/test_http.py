@@ -17,7 +17,7 @@ from holdfast.schemas.internal.solution import Solution
 from tests.providers.fakes import (
     KEY,
     Handler,
-    Heard,
+    ReceivedText,
     Serve,
     answering,
     chunk,
@@ -36,18 +36,18 @@ HELLO = stream([chunk({"content": "Hello"}), chunk(finish="stop")])
 async def solve(
     handler: Handler, asked: Ask | None = None, at: EndpointTarget | None = None
 ) -> Solution:
-    return await provider(handler, at).solve(request(asked), Heard())
+    return await provider(handler, at).solve(request(asked), ReceivedText())
 
 
-async def solve_from(serve: Serve, heard: Heard | None = None, **endpoint: Any) -> Solution:
+async def solve_from(serve: Serve, heard: ReceivedText | None = None, **endpoint: Any) -> Solution:
     """What the provider makes of a server on loopback."""
     async with serving(serve) as url, httpx.AsyncClient() as http:
         openai = HttpProvider(OpenAIFormat(), target(baseUrl=url, **endpoint), http)
-        return await openai.solve(request(), heard or Heard())
+        return await openai.solve(request(), heard or ReceivedText())
 
 
-def saying(*data: bytes, end: bytes = b"0\r\n\r\n") -> Serve:
-    """A server that sends these chunks of a stream, and its end or what stands for it."""
+def sending(*data: bytes, end: bytes = b"0\r\n\r\n") -> Serve:
+    """A server that sends these chunks of a stream, and its end or what replaces it."""
 
     async def serve(_: StreamReader, writer: StreamWriter) -> None:
         writer.write(head() + b"".join(http_chunk(each) for each in data) + end)
@@ -56,7 +56,7 @@ def saying(*data: bytes, end: bytes = b"0\r\n\r\n") -> Serve:
     return serve
 
 
-async def test_a_stream_is_heard_while_it_is_said() -> None:
+async def test_a_stream_is_received_while_it_is_sent() -> None:
     go_on = asyncio.Event()
 
     async def serve(_: StreamReader, writer: StreamWriter) -> None:
@@ -65,7 +65,7 @@ async def test_a_stream_is_heard_while_it_is_said() -> None:
         rest = stream([chunk({"content": " Tag"}), chunk(finish="stop")])
         writer.write(http_chunk(rest) + b"0\r\n\r\n")
 
-    class Listening(Heard):
+    class Listening(ReceivedText):
         def text(self, piece: str) -> None:
             super().text(piece)
             go_on.set()
@@ -77,7 +77,7 @@ async def test_a_stream_is_heard_while_it_is_said() -> None:
 
 async def test_a_connection_that_breaks_after_the_end_loses_the_usage_alone() -> None:
     body = stream([chunk({"content": "Hello"}), chunk(finish="stop")], end="")
-    solution = await solve_from(saying(body, end=b""))
+    solution = await solve_from(sending(body, end=b""))
     assert solution.text == "Hello"
     assert solution.usage.input_tokens is None
 
@@ -102,7 +102,7 @@ async def test_cancelling_ends_the_request_at_once() -> None:
 
     async with serving(serve) as url, httpx.AsyncClient() as http:
         task = asyncio.create_task(
-            HttpProvider(OpenAIFormat(), target(baseUrl=url), http).solve(request(), Heard())
+            HttpProvider(OpenAIFormat(), target(baseUrl=url), http).solve(request(), ReceivedText())
         )
         await asked.wait()
         task.cancel()
@@ -143,7 +143,7 @@ async def test_the_key_and_the_endpoint_s_headers_are_sent_and_nothing_is_compre
 
 
 @pytest.mark.parametrize("key", ["", "two\nlines", "naïve"])
-async def test_a_key_that_is_missing_or_none_is_told_by_its_variable(key: str) -> None:
+async def test_a_key_that_is_missing_or_invalid_is_reported_with_its_variable(key: str) -> None:
     at = EndpointTarget("openai", target().endpoint, {"TEST_KEY": key})
     with pytest.raises(UnanswerableRequest, match="TEST_KEY") as error:
         await solve(answering(HELLO)[0], at=at)

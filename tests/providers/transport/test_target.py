@@ -1,4 +1,4 @@
-"""No agent, run or model says where a request goes, or what key goes with it: the operator does."""
+"""No agent, run or model decides where a request goes, or with what key: the operator does."""
 
 import json
 from typing import Any
@@ -18,12 +18,12 @@ from holdfast.providers.transport.http import HttpProvider
 from holdfast.providers.transport.target import EndpointTarget
 from holdfast.schemas.message import ChatMessage
 from holdfast.schemas.settings.endpoints import ProviderName
-from tests.providers.fakes import KEY, Heard, ask, said, target
+from tests.providers.fakes import KEY, ReceivedText, ask, chat_message, target
 
 PROVIDERS: list[ProviderName] = ["openai", "anthropic", "gemini", "ollama", "bedrock"]
 HOME = "https://models.acme.org/team-a"
 EVIL = "https://evil.net/x"
-NOBODY = httpx.AsyncClient(transport=httpx.MockTransport(lambda _: httpx.Response(500)))
+FAILING = httpx.AsyncClient(transport=httpx.MockTransport(lambda _: httpx.Response(500)))
 
 
 def at(provider: ProviderName, **endpoint: Any) -> EndpointTarget:
@@ -42,10 +42,10 @@ async def sent(
 
     async with httpx.AsyncClient(transport=httpx.MockTransport(refuse)) as http:
         asked = HttpProvider(FORMATS[provider], at(provider), http)
-        encoded = asked.encode(said("user", "Hello"), ToolNames([]))
+        encoded = asked.encode(chat_message("user", "Hello"), ToolNames([]))
         request = ProviderRequest(ask(model=model), encoded.fragments)
         with pytest.raises(ProviderRefused):
-            await asked.solve(request, Heard())
+            await asked.solve(request, ReceivedText())
     return requests
 
 
@@ -84,12 +84,12 @@ async def test_options_are_fields_of_the_body_and_those_that_lead_away_are_left_
     assert "0.5" in request.content.decode()
 
 
-async def test_of_an_option_that_was_left_out_a_notice_tells() -> None:
+async def test_an_option_that_was_left_out_has_a_notice() -> None:
     answer = {"choices": [{"message": {"content": "Hi"}, "finish_reason": "stop"}]}
     transport = httpx.MockTransport(lambda _: httpx.Response(200, json=answer))
     asked = HttpProvider(FORMATS["openai"], at("openai"), httpx.AsyncClient(transport=transport))
     request = ProviderRequest(ask(model={"options": {"api_base": EVIL}}), ())
-    [notice] = (await asked.solve(request, Heard())).notices
+    [notice] = (await asked.solve(request, ReceivedText())).notices
     assert notice == (
         "the option `api_base` was left out of the request: only the worker decides where requests"
         " go"
@@ -106,7 +106,7 @@ async def test_no_redirect_is_followed_with_the_key(provider: ProviderName, stat
 def encoded(house: EndpointTarget, url: str) -> str:
     """What a server is sent of a message with a picture at an address."""
     parts = [{"type": "text", "text": "Look:"}, {"type": "image", "url": url}]
-    provider = HttpProvider(FORMATS[house.endpoint.provider], house, NOBODY)
+    provider = HttpProvider(FORMATS[house.endpoint.provider], house, FAILING)
     message = ChatMessage.read({"role": "user", "content": parts})
     fragments = provider.encode(message, ToolNames([]))
     return json.dumps([json.loads(each) for each in fragments.fragments])
@@ -153,7 +153,7 @@ def test_the_operator_may_let_a_server_fetch_or_keep_one_from_it() -> None:
 
 def test_messages_that_are_other_bytes_are_of_another_kind() -> None:
     kinds = {
-        HttpProvider(FORMATS["openai"], at("openai", imageUrls=fetches), NOBODY).kind
+        HttpProvider(FORMATS["openai"], at("openai", imageUrls=fetches), FAILING).kind
         for fetches in (True, False)
     }
     assert len(kinds) == 2

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 from holdfast.providers.anthropic.format import AnthropicFormat
 from holdfast.schemas.internal.solution import Usage
 from tests.providers.fakes import KEY, stream
-from tests.providers.wire.base import Result, Seen, Wire
+from tests.providers.wire.base import ReadRequest, Result, Wire
 
 _PARAMS: TypeAdapter[Any] = TypeAdapter(MessageCreateParamsStreaming)
 _EVENT: TypeAdapter[Any] = TypeAdapter(RawMessageStreamEvent)
@@ -49,8 +49,8 @@ def started(**usage: Any) -> Event:
     return {"type": "message_start", "message": message}
 
 
-def block(index: int, begun: Event, *deltas: Event) -> Iterator[Event]:
-    yield {"type": "content_block_start", "index": index, "content_block": begun}
+def block(index: int, opening: Event, *deltas: Event) -> Iterator[Event]:
+    yield {"type": "content_block_start", "index": index, "content_block": opening}
     for delta in deltas:
         yield {"type": "content_block_delta", "index": index, "delta": delta}
     yield {"type": "content_block_stop", "index": index}
@@ -63,9 +63,9 @@ def text(index: int, *pieces: str) -> Iterator[Event]:
 
 def call(index: int, name: str, *pieces: str, provider_id: str = "") -> Iterator[Event]:
     own = provider_id or f"toolu_{index}"
-    begun = {"type": "tool_use", "id": own, "name": name, "input": {}}
+    opening = {"type": "tool_use", "id": own, "name": name, "input": {}}
     deltas = [{"type": "input_json_delta", "partial_json": piece} for piece in ("", *pieces)]
-    return block(index, begun, *deltas)
+    return block(index, opening, *deltas)
 
 
 def stopped(reason: str, **more: Any) -> tuple[Event, Event]:
@@ -146,7 +146,7 @@ class AnthropicWire(Wire):
         end = {"type": "message_delta", "delta": {"stop_reason": reason}, "usage": {}}
         return self.events(started(), *text(0, "Well"), end, {"type": "message_stop"})
 
-    def says(self, *pieces: str) -> bytes:
+    def answer(self, *pieces: str) -> bytes:
         return events(started(**self._cached), PING, *text(0, *pieces), *stopped("end_turn"))
 
     def calls(self, *asked: tuple[str, dict[str, Any]]) -> bytes:
@@ -165,7 +165,7 @@ class AnthropicWire(Wire):
         error = {"type": "invalid_request_error", "message": message}
         return json.dumps({"type": "error", "error": error, "request_id": "req_1"}).encode()
 
-    def understands(self, url: str, headers: Mapping[str, str], body: bytes) -> Seen:
+    def understands(self, url: str, headers: Mapping[str, str], body: bytes) -> ReadRequest:
         assert url == f"{self.base_url}/v1/messages"
         assert headers["x-api-key"] == KEY
         assert headers["anthropic-version"] == "2023-06-01"
@@ -178,7 +178,7 @@ class AnthropicWire(Wire):
         results = [each for each in blocks if each["type"] == "tool_result"]
         assert [each["tool_use_id"] for each in results] == [each["id"] for each in asked]
         shown = [inner for each in blocks for inner in (each, *each.get("content", ()))]
-        return Seen(
+        return ReadRequest(
             instructions="".join(each["text"] for each in made["system"]),
             texts=[each["text"] for each in blocks if each["type"] == "text"],
             pictures=[_url(each["source"]) for each in shown if each["type"] == "image"],

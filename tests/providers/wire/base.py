@@ -19,7 +19,7 @@ PICTURE = "iVBORw0KGgo="
 @dataclass(frozen=True)
 class Result:
     """The result of a call in a request: the name that the tool was sent under, its text, and
-    whether the format's own mark says that it is an error."""
+    whether the format's own mark is that of an error."""
 
     tool: str
     text: str
@@ -27,12 +27,12 @@ class Result:
 
 
 @dataclass(frozen=True)
-class Seen:
+class ReadRequest:
     """What a provider understands of a request.
 
     `results` stand behind the calls that they belong to, each under the id or in the place that
     the format asks for. `choice` is `auto`, `none`, `required`, a tool's name, or None for nothing
-    said. `output` is the schema of a structured answer.
+    text. `output` is the schema of a structured answer.
     """
 
     instructions: str
@@ -48,7 +48,7 @@ class Seen:
 class Wire(ABC):
     """A provider, from its server's side.
 
-    `usage` is what `says` reports. `choices` say what becomes of each tool choice where the tools
+    `usage` is what `answer` reports. `choices` are the forms of each tool choice where the tools
     `rag.query` and `refund` are offered and `refund` is the one named: the tools that are offered
     in the request, and its choice. `marks_errors`: a result can be marked as an error.
     `partial`: arguments come in pieces. `lacks_tools` is how a server without tools refuses them.
@@ -87,7 +87,7 @@ class Wire(ABC):
         """A whole answer that stopped for this reason."""
 
     @abstractmethod
-    def says(self, *pieces: str) -> bytes:
+    def answer(self, *pieces: str) -> bytes:
         """A whole answer: a text, in these pieces."""
 
     @abstractmethod
@@ -103,5 +103,5 @@ class Wire(ABC):
         """The body of an answer that is an error."""
 
     @abstractmethod
-    def understands(self, url: str, headers: Mapping[str, str], body: bytes) -> Seen:
+    def understands(self, url: str, headers: Mapping[str, str], body: bytes) -> ReadRequest:
         """What the provider understands of a request, once its published types have taken it."""

@@ -22,7 +22,7 @@ from botocore.validate import ParamValidator
 from holdfast.providers.bedrock.format import BedrockFormat
 from holdfast.schemas.internal.solution import Usage
 from tests.providers.fakes import KEY
-from tests.providers.wire.base import Result, Seen, Wire
+from tests.providers.wire.base import ReadRequest, Result, Wire
 
 Event = dict[str, Any]
 USAGE = {
@@ -202,7 +202,7 @@ class BedrockWire(Wire):
         stop = {"messageStop": {"stopReason": reason}}
         return events([STARTED, *text(0, "Well"), stop, {"metadata": {}}])
 
-    def says(self, *pieces: str) -> bytes:
+    def answer(self, *pieces: str) -> bytes:
         return events([STARTED, *text(0, *pieces), *stopped("end_turn")])
 
     def calls(self, *asked: tuple[str, dict[str, Any]]) -> bytes:
@@ -219,7 +219,7 @@ class BedrockWire(Wire):
     def refuses(self, status: int, message: str) -> bytes:
         return json.dumps({"message": message}).encode()
 
-    def understands(self, url: str, headers: Mapping[str, str], body: bytes) -> Seen:
+    def understands(self, url: str, headers: Mapping[str, str], body: bytes) -> ReadRequest:
         assert headers["authorization"] == f"Bearer {KEY}"
         assert "application/vnd.amazon.eventstream" in headers["accept"]
         made = taken(url.removeprefix(self.base_url), body)
@@ -228,7 +228,7 @@ class BedrockWire(Wire):
         results = [each["toolResult"] for each in blocks if "toolResult" in each]
         config = made.get("toolConfig", {"tools": []})
         output = made.get("outputConfig", {}).get("textFormat", {}).get("structure")
-        return Seen(
+        return ReadRequest(
             instructions=made["system"][0]["text"].partition("\n\nAnswer with JSON")[0],
             texts=[each["text"] for each in blocks if "text" in each],
             pictures=[each["image"]["source"]["bytes"] for each in blocks if "image" in each],

@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 from holdfast.providers.gemini.format import GeminiFormat
 from holdfast.schemas.internal.solution import Usage
 from tests.providers.fakes import KEY, stream
-from tests.providers.wire.base import Result, Seen, Wire
+from tests.providers.wire.base import ReadRequest, Result, Wire
 
 # The request as it is sent has no type of its own, its fields do.
 _FIELDS: dict[str, TypeAdapter[Any]] = {
@@ -122,7 +122,7 @@ class GeminiWire(Wire):
     def stops(self, reason: str) -> bytes:
         return events([event({"text": "Well"}, finish=reason)])
 
-    def says(self, *pieces: str) -> bytes:
+    def answer(self, *pieces: str) -> bytes:
         said = [event({"text": piece}) for piece in pieces]
         return events([*said, event({"text": ""}, finish="STOP", usageMetadata=USAGE)])
 
@@ -137,7 +137,7 @@ class GeminiWire(Wire):
         error = {"code": status, "message": message, "status": "INVALID_ARGUMENT"}
         return json.dumps({"error": error}).encode()
 
-    def understands(self, url: str, headers: Mapping[str, str], body: bytes) -> Seen:
+    def understands(self, url: str, headers: Mapping[str, str], body: bytes) -> ReadRequest:
         at = f"{self.base_url}/v1beta/models/gpt-test:streamGenerateContent?alt=sse"
         assert url == at
         assert headers["x-goog-api-key"] == KEY
@@ -146,7 +146,7 @@ class GeminiWire(Wire):
         results = [each["functionResponse"] for each in parts if "functionResponse" in each]
         calls = [each["functionCall"] for each in parts if "functionCall" in each]
         tools = made.get("tools", [{"functionDeclarations": []}])[0]["functionDeclarations"]
-        return Seen(
+        return ReadRequest(
             instructions="".join(part["text"] for part in made["systemInstruction"]["parts"]),
             texts=[part["text"] for part in parts if "text" in part],
             pictures=[part["inlineData"]["data"] for part in parts if "inlineData" in part],

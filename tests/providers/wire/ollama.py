@@ -10,7 +10,7 @@ from ollama._types import ChatRequest
 from holdfast.providers.ollama.format import OllamaFormat
 from holdfast.schemas.internal.solution import Usage
 from tests.providers.fakes import KEY
-from tests.providers.wire.base import Result, Seen, Wire
+from tests.providers.wire.base import ReadRequest, Result, Wire
 
 # Fields that the server's own types have (`api/types.go`) and the package's do not, yet.
 _NEWER = {"truncate", "shift", "tool_call_id", "id", "type", "index"}
@@ -120,7 +120,7 @@ class OllamaWire(Wire):
     def stops(self, reason: str) -> bytes:
         return lines(piece({"content": "Well"}), last(reason))
 
-    def says(self, *pieces: str) -> bytes:
+    def answer(self, *pieces: str) -> bytes:
         return lines(*(piece({"content": each}) for each in pieces), last())
 
     def calls(self, *asked: tuple[str, dict[str, Any]]) -> bytes:
@@ -136,7 +136,7 @@ class OllamaWire(Wire):
     def refuses(self, status: int, message: str) -> bytes:
         return json.dumps({"error": message}).encode()
 
-    def understands(self, url: str, headers: Mapping[str, str], body: bytes) -> Seen:
+    def understands(self, url: str, headers: Mapping[str, str], body: bytes) -> ReadRequest:
         assert url == f"{self.base_url}/api/chat"
         assert headers["authorization"] == f"Bearer {KEY}"
         made = understood(body)
@@ -148,7 +148,7 @@ class OllamaWire(Wire):
             each["function"]["name"] for each in asked
         ]
         assert [each["tool_call_id"] for each in results] == [each["id"] for each in asked]
-        return Seen(
+        return ReadRequest(
             instructions=system["content"],
             texts=[each["content"] for each in messages if each["role"] == "user"],
             pictures=[each for message in messages for each in message.get("images", ())],

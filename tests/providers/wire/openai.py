@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 from holdfast.providers.openai.format import OpenAIFormat
 from holdfast.schemas.internal.solution import Usage
 from tests.providers.fakes import KEY, calls, chunk, stream
-from tests.providers.wire.base import Result, Seen, Wire
+from tests.providers.wire.base import ReadRequest, Result, Wire
 
 _PARAMS: TypeAdapter[Any] = TypeAdapter(CompletionCreateParamsStreaming)
 _USAGE = {
@@ -98,7 +98,7 @@ class OpenAIWire(Wire):
         choice = {"delta": {"content": "Well"}, "finish_reason": reason}
         return self.events({"choices": [choice]})
 
-    def says(self, *pieces: str) -> bytes:
+    def answer(self, *pieces: str) -> bytes:
         said = [chunk({"content": piece}) for piece in pieces]
         return stream([*said, chunk(finish="stop"), chunk(usage=_USAGE)])
 
@@ -118,7 +118,7 @@ class OpenAIWire(Wire):
         error = {"message": message, "type": "invalid_request_error", "code": None, "param": None}
         return json.dumps({"error": error}).encode()
 
-    def understands(self, url: str, headers: Mapping[str, str], body: bytes) -> Seen:
+    def understands(self, url: str, headers: Mapping[str, str], body: bytes) -> ReadRequest:
         assert url == f"{self.base_url}/chat/completions"
         assert headers["authorization"] == f"Bearer {KEY}"
         made: dict[str, Any] = json.loads(body)
@@ -130,7 +130,7 @@ class OpenAIWire(Wire):
         results = [each for each in messages if each["role"] == "tool"]
         assert [each["tool_call_id"] for each in results] == [call["id"] for call in asked]
         functions = [call["function"] for call in asked]
-        return Seen(
+        return ReadRequest(
             instructions=system["content"],
             texts=[text for each in messages if each["role"] == "user" for text in _texts(each)],
             pictures=[url for each in messages for url in _pictures(each)],

@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 from holdfast.providers.openai_responses.format import OpenAIResponsesFormat
 from holdfast.schemas.internal.solution import Usage
 from tests.providers.fakes import KEY, stream
-from tests.providers.wire.base import Result, Seen, Wire
+from tests.providers.wire.base import ReadRequest, Result, Wire
 
 _PARAMS: TypeAdapter[Any] = TypeAdapter(ResponseCreateParamsStreaming)
 _EVENT: TypeAdapter[Any] = TypeAdapter(ResponseStreamEvent)
@@ -115,7 +115,7 @@ def piecemeal(index: int, item: Event, *pieces: str) -> Iterator[Event]:
     yield {"type": "response.output_item.done", "output_index": index, "item": item}
 
 
-def spoken(index: int, *pieces: str, **more: Any) -> Iterator[Event]:
+def text_output(index: int, *pieces: str, **more: Any) -> Iterator[Event]:
     return piecemeal(index, message(text("".join(pieces)), number=index, **more), *pieces)
 
 
@@ -152,7 +152,7 @@ class OpenAIResponsesWire(Wire):
     partial = True
     lacks_tools = (400, b'{"error": {"message": "tools is not supported in this model."}}')
 
-    hi = (opening(spoken(0, "Hi")), [ended()])
+    hi = (opening(text_output(0, "Hi")), [ended()])
     stop_reasons = {
         "completed": ("stop", 0),
         "max_output_tokens": ("length", 0),
@@ -200,24 +200,26 @@ class OpenAIResponsesWire(Wire):
     )
     truncated = (
         *(b"", b": still thinking\n\n", b'{"type": "response.cr'),
-        stream(opening(spoken(0, "Hel")), end='data: {"type"'),
-        stream([*opening(spoken(0, "Hel")), ended() | {"type": "response.in_progress"}], end=""),
+        stream(opening(text_output(0, "Hel")), end='data: {"type"'),
+        stream(
+            [*opening(text_output(0, "Hel")), ended() | {"type": "response.in_progress"}], end=""
+        ),
         json.dumps(response(status="queued")).encode(),
         json.dumps(response(status="cancelled")).encode(),
     )
     whole = json.dumps(
         response(thought(1), message(text("One moment.")), call(1, "refund", '{"n": 1}')), indent=2
     ).encode()
-    uncounted = (*opening(spoken(0, "x")), ended(usage=None))
+    uncounted = (*opening(text_output(0, "x")), ended(usage=None))
 
     def stops(self, reason: str) -> bytes:
-        told = opening(spoken(0, "Well"))
+        told = opening(text_output(0, "Well"))
         if reason == "completed":
             return events(*told, ended())
         return events(*told, ended("incomplete", incomplete_details={"reason": reason}))
 
-    def says(self, *pieces: str) -> bytes:
-        return events(*opening(spoken(0, *pieces)), ended())
+    def answer(self, *pieces: str) -> bytes:
+        return events(*opening(text_output(0, *pieces)), ended())
 
     def calls(self, *asked: tuple[str, dict[str, Any]]) -> bytes:
         items = []
@@ -229,13 +231,13 @@ class OpenAIResponsesWire(Wire):
         return events(*opening(*items), ended())
 
     def breaks_off(self, piece: str) -> bytes:
-        return events(*opening(spoken(0, piece)))
+        return events(*opening(text_output(0, piece)))
 
     def refuses(self, status: int, message: str) -> bytes:
         error = {"message": message, "type": "invalid_request_error", "code": None, "param": None}
         return json.dumps({"error": error}).encode()
 
-    def understands(self, url: str, headers: Mapping[str, str], body: bytes) -> Seen:
+    def understands(self, url: str, headers: Mapping[str, str], body: bytes) -> ReadRequest:
         assert url == f"{self.base_url}/responses"
         assert headers["authorization"] == f"Bearer {KEY}"
         made = understood(body)
@@ -245,7 +247,7 @@ class OpenAIResponsesWire(Wire):
         told = [each["content"] for each in made["input"] if each.get("role") == "user"]
         shown = [*told, *(each["output"] for each in results)]
         choice = made.get("tool_choice")
-        return Seen(
+        return ReadRequest(
             instructions=made["instructions"],
             texts=[value for content in told for value in _values(content, "input_text", "text")],
             pictures=[

@@ -126,7 +126,7 @@ def _open(parts: Parts) -> list[str]:
 
 
 def _mixed(parts: Parts) -> list[str]:
-    """A choice of branches that stands beside what else the value must be, or lists of nothing."""
+    """A choice of branches that is beside what else the value must be, or lists of nothing."""
     beside = {"type", "properties", "items", "enum", "const", "required"}
     wrong = [f"{at}: mixed" for at, part, _ in parts if "anyOf" in part and beside & set(part)]
     lists = [(at, part) for at, part, _ in parts if "array" in _listed(part.get("type", []))]

@@ -14,7 +14,7 @@ from holdfast.schemas.log_entry import (
     LogRecord,
     read_record,
 )
-from tests.support.told import WAITING
+from tests.support.news_receivers import WAITING
 
 LONG = "x" * 300
 AT = "2026-03-01T14:03:07.000Z"
@@ -26,7 +26,7 @@ def narrated(entries: list[dict[str, Any]]) -> list[NarrationLine]:
     return [line for entry in entries for line in narration.lines(read_record(entry))]
 
 
-def told(entry: dict[str, Any], *, whole: bool = False) -> NarrationLine:
+def line_of(entry: dict[str, Any], *, whole: bool = False) -> NarrationLine:
     """Return the one line of an entry about the call `t1c2`."""
     record = read_record({"turn": 1, "callId": "t1c2", "tool": "pay", **entry})
     [line] = LogNarration("run-1", with_all_arguments=whole).lines(record)
@@ -69,22 +69,22 @@ def told(entry: dict[str, Any], *, whole: bool = False) -> NarrationLine:
     ],
 )
 def test_an_entry_is_described_in_one_line(entry: dict[str, Any], text: str, body: str) -> None:
-    line = told(entry)
+    line = line_of(entry)
     assert (line.text, line.body, line.minor) == (text, body, False)
 
 
 def test_a_start_that_adds_nothing_to_its_call_is_minor() -> None:
-    assert told({"type": "tool_start"}).minor
+    assert line_of({"type": "tool_start"}).minor
 
 
-def test_what_has_no_room_in_a_line_is_told_below_it_where_all_is_told() -> None:
+def test_text_without_room_in_a_line_is_shown_below_it_where_all_is_shown() -> None:
     entry = {"type": "tool_start", "arguments": {"text": LONG}}
-    assert "…" in told(entry).text
-    line = told(entry, whole=True)
+    assert "…" in line_of(entry).text
+    line = line_of(entry, whole=True)
     assert (line.text, LONG in line.body) == ("t1c2 pay", True)
 
 
-def test_every_line_of_a_call_says_whose_it_is() -> None:
+def test_every_line_of_a_call_names_it() -> None:
     call: dict[str, Any] = {"turn": 1, "callId": "t1c1", "tool": "rate"}
     entries: list[dict[str, Any]] = [
         {"type": "tool_call", **call, "instance": "c1"},
@@ -120,7 +120,7 @@ def ended(value: Any, content: Any, **more: Any) -> list[tuple[str, str, bool]]:
         ("two\nlines", "A person changed the arguments of this call to {}.\ntwo\nlines"),
     ],
 )
-def test_a_value_that_the_result_holds_is_told_once(value: Any, content: str) -> None:
+def test_a_value_that_the_result_holds_is_shown_once(value: Any, content: str) -> None:
     assert ended(value, content) == [("finished", "", True), ("result", content, False)]
 
 
@@ -134,14 +134,14 @@ def test_a_value_that_the_result_holds_is_told_once(value: Any, content: str) ->
         ("a", '{"tool": "look", "trusted": true, "value": "a"}'),
     ],
 )
-def test_a_value_that_the_model_is_not_shown_whole_is_told_with_the_end(
+def test_a_value_that_the_model_is_not_shown_whole_is_shown_with_the_end(
     value: Any, content: Any
 ) -> None:
     [end, result] = ended(value, content)
     assert (end, result[0]) == (("finished", value, False), "result")
 
 
-def test_what_a_tool_says_to_people_is_told_with_the_end_in_any_case() -> None:
+def test_the_details_of_a_tool_for_people_are_shown_with_the_end_in_any_case() -> None:
     content = '{"tool": "look", "trusted": false, "value": 5}'
     assert ended(5, content, details="camera 2")[0] == ("finished", "camera 2", False)
 

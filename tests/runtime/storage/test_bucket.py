@@ -52,7 +52,7 @@ async def test_each_thing_is_put_once_under_the_prefix_and_its_sha_256() -> None
     assert await store.fetch(DIGEST) == PAGE
 
 
-async def test_what_the_bucket_does_not_have_is_told_in_one_line() -> None:
+async def test_a_missing_object_of_the_bucket_is_reported_in_one_line() -> None:
     store = BucketStore(FakeS3(), "runs", "logs/eu")
     with pytest.raises(StoreError) as missing:
         await store.fetch(DIGEST)

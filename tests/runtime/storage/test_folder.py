@@ -59,7 +59,7 @@ async def test_a_damaged_file_is_written_again(
     assert await store.fetch(DIGEST) == PAGE
 
 
-async def test_what_is_missing_or_damaged_is_told_with_the_store_and_the_file(
+async def test_a_missing_or_damaged_payload_is_reported_with_the_store_and_the_file(
     store: FolderStore, root: Path, file: Path
 ) -> None:
     with pytest.raises(StoreError, match=f"the store {root} has no file {DIGEST[:2]}/{DIGEST}; "):
@@ -76,7 +76,7 @@ async def test_nothing_is_looked_for_under_what_is_no_digest(store: FolderStore,
         await store.fetch(name)
 
 
-async def test_a_write_that_fails_leaves_nothing_and_says_which_store(
+async def test_a_write_that_fails_leaves_nothing_and_names_the_store(
     store: FolderStore, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(_: int) -> None:
@@ -89,7 +89,9 @@ async def test_a_write_that_fails_leaves_nothing_and_says_which_store(
 
 
 @pytest.mark.parametrize("method", [FolderStore.open, FolderStore.check_writable])
-def test_a_folder_that_cannot_be_written_to_is_told_at_once(tmp_path: Path, method: Any) -> None:
+def test_a_folder_that_cannot_be_written_to_is_reported_at_once(
+    tmp_path: Path, method: Any
+) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(StoreError, match=r"cannot be written to: Not a directory; .*`--store`"):
         method(FolderStore(tmp_path / "file" / "store"))

@@ -1,6 +1,6 @@
 """What of a run goes into its worker's store, and what never does: on a real server.
 
-A store must not be noticed by anybody but the worker of the run itself: clients and workers in
+A store must not be noticed by any process but the worker of the run itself: clients and workers in
 other languages cannot read Temporal's references to it.
 """
 
@@ -48,7 +48,7 @@ async def length(text: str) -> int:
 
 
 @workflow.defn(name=names.AGENT_WORKFLOW, sandboxed=False)
-class Run:
+class LargeValuesWorkflow:
     """Goes every way that a large value can go; it carries bytes to its second generation."""
 
     def __init__(self) -> None:
@@ -85,7 +85,7 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture
 async def queue(client: Client, root: Path) -> AsyncIterator[str]:
-    """A worker with a store and no cache: it reads everything anew each time."""
+    """A worker with a store and no cache: it reads everything again each time."""
     named = f"queue-{uuid.uuid4().hex[:8]}"
     config = client.config()
     config["data_converter"] = with_store(client.data_converter, FolderStore(root))
@@ -94,7 +94,7 @@ async def queue(client: Client, root: Path) -> AsyncIterator[str]:
     async with Worker(
         keeping,
         task_queue=named,
-        workflows=[Run],
+        workflows=[LargeValuesWorkflow],
         activities=[large, length],
         interceptors=[ActivityInterceptors(partial(CheckedResults, store=writer))],
         max_cached_workflows=0,
@@ -164,10 +164,10 @@ async def test_only_what_the_runs_own_worker_reads_again_is_sent_as_a_reference(
     first = handle.result_run_id or ""
     current = client.get_workflow_handle(handle.id)
 
-    async def goes_on() -> bool:
+    async def has_continued() -> bool:
         return (await current.describe()).run_id != first
 
-    await eventually(goes_on)
+    await eventually(has_continued)
     assert await current.query("state") == "q" * LARGE
     assert await current.execute_update("send", "u" * LARGE) == "u" * LARGE
     assert await handle.result() == "q" * LARGE
@@ -176,7 +176,7 @@ async def test_only_what_the_runs_own_worker_reads_again_is_sent_as_a_reference(
         "workflow_execution_started": ["whole"],  # a client began it
         "activity_task_completed": ["reference"],
         "marker_recorded": ["reference"],
-        "activity_task_scheduled": ["whole"],  # any worker may carry it out
+        "activity_task_scheduled": ["whole"],  # any worker may execute it
         "workflow_execution_continued_as_new": ["reference"],
     }
     assert await kinds(client, handle.id, last) == {

@@ -84,10 +84,10 @@ class _Server:
         self._clients[pid] = client
         client.sendall(pid.to_bytes(4))
         # A client sends nothing more: what can be read is its end.
-        gone = partial(self._client_is_gone, pid)
+        gone = partial(self._client_has_left, pid)
         self._selector.register(client, selectors.EVENT_READ, gone)
 
-    def _client_is_gone(self, pid: int) -> None:
+    def _client_has_left(self, pid: int) -> None:
         if pid in self._clients:
             self._selector.unregister(self._clients[pid])
             os.kill(pid, signal.SIGKILL)

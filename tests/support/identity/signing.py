@@ -138,11 +138,11 @@ class Approver:
         return self._signer.jwk(alg="EdDSA", use="sig")
 
     def token(self, header: dict[str, Any] | None = None, **claims: Any) -> str:
-        """A token that is good for an hour, unless it says otherwise."""
+        """A token that is good for an hour, unless its claims differ."""
         return self._signer.signed({"exp": int(time.time()) + GOOD_FOR_SECONDS, **claims}, header)
 
     def principal(self, by: str = "ada", **claims: Any) -> str:
-        """A token of somebody on whose behalf a run acts, for one of a new id; see `run_of`."""
+        """A token of a person on whose behalf a run acts, for one of a new id; see `run_of`."""
         run_id = f"run-{uuid.uuid4().hex[:12]}"
         return self.token(**{"sub": by, "aud": AUDIENCES["principals"], "jti": run_id, **claims})
 

@@ -11,6 +11,6 @@ go_on.set()
 
 
 def meet() -> bool:
-    """Say that the run is in the middle of its work, and wait; whether it was told to go on."""
+    """Report that the run is in the middle of its work, and wait; whether it may continue."""
     here.set()
     return go_on.wait(PATIENCE_SECONDS)

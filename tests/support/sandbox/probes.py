@@ -49,7 +49,7 @@ class Late:
 
 
 @workflow.defn
-class Counting:
+class RunCounter:
     """How many runs there were, as the module knows it."""
 
     @workflow.run

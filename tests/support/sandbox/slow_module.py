@@ -7,7 +7,7 @@ from temporalio import workflow
 with workflow.unsafe.imports_passed_through():
     from tests.support.sandbox.meeting import meet
 
-# A module may ask the clock while it is read; nobody may that works.
+# A module may ask the clock while it is read; a running workflow may not.
 READ_AT = time.time()
 meet()
 

@@ -1,4 +1,4 @@
-"""Tests of a user's agents, which `test_kit.py` runs; each of the last ones fails as it says."""
+"""Tests of a user's agents, which `test_kit.py` runs; each of the last ones fails as it states."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from holdfast.providers.base import ProviderRefused
 from holdfast.providers.script import ScriptedAnswer, ScriptedUsage
 from holdfast.testing import HoldfastRun, assert_replays, call
 from tests.testing.user_project.shop import (
-    Answer,
+    ShopAnswer,
     composed,
     find_order,
     lead,
@@ -15,7 +15,7 @@ from tests.testing.user_project.shop import (
     support,
 )
 
-SORRY = Answer(text="Sorry.")
+SORRY = ShopAnswer(text="Sorry.")
 
 
 async def test_a_run_with_an_approval_replays(holdfast_run: HoldfastRun) -> None:

@@ -8,7 +8,7 @@ from pydantic import BaseModel
 from holdfast import Agent, CallContext, tool
 
 
-class Answer(BaseModel):
+class ShopAnswer(BaseModel):
     text: str
     refunded: float = 0
 
@@ -26,10 +26,14 @@ async def refund(order_id: str, amount: Annotated[float, Gt(0)]) -> str:
 
 
 support = Agent(
-    "support", model="openai:gpt-5", tools=[find_order, refund], output=Answer, instructions="Help."
+    "support",
+    model="openai:gpt-5",
+    tools=[find_order, refund],
+    output=ShopAnswer,
+    instructions="Help.",
 )
 composed = Agent(
-    "composed", model="a:b", calling="composed", tools=[find_order, refund], output=Answer
+    "composed", model="a:b", calling="composed", tools=[find_order, refund], output=ShopAnswer
 )
 lead = Agent(
     "lead", model=["a:b", "c:d"], tools=[{"_tool": "ask", "_delegate": "support", "type": "object"}]

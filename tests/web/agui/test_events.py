@@ -21,7 +21,7 @@ def token(text: str, offset: int = 0, turn: int = 1) -> dict[str, Any]:
     return {"type": "token", "turn": turn, "offset": offset, "text": text}
 
 
-def begun(*own: dict[str, Any]) -> Thread:
+def started(*own: dict[str, Any]) -> Thread:
     """A thread in its first turn."""
     thread = Thread([*own])
     for record in (message(1, "user", "Go."), START):
@@ -34,7 +34,7 @@ def text_of(events: list[dict[str, Any]]) -> list[str]:
 
 
 def test_a_text_is_sent_as_it_is_written_and_never_twice() -> None:
-    thread = begun()
+    thread = started()
 
     sent = [*thread.token(token("It ")), *thread.token(token("is", 3))]
     sent += thread.read(message(3, "assistant", "It is on its way."))
@@ -45,7 +45,7 @@ def test_a_text_is_sent_as_it_is_written_and_never_twice() -> None:
 
 
 def test_another_attempt_takes_the_place_of_the_text_before() -> None:
-    thread = begun(USER)
+    thread = started(USER)
 
     sent = [*thread.token(token("I think")), *thread.token(token("No"))]
     sent += thread.read(message(3, "assistant", "Yes."))
@@ -64,7 +64,7 @@ def test_another_attempt_takes_the_place_of_the_text_before() -> None:
 
 
 def test_a_composed_answer_is_sent_as_people_read_it() -> None:
-    thread = begun()
+    thread = started()
 
     sent = [*thread.token(token('{"output": "Y'))]
     sent += thread.read(message(3, "assistant", '{"output": "Yes."}', said="Yes."))
@@ -74,7 +74,7 @@ def test_a_composed_answer_is_sent_as_people_read_it() -> None:
 
 def test_a_message_of_the_client_keeps_its_id_and_is_there_until_the_run_has_read_it() -> None:
     more = {"id": "m2", "role": "user", "content": "Also this."}
-    thread = begun(USER, more)
+    thread = started(USER, more)
     thread.new = {"m2"}
     before = thread.snapshot()["messages"]
     list(thread.read(message(3, "user", "Also this.")))

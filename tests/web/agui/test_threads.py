@@ -89,9 +89,7 @@ async def test_a_thread_waits_for_an_approval_of_others_and_is_its_senders(
     assert len(await runs(desk)) == 2
 
 
-async def test_nobody_starts_the_run_of_a_thread_but_its_sender(
-    client: Client, desk: Backend
-) -> None:
+async def test_the_run_id_of_a_thread_is_reserved(client: Client, desk: Backend) -> None:
     async with inbox(client) as stage:
         taken = await stage.send("/runs", {"agent": "x", "input": "x", "id": f"agui-{'0' * 40}"})
 

@@ -83,7 +83,7 @@ async def started(stage: Stage, desk: Backend, **more: Any) -> Run:
 
 
 def problem(answer: httpx.Response) -> tuple[int, str]:
-    """What was refused; it is told in the one form, and says what happened."""
+    """A refusal; it has the one form, and states what happened."""
     assert answer.headers["content-type"] == "application/problem+json", answer.text
     told = answer.json()
     assert told["status"] == answer.status_code
@@ -119,9 +119,7 @@ async def test_a_run_from_its_start_to_its_end(stage: Stage, desk: Backend) -> N
     assert (decided["by"], decided["groups"]) == ("ann", ["finance"])
 
 
-async def test_a_run_acts_for_whoever_starts_it_and_for_nobody_else(
-    stage: Stage, desk: Backend
-) -> None:
+async def test_a_run_acts_for_the_caller_who_starts_it_alone(stage: Stage, desk: Backend) -> None:
     run = await started(stage, desk)
     own = await started(stage, desk, principal={"id": "ann"})
     asked = {"agent": AGENT, "input": "pay", "taskQueue": desk.task_queue}
@@ -153,7 +151,7 @@ async def test_a_token_of_a_principal_names_its_run(stage: Stage, desk: Backend)
     assert problem(copied) == (409, "run_exists")
 
 
-async def test_settings_let_programs_speak_for_others_and_bring_agents(
+async def test_settings_allow_programs_to_act_for_others_and_bring_agents(
     free: Stage, stage: Stage, desk: Backend
 ) -> None:
     agent = {"model": {"endpoint": "fake", "name": "fake"}, "tools": ["pay"]}
@@ -168,7 +166,7 @@ async def test_settings_let_programs_speak_for_others_and_bring_agents(
     assert problem(tool) == (403, "definition_not_taken")
 
 
-async def test_a_run_hangs_in_the_trace_of_whoever_starts_it(
+async def test_a_run_is_in_the_trace_of_its_starter(
     client: Client, stage: Stage, tmp_path: Path, catalog: Path
 ) -> None:
     recorder, trace_id, span_id = Recorder(), "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
@@ -224,7 +222,7 @@ async def test_the_same_request_under_the_same_key_is_one_run(
         assert problem(no_key) == (400, "bad_request")
 
 
-async def test_a_single_call_is_carried_out_and_hears_nothing(stage: Stage, desk: Backend) -> None:
+async def test_a_single_call_is_executed_and_takes_no_message(stage: Stage, desk: Backend) -> None:
     # As Python spells it: what is for the inbox is handed on in neither way.
     asked = {"tool": "pay", "arguments": {"amount": 3}, "task_queue": desk.task_queue}
     answer = await stage.send("/calls", asked)
@@ -256,7 +254,7 @@ async def test_a_message_is_taken_back_until_it_is_read(stage: Stage, desk: Back
     assert (taken[0].status_code, problem(taken[1])) == (200, (409, "no_such_message"))
 
 
-async def test_a_decision_that_does_not_count_says_why(stage: Stage, desk: Backend) -> None:
+async def test_a_rejected_decision_has_a_reason(stage: Stage, desk: Backend) -> None:
     run = await started(stage, desk)
     path = f"{address('runs', run.id)}/decisions"
     await run.waiting()
@@ -293,7 +291,7 @@ async def test_a_program_is_known_by_its_token_and_its_scopes_are_the_runs(
     assert problem(refused) == (403, "principal_not_yours")
 
 
-async def test_a_conversation_answers_whoever_waits(
+async def test_a_conversation_answers_each_waiting_client(
     stage: Stage, client: Client, tmp_path: Path, catalog: Path
 ) -> None:
     gate = threading.Event()
@@ -382,7 +380,7 @@ async def test_what_cannot_be_read_is_refused_in_one_sentence(stage: Stage) -> N
         assert problem(answer) == refused, body[:40]
 
 
-async def test_what_does_not_fit_is_told_field_by_field(stage: Stage) -> None:
+async def test_invalid_input_is_reported_field_by_field(stage: Stage) -> None:
     asked = {"agent": "clerk", "input": "x", "budget": {"maxTurns": 0}, "principle": {"id": "ann"}}
 
     answer = await stage.send("/runs", asked)
@@ -395,7 +393,7 @@ async def test_what_does_not_fit_is_told_field_by_field(stage: Stage) -> None:
     }
 
 
-async def test_without_a_worker_it_is_said_and_what_has_ended_is_shown(
+async def test_without_a_worker_that_is_reported_and_ended_runs_are_shown(
     stage: Stage, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("holdfast.client.remote_run.NO_WORKER_SECONDS", 0.3)
@@ -427,7 +425,7 @@ async def test_without_a_worker_it_is_said_and_what_has_ended_is_shown(
         (KeyError("a defect"), (500, "failed")),
     ],
 )
-def test_what_is_nobodys_fault_who_asks_is_told_as_that(
+def test_a_failure_without_fault_of_the_caller_is_reported_as_one(
     error: Exception, told: tuple[int, str]
 ) -> None:
     found = problem_of(error)

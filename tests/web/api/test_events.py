@@ -29,7 +29,7 @@ def gate() -> threading.Event:
 
 @pytest.fixture
 async def desk(client: Client, tmp_path: Path, gate: threading.Event) -> AsyncIterator[Backend]:
-    """A backend whose model calls, says something beside that, and then answers at length."""
+    """A backend whose model calls, writes something beside that, and then answers at length."""
     said = [Answer("I look.", calls=[call("echo", text="hi")]), Answer(LONG, hold=gate)]
     async with backend(client, tmp_path, said, **SIDE_BY_SIDE) as made:
         yield made
@@ -70,7 +70,7 @@ def same(one: list[Sent], other: list[Sent]) -> bool:
     return events(one) == events(other) and answers(one) == answers(other)
 
 
-async def test_a_run_is_told_as_it_happens_to_its_one_end(
+async def test_a_run_is_sent_as_it_happens_to_its_one_end(
     stage: Stage, desk: Backend, gate: threading.Event
 ) -> None:
     run = await desk.start(["echo"])
@@ -92,7 +92,7 @@ async def test_a_run_is_told_as_it_happens_to_its_one_end(
     assert same(reading.frames, await whole(stage, run.id))
 
 
-async def test_a_client_that_was_cut_off_after_any_frame_goes_on_there(
+async def test_a_client_that_was_cut_off_after_any_frame_continues_there(
     stage: Stage, desk: Backend, gate: threading.Event
 ) -> None:
     run = await desk.start(["echo"])
@@ -114,7 +114,7 @@ async def test_a_client_that_was_cut_off_after_any_frame_goes_on_there(
         assert same(again.frames, undisturbed), at
 
 
-async def test_whoever_has_the_last_frame_is_told_that_there_is_no_more(
+async def test_a_client_with_the_last_frame_receives_the_end(
     stage: Stage, desk: Backend, gate: threading.Event
 ) -> None:
     gate.set()
@@ -132,7 +132,7 @@ async def test_whoever_has_the_last_frame_is_told_that_there_is_no_more(
 
 
 @pytest.mark.parametrize("how", ["terminated", "cancelled", "failed"])
-async def test_every_end_is_told_once(stage: Stage, desk: Backend, how: str) -> None:
+async def test_every_end_is_sent_once(stage: Stage, desk: Backend, how: str) -> None:
     run = await _ended(desk, how)
 
     frames = await whole(stage, run.id)
@@ -157,7 +157,7 @@ async def _ended(desk: Backend, how: str) -> Run:
     return run
 
 
-async def test_what_a_tool_says_of_itself_is_told_while_it_works(
+async def test_the_progress_of_a_tool_is_sent_while_it_works(
     stage: Stage, client: Client, tmp_path: Path
 ) -> None:
     said = [Answer(calls=[call("telling", steps=2)]), Answer("Done.")]
@@ -174,7 +174,7 @@ async def test_what_a_tool_says_of_itself_is_told_while_it_works(
     assert events(reading.frames)[-1]["type"] == "done"
 
 
-async def test_a_run_that_goes_on_as_new_is_one_stream(
+async def test_a_run_that_continues_as_new_is_one_stream(
     stage: Stage, client: Client, tmp_path: Path
 ) -> None:
     turns = [Answer(f"Look {n}.", calls=[call("echo", text=str(n))]) for n in range(5)]

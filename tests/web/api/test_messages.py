@@ -22,7 +22,7 @@ from holdfast.web.services import Services
 MESSAGE = NewMessage(content="Hurry.")
 
 
-class Listening:
+class AnsweringRun:
     """A run that answers a message so."""
 
     id = "r"
@@ -57,11 +57,11 @@ def refusal(kind: str) -> RejectedError:
     return RejectedError("r", kind, "so it is")
 
 
-async def said(
+async def answered(
     answer: Any, nowhere: Client, monkeypatch: pytest.MonkeyPatch, prefer: bytes = b"wait=20"
 ) -> tuple[int, Any, list[Any]]:
-    """What is answered, and what the run was told besides."""
-    run = Listening(answer)
+    """What is answered, and what the run received besides."""
+    run = AnsweringRun(answer)
     monkeypatch.setattr(HoldfastClient, "run", lambda self, run_id: run)
     response = await say(asked(Services(HoldfastClient(nowhere)), prefer))
     return response.status_code, json.loads(bytes(response.body)), run.told
@@ -87,13 +87,13 @@ async def test_a_run_has_a_message_once_whether_or_not_it_is_answered(
     told: bool,
 ) -> None:
     posted = [MESSAGE] if told else []
-    assert await said(answer, nowhere, monkeypatch) == (status, body, posted)
+    assert await answered(answer, nowhere, monkeypatch) == (status, body, posted)
 
 
 async def test_who_does_not_wait_is_not_kept_waiting(
     nowhere: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = await said(AssertionError("nobody waits"), nowhere, monkeypatch, b"wait=0")
+    found = await answered(AssertionError("no one waits"), nowhere, monkeypatch, b"wait=0")
     assert found == (202, {"run": "r"}, [MESSAGE])
 
 
@@ -107,11 +107,11 @@ async def test_who_does_not_wait_is_not_kept_waiting(
         ("of another version", "refused"),
     ],
 )
-async def test_what_will_not_be_answered_says_so(
+async def test_a_message_without_an_answer_is_reported_as_such(
     nowhere: Client, monkeypatch: pytest.MonkeyPatch, kind: str, code: str
 ) -> None:
     with pytest.raises((HttpProblem, RejectedError)) as raised:
-        await said(refusal(kind), nowhere, monkeypatch)
+        await answered(refusal(kind), nowhere, monkeypatch)
     problem = problem_of(raised.value)
     assert problem.code == code
     assert "so it is" in problem.detail

@@ -1,4 +1,4 @@
-"""The description of the addresses for programs says what is served: no more and no less."""
+"""The description of the addresses for programs has what is served: no more and no less."""
 
 import asyncio
 import json
@@ -195,7 +195,7 @@ HEADERS = st.dictionaries(
 
 @st.composite
 def requests(draw: st.DrawFn) -> dict[str, Any]:
-    """A request of any operation, in any way that somebody may get it wrong."""
+    """A request of any operation, in any way that a caller may get it wrong."""
     operation = draw(st.sampled_from(OPERATIONS))
     url = operation.path.replace("{run}", quote(draw(IDS), safe=""))
     asked = draw(st.sampled_from(["", "?after=1", "?limit=2", "?after=1.1.2.00000000", "?after=x"]))
@@ -212,15 +212,15 @@ async def test_whatever_is_sent_nothing_falls_over(
     monkeypatch.setattr("holdfast.client.remote_run.NO_WORKER_SECONDS", 0.2)
     run = await desk.start(["pay"])
     await run.waiting()
-    loop, begun = asyncio.get_running_loop(), []
+    loop, received = asyncio.get_running_loop(), []
 
     @given(requests())
     def falls_over(request: dict[str, Any]) -> None:
         asked = asyncio.run_coroutine_threadsafe(_sent(stage, request, run.id), loop)
-        begun.append(asked.result(120))
+        received.append(asked.result(120))
 
     await asyncio.to_thread(falls_over)
-    for each in filter(None, begun):
+    for each in filter(None, received):
         await desk.client.get_workflow_handle(each).terminate()
 
 

@@ -1,4 +1,4 @@
-"""Pages behind the gate that say what they were given: who asks, and what was sent."""
+"""Pages behind the gate that show what they were given: who asks, and what was sent."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -57,7 +57,7 @@ async def _json(request: Request) -> Response:
 
 async def _events(request: Request) -> Response:
     async def events() -> AsyncGenerator[str, None]:
-        yield frame("begun", "")
+        yield frame("started", "")
         await asyncio.Event().wait()
 
     return EventStream(StreamLimit(1), person_of(request).name, events())

@@ -98,7 +98,7 @@ async def table() -> list[str]:
     """The table, as the inbox answers."""
     temporal = await Client.connect("127.0.0.1:1", lazy=True)
     with pytest.MonkeyPatch.context() as patch:
-        _stand_in(patch)
+        _replace_temporal(patch)
         parts = Services(HoldfastClient(temporal), permissions=rules(), catalog=_catalog())
         app = application(parts)
         lines = [
@@ -192,7 +192,7 @@ def _catalog() -> Any:
     return SimpleNamespace(agents=agents, definitions=SimpleNamespace(tools=tools))
 
 
-def _stand_in(patch: pytest.MonkeyPatch) -> None:
+def _replace_temporal(patch: pytest.MonkeyPatch) -> None:
     """Have all that the inbox asks of Temporal and of runs be answered here."""
     listing = RunListing(
         RUN,

@@ -1,4 +1,4 @@
-"""Providers of OpenID Connect: one that others have made, and one that says what a test wants."""
+"""Providers of OpenID Connect: one that others have made, and one that a test sets."""
 
 import asyncio
 import time
@@ -22,7 +22,7 @@ CLIENT = "inbox"
 
 
 class Provider:
-    """What it says: its `metadata`, its `keys`, and its `answer` to a code; and how often the first
+    """What it answers: its `metadata`, `keys`, and its `answer` to a code; and how often the first
     two were looked at."""
 
     def __init__(self, address: str) -> None:
@@ -40,13 +40,13 @@ class Provider:
         self.looks = self.key_looks = 0
 
     def claims(self, leaving: str, **claims: Any) -> dict[str, Any]:
-        """What a good token says of somebody who has come from `leaving`, unless told otherwise."""
+        """The claims of a good token of a person who has come from `leaving`, unless changed."""
         [nonce] = parse_qs(urlsplit(leaving).query)["nonce"]
         about = {"iss": self.address, "aud": CLIENT, "sub": "ann", "iat": int(time.time())}
         said = {**about, "nonce": nonce, **claims}
         return {name: value for name, value in said.items() if value is not None}
 
-    def says(self, leaving: str, **claims: Any) -> None:
+    def answer_with(self, leaving: str, **claims: Any) -> None:
         self.answer = {"id_token": self.signer.token(**self.claims(leaving, **claims))}
 
     def app(self) -> Starlette:

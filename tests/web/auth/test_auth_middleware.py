@@ -1,7 +1,7 @@
-"""The gate of the inbox: nothing is shown to nobody, and nothing is done that nobody has sent.
+"""The gate of the inbox: nothing is shown to strangers, and nothing is done without a sender.
 
 Every attack is tried against a real server: what a browser would send for another site, what
-somebody writes who has no browser, and what is left of a session that is over.
+a program without a browser writes, and what is left of a session that is over.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ from tests.web.auth.pages_of_test import pages
 from tests.web.conftest import Clock
 
 SECRET = "the-secret-of-all-instances"
-BEGUN = [f"retry: {RETRY_MILLISECONDS}", "", "event: begun", "data: ", ""]
+STARTED = [f"retry: {RETRY_MILLISECONDS}", "", "event: started", "data: ", ""]
 STILL_THERE = ": still there"
 NOT_SENT = "the request does not come from a page of this inbox"
 
@@ -75,7 +75,7 @@ def inboxes(nowhere: Client, clock: Clock, stack: AsyncExitStack) -> Inboxes:
 # --- signing in by the link -------------------------------------------------------------
 
 
-async def test_the_link_signs_in_and_its_key_is_gone_from_the_address(inboxes: Inboxes) -> None:
+async def test_the_link_signs_in_and_its_key_is_removed_from_the_address(inboxes: Inboxes) -> None:
     at = await inboxes.open()
     answer = await at.http.get(at.link)
     assert (answer.status_code, answer.headers["location"]) == (303, "/")
@@ -98,7 +98,7 @@ async def test_the_key_can_be_entered_alone_or_as_the_link(inboxes: Inboxes) -> 
         assert (answer.status_code, answer.headers["location"]) == (303, "/run/a")
         assert (await at.get("/")).status_code == 200
     crowded = await at.post("/sign-in", {"key": at.link.replace("?", f"?{'x=1&' * 10}")})
-    assert crowded.status_code == 401, "nobody has it take a text of any number of parts apart"
+    assert crowded.status_code == 401, "a text of any number of parts is not parsed"
 
 
 async def test_who_guesses_has_to_wait(inboxes: Inboxes, clock: Clock) -> None:
@@ -112,12 +112,12 @@ async def test_who_guesses_has_to_wait(inboxes: Inboxes, clock: Clock) -> None:
     assert (waiting.status_code, waiting.headers["retry-after"]) == (429, "60")
     there = httpx.AsyncHTTPTransport(local_address="127.0.0.2")
     async with httpx.AsyncClient(base_url=at.address, transport=there) as elsewhere:
-        assert (await elsewhere.get(at.link)).status_code == 303, "nobody keeps another out"
+        assert (await elsewhere.get(at.link)).status_code == 303, "no one keeps another out"
     clock.seconds += 61
     assert (await at.http.get(at.link)).status_code == 303
 
 
-async def test_nobody_is_sent_back_to_the_page_that_they_asked_for(inboxes: Inboxes) -> None:
+async def test_signing_in_returns_to_the_requested_page(inboxes: Inboxes) -> None:
     at = await inboxes.open()
     answer = await at.get("/run/order%2F7?x=%C3%A4")
     assert answer.status_code == 303
@@ -133,7 +133,7 @@ ELSEWHERE = (
 )
 
 
-async def test_nobody_is_sent_to_another_site(inboxes: Inboxes) -> None:
+async def test_no_sign_in_redirects_to_another_site(inboxes: Inboxes) -> None:
     assert {path: local_path(path) for path in ELSEWHERE} == dict.fromkeys(ELSEWHERE, "/")
     at = await inboxes.open()
     answer = await at.post("/sign-in", {"key": at.link, "next": ELSEWHERE[0]})
@@ -141,7 +141,7 @@ async def test_nobody_is_sent_to_another_site(inboxes: Inboxes) -> None:
 
 
 @given(st.text(alphabet="/\\.:@?#%\t\r\n ;evil", max_size=30))
-def test_whatever_somebody_wants_to_come_back_to_is_here(path: str) -> None:
+def test_every_page_to_return_to_is_of_this_site(path: str) -> None:
     there = httpx.URL("http://127.0.0.1:1/sign-in").join(local_path(path))
     assert (there.scheme, there.host, there.port) == ("http", "127.0.0.1", 1)
 
@@ -192,7 +192,7 @@ def forged(cookie: str) -> dict[str, str]:
     }
 
 
-async def test_a_forged_cookie_is_nobody(inboxes: Inboxes) -> None:
+async def test_a_forged_cookie_signs_no_one_in(inboxes: Inboxes) -> None:
     at = await inboxes.signed_in()
     cookie = at.http.cookies[at.cookie]
     at.http.cookies.clear()
@@ -245,14 +245,14 @@ async def test_another_name_is_refused(inboxes: Inboxes) -> None:
 async def test_of_what_another_page_sends_nothing_is_offered_again(inboxes: Inboxes) -> None:
     at = await inboxes.signed_in()
     at.http.headers["origin"] = "https://evil.example"
-    for _ in ("signed in", "as nobody"):
+    for _ in ("signed in", "signed out"):
         answer = await at.post("/decide", {"decision": "approve"})
         assert (answer.status_code, NOT_SENT in answer.text) == (403, True)
         assert "approve" not in answer.text
         at.http.cookies.clear()
 
 
-async def test_a_page_may_say_that_it_is_ours_in_either_way(inboxes: Inboxes) -> None:
+async def test_a_page_may_prove_its_origin_in_either_way(inboxes: Inboxes) -> None:
     at = await inboxes.signed_in()
     assert (await at.post("/decide", sec_fetch_site="same-origin")).status_code == 200
     del at.http.headers["origin"]
@@ -288,7 +288,7 @@ async def test_what_is_no_form_needs_the_token_as_a_header(inboxes: Inboxes) -> 
         assert (await at.http.post("/runs", **sent)).status_code == 403
 
 
-async def test_whoever_is_given_no_form_has_no_token_for_one() -> None:
+async def test_a_caller_without_forms_has_no_form_token() -> None:
     sent = Request({"type": "http", "method": "POST", "headers": [(b"x-form-token", b"")]})
     assert not await request_body.carries_token(sent, Person("till", via="token"))
 
@@ -310,7 +310,7 @@ async def test_what_was_written_is_kept_when_the_session_is_over(inboxes: Inboxe
     assert again.json()["fields"][1:] == [list(each) for each in fields.items()]
 
 
-async def test_a_program_without_a_session_is_told_so_in_json(inboxes: Inboxes) -> None:
+async def test_a_program_without_a_session_receives_that_in_json(inboxes: Inboxes) -> None:
     at = await inboxes.open()
     for method, path in (("GET", "/"), ("GET", "/events"), ("POST", "/runs"), ("GET", "/nothing")):
         answer = await at.http.request(method, path)
@@ -318,7 +318,7 @@ async def test_a_program_without_a_session_is_told_so_in_json(inboxes: Inboxes) 
         assert answer.json()["detail"].startswith("Sign in on the page of this inbox")
 
 
-async def test_every_answer_says_what_a_browser_may_do_with_it(inboxes: Inboxes) -> None:
+async def test_every_response_has_the_security_headers(inboxes: Inboxes) -> None:
     at = await inboxes.signed_in()
     answers = [
         await at.get("/"),
@@ -377,8 +377,8 @@ async def test_a_form_may_come_in_parts_but_not_with_files(inboxes: Inboxes) -> 
 # --- streams, and the end ------------------------------------------------------------------
 
 
-async def begun(at: Stage) -> AsyncIterator[str]:
-    """What a stream of events says, from its first event to its end."""
+async def event_lines(at: Stage) -> AsyncIterator[str]:
+    """The lines of a stream of events, from its first event to its end."""
     async with at.http.stream("GET", "/events") as answer:
         assert answer.status_code == 200
         async for line in answer.aiter_lines():
@@ -389,18 +389,18 @@ async def test_streams_end_when_the_inbox_stops(inboxes: Inboxes) -> None:
     at = await inboxes.signed_in()
     seen = []
     async with asyncio.timeout(120):
-        async for line in begun(at):
+        async for line in event_lines(at):
             seen.append(line)
-            if line == "event: begun":
+            if line == "event: started":
                 at.access.stopping.set()
-    assert seen == BEGUN
+    assert seen == STARTED
 
 
 async def test_streams_end_with_their_session(inboxes: Inboxes, clock: Clock) -> None:
     at = await inboxes.signed_in()
     clock.seconds += sessions.SESSION_SECONDS - 0.2
     async with asyncio.timeout(120):
-        assert [line async for line in begun(at)] == [*BEGUN, STILL_THERE, ""]
+        assert [line async for line in event_lines(at)] == [*STARTED, STILL_THERE, ""]
 
 
 def test_a_link_is_as_long_as_a_guess_would_take_for_ever() -> None:

@@ -34,7 +34,7 @@ NO_WORD = "The ID token of the provider is not valid"
 AWAY = "The sign-in provider is not available now"
 
 
-class Inboxes:
+class OidcInboxes:
     """Opens inboxes whose people sign in somewhere else."""
 
     def __init__(self, client: Client, stack: AsyncExitStack) -> None:
@@ -52,8 +52,8 @@ class Inboxes:
 
 
 @pytest.fixture
-def inboxes(nowhere: Client, clock: Clock, stack: AsyncExitStack) -> Inboxes:
-    return Inboxes(nowhere, stack)
+def inboxes(nowhere: Client, clock: Clock, stack: AsyncExitStack) -> OidcInboxes:
+    return OidcInboxes(nowhere, stack)
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ async def there() -> AsyncIterator[Provider]:
 
 
 async def leave(at: Stage, path: str = "/") -> str:
-    """Open a page as nobody; the provider's page to which the browser is sent."""
+    """Open a page while signed out; the provider's page to which the browser is sent."""
     asked = await at.get(path)
     assert asked.status_code == 303
     answer = await at.get(asked.headers["location"])
@@ -76,9 +76,9 @@ def back(leaving: str, **changed: str) -> str:
     return str(httpx.URL("/sign-in/done", params={"code": "c", "state": state, **changed}))
 
 
-async def said(at: Stage, there: Provider, **claims: Any) -> httpx.Response:
+async def sign_in(at: Stage, there: Provider, **claims: Any) -> httpx.Response:
     leaving = await leave(at)
-    there.says(leaving, **claims)
+    there.answer_with(leaving, **claims)
     return await at.get(back(leaving))
 
 
@@ -86,7 +86,7 @@ async def said(at: Stage, there: Provider, **claims: Any) -> httpx.Response:
 
 
 async def test_people_sign_in_and_are_back_at_the_page_that_they_asked_for(
-    inboxes: Inboxes,
+    inboxes: OidcInboxes,
 ) -> None:
     ada: Any = {"groups": ["everybody", "money"], "email": "ada@shop.example"}
     with others_provider("ada", **ada) as issuer:
@@ -105,12 +105,12 @@ async def test_people_sign_in_and_are_back_at_the_page_that_they_asked_for(
         assert again.status_code == 400, "the way back leads back once"
 
 
-async def test_the_provider_is_asked_as_the_standards_say(
-    inboxes: Inboxes, there: Provider
+async def test_the_provider_is_requested_by_the_standards(
+    inboxes: OidcInboxes, there: Provider
 ) -> None:
     at = await inboxes.open(there.address, scopes=["groups"])
     leaving = await leave(at)
-    there.says(leaving)
+    there.answer_with(leaving)
     assert (await at.get(back(leaving))).status_code == 303
     asked = {name: value for name, [value] in parse_qs(urlsplit(leaving).query).items()}
     assert leaving.startswith(f"{there.address}/authorize?")
@@ -132,29 +132,29 @@ def _sha256(text: str) -> bytes:
 
 
 async def test_a_secret_may_be_wanted_in_the_form_or_not_at_all(
-    inboxes: Inboxes, there: Provider
+    inboxes: OidcInboxes, there: Provider
 ) -> None:
     there.metadata["token_endpoint_auth_methods_supported"] = ["client_secret_post"]
     by_form = await inboxes.open(there.address)
     public = await inboxes.open(there.address, secret=None)
     for at in (by_form, public):
-        assert (await said(at, there)).status_code == 303
+        assert (await sign_in(at, there)).status_code == 303
     first, second = there.asked
     assert (first["client_secret"], first["authorization"]) == (SECRET, "")
     assert (second["client_id"], second.get("client_secret")) == (CLIENT, None)
 
 
-async def test_several_tabs_may_sign_in_at_a_time(inboxes: Inboxes, there: Provider) -> None:
+async def test_several_tabs_may_sign_in_at_a_time(inboxes: OidcInboxes, there: Provider) -> None:
     at = await inboxes.open(there.address)
     one, other = await leave(at, "/run/a"), await leave(at, "/run/b")
     for leaving, home in ((one, "/run/a"), (other, "/run/b")):
-        there.says(leaving)
+        there.answer_with(leaving)
         assert (await at.get(back(leaving))).headers["location"] == home
     assert [each.name for each in at.http.cookies.jar] == [at.cookie]
 
 
-async def test_of_sign_ins_that_were_begun_the_newest_four_are_kept(
-    inboxes: Inboxes, there: Provider, clock: Clock
+async def test_of_started_sign_ins_the_newest_four_are_kept(
+    inboxes: OidcInboxes, there: Provider, clock: Clock
 ) -> None:
     at = await inboxes.open(there.address)
     leaving = []
@@ -166,22 +166,24 @@ async def test_of_sign_ins_that_were_begun_the_newest_four_are_kept(
     for one in leaving[:2]:
         assert (await at.get(back(one))).status_code == 400
     for one in leaving[2:]:
-        there.says(one)
+        there.answer_with(one)
         assert (await at.get(back(one))).headers["location"] == "/"
 
 
 # --- who -----------------------------------------------------------------------------------
 
 
-async def test_only_the_groups_that_are_named_come_in(inboxes: Inboxes, there: Provider) -> None:
+async def test_only_the_groups_that_are_named_come_in(
+    inboxes: OidcInboxes, there: Provider
+) -> None:
     groups = {"money": ["finance"], "it": ["operators"]}
     at = await inboxes.open(there.address, groups=groups, allow=["finance"])
     for theirs in (["it"], [], None, "it", ["finance"]):
-        answer = await said(at, there, groups=theirs)
+        answer = await sign_in(at, there, groups=theirs)
         assert answer.status_code == 403
         assert "You are in no group that may use this inbox" in answer.text
         assert at.cookie not in at.http.cookies
-    assert (await said(at, there, groups="money")).status_code == 303
+    assert (await sign_in(at, there, groups="money")).status_code == 303
 
 
 @pytest.mark.parametrize(
@@ -201,27 +203,27 @@ async def test_only_the_groups_that_are_named_come_in(inboxes: Inboxes, there: P
     ],
     ids=lambda said: str(said)[:40],
 )
-async def test_who_cannot_be_somebody_is_told_why(
-    inboxes: Inboxes, there: Provider, claims: dict[str, Any], told: str
+async def test_a_refused_sign_in_has_a_reason(
+    inboxes: OidcInboxes, there: Provider, claims: dict[str, Any], told: str
 ) -> None:
     at = await inboxes.open(there.address)
-    answer = await said(at, there, **claims)
+    answer = await sign_in(at, there, **claims)
     assert (answer.status_code, told in answer.text) == (403, True), answer.text
     assert (await at.get("/")).status_code == 303
 
 
 async def test_an_address_that_was_not_verified_is_no_name(
-    inboxes: Inboxes, there: Provider
+    inboxes: OidcInboxes, there: Provider
 ) -> None:
     at = await inboxes.open(there.address, nameClaim="email")
     for unverified in (False, "false", "", "no", 0, ["true"]):
-        answer = await said(at, there, email="boss@shop.example", email_verified=unverified)
+        answer = await sign_in(at, there, email="boss@shop.example", email_verified=unverified)
         assert (answer.status_code, "has not verified your e-mail address" in answer.text) == (
             403,
             True,
         )
     for verified in (True, "true", None):  # none: the provider has no such claim
-        answer = await said(at, there, email="boss@shop.example", email_verified=verified)
+        answer = await sign_in(at, there, email="boss@shop.example", email_verified=verified)
         assert answer.is_redirect
         at.http.cookies.clear()
 
@@ -230,11 +232,11 @@ async def test_an_address_that_was_not_verified_is_no_name(
 
 
 async def test_a_way_back_leads_back_only_who_went_it(
-    inboxes: Inboxes, there: Provider, clock: Clock
+    inboxes: OidcInboxes, there: Provider, clock: Clock
 ) -> None:
     mine, theirs = await inboxes.open(there.address), await inboxes.open(there.address)
     leaving, hers = await leave(mine), await leave(theirs)
-    there.says(leaving)
+    there.answer_with(leaving)
     kept = dict(mine.http.cookies)
     [state] = parse_qs(urlsplit(leaving).query)["state"]
     for wrong in (back(hers), back(leaving, state=state[:8]), "/sign-in/done", back(leaving) + "x"):
@@ -247,10 +249,12 @@ async def test_a_way_back_leads_back_only_who_went_it(
     assert not there.asked, "no code was given away"
 
 
-async def test_what_another_provider_says_is_not_heard(inboxes: Inboxes, there: Provider) -> None:
+async def test_the_answer_of_another_provider_is_refused(
+    inboxes: OidcInboxes, there: Provider
+) -> None:
     at = await inboxes.open(there.address)
     leaving = await leave(at)
-    there.says(leaving)
+    there.answer_with(leaving)
     answer = await at.get(back(leaving, iss="https://evil.example"))
     assert (answer.status_code, there.asked) == (400, [])
     again = await at.get(back(leaving))
@@ -263,21 +267,21 @@ async def test_what_another_provider_says_is_not_heard(inboxes: Inboxes, there: 
     assert "Sign in with 127.0.0.1" in answer.text
 
 
-async def test_a_provider_that_says_who_it_is_does_so_each_time(
-    inboxes: Inboxes, there: Provider
+async def test_a_provider_that_names_itself_does_so_each_time(
+    inboxes: OidcInboxes, there: Provider
 ) -> None:
-    """RFC 9207: an answer that does not say it may be another provider's."""
+    """RFC 9207: an answer without it may be another provider's."""
     there.metadata["authorization_response_iss_parameter_supported"] = True
     at = await inboxes.open(there.address)
     others: list[dict[str, str]] = [{}, {"error": "access_denied"}, {"iss": ""}]
     for without in others:
         leaving = await leave(at)
-        there.says(leaving)
+        there.answer_with(leaving)
         answer = await at.get(back(leaving, **without))
         assert (answer.status_code, there.asked) == (400, []), without
         assert "he response is from another provider" in answer.text
     leaving = await leave(at)
-    there.says(leaving)
+    there.answer_with(leaving)
     assert (await at.get(back(leaving, iss=there.address))).is_redirect
 
 
@@ -285,7 +289,7 @@ FORGED: dict[str, dict[str, Any]] = {
     "expired": {"exp": 1_000},
     "for another": {"aud": "somebody-else"},
     "for several, and asked for by another": {"aud": [CLIENT, "other"], "azp": "other"},
-    "for several, and nobody says by whom": {"aud": [CLIENT, "other"]},
+    "for several, without an authorized party": {"aud": [CLIENT, "other"]},
     "asked for by another": {"azp": "other"},
     "by another": {"iss": "https://evil.example"},
     "of another sign-in": {"nonce": "another"},
@@ -298,16 +302,16 @@ FORGED: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("claims", FORGED.values(), ids=list(FORGED))
 async def test_a_token_that_is_not_for_this_is_not_believed(
-    inboxes: Inboxes, there: Provider, claims: dict[str, Any]
+    inboxes: OidcInboxes, there: Provider, claims: dict[str, Any]
 ) -> None:
     at = await inboxes.open(there.address)
-    answer = await said(at, there, **claims)
+    answer = await sign_in(at, there, **claims)
     assert (answer.status_code, NO_WORD in answer.text) == (403, True)
     assert (await at.get("/")).status_code == 303
 
 
 async def test_a_token_that_the_provider_has_not_signed_is_not_believed(
-    inboxes: Inboxes, there: Provider
+    inboxes: OidcInboxes, there: Provider
 ) -> None:
     at = await inboxes.open(there.address)
     for forge in (_unsigned, _by_another, _by_hmac, _changed):
@@ -359,8 +363,8 @@ def _changed(there: Provider, claims: dict[str, Any]) -> str:
     ],
     ids=lambda said: repr(said)[:40],
 )
-async def test_a_provider_that_says_nothing_good_is_told_of(
-    inboxes: Inboxes, there: Provider, metadata: Any, caplog: pytest.LogCaptureFixture
+async def test_a_provider_with_invalid_answers_is_reported(
+    inboxes: OidcInboxes, there: Provider, metadata: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     good = there.metadata
     there.metadata = {**good, **metadata} if metadata and isinstance(metadata, dict) else metadata
@@ -374,26 +378,26 @@ async def test_a_provider_that_says_nothing_good_is_told_of(
 
 
 async def test_a_provider_that_never_comes_to_an_end_is_not_waited_for(
-    inboxes: Inboxes, there: Provider, monkeypatch: pytest.MonkeyPatch
+    inboxes: OidcInboxes, there: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def said() -> AsyncIterator[str]:
+    async def sign_in() -> AsyncIterator[str]:
         while True:
             yield " "
             await asyncio.sleep(0.01)  # its pace
 
     monkeypatch.setattr(of_provider, "TIMEOUT_SECONDS", 0.2)
-    there.metadata = StreamingResponse(said())
+    there.metadata = StreamingResponse(sign_in())
     at = await inboxes.open(there.address)
     async with asyncio.timeout(120):
         assert (await at.get("/sign-in")).status_code == 503
 
 
 async def test_a_provider_is_asked_once_an_hour_what_it_is_and_what_its_keys_are(
-    inboxes: Inboxes, there: Provider, clock: Clock
+    inboxes: OidcInboxes, there: Provider, clock: Clock
 ) -> None:
     at = await inboxes.open(there.address)
     for _ in range(2):
-        assert (await said(at, there)).status_code == 303
+        assert (await sign_in(at, there)).status_code == 303
         at.http.cookies.clear()
     assert (there.looks, there.key_looks) == (1, 1)
     clock.seconds += of_provider.FRESH_SECONDS
@@ -401,7 +405,7 @@ async def test_a_provider_is_asked_once_an_hour_what_it_is_and_what_its_keys_are
     assert there.looks == 2
 
 
-async def test_a_provider_that_is_away_is_told_of(inboxes: Inboxes) -> None:
+async def test_an_unreachable_provider_is_reported(inboxes: OidcInboxes) -> None:
     at = await inboxes.open("http://127.0.0.1:1")
     answer = await at.get("/sign-in")
     assert (answer.status_code, AWAY in answer.text) == (503, True)

@@ -1,4 +1,4 @@
-"""Who gets what, of every operation that the inbox serves, as the manual says."""
+"""Who gets what, of every operation that the inbox serves, as in the manual."""
 
 from tests.web.auth.permission_table import table, written
 

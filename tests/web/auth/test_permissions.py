@@ -110,7 +110,7 @@ async def test_a_token_has_the_rights_of_its_key(
 def test_a_start_is_the_first_message_of_a_run() -> None:
     ada = Person("ada", may=frozenset({"start"}))
     assert RULES.may_start(ada, "support", "ada")
-    assert not RULES.may_start(ada, "support", None), "whom a token names is not known here"
+    assert not RULES.may_start(ada, "support", None), "the principal of a token is not known here"
     assert not RULES.may_start(ada, None, "ada")
     assert not RULES.may_start(Person("ada", may=frozenset({"message"})), "support", "ada")
 

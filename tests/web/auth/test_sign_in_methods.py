@@ -1,4 +1,4 @@
-"""Known by a proxy, or by a token: whoever says it for somebody has to be one who may."""
+"""Known by a proxy, or by a token: only those who may name a person do."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -50,7 +50,7 @@ def behind(nowhere: Client, stack: AsyncExitStack) -> Open:
     return behind_
 
 
-async def test_the_proxy_says_who_it_is_and_for_which_groups(behind: Open) -> None:
+async def test_the_proxy_names_the_person_and_their_groups(behind: Open) -> None:
     at = await behind(*HERE)
     shown = (await at.get("/", X_User="ann", X_Groups="finance, refunds ,,finance")).json()
     assert (shown["name"], shown["groups"]) == ("ann", ["finance", "refunds"])
@@ -61,16 +61,16 @@ async def test_the_proxy_says_who_it_is_and_for_which_groups(behind: Open) -> No
     assert (await at.post("/decide", X_User="bob")).status_code == 403, "a form is for one person"
 
 
-async def test_whoever_the_proxy_does_not_name_is_nobody(behind: Open) -> None:
+async def test_a_request_without_a_name_from_the_proxy_is_unidentified(behind: Open) -> None:
     at = await behind(*HERE)
-    nobody: list[dict[str, str]] = [{}, {"X_User": ""}, {"X_Groups": "finance"}]
-    for headers in nobody:
+    unnamed: list[dict[str, str]] = [{}, {"X_User": ""}, {"X_Groups": "finance"}]
+    for headers in unnamed:
         assert (await at.get("/", **headers)).headers["location"] == "/sign-in"
     told = await at.get("/sign-in")
     assert (told.status_code, "bypassed the proxy" in told.text) == (403, True)
 
 
-async def test_from_elsewhere_nobody_says_who_they_are(behind: Open) -> None:
+async def test_identity_headers_from_elsewhere_are_ignored(behind: Open) -> None:
     at = await behind(*ELSEWHERE)
     for headers in ({"X_User": "ann"}, {"X_Groups": "finance"}, {"x_user": "ann"}):
         answer = await at.get("/", **headers, X_Forwarded_For="10.1.0.1")
@@ -158,7 +158,7 @@ def bearer(token: str) -> dict[str, str]:
     return {"authorization": f"Bearer {token}"}
 
 
-async def test_a_program_is_whom_its_token_names_and_needs_no_form_token(
+async def test_a_program_is_identified_by_its_token_and_needs_no_form_token(
     nowhere: Client, signer: Approver, tmp_path: Path
 ) -> None:
     sets = keys(tmp_path / "keys.json", signer, groups=["finance"])
@@ -177,7 +177,7 @@ async def test_a_program_is_whom_its_token_names_and_needs_no_form_token(
         assert (await at.http.post("/runs", json={}, headers=evil)).status_code == 403
 
 
-async def test_a_token_that_does_not_count_is_refused_with_the_reason(
+async def test_an_invalid_token_is_refused_with_the_reason(
     nowhere: Client, signer: Approver, tmp_path: Path
 ) -> None:
     sets = keys(tmp_path / "keys.json", signer, issuer="us", groups=["finance"])
@@ -221,7 +221,7 @@ async def test_without_keys_a_token_is_nobodys(nowhere: Client, signer: Approver
         assert (answer.status_code, answer.json()["code"]) == (401, "unauthorized")
 
 
-async def test_keys_that_cannot_be_had_are_nobodys_fault(
+async def test_unavailable_keys_are_a_failure_of_the_server(
     nowhere: Client, signer: Approver, stack: AsyncExitStack
 ) -> None:
     http = await stack.enter_async_context(httpx.AsyncClient())

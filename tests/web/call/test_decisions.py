@@ -64,13 +64,13 @@ ASKS = [
 
 
 @pytest.fixture
-async def desk(client: Client, tmp_path: Path) -> AsyncIterator["Desk"]:
+async def desk(client: Client, tmp_path: Path) -> AsyncIterator["Openers"]:
     async with AsyncExitStack() as stack:
-        yield Desk(stack, client, tmp_path)
+        yield Openers(stack, client, tmp_path)
         tools.write(tools.RELEASE)
 
 
-class Desk:
+class Openers:
     """Opens backends and inboxes, and closes them when a test is over."""
 
     def __init__(self, stack: AsyncExitStack, client: Client, folder: Path) -> None:
@@ -86,7 +86,7 @@ class Desk:
 
 
 class Desktop:
-    """Somebody who opens pages of calls, and sends their forms as a browser does."""
+    """A person who opens pages of calls, and sends their forms as a browser does."""
 
     def __init__(self, stage: Stage) -> None:
         self.stage = stage
@@ -133,7 +133,7 @@ def words(html: str) -> str:
 
 
 async def test_a_call_is_shown_approved_and_closed(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    desk: Openers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = await (await desk.backend()).start([PAY], principal={"id": "customer-9"})
     await run.waiting()
@@ -186,7 +186,7 @@ async def test_a_call_is_shown_approved_and_closed(
     assert "Wait for the warehouse." in text
 
 
-async def test_an_approval_of_other_arguments_is_not_sent(desk: Desk) -> None:
+async def test_an_approval_of_other_arguments_is_not_sent(desk: Openers) -> None:
     """Its digest is not that of the pending call as it is now."""
     run = await (await desk.backend()).start([PAY])
     [approval] = await run.waiting()
@@ -200,7 +200,7 @@ async def test_an_approval_of_other_arguments_is_not_sent(desk: Desk) -> None:
     assert [one["digest"] for one in await run.waiting()] == [approval["digest"]]
 
 
-async def test_of_a_call_that_may_have_happened_people_say_what_they_know(desk: Desk) -> None:
+async def test_an_unknown_outcome_is_reconciled_by_people(desk: Openers) -> None:
     backend = await desk.backend([Answer(calls=[call("wire", name="rent")]), Answer("completed")])
     runs = [await backend.start([WIRE]) for _ in range(2)]
     for run in runs:
@@ -232,7 +232,7 @@ async def test_of_a_call_that_may_have_happened_people_say_what_they_know(desk: 
     assert "Requested before: It did not happen, run it again (you, unverified)" in said
 
 
-async def test_a_plan_is_struck_and_edited_by_ticks_and_fields(desk: Desk) -> None:
+async def test_a_plan_is_struck_and_edited_by_ticks_and_fields(desk: Openers) -> None:
     free = {**PAY, "_outputPath": "†state.paid"}
     backend = await desk.backend(
         [
@@ -278,7 +278,7 @@ async def test_a_plan_is_struck_and_edited_by_ticks_and_fields(desk: Desk) -> No
 
 
 async def test_an_inbox_with_a_key_signs_and_one_without_asks_for_a_token(
-    desk: Desk, tmp_path: Path
+    desk: Openers, tmp_path: Path
 ) -> None:
     key = Ed25519PrivateKey.generate()
     public = signing.Signer(key, "desk").jwk(alg="EdDSA", use="sig")

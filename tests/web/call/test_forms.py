@@ -56,7 +56,7 @@ def pays() -> OpenCall:
 # --- what was checked --------------------------------------------------------------------
 
 
-def test_what_a_check_comes_to_stands_in_its_form_before_the_button_that_sends_it() -> None:
+def test_the_result_of_a_check_is_in_its_form_before_the_send_button() -> None:
     html = page(pays(), typed("edit", *MORE, CHECK))
     edit = form(html, "edit")
     places = [edit.index(one) for one in ('id="checked"', "<ins>9</ins>", BACK, "Approve with")]
@@ -68,7 +68,7 @@ def test_what_a_check_comes_to_stands_in_its_form_before_the_button_that_sends_i
     assert all('formaction="#checked"' in one for one in checks)
 
 
-def test_what_a_check_finds_wrong_stands_there_too_and_warns_of_nothing() -> None:
+def test_the_problems_of_a_check_are_shown_too_without_a_warning() -> None:
     wrong = [("text:/arguments/amount", "much"), *FORM]
     edit = form(page(pays(), typed("edit", *wrong, CHECK)), "edit")
     assert "The arguments are invalid" in edit[edit.index('id="checked"') :]
@@ -91,15 +91,13 @@ def test_what_a_check_finds_wrong_stands_there_too_and_warns_of_nothing() -> Non
         ),
     ],
 )
-def test_what_is_said_of_another_form_or_of_none_stands_above_all(
-    one: OpenCall, about: str
-) -> None:
+def test_a_problem_of_another_form_or_of_none_is_above_all(one: OpenCall, about: str) -> None:
     html = page(one, typed(about, ("object:/arguments", ""), CHECK))
     assert html.index('role="alert"') < html.index("<h1>")
     assert 'id="checked"' not in html
 
 
-def test_what_was_not_sent_is_said_above_it_and_approved_as_it_was_asked_only_below_it() -> None:
+def test_an_unsent_edit_is_reported_above_it_and_the_original_approved_below_it() -> None:
     html = page(pays(), typed("edit", *MORE, CHECK))
     said, edit = html.index("These are the original arguments."), html.index('<form id="edit"')
     assert said < html.index('<dl class="values">') < edit < html.index(AS_ASKED)
@@ -145,7 +143,7 @@ def test_the_steps_of_a_plan_that_change_something_outside_are_marked() -> None:
     assert "side effects unknown" in step(html, 4)
 
 
-def test_a_plan_without_changes_and_one_without_what_a_step_needs_say_so() -> None:
+def test_a_plan_without_changes_and_one_without_a_dependency_are_reported() -> None:
     every = ("t1c1", "t1c2", "t1c3", "t1c4")
     assert "No changes: the whole plan" in page(plan(), typed("edit", *of_plan(*every), CHECK))
     assert "No call would be left" in page(plan(), typed("edit", *of_plan(), CHECK))
@@ -180,7 +178,7 @@ def test_of_a_step_that_was_changed_what_was_asked_does_not_stand_as_if_it_count
     assert '<dl class="values">' in same
 
 
-def test_a_step_with_what_cannot_be_read_says_that_it_was_changed() -> None:
+def test_a_step_with_unreadable_input_is_shown_as_changed() -> None:
     form_ = [(name, "much" if text == "9" else text) for name, text in of_plan("t1c1", t1c1=9)]
     changed_ = step(page(plan(), typed("edit", *form_, CHECK)), 1)
     assert "You have changed it below." in changed_
@@ -232,7 +230,7 @@ def test_where_nothing_was_filled_in_nothing_is_answered() -> None:
         held = read_decision(said, one, ANN)
         assert isinstance(held, FormProblem)
         assert wrong in held.message
-        # The page that says so takes it, if that is the answer.
+        # The page that states so takes it, if that is the answer.
         values = build_call_page(one, ANN, signs=False, form=said, problem=held)
         assert values["is_answer"]
     again = read_decision(replace(said, is_untouched=False), one, ANN)
@@ -248,7 +246,7 @@ def test_an_answer_that_cannot_be_sent_stays_as_it_was_typed() -> None:
     assert 'name="untouched"' not in html
 
 
-def test_that_nobody_knows_what_it_returned_is_offered_where_a_run_takes_it() -> None:
+def test_an_unknown_result_is_offered_where_a_run_takes_it() -> None:
     for output, offered in ((None, True), (SEATS, False)):
         html = page(question(kind="reconcile", tool={"output": output}))
         assert ("leave it empty if the result is unknown" in html) is offered
@@ -273,7 +271,7 @@ def edited_plan(*edits: list[dict[str, Any]]) -> CallHistory:
     return history_of(log(first, *made), "order-7", "t1c1")
 
 
-def test_what_was_changed_in_a_plan_is_told_step_by_step() -> None:
+def test_changes_of_a_plan_are_shown_step_by_step() -> None:
     past = edited_plan([{"id": "t1c1"}, {"id": "t1c2", "arguments": {"amount": 9}}])
     assert past.question is not None
     known, report = RunInfo("order-7", "desk", AT, "running"), RunReport(status="running")

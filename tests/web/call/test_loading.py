@@ -1,4 +1,4 @@
-"""What a page tells of other calls, and what a decision on its way meets (§7), without a run."""
+"""What a page shows of other calls, and what a decision on its way meets (§7), without a run."""
 
 import asyncio
 from dataclasses import replace
@@ -38,7 +38,7 @@ from tests.web.listing.test_rows import ANN, AT, run, waiting
 
 
 def answering(monkeypatch: pytest.MonkeyPatch, **said: Any) -> None:
-    """Have runs answer so: what waits in them, or an error; of the name `never`, nothing."""
+    """Have runs answer so: their pending approvals, or an error; of the name `never`, nothing."""
 
     async def waits(self: Run) -> list[PendingApproval]:
         if self.id == "never":
@@ -66,7 +66,7 @@ def listing(monkeypatch: pytest.MonkeyPatch, *runs: RunListing) -> None:
     monkeypatch.setattr(PendingRuns, "read", read)
 
 
-async def test_what_is_alike_is_told_first_what_is_the_same_and_no_more_than_a_few(
+async def test_of_similar_calls_identical_ones_are_first_and_a_few_are_shown(
     monkeypatch: pytest.MonkeyPatch, nowhere: Client
 ) -> None:
     other = [waiting("t1c9", arguments={"amount": 1}), waiting("t1c8", tool="tell")]
@@ -107,7 +107,7 @@ async def test_alike_is_of_the_same_principal_or_else_of_the_same_agent(
     assert [each.run for each in found] == similar
 
 
-async def test_nobody_waits_long_for_what_is_alike_or_next(
+async def test_similar_and_next_calls_delay_no_page(
     monkeypatch: pytest.MonkeyPatch, nowhere: Client
 ) -> None:
     monkeypatch.setattr(loader, "SIMILAR_SECONDS", 0.01)
@@ -173,7 +173,7 @@ def request(person: Person, *form: tuple[str, str]) -> Request:
         ("send", HoldfastError("no key", "name one", RUN_FAILED), 409, "not accepted"),
     ],
 )
-async def test_where_nobody_answers_it_is_said_whether_it_was_sent(
+async def test_without_an_answer_the_page_shows_whether_the_decision_was_sent(
     monkeypatch: pytest.MonkeyPatch,
     nowhere: Client,
     where: str,
@@ -199,7 +199,7 @@ async def test_where_nobody_answers_it_is_said_whether_it_was_sent(
     assert text.count('name="form_token"') == 2 - ("sign-out" not in text)
 
 
-async def test_a_call_that_changed_while_a_decision_was_on_its_way_is_shown_anew(
+async def test_a_call_that_changed_while_a_decision_was_on_its_way_is_shown_again(
     monkeypatch: pytest.MonkeyPatch, nowhere: Client
 ) -> None:
     before, after = question(), question(arguments={"amount": 9})
@@ -228,7 +228,7 @@ async def test_a_call_that_changed_while_a_decision_was_on_its_way_is_shown_anew
     assert "Too much.</textarea>" in text
 
 
-async def test_what_others_do_is_told_to_who_has_the_page_open(
+async def test_an_open_page_receives_what_others_do(
     monkeypatch: pytest.MonkeyPatch, nowhere: Client
 ) -> None:
     edit, approve = map(decided, ("edit", "approve"))
@@ -283,7 +283,7 @@ async def test_of_a_question_no_more_tools_are_asked_for_than_it_is_about() -> N
         (over(decided("approve"), {"type": "tool_end"}), True, True),
     ],
 )
-def test_a_page_hears_of_a_call_until_nothing_more_can_come_of_it(
+def test_a_page_receives_the_events_of_a_call_until_it_is_closed(
     found: Any, follows: bool, over: bool
 ) -> None:
     assert routes.is_last_event(found, follows_outcome=follows) is over
@@ -305,7 +305,7 @@ def test_a_form_with_many_calls_is_taken_apart_once(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("bound", [(routes, "MAX_STREAMS", 0), FULL_FOR_ANN])
-async def test_who_finds_no_room_to_hear_of_a_call_is_told_to_come_again(
+async def test_a_stream_of_a_call_beyond_the_bound_is_refused_with_a_delay(
     monkeypatch: pytest.MonkeyPatch, nowhere: Client, bound: tuple[Any, str, Any]
 ) -> None:
     monkeypatch.setattr(*bound)

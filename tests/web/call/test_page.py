@@ -1,4 +1,4 @@
-"""The page of a call without a run (§7): who may decide, what is sent, shown, and came of it."""
+"""The page of a call without a run (§7): who may decide, what is sent and shown, its outcome."""
 
 import re
 from dataclasses import replace
@@ -61,7 +61,7 @@ def page(one: OpenCall, person: Person = ANN, *, signs: bool = False) -> str:
         (question(tool={}), Person("ada"), ""),
     ],
 )
-def test_who_may_not_decide_is_told_why_and_has_no_form(
+def test_a_person_who_may_not_decide_sees_why_and_has_no_form(
     one: OpenCall, who: Person, why_not: str
 ) -> None:
     text = page(one, who)
@@ -71,7 +71,7 @@ def test_who_may_not_decide_is_told_why_and_has_no_form(
     assert (build_call_page(one, who, signs=False)["edit"] is None) is bool(why_not)
 
 
-def test_who_has_decided_already_is_told_so() -> None:
+def test_an_approver_who_has_decided_sees_that() -> None:
     said = {"decision": "approve", "at": AT.isoformat(), "digest": "d"}
     assert "You have already decided." in page(question(decisions=[{**said, "by": "ann"}]))
     assert "You have already decided." not in page(question(decisions=[{**said, "by": "bob"}]))
@@ -88,14 +88,14 @@ def test_a_decision_is_for_what_was_shown_and_in_the_name_of_who_sends_it() -> N
     assert meant.to_json() == {**said, "by": "ann", "groups": ["finance"]}
 
 
-def test_what_was_signed_elsewhere_says_itself_who_decides() -> None:
+def test_a_token_signed_elsewhere_names_its_approver() -> None:
     meant = read_decision(typed("approve", ("token", " a.b.c ")), question(signed=True), ANN)
     assert isinstance(meant, Decision)
     assert (meant.token, meant.by, meant.groups) == ("a.b.c", None, [])
 
 
 @pytest.mark.parametrize("output", [None, {"type": "string"}], ids=["anything", "text"])
-def test_what_happened_may_have_returned_nobody_knows_what_but_no_answer_is_nothing(
+def test_a_reconciled_result_may_be_empty_and_an_answer_may_not(
     output: Any,
 ) -> None:
     one = question(kind="reconcile", tool={"output": output})
@@ -167,7 +167,7 @@ def test_what_looks_wrong_is_held_back_once_and_not_where_it_is_only_checked() -
     assert isinstance(read_decision(typed("edit", *edit, ("doubted", doubted)), one, ANN), Decision)
 
 
-def test_in_a_plan_what_a_reference_will_stand_for_is_not_checked_and_all_else_is() -> None:
+def test_in_a_plan_all_values_but_references_are_checked() -> None:
     parameters = {"type": "object", "properties": {"amount": {"type": "number"}}}
     calls = {"calls": [{"id": "t1c1", "tool": "pay", "arguments": {"amount": 1}}]}
     one = question(kind="plan", arguments=calls, tool={"parameters": parameters})
@@ -260,7 +260,7 @@ def test_a_plan_is_picked_from_by_who_may_where_all_of_it_is_shown(
     assert ('type="checkbox" id="keep1"' in text) is picks
 
 
-def test_who_changed_a_call_is_named_and_what_is_another_now_stands_there() -> None:
+def test_the_editor_of_a_call_and_its_changed_values_are_shown() -> None:
     edit = decided("edit")
     entry = {**edit, "arguments": {"amount": 9}, "outcome": "counted"}
     for by, name in (("grace", "grace (unverified)"), ("\u200b", "A person")):
@@ -304,20 +304,20 @@ def closed_call(
         (over(), "Withdrawn: the run continued without it", False),
     ],
 )
-def test_what_became_of_it_is_said_in_a_sentence(one: ClosedCall, said: str, yours: bool) -> None:
+def test_its_outcome_is_one_sentence(one: ClosedCall, said: str, yours: bool) -> None:
     found = build_closed_page(one, Person("ada"))
     assert found["verdict"].startswith(said)
     assert found["is_own"] is yours
     assert build_closed_page(one, ANN)["is_own"] is False
 
 
-def test_the_reason_of_a_decision_is_told_as_it_can_be_seen() -> None:
+def test_the_reason_of_a_decision_is_shown_as_visible_text() -> None:
     denied = decided("deny")
     entry = {**denied, "decided": {**denied["decided"], "reason": "Not\u202e today."}}
     assert build_closed_page(over(entry), ANN)["reason"] == "Not today."
 
 
-def test_a_page_hears_of_everything_that_came_of_a_call() -> None:
+def test_a_page_receives_every_event_of_a_call() -> None:
     after = [decided("approve"), {"type": "tool_start"}, {"type": "tool_end"}]
     marks = {over(*after[:count]).mark for count in range(4)} | {over(ended=True).mark}
     assert len(marks) == 5
@@ -380,7 +380,7 @@ def test_that_an_address_was_opened_is_one_click() -> None:
     ("verdict", "outcome"),
     [("respond", "The answer is its result."), ("deny", "It has no answer.")],
 )
-def test_what_came_of_an_answer_is_said(verdict: str, outcome: str) -> None:
+def test_the_outcome_of_an_answer_is_shown(verdict: str, outcome: str) -> None:
     past = history_of(log(asks(kind="input"), decided(verdict), {"type": "tool_end"}), "r", "t1c1")
 
     assert past.question is not None

@@ -1,4 +1,4 @@
-"""What the page of a call tells before and after a decision (§7): what becomes of it if nobody
+"""What the page of a call shows before and after a decision (§7): the outcome if no one
 decides, which limit was reached, with what it is and was done, and whose run it is."""
 
 import re
@@ -41,11 +41,11 @@ def over(one: PendingApproval, *since: dict[str, Any], **more: Any) -> str:
     return plain(template.render(person=ANN, path="/", next_call=None, form=None, **values))
 
 
-# --- when nobody decides -----------------------------------------------------------------
+# --- when no one decides -----------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ["call", "plan"])
-def test_where_to_do_nothing_is_to_say_yes_the_head_of_the_page_warns_of_it(kind: Any) -> None:
+def test_the_head_of_the_page_warns_where_an_expiry_approves(kind: Any) -> None:
     told = {"kind": kind, "arguments": {"calls": []}, "expiresAt": in_an_hour()}
     html = page(question(onTimeout="approve", **told))
     head = plain(html[: html.index("<section")])
@@ -54,14 +54,14 @@ def test_where_to_do_nothing_is_to_say_yes_the_head_of_the_page_warns_of_it(kind
     assert "Executed at" not in page(question(**told))
 
 
-def test_where_the_run_fails_instead_it_is_said_there_too_and_less_loudly() -> None:
+def test_where_the_run_fails_instead_that_is_shown_less_prominently() -> None:
     html = page(question(onTimeout="fail", expiresAt=in_an_hour()))
     assert "Expires in 1 h, then the run fails." in plain(html[html.index('class="act"') :])
     late = plain(page(question(onTimeout="fail", expiresAt=AT.isoformat())))
     assert re.search(r"Expired [^:]+ ago: once a worker runs, the run fails\.", late)
 
 
-def test_a_row_says_at_any_distance_that_it_is_carried_out_by_itself() -> None:
+def test_a_row_shows_how_its_wait_ends_at_any_distance() -> None:
     now = datetime.now(UTC)
     far = {"requestedAt": now.isoformat(), "expiresAt": (now + timedelta(days=30)).isoformat()}
     told = [
@@ -70,7 +70,7 @@ def test_a_row_says_at_any_distance_that_it_is_carried_out_by_itself() -> None:
             waiting(onTimeout="approve", **far),
             waiting("t1c2", onTimeout="fail", **far),
             waiting("t1c3", **far),
-            # Nobody has been there to carry it out.
+            # No worker has been there to execute it.
             waiting("t1c4", onTimeout="approve"),
         )
     ]
@@ -106,7 +106,7 @@ def limit(used: Any = 1.42, granted: Any = 1.0, agent: str = "lost_property") ->
     return OpenCall("order-7", known, one, [], CallHistory(first_limit=granted), report)
 
 
-def test_a_limit_is_told_in_words_and_what_a_yes_grants_is_what_it_grants() -> None:
+def test_a_limit_is_shown_in_words_with_what_an_approval_grants() -> None:
     said = plain(page(limit()))
     for one in (
         "lost_property has reached its limit of cost: 1.0 Budget limit reached",
@@ -121,13 +121,13 @@ def test_a_limit_is_told_in_words_and_what_a_yes_grants_is_what_it_grants() -> N
     assert "Cost unknown of 1.0" in plain(page(limit(used=None)))
 
 
-def test_a_row_says_whose_run_has_reached_which_limit() -> None:
+def test_a_row_names_the_run_and_the_limit_that_it_reached() -> None:
     [row] = shown(limit().approval)
     assert row.title == "The run has reached its limit of cost: 1.0"
     assert row.brief == "Max cost 1.0"
 
 
-def test_what_was_granted_is_told_and_not_as_a_change_of_what_was_asked() -> None:
+def test_a_grant_is_shown_and_not_as_a_change_of_the_request() -> None:
     entry = {**decided("edit"), "arguments": {"maxCost": 4}}
     said = over(limit().approval, entry)
     assert "buyer has reached its limit of cost: 1.0" in said
@@ -139,7 +139,7 @@ def test_what_was_granted_is_told_and_not_as_a_change_of_what_was_asked() -> Non
     assert "and is now 2.42." in said
 
 
-# --- what came of it ---------------------------------------------------------------------
+# --- the outcome -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_what_was_granted_is_told_and_not_as_a_change_of_what_was_asked() -> Non
         ([{"type": "decision", "outcome": "expired"}], "Requested arguments: Amount 5 · Text two"),
     ],
 )
-def test_the_outcome_says_with_what_and_whose_run_it_is(
+def test_the_outcome_shows_its_arguments_and_its_run(
     since: list[dict[str, Any]], said: str
 ) -> None:
     told = over(waiting(arguments={"amount": 5, "text": "two"}), *since)
@@ -159,7 +159,7 @@ def test_the_outcome_says_with_what_and_whose_run_it_is(
     assert "by the agent buyer, on behalf of ada, in the run order-7." in told
 
 
-def test_of_a_plan_each_step_says_what_came_of_it_and_the_head_whose_run_it_is() -> None:
+def test_an_ended_plan_shows_the_outcome_of_each_step_and_its_run() -> None:
     calls = {"calls": [{"id": "t1c1", "tool": "pay", "arguments": {"amount": 5}}]}
     told = over(waiting(kind="plan", arguments=calls), decided("approve"))
     assert told.startswith("A plan of 1 step ")
@@ -177,7 +177,7 @@ def read(schema: dict[str, Any], **arguments: Any) -> str:
     return html[html.index('id="with"') : html.index('class="card below"')]
 
 
-def test_who_only_reads_is_told_what_it_is_and_not_what_may_be_written() -> None:
+def test_a_reader_sees_no_hints_for_input() -> None:
     seats = {"type": "integer", "minimum": 1, "description": "How many."}
     html = page(
         question(tool={"parameters": {"properties": {"seats": seats}}}, arguments={"seats": 3})

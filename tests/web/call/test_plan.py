@@ -1,4 +1,4 @@
-"""How the steps of a plan hang together (§6, §8): what each uses of the others, told beforehand."""
+"""How the steps of a plan hang together (§6, §8): what each uses of the others, shown before."""
 
 from typing import Any
 
@@ -35,7 +35,7 @@ def lost(plan: PlanSteps, *struck: str, **edited: Any) -> list[str]:
     return [step.id for step, _ in plan.unusable_steps({*struck}, edited)]
 
 
-def test_each_says_what_it_waits_for_and_who_cannot_be_without_it() -> None:
+def test_each_step_shows_its_dependencies_and_its_dependents() -> None:
     plan = steps(*REFUND)
     assert [plan.order_text(step) for step in plan.all] == [
         "",
@@ -66,7 +66,7 @@ def test_each_says_what_it_waits_for_and_who_cannot_be_without_it() -> None:
         ("t1c4", "why", "“why” of the input of the run"),
     ],
 )
-def test_a_reference_is_told_in_words(step: str, name: str, said: str) -> None:
+def test_a_reference_is_described_in_words(step: str, name: str, said: str) -> None:
     plan = steps(*REFUND)
     assert plan.reference_text(step_of(plan, step), step_of(plan, step).arguments[name]) == said
 
@@ -97,7 +97,7 @@ def test_of_many_steps_a_few_are_named_and_the_others_counted() -> None:
     assert join_words([str(n) for n in range(1, 13)]) == "1, 2, 3, 4, 5, 6, 7, 8, 9, 10 and 2 more"
 
 
-def test_a_long_chain_is_gone_through_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_chain_is_traversed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     chain = [call(1, writes="†state.p1")]
     for n in range(2, 101):
         one = call(n, writes=f"†state.p{n}", of=f"†state.p{n - 1}")

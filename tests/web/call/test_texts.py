@@ -1,4 +1,4 @@
-"""A question, and what led to it and came of it, in a person's words (§7)."""
+"""A question, its history and its outcome, in a person's words (§7)."""
 
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
@@ -136,7 +136,7 @@ def test_the_most_important_consequence_is_one_sentence() -> None:
         ("budget", "fail", True, "it is not extended"),
     ],
 )
-def test_what_becomes_of_it_when_nobody_decides(
+def test_the_outcome_without_a_decision_is_shown(
     kind: Kind, on_timeout: Any, single: bool, said: str
 ) -> None:
     assert timeout_phrase(kind, on_timeout, is_single_call=single).startswith(said)
@@ -155,7 +155,7 @@ def test_what_becomes_of_it_when_nobody_decides(
         ({"maxCost": 2.42}, 2.5, None, "Extend: cost by its first limit"),
     ],
 )
-def test_the_button_says_what_a_yes_would_grant(
+def test_the_button_shows_what_an_approval_grants(
     budget: dict[str, Any], used: Any, granted: Any, button: str
 ) -> None:
     status = {name: {"used": used} for name in budget}
@@ -179,7 +179,7 @@ def test_what_a_yes_would_grant_is_what_the_run_grants(name: Any, limit: int) ->
     assert page_text.extended_limit(name, limit, used, 2) == meter.limit(name)
 
 
-def test_calls_in_a_row_are_counted_anew_and_time_is_added_where_it_is_extended() -> None:
+def test_an_extension_restarts_the_count_of_calls_in_a_row_and_adds_time() -> None:
     meter = Meter.of(Budget.model_validate({"maxSameTool": 2, "maxDuration": "30s", "maxDepth": 4}))
     meter.same_tool = ("pay", 3)
     told = {}
@@ -205,7 +205,7 @@ def test_calls_in_a_row_are_counted_anew_and_time_is_added_where_it_is_extended(
         ("deny", 1.0, ""),
     ],
 )
-def test_what_became_of_a_limit_is_told_in_words(decision: str, now: Any, said: str) -> None:
+def test_the_outcome_of_a_limit_is_described_in_words(decision: str, now: Any, said: str) -> None:
     one = Decided.read({"decision": decision, "at": AT, "digest": "d"})
     told = phrases.limit_outcome(waiting("budget", maxCost=1.0), one, {"maxCost": 4}, now)
     assert told.endswith(said)
@@ -227,7 +227,7 @@ def test_what_a_budget_was_first_is_that_of_its_first_question() -> None:
     assert history_of(log(asks()), "r", "t1c1").first_limit is None
 
 
-def test_who_decided_is_named_and_whoever_looks_is_you() -> None:
+def test_the_approver_is_named_and_the_viewer_is_you() -> None:
     one = {"decision": "approve", "at": AT, "digest": "d"}
     told = [
         phrases.decision_text(Decided.read({**one, "by": by, "signed": by == "ada"}), "call", "ada")
@@ -242,7 +242,7 @@ def test_who_decided_is_named_and_whoever_looks_is_you() -> None:
     )
 
 
-def test_a_reminder_is_not_asked_anew_and_what_was_ignored_was_not_decided() -> None:
+def test_a_reminder_is_no_new_question_and_an_ignored_one_no_decision() -> None:
     other = {"callId": "t1c9", "type": "decision"}
     ignored = {**other, "ignored": "it does not wait"}
     counted = [
@@ -268,7 +268,7 @@ def test_a_denial_is_no_failure_of_what_was_denied() -> None:
     assert [one.tone for one in failed.outcome_lines] == ["bad"]
 
 
-def test_what_came_of_a_call_is_told_up_to_a_bound() -> None:
+def test_the_outcome_of_a_call_is_shown_up_to_a_bound() -> None:
     said = {"type": "message", "message": {"role": "tool", "callId": "t1c1", "content": "x"}}
     past = history_of(log(asks(), decided("approve"), *[said] * 30), "r", "t1c1")
     assert len(past.outcome_lines) == MAX_LINES
@@ -289,25 +289,25 @@ def step(number: int, what: str, **more: Any) -> dict[str, Any]:
     return {"type": what, "callId": f"t1c{number}", **more}
 
 
-def told(past: CallHistory) -> list[tuple[str, str]]:
+def steps_of(past: CallHistory) -> list[tuple[str, str]]:
     return [(one.text, one.tone) for one in past.steps]
 
 
-def test_a_plan_is_told_step_by_step() -> None:
+def test_a_plan_is_described_step_by_step() -> None:
     outside = '{"tool": "pay", "trusted": false, "value": "x"}'
     result = {"role": "tool", "callId": "t1c1", "content": outside}
     done = [step(1, "tool_start"), step(1, "tool_end"), {"type": "message", "message": result}]
-    begun = plan_of(decided("approve"), *done, step(2, "tool_start"))
-    assert told(begun) == [("executed", "good"), ("running", "dim")]
-    assert begun.stage == "begun"
-    assert [one.outside for one in begun.steps] == [True, False]
+    running = plan_of(decided("approve"), *done, step(2, "tool_start"))
+    assert steps_of(running) == [("executed", "good"), ("running", "dim")]
+    assert running.stage == "begun"
+    assert [one.outside for one in running.steps] == [True, False]
     asked = plan_of(
         decided("approve"), step(2, "confirmation_required", approval=waiting().to_json())
     )
-    assert told(asked) == [("not started", "dim"), ("waiting for approval", "asks")]
+    assert steps_of(asked) == [("not started", "dim"), ("waiting for approval", "asks")]
     assert [one.tone for one in asked.steps] == ["dim", "asks"]
     assert asked.stage == "ready"
-    assert told(plan_of(decided("deny"))) == [("not executed", "dim")] * 2
+    assert steps_of(plan_of(decided("deny"))) == [("not executed", "dim")] * 2
 
 
 @pytest.mark.parametrize(
@@ -318,24 +318,24 @@ def test_a_plan_is_told_step_by_step() -> None:
         ("approval_timeout", "expired: not executed", "dim"),
     ],
 )
-def test_a_step_that_was_not_begun_has_not_failed(code: str, said: str, tone: str) -> None:
+def test_a_step_that_was_not_started_has_not_failed(code: str, said: str, tone: str) -> None:
     ends = [step(n, "tool_end", error={"code": code, "message": "No."}) for n in (1, 2)]
     past = plan_of(decided("approve"), *ends)
-    assert told(past) == [(said, tone)] * 2
+    assert steps_of(past) == [(said, tone)] * 2
     assert [one.body for one in past.steps] == ["No."] * 2
     assert past.stage == "failed"
 
 
-def test_a_step_that_was_left_out_is_told_so() -> None:
+def test_a_skipped_step_is_shown_as_skipped() -> None:
     edit = {**decided("edit"), "arguments": {"calls": PLAN["calls"][:1]}}
-    assert told(plan_of(edit))[1] == ("removed: not executed", "dim")
+    assert steps_of(plan_of(edit))[1] == ("removed: not executed", "dim")
 
 
 @pytest.mark.parametrize(
     ("off", "said"),
     [(timedelta(days=-3), "3 d ago"), (timedelta(days=7, hours=1), "in 7 d"), (None, "")],
 )
-def test_a_time_says_how_far_off_it_is(off: timedelta | None, said: str) -> None:
+def test_a_time_has_its_distance(off: timedelta | None, said: str) -> None:
     at = None if off is None else datetime.now(UTC) + off
     found = display_time(at)
     assert (found.relative, bool(found.iso)) == (said, at is not None)

@@ -27,7 +27,7 @@ HOST = "127.0.0.1"
 
 @dataclass
 class Served:
-    """An endpoint at work, and somebody who asks it."""
+    """An endpoint at work, and a client of it."""
 
     http: httpx.AsyncClient
     address: str
@@ -41,7 +41,7 @@ class Served:
     async def ask(
         self, verb: str, *payloads: Payload, secret: str = SECRET, **headers: str
     ) -> httpx.Response:
-        """Ask as Temporal's command line does, or as `headers` say."""
+        """Ask as Temporal's command line does, or with `headers`."""
         sent = {"authorization": f"Bearer {secret}", **_dashed(headers)}
         return await self.http.post(verb, json=written(payloads), headers=sent)
 

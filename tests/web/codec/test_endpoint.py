@@ -1,4 +1,4 @@
-"""The codec endpoint (§13), over real HTTP: what it shows, to whom, and what it refuses."""
+"""The codec endpoint (§13), over real HTTP: what it shows, to which people, and its refusals."""
 
 import asyncio
 import base64
@@ -79,7 +79,7 @@ async def test_it_decodes_and_encodes_payloads_under_any_path(at: Served, prefix
     assert read(await at.ask(f"{prefix}/decode", encoded)) == [PLAIN]
 
 
-async def test_what_it_cannot_decrypt_it_gives_back_and_tells_its_log_why(
+async def test_what_it_cannot_decrypt_is_returned_and_the_reason_logged(
     fresh: Served, caplog: pytest.LogCaptureFixture
 ) -> None:
     foreign, good = await encrypted(id=OLD), await encrypted()
@@ -93,7 +93,7 @@ async def test_what_it_cannot_decrypt_it_gives_back_and_tells_its_log_why(
     assert not any("boathouse" in line for line in told)
 
 
-async def test_a_reference_stands_for_what_is_in_the_store(tmp_path: Path) -> None:
+async def test_a_reference_resolves_to_what_is_in_the_store(tmp_path: Path) -> None:
     store, codec = FolderStore(tmp_path), EncryptionCodec(ring(NEW))
     store.open()
     reference = await kept(store, await encrypted())
@@ -156,7 +156,7 @@ async def test_what_is_no_json_of_payloads_is_refused(at: Served, body: str | by
     assert answer.json() == {"error": 'write {"payloads": […]}, as JSON of Protobuf'}
 
 
-async def test_what_a_newer_ui_adds_is_passed_over(at: Served) -> None:
+async def test_what_a_newer_ui_adds_is_ignored(at: Served) -> None:
     sent = written([await encrypted()])
     body = json.dumps(sent | {"hint": 1})
     headers = {"authorization": f"bearer  {SECRET}", "content-type": "application/json"}
@@ -210,7 +210,7 @@ async def test_after_ten_wrong_secrets_an_address_has_to_wait(at: Served) -> Non
     refused = await at.sign_in()
     assert refused.status_code == 429
     assert "wait a minute" in refused.text
-    # Who had signed in before is not held up by somebody who guesses.
+    # A person who had signed in before is not held up by one who guesses.
     shown = await at.http.post(
         "/decode", json=written([PLAIN]), headers={"cookie": cookie, "origin": UI}
     )
@@ -255,7 +255,7 @@ async def test_a_browser_signs_in_once_and_then_the_ui_is_served(at: Served) -> 
     assert read(answer) == [PLAIN]
 
 
-async def test_the_page_says_what_to_set_in_the_ui_and_for_how_long_it_will_do(at: Served) -> None:
+async def test_the_page_shows_the_setting_of_the_ui_and_how_long_it_is_valid(at: Served) -> None:
     await at.sign_in()
     at.clock.seconds += 3601
     text = (await at.http.get("/")).text
@@ -286,7 +286,7 @@ def test_there_is_a_bound_to_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [sessions.left_seconds(one) > 0 for one in opened] == [False, False, True, True, True]
 
 
-async def test_a_cookie_does_not_count_without_a_page_that_may_ask(at: Served) -> None:
+async def test_a_cookie_is_accepted_from_an_allowed_page_alone(at: Served) -> None:
     cookie = await signed_in(at)
     for origin, status in ((None, 401), (at.address, 401), ("https://evil.example", 403)):
         headers = {"cookie": cookie, **({} if origin is None else {"origin": origin})}
@@ -295,7 +295,7 @@ async def test_a_cookie_does_not_count_without_a_page_that_may_ask(at: Served) -
         assert "access-control-allow-origin" not in answer.headers
 
 
-async def test_only_its_own_page_signs_anybody_in_or_out(at: Served) -> None:
+async def test_only_its_own_page_signs_in_or_out(at: Served) -> None:
     for origin in (UI, "https://evil.example", "null", ""):
         assert (await at.sign_in(origin=origin)).status_code == 403
         assert (await at.http.post("/sign-out", headers={"origin": origin})).status_code == 403
@@ -342,11 +342,11 @@ async def test_only_named_pages_may_read_an_answer(at: Served) -> None:
             assert not [name for name in answer.headers if name.startswith("access-control")]
             assert "--origin" in answer.json()["error"]
     refused = await at.ask("/decode", PLAIN, secret="x" * 20, origin=UI)
-    assert refused.headers["access-control-allow-origin"] == UI  # so the UI can say why
+    assert refused.headers["access-control-allow-origin"] == UI  # so the UI can show why
 
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:8234", "127.0.0.1", ""])
-async def test_a_name_that_somebody_lets_point_here_is_refused(at: Served, host: str) -> None:
+async def test_a_foreign_host_name_that_points_here_is_refused(at: Served, host: str) -> None:
     assert (await at.ask("/decode", PLAIN, host=host)).status_code == 421
     assert (await at.http.get("/", headers={"host": host})).status_code == 421
 

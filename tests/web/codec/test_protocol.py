@@ -1,4 +1,4 @@
-"""What the codec endpoint (§13) opens and tells within bounds, whoever asks."""
+"""What the codec endpoint (§13) opens and answers within bounds, for any caller."""
 
 import json
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from tests.web.codec.serving import written
 BODY = json.dumps(written([Payload(data=b"1")] * 5)).encode()
 
 
-class Strange(PayloadCodec):
+class SizedCodec(PayloadCodec):
     """Opens each payload as one of so many bytes; with none, it refuses each for its own reason."""
 
     def __init__(self, size_bytes: int = 0) -> None:
@@ -31,17 +31,17 @@ class Strange(PayloadCodec):
         return [Payload(data=bytes(self._size_bytes))]
 
 
-async def test_the_log_is_told_of_so_many_reasons_and_no_more(
+async def test_the_log_has_a_bounded_number_of_reasons(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(protocol, "MAX_TOLD_REASONS", 3)
-    await protocol.Protocol(Strange()).answer("decode", BODY, keeps_references=False)
+    await protocol.Protocol(SizedCodec()).answer("decode", BODY, keeps_references=False)
     assert len([record for record in caplog.records if record.name == "holdfast"]) == 3
 
 
 async def test_no_more_is_opened_than_one_answer_may_hold(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(protocol, "MAX_ANSWER_BYTES", 1_000)
-    codec = Strange(600)
+    codec = SizedCodec(600)
     with pytest.raises(RefusedRequest, match="too large for one answer"):
         await protocol.Protocol(codec).answer("decode", BODY, keeps_references=False)
     assert codec.opened == 2

@@ -1,4 +1,4 @@
-"""A form as a browser submits it: the controls of a page's HTML, with what stands in them."""
+"""A form as a browser submits it: the controls of a page's HTML, with what is in them."""
 
 from collections.abc import Iterable
 from html.parser import HTMLParser

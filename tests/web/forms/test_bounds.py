@@ -1,4 +1,4 @@
-"""Forms at their bounds (§7): what has no room, what nobody typed, and what cannot be seen."""
+"""Forms at their bounds (§7): what has no room, what was not typed, and what cannot be seen."""
 
 from typing import Any
 
@@ -61,7 +61,7 @@ def test_what_has_too_many_choices_or_forms_has_none() -> None:
     assert branches(MAX_BRANCHES + 1).branches == []
 
 
-def test_what_a_schema_says_is_told_up_to_a_bound() -> None:
+def test_the_text_of_a_schema_is_shown_up_to_a_bound() -> None:
     wordy = {"type": "object", "description": "x" * 9_000, "title": "y" * 900}
     told = field(wordy, [1])
     assert (len(told.hint), len(told.schema), len(told.label)) == (2_000, 4_000, 120)
@@ -103,12 +103,12 @@ def test_what_was_not_typed_is_asked_for() -> None:
     ]
 
 
-def test_a_form_says_nothing_of_what_lies_deeper_than_json_does() -> None:
+def test_a_form_shows_nothing_deeper_than_json_may_be() -> None:
     value = read([(f"object:{'/a' * depth}", "") for depth in range(2 * MAX_JSON_DEPTH)]).value
     assert canonical_json(value).count(b"a") == MAX_JSON_DEPTH
 
 
-def test_what_is_wrong_stands_beside_its_field_wherever_the_form_stands() -> None:
+def test_a_problem_is_beside_its_field_wherever_the_form_is() -> None:
     schema, value = of_object(it={"type": "number"}), {"it": "x"}
     whole = build_fields(
         schema, FormValue(value, {}), place=("calls", "t1c1"), wrong=form_violations(value, schema)
@@ -116,7 +116,7 @@ def test_what_is_wrong_stands_beside_its_field_wherever_the_form_stands() -> Non
     assert [one.key for one in whole.walk() if one.problems] == ["it"]
 
 
-def test_differences_are_told_up_to_a_bound_and_the_rest_is_counted() -> None:
+def test_differences_are_shown_up_to_a_bound_and_the_rest_is_counted() -> None:
     new = {f"p{n}": n for n in range(MAX_DIFFERENCES + 7)}
     found = differences({}, new)
     assert len(found) == MAX_DIFFERENCES + 1
@@ -134,7 +134,7 @@ def test_differences_are_told_up_to_a_bound_and_the_rest_is_counted() -> None:
         ({"a": 1, "b": 2}, {"b": 2, "a": 1}, []),
     ],
 )
-def test_what_is_another_value_is_told_as_another(
+def test_another_value_is_shown_as_another(
     old: Any, new: Any, told: list[tuple[str, str, str]]
 ) -> None:
     assert [(one.place, one.before, one.after) for one in differences(old, new)] == told
@@ -160,5 +160,5 @@ def test_what_could_not_be_read_is_never_the_same() -> None:
 )
 def test_of_a_text_nothing_stands_on_the_page_that_cannot_be_seen(text: str, shown: str) -> None:
     assert field(TEXT, text).display_text == shown
-    # Where it need not be a text, it says that it is one.
+    # Where it need not be a text, it is marked as one.
     assert field({}, text).display_text == (f'"{shown}"' if text in ("1042", "null") else shown)

@@ -1,4 +1,4 @@
-"""What is told of changes in a form (§7): what a button did, and what differs, entry by entry."""
+"""What is shown of changes in a form (§7): what a button did, and what differs, entry by entry."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ FIELDS = ENVIRONMENT.get_template("call/fields.html").module
 PARTS = ENVIRONMENT.get_template("call/parts.html").module
 
 
-def told(old: Any, new: Any) -> list[tuple[str, str, str]]:
+def shown(old: Any, new: Any) -> list[tuple[str, str, str]]:
     return [(one.place, one.before, one.after) for one in differences(old, new)]
 
 
@@ -44,13 +44,13 @@ def test_an_argument_has_its_title_and_an_amount_its_currency() -> None:
         ([], ["a"], [("1", "absent", "a")]),
         (["a"], [], [("1", "a", "removed")]),
         (["a", "b"], ["c"], [("1", "a", "removed"), ("2", "b", "removed"), ("1", "absent", "c")]),
-        # One is gone, and one is another: by its number as it was.
+        # One is removed, and one is another: by its number as it was.
         (
             ["a", "b", "c", "d"],
             ["b", "c", "e"],
             [("1", "a", "removed"), ("4 (now 3)", "d", "e"), ("", "", "2 others unchanged")],
         ),
-        # A pair is told place by place, though its values seem to have moved.
+        # A pair is shown place by place, though its values seem to have moved.
         ([10, 20], [20, 20], [("1", "10", "20")]),
         ([1, 2], [2, 1], [("1", "1", "2"), ("2", "2", "1")]),
         (
@@ -65,36 +65,36 @@ def test_an_argument_has_its_title_and_an_amount_its_currency() -> None:
         ),
     ],
 )
-def test_what_differs_in_a_list_is_told_entry_by_entry(
+def test_differences_in_a_list_are_shown_entry_by_entry(
     old: Any, new: Any, found: list[tuple[str, str, str]]
 ) -> None:
-    assert told(old, new) == found
+    assert shown(old, new) == found
 
 
-def test_beyond_a_bound_a_list_is_told_as_a_whole() -> None:
+def test_beyond_a_bound_a_list_is_shown_as_a_whole() -> None:
     half = int(MAX_COMPARED**0.5)
     fits, beyond = ["a", *range(half - 3), "b"], ["a", *range(half), "b"]
-    assert told(fits, ["x", *fits[1:-1], "y", "z"])[0] == ("1", "a", "x")
-    [(place, before, _)] = told({"to": beyond}, {"to": ["x", *beyond[1:-1], "y", "z"]})
+    assert shown(fits, ["x", *fits[1:-1], "y", "z"])[0] == ("1", "a", "x")
+    [(place, before, _)] = shown({"to": beyond}, {"to": ["x", *beyond[1:-1], "y", "z"]})
     assert place == "to"
     assert before.startswith("1. a\n2. 0\n3. 1\n")
     # One entry less is found in a list of any length.
-    assert told(beyond * 50, (beyond * 50)[1:])[0] == ("1", "a", "removed")
+    assert shown(beyond * 50, (beyond * 50)[1:])[0] == ("1", "a", "removed")
     # Of the same length, its entries are compared in their places all the same.
-    assert told(beyond, beyond[::-1])[0] == ("1", "a", "b")
+    assert shown(beyond, beyond[::-1])[0] == ("1", "a", "b")
     # The bound is for all lists together.
     changes = [([*"ab", *range(100)], [*range(100), *"cd"])] * 5
     old, new = ({str(n): pair[side] for n, pair in enumerate(changes)} for side in (0, 1))
-    assert [place for place, _, after in told(old, new) if after == "removed"][-1] == "2 › 2"
+    assert [place for place, _, after in shown(old, new) if after == "removed"][-1] == "2 › 2"
 
 
 def test_no_text_is_taken_for_a_word_of_the_page_or_for_more_than_one_entry() -> None:
-    assert told({"a": "removed"}, {"a": "omitted"}) == [("a", '"removed"', '"omitted"')]
-    [(_, _, added)] = told([], [{"note": "x\npaid: 7", "a\nb": []}])
+    assert shown({"a": "removed"}, {"a": "omitted"}) == [("a", '"removed"', '"omitted"')]
+    [(_, _, added)] = shown([], [{"note": "x\npaid: 7", "a\nb": []}])
     assert added == 'note: "x\\npaid: 7"\n"a\\nb": []'
 
 
-def test_what_was_removed_is_not_drawn_as_what_somebody_wrote() -> None:
+def test_a_removed_value_is_not_drawn_as_a_typed_one() -> None:
     html = str(PARTS.differences(differences(ADDRESSES, LESS), "Before", "After"))  # type: ignore[attr-defined]
     assert f"<del>{ADDRESSES[22]}</del>" in html
     assert '<strong class="bad">removed</strong>' in html
@@ -147,7 +147,7 @@ def stands(whole: Field) -> list[tuple[str, str, str]]:
         ("branch:/by:1", "", ("by", "at"), "“By” is now: Cash."),
     ],
 )
-def test_what_a_button_did_is_said_where_it_was_pressed(
+def test_the_effect_of_a_button_is_reported_where_it_was_pressed(
     does: str, key: str, place: tuple[str, str], said: str
 ) -> None:
     whole = pressed(does, key)
@@ -160,13 +160,13 @@ def test_what_a_button_did_is_said_where_it_was_pressed(
     assert all('formaction="#done"' in one.split(">")[0] for one in buttons)
 
 
-def test_the_sentence_stands_between_the_neighbours_of_what_is_gone() -> None:
+def test_the_sentence_is_between_the_neighbours_of_the_removed_entry() -> None:
     html = str(FIELDS.input(pressed("drop:/to/1"), True))  # type: ignore[attr-defined]
     first, then = html.index('value="drop:/to/0"'), html.index('value="drop:/to/1"')
     assert first < html.index("Removed entry 2: bob") < then
 
 
-def test_what_could_not_be_read_is_told_as_it_was_typed() -> None:
+def test_unreadable_input_is_shown_as_it_was_typed() -> None:
     schema = {"type": "array", "items": {"type": "number"}}
     said = apply_action(
         FormValue([1, UnreadableText("12,50", "number", "No.")], {}), "drop:/1", schema
@@ -175,7 +175,7 @@ def test_what_could_not_be_read_is_told_as_it_was_typed() -> None:
     assert said.notice.text == "Removed entry 2: 12,50"
 
 
-def test_what_was_added_where_there_is_no_more_room_is_said_beside_its_json() -> None:
+def test_an_addition_without_room_is_reported_beside_its_json() -> None:
     rows = of_object(it={"type": "array", "items": TEXT})
     said = apply_action(FormValue({"it": ["x"] * FEW}, {}), "add:/it", rows)
     html = str(FIELDS.input(build_fields(rows, said, room=FEW), True))  # type: ignore[attr-defined]
@@ -197,12 +197,12 @@ def test_nothing_was_done_where_no_button_was_pressed() -> None:
 # --- fields ------------------------------------------------------------------------------
 
 
-def test_a_day_is_asked_for_as_its_browser_shows_it_and_told_with_its_weekday() -> None:
+def test_a_day_is_entered_as_its_browser_shows_it_and_shown_with_its_weekday() -> None:
     day = {"type": "string", "format": "date", "description": "When."}
     asked = field(day, "2026-11-29")
     assert (asked.control, asked.limits) == ("date", [])
     assert asked.display_text == "Sunday, 29 November 2026"
-    # What a calendar cannot hold is written, and says how.
+    # What a calendar cannot hold is written, with its form.
     typed = field(day, "soon")
     assert (typed.control, typed.display_text) == ("line", "soon")
     assert typed.limits == ["a date, such as 2026-03-01"]

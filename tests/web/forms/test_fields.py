@@ -1,4 +1,4 @@
-"""Forms made from the schemas of tools: what is drawn, what comes back, what is told beside it."""
+"""Forms made from the schemas of tools: what is drawn, what comes back, what is beside it."""
 
 import json
 from typing import Any
@@ -186,7 +186,7 @@ def test_the_field_of_an_amount_names_its_unit(more: dict[str, Any], limits: lis
     assert named(schema, {"amount": 450})["amount"].limits == limits
 
 
-def test_what_is_typed_is_what_is_said() -> None:
+def test_typed_values_are_sent_as_typed() -> None:
     typed = changed(
         form({**SMALL, "note": "old", "discount": None}),
         text__order_id=" 8\u00a0",
@@ -207,7 +207,7 @@ def test_left_out_empty_and_null_are_three_things() -> None:
     schema = {"type": "object", "properties": {"note": {"type": ["string", "null"]}}}
     for value in ({}, {"note": ""}, {"note": None}):
         assert same(again(value, schema), value)
-    # Whoever types where nothing stood means what they have typed.
+    # A value that is typed where there was none is meant as typed.
     assert read(changed(form({}, schema), text__note="now")).value == {"note": "now"}
     assert read(changed(form({"note": None}, schema), text__note="now")).value == {"note": "now"}
     assert read(changed(form({"note": "x"}, schema), meant__note="null")).value == {"note": None}
@@ -249,7 +249,7 @@ def test_what_is_no_number_stays_in_its_control(text: str, why: str) -> None:
         ("", "Enter a JSON value"),
     ],
 )
-def test_what_is_no_json_is_told_where(text: str, why: str) -> None:
+def test_invalid_json_is_reported_with_its_place(text: str, why: str) -> None:
     value = {"x": [1, {"deep": None}]}
     schema = {"type": "object", "properties": {"x": {}}, "required": ["x"]}
     said = read(changed(form(value, schema), text__x=text))
@@ -257,7 +257,7 @@ def test_what_is_no_json_is_told_where(text: str, why: str) -> None:
     assert why in said.value["x"].problem
 
 
-def test_what_does_not_fit_is_told_beside_its_field() -> None:
+def test_a_value_that_does_not_fit_is_reported_beside_its_field() -> None:
     value = {"amount": 900, "lines": [{"count": 1}], "day": "tomorrow"}
     told = {
         (field.key, said)
@@ -273,7 +273,7 @@ def test_what_does_not_fit_is_told_beside_its_field() -> None:
 
 
 @pytest.mark.parametrize("name", ["it's", 'a "b"', "c:\\d", "e\tf", "g" * 3_000])
-def test_what_is_lacking_is_told_beside_its_field_whatever_its_name(name: str) -> None:
+def test_a_missing_value_is_reported_beside_its_field_whatever_its_name(name: str) -> None:
     schema = {"type": "object", "properties": {name: {"type": "string"}}, "required": [name]}
     assert [one.place for one in form_violations({}, schema)] == [(name,)]
 
@@ -374,7 +374,7 @@ def test_what_cannot_be_seen_is_written_out() -> None:
 
 
 @pytest.mark.parametrize("place", ["%ff", "%C3", "/%ff/0"])
-def test_a_name_that_no_page_has_says_nothing(place: str) -> None:
+def test_a_name_that_no_page_has_is_ignored(place: str) -> None:
     assert read([("object:", ""), (f"text:/{place}", "x")]).value == {}
 
 
@@ -397,7 +397,7 @@ def test_half_a_character_is_not_sent() -> None:
 
 
 @pytest.mark.parametrize("keyword", ["allOf", "anyOf", "oneOf"])
-def test_schemas_that_stand_for_any_number_of_others_are_given_up(keyword: str) -> None:
+def test_schemas_that_expand_without_a_bound_are_given_up(keyword: str) -> None:
     defs = {f"n{n}": {keyword: [{"$ref": f"#/$defs/n{n + 1}"}] * 10} for n in range(16)}
     assert same(again({"a": 1}, {"$defs": defs, "$ref": "#/$defs/n0"}), {"a": 1})
 

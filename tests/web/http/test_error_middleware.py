@@ -1,4 +1,4 @@
-"""What nobody planned: a page or a problem that says what to do, and the log says why."""
+"""Unexpected errors: a page or a problem with what to do, and the reason in the log."""
 
 import logging
 from typing import Any
@@ -19,7 +19,7 @@ def _breaks(*_: Any, **__: Any) -> Any:
     raise RuntimeError(SECRET)
 
 
-async def test_who_looks_is_told_what_to_do_and_the_log_says_why(
+async def test_an_unexpected_error_has_a_page_and_its_reason_is_in_the_log(
     client: Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(listing, "find_page", _breaks)
@@ -50,7 +50,7 @@ async def test_a_decision_that_met_it_may_have_been_taken(
     assert "check the pending approvals, or the run, before you send it again" in answer.text
 
 
-async def test_whoever_is_still_at_the_door_is_told_too(
+async def test_an_error_before_sign_in_has_a_page_too(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with inbox(client) as stage:
@@ -62,7 +62,7 @@ async def test_whoever_is_still_at_the_door_is_told_too(
     assert SECRET not in answer.text
 
 
-async def test_an_answer_that_has_begun_is_cut_off_and_not_gone_on_with() -> None:
+async def test_a_started_response_is_cut_off_after_an_error() -> None:
     sent: list[Any] = []
 
     async def begins(_: Any, __: Any, send: Any) -> None:

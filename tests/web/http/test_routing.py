@@ -48,14 +48,14 @@ def named(template: str, path: str) -> Any:
         ("/waiting/{run}/{call}/changes", "/waiting/a%2Ft1c1/changes", None),
     ],
 )
-def test_a_run_is_told_apart_from_what_follows_it(
+def test_a_run_id_is_separated_from_the_rest_of_the_path(
     template: str, path: str, run: str | None
 ) -> None:
     assert named(template, path) == run
 
 
 async def test_what_is_asked_otherwise_is_refused_and_not_taken_for_another() -> None:
-    async def said(request: Request) -> Response:
+    async def endpoint(request: Request) -> Response:
         return PlainTextResponse(request.path_params["run"])
 
     sent: list[Any] = []
@@ -64,7 +64,7 @@ async def test_what_is_asked_otherwise_is_refused_and_not_taken_for_another() ->
         sent.append(message)
 
     scope: dict[str, Any] = {"type": "http", "method": "POST", "path": "/run/a", "headers": []}
-    await Router([RunRoute("/run/{run}", said, None)])(scope, _never, send)
+    await Router([RunRoute("/run/{run}", endpoint, None)])(scope, _never, send)
 
     assert sent[0]["status"] == 405
 

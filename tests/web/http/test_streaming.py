@@ -1,4 +1,4 @@
-"""Streams of events of every kind: a sign of life, an end, and nothing kept for who has gone."""
+"""Streams of events of every kind: a sign of life, an end, and nothing kept for absent readers."""
 
 import asyncio
 import itertools
@@ -34,7 +34,7 @@ async def _nothing() -> AsyncGenerator[str, None]:
 
 
 async def read(stream: EventStream, send: Any = None, receive: Any = _never) -> list[str]:
-    """What somebody is told by a stream until it ends."""
+    """What a reader receives from a stream until it ends."""
     told: list[str] = []
 
     async def sent(message: Any) -> None:
@@ -78,21 +78,21 @@ async def test_who_asks_for_the_head_alone_holds_no_stream(
                 await again
 
 
-async def test_why_nothing_comes_is_said_in_a_line_that_is_no_event() -> None:
+async def test_the_reason_of_a_silence_is_a_comment_and_no_event() -> None:
     forged = "no worker\n\nevent: done\ndata: {}"
 
-    async def told() -> AsyncGenerator[Frame | str, None]:
+    async def events() -> AsyncGenerator[Frame | str, None]:
         yield forged
         raise EncryptedError(forged, "name its key")
 
-    found = [each async for each in of_runs._written(told())]
+    found = [each async for each in of_runs._written(events())]
 
     assert [each.count("\n") for each in found] == [2, 2]
     assert found[0] == ": no worker event: done data: {}\n\n"
     assert found[1].startswith(": No worker event: done data: {}; name its key.")
 
 
-async def test_one_that_has_nothing_to_tell_lives_and_ends_after_a_while(
+async def test_a_stream_without_events_stays_open_and_ends_after_a_while(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(streaming, "KEEP_ALIVE_SECONDS", 0.001)
@@ -126,7 +126,7 @@ async def test_a_reader_who_stops_reading_is_let_go_and_nothing_is_kept_for_them
     await read(EventStream(StreamLimit(1), "ann", many()), send)
 
     assert len(made) <= 4
-    assert not caplog.records, "that somebody has gone is no fault"
+    assert not caplog.records, "a reader that has gone is no fault"
 
 
 async def test_one_person_in_any_spelling_takes_a_share_of_all_places() -> None:
@@ -149,7 +149,7 @@ async def test_a_reader_who_takes_all_but_the_end_makes_room_too(
         yield frame("over", "")
 
     async def send(told: int) -> None:
-        if told == 4:  # the head, when to come again, the frame, and the end
+        if told == 4:  # the head, the delay of a retry, the frame, and the end
             await _never()
 
     assert len(await read(EventStream(room, "ann", one()), send)) == 4
@@ -157,34 +157,34 @@ async def test_a_reader_who_takes_all_but_the_end_makes_room_too(
 
 
 async def test_one_that_fails_is_logged_and_ends(caplog: pytest.LogCaptureFixture) -> None:
-    async def told() -> AsyncGenerator[str, None]:
-        yield frame("begun", "")
+    async def events() -> AsyncGenerator[str, None]:
+        yield frame("started", "")
         raise ZeroDivisionError
 
-    assert (await read(EventStream(StreamLimit(1), "ann", told())))[-1] == ""
+    assert (await read(EventStream(StreamLimit(1), "ann", events())))[-1] == ""
     [record] = caplog.records
     assert record.exc_info
     assert record.exc_info[0] is ZeroDivisionError
 
 
-async def test_what_is_told_is_let_go_of_when_the_reader_leaves() -> None:
-    room, let_go, begun = StreamLimit(2, 1), asyncio.Event(), asyncio.Event()
+async def test_a_stream_is_released_when_its_reader_leaves() -> None:
+    room, let_go, started = StreamLimit(2, 1), asyncio.Event(), asyncio.Event()
     full: list[str] = []
 
-    async def told() -> AsyncGenerator[str, None]:
+    async def events() -> AsyncGenerator[str, None]:
         try:
-            yield frame("begun", "")
-            begun.set()
+            yield frame("started", "")
+            started.set()
             await _never()
         finally:
             let_go.set()
 
     async def leave() -> Any:
-        await begun.wait()
+        await started.wait()
         full.extend(name for name in ("ann", "bob") if room.is_full(name))
         return {"type": "http.disconnect"}
 
-    await read(EventStream(room, "ann", told()), receive=leave)
+    await read(EventStream(room, "ann", events()), receive=leave)
 
     assert full == ["ann"]
     assert let_go.is_set()

@@ -82,7 +82,7 @@ def choices_of(page: httpx.Response) -> list[str]:
     return re.findall(r'name="chosen" value="([^"]+)"', page.text)
 
 
-async def test_a_row_says_what_would_happen_whose_until_when_and_who_decides(
+async def test_a_row_shows_the_effect_the_run_the_expiry_and_the_approvers(
     made: Backend, stage: Stage
 ) -> None:
     run = await run_of(made, "desk")
@@ -138,7 +138,7 @@ async def test_who_may_only_decide_sees_and_decides_what_is_for_their_groups(
         assert run.id not in (await stage.get("/")).text + (await stage.get("/run")).text
 
 
-async def test_several_are_decided_at_once_and_each_says_what_came_of_it(
+async def test_several_are_decided_at_once_and_each_shows_its_outcome(
     made: Backend, stage: Stage
 ) -> None:
     first, second, third = [await run_of(made, "desk") for _ in range(3)]
@@ -175,7 +175,7 @@ async def test_several_are_decided_at_once_and_each_says_what_came_of_it(
     assert f'<a href="/waiting/{quote(first.id, safe="")}/t1c1">' in page.text
 
 
-async def test_a_form_decides_nothing_that_does_not_say_what(stage: Stage) -> None:
+async def test_a_form_without_a_decision_decides_nothing(stage: Stage) -> None:
     nothing = await stage.post("/", {"decision": "approve"})
     assert nothing.status_code == 400
     assert "No decision was sent." in nothing.text
@@ -191,7 +191,7 @@ async def test_a_form_decides_nothing_that_does_not_say_what(stage: Stage) -> No
     assert "Not decided: there is no run no/run" in rows_of(gone)[0]
 
 
-async def test_without_a_worker_everything_is_listed_and_says_so_in_time(
+async def test_without_a_worker_everything_is_listed_with_that_reason_in_time(
     crowd: Crowd, stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("holdfast.client.remote_run.NO_WORKER_SECONDS", 4)
@@ -208,14 +208,14 @@ async def test_without_a_worker_everything_is_listed_and_says_so_in_time(
     rest = rows_of(await stage.get(unescape(further[1])))
     assert [row.split()[-1] for row in rest] == [crowd.id(f"{n:02}") for n in range(25, 30)]
 
-    async def told() -> bool:
+    async def are_shown() -> bool:
         told = rows_of(await stage.get(f"/?agent={crowd.agent}"))
-        return all("No worker answers queries on task queue nobody-" in row for row in told)
+        return all("No worker answers queries on task queue unserved-" in row for row in told)
 
-    assert await eventually(told)
+    assert await eventually(are_shown)
 
 
-async def test_what_expires_first_comes_first_and_says_so_in_words(
+async def test_the_first_to_expire_is_first_with_its_expiry_in_words(
     crowd: Crowd, stage: Stage
 ) -> None:
     await crowd.start(
@@ -272,16 +272,16 @@ async def test_a_namespace_without_the_attributes_is_asked_run_by_run(
     found = await eventually(lambda: rows(f"{of_both}ops", 10))
     assert [newer.id in row.partition("Identical")[0] for row in found] == [True] * 5 + [False] * 5
     assert "2 runs with pending approvals" in (await stage.get(f"/?{of_both}ops")).text
-    nobody = await stage.get(f"/?{of_both}strangers")
-    assert rows_of(nobody) == []
-    assert "No pending approval matches this filter." in nobody.text
+    strangers = await stage.get(f"/?{of_both}strangers")
+    assert rows_of(strangers) == []
+    assert "No pending approval matches this filter." in strangers.text
 
     monkeypatch.setattr(names, "AGENT_STATUS", "NobodyKnowsThis")
     await eventually(lambda: lacks("pending calls"))
     await eventually(lambda: rows(f"run={older.id}", 5))
 
 
-async def test_what_is_wrong_with_an_address_is_said(stage: Stage) -> None:
+async def test_a_problem_of_an_address_is_reported(stage: Stage) -> None:
     for query, said in (
         ("order=best", "use one of newest, expiring"),
         ("group=finance", "write `mine` or `group:NAME`"),

@@ -29,7 +29,7 @@ from tests.web.listing.test_run_answers import request
 EVERY_SECONDS = 5.0
 
 
-class Lists:
+class ListingServer:
     """A server with these runs, and without some search attributes."""
 
     def __init__(self, runs: list[RunListing]) -> None:
@@ -62,14 +62,14 @@ class Lists:
 
 
 @pytest.fixture
-def serve(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> Callable[..., Lists]:
+def serve(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> Callable[..., ListingServer]:
     """Have the server list these runs."""
     monkeypatch.setattr(pending_runs, "EVERY_SECONDS", EVERY_SECONDS)
     for module in (pending_runs, run_answers):
         monkeypatch.setattr(module, "monotonic", clock)
 
-    def serve(*runs: RunListing) -> Lists:
-        lists = Lists([*runs])
+    def serve(*runs: RunListing) -> ListingServer:
+        lists = ListingServer([*runs])
         monkeypatch.setattr(HoldfastClient, "list_runs", lists.list)
         monkeypatch.setattr(HoldfastClient, "count_runs", lists.count)
         return lists
@@ -109,7 +109,7 @@ async def shown(pending: PendingRuns) -> list[str]:
 
 
 async def test_however_many_look_the_list_is_requested_once_in_five_seconds(
-    nowhere: Client, serve: Callable[..., Lists], clock: Clock
+    nowhere: Client, serve: Callable[..., ListingServer], clock: Clock
 ) -> None:
     lists, pending = serve(listed("a")), PendingRuns(HoldfastClient(nowhere))
     for _ in range(3):
@@ -125,7 +125,7 @@ async def test_however_many_look_the_list_is_requested_once_in_five_seconds(
 
 async def test_a_list_of_several_requests_is_kept_as_many_times_longer(
     nowhere: Client,
-    serve: Callable[..., Lists],
+    serve: Callable[..., ListingServer],
     clock: Clock,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -150,7 +150,7 @@ async def test_a_list_of_several_requests_is_kept_as_many_times_longer(
 
 
 async def test_where_temporal_does_not_answer_all_viewers_learn_it_from_one_request(
-    nowhere: Client, serve: Callable[..., Lists], clock: Clock
+    nowhere: Client, serve: Callable[..., ListingServer], clock: Clock
 ) -> None:
     lists, pending = serve(listed("a")), PendingRuns(HoldfastClient(nowhere))
     lists.is_away = True
@@ -172,7 +172,7 @@ async def test_where_temporal_does_not_answer_all_viewers_learn_it_from_one_requ
     ],
 )
 async def test_what_a_namespace_lacks_is_known_from_its_answer(
-    nowhere: Client, serve: Callable[..., Lists], clock: Clock, lacks: str, missing: str
+    nowhere: Client, serve: Callable[..., ListingServer], clock: Clock, lacks: str, missing: str
 ) -> None:
     lists, pending = serve(listed("a")), PendingRuns(HoldfastClient(nowhere))
     lists.lacks = {lacks}
@@ -184,7 +184,10 @@ async def test_what_a_namespace_lacks_is_known_from_its_answer(
 
 
 async def test_a_decided_run_is_hidden_at_once_and_its_next_question_is_not(
-    nowhere: Client, serve: Callable[..., Lists], clock: Clock, monkeypatch: pytest.MonkeyPatch
+    nowhere: Client,
+    serve: Callable[..., ListingServer],
+    clock: Clock,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     lists, parts = serve(listed("a"), listed("b")), Services(HoldfastClient(nowhere))
     found = {"a": [waiting()], "b": [waiting()]}
@@ -206,7 +209,7 @@ async def test_a_decided_run_is_hidden_at_once_and_its_next_question_is_not(
 
 
 async def test_a_page_shows_a_decision_at_once_and_whatever_else_does_not_answer(
-    nowhere: Client, serve: Callable[..., Lists], monkeypatch: pytest.MonkeyPatch
+    nowhere: Client, serve: Callable[..., ListingServer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     silent = [listed(f"silent-{n}") for n in range(run_answers.AT_ONCE)]
     serve(listed("a", tools=("pay",)), listed("b"), *silent)
@@ -236,7 +239,7 @@ async def test_a_page_shows_a_decision_at_once_and_whatever_else_does_not_answer
 
 
 async def test_a_page_hides_a_run_without_pending_calls_and_begins_with_what_runs_by_itself(
-    nowhere: Client, serve: Callable[..., Lists], monkeypatch: pytest.MonkeyPatch
+    nowhere: Client, serve: Callable[..., ListingServer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It was decided elsewhere, and the list lags behind."""
     serve(listed("a"), listed("b"))
@@ -263,7 +266,7 @@ async def test_a_page_hides_a_run_without_pending_calls_and_begins_with_what_run
 )
 async def test_a_search_finds_names_and_what_is_in_pending_calls(
     nowhere: Client,
-    serve: Callable[..., Lists],
+    serve: Callable[..., ListingServer],
     monkeypatch: pytest.MonkeyPatch,
     query: str,
     found: list[str],
@@ -284,7 +287,7 @@ async def test_a_search_finds_names_and_what_is_in_pending_calls(
 
 
 async def test_the_runs_for_a_person_are_counted_from_what_was_read(
-    nowhere: Client, serve: Callable[..., Lists], clock: Clock
+    nowhere: Client, serve: Callable[..., ListingServer], clock: Clock
 ) -> None:
     lists = serve(listed("a", groups=("finance",)), listed("b", groups=("ops",)))
     parts = Services(HoldfastClient(nowhere))
@@ -296,7 +299,7 @@ async def test_the_runs_for_a_person_are_counted_from_what_was_read(
 
 
 async def test_a_run_with_another_pending_call_stays_and_its_viewers_are_notified(
-    nowhere: Client, serve: Callable[..., Lists], monkeypatch: pytest.MonkeyPatch
+    nowhere: Client, serve: Callable[..., ListingServer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     serve(listed("a"))
     parts = Services(HoldfastClient(nowhere))
@@ -313,7 +316,10 @@ async def test_a_run_with_another_pending_call_stays_and_its_viewers_are_notifie
 
 
 async def test_a_run_that_answers_nothing_is_listed_again_after_a_while(
-    nowhere: Client, serve: Callable[..., Lists], clock: Clock, monkeypatch: pytest.MonkeyPatch
+    nowhere: Client,
+    serve: Callable[..., ListingServer],
+    clock: Clock,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     serve(listed("a"))
     pending = PendingRuns(HoldfastClient(nowhere))

@@ -107,7 +107,7 @@ def test_what_needs_more_than_a_yes_or_a_no_cannot_be_ticked(
         ),
     ],
 )
-def test_a_row_begins_with_what_tells_it_from_others(
+def test_a_row_begins_with_what_distinguishes_it(
     said: dict[str, Any], title: str, line: str, why: str
 ) -> None:
     [row] = shown(waiting(**said))
@@ -152,13 +152,13 @@ def test_little_time_is_an_hour_or_a_tenth(
     assert urgency(until, None if until is None or of is None else until - of) == said
 
 
-def test_who_decides_is_told_in_a_line() -> None:
+def test_the_approvers_are_shown_in_a_line() -> None:
     assert deciders([]) == deciders([names.FOR_ANYBODY]) == "anyone"
     assert deciders(["ops", names.FOR_ANYBODY]) == "ops, anyone"
     assert len(deciders([f"group-{n}" for n in range(1_000)])) == 200
 
 
-def test_who_has_decided_so_far_is_told_by_name() -> None:
+def test_the_approvers_who_have_decided_are_named() -> None:
     given = {"decision": "approve", "at": AT.isoformat(), "digest": "d"}
     by = [{**given, "by": name} for name in ("bob", "\u200b", None)]
     [row] = shown(waiting(quorum=4, decisions=by))
@@ -188,7 +188,7 @@ def test_the_mark_of_a_page_is_another_when_anything_on_it_is() -> None:
 
 
 @pytest.mark.parametrize("name", ["q", "agent", "tool", "principal", "group", "run"])
-def test_what_is_filtered_says_so_and_stays_so_in_every_address(name: str) -> None:
+def test_a_filter_is_shown_and_kept_in_every_address(name: str) -> None:
     text = "group:the board" if name == "group" else "a&b=c"
     view = ListView.parse({name: text if name == "group" else f" {text} "})
     assert getattr(view, name) == text
@@ -214,7 +214,7 @@ def test_the_groups_to_choose_from_are_ones_own_the_pages_and_the_one_that_is_ch
 # --- a namespace that does not know what the list is made of -----------------------------
 
 
-def told(
+def ordered(
     found: ListPage, said: dict[str, Any], view: str = "", own: tuple[str, ...] = ()
 ) -> ListPage:
     return order_by_answers(found, said, ListView.parse(dict(parse_qsl(view))), own)
@@ -239,13 +239,13 @@ def test_runs_are_put_in_order_by_what_they_answer_and_who_is_silent_stands_belo
         "none": [],
         "gone": NoWorkerError("desk"),
     }
-    everything = told(found, said)
+    everything = ordered(found, said)
     assert ids(everything) == ["new", "old", "gone", "late"]
     assert (everything.count, everything.has_more) == (4, False)
-    assert ids(told(found, said, "tool=tell")) == ["old", "gone", "late"]
-    assert ids(told(found, said, "group=group:ops")) == ["old", "gone", "late"]
-    assert ids(told(found, said, "group=mine", ("ops",))) == ["new", "old", "gone", "late"]
-    assert ids(told(found, said, "group=mine")) == ["new", "gone", "late"]
+    assert ids(ordered(found, said, "tool=tell")) == ["old", "gone", "late"]
+    assert ids(ordered(found, said, "group=group:ops")) == ["old", "gone", "late"]
+    assert ids(ordered(found, said, "group=mine", ("ops",))) == ["new", "old", "gone", "late"]
+    assert ids(ordered(found, said, "group=mine")) == ["new", "gone", "late"]
     behind = ListView().page_after(everything.runs[0])
     assert ids(order_by_answers(found, said, behind, ())) == ["old", "gone", "late"]
 
@@ -253,13 +253,13 @@ def test_runs_are_put_in_order_by_what_they_answer_and_who_is_silent_stands_belo
 def test_that_not_all_were_asked_is_another_thing_than_that_there_is_a_next_page() -> None:
     runs = [run(f"order-{n}") for n in range(PAGE_RUNS + 1)]
     said = {one.id: [waiting()] for one in runs}
-    page = told(lacking(*runs), said)
+    page = ordered(lacking(*runs), said)
     assert (len(page.runs), page.has_more, count_of(page)) == (
         PAGE_RUNS,
         True,
         "26 runs with pending approvals",
     )
-    few = told(lacking(*runs, unasked=True), {one.id: [] for one in runs})
+    few = ordered(lacking(*runs, unasked=True), {one.id: [] for one in runs})
     assert (few.has_more, count_of(few)) == (False, "More than 0 runs may have pending approvals")
 
 

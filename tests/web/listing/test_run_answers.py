@@ -68,7 +68,7 @@ async def answers(questions: RunAnswers, *runs: RunListing) -> dict[str, Any]:
     return await questions.read(runs, 20)
 
 
-async def test_an_answer_is_good_for_a_moment_and_as_long_as_the_list_says_the_same(
+async def test_an_answer_is_valid_for_a_moment_and_while_the_list_is_unchanged(
     monkeypatch: pytest.MonkeyPatch, nowhere: Client, clock: Clock
 ) -> None:
     monkeypatch.setattr(run_answers, "monotonic", clock)
@@ -93,24 +93,24 @@ async def test_an_answer_is_good_for_a_moment_and_as_long_as_the_list_says_the_s
     assert len(asks.asked) == 6
 
 
-@pytest.mark.parametrize("nobody", [NoWorkerError("desk"), BusyWorkerError("desk", 7)])
-async def test_where_nobody_works_nothing_more_is_asked_for_a_while(
-    monkeypatch: pytest.MonkeyPatch, nowhere: Client, clock: Clock, nobody: NoWorkerError
+@pytest.mark.parametrize("unanswered", [NoWorkerError("desk"), BusyWorkerError("desk", 7)])
+async def test_a_task_queue_without_workers_is_not_queried_for_a_while(
+    monkeypatch: pytest.MonkeyPatch, nowhere: Client, clock: Clock, unanswered: NoWorkerError
 ) -> None:
-    def say(id: str) -> list[PendingApproval]:
+    def answer_of(id: str) -> list[PendingApproval]:
         own = {
             "on-a-build": NoBuildError(id, "desk", "7"),
             "timed-out": TaskTimedOutError("desk", 7, "a worker did not finish a task"),
         }
-        raise own.get(id, nobody)
+        raise own.get(id, unanswered)
 
     monkeypatch.setattr(run_answers, "monotonic", clock)
-    asks, questions = answering(monkeypatch, say), RunAnswers(HoldfastClient(nowhere))
+    asks, questions = answering(monkeypatch, answer_of), RunAnswers(HoldfastClient(nowhere))
     own = ["on-a-build", "timed-out"]
     for id in (*own, "a"):
         await answers(questions, run(id))
     told = await answers(questions, run("b"))
-    assert told["b"] is nobody
+    assert told["b"] is unanswered
     assert asks.asked == [*own, "a"]
     await answers(questions, RunListing("c", "another desk", AT, "awaiting_approval"))
     clock.seconds += run_answers.SILENT_SECONDS + 0.1
@@ -119,18 +119,18 @@ async def test_where_nobody_works_nothing_more_is_asked_for_a_while(
     assert [*questions._silent] == ["desk"], "what is over is not kept"
 
 
-async def test_what_a_run_cannot_say_is_no_end_of_the_list(
+async def test_a_failed_query_of_a_run_does_not_end_the_list(
     monkeypatch: pytest.MonkeyPatch, nowhere: Client
 ) -> None:
-    def say(id: str) -> list[PendingApproval]:
+    def answer_of(id: str) -> list[PendingApproval]:
         match id:
             case "gone":
                 raise HoldfastError("there is no run gone", "see holdfast list", NO_SUCH)
             case "broken" if len(asks.asked) == 2:
-                raise RuntimeError("what nobody planned")
+                raise RuntimeError("unexpected")
         return []
 
-    asks, questions = answering(monkeypatch, say), RunAnswers(HoldfastClient(nowhere))
+    asks, questions = answering(monkeypatch, answer_of), RunAnswers(HoldfastClient(nowhere))
     assert await answers(questions, run("gone")) == {"gone": []}
     with pytest.raises(RuntimeError):
         await answers(questions, run("broken"))
@@ -149,7 +149,7 @@ async def test_a_few_runs_are_asked_at_a_time_and_not_more_than_are_kept(
     assert len(await answers(questions, *runs[20:])) == 10
 
 
-async def test_a_run_of_which_nothing_is_heard_in_time_is_listed_all_the_same(
+async def test_a_run_that_does_not_answer_in_time_is_listed_all_the_same(
     monkeypatch: pytest.MonkeyPatch, nowhere: Client
 ) -> None:
     async def beginning(self: Run) -> RunStart:
@@ -176,10 +176,10 @@ async def test_a_run_of_which_nothing_is_heard_in_time_is_listed_all_the_same(
     ]
 
 
-async def test_a_run_whose_id_was_used_again_says_so_and_leads_to_no_other(
+async def test_a_run_whose_id_was_used_again_is_reported_and_links_to_no_other(
     monkeypatch: pytest.MonkeyPatch, nowhere: Client
 ) -> None:
-    """Its page would be that of the newer one, and so would all that is told of it."""
+    """Its page would be that of the newer one, and so would all that it shows."""
 
     async def beginning(self: Run) -> RunStart:
         return RunStart(AT, "The newer one.")
@@ -250,7 +250,7 @@ async def test_what_is_sent_is_for_what_was_shown_and_in_the_name_of_who_decides
         (HoldfastError("bob was faster", "look", NO_SUCH), "bad"),
     ],
 )
-async def test_what_is_refused_says_why(
+async def test_a_refusal_has_a_reason(
     monkeypatch: pytest.MonkeyPatch, nowhere: Client, refusal: Exception, tone: str
 ) -> None:
     answering(monkeypatch, lambda _: [waiting()])
@@ -260,7 +260,7 @@ async def test_what_is_refused_says_why(
     assert outcome.tone == tone
 
 
-async def test_each_is_decided_once_a_few_at_a_time_and_what_is_too_much_is_told(
+async def test_each_is_decided_once_a_few_at_a_time_up_to_a_bound(
     monkeypatch: pytest.MonkeyPatch, nowhere: Client
 ) -> None:
     monkeypatch.setattr(bulk, "MAX_CHOICES", 20)
@@ -377,19 +377,19 @@ async def test_a_call_that_could_not_be_compared_is_not_approved_beside_others(
     assert sent == []
     silent = ["of-bob"]
 
-    def say(run: str) -> list[PendingApproval]:
+    def answer_of(run: str) -> list[PendingApproval]:
         if run in silent:
             silent.remove(run)
             raise HoldfastError("no worker answers", "start one", UNREACHABLE)
         return [waiting(arguments={"amount": 20})]
 
-    answering(monkeypatch, say)
+    answering(monkeypatch, answer_of)
     outcomes = await approve_selected(parts, ANN, two, ())
     assert [one.tone for one in outcomes] == ["good", "bad"]
     assert len(sent) == 1
 
 
-# --- who looks is told -------------------------------------------------------------------
+# --- viewers receive changes -------------------------------------------------------------
 
 
 def listing(monkeypatch: pytest.MonkeyPatch, found: list[PendingList | Exception]) -> None:
@@ -404,7 +404,7 @@ def listing(monkeypatch: pytest.MonkeyPatch, found: list[PendingList | Exception
     monkeypatch.setattr(routes, "page_stream", lambda room, viewer, frames, _: frames)
 
 
-async def test_who_sees_what_is_for_them_is_told_of_that_and_not_of_anothers(
+async def test_a_viewer_of_their_own_calls_receives_changes_of_those_alone(
     monkeypatch: pytest.MonkeyPatch, nowhere: Client
 ) -> None:
     runs = [run(group, since=AT, groups=(group,)) for group in ("finance", "ops")]
@@ -423,7 +423,7 @@ async def test_who_sees_what_is_for_them_is_told_of_that_and_not_of_anothers(
         await stream.aclose()
 
 
-async def test_who_looks_is_told_of_changes_of_trouble_and_of_its_end(
+async def test_a_viewer_receives_changes_failures_and_the_end(
     monkeypatch: pytest.MonkeyPatch, nowhere: Client
 ) -> None:
     away = HoldfastError("<b>Temporal</b> is away", "wait", UNREACHABLE)
@@ -448,10 +448,10 @@ async def test_who_looks_is_told_of_changes_of_trouble_and_of_its_end(
     await again.aclose()
 
 
-async def test_where_looking_fails_whoever_listens_is_let_go(
+async def test_a_failed_listing_ends_its_streams(
     monkeypatch: pytest.MonkeyPatch, nowhere: Client
 ) -> None:
-    listing(monkeypatch, [RuntimeError("what nobody planned")])
+    listing(monkeypatch, [RuntimeError("unexpected")])
     stream: Any = await routes.PendingPages(Services(HoldfastClient(nowhere))).changes(
         request("", ANN)
     )
@@ -460,7 +460,7 @@ async def test_where_looking_fails_whoever_listens_is_let_go(
 
 
 @pytest.mark.parametrize("bound", [(routes, "MAX_STREAMS", 0), FULL_FOR_ANN])
-async def test_who_finds_no_room_is_told_to_come_again(
+async def test_a_stream_of_the_list_beyond_the_bound_is_refused_with_a_delay(
     monkeypatch: pytest.MonkeyPatch, nowhere: Client, bound: tuple[Any, str, Any]
 ) -> None:
     monkeypatch.setattr(*bound)

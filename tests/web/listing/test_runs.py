@@ -34,7 +34,7 @@ async def shown(stage: Stage, query: str, rows: int) -> list[str]:
     return await eventually(enough)
 
 
-async def test_runs_say_how_they_stand_and_why_they_failed(made: Backend, stage: Stage) -> None:
+async def test_runs_show_their_status_and_why_they_failed(made: Backend, stage: Stage) -> None:
     prefix = made.task_queue
     done = await start(made, f"{prefix}/done", "completed", "Says <done>")
     failed = await start(made, f"{prefix}/failed", "failed", tools=["nonesuch"])
@@ -56,7 +56,7 @@ async def test_runs_say_how_they_stand_and_why_they_failed(made: Backend, stage:
     assert "terminated It was <wrong>." in ended
 
 
-async def test_a_call_that_a_person_denied_is_not_told_as_a_fault(
+async def test_a_call_that_a_person_denied_is_not_shown_as_a_fault(
     made: Backend, stage: Stage
 ) -> None:
     tool = {"_tool": "tell", "_activity": "echo", "_approval": {"require": "always"}}
@@ -120,10 +120,10 @@ async def test_an_address_of_no_page_is_refused(stage: Stage) -> None:
     assert "`after` names no page of this list" in unescape(page.text)
 
 
-async def test_a_filter_that_nothing_fits_is_said(stage: Stage) -> None:
-    page = await stage.get("/run?agent=nobody-of-this-name")
+async def test_a_filter_without_matches_is_reported(stage: Stage) -> None:
+    page = await stage.get("/run?agent=none-of-this-name")
     assert "No run matches this filter." in page.text
     # A status that cannot be searched for is none, and no part of a query.
-    odd = await stage.get('/run?agent=nobody-of-this-name&status=x" OR "a" = "a')
+    odd = await stage.get('/run?agent=none-of-this-name&status=x" OR "a" = "a')
     assert odd.status_code == 200
     assert "No run matches this filter." in odd.text

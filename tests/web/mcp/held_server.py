@@ -32,7 +32,7 @@ def reach(point: str) -> None:
         time.sleep(0.01)
 
 
-class Held:
+class HeldApplication:
     """An application whose tool calls have points."""
 
     def __init__(self, app: Any) -> None:
@@ -72,7 +72,7 @@ def install() -> None:
         return reply
 
     setattr(_BridgeServiceClient, "_rpc_call", rpc_)  # noqa: B010
-    setattr(serving, "server", lambda app, *args: server(Held(app), *args))  # noqa: B010
+    setattr(serving, "server", lambda app, *args: server(HeldApplication(app), *args))  # noqa: B010
 
 
 if __name__ == "__main__":

@@ -130,7 +130,7 @@ async def test_what_is_too_large_to_show_is_a_link(open_client: Open) -> None:
 async def test_an_answer_counts_once_whichever_process_takes_it(
     open_client: Open, desk: Backend
 ) -> None:
-    """Also where the process that asked is gone."""
+    """Also where the process that asked has ended."""
     async with open_client(ANN, elicitation_callback=Screen()) as mcp:
         asked = await ask(mcp)
     assert isinstance(asked, InputRequiredResult)

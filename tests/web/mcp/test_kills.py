@@ -44,7 +44,7 @@ LEAST = {
 }
 
 
-class Held(Process):
+class HeldServer(Process):
     """A server that stays at its point of this number; 0: at none."""
 
     def __init__(self, folder: Path, at: int, *words: str, **env: str) -> None:
@@ -68,11 +68,11 @@ class Held(Process):
         return len(self.seen) == self._at
 
     def free(self) -> None:
-        """Have it go on."""
+        """Have it continue."""
         self.points.with_suffix(".free").touch()
 
 
-class Desk:
+class KilledServers:
     """A worker, and servers with the same keys."""
 
     def __init__(self, client: Client, folder: Path) -> None:
@@ -86,9 +86,9 @@ class Desk:
         self._words += ["--keys", str(folder / "keys.yaml"), "--trusted-client", "assistant"]
         self._words += ["--state-keys", str(key_file(folder, [OLD]))]
 
-    def server(self, at: int = 0) -> Held:
+    def server(self, at: int = 0) -> HeldServer:
         """A server that is held at this point."""
-        return Held(self._folder, at, *self._words, **self._env)
+        return HeldServer(self._folder, at, *self._words, **self._env)
 
     async def call(self, urls: list[str], amount: int, decision: str) -> CallToolResult:
         """Pay, repeat at the next address what one does not answer, and decide; the result."""
@@ -133,8 +133,8 @@ def effects(amount: int) -> int:
 
 
 @pytest.fixture
-def desk(client: Client, tmp_path: Path) -> Iterator[Desk]:
-    made = Desk(client, tmp_path)
+def desk(client: Client, tmp_path: Path) -> Iterator[KilledServers]:
+    made = KilledServers(client, tmp_path)
     with made.worker:
         yield made
 
@@ -147,7 +147,7 @@ def check(result: CallToolResult, amount: int, decision: str) -> None:
         assert ("denied" in text(result), effects(amount)) == (True, 0)
 
 
-async def reached(server: Held, call: asyncio.Task[CallToolResult]) -> bool:
+async def reached(server: HeldServer, call: asyncio.Task[CallToolResult]) -> bool:
     """Wait until the server is held, or the call has ended without it."""
 
     async def is_over() -> bool:
@@ -160,7 +160,9 @@ async def reached(server: Held, call: asyncio.Task[CallToolResult]) -> bool:
 @pytest.mark.parametrize(
     ("victim", "decision"), [("server", "approve"), ("server", "deny"), ("worker", "approve")]
 )
-async def test_a_kill_between_any_two_messages(desk: Desk, victim: str, decision: str) -> None:
+async def test_a_kill_between_any_two_messages(
+    desk: KilledServers, victim: str, decision: str
+) -> None:
     with ExitStack() as stack:
         spare = stack.enter_context(desk.server())
         for at in itertools.count(1):

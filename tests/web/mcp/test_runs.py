@@ -63,7 +63,7 @@ async def test_a_call_that_needs_no_approval_returns_its_result(
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-async def test_an_approval_is_a_link_and_the_wait_goes_on(
+async def test_an_approval_is_a_link_and_the_wait_continues(
     open_client: Open, desk: Backend, mode: str
 ) -> None:
     async with open_client(mode=mode) as mcp:

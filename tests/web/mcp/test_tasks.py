@@ -35,7 +35,7 @@ class Created(Result):
     poll_interval_ms: int
 
 
-class Tasks(ClientExtension):
+class DeclaredTasks(ClientExtension):
     """What a client with tasks declares."""
 
     identifier = EXTENSION
@@ -47,7 +47,7 @@ class Tasks(ClientExtension):
         return [ResultClaim(result_type="task", model=Created, resolve=resolve)]
 
 
-class Answer(Result):
+class TaskAnswer(Result):
     model_config = {"extra": "allow"}
 
 
@@ -55,7 +55,7 @@ async def request(mcp: McpClient, method: str, **params: Any) -> dict[str, Any]:
     """Send a request of the extension."""
     kind = UpdateParams if "inputResponses" in params else TaskParams
     sent: Any = Request[Any, str](method=method, params=kind.model_validate(params))
-    answer = await mcp.session.send_request(sent, Answer)
+    answer = await mcp.session.send_request(sent, TaskAnswer)
     return answer.model_dump(by_alias=True)
 
 
@@ -83,7 +83,7 @@ async def polled(mcp: McpClient, task: str, status: str) -> dict[str, Any]:
 async def test_a_task_is_answered_and_completed(
     open_client: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    options: Any = {"elicitation_callback": Screen(), "extensions": [Tasks()]}
+    options: Any = {"elicitation_callback": Screen(), "extensions": [DeclaredTasks()]}
     async with open_client(ANN, **options) as mcp:
         with monkeypatch.context() as patch:
             patch.setattr(server, "TASK_AFTER_SECONDS", 60)
@@ -104,7 +104,7 @@ async def test_a_task_is_answered_and_completed(
 
 
 async def test_a_task_of_any_other_client_is_not_answered(open_client: Open, desk: Backend) -> None:
-    async with open_client(extensions=[Tasks()]) as mcp, open_client(ANN) as plain:
+    async with open_client(extensions=[DeclaredTasks()]) as mcp, open_client(ANN) as plain:
         task = (await created(mcp, sum=5)).task_id
         working = await request(mcp, "tasks/get", taskId=task)
         [pending] = await Run(desk.client.get_workflow_handle(task)).waiting()
@@ -127,7 +127,7 @@ async def test_the_rights_of_a_key_bound_what_its_programs_do(
     open_client: Open, desk: Backend
 ) -> None:
     starter, reader = (Caller(may=frozenset({each})) for each in ("start", "read"))
-    async with open_client(starter, extensions=[Tasks()]) as mcp:
+    async with open_client(starter, extensions=[DeclaredTasks()]) as mcp:
         started = await mcp.call_tool("teller", {"sum": 5})
         run = run_id(started)
         by_name = await mcp.call_tool("start_run", {"tool": "teller", "arguments": {"sum": 5}})

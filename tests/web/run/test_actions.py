@@ -1,4 +1,4 @@
-"""What a person does to a run from its page (§11): speak, close, cancel; and what they are told."""
+"""What a person does to a run from its page (§11): send, close, cancel; and the replies."""
 
 from pathlib import Path
 from typing import Any
@@ -21,19 +21,19 @@ pytestmark = pytest.mark.usefixtures("ledger")
 PAYS = [Answer(calls=[call("pay", amount=20)]), Answer("Paid."), Answer("And thanks.")]
 
 
-async def said(stage: Stage, answer: httpx.Response) -> str:
+async def page_after(stage: Stage, answer: httpx.Response) -> str:
     assert answer.status_code == 303, answer.text
     where = urlsplit(answer.headers["location"])
     assert where.netloc == ""
     return (await stage.get(f"{where.path}?{where.query}")).text
 
 
-async def spoken(run: Run) -> list[str]:
+async def user_messages(run: Run) -> list[str]:
     messages = [entry["message"] for entry in await run.context() if entry["type"] == "message"]
     return [one["content"] for one in messages if one["role"] == "user"]
 
 
-async def test_a_message_is_heard_before_the_next_step_or_at_the_end(
+async def test_a_message_is_read_before_the_next_step_or_at_the_end(
     client: Client, stage: Stage, tmp_path: Path
 ) -> None:
     async with backend(client, tmp_path, PAYS, **SIDE_BY_SIDE) as made:
@@ -41,13 +41,13 @@ async def test_a_message_is_heard_before_the_next_step_or_at_the_end(
         await run.waiting()
         late = {"text": "Say thanks.", "delivery": "followUp"}
         answer = await stage.post(f"/run/{run.id}/message", late)
-        assert "reads it when the run would end" in await said(stage, answer)
+        assert "reads it when the run would end" in await page_after(stage, answer)
         early = {"text": "Be quick.\r\nPlease.", "delivery": "steer"}
         answer = await stage.post(f"/run/{run.id}/message", early)
-        assert "reads it before its next step" in await said(stage, answer)
+        assert "reads it before its next step" in await page_after(stage, answer)
         await run.decide("t1c1", "approve")
         assert (await run.result())["output"] == "And thanks."
-        assert await spoken(run) == ["go", "Be quick.\nPlease.", "Say thanks."]
+        assert await user_messages(run) == ["go", "Be quick.\nPlease.", "Say thanks."]
 
 
 async def test_a_message_that_is_not_read_is_withdrawn_and_a_remark_is_for_people(
@@ -58,21 +58,21 @@ async def test_a_message_that_is_not_read_is_withdrawn_and_a_remark_is_for_peopl
         await run.waiting()
         remark = {"text": "She called again.", "delivery": "people"}
         answer = await stage.post(f"/run/{run.id}/message", remark)
-        assert "the model never reads it" in await said(stage, answer)
+        assert "the model never reads it" in await page_after(stage, answer)
         await stage.post(f"/run/{run.id}/message", {"text": "Hurry.", "delivery": "steer"})
         page = (await stage.get(f"/run/{run.id}")).text
         assert "Not read yet: message 1: Hurry." in page
         assert "She called again." in page
         withdrawn = await stage.post(f"/run/{run.id}/withdraw", {"message": "1"})
-        assert "Withdrawn: the model never reads" in await said(stage, withdrawn)
+        assert "Withdrawn: the model never reads" in await page_after(stage, withdrawn)
         again = await stage.post(f"/run/{run.id}/withdraw", {"message": "1"})
-        assert "Not withdrawn: the run has read" in await said(stage, again)
+        assert "Not withdrawn: the run has read" in await page_after(stage, again)
         await run.decide("t1c1", "approve")
         await run.result()
-        assert await spoken(run) == ["go"]
+        assert await user_messages(run) == ["go"]
 
 
-async def test_what_cannot_be_sent_is_kept_and_nothing_was_said(
+async def test_an_unsent_message_is_kept_in_the_form(
     client: Client, stage: Stage, tmp_path: Path
 ) -> None:
     async with backend(client, tmp_path, [Answer("Done.")], **SIDE_BY_SIDE) as made:
@@ -84,19 +84,19 @@ async def test_what_cannot_be_sent_is_kept_and_nothing_was_said(
         assert ">&lt;b&gt;late</textarea>" in over.text.replace("&#60;", "&lt;")
         empty = await stage.post(f"/run/{run.id}/message", {"text": " \r\n", "delivery": "steer"})
         assert "the message is empty" in empty.text
-        nobody = await stage.post("/run/nobody/message", {"text": "hi", "delivery": "steer"})
-        assert "Not sent: there is no run nobody" in nobody.text
+        unknown = await stage.post("/run/unknown/message", {"text": "hi", "delivery": "steer"})
+        assert "Not sent: there is no run unknown" in unknown.text
         single = await client.start_workflow("CallWorkflow", {}, id="deaf-page", task_queue="empty")
         deaf = await stage.post("/run/deaf-page/message", {"text": "hi", "delivery": "steer"})
         await single.terminate()
         assert "is a single call, which receives no messages" in deaf.text
-        assert await spoken(run) == ["go"]
+        assert await user_messages(run) == ["go"]
         # The words of an address are not put into its page.
         page = await stage.get(f"/run/{run.id}?said=Approved by your boss")
         assert "boss" not in page.text
 
 
-async def test_a_conversation_is_spoken_to_and_closed(
+async def test_a_conversation_is_sent_a_message_and_closed(
     client: Client, stage: Stage, tmp_path: Path
 ) -> None:
     answers = [Answer("Hello."), Answer("Fine.")]
@@ -109,20 +109,20 @@ async def test_a_conversation_is_spoken_to_and_closed(
 
         assert "Close the conversation" in await eventually(listens)
         answer = await stage.post(f"/run/{run.id}/message", {"text": "How?", "delivery": "message"})
-        assert "Sent: the answer appears below." in await said(stage, answer)
+        assert "Sent: the answer appears below." in await page_after(stage, answer)
 
         async def answered() -> bool:
             return "Fine." in (await stage.get(f"/run/{run.id}")).text
 
         await eventually(answered)
         answer = await stage.post(f"/run/{run.id}/close")
-        assert "Closed: the run ends after this turn." in await said(stage, answer)
+        assert "Closed: the run ends after this turn." in await page_after(stage, answer)
         assert (await run.result())["output"] == "Fine."
         again = await stage.post(f"/run/{run.id}/close")
-        assert "The run had already ended: nothing was changed." in await said(stage, again)
+        assert "The run had already ended: nothing was changed." in await page_after(stage, again)
 
 
-async def test_it_asks_once_more_before_it_cancels(
+async def test_it_requests_a_confirmation_before_it_cancels(
     client: Client, stage: Stage, tmp_path: Path
 ) -> None:
     async with backend(client, tmp_path, PAYS, **SIDE_BY_SIDE) as made:
@@ -134,7 +134,7 @@ async def test_it_asks_once_more_before_it_cancels(
             "to look at it is not to do it"
         )
         answer = await stage.post(f"/run/{run.id}/cancel")
-        assert "Cancellation requested." in await said(stage, answer)
+        assert "Cancellation requested." in await page_after(stage, answer)
         with pytest.raises(WorkflowFailureError):
             await run.result()
         assert "Cancelled." in (await stage.get(f"/run/{run.id}")).text
@@ -142,7 +142,9 @@ async def test_it_asks_once_more_before_it_cancels(
             await stage.get(f"/run/{run.id}/cancel"),
             await stage.post(f"/run/{run.id}/cancel"),
         ):
-            assert "The run had already ended: nothing was changed." in await said(stage, again)
+            assert "The run had already ended: nothing was changed." in await page_after(
+                stage, again
+            )
 
 
 @pytest.mark.parametrize("what", ["close", "cancel"])

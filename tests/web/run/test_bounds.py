@@ -1,4 +1,4 @@
-"""A page of a run (§11) has a bound, whatever the run holds, and says what it leaves out."""
+"""A page of a run (§11) has a bound, whatever the run holds, and names what it leaves out."""
 
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
@@ -33,7 +33,7 @@ DONE: dict[str, Any] = {"status": "completed", "turns": 1, "calls": 0, "usage": 
 RUNNING, COMPLETED = WorkflowExecutionStatus.RUNNING, WorkflowExecutionStatus.COMPLETED
 
 
-class Lists:
+class ListedRuns:
     """A server whose list of runs is this one, or that refuses to be asked for it."""
 
     namespace = "default"
@@ -67,10 +67,10 @@ def of(run_id: str, **more: Any) -> LoadedRun:
 
 
 def lists(*runs: Any, **more: Any) -> Any:
-    return HoldfastClient(cast(Client, Lists(*runs, **more)))
+    return HoldfastClient(cast(Client, ListedRuns(*runs, **more)))
 
 
-async def test_a_tree_has_a_bound_and_says_that_there_are_more() -> None:
+async def test_a_tree_has_a_bound_and_reports_that_there_are_more() -> None:
     there = lists(*(delegate(f"a.t1c{n}", "a") for n in range(MAX_DELEGATES + 50)))
     assert (await read_delegates(there, of("a")))[1]
     assert there.temporal.limit == MAX_DELEGATES + 1
@@ -112,7 +112,7 @@ async def test_a_server_that_is_away_is_named() -> None:
 
 
 def description(activities: list[PendingActivityInfo], **more: Any) -> Any:
-    """What Temporal says of a run in which these are under way."""
+    """What Temporal reports of a run in which these are running."""
 
     async def summary() -> str:
         return "A run"
@@ -142,7 +142,7 @@ def connected(converter: Any = data_converter) -> Any:
     return SimpleNamespace(data_converter=converter)
 
 
-async def test_what_is_under_way_has_a_bound_and_its_failure_is_a_line() -> None:
+async def test_running_activities_have_a_bound_and_a_failure_is_a_line() -> None:
     said = "no\nroute \x1b[31m" + "x" * 5_000
     one = PendingActivityInfo(activity_id="t1c1", attempt=2, last_failure=Failure(message=said))
     found = await read_run_info(connected(), description([one] * (MAX_ACTIVITIES + 1)))
@@ -176,7 +176,7 @@ async def test_what_is_encrypted_leaves_the_rest_of_it_to_be_seen() -> None:
     ("parent", "run_id", "call"),
     [("a", "a.t1c1", "t1c1"), ("a", "other", None), (None, "a.t1c1", None)],
 )
-def test_it_carries_out_the_call_that_its_id_names(
+def test_it_executes_the_call_that_its_id_names(
     parent: str | None, run_id: str, call: str | None
 ) -> None:
     assert RunInfo(run_id, "desk", AT, "running", parent=parent).call_of_parent == call
@@ -213,7 +213,7 @@ def asked(**params: Any) -> Request:
 
 @pytest.mark.parametrize("silent", [False, True], ids=["asked", "over"])
 @pytest.mark.parametrize(("count", "more"), [(2, 0), (MAX_INSTANCES + 3, 3)])
-async def test_a_page_shows_so_many_instances_and_says_how_many_more_there_are(
+async def test_a_page_shows_a_bounded_number_of_instances_and_counts_the_rest(
     nowhere: Client, monkeypatch: pytest.MonkeyPatch, count: int, more: int, silent: bool
 ) -> None:
     monkeypatch.setattr(HoldfastClient, "run", lambda self, run_id: Instances(count, silent=silent))
@@ -223,7 +223,7 @@ async def test_a_page_shows_so_many_instances_and_says_how_many_more_there_are(
     assert ("more instances" in page) == bool(more)
 
 
-async def test_the_state_of_a_run_under_way_is_not_waited_for_to_its_end(
+async def test_the_state_of_a_running_run_is_not_waited_for_to_its_end(
     nowhere: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = Instances(1, silent=True, closed=None)

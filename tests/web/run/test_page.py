@@ -1,4 +1,4 @@
-"""The page of one run (§11): what it says of one that works, waits, fails, ends or is gone."""
+"""The page of one run (§11): what it shows of one that works, waits, fails, ends or is missing."""
 
 import re
 from collections.abc import AsyncIterator
@@ -46,7 +46,7 @@ async def shown(stage: Stage, run: Run, path: str = "") -> str:
     return answer.text
 
 
-async def test_it_says_what_happens_what_led_to_it_and_what_it_cost(
+async def test_it_shows_what_happens_what_led_to_it_and_what_it_cost(
     client: Client, stage: Stage, tmp_path: Path
 ) -> None:
     answers = [Answer("I see.", [call("echo", text="hi"), call("pay", amount=20)]), Answer("Paid.")]
@@ -108,15 +108,15 @@ async def test_news_are_what_stands_after_a_number_and_how_it_stands_now(
 @pytest.mark.parametrize(
     ("path", "status", "said"),
     [
-        ("/run/nobody", 404, "There is no run nobody"),
-        ("/run/nobody/news?after=1", 404, "There is no run nobody"),
-        ("/run/no%E2%80%AEbody", 404, "There is no run nobody"),
-        ("/run/nobody?before=x", 400, "before must be the number of an entry, such as 100."),
-        ("/run/nobody/news?after=-1", 400, "after must be the number"),
-        ("/run/nobody/entry/3", 404, "There is no run nobody"),
+        ("/run/unknown", 404, "There is no run unknown"),
+        ("/run/unknown/news?after=1", 404, "There is no run unknown"),
+        ("/run/un%E2%80%AEknown", 404, "There is no run unknown"),
+        ("/run/unknown?before=x", 400, "before must be the number of an entry, such as 100."),
+        ("/run/unknown/news?after=-1", 400, "after must be the number"),
+        ("/run/unknown/entry/3", 404, "There is no run unknown"),
     ],
 )
-async def test_what_is_not_there_is_said(stage: Stage, path: str, status: int, said: str) -> None:
+async def test_a_missing_page_is_reported(stage: Stage, path: str, status: int, said: str) -> None:
     answer = await stage.get(path)
     assert (answer.status_code, said in text(answer.text)) == (status, True), answer.text
 
@@ -168,7 +168,7 @@ async def test_pictures_entries_and_state_are_had_whole(
         assert "item 7" in text(await shown(stage, run, "/state"))
 
 
-async def test_without_a_worker_it_says_what_temporal_knows_and_soon(
+async def test_without_a_worker_it_shows_soon_what_temporal_has(
     client: Client, stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(run_asked, "NO_WORKER_SECONDS", 2.0)

@@ -32,7 +32,7 @@ PAY = PendingApproval(
 )
 
 
-def said(seen: LoadedRun) -> list[str]:
+def texts(seen: LoadedRun) -> list[str]:
     return [one.text for one in status_items(seen, Timeline("order-7").name)]
 
 
@@ -62,7 +62,7 @@ def test_a_pending_plan_is_the_names_of_its_steps() -> None:
     assert one.why == "1. Pay 1, 2. Pay 2"
 
 
-def test_what_waits_in_a_delegate_leads_there() -> None:
+def test_a_pending_approval_of_a_delegate_links_to_it() -> None:
     there = {"workflowId": "order-7.t1c1", "callId": "t1c1", "kind": "call"}
     pending = [{**there, "tool": "pay", "label": "Pay", "arguments": "amount=20"}]
     view = {"callId": "t1c1", "tool": "ask", "agent": "clerk", "workflowId": "order-7.t1c1"}
@@ -111,7 +111,7 @@ def test_what_waits_in_a_delegate_leads_there() -> None:
         (PendingActivity("9", "other", AT), "Running other.", "plain"),
     ],
 )
-def test_what_is_under_way_is_told_and_whether_it_is_stuck(
+def test_running_activities_are_shown_and_whether_they_are_stuck(
     doing: PendingActivity, text: str, tone: str
 ) -> None:
     [one] = status_items(at_work(doing), Timeline("order-7").name)
@@ -119,7 +119,7 @@ def test_what_is_under_way_is_told_and_whether_it_is_stuck(
     assert one.why == (f"Last attempt failed: {doing.last_failure}" if doing.last_failure else "")
 
 
-def test_a_call_under_way_says_what_it_has_told_of_itself() -> None:
+def test_a_running_call_shows_its_progress() -> None:
     doing = [
         PendingActivity("t1c1-again2", "Pay", AT, progress="step 1 of 3"),
         PendingActivity("9", "other", AT),
@@ -129,12 +129,12 @@ def test_a_call_under_way_says_what_it_has_told_of_itself() -> None:
     assert (other.call, other.progress) == ("", "")
 
 
-def test_a_request_that_waits_for_its_turn_says_so() -> None:
+def test_a_queued_request_is_shown_as_queued() -> None:
     seen = at_work(PendingActivity("1", "generate", AT, is_started=False))
-    [text] = said(replace(seen, info=replace(seen.info, is_rate_limited=True)))
+    [text] = texts(replace(seen, info=replace(seen.info, is_rate_limited=True)))
     assert text == "Waiting for its turn at the model (maxRequestsPerMinute)."
     seen = at_work(PendingActivity("1", "generate", AT))
-    [text] = said(replace(seen, info=replace(seen.info, is_rate_limited=True)))
+    [text] = texts(replace(seen, info=replace(seen.info, is_rate_limited=True)))
     assert text == "Waiting for the model."
 
 
@@ -158,7 +158,7 @@ def test_of_a_run_that_cannot_be_read_the_lists_still_know_what_it_waits_for(
 
 def test_a_conversation_waits_for_a_message() -> None:
     seen = LoadedRun(KNOWN, report(status="awaiting_message"), has_answered=True)
-    assert said(seen) == ["Waiting for the next message."]
+    assert texts(seen) == ["Waiting for the next message."]
 
 
 @pytest.mark.parametrize(
@@ -178,7 +178,9 @@ def test_a_conversation_waits_for_a_message() -> None:
         (RunEnding("strange"), "Strange.", "", ""),
     ],
 )
-def test_an_end_says_why_and_what_to_do(ending: RunEnding, text: str, why: str, todo: str) -> None:
+def test_an_end_has_a_reason_and_what_to_do(
+    ending: RunEnding, text: str, why: str, todo: str
+) -> None:
     known = replace(KNOWN, ended=AT)
     seen = LoadedRun(known, report(calls=CALLS), ending=ending, has_answered=True)
     [one] = status_items(seen, Timeline("order-7").name)
@@ -195,11 +197,11 @@ def test_an_end_lists_the_messages_that_no_model_has_read() -> None:
     made = {"status": "stopped", "output": "x", "state": {}, "turns": 1, "calls": 0}
     made |= {"usage": usage, "undelivered": [left]}
     ending = RunEnding("stopped", result=RunResult.read(made))
-    told = said(LoadedRun(replace(KNOWN, ended=AT), ending=ending, has_answered=True))
+    told = texts(LoadedRun(replace(KNOWN, ended=AT), ending=ending, has_answered=True))
     assert told == ["Ended by a tool.", "Not delivered: message 2: and this"]
 
 
-def test_every_call_of_the_turn_says_where_it_stands() -> None:
+def test_every_call_of_the_turn_has_its_state() -> None:
     stages = ["pending", "queued", "waiting", "unsure", "running", "ended", "proposed"]
     calls = [{"callId": "t1c1", "tool": "pay", "stage": stage} for stage in stages]
     shown = calls_in_progress(at_work(calls=calls), Timeline("order-7").name)
@@ -212,7 +214,7 @@ def test_every_call_of_the_turn_says_where_it_stands() -> None:
     assert calls_in_progress(plan, Timeline("order-7").name)[0][1] == "proposed"
 
 
-def test_what_is_used_is_told_and_what_is_not_known_is_not_zero() -> None:
+def test_usage_is_shown_and_unknown_usage_is_not_zero() -> None:
     budget = {"maxTurns": {"used": 2, "limit": 8}, "maxCalls": {"used": 1, "limit": None}}
     usage = {"inputTokens": 1200, "outputTokens": 30, "cachedTokens": 0, "cost": 0.25}
     seen = at_work(budget=budget, usage=usage)
@@ -222,13 +224,13 @@ def test_what_is_used_is_told_and_what_is_not_known_is_not_zero() -> None:
     assert used_text(LoadedRun(KNOWN)) == ""
 
 
-def test_what_a_run_had_used_that_failed_is_told_without_a_worker() -> None:
+def test_the_usage_of_a_failed_run_is_shown_without_a_worker() -> None:
     spent = Spent(turns=1, calls=0, usage=Usage(input_tokens=9, output_tokens=1))
     seen = LoadedRun(KNOWN, ending=RunEnding("failed", "model_error", "m", spent=spent))
     assert used_text(seen) == "1 turn, 0 calls, 9 tokens in, 1 out, cost unknown"
 
 
-def test_a_budget_says_what_is_left_of_it() -> None:
+def test_a_budget_shows_its_remainder() -> None:
     budget = {
         "maxTurns": {"used": 7, "limit": 8},
         "maxCalls": {"used": 40, "limit": 32},
@@ -278,6 +280,6 @@ def test_a_page_is_of_a_hundred_entries(
     assert span.bounds(length) == (first, last)
 
 
-def test_every_status_has_words_and_one_that_is_not_known_says_itself() -> None:
+def test_every_status_has_words_and_an_unknown_one_is_shown_as_it_is() -> None:
     assert status_label("awaiting_approval") == ("waiting for approval", "asks")
     assert status_label("of\u202e another version") == ("of another version", "bad")

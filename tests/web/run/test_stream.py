@@ -1,4 +1,4 @@
-"""What a page hears of a run while it is open (§11): that it moved on, and what is being said."""
+"""What a page receives of a run while it is open (§11): its changes, and the text being written."""
 
 import asyncio
 import json
@@ -34,7 +34,7 @@ def streaming(text: str, key: str = "1/1", offset: int = 0, **more: Any) -> Answ
     return AnswerProgress(key, 1, text, offset, more.pop("calls", []), **more)
 
 
-def heard(saying: SentAnswer, one: AnswerProgress) -> dict[str, Any]:
+def received(saying: SentAnswer, one: AnswerProgress) -> dict[str, Any]:
     saying.is_over(one)
     about = ("key", "turn", "attempt")
     return {name: value for name, value in saying.more(one).items() if name not in about}
@@ -72,17 +72,17 @@ COMPOSED = '{"calls": [], "output": "I re\u202efund'
     ],
     ids=["once", "missed", "calls", "composed", "unseen"],
 )
-def test_every_piece_of_an_answer_is_told_once(
+def test_every_piece_of_an_answer_is_sent_once(
     looks: list[tuple[AnswerProgress, dict[str, Any]]],
 ) -> None:
     saying = SentAnswer()
     for one, told in looks:
-        assert heard(saying, one) == told
+        assert received(saying, one) == told
 
 
-def test_another_attempt_begins_anew() -> None:
+def test_another_attempt_starts_a_new_answer() -> None:
     saying = SentAnswer()
-    heard(saying, streaming("Good"))
+    received(saying, streaming("Good"))
     assert saying.is_over(streaming("Bad", key="1/2"))
     more = saying.more(streaming("Bad", key="1/2", turn=3))
     assert more == {"key": "1/2", "turn": 3, "attempt": 1, "text": "Bad", "gap": False}
@@ -91,15 +91,15 @@ def test_another_attempt_begins_anew() -> None:
 def test_an_answer_is_over_once() -> None:
     saying = SentAnswer()
     assert not saying.is_over(None)
-    heard(saying, streaming("Good"))
+    received(saying, streaming("Good"))
     assert not saying.is_over(streaming("Good day"))
     assert saying.is_over(None)
     assert not saying.is_over(None)
 
 
 @dataclass
-class Seen(Run):
-    """A run that looks as a test wants it; the last look is seen again and again."""
+class SteppedRun(Run):
+    """A run that looks as a test sets it; the last look is seen again and again."""
 
     steps: list[RunDescription | HoldfastError]
     looked: int = 0
@@ -121,7 +121,7 @@ def look(length: int, *, closed: bool = False, text: str = "", attempts: int = 0
 
 async def frames(seen: str, *looks: RunDescription | HoldfastError) -> list[tuple[str, Any]]:
     found = []
-    async for frame in run_frames(Seen(list(looks)), seen):
+    async for frame in run_frames(SteppedRun(list(looks)), seen):
         parts = dict(line.split(": ", 1) for line in frame.strip().splitlines() if line[0] != ":")
         if "event" in parts:
             data = json.loads(parts["data"])
@@ -129,13 +129,13 @@ async def frames(seen: str, *looks: RunDescription | HoldfastError) -> list[tupl
     return found
 
 
-async def test_a_page_hears_that_a_run_moved_on_until_it_is_over() -> None:
+async def test_a_page_receives_each_change_of_a_run_until_it_is_over() -> None:
     assert await frames("r:1:0", look(1), look(2), look(2), look(3, closed=True)) == [
         *(("changed", "r:2:0"), ("changed", "r:3:0"), ("over", {}))
     ]
 
 
-async def test_an_attempt_that_failed_is_heard_of_though_no_history_tells_it() -> None:
+async def test_a_failed_attempt_is_reported_though_no_history_has_it() -> None:
     looks = [look(1, attempts=1), look(1, attempts=2), look(1, closed=True, attempts=2)]
     assert await frames("r:1:1", *looks) == [("changed", "r:1:2"), ("over", {})]
 
@@ -155,12 +155,12 @@ async def test_text_comes_before_what_all_pages_load_and_after_the_end_of_anothe
     ]
 
 
-async def test_an_answer_that_broke_off_is_over_though_the_run_has_not_moved() -> None:
+async def test_an_interrupted_answer_is_over_though_the_run_has_not_changed() -> None:
     found = await frames("r:1:0", look(1, text="Go"), look(1), look(1, closed=True))
     assert [event for event, _ in found] == ["token", "changed", "over"]
 
 
-async def test_what_a_call_tells_of_itself_is_told_when_it_is_another() -> None:
+async def test_the_progress_of_a_call_is_sent_when_it_differs() -> None:
     steps = [
         CallProgress("t1c1", 1, details) for details in ({"step": 1}, {"step": 1}, "nearly done")
     ]
@@ -172,7 +172,7 @@ async def test_what_a_call_tells_of_itself_is_told_when_it_is_another() -> None:
     ]
 
 
-async def test_trouble_is_told_once_each_time_and_the_stream_goes_on() -> None:
+async def test_trouble_is_reported_once_each_time_and_the_stream_continues() -> None:
     gone = HoldfastError("Temporal does not answer", "check it", UNREACHABLE)
     trouble = ("trouble", {"text": "Temporal does not answer; check it"})
     looks: list[RunDescription | HoldfastError] = [gone, gone, look(2), gone]
@@ -184,7 +184,7 @@ async def test_trouble_is_told_once_each_time_and_the_stream_goes_on() -> None:
 async def test_a_page_that_stays_open_asks_again_after_a_while(
     nowhere: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Waiting(Seen):
+    class Waiting(SteppedRun):
         async def describe(self) -> Any:
             return None
 
@@ -216,11 +216,11 @@ async def test_a_page_that_stays_open_asks_again_after_a_while(
     "error",
     [HoldfastError("there is no run", "see", NO_SUCH), EncryptedError("no key", "name one")],
 )
-async def test_what_no_time_mends_ends_it(error: HoldfastError) -> None:
+async def test_a_lasting_error_ends_it(error: HoldfastError) -> None:
     assert [event for event, _ in await frames("r:1:0", error)] == ["trouble", "over"]
 
 
-async def test_whoever_comes_back_says_where_they_were(
+async def test_a_returning_client_sends_its_position(
     client: Client, stage: Stage, tmp_path: Path
 ) -> None:
     async with backend(client, tmp_path, [Answer("Done.")], **SIDE_BY_SIDE) as made:
@@ -232,4 +232,4 @@ async def test_whoever_comes_back_says_where_they_were(
     assert "event: over" in first.text
     again = await stage.get(f"/run/{run.id}/changes", last_event_id=place)
     assert "event: changed" not in again.text
-    assert (await stage.get("/run/nobody/changes")).status_code == 404
+    assert (await stage.get("/run/unknown/changes")).status_code == 404

@@ -72,7 +72,7 @@ async def test_a_page_knows_how_far_it_has_come(
     assert (found["last"], found["has_more"]) == (last, more)
 
 
-async def test_a_call_goes_by_what_it_is_carried_out_with() -> None:
+async def test_the_title_of_a_call_has_the_arguments_it_runs_with() -> None:
     call = {"n": 1, "type": "tool_call", "callId": "t1c1", "turn": 1, "tool": "pay", "label": "Pay"}
     asked = RunInfo("a", "desk", AT, "running", single=True, summary="Pay: amount=900")
     titles = [
@@ -99,7 +99,7 @@ def test_state_is_shown_in_part() -> None:
     assert [name for name, _ in state_sections(None, {})] == ["State"]
 
 
-async def test_what_is_earlier_is_not_taken_for_nothing_where_nobody_answers(
+async def test_earlier_entries_without_an_answer_are_an_error(
     nowhere: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def silent(*_: Any) -> LoadedRun:

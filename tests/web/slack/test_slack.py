@@ -31,7 +31,7 @@ from tests.support.backend import Launch, Run
 from tests.support.eventually import eventually
 from tests.support.inbox import Stage, opened
 from tests.support.model_server import Answer, call
-from tests.support.told import Heard, Listening, listening, posts
+from tests.support.news_receivers import Listening, ReceivedRequest, listening, posts
 
 SECRET = "8f742231b10e8888abcd99yyyzzz85a5"
 ENVIRON = {"SIGNING": SECRET, "TOKEN": "xoxb-1"}
@@ -143,10 +143,10 @@ async def send(stage: Stage, body: str, **signed: Any) -> int:
     return found.status_code
 
 
-async def heard(slack: Listening, path: str, number: int = 1) -> Heard:
+async def received(slack: Listening, path: str, number: int = 1) -> ReceivedRequest:
     """The newest request for a path, once there are so many."""
 
-    async def enough() -> Heard | None:
+    async def enough() -> ReceivedRequest | None:
         found = [each for each in slack.heard if each.path.endswith(path)]
         return found[-1] if len(found) >= number else None
 
@@ -155,7 +155,7 @@ async def heard(slack: Listening, path: str, number: int = 1) -> Heard:
 
 async def button(slack: Listening, action: str) -> Form:
     """A button of the message about a call, once it is posted."""
-    message = (await heard(slack, "chat.postMessage")).json
+    message = (await received(slack, "chat.postMessage")).json
     [row] = [block for block in message["blocks"] if block["type"] == "actions"]
     found: Form = next(one for one in row["elements"] if one["action_id"] == action)
     return found
@@ -163,7 +163,7 @@ async def button(slack: Listening, action: str) -> Form:
 
 async def view(slack: Listening) -> Form:
     """The dialog that was opened, which is one of Slack's."""
-    opened = (await heard(slack, "views.open")).json
+    opened = (await received(slack, "views.open")).json
     assert opened["trigger_id"] == "12345.98765.abcd"
     made: Form = opened["view"]
     View(**made).validate_json()
@@ -189,7 +189,7 @@ FOREIGN: list[tuple[Form, dict[str, Any], int]] = [
 ]
 
 
-async def test_what_does_not_come_from_the_app_is_refused_and_a_stranger_hears_what_to_ask_for(
+async def test_a_foreign_request_is_refused_and_a_stranger_sees_what_to_ask_for(
     nowhere: Client, slack: Listening
 ) -> None:
     async with inbox(nowhere, slack) as stage:
@@ -198,7 +198,7 @@ async def test_what_does_not_come_from_the_app_is_refused_and_a_stranger_hears_w
             assert found == status, (sent, signed)
         assert not slack.heard
         assert await send(stage, clicked(slack, BUTTON, "U9")) == 200
-        reply = (await heard(slack, "/reply")).json
+        reply = (await received(slack, "/reply")).json
         assert (reply["response_type"], "U9" in reply["text"]) == ("ephemeral", True)
 
 
@@ -206,7 +206,7 @@ async def test_what_does_not_come_from_the_app_is_refused_and_a_stranger_hears_w
 
 
 @dataclass
-class Desk:
+class PostedCall:
     """A run whose call was posted in Slack, and an inbox."""
 
     stage: Stage
@@ -225,14 +225,14 @@ class Desk:
         body = submitted(self.slack, await view(self.slack), values)
         assert await send(self.stage, body) == 200
 
-    async def told(self, number: int = 1) -> str:
-        """What the person is told alone."""
-        text: str = (await heard(self.slack, "/reply", number)).json["text"]
+    async def private_text(self, number: int = 1) -> str:
+        """What the person alone receives."""
+        text: str = (await received(self.slack, "/reply", number)).json["text"]
         return text
 
     async def updated(self) -> str:
-        """What the message says once it is updated."""
-        update = (await heard(self.slack, "chat.update")).json
+        """The text of the message once it is updated."""
+        update = (await received(self.slack, "chat.update")).json
         assert update["ts"] == "1503435956.000001"
         assert all(block["type"] != "actions" for block in update["blocks"])
         text: str = update["text"]
@@ -242,7 +242,7 @@ class Desk:
 @pytest.fixture
 async def desk(
     client: Client, slack: Listening, launch: Launch, tmp_path: Path, monkeypatch: Any
-) -> AsyncIterator[Callable[..., Awaitable[Desk]]]:
+) -> AsyncIterator[Callable[..., Awaitable[PostedCall]]]:
     """Starts a run whose call is posted in Slack."""
     monkeypatch.setenv("TOKEN", "xoxb-1")
     settings = {"tokenEnv": "TOKEN", "channel": "C024BE91L", "api": slack.url}
@@ -251,7 +251,7 @@ async def desk(
     file.write_text(json.dumps({"inbox": "https://inbox.x", "channels": channels}))
     async with inbox(client, slack) as stage:
 
-        async def start(**policy: Any) -> Desk:
+        async def start(**policy: Any) -> PostedCall:
             worker = await launch(PAYS, notifiers=file)
             agent = {"approval": {"approvers": ["finance"], **policy}}
             run = await worker.start(["pay"], agent=agent)
@@ -261,24 +261,24 @@ async def desk(
                 return len([each for each in await run.history() if each.HasField(done)]) >= 2
 
             await eventually(is_posted)
-            return Desk(stage, slack, run)
+            return PostedCall(stage, slack, run)
 
         yield start
 
 
-async def test_approve_decides_once_and_the_message_says_so(
+async def test_approve_decides_once_and_the_message_shows_it(
     desk: Any, client: Client, slack: Listening, ledger: Path
 ) -> None:
     one = await desk(quorum=2)
     await one.click("approve", "U2")
-    assert "only these groups decide" in await one.told()
+    assert "only these groups decide" in await one.private_text()
     body, sent_at = await one.click("approve")
-    assert await one.told(2) == "Recorded; 1 more must approve."
+    assert await one.private_text(2) == "Recorded; 1 more must approve."
     # The same request again: here, and at an inbox that has not seen it. The run takes it once.
     assert await send(one.stage, body, at=sent_at) == 401
     async with inbox(client, slack) as other:
         assert await send(other, body, at=sent_at) == 200
-        assert await one.told(3) == "Recorded; 1 more must approve."
+        assert await one.private_text(3) == "Recorded; 1 more must approve."
     await one.run.decide("t1c1", "approve", by="bob", groups=["finance"])
     assert (await one.run.result())["output"] == "done"
     updated = await one.updated()
@@ -286,7 +286,7 @@ async def test_approve_decides_once_and_the_message_says_so(
     assert "bob" in updated, "wherever it is decided"
     # A click on the message before it was updated.
     assert await send(one.stage, clicked(slack, await button(slack, "deny"))) == 200
-    assert "no longer pending" in await one.told(4)
+    assert "no longer pending" in await one.private_text(4)
     [line] = ledger.read_text().splitlines()
     assert line.startswith("pay 5 ")
     decisions = [each for each in await one.run.context() if each["type"] == "decision"]

@@ -7,7 +7,7 @@ import pytest
 
 from holdfast.schemas.tool import ActivityBinding
 from holdfast.workflows.commands.activity_options import activity_config
-from tests.engine.driver import Play, call, says, tool
+from tests.engine.driver import Play, call, reply, tool
 
 STATED = {
     "startToCloseTimeout": "5s",
@@ -27,7 +27,7 @@ def options(stated: dict[str, Any], **rules: Any) -> dict[str, Any]:
     """The options with which the first call of a run is scheduled."""
     binding = ActivityBinding.model_validate({"type": "look", **stated})
     look = tool().model_copy(update={"activity": binding, **rules})
-    play = Play(look, model=[says("", call("look"))])
+    play = Play(look, model=[reply("", call("look"))])
     play.take(play.run.next())
     play.run.next()
     assert play.run.open_turn is not None

@@ -62,16 +62,16 @@ async def family(launch: Launch, tmp_path: Path) -> Any:
 
 
 async def waits(run: Run) -> list[dict[str, Any]]:
-    """The waiting calls of a run that may not have begun yet, once there are some."""
+    """The pending approvals of a run that may not have started yet, once there are some."""
 
-    async def begun() -> bool:
+    async def has_started() -> bool:
         try:
             await run.handle.describe()
         except RPCError:
             return False
         return True
 
-    await eventually(begun)
+    await eventually(has_started)
     return await run.waiting()
 
 
@@ -183,7 +183,7 @@ async def test_a_delegate_that_is_cancelled_alone_has_failed(family: Any) -> Non
     assert await run.error() == {"code": "delegate_failed", "message": "`ask` was cancelled"}
 
 
-async def test_a_delegate_that_fails_says_why_and_what_it_used(family: Any) -> None:
+async def test_a_delegate_that_fails_reports_the_reason_and_its_usage(family: Any) -> None:
     refuses = Answer(status=400, body={"error": {"message": "no such thing"}})
     home = await family(
         {
@@ -211,10 +211,10 @@ async def test_a_delegate_that_may_act_once_and_was_lost_is_asked_about(family: 
     )
     run = await home.start([{**ASK, **ONCE}])
 
-    async def begun() -> bool:
-        return "begun a" in tools.read()
+    async def has_started() -> bool:
+        return "started a" in tools.read()
 
-    await eventually(begun)
+    await eventually(has_started)
     await run.delegate("t1c1").handle.terminate()
     [waiting] = await run.waiting()
     assert waiting["kind"] == "reconcile"
@@ -226,7 +226,7 @@ async def test_a_delegate_that_may_act_once_and_was_lost_is_asked_about(family: 
 
 
 @workflow.defn
-class Somebody:
+class UsersWorkflow:
     """A workflow of a user's own."""
 
     @workflow.run
@@ -242,18 +242,21 @@ async def elsewhere(client: Client) -> AsyncIterator[str]:
     """The task queue of a user's own worker."""
     queue = f"own-{uuid.uuid4().hex[:8]}"
     async with Worker(
-        client, task_queue=queue, workflows=[Somebody], workflow_runner=UnsandboxedWorkflowRunner()
+        client,
+        task_queue=queue,
+        workflows=[UsersWorkflow],
+        workflow_runner=UnsandboxedWorkflowRunner(),
     ):
         yield queue
 
 
-async def test_a_child_of_a_workflow_of_others_tells_it_nothing(
+async def test_a_child_of_a_foreign_workflow_sends_it_nothing(
     client: Client, launch: Launch, elsewhere: str
 ) -> None:
     backend = await launch([Answer(calls=[call("pay", amount=5)]), Answer("paid")])
     agent = {"instructions": "Test.", "model": {"endpoint": "fake"}, "tools": ["pay"]}
     parent = await client.start_workflow(
-        Somebody.run,
+        UsersWorkflow.run,
         args=[{"agent": agent, "input": "go"}, backend.task_queue],
         id=f"somebody-{uuid.uuid4().hex[:8]}",
         task_queue=elsewhere,

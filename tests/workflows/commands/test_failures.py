@@ -32,7 +32,7 @@ async def test_large_results_together_do_not_wedge_a_run(launch: Launch) -> None
     assert [len(text) for text in read] == [1_900_000] * 4
 
 
-async def test_what_was_never_begun_is_not_asked_about(launch: Launch) -> None:
+async def test_a_call_that_was_never_started_is_not_reconciled(launch: Launch) -> None:
     answers = [Answer(calls=[call("elsewhere_once")]), DONE]
     run = await (await launch(answers)).start(["elsewhere_once"])
     await run.result()
@@ -58,10 +58,10 @@ async def test_it_hangs_at_cancellation(launch: Launch) -> None:
     run = await (await launch(answers)).start(["stubborn", "pay"])
     await run.waiting()
 
-    async def begun() -> bool:
-        return "stubborn begun" in tools.read()
+    async def has_started() -> bool:
+        return "stubborn started" in tools.read()
 
-    await eventually(begun)
+    await eventually(has_started)
     await run.handle.cancel()
     with pytest.raises(WorkflowFailureError) as failed:
         await run.handle.result()

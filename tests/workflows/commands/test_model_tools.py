@@ -115,7 +115,7 @@ async def stored_backend(keeping: Client, tmp_path: Path) -> AsyncIterator[Any]:
         yield made
 
 
-async def test_a_turn_of_large_results_goes_on_and_what_was_returned_can_be_had(
+async def test_a_turn_of_large_results_continues_and_the_results_can_be_read(
     stored_backend: Backend, client: Client, store: Store
 ) -> None:
     run = await stored_backend.start(["nested", "nested_here", "nested_kept", "big"])

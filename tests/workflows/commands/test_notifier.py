@@ -24,13 +24,13 @@ from tests.engine.driver import FACTS, Play
 from tests.support.backend import Launch, Run
 from tests.support.eventually import eventually
 from tests.support.model_server import Answer, call
-from tests.support.told import SECRET, Listening, listening
+from tests.support.news_receivers import SECRET, Listening, listening
 
 PAYS = [Answer(calls=[call("pay", amount=5)]), Answer("paid")]
 TELL = "tell_people"
 
 
-# More than are told at once.
+# More than are sent at once.
 MANY = 25
 
 
@@ -53,8 +53,8 @@ def hook(program: Listening, place: str = "", **more: Any) -> dict[str, Any]:
     return {"webhook": {"url": program.url + place, "secretEnv": "SECRET"}, **more}
 
 
-def told(program: Listening) -> list[str]:
-    """What a program was told, in order."""
+def received(program: Listening) -> list[str]:
+    """What a program received, in order."""
     return [heard.json["type"].removeprefix("approval.") for heard in program.heard]
 
 
@@ -68,7 +68,7 @@ async def began(run: Run) -> list[str]:
     ]
 
 
-async def test_people_are_told_that_it_waits_that_it_still_does_and_who_decided(
+async def test_people_are_notified_of_the_question_each_reminder_and_the_decision(
     launch: Launch, program: Listening, tmp_path: Path
 ) -> None:
     file = notifiers(
@@ -80,13 +80,13 @@ async def test_people_are_told_that_it_waits_that_it_still_does_and_who_decided(
         ["pay"], agent={"approval": policy}, principal={"id": "ada"}
     )
 
-    async def all_were_told() -> bool:
-        return told(program).count("asked") == 2 and "reminder" in told(program)
+    async def all_were_sent() -> bool:
+        return received(program).count("asked") == 2 and "reminder" in received(program)
 
-    await eventually(all_were_told)
+    await eventually(all_were_sent)
     await run.decide("t1c1", "approve", by="bob", groups=["legal"])
     assert (await run.result())["output"] == "paid"
-    kinds, said = told(program), [heard.json["data"] for heard in program.heard]
+    kinds, said = received(program), [heard.json["data"] for heard in program.heard]
     assert (kinds[-1], kinds.count("decided")) == ("decided", 1)
     asked = [one for one in said if one["kind"] == "asked"]
     first, forwarded = sorted(asked, key=lambda one: "forwarded" in one)
@@ -102,7 +102,7 @@ async def test_people_are_told_that_it_waits_that_it_still_does_and_who_decided(
     assert {heard.json["data"]["about"] for heard in program.heard} == {first["about"]}
 
 
-async def test_people_are_told_once_that_a_budget_is_nearly_used_up(
+async def test_people_are_notified_once_that_a_budget_is_nearly_used_up(
     launch: Launch, program: Listening, tmp_path: Path
 ) -> None:
     looks = [*[Answer(calls=[call("look_up", id=1)])] * 4, Answer("done")]
@@ -111,7 +111,7 @@ async def test_people_are_told_once_that_a_budget_is_nearly_used_up(
     run = await backend.start(["look_up"], agent=agent)
     assert (await run.result())["output"] == "done"
 
-    assert told(program) == ["threshold"]
+    assert received(program) == ["threshold"]
     news = program.heard[0].json["data"]
     assert news["waiting"]["label"] == "maxCalls: 2 of 5 used"
     assert news["link"] == f"https://inbox.x/run/{run.id}"
@@ -123,12 +123,12 @@ def deaf_to(program: Listening, kind: str) -> None:
     """Have a program take no news of this kind."""
 
     def answer(_: int) -> Response:
-        return Response(status_code=503 if told(program)[-1] == kind else 204)
+        return Response(status_code=503 if received(program)[-1] == kind else 204)
 
     program.answer = answer
 
 
-async def test_what_is_said_while_people_are_told_at_the_end_of_a_run_is_answered(
+async def test_a_message_during_the_last_notification_of_a_run_is_answered(
     launch: Launch, program: Listening, tmp_path: Path
 ) -> None:
     deaf_to(program, "decided")
@@ -141,7 +141,7 @@ async def test_what_is_said_while_people_are_told_at_the_end_of_a_run_is_answere
     await eventually(lambda: waits(run))
     await run.handle.signal("message", {"content": "what else?", "delivery": "followUp"})
     assert (await run.result())["output"] == "and more"
-    # Once more at the end, in full, and that is that.
+    # Again at the end, in full, and that is that.
     assert await waits(run) == 2
 
 
@@ -156,7 +156,7 @@ async def test_a_channel_that_cannot_be_reached_holds_up_no_other_and_is_not_flo
         run = await backend.start(["pay"], agent={"approval": {"remind": "1s"}})
 
         async def all_were_reminded() -> bool:
-            kinds = told(other)
+            kinds = received(other)
             return kinds.count("asked") == MANY <= kinds.count("reminder")
 
         await eventually(all_were_reminded)
@@ -169,16 +169,16 @@ async def test_a_channel_that_cannot_be_reached_holds_up_no_other_and_is_not_flo
 
 
 async def waits(run: Run) -> int:
-    """How often a run has waited for what people are being told."""
+    """How often a run has waited for its notifications."""
     timers = [e for e in await run.history() if e.HasField("timer_started_event_attributes")]
     return sum(b"Waits a moment for pending" in e.user_metadata.summary.data for e in timers)
 
 
-async def test_the_last_that_people_are_told_is_not_lost_when_a_run_goes_on_as_a_new_one(
+async def test_the_last_notification_is_not_lost_when_a_run_continues_as_new(
     launch: Launch, program: Listening, tmp_path: Path
 ) -> None:
     def answer(_: int) -> Response:
-        late = told(program).count("decided") == 1
+        late = received(program).count("decided") == 1
         return Response(status_code=503 if late else 204, headers={"retry-after-ms": "200"})
 
     program.answer = answer
@@ -188,8 +188,8 @@ async def test_the_last_that_people_are_told_is_not_lost_when_a_run_goes_on_as_a
     await run.waiting()
     await run.decide("t1c1", "approve")
     assert (await run.result())["output"] == "paid"
-    assert told(program) == ["decided", "decided"]
-    assert TELL not in await began(run)  # the last of the chain: it was told before that began
+    assert received(program) == ["decided", "decided"]
+    assert TELL not in await began(run)  # the last of the chain: it was sent before that began
 
 
 ON: Any = ["asked", "reminder", "expired", "decided"]
@@ -204,13 +204,13 @@ class Deaf:
     fails: asyncio.Event = field(default_factory=asyncio.Event)
     waited: int = 0
 
-    async def tell(self, _: str, told: dict[str, Any], **__: Any) -> None:
+    async def notify(self, _: str, told: dict[str, Any], **__: Any) -> None:
         self.told.append((told["channel"], told["news"]["kind"]))
         task = asyncio.current_task()
         assert task is not None
         self.sending.append(task)
         await self.fails.wait()
-        raise ApplicationError("nobody listens", type="telling_failed")
+        raise ApplicationError("no listener", type="telling_failed")
 
     async def wait(self, *_: Any, **__: Any) -> None:
         self.waited += 1
@@ -219,10 +219,10 @@ class Deaf:
 
 @pytest.fixture
 def deaf(monkeypatch: pytest.MonkeyPatch) -> Iterator[Deaf]:
-    """What stands in for Temporal."""
+    """What replaces Temporal."""
     found = Deaf()
     info = SimpleNamespace(workflow_id="run-1", run_id="first")
-    monkeypatch.setattr(workflow, "execute_activity", found.tell)
+    monkeypatch.setattr(workflow, "execute_activity", found.notify)
     monkeypatch.setattr(workflow, "wait_condition", found.wait)
     monkeypatch.setattr(workflow, "info", lambda: info)
     monkeypatch.setattr(workflow, "now", lambda: datetime(2026, 1, 2, tzinfo=UTC))
@@ -231,12 +231,12 @@ def deaf(monkeypatch: pytest.MonkeyPatch) -> Iterator[Deaf]:
 
 
 def telling(play: Play, *channels: str) -> ApprovalNotifier:
-    """What tells people of a run in these channels."""
+    """What notifies people of a run in these channels."""
     listeners = [Listener(name=name, on=ON) for name in channels]
     return ApprovalNotifier(play.run, FACTS.model_copy(update={"notifiers": listeners}))
 
 
-async def begun() -> None:
+async def settled() -> None:
     """Let everything begin or end that can."""
     for _ in range(5):
         await asyncio.sleep(0)
@@ -247,25 +247,25 @@ async def test_that_it_waits_is_called_off_when_the_run_is_cancelled(deaf: Deaf)
     open_question(play)
     told = telling(play, "desk")
     told.update()
-    await begun()
+    await settled()
     assert [each.done() for each in deaf.sending] == [False]
     play.run.cancel()
     told.update()
-    await begun()
+    await settled()
     assert [each.cancelled() for each in deaf.sending] == [True]
     assert deaf.told == [("desk", "asked")]
 
 
-async def test_another_question_is_told_of_all_the_same(deaf: Deaf) -> None:
+async def test_another_question_is_sent_all_the_same(deaf: Deaf) -> None:
     play = asks()
     first = open_question(play)
     play.desk.add(Question(**{**vars(first), "call_id": "t1c2"}))
     told = telling(play, "desk")
     told.update()
-    await begun()
+    await settled()
     play.desk.withdraw(first.call_id)
     told.update()
-    await begun()
+    await settled()
     assert [each.done() for each in deaf.sending] == [True, False]
 
 
@@ -285,7 +285,7 @@ async def test_there_is_a_moment_for_all_that_is_on_its_way_and_another_for_what
     assert deaf.waited == 2
 
 
-async def test_of_too_much_the_run_says_once_that_people_were_not_told(
+async def test_a_run_logs_once_that_notifications_were_left_out(
     deaf: Deaf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(publisher, "MAX_PENDING_DELIVERIES", 2)
@@ -295,18 +295,18 @@ async def test_of_too_much_the_run_says_once_that_people_were_not_told(
     told.update()
     play.run.questions.remind(1, question)
     told.update()
-    await begun()
+    await settled()
     assert deaf.told == [("desk", "asked"), ("legal", "asked")]
     notices = [entry["text"] for entry in play.records("notice")]
     assert len(notices) == 1
     assert notices[0].startswith("some notifications were not sent")
 
 
-async def test_what_does_not_arrive_is_an_error_of_nobody(deaf: Deaf) -> None:
+async def test_a_lost_notification_fails_no_run(deaf: Deaf) -> None:
     play = asks()
     open_question(play)
     telling(play, "desk", "legal").update()
-    await begun()
+    await settled()
     deaf.fails.set()
-    await begun()
+    await settled()
     assert [each.done() and each.exception() for each in deaf.sending] == [None, None]

@@ -33,7 +33,7 @@ def queried(monkeypatch: pytest.MonkeyPatch) -> list[ConversationPageRequest]:
 
 
 def answers() -> Any:
-    """A model that gives one answer after the other, whoever asks."""
+    """A model that gives one answer after the other, to any caller."""
     left = iter(SAID)
     return lambda *_: next(left)
 

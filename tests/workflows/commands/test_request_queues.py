@@ -123,7 +123,7 @@ async def scheduled(run: Run, activity: str) -> list[ActivityTaskScheduledEventA
     return [each for each in events if each.activity_type.name == activity]
 
 
-async def test_a_run_goes_on_where_its_endpoint_has_no_limit_any_more(
+async def test_a_run_continues_where_its_endpoint_has_no_limit_any_more(
     client: Client, settings: WorkerSettings
 ) -> None:
     def answer(turn: int, _: dict[str, Any]) -> Answer:
@@ -139,7 +139,7 @@ async def test_a_run_goes_on_where_its_endpoint_has_no_limit_any_more(
             assert (await run.result())["output"] == "done"
 
 
-def test_a_turn_that_does_not_come_is_told_with_what_may_be_the_matter() -> None:
+def test_a_request_that_gets_no_turn_is_reported_with_likely_causes() -> None:
     error = exceptions.ActivityError(
         "activity error",
         scheduled_event_id=1,

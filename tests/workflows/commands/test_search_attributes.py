@@ -59,7 +59,7 @@ async def attributes(run: Run) -> tuple[Any, Any, Any]:
     return found.get(SINCE), found.get(UNTIL), found.get(FOR)
 
 
-async def test_lists_know_since_when_until_when_and_for_whom_it_waits(
+async def test_lists_have_the_start_the_end_and_the_approvers_of_a_wait(
     launch: Launch,
 ) -> None:
     backend = await launch(ASKS)
@@ -95,7 +95,7 @@ async def written(run: Run, groups: int) -> tuple[Any, Any, Any] | None:
 
 
 def moment(text: str) -> datetime:
-    """A time of a waiting call, which is cut to milliseconds."""
+    """A time of a pending approval, which is cut to milliseconds."""
     return datetime.fromisoformat(text)
 
 

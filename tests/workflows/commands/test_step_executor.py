@@ -16,7 +16,7 @@ async def test_calls_of_a_turn_run_together_and_end_in_source_order(launch: Laun
     run = await (await launch(answers)).start(["held"])
 
     async def both() -> bool:
-        return {"begun a", "begun b"} <= set(tools.read())
+        return {"started a", "started b"} <= set(tools.read())
 
     await eventually(both)
     tools.write("open b")
@@ -25,10 +25,10 @@ async def test_calls_of_a_turn_run_together_and_end_in_source_order(launch: Laun
         return "ended b" in tools.read()
 
     await eventually(ended)
-    assert "tool_end t1c2" not in await run.told()
+    assert "tool_end t1c2" not in await run.event_lines()
     tools.write("open a")
     await run.result()
-    assert (await run.told())[:7] == [
+    assert (await run.event_lines())[:7] == [
         "turn_start",
         "tool_call t1c1",
         "tool_call t1c2",
@@ -46,9 +46,9 @@ async def test_concurrency_bounds_what_runs_together(launch: Launch) -> None:
     run = await (await launch(answers)).start(["held"], agent={"concurrency": 1})
     await run.result()
     assert [line for line in tools.read() if not line.startswith("open")] == [
-        "begun a",
+        "started a",
         "ended a",
-        "begun b",
+        "started b",
         "ended b",
     ]
 

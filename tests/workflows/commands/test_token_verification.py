@@ -52,7 +52,7 @@ def paid(run: Run) -> list[str]:
     return [f"pay 5 {run.id}/t1c1"]
 
 
-async def test_a_signed_approval_is_carried_out(open_signed: Opened, ann: Approver) -> None:
+async def test_a_signed_approval_is_executed(open_signed: Opened, ann: Approver) -> None:
     run = await (await open_signed()).start([SIGNED_PAY])
     [waiting] = await run.waiting()
     assert waiting["signed"] is True
@@ -102,7 +102,7 @@ NEEDS_SCOPE = {**SIGNED_PAY, "_approval": {"require": "never"}, "_requires": ["p
 @pytest.mark.parametrize(
     "claims", [{"scopes": ["pay"]}, {"scope": "read pay"}], ids=["scopes", "scope"]
 )
-async def test_a_principal_holds_the_scopes_that_its_token_says(
+async def test_a_principal_holds_the_scopes_of_its_token(
     open_signed: Opened, ann: Approver, claims: dict[str, Any]
 ) -> None:
     token = ann.principal(**claims)

@@ -24,7 +24,7 @@ from temporalio.worker import Worker
 
 from holdfast.schemas.internal.tracing import HEADER, Tracing
 from holdfast.workflows.commands.interceptors import Trace
-from tests.engine.driver import FACTS, NOON, Play, says, tool
+from tests.engine.driver import FACTS, NOON, Play, reply, tool
 from tests.engine.driver import call as asks
 from tests.support.backend import SIDE_BY_SIDE, Backend, Launch, Run
 from tests.support.eventually import eventually
@@ -52,11 +52,11 @@ def others() -> tuple[TracingInterceptor, Callable[[], list[Seen]]]:
     kept, provider = InMemorySpanExporter(), TracerProvider(shutdown_on_exit=False)
     provider.add_span_processor(SimpleSpanProcessor(kept))
 
-    def told() -> list[Seen]:
+    def spans_of_others() -> list[Seen]:
         spans = [seen(one) for one in kept.get_finished_spans()]
         return [one for one in spans if not one.name.startswith("QueryWorkflow")]
 
-    return TracingInterceptor(provider.get_tracer("others")), told
+    return TracingInterceptor(provider.get_tracer("others")), spans_of_others
 
 
 def names(spans: list[Seen]) -> list[str]:
@@ -80,7 +80,7 @@ async def over(recorder: Recorder, name: str) -> Seen:
 
 
 async def has_ended(run: Run, call_id: str) -> bool:
-    """Whether a call of the turn under way has ended."""
+    """Whether a call of the running turn has ended."""
     calls = (await run.status())["calls"]
     return any(one["callId"] == call_id and one["stage"] == "ended" for one in calls)
 
@@ -137,9 +137,7 @@ async def test_a_run_is_one_trace_with_its_retries_approvals_and_delegates(
     assert "ada@acme.org" not in str(spans), "who decides is content"
 
 
-async def test_a_run_that_goes_on_as_a_new_one_stays_one_trace(
-    launch: Launch, client: Client
-) -> None:
+async def test_a_run_that_continues_as_new_stays_one_trace(launch: Launch, client: Client) -> None:
     recorder, (tracing, theirs) = Recorder(), others()
     backend = await launch(looking(8), telemetry=recorder.telemetry, **OFTEN)
     shop = Backend(traced(client, tracing), backend.task_queue, backend.model)
@@ -155,7 +153,7 @@ async def test_a_run_that_goes_on_as_a_new_one_stays_one_trace(
     assert [agent.parent_id] == [one.span_id for one in theirs() if one.parent_id is None]
 
 
-async def test_it_hangs_under_whoever_started_it_and_so_do_workers_of_others(
+async def test_the_trace_of_a_run_and_of_external_workers_is_under_its_starter(
     launch: Launch, client: Client
 ) -> None:
     # As Temporal's own tracing writes and reads it, in every language.
@@ -167,10 +165,10 @@ async def test_it_hangs_under_whoever_started_it_and_so_do_workers_of_others(
     ship = {"_tool": "ship", "_activity": {"type": "Ship", "taskQueue": queue}, "properties": {}}
 
     @activity.defn(name="Ship")
-    async def carry_out(arguments: dict[str, Any]) -> str:
+    async def execute(arguments: dict[str, Any]) -> str:
         return "shipped"
 
-    theirs = Worker(client, task_queue=queue, activities=[carry_out], interceptors=[tracing])
+    theirs = Worker(client, task_queue=queue, activities=[execute], interceptors=[tracing])
     async with theirs:
         run = await Backend(starter, backend.task_queue, backend.model).start([ship])
         await run.result()
@@ -197,7 +195,7 @@ async def test_with_it_a_turn_takes_one_event_more(launch: Launch) -> None:
     assert with_it - without == {EventType.EVENT_TYPE_MARKER_RECORDED: 3}
 
 
-async def test_a_run_whose_starter_wants_no_spans_is_counted_alone(
+async def test_a_run_whose_starter_records_no_spans_is_counted_alone(
     launch: Launch, client: Client
 ) -> None:
     unsampled = TracerProvider(ALWAYS_OFF, shutdown_on_exit=False)
@@ -212,7 +210,7 @@ async def test_a_run_whose_starter_wants_no_spans_is_counted_alone(
     assert [amount for _, amount in measured["holdfast.turns"]] == [3]
 
 
-async def test_a_run_goes_on_whatever_becomes_of_its_trace(
+async def test_a_run_continues_whatever_happens_to_its_trace(
     launch: Launch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: Any) -> None:
@@ -251,7 +249,7 @@ def recordings(monkeypatch: pytest.MonkeyPatch) -> list[tuple[list[str], asyncio
 async def test_many_spans_are_recorded_in_parts_and_a_recording_is_not_cancelled(
     recordings: list[tuple[list[str], asyncio.Future[None]]],
 ) -> None:
-    play = Play(tool(), model=[says("", asks("look"), asks("look"), asks("look")), says("done")])
+    play = Play(tool(), model=[reply("", asks("look"), asks("look"), asks("look")), reply("done")])
     play.to_end()
     trace = Trace()
     trace.begin(play.run, FACTS.model_copy(update={"tracing": Tracing()}), None)

@@ -58,14 +58,14 @@ async def start(backend: Backend, agent: str) -> Run:
     return Run(handle)
 
 
-async def told(caplog: pytest.LogCaptureFixture, text: str) -> list[str]:
-    """Everything that the worker has said about its catalog, once it has said this."""
+async def logged(caplog: pytest.LogCaptureFixture, text: str) -> list[str]:
+    """Everything that the worker has logged about its catalog, once it has logged this."""
 
-    async def said() -> list[str] | None:
+    async def lines_with() -> list[str] | None:
         lines = [each.getMessage() for each in caplog.records if each.name == "holdfast"]
         return lines if any(text in line for line in lines) else None
 
-    return await eventually(said)
+    return await eventually(lines_with)
 
 
 def offered(backend: Backend) -> Any:
@@ -81,7 +81,7 @@ async def test_a_changed_tool_is_for_new_runs_and_one_that_waits_keeps_its_own(
     await old.waiting()
     stricter = {**SPEND, "properties": {"amount": {"type": "number", "maximum": 4}}}
     put(catalog / "tools/spend.json", json.dumps(stricter))
-    await told(caplog, "changed: tool `spend`, agent `desk`")
+    await logged(caplog, "changed: tool `spend`, agent `desk`")
 
     new = await start(home, "desk")
     await new.result()

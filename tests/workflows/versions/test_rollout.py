@@ -1,5 +1,5 @@
 """A new build of the worker: a run stays on the one that it is on until its turn is over, and then
-goes on with the current one; nothing is done twice, and a bad build can be taken back."""
+continues with the current one; nothing is done twice, and a bad build can be taken back."""
 
 import asyncio
 import uuid
@@ -107,14 +107,14 @@ class Rollout:
         version = ["--deployment-name", self.name, "--build-id", build]
 
         async def done() -> bool:
-            # Its workers may not have been heard of yet.
+            # Its workers may not have reported yet.
             return await self.temporal(*set_current, *version) == 0
 
         await eventually(done)
         await eventually(partial(self._is_current, build))
 
     async def _is_current(self, build: str) -> bool:
-        """Whether the task queue has been told."""
+        """Whether the task queue has the version."""
         client = self.backend.client
         asked = DescribeTaskQueueRequest(
             namespace=client.namespace, task_queue=TaskQueue(name=self.name)
@@ -143,13 +143,13 @@ class Rollout:
         """Wait until no open run is on a build any more."""
         on = f'TemporalWorkerDeploymentVersion = "{self.name}:{build}"'
 
-        async def nobody() -> bool:
+        async def all_ended() -> bool:
             found = await self.backend.client.count_workflows(
                 f'{on} AND ExecutionStatus = "Running"'
             )
             return found.count == 0
 
-        await eventually(nobody)
+        await eventually(all_ended)
 
 
 @pytest.fixture
@@ -179,7 +179,7 @@ async def waits(run: Run, call_id: str) -> None:
         try:
             found = await run.handle.query("approvals")
         except RPCError:
-            return False  # it has not begun yet, or is on its way to another build
+            return False  # it has not started yet, or is on its way to another build
         return [one["callId"] for one in found] == [call_id]
 
     await eventually(asked)

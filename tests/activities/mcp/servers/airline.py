@@ -133,7 +133,7 @@ class TaskParams(RequestParams):
     input_responses: dict[str, ElicitResult] | None = None
 
 
-class Tasks(Extension):
+class FlightTasks(Extension):
     """Tasks with the flight as their id: working, then a form, then done, at one poll each."""
 
     identifier = "io.modelcontextprotocol/tasks"
@@ -196,7 +196,7 @@ def serve() -> None:
         now, days = time.time, int(days_later().read_text(encoding="utf-8"))
         time.time = lambda: now() + days * 24 * 3600
     security = RequestStateSecurity(keys=["k" * 32], ttl=600)
-    airline = MCPServer("airline", request_state_security=security, extensions=[Tasks()])
+    airline = MCPServer("airline", request_state_security=security, extensions=[FlightTasks()])
     for tool in (book, book_twice, book_within, upgrade, fly, pid, log_in):
         airline.tool(structured_output=False)(tool)
     airline.run("stdio")

@@ -90,7 +90,7 @@ class Guard:
         form = {key: value[0] for key, value in parse_qs((await request.body()).decode()).items()}
         self.grants.append(form)
         if self.is_silent:
-            await request.receive()  # that the client has gone
+            await request.receive()  # the client's disconnect
         if self.is_closed or not self._is_client(
             form, request.headers.get("authorization", ""), issuer
         ):

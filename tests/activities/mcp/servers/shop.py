@@ -23,7 +23,7 @@ setattr(server, "configure_logging", lambda *_: None)  # noqa: B010  # it is pri
 shop = MCPServer("shop")
 
 
-class Order(BaseModel):
+class ShopOrder(BaseModel):
     id: str
     total: int
 
@@ -39,9 +39,9 @@ def effects() -> list[str]:
 
 
 @shop.tool(title="Find an order", annotations=ToolAnnotations(read_only_hint=True))
-def find_order(order_id: str) -> Order:
+def find_order(order_id: str) -> ShopOrder:
     """Find an order by its number."""
-    return Order(id=order_id, total=12)
+    return ShopOrder(id=order_id, total=12)
 
 
 @shop.tool(structured_output=False)

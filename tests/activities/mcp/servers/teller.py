@@ -11,7 +11,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
 
 TOKEN = "TELLER_TOKEN"
-TOOLS = ("tell", "fail", "refuse", "misfit")
+TOOLS = ("report", "fail", "refuse", "misfit")
 
 # It would set the log of the whole process up.
 setattr(server, "configure_logging", lambda *_: None)  # noqa: B010  # it is private
@@ -25,7 +25,7 @@ def teller(secrets: Callable[[], Iterable[str]]) -> MCPServer:
         return " and ".join(("it is", *secrets()))
 
     @made.tool(structured_output=False)
-    def tell() -> str:
+    def report() -> str:
         return f'{{"_message": {{"content": "{text()}"}}}}'
 
     @made.tool(structured_output=False)

@@ -1,7 +1,7 @@
 """A TCP proxy on loopback, and what can go wrong on a wire: cut, refused, late, silent.
 
 It knows nothing of what it carries. What is done to it holds for every connection there is, and
-for those to come until it is undone.
+for later ones until it is undone.
 """
 
 import asyncio
@@ -47,7 +47,7 @@ class Proxy:
             connection.reset()
 
     def refuse(self) -> None:
-        """Reset whoever connects, until told to `accept`."""
+        """Reset each connection, until set to `accept`."""
         self._is_refusing = True
 
     def accept(self) -> None:
@@ -59,7 +59,7 @@ class Proxy:
         self._delay_seconds = seconds
 
     def blackhole(self) -> None:
-        """Hold every byte back, with the connections open, until told to `restore`."""
+        """Hold every byte back, with the connections open, until `restore`."""
         self._flowing.clear()
 
     def restore(self) -> None:

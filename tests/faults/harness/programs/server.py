@@ -69,9 +69,9 @@ class Server:
             await self._process.wait()
             self._process = None
             # That was the leash: the server itself may take a moment longer.
-            await eventually(self._is_gone)
+            await eventually(self._is_free)
 
-    async def _is_gone(self) -> bool:
+    async def _is_free(self) -> bool:
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             with suppress(OSError):

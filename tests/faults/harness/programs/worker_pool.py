@@ -75,7 +75,7 @@ class WorkerPool:
         return life
 
     async def listen(self) -> None:
-        """Hear of births and deaths, for as long as the zygote lives."""
+        """Follow births and deaths, for as long as the zygote lives."""
         assert self._process.stdout is not None
         async for line in self._process.stdout:
             told = json.loads(line)
@@ -127,7 +127,7 @@ def main() -> None:
 
 def _get_ready() -> None:
     """Do, once for all workers, whatever takes a worker's time when it starts."""
-    # Nothing here speaks TLS, and there are many certificates.
+    # Nothing here uses TLS, and there are many certificates.
     os.environ["SSL_CERT_DIR"] = os.devnull
     for workflow in (AgentWorkflow, CallWorkflow, MemoryWorkflow):
         workflow_runner().sandbox.sandboxed_class(workflow)  # type: ignore[attr-defined]  # it is ours
@@ -152,17 +152,17 @@ def _obey(woken: int, children: set[int]) -> None:
             if pid == 0:
                 _live(orders)
             children.add(pid)
-            _say({"id": orders["id"], "pid": pid})
+            _report({"id": orders["id"], "pid": pid})
 
 
 def _reap(children: set[int]) -> None:
     with suppress(ChildProcessError):
         while (ended := os.waitpid(-1, os.WNOHANG))[0]:
             children.discard(ended[0])
-            _say({"pid": ended[0], "status": ended[1]})
+            _report({"pid": ended[0], "status": ended[1]})
 
 
-def _say(what: dict[str, Any]) -> None:
+def _report(what: dict[str, Any]) -> None:
     print(json.dumps(what), flush=True)
 
 

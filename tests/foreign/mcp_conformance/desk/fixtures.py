@@ -13,7 +13,7 @@ PIXEL = (
 )
 
 
-class Nothing(BaseModel):
+class NoArguments(BaseModel):
     pass
 
 
@@ -27,26 +27,26 @@ class Computed(BaseModel):
 
 
 @activity.defn
-async def test_simple_text(arguments: Nothing) -> str:
+async def test_simple_text(arguments: NoArguments) -> str:
     """Return a text."""
     return "This is a simple text response for testing."
 
 
 @activity.defn
-async def test_logging_tool(arguments: Nothing) -> str:
+async def test_logging_tool(arguments: NoArguments) -> str:
     """Return a text; a server without logging sends no log."""
     return "done"
 
 
 @activity.defn
-async def test_image_content(arguments: Nothing) -> dict[str, Any]:
+async def test_image_content(arguments: NoArguments) -> dict[str, Any]:
     """Return a picture."""
     picture = {"type": "image", "mediaType": "image/png", "data": PIXEL}
     return {"_result": {"content": [picture]}}
 
 
 @activity.defn
-async def test_error_handling(arguments: Nothing) -> str:
+async def test_error_handling(arguments: NoArguments) -> str:
     """Fail."""
     raise ApplicationError("This tool intentionally returns an error", non_retryable=True)
 
@@ -66,7 +66,7 @@ async def slow_compute(arguments: Computed) -> str:
 
 
 @activity.defn
-async def failing_job(arguments: Nothing) -> str:
+async def failing_job(arguments: NoArguments) -> str:
     """Fail after some seconds."""
     await asyncio.sleep(3)
     raise ApplicationError("This job intentionally fails", non_retryable=True)

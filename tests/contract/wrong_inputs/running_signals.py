@@ -1,4 +1,4 @@
-"""Signals, messages and questions to a run under way that are not what it takes."""
+"""Signals, messages and questions to a running run that are not what it takes."""
 
 from typing import Any
 

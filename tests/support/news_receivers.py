@@ -1,4 +1,4 @@
-"""News to tell, and the three places where it arrives: a program, a mail server, Slack."""
+"""News, and the three places where it arrives: a program, a mail server, Slack."""
 
 import asyncio
 import json
@@ -37,7 +37,7 @@ DECIDED = Decided(
 
 
 def news(kind: Any = "asked", waiting: dict[str, Any] | None = None, **more: Any) -> News:
-    """News of a refund that waits, with this said otherwise."""
+    """News of a refund that waits, with these fields."""
     said: dict[str, Any] = {
         "id": f"question-{kind}",
         "about": "question",
@@ -53,7 +53,7 @@ def news(kind: Any = "asked", waiting: dict[str, Any] | None = None, **more: Any
 
 
 @dataclass
-class Heard:
+class ReceivedRequest:
     """One request as it arrived."""
 
     headers: dict[str, str]
@@ -62,16 +62,16 @@ class Heard:
 
     @property
     def json(self) -> Any:
-        """What it says."""
+        """Its text."""
         return json.loads(self.body)
 
 
 @dataclass
 class Listening:
-    """A program that listens: what it heard, and what it answers."""
+    """A program that listens: what it received, and what it answers."""
 
     url: str = ""
-    heard: list[Heard] = field(default_factory=list)
+    heard: list[ReceivedRequest] = field(default_factory=list)
     answer: Callable[[int], Response] = lambda _: Response(status_code=204)
 
 
@@ -85,15 +85,15 @@ async def listening() -> AsyncIterator[Listening]:
     """A program that listens on this machine; `answer` is given how many requests there were."""
     program = Listening()
 
-    async def hear(request: Request) -> Response:
-        heard = Heard(dict(request.headers), await request.body(), request.url.path)
+    async def receive(request: Request) -> Response:
+        heard = ReceivedRequest(dict(request.headers), await request.body(), request.url.path)
         program.heard.append(heard)
         return program.answer(len(program.heard))
 
-    application = Starlette(routes=[Route("/{path:path}", hear, methods=["POST", "GET"])])
+    application = Starlette(routes=[Route("/{path:path}", receive, methods=["POST", "GET"])])
     server = uvicorn.Server(uvicorn.Config(application, log_config=None, lifespan="off"))
     with open_listener("127.0.0.1", 0) as taken:
-        # Who comes before it serves is kept waiting by the system, and by nobody here.
+        # A connection before it serves is kept waiting by the system, and not here.
         serving = asyncio.create_task(server.serve([taken]))
         program.url = f"http://127.0.0.1:{taken.getsockname()[1]}/hook"
         try:
