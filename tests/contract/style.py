@@ -1,8 +1,10 @@
-"""Check the product's words and names: `python -m tests.contract.style`.
+"""Check words and names: `python -m tests.contract.style`.
 
-Two rules: prose uses no word of the table `AVOIDED`, and no two public classes share a name.
+Three rules: prose uses no word of the table `AVOIDED`, nor do the names of tests and of what they
+use, and no two public classes of the product share a name, nor two of the tests.
 Prose is every comment, docstring and string literal with a space in it, and the text of the
 templates; names and fields are no prose, since clients depend on them, nor is what is in backticks.
+A string of a test is no prose: it is input, or what the product wrote.
 """
 
 import ast
@@ -11,12 +13,14 @@ import re
 import sys
 import tokenize
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from bench.structure.source import files_of_product
+from bench.structure.source import files_of_product, files_of_tests
 
 ROOT = Path(__file__).parents[2]
+# Activities of the tests that stored histories name.
+RECORDED = {"mend", "stand_in", "says"}
 
 # What to avoid, as a pattern, and what to write.
 AVOIDED = {
@@ -49,23 +53,29 @@ AVOIDED = {
     r"shall": "approval needed",
     r"broke off|passed over|in the open|to come": "closed, ignored, unencrypted, pending",
 }
+_NAMED = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 _AVOIDED = re.compile("|".join(rf"\b(?:{pattern})\b" for pattern in AVOIDED), re.IGNORECASE)
 
 
-def prose(path: Path) -> Iterator[tuple[int, str]]:
+def prose(path: Path, *, with_strings: bool = True) -> Iterator[tuple[int, str]]:
     """Yield the prose of a file, line by line, with its line numbers."""
     text = path.read_text(encoding="utf-8")
     if path.suffix != ".py":
         text = re.sub(r"\{[{%].*?[%}]\}|\b(class|for|id|name)=\"[^\"]*\"", "", text)
         yield from enumerate(text.splitlines(), 1)
         return
+    before = tokenize.NEWLINE
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         # Code within a formatted string, in backticks, and a regular expression are no prose.
         text = re.sub(r"\{[^{}\n]*\}|`[^`\n]*`", "", token.string)
-        is_prose = token.type in (tokenize.COMMENT, tokenize.STRING) and " " in text
-        is_prose = is_prose or token.type == getattr(tokenize, "FSTRING_MIDDLE", -1)
-        if is_prose and not text.startswith(('r"', 'rf"')):
+        is_docstring = before in (tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT)
+        is_string = token.type == tokenize.STRING and (with_strings or is_docstring)
+        is_prose = (token.type == tokenize.COMMENT or is_string) and " " in text
+        is_part = with_strings and token.type == getattr(tokenize, "FSTRING_MIDDLE", -1)
+        if (is_prose or is_part) and not text.startswith(('r"', 'rf"')):
             yield from enumerate(text.splitlines(), token.start[0])
+        if token.type not in (tokenize.NL, tokenize.COMMENT):
+            before = token.type
 
 
 def texts_of_product() -> list[Path]:
@@ -79,16 +89,34 @@ def avoided() -> Iterator[str]:
     """Yield a line for each avoided word."""
     for path in texts_of_product():
         for number, line in prose(path):
-            for match in _AVOIDED.finditer(line):
-                place, found = f"{path.relative_to(ROOT)}:{number}", match.group()
-                instead = next(AVOIDED[old] for old in AVOIDED if re.fullmatch(old, found, re.I))
-                yield f"{place}: avoid `{found}`; write: {instead}"
+            yield from problems_of(line, path, number)
+    for path in files_of_tests(ROOT):
+        for number, line in prose(path, with_strings=False):
+            yield from problems_of(line, path, number)
+        for number, name in names(path):
+            yield from problems_of(re.sub("_|(?<=[a-z])(?=[A-Z])", " ", name), path, number)
 
 
-def shared_names() -> Iterator[str]:
+def names(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield the names of a module, its functions and its classes, with their line numbers."""
+    yield 1, path.stem
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, _NAMED) and node.name not in RECORDED:
+            yield node.lineno, node.name
+
+
+def problems_of(text: str, path: Path, number: int) -> Iterator[str]:
+    """Yield a line for each avoided word in a text."""
+    for match in _AVOIDED.finditer(text):
+        place, found = f"{path.relative_to(ROOT)}:{number}", match.group()
+        instead = next(AVOIDED[old] for old in AVOIDED if re.fullmatch(old, found, re.I))
+        yield f"{place}: avoid `{found}`; write: {instead}"
+
+
+def shared_names(paths: Iterable[Path]) -> Iterator[str]:
     """Yield a line for each name that several public classes share."""
     places: dict[str, list[str]] = defaultdict(list)
-    for path in files_of_product(ROOT):
+    for path in paths:
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 places[node.name].append(f"{path.relative_to(ROOT)}:{node.lineno}")
@@ -98,6 +126,7 @@ def shared_names() -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    problems = [*avoided(), *shared_names()]
+    shared = [*shared_names(files_of_product(ROOT)), *shared_names(files_of_tests(ROOT))]
+    problems = [*avoided(), *shared]
     print("\n".join(problems) or "words and names: OK")
     sys.exit(bool(problems))
