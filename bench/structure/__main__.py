@@ -30,6 +30,10 @@ def checkout(name: str) -> Iterator[Path]:
             ["git", "archive", name], cwd=ROOT, capture_output=True, check=True
         )
         subprocess.run(["tar", "-x", "-C", folder], input=archive.stdout, check=True)
+        # The distribution was named `holdfast`: an older commit reads its version.
+        metadata = Path(folder) / "holdfast-0.dist-info"
+        metadata.mkdir()
+        (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: holdfast\nVersion: 0\n")
         yield Path(folder).resolve()
 
 
