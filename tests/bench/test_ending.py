@@ -49,7 +49,7 @@ async def queue(client: Client) -> AsyncIterator[str]:
 
 
 async def test_a_chain_is_one_run(client: Client, queue: str) -> None:
-    run = await measured(client, "Counting", queue, 2)
+    run = await measured(client, "CountingWorkflow", queue, 2)
     histories = [
         await part.fetch_history() async for part in parts(client, run.id, run.first_run_id)
     ]

@@ -88,14 +88,14 @@ async def test_a_run_stays_restricted_when_another_ends_beside_it(
         refusal(client.execute_workflow("Late", id=f"{queue}-late", task_queue=queue))
     )
     assert await asyncio.to_thread(meeting.here.wait, 60)
-    await client.execute_workflow("Counting", id=f"{queue}-other", task_queue=queue)
+    await client.execute_workflow("RunCounter", id=f"{queue}-other", task_queue=queue)
     meeting.go_on.set()
     assert "time.time" in await late
 
 
 async def test_modules_are_read_once_and_not_those_outside(client: Client, queue: str) -> None:
     counted = [
-        await client.execute_workflow("Counting", id=f"{queue}-{n}", task_queue=queue)
+        await client.execute_workflow("RunCounter", id=f"{queue}-{n}", task_queue=queue)
         for n in range(3)
     ]
     assert counted == [1, 2, 3]
