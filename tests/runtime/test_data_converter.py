@@ -69,5 +69,5 @@ def test_conversions_of_a_program_stay_beside_pydantic_s_json() -> None:
 
 
 def test_a_converter_must_leave_json_values_to_json() -> None:
-    with pytest.raises(ValueError, match="`Strange` must leave dictionaries, lists and texts to"):
+    with pytest.raises(ValueError, match="`JsonTaker` must leave dictionaries, lists and texts to"):
         with_pydantic(DataConverter(payload_converter_class=JsonTaker))
