@@ -30,6 +30,7 @@ from holdfast.providers import model_errors
 from holdfast.providers.base import (
     AnswerSink,
     ContextOverflow,
+    FailedAnswer,
     ProviderError,
     ProviderRequest,
     ToolsUnsupported,
@@ -90,6 +91,7 @@ class GenerateActivity:
             info.attempt,
             retry_budget.waited_seconds,
             retry_budget.doubtful_attempts,
+            retry_budget.failed_usage,
         )
         async with send_heartbeats(progress, info.heartbeat_timeout):
             run = RunKey(info.workflow_id or "", info.workflow_run_id or "")
@@ -132,8 +134,7 @@ class GenerateActivity:
         try:
             with record_chat(self._telemetry, request.ask, target, pointer, attempt) as chat:
                 answer = await served.provider.solve(request, chat.observe(sink) if chat else sink)
-                cost = token_cost(answer.usage, target.endpoint.price)
-                usage = answer.usage.model_copy(update={"cost": cost})
+                usage = with_cost(answer.usage, target.endpoint.price)
                 solution = answer.model_copy(update={"usage": usage})
                 if chat is not None:
                     chat.record_answer(solution)
@@ -147,10 +148,23 @@ class GenerateActivity:
                     del self._without_tools[next(iter(self._without_tools))]
                 notice = model_errors.rejection_message(error, target, model.name)
                 return Solution(no_tools=True, notices=[notice])
+            progress.withdraw()
+            if isinstance(error, FailedAnswer):
+                cost = with_cost(error.usage, target.endpoint.price)
+                before = progress.failed_usage
+                progress.failed_usage = cost if before is None else before.plus(cost)
             progress.doubtful_attempts += model_errors.is_doubtful(error)
             doubtful = progress.doubtful_attempts
             raise model_errors.provider_error(error, target, model.name, doubtful) from None
+        if progress.failed_usage is not None:
+            whole = solution.usage.plus(progress.failed_usage)
+            solution = solution.model_copy(update={"usage": whole})
         return with_window(solution, window_of(target.endpoint, model))
+
+
+def with_cost(usage: Usage, price: Price | None) -> Usage:
+    """Return the usage with the cost of its tokens."""
+    return usage.model_copy(update={"cost": token_cost(usage, price)})
 
 
 def token_cost(usage: Usage, price: Price | None) -> float | None:

@@ -14,9 +14,10 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Protocol
 
+from holdfast.providers.call_ids import IdForm
 from holdfast.schemas.agent import ForcedTool
 from holdfast.schemas.internal.model_request import Ask, ToolOffer
-from holdfast.schemas.internal.solution import Solution
+from holdfast.schemas.internal.solution import Solution, Usage
 from holdfast.schemas.message import ChatMessage
 from holdfast.validation.schema_keywords import subschemas
 
@@ -59,7 +60,8 @@ class ProviderRequest:
 
     `cache_key` is the same in all requests of one conversation, and no other's. `notices` describe
     what was left out. `alternates_roles`: the model requires users and itself to take turns;
-    `omits_reasoning`: it does not accept its reasoning back.
+    `omits_reasoning`: it does not accept its reasoning back; `omitted_fields` are further fields of
+    answers that the server does not, and `id_form` is the form of ids of calls that it requires.
     """
 
     ask: Ask
@@ -68,6 +70,15 @@ class ProviderRequest:
     notices: tuple[str, ...] = ()
     alternates_roles: bool = False
     omits_reasoning: bool = False
+    omitted_fields: frozenset[str] = frozenset()
+    id_form: IdForm | None = None
+
+    @property
+    def is_recoded(self) -> bool:
+        """Report whether the server requires other messages than those that were encoded."""
+        return bool(
+            self.alternates_roles or self.omits_reasoning or self.omitted_fields or self.id_form
+        )
 
     @cached_property
     def tool_names(self) -> "ToolNames":
@@ -117,6 +128,9 @@ class AnswerSink(Protocol):
     def call(self, index: int, tool: str, piece: str) -> None:
         """Receive more of the arguments' text of the call at `index`, from 0, of `tool`."""
 
+    def withdraw(self) -> None:
+        """Forget what was received: the answer starts again, or is none."""
+
 
 class Provider(Protocol):
     """A provider's format at one endpoint.
@@ -154,9 +168,10 @@ class Rejection(ProviderError):
 
 @dataclass(eq=False)
 class ProviderRefused(Rejection):
-    """An error that is not one of those below."""
+    """An error that is not one of those below; `texts` are all its messages and codes."""
 
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    texts: str = field(default="", repr=False)
 
 
 @dataclass(eq=False)
@@ -180,6 +195,20 @@ class TruncatedAnswer(ProviderError):
 
 class UnreadableAnswer(ProviderError):
     """The answer is not of the provider's format."""
+
+
+@dataclass(eq=False)
+class FailedAnswer(ProviderError):
+    """The answer ended in a failure, or contradicts itself: none of it is used.
+
+    `usage` is what it cost.
+    """
+
+    message: str
+    usage: Usage
+
+    def __str__(self) -> str:
+        return self.message
 
 
 @dataclass(eq=False)
@@ -220,6 +249,10 @@ class ToolNames:
         """Return the tool's own name; a name that the model invented is unchanged."""
         return self._from_provider.get(name, name)
 
+    def is_known(self, name: str) -> bool:
+        """Report whether a provider knows a tool by this name."""
+        return name in self._from_provider
+
     def declare(
         self, tools: Iterable[ToolOffer], field: str, accepted: Acceptance
     ) -> list[dict[str, Any]]:
@@ -235,9 +268,10 @@ class ToolNames:
 
 def _without_display(schema: dict[str, Any]) -> dict[str, Any]:
     """Return the schema without the keywords that only screens read: a provider may refuse them."""
-    if all(part.get("format") != "money" for _, part in subschemas(schema)):
+    text = json.dumps(schema)
+    if '"money"' not in text:  # to walk over the schema of each tool in each request takes long
         return schema
-    plain: dict[str, Any] = json.loads(json.dumps(schema))
+    plain: dict[str, Any] = json.loads(text)
     for _, part in subschemas(plain):
         if part.get("format") == "money":
             for keyword in ("format", "currency", "minorUnits"):

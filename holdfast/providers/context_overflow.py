@@ -1,9 +1,10 @@
 """Errors of providers that mean that the conversation is too long, and the limit in them.
 
 Providers have no common term for it, and few have a code, so errors are matched with patterns of
-known ones. With most providers the answer takes a part of the window too: the rest is for the
-conversation. A shorter conversation fixes that; where the answer may take nearly the whole window,
-it does not, and the error is one like any other.
+known ones, and then with the words that unknown ones are likely to use. With most providers the
+answer takes a part of the window too: the rest is for the conversation. A shorter conversation
+fixes that; where the answer may take nearly the whole window, it does not, and the error is one
+like any other.
 """
 
 import re
@@ -21,12 +22,14 @@ _MAX_TEXTS = 32
 _MIN_LEFT = 1 / 8
 _TOO_LARGE = 413
 _TOO_MANY = 429
+# The likely words are only those of a request that was read, or of a server that failed with it.
+_LIKELY_STATUSES = (400, _TOO_LARGE, 422, 500)
 # No model was asked with these, so none of these errors is about the length.
 _NOT_ASKED = (401, 402, 403, 404)
 # The fields of errors that hold their messages. Others may be the conversation itself, sent back.
 # The most telling first: OpenRouter passes a provider's error on as the text `raw` of `metadata`.
 _MESSAGE_FIELDS = ("error", "metadata", "raw", "message", "detail", "msg", "errors", "description")
-_CODE_FIELDS = ("code", "type", "status", "n_ctx")
+_CODE_FIELDS = ("code", "type", "status", "param", "n_ctx")
 _NUMBER = r"(\d[\d,]{0,14})"
 
 
@@ -38,49 +41,23 @@ _SOURCES = {
         "OpenAI, Azure, DeepSeek, vLLM, SGLang, OpenRouter: NextChat#625, fast-agent#621,"
         " earendil-works/pi#5929, refly#1177, pi#4563"
     ),
-    r"maximum context length \(<N>\)": "servers like OpenAI's: pi, overflow.ts",
-    r"configured limit of <N> tokens": "OpenAI (GPT-5): cline#5474",
     r"context length is only <N> tokens": "vLLM: vllm, renderers/params.py; Meta",
     r"context length of only <N> tokens": "LM Studio: lmstudio-bug-tracker#546",
-    r"reached context length of <N> tokens": "LM Studio: lmstudio-bug-tracker#1251",
     r"greater than the context length \(n_keep: <n> ?>=? ?n_ctx: <N>": "openhuman#3550",
-    r"longer than the maximum model length of <N>": "vLLM: xorbits inference#3785",
-    r"too long to fit into the model \(context length <N>": "vLLM: vllm#12165",
-    r"longer than the model's context length \(<N> tokens": "SGLang, Together: pi#129",
-    r"available context size \(<N> tokens": "llama.cpp, Ollama: openclaw#64196",
     r"exceed_context_size_error.*n_ctx: <N>": "llama.cpp, Ollama: llama.cpp#15780",
-    r"exceed context window of <N>": "llama-cpp-python: llama-cpp-python#416",
     r"prompt is too long: <n> tokens > <N> maximum": "Anthropic: claude-code#12186",
     r"exceed context limit: <n> \+ <n> > <N>": "Anthropic: docker-agent#569",
-    r"maximum number of tokens allowed \(<N>\)": "Gemini: gemini-cli#6678",
-    r"token count is <n> but model only supports up to <N>": "Vertex AI: its reference",
     r"too large for model with <N> maximum context": "Mistral: pi#129, overflow.ts",
-    r"maximum prompt length is <N>": "xAI: pi#129, overflow.ts",
-    r"maximum allowed input length of <N> tokens": "Poolside at OpenRouter: pi#4943",
-    r"exceeded model token limit: <N>": "Kimi: pi, overflow.ts",
     r"range of input length should be \[1, <N>\]": "DashScope: pi, overflow.ts",
-    r"prompt tokens \(<n>\) exceed model maximum \(<N>\)": "Bedrock: pi, overflow.ts",
-    r"prompt token count of <n> exceeds the limit of <N>": "GitHub Copilot: pi#129",
     r"configured context size is <N> tokens": "DS4: pi, overflow.ts",
     r"`max_new_tokens` must be <= <N>": "Text Generation Inference: llm-vscode#94",
+    r"max_(?:completion_)?tokens must be at least 1, got -": "vLLM, without room for an answer",
     # Those without a number.
-    r"context_length_exceeded": "OpenAI, Groq, by its code: chathub#320, opencode#6071",
-    r"exceeds the maximum number of tokens allowed": "Gemini: arkavo-edge#371",
     r"request payload size exceeds the limit": "Gemini, by the bytes",
-    r"request_too_large": "Anthropic, by the bytes: its reference, Errors",
     r"prompt is too long": "Anthropic: its reference, Errors",
-    r"prompt too long; exceeded (?:max )?context length": "Ollama: pi, overflow.ts",
-    r"greater than the context length": "LM Studio: LmStudioToCursor",
-    r"context size has been exceeded": "LM Studio: lmstudio-bug-tracker#2339",
     r"reduce the length of the messages": "Groq: Omnimind_AI, CONTEXT_FIX_COMPLETE.md",
-    r"input is too long for (?:the )?requested model": "Bedrock: openclaw#58839",
     r"context window exceeds limit": "MiniMax: pi, overflow.ts",
     r"tokens in request more than max tokens allowed": "Z.AI: opencode#35920",
-    (
-        r"(?:prompt|input|request|conversation|messages|tokens)\b[^.]{0,80}"
-        r"(?:exceed|longer than|larger than|greater than|too (?:long|large))[^.]{0,40}"
-        r"context (?:length|window|size|limit)"
-    ): "OpenAI, Ollama, llama.cpp, and the likely words of an unknown provider",
 }
 OVERFLOW_PATTERNS = tuple(
     re.compile(
@@ -106,7 +83,39 @@ _REQUESTED = tuple(
 _ALLOWANCE = re.compile(
     rf"tokens per \w+[^.]{{0,80}}limit:? {_NUMBER}[^.]{{0,80}}requested:? {_NUMBER}", re.IGNORECASE
 )
-_IS_RATE = re.compile(r"rate.?limit|too many requests|tokens per (?:min|hour|day)", re.IGNORECASE)
+_IS_RATE = re.compile(
+    r"rate.?limit|too many requests|per.(?:sec|min|hour|day)|daily|monthly|quota|please wait",
+    re.IGNORECASE,
+)
+# The second tier: a sentence with a word of each of the first two, and none of the third, which has
+# those of the answer too, unless a part of the request is named.
+_LENGTH = re.compile(
+    r"\b(?:tokens?|prompts?|context|context_?(?:window|length|size|limit|overflow)\w*|conversation"
+    r"|(?:sequence|model) length|max_(?:input|prompt|seq|context|model)\w*"
+    r"|inputs?(?= (?:is|are|was|has|text|length|size|too|exceed|sequence)))\b|输入|上下文",
+    re.IGNORECASE,
+)
+_EXCESS = re.compile(
+    r"exceed|overflow|too (?:long|many|large|big)|(?:longer|larger|greater|more) than\b(?! one)"
+    r"|(?:less|fewer) than|at most|up to|(?:over|above|beyond) the|n[o']t fit|reached context"
+    r"|limit (?:is )?reached|(?:limit|max\w*)\W+(?:\w+\W+){0,3}\d|超|过长",
+    re.IGNORECASE,
+)
+_OTHER = re.compile(
+    r"tools?\b|functions?\b|schema|propert|string|stop.sequence|logprob|logit|cach|memory"
+    r"|(?:list|value|input) should|(?:image|audio|video|file|document)s?\b(?!.*\btokens)"
+    r"|^(?!.*(?:prompt|input|context|messages|total)).*"
+    r"(?:max(?:imum)?[ _](?:\w+_)?tokens|completion|output|generat|produce|budget)",
+    re.IGNORECASE,
+)
+_SENTENCE_END = re.compile(r"\n|[.;!?](?=\s|$)|。")
+_LIKELY_LIMIT = re.compile(
+    r"(?:max\w*|limit|exceed\w*|than|at most|up to|only|context (?:length|size|window))"
+    r"(?:(?!\bby\b)[^\d\n]){0,40}" + _NUMBER,
+    re.IGNORECASE,
+)
+# A smaller number is no window.
+_MIN_LIKELY_WINDOW = 512
 
 
 def context_overflow(status: int, message: str, texts: str) -> ContextOverflow | None:
@@ -131,6 +140,11 @@ def context_overflow(status: int, message: str, texts: str) -> ContextOverflow |
             rest = window - next((_number(request[1]) for request in requests if request), 0)
             is_enough = rest >= window * _MIN_LEFT
             return ContextOverflow(status, message, rest) if is_enough else None
+    sentences = _SENTENCE_END.split(texts) if status in _LIKELY_STATUSES else ()
+    if any(_LENGTH.search(s) and _EXCESS.search(s) and not _OTHER.search(s) for s in sentences):
+        limits = [_number(found[1]) for found in _LIKELY_LIMIT.finditer(texts)]
+        likely = [limit for limit in limits if limit >= _MIN_LIKELY_WINDOW]
+        return ContextOverflow(status, message, min(likely, default=None))
     return ContextOverflow(status, message) if status == _TOO_LARGE else None
 
 

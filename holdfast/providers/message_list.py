@@ -8,13 +8,15 @@ bytes where two lists of parts meet.
 """
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import groupby
 from typing import Any
 
-from holdfast.providers.answer_reader import read_object
+from holdfast.providers.answer.answer_reader import read_object, read_objects
 from holdfast.providers.base import ProviderRequest, ToolNames
+from holdfast.providers.call_ids import with_ids
 from holdfast.providers.content import encode_json, system_text, text_of
+from holdfast.schemas.base import parsed_or_none
 from holdfast.schemas.message import AskedCall, ChatMessage
 
 # The user's first words where some formats and models do not take an answer.
@@ -24,6 +26,9 @@ _RESULTS_RECEIVED = "I have the results."
 # The fields of a model's reasoning in the formats that `alternate_roles` is for.
 _REASONING_FIELDS = ("reasoning_content", "thinking")
 _CLOSING = b"]}"
+# The fields of an answer and of its calls that every server has.
+_FIELDS = {"role", "content", "tool_calls"}
+_CALL_FIELDS = {"id", "type", "function"}
 
 Message = dict[str, Any]
 
@@ -57,17 +62,54 @@ def list_messages(request: ProviderRequest) -> list[bytes]:
     """Return the messages of a request: instructions first, the changing tail last."""
     ask = request.ask
     messages = [*_text("system", ask.instructions), *request.fragments, *_text("user", ask.tail)]
-    if not (request.alternates_roles or request.omits_reasoning):
+    if not request.is_recoded:
         return messages
     decoded: list[Message] = [json.loads(message) for message in messages]
-    if request.omits_reasoning:
-        decoded = [
-            {key: message[key] for key in message if key not in _REASONING_FIELDS}
-            for message in decoded
-        ]
+    omitted = {*(_REASONING_FIELDS if request.omits_reasoning else ()), *request.omitted_fields}
+    if omitted:
+        decoded = [without_fields(message, omitted) for message in decoded]
+    if request.id_form is not None:
+        decoded = [with_ids(message, request.id_form) for message in decoded]
     if request.alternates_roles:
         decoded = alternate_roles(decoded)
     return [encode_json(message) for message in decoded]
+
+
+def further_fields(fragments: Iterable[bytes]) -> set[str]:
+    """Return the names of the fields in encoded answers that not every server of the format has.
+
+    That of an unsigned thought is the signature which it lacks.
+    """
+    found: set[str] = set()
+    for fragment in fragments:
+        message = read_object(parsed_or_none(fragment.decode()))
+        if message.get("role") == "assistant":
+            found |= message.keys() - _FIELDS
+            for part in (*read_objects(message.get("tool_calls")), *_unsigned(message)):
+                found |= {"signature"} if "thinking" in part else part.keys() - _CALL_FIELDS
+    return found
+
+
+def _unsigned(message: Message) -> list[Message]:
+    blocks = read_objects(message.get("content"))
+    return [each for each in blocks if each.get("type") == "thinking" and "signature" not in each]
+
+
+def without_unsigned(fragment: bytes) -> bytes:
+    """Return an encoded message without thoughts that no one signed; or nothing."""
+    message = json.loads(fragment)
+    if not (unsigned := _unsigned(message)):
+        return fragment
+    content = [each for each in message["content"] if each not in unsigned]
+    return encode_json({**message, "content": content}) if content else b""
+
+
+def without_fields(message: Message, names: Collection[str]) -> Message:
+    """Return a message without fields of these names, its own and its calls'."""
+    kept = {key: value for key, value in message.items() if key not in names}
+    if "tool_calls" in kept:
+        kept["tool_calls"] = [without_fields(call, names) for call in kept["tool_calls"]]
+    return kept
 
 
 def alternate_roles(messages: list[Message]) -> list[Message]:
@@ -132,6 +174,8 @@ def joined_messages(
     """
     user, model = openings
     fragments = list(request.fragments)
+    if "signature" in request.omitted_fields:
+        fragments = [signed for each in fragments if (signed := without_unsigned(each))]
     if fragments and fragments[0].startswith(model):
         fragments[:0] = encode_parts(user, texts(ANSWER_FIRST))
     messages = merge_neighbours(fragments, openings)

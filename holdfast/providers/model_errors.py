@@ -4,6 +4,7 @@ An error decides whether the request is retried, and when; its message has the f
 apply it. Errors are raised `from None`: their causes may quote secrets.
 """
 
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
@@ -14,6 +15,7 @@ from temporalio.exceptions import ApplicationError
 
 from holdfast.providers.base import (
     ContextOverflow,
+    FailedAnswer,
     NoCredentials,
     ProviderError,
     ProviderRefused,
@@ -36,7 +38,23 @@ _OLLAMA_WINDOW = "Raise `num_ctx` in the `options` of the agent's `model`"
 _INCAPABLE = (
     *("not support", "unsupported", "jinja", "chat template"),
     *("context size", "context length", "context window"),
+    *("out of memory", "unable to allocate", "insufficient memory", "insufficient system"),
 )
+# Of accounts without credit, some with the status of a rate limit: codes of OpenAI, Kimi, one-api
+# and LiteLLM, and words of these, DeepSeek, Z.AI, Anthropic, xAI, Hugging Face and DashScope; and
+# Gemini's quota of nothing. Scaleway's limit of concurrent requests and Gemini's free quotas, which
+# use like words, pass.
+_NO_CREDIT = re.compile(
+    r"\blimit: 0\b(?!\.\d)|^(?!.*(?:concurren|per.(?:second|minute)|retry in \d|/rate-limits)).*(?:"
+    r"insufficient_(?:user_)?quota|exceeded_current_quota|billing_(?:hard_limit|not_active)"
+    r"|budget_exceeded|budget has been exceeded|check your plan and billing|billing cycle"
+    r"|(?:spend|spending|billing|billing hard|monthly usage) limit|(?:included|available) credits"
+    r"|(?:insufficient|not enough|negative|\bno|out of)[\W_]+(?:\w+ )?(?:balance|credits?|funds)\b"
+    r"|(?:balance|credits?) (?:is |are )?(?:insufficient|not enough|too low|exhausted|depleted)"
+    r"|please (?:recharge|top up)|arrearage|overdue|余额不足|欠费)",
+    re.IGNORECASE | re.DOTALL,
+)
+_NO_MEMORY = "requires more system memory"  # Of Ollama.
 
 
 def request_error(
@@ -56,7 +74,7 @@ def is_doubtful(error: ProviderError | httpx.HTTPError) -> bool:
             return error.is_missing
         case ProviderRefused():
             return _is_incapable(error)
-    return isinstance(error, UnreadableAnswer)
+    return isinstance(error, UnreadableAnswer | FailedAnswer)
 
 
 def provider_error(
@@ -70,7 +88,8 @@ def provider_error(
     match error:
         case ProviderRefused() if error.status in RETRIED_STATUS or error.status >= 500:
             delay = retry_delay(error.headers, datetime.now(UTC))
-            is_retried = is_early or not _is_incapable(error)
+            is_final = _has_no_credit(error) or _NO_MEMORY in error.message
+            is_retried = not is_final and (is_early or not _is_incapable(error))
             message = rejection_message(error, target, model)
             return model_error(message, retried=is_retried, delay=delay)
         case Rejection():
@@ -82,10 +101,10 @@ def provider_error(
                 f"{target.label}: {target.redact(error.reason)}. Check the worker's environment"
             )
             return model_error(message, retried=not error.is_missing or is_early)
-        case UnreadableAnswer():
+        case FailedAnswer() | UnreadableAnswer():
             why = target.redact(str(error))
-            message = f"{target.label}: {why}. Check its `baseUrl` and `provider`"
-            return model_error(message, retried=is_early)
+            fix = ". Check its `baseUrl` and `provider`" * isinstance(error, UnreadableAnswer)
+            return model_error(f"{target.label}: {why}{fix}", retried=is_early)
         case ProviderError():
             return model_error(str(error))
         case _:
@@ -121,6 +140,10 @@ def retry_delay(headers: Mapping[str, str], now: datetime) -> timedelta | None:
     return min(delay, MAX_RETRY_DELAY) if delay > timedelta() else None
 
 
+def _has_no_credit(error: ProviderRefused) -> bool:
+    return _NO_CREDIT.search(f"{error.message}\n{error.texts}") is not None
+
+
 def _is_incapable(error: ProviderRefused) -> bool:
     message = error.message.lower()
     return error.status in _DOUBTFUL_STATUS and any(word in message for word in _INCAPABLE)
@@ -130,6 +153,10 @@ def _fix(error: Rejection, target: EndpointTarget, model: str) -> str:
     if not isinstance(error, ProviderRefused):
         is_window = isinstance(error, ContextOverflow) and target.endpoint.provider == "ollama"
         return _OLLAMA_WINDOW if is_window else ""
+    if _has_no_credit(error):
+        return "Check the balance and the limits of the provider's account"
+    if error.status in (400, 422) and re.search(r"\btemperature\b", error.texts):
+        return "Change the `temperature` of the agent's `model`, or set it to null"
     # Google reports a bad key as a bad request.
     is_bad_key = error.status == 400 and "api key" in error.message.lower()
     match 401 if is_bad_key else error.status:

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, RootModel, field_validator
 
+from holdfast.providers.answer.streamed_answer import StreamedAnswer
 from holdfast.providers.base import (
     AnswerSink,
     ContextOverflow,
@@ -21,7 +22,6 @@ from holdfast.providers.base import (
     UnanswerableRequest,
 )
 from holdfast.providers.content import text_of
-from holdfast.providers.streamed_answer import StreamedAnswer
 from holdfast.schemas.base import Duration, Strict
 from holdfast.schemas.internal.solution import Solution, StopReason, Usage
 from holdfast.schemas.message import ChatMessage

@@ -1,6 +1,7 @@
 """The runs of one test: each has a worker, a task queue and a model of its own."""
 
 import asyncio
+import logging
 import uuid
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,8 +18,11 @@ from temporalio.worker import Plugin, Replayer, Worker
 
 from holdfast.client.holdfast_client import HoldfastClient, StartFields
 from holdfast.client.pending_call import DecisionFields, PendingCall
+from holdfast.client.result import RunEnding
 from holdfast.client.run import OutputT, Run
 from holdfast.client.run_lists import RunFilter
+from holdfast.client.stream.heartbeats import new_failure_lines
+from holdfast.client.stream.run_watch import RunDescription
 from holdfast.definitions.agent import Agent, AnyTool
 from holdfast.definitions.run_request import RunInput
 from holdfast.definitions.tool import Tool
@@ -27,7 +31,10 @@ from holdfast.schemas.base import parse_duration
 from holdfast.schemas.decision import Receipt
 from holdfast.testing.scripted_model import Model, ModelRequest, ScriptedModel
 
+_LOG = logging.getLogger(__name__)
 _BETWEEN_SECONDS = 0.02
+# A run that takes longer may wait for an activity that fails.
+_SILENT_SECONDS = 0.5
 _POLL_TIMEOUT = FastForwardPollingResult.FAST_FORWARD_POLLING_RESULT_POLL_TIMEOUT
 
 
@@ -50,6 +57,24 @@ class RunUnderTest(Run[OutputT], Generic[OutputT]):
     ) -> None:
         super().__init__(client, run_id, output)
         self.requests = requests
+        self._failures: dict[str, str] = {}
+
+    async def observe(self) -> RunDescription:
+        """Return the server's view of the run, and log each new failure that is retried."""
+        look = await super().observe()
+        for line in new_failure_lines(look.failing, self._failures):
+            _LOG.warning("run %s waits %s", self.id, line)
+        return look
+
+    async def ending(self, *, unread: str = "", execution: str = "") -> RunEnding:
+        """Wait for the end of the run and return it; observe it meanwhile."""
+        ending = asyncio.create_task(super().ending(unread=unread, execution=execution))
+        try:
+            while not (await asyncio.wait([ending], timeout=_SILENT_SECONDS))[0]:
+                await self.observe()
+            return await ending
+        finally:
+            ending.cancel()
 
     async def approval(self, tool: AnyTool | str | None = None) -> PendingCall:
         """Wait for a pending call, of the run or of a delegate, and return it.

@@ -11,10 +11,10 @@ from openai.types.chat import ChatCompletionChunk
 from pydantic import TypeAdapter
 
 from holdfast.activities.model.conversation_cache import CachedConversation, RunKey, fragments
+from holdfast.providers.answer.streamed_answer import StreamedAnswer
 from holdfast.providers.base import EncodedMessage, ProviderRequest, ToolNames
 from holdfast.providers.content import without_remote_media
 from holdfast.providers.openai.format import OpenAIFormat
-from holdfast.providers.streamed_answer import StreamedAnswer
 from holdfast.providers.transport.http import HttpProvider, ProviderFormat
 from holdfast.providers.transport.target import EndpointTarget
 from holdfast.schemas.base import canonical_json, link, sha256
@@ -90,13 +90,20 @@ class ReceivedText:
     def call(self, index: int, tool: str, piece: str) -> None:
         self.calls.append((index, tool, piece))
 
+    def withdraw(self) -> None:
+        self.texts.clear()
+        self.calls.clear()
+
 
 def read_answer(
-    spoken: ProviderFormat, *chunks: bytes, heard: ReceivedText | None = None
+    spoken: ProviderFormat,
+    *chunks: bytes,
+    heard: ReceivedText | None = None,
+    names: ToolNames = NAMES,
 ) -> Solution:
     """What a format makes of the bytes of a response."""
     decoder = spoken.event_decoder()
-    reading = spoken.answer_reader(StreamedAnswer(heard or ReceivedText(), NAMES))
+    reading = spoken.answer_reader(StreamedAnswer(heard or ReceivedText(), names))
     for piece in chunks:
         for event in decoder.feed(piece):
             reading.read(event)

@@ -10,11 +10,11 @@ from typing import Any
 import httpx
 import pytest
 
+from holdfast.providers.answer.streamed_answer import StreamedAnswer
 from holdfast.providers.base import ContextOverflow, ProviderRefused, ToolNames
 from holdfast.providers.context_overflow import OVERFLOW_PATTERNS, error_texts
 from holdfast.providers.model_errors import provider_error
 from holdfast.providers.openai.answer import OpenAIAnswerReader
-from holdfast.providers.streamed_answer import StreamedAnswer
 from holdfast.providers.transport.error_response import error_in_event, error_of_response
 from tests.providers.fakes import KEY, ReceivedText, provider, request, target
 
@@ -71,6 +71,7 @@ SAID: dict[str, tuple[Any, int | None]] = {
     "vLLM, newer": (REQUESTED, 131_072 - 32_000),
     "vLLM, with a bound of the answer": (BOUND, 2_096),
     "vLLM, an engine's": ("is longer than the maximum model length of 16384.", 16_384),
+    "vLLM, no room for an answer": ("max_tokens must be at least 1, got -1024.", None),
     "vLLM, a pictures'": ("too long to fit into the model (context length 4096).", 4_096),
     "SGLang": (f"Requested token count exceeds the model's {SGLANG}", 262_144 - 64_000),
     "Together": ("is longer than the model's context length (131072 tokens).", 131_072),
@@ -106,9 +107,9 @@ SAID: dict[str, tuple[Any, int | None]] = {
     "xAI": (XAI, 131_072),
     "Kimi": ("Your request exceeded model token limit: 262144 (requested: 3)", 262_144),
     "DashScope": ("Range of input length should be [1, 30720]", 30_720),
-    "Bedrock": ("prompt tokens (300) exceed model maximum (200)", 200),
+    "Bedrock": ("prompt tokens (9000) exceed model maximum (8192)", 8_192),
     "Bedrock, no number": ("Input is too long for requested model", None),
-    "Copilot": ("prompt token count of 300 exceeds the limit of 200", 200),
+    "Copilot": ("prompt token count of 9000 exceeds the limit of 8192", 8_192),
     "DS4": ("The configured context size is 4096 tokens", 4_096),
     "MiniMax": ("invalid params, context window exceeds limit (2013)", None),
     "Z.AI": ("tokens in request more than max tokens allowed", None),
@@ -118,6 +119,37 @@ SAID: dict[str, tuple[Any, int | None]] = {
     "Groq's allowance": (f"{PER_MINUTE} 12000, Requested 14137, please", 12_000),
     "OpenAI's allowance": (f"{PER_MINUTE} 30,000, Requested 342,389.", 30_000),
 }
+# Messages that no exact pattern has, most of them from issues, and the window in each.
+LIKELY: dict[str, int | None] = {
+    "too many tokens: total number of tokens in the prompt cannot exceed 4081 - got 5210": 4_081,
+    "Input Tokens Exceeded: Number of input tokens exceeds maximum length. Please try again": None,
+    "Too many input tokens. Max input tokens: 8192, request input token count: 9001": 8_192,
+    "Prompt exceeds max length": None,
+    "Prompt 超长": None,
+    "输入内容过长": None,
+    "Input length 9000 exceeds maximum allowed token size 8192": 8_192,
+    "Prompt and expected output are too long: 300000 tokens, max is 262144": 262_144,
+    "max sequence length exceeded": None,
+    "Total tokens of image and text exceed max message tokens. Request id: 021": None,
+    "Input length 300000 exceeds the maximum length 229376": 229_376,
+    "the total number of tokens exceeds the limit, max input length is 28672": 28_672,
+    "Input token length too long": None,
+    "The prompt exceeds the maximum number of tokens": None,
+    "Exceeded max_input_length: 8192": 8_192,
+    "Input validation error: `inputs` must have less than 4095 tokens. Given: 6000": 4_095,
+    "The prompt is too long: 150000, model maximum context length: 131071": None,
+    "Prompt length (9000) exceeds the model context window (8192)": 8_192,
+    "the prompt exceeds the context length; reduce the prompt": None,
+    "The total number of tokens in the messages exceeds the model's context window": None,
+    "the prompt tokens exceed the max context length": None,
+    "Sequence length (9000) exceeds max model len 8192": 8_192,
+    "total tokens (9001) exceeds limit by 809 tokens": None,
+    "prompt has 9001 tokens but the limit is 8192": 8_192,
+    "ContextWindowExceededError: the request failed": None,
+    "Your messages are 9000 tokens long, at most 8192 are allowed": 8_192,
+    "the conversation does not fit the model": None,
+}
+
 # Of others it is 400.
 STATUS = {
     "vLLM, an engine's": 500,
@@ -132,13 +164,35 @@ STATUS = {
 TOO_LONG = {
     who: (STATUS.get(who, 400), openai(said) if isinstance(said, str) else said, window)
     for who, (said, window) in SAID.items()
-}
+} | {message: (400, openai(message), window) for message, window in LIKELY.items()}
 
 NOT_SUPPORTED = "max_tokens is too large: 6000. This model supports at most 4096 completion tokens"
 AS_LARGE = f"{MAXIMUM} 8192 tokens. (64 in the messages, 8192 in the completion)."
 NEARLY = "maximum context length is 131072 tokens. (1463 of text, 131000 in the output)."
 SENT_BACK = {"detail": [{"loc": ["x"], "msg": "Extra", "input": {"text": "prompt is too long"}}]}
+# No shorter conversation fixes these.
+UNLIKELY = (
+    "temperature: Input should be less than or equal to 2",
+    "Input validation error: `temperature` must be less than 2",
+    "Invalid 'prompt_cache_key': string too long. Expected a string with maximum length 64",
+    "max_tokens: 8192 > 4096, which is the maximum allowed number of output tokens",
+    "Max tokens must be less than or equal to 4096",
+    "The maximum tokens you requested exceeds the model limit of 4096",
+    "thinking.budget_tokens: must be less than max_tokens",
+    "Too many tools: at most 128 tools",
+    "The input image is too large",
+    "Too many images in the input: at most 20",
+    "This model only supports text input",
+    "stop: too many stop sequences, at most 4",
+    "number of top_logprobs must be less than 20 tokens",
+    "Request contains more than one system prompt",
+    "Token usage limit per day exceeded",
+    "Too many tokens, please wait before trying again",
+    "Quota exceeded for input tokens, limit: 1000",
+    "model requires more system memory than is available: the context does not fit",
+)
 OTHERWISE: dict[str, tuple[int, Any]] = {
+    **{message: (400, openai(message)) for message in UNLIKELY},
     "a bound of the answer beyond the model's": (400, openai(NOT_SUPPORTED)),
     "a bound of the answer as large as the window": (400, openai(AS_LARGE, CODE)),
     "a bound of the answer nearly as large as the window": (400, openai(NEARLY)),

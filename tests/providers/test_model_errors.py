@@ -15,7 +15,7 @@ from holdfast.providers.base import (
     UnreadableAnswer,
 )
 from holdfast.providers.model_errors import provider_error, retry_delay
-from holdfast.providers.transport.error_response import CUT, error_of_response
+from holdfast.providers.transport.error_response import CUT, error_in_event, error_of_response
 from holdfast.providers.transport.target import MIN_SECRET_CHARACTERS
 from tests.providers.fakes import KEY, target
 
@@ -73,6 +73,7 @@ def test_what_is_no_model_is_given_up_after_a_few_attempts() -> None:
         (500, "Jinja Exception: Conversation roles must alternate", True),
         (500, "the context length of the model is only 4096 tokens", True),
         (501, "Unsupported param: tool_choice", True),
+        (500, "llama runner process has terminated: cudaMalloc failed: out of memory", True),
         (500, "The server had an error while processing your request", False),
         (503, "this model is not supported at the moment", False),
     ],
@@ -84,6 +85,50 @@ def test_a_server_that_cannot_do_it_is_given_up_after_a_few_attempts(
         failed(ProviderRefused(status, message), attempt).non_retryable for attempt in (1, 2, 3, 4)
     ]
     assert ends == [False, False, is_final, is_final]
+
+
+PLAN = "You exceeded your current quota, please check your plan and billing details."
+GEMINI = f"{PLAN} See https://ai.google.dev/gemini-api/docs/rate-limits. Quota exceeded"
+NO_CREDIT: list[tuple[int, Any]] = [
+    (429, {"message": PLAN, "type": "insufficient_quota", "code": "insufficient_quota"}),
+    (429, {"message": PLAN}),
+    (429, {"message": "Refreshed next cycle.", "type": "exceeded_current_quota_error"}),
+    (429, {"message": f"{GEMINI} for metric: free_tier_requests, limit: 0. Retry in 37s."}),
+    (429, {"message": "Insufficient balance or no resource package.", "code": "1113"}),
+    (429, {"message": "x", "code": "insufficient_balance"}),
+    (429, {"message": "You have run out of credits."}),
+    (429, {"message": "Your team has used all available credits."}),
+    (503, {"message": "Budget has been exceeded! Max budget: 5", "type": "budget_exceeded"}),
+    (500, {"message": "您的账户余额不足"}),
+]
+PASSES: list[tuple[int, Any]] = [
+    (429, {"status": "INSUFFICIENT QUOTA", "message": "Your limit of concurrent requests."}),
+    (429, {"message": "Too many concurrent requests.", "code": "insufficient_quota"}),
+    (429, {"message": f"{GEMINI} for metric: free_tier_requests, limit: 15. Retry in 37s."}),
+    (429, {"message": "Limit: 3 per min. Pay at https://platform.openai.com/account/billing."}),
+    (429, {"message": "free-models-per-day. Add 10 credits to unlock 1000 requests per day"}),
+    (503, {"message": "The load balancer has no available server."}),
+]
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "is_final"),
+    [*((*each, True) for each in NO_CREDIT), *((*each, False) for each in PASSES)],
+)
+def test_an_account_without_credit_is_final_and_a_limit_is_not(
+    status: int, error: Any, is_final: bool
+) -> None:
+    in_response = error_of_response(status, {}, json.dumps({"error": error}).encode())
+    in_stream = error_in_event({"error": error})
+    for each in (in_response, in_stream):
+        raised = failed(each)
+        assert raised.non_retryable == is_final
+        assert ("Check the balance" in raised.message) == is_final
+
+
+def test_a_model_larger_than_the_memory_of_its_server_is_final() -> None:
+    message = "model requires more system memory (8.4 GiB) than is available (5.1 GiB)"
+    assert failed(ProviderRefused(500, message)).non_retryable
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from holdfast.catalog.endpoints import FORMATS
+from holdfast.providers.answer.streamed_answer import StreamedAnswer
 from holdfast.providers.base import ProviderRequest, ToolNames
-from holdfast.providers.streamed_answer import StreamedAnswer
 from holdfast.providers.transport.http import ProviderFormat
 from holdfast.schemas.internal.solution import Usage
 from tests.providers.fakes import TOOLS, ReceivedText, ask, chat_message, fragments_of, sent_body

@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from holdfast.providers.base import ToolNames
-from holdfast.providers.streamed_answer import (
-    MAX_ARGUMENTS_BYTES,
+from holdfast.providers.answer.call_draft import MAX_ARGUMENTS_BYTES
+from holdfast.providers.answer.streamed_answer import (
     MAX_PROVIDER_DATA_BYTES,
     MAX_SOLUTION_BYTES,
     MAX_TEXT_BYTES,
     StreamedAnswer,
     size_bytes,
 )
+from holdfast.providers.base import ToolNames
 from holdfast.schemas.internal.solution import Solution
 from tests.providers.fakes import ReceivedText
 

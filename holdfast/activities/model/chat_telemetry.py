@@ -9,7 +9,7 @@ from typing import Any, Final
 from opentelemetry.trace import INVALID_SPAN, Span, SpanKind, Status, StatusCode, use_span
 
 from holdfast.activities.interceptors.attempt_spans import current_place
-from holdfast.providers.answer_reader import arguments_text
+from holdfast.providers.answer.call_draft import arguments_text
 from holdfast.providers.base import AnswerSink, ProviderRefused
 from holdfast.providers.transport.target import EndpointTarget
 from holdfast.runtime.telemetry.telemetry import Telemetry
@@ -103,6 +103,10 @@ class ChatRecord:
         """Receive more of the arguments of a call."""
         self._note_output()
         self._sink.call(index, tool, piece)
+
+    def withdraw(self) -> None:
+        """Forget what was received."""
+        self._sink.withdraw()
 
     def _note_output(self) -> None:
         if self.first_seconds is None:

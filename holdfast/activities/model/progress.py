@@ -2,9 +2,9 @@
 
 The heartbeat reports that the worker is alive, and returns that the run was cancelled: a cancelled
 request ends within a third of its heartbeat timeout, or where the worker keeps Temporal's own
-throttle, within 80 % of it. It carries the time that all attempts waited for their turns, and how
-many were answered by something that may be no model, to the next attempt. Each is an Action, so
-their number does not depend on what the model streams.
+throttle, within 80 % of it. It carries to the next attempt the time that all attempts waited for
+their turns, how many were answered by something that may be no model, and what failed answers cost.
+Each is an Action, so their number does not depend on what the model streams.
 """
 
 import asyncio
@@ -18,17 +18,20 @@ from typing import Any
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
+from holdfast.providers.answer.bounded_text import well_formed
 from holdfast.providers.base import AnswerSink
 from holdfast.providers.model_errors import model_error
-from holdfast.providers.streamed_answer import well_formed
 from holdfast.runtime.secrets import Secrets, StreamRedactor
 from holdfast.schemas.internal.live_answer import MAX_LIVE_CHARACTERS
+from holdfast.schemas.internal.solution import Usage
 from holdfast.schemas.names import BEATS_PER_TIMEOUT
 
 # In the heartbeat: how long all attempts so far have waited for their turns.
 WAITED_SECONDS = "waitedSeconds"
 # And how many of them may fail again for ever (`model_errors.is_doubtful`).
 DOUBTFUL_ATTEMPTS = "doubtfulAttempts"
+# And what their answers cost, which ended in a failure: a `Usage`.
+FAILED_USAGE = "failedUsage"
 
 # Of the text in a heartbeat, and of the arguments of each call.
 MAX_SHOWN_CHARACTERS = 500
@@ -45,16 +48,22 @@ class Progress:
 
     `key` differs for each attempt at each request. `composed`: the text is an answer in composed
     calling, with its calls; `about` names the request. `waited_seconds` is how long the attempts
-    waited for their turns, and `doubtful_attempts` how many may fail again. `version` changes with
-    each change.
+    waited for their turns, `doubtful_attempts` how many may fail again, and `failed_usage` what
+    failed answers cost; None if there are none. `version` changes with each change.
     """
 
     def __init__(
-        self, key: str, attempt: int, waited_seconds: float = 0.0, doubtful_attempts: int = 0
+        self,
+        key: str,
+        attempt: int,
+        waited_seconds: float = 0.0,
+        doubtful_attempts: int = 0,
+        failed_usage: Usage | None = None,
     ) -> None:
         self.key, self._attempt = key, attempt
         self.waited_seconds = waited_seconds
         self.doubtful_attempts = doubtful_attempts
+        self.failed_usage = failed_usage
         self.composed = False
         self.about: Mapping[str, Any] = {}
         self.version = 0
@@ -82,6 +91,15 @@ class Progress:
             del self._calls[min(self._calls)]
         self.version += 1
 
+    def withdraw(self) -> None:
+        """Forget what was received; viewers see that another answer starts."""
+        if self._length or self._calls:
+            # Viewers distinguish answers by their keys.
+            self.key += "'"
+        self._pieces, self._length, self._half = [], 0, ""
+        self._calls.clear()
+        self.version += 1
+
     def end(self) -> None:
         """Note that the request has ended, in whatever way."""
         self._ended = True
@@ -95,6 +113,7 @@ class Progress:
             "calls": end["calls"][-MAX_HEARTBEAT_CALLS:],
             WAITED_SECONDS: round(self.waited_seconds, 3),
             DOUBTFUL_ATTEMPTS: self.doubtful_attempts,
+            **({FAILED_USAGE: self.failed_usage.to_json()} if self.failed_usage else {}),
         }
 
     def piece(self, offset: int) -> dict[str, Any]:
@@ -137,6 +156,11 @@ class RedactingSink:
         arguments = self._arguments.setdefault(index, StreamRedactor(self._secrets))
         self._sink.call(index, self._secrets.clean(tool), arguments.redact_next(piece))
 
+    def withdraw(self) -> None:
+        """Forget what was received."""
+        self._text, self._arguments = StreamRedactor(self._secrets), {}
+        self._sink.withdraw()
+
 
 @contextlib.asynccontextmanager
 async def send_heartbeats(progress: Progress, timeout: timedelta | None) -> AsyncIterator[None]:
@@ -175,8 +199,12 @@ class RetryBudget:
 
     def __init__(self, info: activity.Info, longest: timedelta) -> None:
         turn_seconds = (info.started_time - info.current_attempt_scheduled_time).total_seconds()
-        self.waited_seconds = _told_before(info, WAITED_SECONDS) + max(turn_seconds, 0.0)
-        self.doubtful_attempts = int(_told_before(info, DOUBTFUL_ATTEMPTS))
+        beat: Any = next(iter(info.heartbeat_details), None)
+        before = beat if isinstance(beat, dict) else {}
+        self.waited_seconds = _number(before.get(WAITED_SECONDS)) + max(turn_seconds, 0.0)
+        self.doubtful_attempts = int(_number(before.get(DOUBTFUL_ATTEMPTS)))
+        cost = before.get(FAILED_USAGE)
+        self.failed_usage = Usage.read(cost) if isinstance(cost, dict) else None
         # Until now by the server's clock, from now on by ours.
         before_seconds = (info.started_time - info.scheduled_time).total_seconds()
         self._asked_seconds = before_seconds - self.waited_seconds
@@ -197,9 +225,7 @@ class RetryBudget:
         return model_error(error.message)
 
 
-def _told_before(info: activity.Info, what: str) -> float:
-    beat: Any = next(iter(info.heartbeat_details), None)
-    value = beat.get(what) if isinstance(beat, dict) else None
+def _number(value: Any) -> float:
     if not isinstance(value, int | float) or not math.isfinite(value):
         return 0.0
     return max(float(value), 0.0)

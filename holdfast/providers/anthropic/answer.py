@@ -3,59 +3,55 @@
 Unknown events, and blocks of tools that Anthropic runs itself, are ignored.
 """
 
-from typing import Any
+from typing import Any, ClassVar
 
-from holdfast.providers.answer_reader import (
+from holdfast.providers.answer.answer_reader import (
     AnswerReader,
-    read_count,
     read_counts,
     read_object,
+    read_place,
     read_text,
 )
-from holdfast.providers.part_order import Part
-from holdfast.providers.streamed_answer import (
-    MAX_PROVIDER_DATA_BYTES,
-    BoundedText,
-    CallDraft,
-    StreamedAnswer,
-    well_formed,
-)
-from holdfast.providers.transport.error_response import shortened
-from holdfast.schemas.internal.solution import Solution, Usage
+from holdfast.providers.answer.bounded_text import BoundedText, well_formed
+from holdfast.providers.answer.call_draft import CallDraft
+from holdfast.providers.answer.part_order import Part
+from holdfast.providers.answer.streamed_answer import MAX_PROVIDER_DATA_BYTES, StreamedAnswer
+from holdfast.schemas.internal.solution import Usage
 
 _INPUT_TOKENS = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 _THOUGHTS = ("thinking", "signature")
+# Where arguments belong to a call at another place; tools of Anthropic's own have arguments, too.
+_NOT_CALLS = (None, "text", "thinking", "redacted_thinking")
 _EVENTS = ("message_", "content_block_", "ping")
-_REFUSED = "the provider's filters ended the answer"
 _PAUSED = "the provider paused a long turn: the answer is what was received until then"
 
 
 class AnthropicAnswerReader(AnswerReader):
-    """One message, as it arrives."""
+    """One message, as it arrives; `keeps_unsigned`: a thought is accepted back unsigned."""
 
+    keeps_unsigned: ClassVar[bool] = True
     format_name = "message of the Messages API"
     marker = '"type"'
+    whole_endings = ("end_turn", "tool_use", "stop_sequence", "stop", "tool_calls")
 
     def __init__(self, answer: StreamedAnswer) -> None:
         super().__init__(answer)
-        self._blocks: dict[int | None, CallDraft | Part] = {}
-        # Some servers send the arguments of a call whole, with its name.
-        self._calls: list[tuple[CallDraft, Any]] = []
+        self._blocks: dict[str | None, CallDraft | Part] = {}
         self._tokens: dict[str, int] = {}
 
     def read_event(self, value: dict[str, Any]) -> bool:
         """Read an event, or a message."""
         match value:
             case {"type": "message", "content": list(blocks)}:
-                self._read_message(value)
+                self._begin(value)
                 for index, block in enumerate(blocks):
-                    self._read_block(index, block)
+                    self._read_block(index, block, is_begin=False)
                 self._read_stop(value)
                 self.is_finished = True
             case {"type": "message_start", "message": dict(message)}:
-                self._read_message(message)
+                self._begin(message)
             case {"type": "content_block_start", "content_block": dict(block)}:
-                self._read_block(value.get("index"), block)
+                self._read_block(value.get("index"), block, is_begin=True)
             case {"type": "content_block_delta", "delta": dict(delta)}:
                 self._read_delta(value.get("index"), delta)
             case {"type": "message_delta", "delta": dict(delta)}:
@@ -67,60 +63,71 @@ class AnthropicAnswerReader(AnswerReader):
                 return str(value.get("type")).startswith(_EVENTS)
         return True
 
-    def solution(self) -> Solution:
-        """Return the whole answer, with its thinking beside it."""
-        for call, whole in self._calls if self.is_finished else ():
-            if not call.arguments.bytes:
-                self.add_arguments(call, whole)
-        # No thinking is accepted back without its signature.
-        blocks = [each for each in self.order.items() if each.get("signature") != ""]
-        is_thinking = any("thinking" in each["type"] for each in blocks)
-        self.answer.provider_data = blocks if is_thinking else None
-        return super().solution()
+    def data_beside(self, calls: list[CallDraft]) -> Any:
+        """Return the blocks of the answer, if any is a thought."""
+        blocks = [
+            each
+            for each in self.order.items(calls)
+            if each.get("signature") != "" or (self.keeps_unsigned and each["thinking"])
+        ]
+        return blocks if any("thinking" in each["type"] for each in blocks) else None
 
-    def _read_message(self, message: dict[str, Any]) -> None:
+    def _begin(self, message: dict[str, Any]) -> None:
+        if self._recognised:  # a gateway that starts again with another model
+            self.restart()
+            self._blocks, self._tokens = {}, {}
         self.answer.model = read_text(message.get("model")) or self.answer.model
         self._read_usage(message.get("usage"))
 
-    def _read_block(self, index: Any, block: Any) -> None:
-        position = read_count(index)
-        self._blocks.pop(position, None)
+    def _read_block(self, index: Any, block: Any, *, is_begin: bool) -> None:
+        position = read_place(index)
+        self._blocks[position] = read_object(block)
         match block:
             case {"type": "text"}:
                 self.add_text(read_text(block.get("text")))
             case {"type": "tool_use"}:
                 call = self.add_call(block.get("name"), block.get("id"))
                 self._blocks[position] = call
-                self._calls.append((call, block.get("input")))
-                self.order.add("tool_use")
+                self.order.add("tool_use", call=call)
+                # Whole at some servers; empty where pieces follow.
+                self.answer.add_whole_arguments(call, block.get("input"), is_begin=is_begin)
             case {"type": "thinking"}:
+                del self._blocks[position]
                 self._add_thoughts(position, block)
             case {"type": "redacted_thinking", "data": str(data)}:
                 self.order.add("redacted_thinking", data=well_formed(data))
 
     def _read_delta(self, index: Any, delta: dict[str, Any]) -> None:
-        position = read_count(index)
-        match delta.get("type"), self._blocks.get(position):
-            case "text_delta", _:
+        position = read_place(index)
+        block = self._blocks.get(position)
+        match delta.get("type"):
+            case "text_delta":
                 self.add_text(read_text(delta.get("text")))
-            case "input_json_delta", CallDraft() as call:
-                self.answer.add_arguments(call, read_text(delta.get("partial_json")))
-            case "thinking_delta" | "signature_delta", _:
+            case "input_json_delta":
+                piece = read_text(delta.get("partial_json"))
+                is_call = isinstance(block, CallDraft)
+                if piece and not is_call and read_object(block).get("type") in _NOT_CALLS:
+                    block = self._blocks[position] = self.add_call("", "")
+                if isinstance(block, CallDraft):
+                    self.answer.add_arguments(block, piece)
+            case "thinking_delta" | "signature_delta":
                 self._add_thoughts(position, delta)
 
-    def _add_thoughts(self, position: int | None, piece: dict[str, Any]) -> None:
-        if position not in self._blocks:
+    def _add_thoughts(self, position: str | None, piece: dict[str, Any]) -> None:
+        thinking = self._blocks.get(position)
+        if isinstance(thinking, CallDraft):
+            return
+        if thinking is None or not isinstance(thinking.get("signature"), BoundedText):
             # A solution stores no longer data than that, so the rest is never sent back.
             texts = {name: BoundedText(MAX_PROVIDER_DATA_BYTES) for name in _THOUGHTS}
-            self._blocks[position] = self.order.add("thinking", **texts)
-        thinking = self._blocks[position]
-        if not isinstance(thinking, CallDraft):
-            for name in _THOUGHTS:
-                thinking[name].add(read_text(piece.get(name)))
+            thinking = self._blocks[position] = self.order.add("thinking", **texts)
+        for name in _THOUGHTS:
+            thinking[name].add(read_text(piece.get(name)))
 
     def _read_usage(self, usage: Any) -> None:
-        """Read the counts: each is the sum so far, and an absent one is unchanged."""
-        self._tokens |= read_counts(usage)
+        """Read the counts: each is the sum so far; one that is absent or zero changes nothing."""
+        counts = read_counts(usage).items()
+        self._tokens |= {name: n for name, n in counts if n or name not in self._tokens}
         total = sum(self._tokens.get(name, 0) for name in _INPUT_TOKENS)
         self.answer.usage = Usage(
             input_tokens=total if "input_tokens" in self._tokens else None,
@@ -130,10 +137,7 @@ class AnthropicAnswerReader(AnswerReader):
         )
 
     def _read_stop(self, delta: dict[str, Any]) -> None:
-        reason = delta.get("stop_reason")
-        self.read_stop(reason)
-        if reason == "refusal":
-            why = read_text(read_object(delta.get("stop_details")).get("explanation"))
-            self.answer.notices.append(shortened(f"{_REFUSED}: {why}" if why else _REFUSED))
+        reason, details = delta.get("stop_reason"), read_object(delta.get("stop_details"))
+        self.read_stop(reason, read_text(details.get("explanation")))
         if reason == "pause_turn":
             self.answer.notices.append(_PAUSED)

@@ -15,7 +15,8 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, ClassVar
 
-from holdfast.providers.answer_reader import AnswerReader, read_object
+from holdfast.providers.answer.answer_reader import AnswerReader, read_object
+from holdfast.providers.answer.part_order import Part, in_order
 from holdfast.providers.anthropic.answer import AnthropicAnswerReader
 from holdfast.providers.anthropic.schema import answer_schema
 from holdfast.providers.base import ProviderRequest, ToolNames, short_name
@@ -29,7 +30,6 @@ from holdfast.providers.content import (
     unsupported_image_text,
 )
 from holdfast.providers.message_list import encode_parts, joined_messages
-from holdfast.providers.part_order import Part, in_order
 from holdfast.providers.tool_schemas import arguments_schema
 from holdfast.providers.transport.http import ProviderFormat
 from holdfast.schemas.internal.model_request import Ask
@@ -67,6 +67,20 @@ class AnthropicFormat(ProviderFormat):
         """Return a notice for a schema that cannot be enforced."""
         is_loose = isinstance(ask.output, dict) and held_schema(ask) is None
         return [f"{self.title} {_LOOSE_SCHEMA}"] if is_loose else []
+
+    def data_of_endpoint(self, data: Any, endpoint: str) -> Any:
+        """Return the thoughts of an answer, those that no one signed with their endpoint."""
+        return [
+            part | {"endpoint": endpoint} if _is_unsigned(part) else part for part in data or ()
+        ] or None
+
+    def data_for_endpoint(self, data: Any, endpoint: str) -> Any:
+        """Return the thoughts without those that another endpoint did not sign."""
+        return [
+            part
+            for part in (data if isinstance(data, list) else ())
+            if not _is_unsigned(part) or part.get("endpoint", endpoint) == endpoint
+        ]
 
     def shows_schema(self, ask: Ask, host: str) -> bool:
         """Report whether the answer is held to it ("Structured outputs", "Prompt modification")."""
@@ -121,6 +135,10 @@ class AnthropicFormat(ProviderFormat):
         return request_body(messages, settings)
 
 
+def _is_unsigned(part: Any) -> bool:
+    return isinstance(part, dict) and part.get("signature") == ""
+
+
 def _answer(message: ChatMessage, names: ToolNames) -> list[Part]:
     calls: list[Part] = [
         {
@@ -134,8 +152,10 @@ def _answer(message: ChatMessage, names: ToolNames) -> list[Part]:
     blocks = []
     for item, part in in_order(message, calls, "tool_use", _THOUGHTS):
         match item:
-            case {"type": "thinking", "thinking": str(), "signature": str()}:
-                blocks.append(item)
+            case {"type": "thinking", "thinking": str(), "signature": str(signature)}:
+                # DeepSeek's and Kimi's models sign nothing, and require their thinking back.
+                unsigned = {"type": "thinking", "thinking": item["thinking"]}
+                blocks.append(item if signature else unsigned)
             case {"type": "redacted_thinking", "data": str()}:
                 blocks.append(item)
             case _:

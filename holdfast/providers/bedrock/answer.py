@@ -7,9 +7,9 @@ Unknown events and blocks, and calls of tools that Amazon runs itself, are ignor
 from collections.abc import Iterator
 from typing import Any
 
-from holdfast.providers.answer_reader import read_object, read_objects, read_text
+from holdfast.providers.answer.answer_reader import read_object, read_objects
+from holdfast.providers.answer.part_order import Part
 from holdfast.providers.anthropic.answer import AnthropicAnswerReader
-from holdfast.providers.part_order import Part
 
 _EVENTS = (
     *("messageStart", "contentBlockStart", "contentBlockDelta", "contentBlockStop"),
@@ -21,9 +21,6 @@ _TOKENS = {
     "cache_read_input_tokens": "cacheReadInputTokens",
     "cache_creation_input_tokens": "cacheWriteInputTokens",
 }
-_FILTERED = ("guardrail_intervened", "content_filtered")
-# The model wrote a call or an answer that Amazon itself could not read.
-_BROKEN = ("malformed_tool_use", "malformed_model_output")
 
 
 class BedrockAnswerReader(AnthropicAnswerReader):
@@ -31,6 +28,7 @@ class BedrockAnswerReader(AnthropicAnswerReader):
 
     format_name = "answer of Converse"
     marker = '"output"'
+    keeps_unsigned = False
 
     def read_event(self, value: dict[str, Any]) -> bool:
         """Read an event, or a whole answer."""
@@ -39,11 +37,6 @@ class BedrockAnswerReader(AnthropicAnswerReader):
             return False
         for event in _translated(value):
             super().read_event(event)
-        stop = value if is_whole else read_object(value.get("messageStop"))
-        reason = read_text(stop.get("stopReason"))
-        self.is_broken |= reason in _BROKEN
-        if reason in (*_FILTERED, *_BROKEN):
-            self.answer.notices.append(f"Bedrock ended the answer with {reason}")
         self.is_finished |= is_whole
         self.is_done = self.is_finished and "metadata" in value
         return True
@@ -53,14 +46,20 @@ def _translated(value: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield the events of the Messages API that mean the same."""
     match value:
         case {"output": {"message": {"content": list(blocks)}}}:
-            for index, block in enumerate(read_objects(blocks)):
-                cited = read_objects(read_object(block.get("citationsContent")).get("content"))
-                for each in cited or [block]:
-                    yield _started(index, each)
+            cited = (
+                read_objects(read_object(each.get("citationsContent")).get("content")) or [each]
+                for each in read_objects(blocks)
+            )
+            yield {
+                "type": "message",
+                "content": [_block(part) for parts in cited for part in parts],
+            }
+        case {"messageStart": dict(message)}:
+            yield {"type": "message_start", "message": message}
         case {"contentBlockStart": {"start": {"toolUse": dict()} as block} as event}:
-            yield _started(event.get("contentBlockIndex"), block)
+            yield _started(event, block)
         case {"contentBlockDelta": {"delta": dict(delta)} as event}:
-            yield _continued(event.get("contentBlockIndex"), delta)
+            yield _continued(event, delta)
     usage = read_object(read_object(value.get("metadata", value)).get("usage"))
     stop = read_object(value.get("messageStop", value))
     yield {
@@ -70,25 +69,30 @@ def _translated(value: dict[str, Any]) -> Iterator[dict[str, Any]]:
     }
 
 
-def _started(index: Any, block: dict[str, Any]) -> dict[str, Any]:
-    started: Part = {"type": "text", **block}
+def _started(event: Part, block: Part) -> Part:
+    index = event.get("contentBlockIndex")
+    return {"type": "content_block_start", "index": index, "content_block": _block(block)}
+
+
+def _block(block: Part) -> Part:
     match block:
         case {"toolUse": dict(call)}:
-            started = {"type": "tool_use", **call, "id": call.get("toolUseId")}
+            return {"type": "tool_use", **call, "id": call.get("toolUseId")}
         case {"reasoningContent": {"reasoningText": dict(thought)}}:
-            started = {"type": "thinking", **thought, "thinking": thought.get("text")}
+            return {"type": "thinking", **thought, "thinking": thought.get("text")}
         case {"reasoningContent": {"redactedContent": data}}:
-            started = {"type": "redacted_thinking", "data": data}
-    return {"type": "content_block_start", "index": index, "content_block": started}
+            return {"type": "redacted_thinking", "data": data}
+    return {"type": "text", **block}
 
 
-def _continued(index: Any, delta: dict[str, Any]) -> dict[str, Any]:
-    continued: Part = {"type": "text_delta", **delta}
+def _continued(event: Part, delta: Part) -> Part:
+    continued = {"type": "text_delta", **delta}
     match delta:
         case {"toolUse": {"input": piece}}:
             continued = {"type": "input_json_delta", "partial_json": piece}
         case {"reasoningContent": {"redactedContent": _}}:
-            return _started(index, delta)
+            return _started(event, delta)
         case {"reasoningContent": dict(thought)}:
             continued = {"type": "thinking_delta", **thought, "thinking": thought.get("text")}
+    index = event.get("contentBlockIndex")
     return {"type": "content_block_delta", "index": index, "delta": continued}

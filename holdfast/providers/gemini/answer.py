@@ -1,30 +1,32 @@
 """A Gemini answer: events of a stream, or a whole answer.
 
 Every event has the form of a whole answer, and holds more of its parts. A call comes whole, its
-arguments an object; newer models give it an id, older ones none. The last event has the reason why
-the model stopped.
+arguments an object, which is absent where it is empty; newer models give it an id, older ones none.
+The last event has the reason why the model stopped.
 """
 
 from typing import Any
 
-from holdfast.providers.answer_reader import (
+from holdfast.providers.answer.answer_reader import (
     AnswerReader,
+    WholeCall,
     read_counts,
     read_object,
     read_objects,
     read_text,
 )
+from holdfast.providers.answer.bounded_text import well_formed
+from holdfast.providers.answer.call_draft import CallDraft
 from holdfast.providers.base import ProviderRefused
-from holdfast.providers.streamed_answer import well_formed
 from holdfast.providers.transport.error_response import shortened
-from holdfast.schemas.internal.solution import Solution, Usage
+from holdfast.schemas.internal.solution import Usage
 
 _INPUT = ("promptTokenCount", "toolUsePromptTokenCount")
 _OUTPUT = ("candidatesTokenCount", "thoughtsTokenCount")
 _FIELDS = ("candidates", "promptFeedback", "usageMetadata")
-_USUAL = ("STOP", "MAX_TOKENS")
-# The model wrote a call that Gemini itself could not read; the rest may be a piece of it.
-_BROKEN = ("MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "MALFORMED_RESPONSE")
+# Arguments by path, of the option `streamFunctionCallArguments`.
+_IN_PARTS = ("partialArgs", "willContinue")
+_PARTS_NOT_READ = "Gemini sent a call's arguments in parts, which are not read"
 
 
 class GeminiAnswerReader(AnswerReader):
@@ -32,6 +34,9 @@ class GeminiAnswerReader(AnswerReader):
 
     format_name = "Gemini answer"
     marker = '"candidates"'
+    whole_endings = ("stop",)
+    # The request lacks what it must have, or the model called too often; or no reason is given.
+    refused_endings = ("missing_thought_signature", "too_many_tool_calls", "other")
 
     def read_event(self, value: dict[str, Any]) -> bool:
         """Read more of the answer, or the whole of it.
@@ -43,7 +48,7 @@ class GeminiAnswerReader(AnswerReader):
             return False
         self.answer.model = read_text(value.get("modelVersion")) or self.answer.model
         if isinstance(value.get("usageMetadata"), dict):
-            self.answer.usage = _usage(value["usageMetadata"])
+            self.answer.add_usage(_usage(value["usageMetadata"]))
         for candidate in read_objects(value.get("candidates")):
             if candidate.get("index", 0) in (0, None):
                 self._read_candidate(candidate)
@@ -52,42 +57,46 @@ class GeminiAnswerReader(AnswerReader):
         if reason and not value.get("candidates"):
             # An error: the same request would be blocked again.
             message = read_text(feedback.get("blockReasonMessage"))
-            raise ProviderRefused(400, _notice(f"the request was blocked, {reason}", message))
+            why = f"the request was blocked, {reason}"
+            raise ProviderRefused(400, shortened(f"{why}: {message}" if message else why))
         return True
 
-    def solution(self) -> Solution:
-        """Return the whole answer, with its signatures beside it."""
-        parts = self.order.items()
-        is_signed = any("signature" in part for part in parts)
-        self.answer.provider_data = parts if is_signed else None
-        return super().solution()
+    def data_beside(self, calls: list[CallDraft]) -> Any:
+        """Return the parts of the answer, if any is signed."""
+        parts = self.order.items(calls)
+        return parts if any("signature" in part for part in parts) else None
 
     def _read_candidate(self, candidate: dict[str, Any]) -> None:
-        for part in read_objects(read_object(candidate.get("content")).get("parts")):
-            # A part may also be a summary of the reasoning, which is no answer.
-            if part.get("thought") is True:
-                continue
-            signature = well_formed(read_text(part.get("thoughtSignature")))
-            signed = {"signature": signature} if signature else {}
-            call = part.get("functionCall")
-            if isinstance(call, dict):
-                draft = self.add_call(call.get("name"), call.get("id"))
-                self.add_arguments(draft, call.get("args"))
-                self.order.add("call", **signed)
-            else:
-                self.add_text(read_text(part.get("text")), **signed)
         reason = read_text(candidate.get("finishReason"))
         if reason and reason != "FINISH_REASON_UNSPECIFIED":
-            self.read_stop(reason)
-            self.is_broken |= reason in _BROKEN
-            message = read_text(candidate.get("finishMessage"))
-            notice = _notice(f"Gemini ended the answer with {reason}", message)
-            if reason not in _USUAL and notice not in self.answer.notices:
-                self.answer.notices.append(notice)
+            self.read_stop(reason, read_text(candidate.get("finishMessage")))
+        parts = read_objects(read_object(candidate.get("content")).get("parts"))
+        # A part may also be a summary of the reasoning, which is no answer.
+        parts = [part for part in parts if part.get("thought") is not True]
+        calls = [_whole_call(part["functionCall"]) for part in parts if "functionCall" in part]
+        drafts = iter(self.add_whole_calls(calls, is_closing=bool(reason)))
+        for part in parts:
+            signature = well_formed(read_text(part.get("thoughtSignature")))
+            signed = {"signature": signature} if signature else {}
+            if "functionCall" not in part:
+                self.add_text(read_text(part.get("text")), **signed)
+            elif (draft := next(drafts)) is not None:
+                self.order.add("call", call=draft, **signed)
+                if (
+                    _is_in_parts(part["functionCall"])
+                    and _PARTS_NOT_READ not in self.answer.notices
+                ):
+                    self.answer.notices.append(_PARTS_NOT_READ)
 
 
-def _notice(text: str, message: str) -> str:
-    return shortened(f"{text}: {message}" if message else text)
+def _is_in_parts(call: Any) -> bool:
+    return any(name in read_object(call) for name in _IN_PARTS)
+
+
+def _whole_call(call: Any) -> WholeCall:
+    call = read_object(call)
+    arguments = None if _is_in_parts(call) else call.get("args") or {}
+    return WholeCall(read_text(call.get("name")), read_text(call.get("id")), arguments)
 
 
 def _usage(usage: dict[str, Any]) -> Usage:

@@ -13,7 +13,8 @@ from typing import Any
 
 import httpx
 
-from holdfast.providers.answer_reader import read_object
+from holdfast.providers.answer.answer_reader import read_object
+from holdfast.providers.answer.part_order import Part, in_order
 from holdfast.providers.base import ProviderRequest, ToolNames
 from holdfast.providers.content import (
     EMPTY_MESSAGE,
@@ -27,7 +28,6 @@ from holdfast.providers.content import (
 from holdfast.providers.gemini.answer import GeminiAnswerReader
 from holdfast.providers.gemini.schema import gemini_schema
 from holdfast.providers.message_list import encode_parts, joined_messages
-from holdfast.providers.part_order import Part, in_order
 from holdfast.providers.transport.http import ProviderFormat
 from holdfast.providers.transport.target import EndpointTarget
 from holdfast.schemas.internal.model_request import Ask, ToolOffer
@@ -54,6 +54,12 @@ _SCHEMA_WITH_TOOLS = (
 )
 
 
+_CALLING = "functionCallingConfig"
+# The option with which arguments arrive in parts by path.
+_IN_PARTS = "streamFunctionCallArguments"
+_ONLY_WHOLE = f"the option `{_IN_PARTS}` was left out of the request: only whole calls are read"
+
+
 class GeminiFormat(ProviderFormat):
     """The format of `streamGenerateContent`."""
 
@@ -73,7 +79,10 @@ class GeminiFormat(ProviderFormat):
 
     def unsupported_notices(self, ask: Ask) -> list[str]:
         """Return a notice for a schema that is not enforced because tools are offered."""
-        return [_SCHEMA_WITH_TOOLS] if ask.output not in (None, False) and _offered(ask) else []
+        tool_config = read_object(ask.model.options.get("toolConfig"))
+        has_parts = _IN_PARTS in read_object(tool_config.get(_CALLING))
+        has_schema = ask.output not in (None, False) and bool(_offered(ask))
+        return [_ONLY_WHOLE] * has_parts + [_SCHEMA_WITH_TOOLS] * has_schema
 
     def shows_schema(self, ask: Ask, host: str) -> bool:
         """Return true: the model is guided by it ("Structured outputs", "Best practices")."""
@@ -108,12 +117,15 @@ class GeminiFormat(ProviderFormat):
         top_level = {name: options.pop(name) for name in _TOP_LEVEL if name in options}
         # A copied request of Gemini's has its settings within these.
         nested = read_object(options.pop("generationConfig", None))
-        tool_config = read_object(options.pop("toolConfig", None))
+        tool_config = dict(read_object(options.pop("toolConfig", None)))
+        if calling := read_object(tool_config.get(_CALLING)):
+            kept = {key: calling[key] for key in calling if key != _IN_PARTS}
+            tool_config[_CALLING] = kept
         tools = request.tool_names.declare(_offered(ask), "parametersJsonSchema", _accepted)
         choice = request.tool_choice(
             _MODES, lambda name: {"mode": "ANY", "allowedFunctionNames": [name]}
         )
-        config = {"functionCallingConfig": choice} if tools else {}
+        config = {_CALLING: choice} if tools else {}
         instructions = {"parts": _texts(ask.instructions)} if ask.instructions else None
         settings = {
             "systemInstruction": instructions,

@@ -5,7 +5,15 @@ A call comes whole, its arguments an object. Newer servers give it an id, older 
 
 from typing import Any
 
-from holdfast.providers.answer_reader import AnswerReader, read_counts, read_objects, read_text
+from holdfast.providers.answer.answer_reader import (
+    AnswerReader,
+    WholeCall,
+    read_counts,
+    read_object,
+    read_objects,
+    read_text,
+)
+from holdfast.providers.answer.call_draft import CallDraft
 from holdfast.schemas.internal.solution import Usage
 
 # The server loaded or unloaded the model without a request to it.
@@ -17,6 +25,7 @@ class OllamaAnswerReader(AnswerReader):
 
     format_name = "Ollama chat"
     marker = '"model"'
+    whole_endings = ("stop", "tool_calls", *_NO_ANSWER)
 
     def read_event(self, value: dict[str, Any]) -> bool:
         """Read a piece of the message, the last one `done`; in old servers it has no message."""
@@ -24,16 +33,22 @@ class OllamaAnswerReader(AnswerReader):
         if "done" not in value or not (isinstance(message, dict) or self._recognised):
             return False
         self.answer.model = read_text(value.get("model")) or self.answer.model
+        is_done = value.get("done") is True
         if isinstance(message, dict):
             if thinking := read_text(message.get("thinking")):
                 self.answer.reasoning.add(thinking)
             self.answer.add_text(read_text(message.get("content")))
-            for call in read_objects(message.get("tool_calls")):
-                function = call.get("function")
-                if isinstance(function, dict):
-                    draft = self.add_call(function.get("name"), call.get("id"))
-                    self.add_arguments(draft, function.get("arguments"))
-        if value.get("done") is True:
+            calls = [
+                WholeCall(
+                    read_text(function.get("name")),
+                    read_text(call.get("id")),
+                    function.get("arguments"),
+                )
+                for call in read_objects(message.get("tool_calls"))
+                if (function := read_object(call.get("function")))
+            ]
+            self.add_whole_calls(calls, is_closing=is_done)
+        if is_done:
             self.is_done = True
             self.read_stop(value.get("done_reason"))
             # Old servers give no reason.
@@ -42,7 +57,9 @@ class OllamaAnswerReader(AnswerReader):
             self.answer.usage = Usage(
                 input_tokens=counts.get("prompt_eval_count"), output_tokens=counts.get("eval_count")
             )
-            # Only reasoning that led to calls is sent back, with them.
-            if self.answer.calls and self.answer.reasoning.pieces:
-                self.answer.provider_data = {"thinking": str(self.answer.reasoning)}
         return True
+
+    def data_beside(self, calls: list[CallDraft]) -> Any:
+        """Return the reasoning that led to calls: no other is sent back."""
+        reasoning = self.answer.reasoning
+        return {"thinking": str(reasoning)} if calls and reasoning.pieces else None

@@ -2,30 +2,39 @@
 
 Servers vary: some ignore `stream`, some never give a finish reason. By the format, a piece belongs
 to the call at its `index`. Servers send no index; index 0 for every call; no id, or one id twice; a
-call's name in pieces, or again with every piece; arguments before the name, or as an object. Each
-piece is added to the only call that it can belong to.
+call's name in pieces, or again with every piece; arguments before the name, at another index, or as
+an object. Each piece is added to the only call that it can belong to. A `message` is a whole, also
+beside a `delta`: it fills what the pieces left out.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
-from holdfast.providers.answer_reader import (
+from holdfast.providers.answer.answer_reader import (
     AnswerReader,
-    arguments_text,
-    read_count,
+    WholeCall,
     read_counts,
     read_object,
     read_objects,
+    read_place,
     read_text,
 )
-from holdfast.providers.streamed_answer import MAX_NAME_CHARACTERS, CallDraft, StreamedAnswer
+from holdfast.providers.answer.call_draft import MAX_NAME_CHARACTERS, CallDraft, arguments_text
+from holdfast.providers.answer.streamed_answer import StreamedAnswer
+from holdfast.providers.base import FailedAnswer
+from holdfast.providers.openai.extra_fields import ExtraFields
+from holdfast.providers.transport.error_response import error_in_event
 from holdfast.schemas.internal.solution import Solution, Usage
 
-# No part of OpenAI's own format. DeepSeek's and Kimi's models reject a request that does not return
-# the reasoning of an answer with it ("Thinking mode", "Tool calls" in DeepSeek's reference), an
-# empty one too; other servers pass it to the model again or ignore it.
-REASONING = "reasoning_content"
-
 _DONE = "[DONE]"
+_CALLS = "tool_calls"
+_OTHER_CHOICE = "the server sent a second choice, with calls: they were not read"
+_OTHER_CHOICE_READ = "the server sent the calls in a second choice"
+# The names of counts, the format's own first: gateways pass on those of other providers.
+_INPUT = ("prompt_tokens", "input_tokens")
+_OUTPUT = ("completion_tokens", "output_tokens")
+_CACHED = ("cached_tokens", "prompt_cache_hit_tokens", "cache_read_input_tokens")
+_WRITTEN = ("cache_write_tokens", "cache_creation_input_tokens")
 
 
 class OpenAIAnswerReader(AnswerReader):
@@ -33,18 +42,35 @@ class OpenAIAnswerReader(AnswerReader):
 
     format_name = "chat completion"
     marker = '"choices"'
+    whole_endings = (
+        *("stop", _CALLS, "tool_call", "function_call", "eos", "eos_token", "end_of_sequence"),
+        *("end_turn", "tool_use", "stop_sequence", "complete", "completed", "done"),
+    )
 
     def __init__(self, answer: StreamedAnswer) -> None:
         super().__init__(answer)
-        self._by_index: dict[int, CallDraft] = {}
+        self._by_place: dict[str, CallDraft] = {}
         self._by_id: dict[str, CallDraft] = {}
         self._last: CallDraft | None = None
+        self._extra = ExtraFields()
+        # The newest whole message, and the calls of further choices.
+        self._whole: dict[str, Any] = {}
+        self._other_calls: list[dict[str, Any]] = []
+        self._ends_with_calls = False
 
     def solution(self) -> Solution:
-        """Return the whole answer, with its reasoning beside it."""
-        if self.answer.reasoning.pieces:
-            self.answer.provider_data = {REASONING: str(self.answer.reasoning)}
+        """Return the whole answer."""
+        self._read_whole(self._whole)
+        if self._other_calls:
+            is_answer = self._ends_with_calls and not self.answer.kept_calls
+            self.answer.notices.append(_OTHER_CHOICE_READ if is_answer else _OTHER_CHOICE)
+            for call in self._other_calls if is_answer else ():
+                self._read_call(call)
         return super().solution()
+
+    def data_beside(self, calls: list[CallDraft]) -> Any:
+        """Return the fields that the server requires back."""
+        return self._extra.beside(calls)
 
     def read(self, data: str) -> None:
         """Read the data of one event, the word that ends the stream, or a whole completion."""
@@ -54,79 +80,140 @@ class OpenAIAnswerReader(AnswerReader):
             super().read(data)
 
     def read_event(self, value: dict[str, Any]) -> bool:
-        """Read a chunk, or a completion."""
+        """Read a chunk, or a completion.
+
+        Raises:
+            FailedAnswer: the server failed within the answer.
+        """
         if not isinstance(value.get("choices"), list):
             return False
         self.answer.model = read_text(value.get("model")) or self.answer.model
-        if isinstance(value.get("usage"), dict):
-            self.answer.usage = read_usage(value["usage"], "prompt", "completion")
-        for choice in read_objects(value["choices"]):
-            if choice.get("index", 0) not in (0, None):
-                continue
-            message = choice.get("message")
-            is_whole = isinstance(message, dict)
-            self._read_delta(read_object(message if is_whole else choice.get("delta")))
-            self.read_stop(choice.get("finish_reason"))
-            self.is_finished |= is_whole
+        choices = read_objects(value["choices"])
+        for holder in (value, read_object(value.get("x_groq")), *choices):
+            self.answer.add_usage(read_usage(read_object(holder.get("usage"))))
+        for choice in choices:
+            if choice.get("index", 0) in (0, None):
+                self._read_choice(choice)
+            else:
+                message = read_object(choice.get("message") or choice.get("delta"))
+                self._other_calls += read_objects(message.get("tool_calls"))
         return True
 
-    def _read_delta(self, delta: dict[str, Any]) -> None:
-        if isinstance(delta.get(REASONING), str):
-            self.answer.reasoning.add(delta[REASONING])
-        for content in (delta.get("content"), delta.get("refusal")):
-            parts = [read_text(part.get("text")) for part in read_objects(content)]
-            self.answer.add_text(read_text(content) or "".join(parts))
-        for call in read_objects(delta.get("tool_calls")):
-            self._read_call(call)
+    def _read_choice(self, choice: dict[str, Any]) -> None:
+        if error := error_in_event({"error": choice.get("error")}):
+            why = f"the server failed within the answer: {error.message}"
+            raise FailedAnswer(why, self.answer.usage)
+        message, delta = choice.get("message"), choice.get("delta")
+        reason = choice.get("finish_reason")
+        self.read_stop(reason)
+        self._ends_with_calls |= reason == _CALLS
+        if isinstance(delta, dict):
+            self._read_delta(delta, is_closing=bool(reason))
+        if isinstance(message, dict):
+            if not isinstance(delta, dict):
+                self.is_finished = True
+                # A second choice without an index of its own.
+                self._read_whole(self._whole)
+                self._whole = {}
+            self._whole |= {name: each for name, each in message.items() if each}
+
+    def _read_delta(self, delta: dict[str, Any], *, is_closing: bool) -> None:
+        self._extra.add(delta)
+        for text in _texts(delta):
+            self.answer.add_text(text)
+        calls = read_objects(delta.get("tool_calls"))
         if isinstance(delta.get("function_call"), dict):
-            self._read_call({"index": 0, "function": delta["function_call"]})
+            calls.append({"index": 0, "function": delta["function_call"]})
+        are_repeated = self.are_repeated([_whole_call(call) for call in calls], is_closing)
+        for call, is_repeated in zip(calls, are_repeated, strict=True):
+            if not is_repeated:
+                self._read_call(call)
+
+    def _read_whole(self, message: dict[str, Any]) -> None:
+        """Read a whole message, of which pieces may have arrived before."""
+        self._extra.add_missing(message)
+        self.answer.add_whole_text("".join(_texts(message)))
+        calls = read_objects(message.get("tool_calls"))
+        if isinstance(message.get("function_call"), dict):
+            calls.append({"function": message["function_call"]})
+        wholes = [_whole_call(call) for call in calls]
+        for call, whole, draft in zip(calls, wholes, self.drafts_of(wholes), strict=True):
+            # The text of a whole call without arguments is empty.
+            if whole.arguments == "" and not draft.has_pieces:
+                draft.add_piece("")
+            self.answer.add_whole_arguments(draft, whole.arguments)
+            self._extra.add_call(draft, call)
 
     def _read_call(self, call: dict[str, Any]) -> None:
         """Read an item of `tool_calls`; a field of another form counts as absent."""
-        function = read_object(call.get("function"))
-        index, provider_id = read_count(call.get("index")), read_text(call.get("id")) or None
-        name, arguments = read_text(function.get("name")), function.get("arguments")
-        arguments = "" if arguments is None else arguments_text(arguments)
-        draft = self._last
-        if index is not None:
-            draft = self._by_index.get(index)
-        elif provider_id is not None:
-            draft = self._by_id.get(provider_id)
-        if draft is None or _is_another_call(draft, index, provider_id, name, arguments):
-            draft = self.answer.add_call(name, provider_id)
+        place, (name, provider_id, arguments) = read_place(call.get("index")), _whole_call(call)
+        text = "" if arguments is None else arguments_text(arguments)
+        draft = self._find(place, provider_id, name)
+        if draft is None or self._is_another_call(draft, place, provider_id, name, text):
+            draft = self.add_call(name, provider_id)
         else:
-            draft.provider_id = draft.provider_id or provider_id
-            if not draft.name or (name != draft.name and not draft.arguments.bytes):
+            if draft.name and name != draft.name and not draft.has_pieces:
                 draft.name = (draft.name + name)[:MAX_NAME_CHARACTERS]
+            draft.identify(provider_id, name)
         self._last = draft
-        if index is not None:
-            self._by_index[index] = draft
-        if provider_id is not None:
+        if place is not None:
+            self._by_place[place] = draft
+        if provider_id:
             self._by_id[provider_id] = draft
-        self.answer.add_arguments(draft, arguments)
+        if arguments is not None:
+            self.answer.add_arguments(draft, text)
+        self._extra.add_call(draft, call)
+
+    def _find(self, place: str | None, provider_id: str, name: str) -> CallDraft | None:
+        """Return the call to which a piece with these marks belongs, if it is none of a new one."""
+        if place is None:
+            return self._by_id.get(provider_id) if provider_id else self._last
+        at_place, of_id = self._by_place.get(place), self._by_id.get(provider_id)
+        if at_place is None:
+            return None if name else of_id
+        return at_place if of_id is None or at_place.may_have_id(provider_id) else of_id
+
+    def _is_another_call(
+        self, draft: CallDraft, place: str | None, provider_id: str, name: str, arguments: str
+    ) -> bool:
+        if not name:
+            return False
+        if not draft.may_have_id(provider_id):
+            return True
+        if place is None and (not provider_id or name != draft.name):
+            return True
+        is_other_tool = name != draft.name and self.answer.is_tool(name)
+        if is_other_tool and self.answer.is_tool(draft.name):
+            return True
+        return draft.is_whole and not draft.can_say(name, arguments)
 
 
-def _is_another_call(
-    draft: CallDraft, index: int | None, provider_id: str | None, name: str, arguments: str
-) -> bool:
-    if not name:
-        return False
-    if provider_id and draft.provider_id and provider_id != draft.provider_id:
-        return True
-    if index is None and (provider_id is None or name != draft.name):
-        return True
-    return bool(arguments) and draft.has_whole_arguments
+def _texts(message: dict[str, Any]) -> Iterator[str]:
+    for content in (message.get("content"), message.get("refusal")):
+        yield read_text(content)
+        yield from (read_text(part.get("text")) for part in read_objects(content))
 
 
-def read_usage(usage: dict[str, Any], taken: str, made: str) -> Usage:
-    """Read the usage, of which the formats name the input `taken`, and the output `made`.
+def _whole_call(call: dict[str, Any]) -> WholeCall:
+    function = read_object(call.get("function"))
+    return WholeCall(
+        read_text(function.get("name")), read_text(call.get("id")), function.get("arguments")
+    )
 
-    DeepSeek and Kimi each have a field of their own for cached tokens.
-    """
-    counts = read_counts(usage) | read_counts(usage.get(f"{taken}_tokens_details"))
+
+def read_usage(usage: dict[str, Any]) -> Usage:
+    """Read the usage of chat completions or of the Responses API."""
+    counts = read_counts(usage)
+    for details in ("prompt_tokens_details", "input_tokens_details"):
+        counts |= read_counts(usage.get(details))
+
+    def first(names: tuple[str, ...]) -> int | None:
+        found = [counts[name] for name in names if name in counts]
+        return next(filter(None, found), found[0] if found else None)
+
     return Usage(
-        input_tokens=counts.get(f"{taken}_tokens"),
-        output_tokens=counts.get(f"{made}_tokens"),
-        cached_tokens=counts.get("cached_tokens", counts.get("prompt_cache_hit_tokens")),
-        written_tokens=counts.get("cache_write_tokens"),
+        input_tokens=first(_INPUT),
+        output_tokens=first(_OUTPUT),
+        cached_tokens=first(_CACHED),
+        written_tokens=first(_WRITTEN),
     )

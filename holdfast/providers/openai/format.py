@@ -4,11 +4,14 @@ Source: OpenAI's API reference, "Create chat completion" and its streaming event
 """
 
 import json
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, ClassVar
 
-from holdfast.providers.answer_reader import AnswerReader
+from holdfast.providers.answer.answer_reader import AnswerReader, read_object
+from holdfast.providers.answer.part_order import Part
 from holdfast.providers.base import ProviderRequest, ToolNames
+from holdfast.providers.call_ids import FORTY, NINE, IdForm
 from holdfast.providers.content import (
     data_url,
     encode_json,
@@ -21,20 +24,20 @@ from holdfast.providers.content import (
     unfetched_text,
 )
 from holdfast.providers.message_list import answer_or_result, list_messages
-from holdfast.providers.openai.answer import REASONING, OpenAIAnswerReader
+from holdfast.providers.openai.answer import OpenAIAnswerReader
+from holdfast.providers.openai.extra_fields import REASONING, with_extra_fields
 from holdfast.providers.openai.schema import fits_strict_mode
-from holdfast.providers.part_order import Part
+from holdfast.providers.parameter_fallback import LENGTH_OPTIONS
 from holdfast.providers.tool_schemas import arguments_schema, with_items
 from holdfast.providers.transport.http import ProviderFormat
 from holdfast.schemas.internal.model_request import Ask
 from holdfast.schemas.message import AskedCall, ChatMessage, Content, ImagePart, Media
 
 # Newer names of options that only OpenAI's own servers are known to take, its own and Azure's.
-_OWN_HOSTS = ("api.openai.com", ".openai.azure.com")
+OWN_HOSTS = ("api.openai.com", ".openai.azure.com")
 # Servers that route requests of one key to one cache. Mistral's caches nothing without a key
 # ("Prompt caching" in OpenAI's guides, and in Mistral's).
-KEY_HOSTS = (*_OWN_HOSTS, "api.mistral.ai")
-_LENGTH_OPTIONS = ("max_tokens", "max_completion_tokens")
+KEY_HOSTS = (*OWN_HOSTS, "api.mistral.ai")
 _LOOSE_SCHEMA = "OpenAI cannot enforce so large a schema: the answer is only validated"
 
 
@@ -45,15 +48,30 @@ class OpenAIFormat(ProviderFormat):
     path: ClassVar[str] = "/chat/completions"
     reserved: ClassVar[tuple[str, ...]] = ("messages", "tools", "stream")
     answer_reader: ClassVar[type[AnswerReader]] = OpenAIAnswerReader
+    id_forms: ClassVar[Mapping[tuple[str, ...], IdForm]] = {
+        OWN_HOSTS: FORTY,
+        ("api.mistral.ai",): NINE,
+    }
 
     def unsupported_notices(self, ask: Ask) -> list[str]:
         """Return a notice for a schema that is neither enforced nor in the instructions."""
         is_loose = isinstance(ask.output, dict) and not ask.output_told
         return [_LOOSE_SCHEMA] if is_loose and not fits_strict_mode(ask.output) else []
 
+    def data_of_endpoint(self, data: Any, endpoint: str) -> Any:
+        """Return the further fields of an answer with the name of their endpoint."""
+        is_own = isinstance(data, dict) and data.keys() - {REASONING}
+        return {**data, "endpoint": endpoint} if is_own else data
+
+    def data_for_endpoint(self, data: Any, endpoint: str) -> Any:
+        """Return the further fields of an answer for their own endpoint; its reasoning for all."""
+        fields = read_object(data)
+        is_other = fields.get("endpoint", endpoint) != endpoint
+        return {key: fields[key] for key in fields if key == REASONING} if is_other else data
+
     def shows_schema(self, ask: Ask, host: str) -> bool:
         """Report whether the model sees the schema: only OpenAI's servers add it to the prompt."""
-        return host.endswith(_OWN_HOSTS)
+        return host.endswith(OWN_HOSTS)
 
     def encode_user(self, content: Content) -> tuple[bytes, ...]:
         """Encode a message, whose content is a text unless it has media."""
@@ -62,10 +80,12 @@ class OpenAIFormat(ProviderFormat):
         return (encode_json({"role": "user", "content": shown}),)
 
     def encode_other(self, message: ChatMessage, names: ToolNames) -> tuple[bytes, ...]:
-        """Encode a message; an answer has its reasoning with it."""
+        """Encode a message; an answer has its further fields with it."""
         encoded = answer_or_result(message, names, REASONING, _arguments)
         if message.calls:
             encoded["content"] = encoded["content"] or None
+        if message.role == "assistant":
+            encoded = with_extra_fields(encoded, message)
         return (encode_json(encoded),)
 
     def declared_functions(self, request: ProviderRequest) -> list[Part]:
@@ -76,8 +96,8 @@ class OpenAIFormat(ProviderFormat):
     def body(self, request: ProviderRequest, host: str) -> bytes:
         """Return the request's body: the messages first, then the settings."""
         ask = request.ask
-        length = _LENGTH_OPTIONS[host.endswith(_OWN_HOSTS)]
-        has_own_length = any(name in ask.model.options for name in _LENGTH_OPTIONS)
+        length = LENGTH_OPTIONS[host.endswith(OWN_HOSTS)]
+        has_own_length = any(name in ask.model.options for name in LENGTH_OPTIONS)
         tools = self.declared_functions(request)
         choice = request.tool_choice(
             {}, lambda name: {"type": "function", "function": {"name": name}}

@@ -2,30 +2,64 @@
 
 A response is a list of items: messages, calls, and the model's reasoning. The pieces of an item are
 between its events `added` and `done`; some servers send only one of the two, or only the whole
-response. Unknown events, and items of tools that OpenAI runs itself, are ignored.
+response at the end. Items are distinguished by their type and id, and by the `output_index` where
+they have no id: some servers give all of them the index 0. Unknown events, and items of tools that
+OpenAI runs itself, are ignored.
 """
 
+from collections.abc import Callable
 from typing import Any
 
-from holdfast.providers.answer_reader import (
+from holdfast.providers.answer.answer_endings import Ending, ending_of
+from holdfast.providers.answer.answer_reader import (
     AnswerReader,
-    read_count,
     read_object,
     read_objects,
+    read_place,
     read_text,
+    repeated,
 )
+from holdfast.providers.answer.bounded_text import well_formed
+from holdfast.providers.answer.call_draft import CallDraft
+from holdfast.providers.answer.part_order import Part
+from holdfast.providers.answer.streamed_answer import StreamedAnswer
 from holdfast.providers.base import ProviderRefused
 from holdfast.providers.openai.answer import read_usage
-from holdfast.providers.part_order import Part
-from holdfast.providers.streamed_answer import CallDraft, StreamedAnswer, well_formed
 from holdfast.providers.transport.error_response import error_in_event
-from holdfast.schemas.internal.solution import Solution
 
 # Two messages of one answer are one text.
 BETWEEN_MESSAGES = "\n\n"
 
-_ENDS = ("response.completed", "response.incomplete", "response.failed")
+_ENDS = ("response.completed", "response.incomplete", "response.failed", "response.cancelled")
 _FAILED = "the provider failed to answer, and reported no reason"
+_ITEMS = {"message": "text", "function_call": "call", "reasoning": "reasoning"}
+
+
+class _Item:
+    """One item of a response: its part in the order, with the call's draft or the text so far.
+
+    `ids` are its own, by the names of their fields; `has_own_id` if an event named one of them.
+    """
+
+    def __init__(self, kind: str, place: str | None, part: Part) -> None:
+        self.kind, self.place, self.part = kind, place, part
+        self.call: CallDraft | None = part.get("call")
+        self.ids: dict[str, str] = {}
+        self.text = ""
+        self.is_begun = self.is_done = self.has_own_id = False
+
+    def can_be(self, value: dict[str, Any], *, exactly: bool = False) -> bool:
+        """Report whether a whole item may be this one, or is `exactly` the same."""
+        if value.get("type") != self.kind:
+            return False
+        if self.call is None:
+            text = _whole_text(value)
+            return text == self.text if exactly else text.startswith(self.text)
+        test = self.call.says if exactly else self.call.can_say
+        return test(read_text(value.get("name")), value.get("arguments"))
+
+
+_Acceptance = Callable[[_Item, bool], bool]
 
 
 class OpenAIResponsesAnswerReader(AnswerReader):
@@ -33,12 +67,11 @@ class OpenAIResponsesAnswerReader(AnswerReader):
 
     format_name = "response of the Responses API"
     marker = '"type"'
+    whole_endings = ("stop", "completed")
 
     def __init__(self, answer: StreamedAnswer) -> None:
         super().__init__(answer)
-        # By `output_index`, or by id where a server sends none.
-        self._parts: dict[Any, Part] = {}
-        self._calls: dict[Any, CallDraft] = {}
+        self._items: list[_Item] = []
         self._has_text = False
 
     def read_event(self, value: dict[str, Any]) -> bool:
@@ -46,6 +79,7 @@ class OpenAIResponsesAnswerReader(AnswerReader):
 
         Raises:
             ProviderRefused, ContextOverflow: the response failed.
+            FailedAnswer: arguments belong to no certain call.
         """
         match value:
             case {"object": "response", "output": list()}:
@@ -53,67 +87,119 @@ class OpenAIResponsesAnswerReader(AnswerReader):
             case {"type": str(kind), "response": dict(response)} if kind in _ENDS:
                 self._read_end({**response, "status": kind.removeprefix("response.")})
             case {"type": "response.output_item.added", "item": dict(item)}:
-                self._read_item(_key(value, item.get("id")), item, is_done=False)
-            case {"type": "response.output_item.done", "item": dict(whole)}:
-                self._read_item(_key(value, whole.get("id")), whole, is_done=True)
+                self._read_item(item, value, is_done=False)
+            case {"type": "response.output_item.done", "item": dict(item)}:
+                self._read_item(item, value, is_done=True)
             case {
                 "type": "response.output_text.delta" | "response.refusal.delta",
                 "delta": str(piece),
             }:
-                key = _key(value, value.get("item_id"))
-                if key not in self._parts:
-                    self._read_item(key, {"type": "message"}, is_done=False)
-                self._add_text(self._parts[key], piece)
+                self._add_text(self._item_of("message", value), piece)
+            case {"type": "response.output_text.done", "text": str(whole)}:
+                self._add_whole_text(self._item_of("message", value), whole)
             case {"type": "response.function_call_arguments.delta", "delta": str(piece)}:
-                call = self._calls.get(_key(value, value.get("item_id")))
-                if call is not None:
-                    self.answer.add_arguments(call, piece)
+                self.answer.add_arguments(self._call_of(value), piece)
+            case {"type": "response.function_call_arguments.done"}:
+                self.answer.add_whole_arguments(self._call_of(value), value.get("arguments"))
             case _:
                 return str(value.get("type")).startswith("response.")
         return True
 
-    def solution(self) -> Solution:
-        """Return the whole answer, with its reasoning beside it."""
-        parts = [part for part in self.order.items() if part != {"type": "reasoning"}]
+    def data_beside(self, calls: list[CallDraft]) -> Any:
+        """Return the items of the answer, if there is reasoning among them."""
+        parts = [part for part in self.order.items(calls) if part != {"type": "reasoning"}]
         is_reasoned = any(part["type"] == "reasoning" for part in parts)
         if not is_reasoned:
             parts = [{name: part[name] for name in part if name != "id"} for part in parts]
-        if is_reasoned or any("phase" in part for part in parts):
-            self.answer.provider_data = parts
-        return super().solution()
+        return parts if is_reasoned or any("phase" in part for part in parts) else None
 
-    def _read_item(self, key: Any, value: dict[str, Any], *, is_done: bool) -> None:
-        """Read an item at its begin or its end, or both at once."""
-        is_new = key not in self._parts
-        match value.get("type"):
-            case "message":
-                if is_new:
-                    named = _texts(value, "id", "phase")
-                    self._parts[key] = self.order.add("text", characters=0, **named)
-                has_text = bool(self._parts[key].get("characters"))
-                for part in () if has_text else read_objects(value.get("content")):
-                    text = read_text(part.get("text")) or read_text(part.get("refusal"))
-                    self._add_text(self._parts[key], text)
-            case "function_call":
-                if is_new:
-                    self._calls[key] = self.add_call(value.get("name"), value.get("call_id"))
-                    self._parts[key] = self.order.add("call", **_texts(value, "id"))
-                call = self._calls.get(key)
-                if is_done and call is not None and not call.arguments.bytes:
-                    self.add_arguments(call, value.get("arguments"))
-            case "reasoning":
-                if is_new:
-                    self._parts[key] = self.order.add("reasoning")
-                if is_done:
-                    self._parts[key].update(_reasoning(value))
+    def _find(
+        self, kind: str, ids: dict[str, str], place: str | None, accepts: _Acceptance
+    ) -> _Item | None:
+        """Return the item with one of these ids, or else an open one at the place.
 
-    def _add_text(self, part: Part, piece: str) -> None:
-        if part["type"] != "text" or not piece:
+        `accepts` takes an item, and whether it has another id.
+        """
+        alike = [each for each in self._items if each.kind == kind]
+        same = [each for each in alike if each.ids.items() & ids.items()]
+        near = [
+            each
+            for each in reversed(alike)
+            if each.place == place
+            and not each.is_done
+            and not {"call_id"} & each.ids.keys() & ids.keys()
+            and accepts(each, "id" in each.ids and "id" in ids)
+        ]
+        return next(iter(same or near), None)
+
+    def _item_of(self, kind: str, event: dict[str, Any]) -> _Item:
+        """Return the item that an event has a piece of."""
+        ids, place = _texts({"id": event.get("item_id")}, "id"), _place(event)
+
+        # Some servers give an item another id in each event.
+        def accepts(item: _Item, is_other: bool) -> bool:
+            return not is_other or (place is not None and not item.has_own_id)
+
+        item = self._find(kind, ids, place, accepts) or self._add({"type": kind, **ids}, place)
+        item.has_own_id |= bool(item.ids.items() & ids.items())
+        return item
+
+    def _call_of(self, event: dict[str, Any]) -> CallDraft:
+        call = self._item_of("function_call", event).call
+        assert call is not None
+        return call
+
+    def _add(self, value: dict[str, Any], place: str | None) -> _Item:
+        kind = value["type"]
+        fields: Part = {"characters": 0} if kind == "message" else {}
+        if kind == "function_call":
+            fields["call"] = self.add_call(value.get("name"), value.get("call_id"))
+        item = _Item(kind, place, self.order.add(_ITEMS[kind], **fields))
+        item.ids |= _texts(value, "id", "call_id")
+        self._items.append(item)
+        return item
+
+    def _read_item(self, value: dict[str, Any], event: dict[str, Any], *, is_done: bool) -> None:
+        """Read the item of an event, at its begin or its end, or both at once."""
+        kind, place = read_text(value.get("type")), _place(event)
+        if kind not in _ITEMS:
             return
-        if self._has_text and not part["characters"]:
+
+        def accepts(item: _Item, is_other: bool) -> bool:
+            if is_done:
+                return item.can_be(value) and (not is_other or place is not None)
+            return not (is_other or item.is_begun)
+
+        item = self._find(kind, _texts(value, "id", "call_id"), place, accepts)
+        self._update(item or self._add(value, place), value, is_done=is_done)
+
+    def _update(self, item: _Item, value: dict[str, Any], *, is_done: bool) -> None:
+        item.ids |= _texts(value, "id", "call_id")
+        item.is_done |= is_done
+        item.is_begun = True
+        if item.kind == "message":
+            item.part.update(_texts(value, "id", "phase"))
+            self._add_whole_text(item, _whole_text(value))
+        elif item.call is not None:
+            item.part.update(_texts(value, "id"))
+            item.call.identify(read_text(value.get("call_id")), read_text(value.get("name")))
+            arguments = value.get("arguments")
+            self.answer.add_whole_arguments(item.call, arguments, is_begin=not is_done)
+        elif is_done:
+            item.part.update(_reasoning(value))
+
+    def _add_whole_text(self, item: _Item, whole: str) -> None:
+        if whole.startswith(item.text):
+            self._add_text(item, whole[len(item.text) :])
+
+    def _add_text(self, item: _Item, piece: str) -> None:
+        if not piece:
+            return
+        item.text += piece
+        if self._has_text and not item.part["characters"]:
             piece = BETWEEN_MESSAGES + piece
         self._has_text = True
-        part["characters"] += len(well_formed(piece))
+        item.part["characters"] += len(well_formed(piece))
         self.answer.add_text(piece)
 
     def _read_end(self, response: dict[str, Any]) -> None:
@@ -121,21 +207,39 @@ class OpenAIResponsesAnswerReader(AnswerReader):
         if status == "failed":
             error = error_in_event({"error": response.get("error")})
             raise error or ProviderRefused(500, _FAILED)
-        if not self._parts:
-            for index, item in enumerate(read_objects(response.get("output"))):
-                self._read_item(index, item, is_done=True)
+        self._read_whole(read_objects(response.get("output")))
         self.answer.model = read_text(response.get("model")) or self.answer.model
-        self.answer.usage = read_usage(read_object(response.get("usage")), "input", "output")
+        self.answer.usage = read_usage(read_object(response.get("usage")))
         # Any other status is that of a response without its end.
-        self.is_finished = self.is_done = status in ("completed", "incomplete")
+        self.is_finished = self.is_done = status in ("completed", "incomplete", "cancelled")
+        if status == "cancelled":
+            self.read_stop(status)
         if status == "incomplete":
-            self.read_stop(read_object(response.get("incomplete_details")).get("reason"))
-            self.stop_reason = self.stop_reason or "length"
+            reason = read_text(read_object(response.get("incomplete_details")).get("reason"))
+            is_filtered = ending_of(reason, ()) is Ending.FILTERED
+            self.read_stop(reason if is_filtered else "max_output_tokens")
+
+    def _read_whole(self, output: list[dict[str, Any]]) -> None:
+        """Read the items of the whole response: those that events had before are the same."""
+        values = [each for each in output if read_text(each.get("type")) in _ITEMS]
+        found = repeated(
+            self._items,
+            values,
+            lambda item, value: bool(item.ids.items() & _texts(value, "id", "call_id").items()),
+            lambda item, value: item.can_be(value, exactly=True),
+            lambda item, value: item.can_be(value),
+        )
+        for item, value in zip(found, values, strict=True):
+            self._update(item or self._add(value, None), value, is_done=True)
 
 
-def _key(event: dict[str, Any], item_id: Any) -> Any:
-    index = read_count(event.get("output_index"))
-    return read_text(item_id) if index is None else index
+def _place(event: dict[str, Any]) -> str | None:
+    return read_place(event.get("output_index"))
+
+
+def _whole_text(value: dict[str, Any]) -> str:
+    parts = read_objects(value.get("content"))
+    return "".join(read_text(part.get("text")) or read_text(part.get("refusal")) for part in parts)
 
 
 def _texts(value: dict[str, Any], *names: str) -> dict[str, str]:

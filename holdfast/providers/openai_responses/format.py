@@ -8,10 +8,13 @@ reasoning is requested in encrypted form, and sent back in its place among messa
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import ClassVar
 
-from holdfast.providers.answer_reader import read_object
+from holdfast.providers.answer.answer_reader import read_object
+from holdfast.providers.answer.part_order import Part, in_order
 from holdfast.providers.base import ProviderRequest, ToolNames
+from holdfast.providers.call_ids import SIXTY_FOUR, IdForm, with_ids
 from holdfast.providers.content import (
     data_url,
     encode_json,
@@ -22,9 +25,8 @@ from holdfast.providers.content import (
     request_body,
     text_of,
 )
-from holdfast.providers.openai.format import KEY_HOSTS, OpenAIFormat, response_format
+from holdfast.providers.openai.format import KEY_HOSTS, OWN_HOSTS, OpenAIFormat, response_format
 from holdfast.providers.openai_responses.answer import BETWEEN_MESSAGES, OpenAIResponsesAnswerReader
-from holdfast.providers.part_order import Part, in_order
 from holdfast.schemas.message import ChatMessage, Content, ImagePart, Media
 
 _REASONING = "reasoning.encrypted_content"
@@ -41,6 +43,7 @@ class OpenAIResponsesFormat(OpenAIFormat):
     )
     results_show_media = True
     answer_reader = OpenAIResponsesAnswerReader
+    id_forms: ClassVar[Mapping[tuple[str, ...], IdForm]] = {OWN_HOSTS: SIXTY_FOUR}
 
     def encode_user(self, content: Content) -> tuple[bytes, ...]:
         """Encode a message as an item."""
@@ -86,6 +89,8 @@ class OpenAIResponsesFormat(OpenAIFormat):
         if host.endswith(KEY_HOSTS):
             settings = {"prompt_cache_key": request.cache_key or None} | settings
         items = list(request.fragments)
+        if request.id_form is not None:
+            items = [encode_json(with_ids(json.loads(item), request.id_form)) for item in items]
         if request.omits_reasoning:
             # The ids of an answer are those of its reasoning, or of nothing that a server knows.
             decoded = [json.loads(item) for item in items]

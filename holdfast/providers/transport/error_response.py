@@ -4,9 +4,9 @@ import json
 import re
 from typing import Any
 
+from holdfast.providers.answer.bounded_text import well_formed
 from holdfast.providers.base import ContextOverflow, ProviderRefused
 from holdfast.providers.context_overflow import context_overflow, error_parts, error_texts
-from holdfast.providers.streamed_answer import well_formed
 
 MAX_MESSAGE_CHARACTERS = 2_000
 # The end of a text that was longer.
@@ -19,6 +19,7 @@ _STATUS_OF_WORD = {
     "policy": 400,
     "data_residency": 400,
     "rate_limit": 429,
+    "quota": 429,
     "throttling": 429,
     "overloaded": 503,
     "serviceunavailable": 503,
@@ -76,7 +77,7 @@ def _error(
 ) -> ProviderRefused | ContextOverflow:
     message = shortened(message)
     overflow = context_overflow(status, message, texts)
-    return overflow or ProviderRefused(status, message, headers)
+    return overflow or ProviderRefused(status, message, headers, texts)
 
 
 def message_in(value: Any) -> str:

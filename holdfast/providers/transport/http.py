@@ -13,7 +13,8 @@ from typing import Any, ClassVar
 
 import httpx
 
-from holdfast.providers.answer_reader import AnswerReader
+from holdfast.providers.answer.answer_reader import AnswerReader
+from holdfast.providers.answer.streamed_answer import StreamedAnswer
 from holdfast.providers.base import (
     REDIRECTING_OPTIONS,
     AnswerSink,
@@ -23,6 +24,7 @@ from holdfast.providers.base import (
     ToolNames,
     UnreadableAnswer,
 )
+from holdfast.providers.call_ids import IdForm, form_of_host
 from holdfast.providers.content import (
     encode_json,
     media_introduction,
@@ -31,7 +33,6 @@ from holdfast.providers.content import (
 )
 from holdfast.providers.parameter_fallback import ParameterFallback, fallback_for
 from holdfast.providers.reasoning import with_reasoning
-from holdfast.providers.streamed_answer import StreamedAnswer
 from holdfast.providers.transport.error_response import error_of_response
 from holdfast.providers.transport.event_decoders import EventDecoder, LineDecoder
 from holdfast.providers.transport.target import EndpointTarget
@@ -59,7 +60,8 @@ class ProviderFormat(ABC):
     `reserved` names the options that only the engine sets; `carries` are the types of parts that
     the format has beside text; `fetched` are the beginnings of addresses that a server may fetch
     these from: no file of its own machine. `results_show_media`: a call's result may have media in
-    it, as messages of the user may; those of any other message follow it as the user's.
+    it, as messages of the user may; those of any other message follow it as the user's. `id_forms`
+    are the forms of ids of calls that known hosts require.
     """
 
     kind: ClassVar[str]
@@ -71,6 +73,7 @@ class ProviderFormat(ABC):
     carries: ClassVar[tuple[str, ...]] = ("image", "document")
     fetched: ClassVar[tuple[str, ...]] = ("https://", "http://", "gs://")
     results_show_media: ClassVar[bool] = False
+    id_forms: ClassVar[Mapping[tuple[str, ...], IdForm]] = {}
     answer_reader: ClassVar[type[AnswerReader]]
     event_decoder: ClassVar[type[EventDecoder]] = LineDecoder
 
@@ -83,6 +86,14 @@ class ProviderFormat(ABC):
         scheme = "Bearer " if self.key_header == "authorization" else ""
         named = {self.key_header: f"{scheme}{key}"} if key is not None else {}
         return {**self.fixed_headers, **named}
+
+    def data_of_endpoint(self, data: Any, endpoint: str) -> Any:
+        """Return an answer's data with the name of its endpoint, if it is of no use to another."""
+        return data
+
+    def data_for_endpoint(self, data: Any, endpoint: str) -> Any:
+        """Return the part of an answer's data that may go to an endpoint."""
+        return data
 
     @abstractmethod
     def unsupported_notices(self, ask: Ask) -> list[str]:
@@ -128,25 +139,33 @@ class HttpProvider:
         self, provider_format: ProviderFormat, target: EndpointTarget, http: httpx.AsyncClient
     ) -> None:
         kind = provider_format.kind
-        # The same message is other bytes where the addresses of images are withheld.
-        self.kind = f"{kind}, addresses" if target.fetches_image_urls else kind
+        # The same message is other bytes where the addresses of images are withheld, and where data
+        # that only its own endpoint is sent is left out.
+        self.kind = f"{kind} at {target.name}"
+        self.kind += ", addresses" * target.fetches_image_urls
         self.carries = provider_format.carries
         self._format = provider_format
         self._target = target
         self._http = http
-        # The permanent fallbacks by the settings of the model: many models take no temperature, and
-        # an agent without a setting of its own sends one with every request.
+        # The fallbacks that requests needed, by the model's name or by all of its settings: many
+        # models take no temperature, and an agent without one of its own sends the default.
         self._learned: dict[str, list[ParameterFallback]] = {}
 
     def encode(self, message: ChatMessage, names: ToolNames) -> EncodedMessage:
         """Encode a message in the format."""
         fetched = self._format.fetched if self._target.fetches_image_urls else ()
-        return self._format.encode(without_remote_media(message, fetched), names)
+        message = without_remote_media(message, fetched)
+        if form := form_of_host(self._target.host, self._format.id_forms):
+            message = form.in_message(message)
+        if message.provider_data is not None:
+            data = self._format.data_for_endpoint(message.provider_data, self._target.name)
+            message = message.model_copy(update={"provider_data": data})
+        return self._format.encode(message, names)
 
     async def solve(self, request: ProviderRequest, sink: AnswerSink) -> Solution:
         """Send the request; leave out each part that the server rejects, each once."""
         own = request.ask.model.model_dump(mode="json", exclude={"retry_for"})
-        settings = sha256(encode_json(own))
+        scopes = {"model": request.ask.model.name, "settings": sha256(encode_json(own))}
         reasons = {
             **dict.fromkeys(sorted(REDIRECTING_OPTIONS), _NOT_REDIRECTED),
             **dict.fromkeys(self._format.reserved, "only the engine sets it"),
@@ -156,23 +175,28 @@ class HttpProvider:
             for name, why in reasons.items()
             if name in request.ask.model.options
         ]
-        for fallback in self._learned.get(settings, ()):
-            request = fallback.change(request) or request
+        for scope in scopes.values():
+            for fallback in self._learned.get(scope, ()):
+                request = fallback.change(request) or request
+        used: list[ParameterFallback] = []
         while True:  # It ends: each fallback applies once.
             try:
                 solution = await self._send(request, sink)
                 break
             except ProviderRefused as refused:
                 fallback, request = fallback_for(refused, request)
-            if fallback.is_permanent:
-                learned = self._learned.setdefault(settings, [])
+                used.append(fallback)
+        for fallback in used:
+            if fallback.scope != "request":
+                learned = self._learned.setdefault(scopes[fallback.scope], [])
                 if fallback not in learned:
                     learned.append(fallback)
                 if len(self._learned) > MAX_LEARNED_SETTINGS:
                     del self._learned[next(iter(self._learned))]
         unsupported = self._format.unsupported_notices(request.ask)
         notices = [*ignored, *request.notices, *unsupported, *solution.notices]
-        return solution.model_copy(update={"notices": notices})
+        data = self._format.data_of_endpoint(solution.provider_data, self._target.name)
+        return solution.model_copy(update={"notices": notices, "provider_data": data})
 
     async def _send(self, request: ProviderRequest, sink: AnswerSink) -> Solution:
         headers = {

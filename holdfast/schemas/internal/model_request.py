@@ -141,7 +141,3 @@ class ConversationPage(Lenient):
     items: list[str]
     cut: bool = False
     ask: Ask | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the page, without what is absent."""
-        return self.model_dump(mode="json", by_alias=True, exclude_none=True)

@@ -43,12 +43,13 @@ class Usage(Lenient):
 class WrittenCall(Lenient):
     """A call as the model wrote it: nothing in it has been checked.
 
-    `oversize_bytes` is the size of arguments that were too large to be kept.
+    `arguments` is None where none arrived, not even empty ones. `oversize_bytes` is the size of
+    arguments that were too large to be kept.
     """
 
     provider_id: str | None = None
     tool: str
-    arguments: dict[str, Any] | str = ""
+    arguments: dict[str, Any] | str | None = ""
     oversize_bytes: int | None = None
 
 
@@ -59,6 +60,7 @@ class Solution(Lenient):
     signatures of its reasoning. No one else reads it. `window` is the context window of the model,
     in tokens, if the conversation uses much of it. `too_long`: it exceeds the window, and there is
     no answer. `no_tools`: the model does not support tools, so a request with some has no answer.
+    `refused` is why the provider ended the answer without one.
     """
 
     text: str = ""
@@ -71,3 +73,4 @@ class Solution(Lenient):
     window: int | None = None
     too_long: bool = False
     no_tools: bool = False
+    refused: str | None = None

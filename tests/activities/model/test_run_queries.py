@@ -16,7 +16,7 @@ from holdfast.activities.model.conversation_reader import RunNotOpen, RunUnrespo
 from holdfast.activities.model.run_queries import TRIES_SECONDS, RunQueries
 from holdfast.schemas.internal.model_request import ConversationPage, ConversationPageRequest
 from holdfast.schemas.names import AHEAD_MESSAGE
-from tests.providers.fakes import RUN
+from tests.providers.fakes import RUN, ask
 
 FULL = RPCError("consistent query buffer is full", RPCStatusCode.RESOURCE_EXHAUSTED, b"")
 WANT = ConversationPageRequest(after=2, upto=9, offset=4)
@@ -63,6 +63,11 @@ async def test_the_query_asks_the_very_run_for_the_page() -> None:
     assert (request.execution.workflow_id, request.execution.run_id) == RUN
     [sent] = await server.data_converter.decode(request.query.query_args.payloads)
     assert sent == {"after": 2, "upto": 9, "offset": 4}
+
+
+async def test_a_setting_that_is_null_stays_null_on_the_way() -> None:
+    page = ConversationPage(items=[], ask=ask(model={"temperature": None}))
+    assert await QueryServer(page.to_json()).page() == page
 
 
 @pytest.mark.parametrize(

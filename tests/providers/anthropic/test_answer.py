@@ -5,8 +5,8 @@ from typing import Any
 import httpx
 import pytest
 
+from holdfast.providers.answer.streamed_answer import MAX_PROVIDER_DATA_BYTES
 from holdfast.providers.base import ContextOverflow, ProviderRefused
-from holdfast.providers.streamed_answer import MAX_PROVIDER_DATA_BYTES
 from holdfast.schemas.internal.solution import Solution
 from tests.providers.fakes import TOOLS, stream
 from tests.providers.test_conformance import Exchange, good, refusal
@@ -74,10 +74,11 @@ async def test_thoughts_are_kept_in_their_place_and_not_shown() -> None:
     ]
 
 
-async def test_unsigned_thoughts_are_not_kept() -> None:
+async def test_unsigned_thoughts_are_kept_for_hosts_that_sign_nothing() -> None:
     unsigned = block(0, THOUGHT, *DEEP[:2])
     solution = await solve(events(started(), *unsigned, *text(1, "So"), *stopped("end_turn")))
-    assert (solution.text, solution.provider_data) == ("So", None)
+    thought = {"type": "thinking", "thinking": "Let me see.", "signature": "", "endpoint": "openai"}
+    assert solution.provider_data == [thought, {"type": "text", "characters": 2}]
 
 
 async def test_thoughts_too_large_to_be_kept_are_left_out_and_reported() -> None:
@@ -92,7 +93,7 @@ async def test_thoughts_too_large_to_be_kept_are_left_out_and_reported() -> None
 async def test_a_refusal_is_reported_with_the_provider_s_words() -> None:
     why = {"type": "refusal", "category": "cyber", "explanation": "Not\nthis."}
     solution = await solve(events(started(), *stopped("refusal", stop_details=why)))
-    assert solution.notices == ["the provider's filters ended the answer: Not this."]
+    assert solution.notices == ["the provider's filters ended the answer (`refusal`): Not this."]
 
 
 async def test_counts_are_sums_so_far_and_the_last_of_each_holds() -> None:
@@ -149,7 +150,7 @@ async def test_a_setting_that_a_model_refuses_is_left_out_and_reported(
 @pytest.mark.parametrize(
     ("message", "changes"),
     [
-        ("temperature: range: 0..1", {}),
+        ("temperature: range: 0..1", {"model": {"temperature": 1.5}}),
         ("tools.0.custom.input_schema: JSON schema is invalid", {"output": {}}),
         ("output_config.effort: Input should be 'low', 'medium' or 'high'", {"output": {}}),
         ("Thinking may not be enabled when tool_choice forces tool use.", {}),

@@ -115,4 +115,4 @@ def test_a_whole_answer_has_reasoning_and_citations() -> None:
 def test_an_answer_that_amazon_could_not_read_is_empty(reason: str) -> None:
     solution = read(*text(0, '<tool>{"a'), *stopped(reason))
     assert (solution.text, solution.calls, solution.stop_reason) == ("", [], "stop")
-    assert solution.notices == [f"Bedrock ended the answer with {reason}"]
+    assert solution.notices == [f"the provider could not read what the model wrote (`{reason}`)"]

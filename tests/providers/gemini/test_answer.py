@@ -48,7 +48,9 @@ def test_of_an_answer_with_a_broken_call_nothing_is_taken(reason: str) -> None:
     solution = read(event(*parts), ended)
     assert (solution.text, solution.calls, solution.provider_data) == ("", [], None)
     assert solution.stop_reason == "stop"
-    assert solution.notices == [f"Gemini ended the answer with {reason}: Malformed: refund(a="]
+    assert solution.notices == [
+        f"the provider could not read what the model wrote (`{reason}`): Malformed: refund(a="
+    ]
     with pytest.raises(InvalidOutput, match="The answer was empty"):
         parse_output(solution, None, last=False)
 

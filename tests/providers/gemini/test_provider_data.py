@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from holdfast.providers.answer.streamed_answer import MAX_PROVIDER_DATA_BYTES
 from holdfast.providers.gemini.format import UNSIGNED
-from holdfast.providers.streamed_answer import MAX_PROVIDER_DATA_BYTES
 from tests.providers.fakes import chat_message
 from tests.providers.gemini.gemini_exchange import (
     CALL,

@@ -11,9 +11,9 @@ import ollama
 import pytest
 
 from holdfast.providers import model_errors
+from holdfast.providers.answer.streamed_answer import MAX_PROVIDER_DATA_BYTES
 from holdfast.providers.base import ContextOverflow, ProviderRefused
 from holdfast.providers.ollama.format import OllamaFormat
-from holdfast.providers.streamed_answer import MAX_PROVIDER_DATA_BYTES
 from holdfast.providers.transport.target import EndpointTarget
 from holdfast.schemas.internal.solution import Solution
 from tests.providers.fakes import TOOLS, ask, chat_message, read_answer, target
@@ -89,7 +89,7 @@ def test_calls_come_with_ids_or_without_and_stay_apart() -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "expected"),
-    [('{"n": 1}', {"n": 1}), ("{n", "{n"), (None, {}), ([1], "[1]"), ({"n": 1}, {"n": 1})],
+    [('{"n": 1}', {"n": 1}), ("{n", "{n"), (None, None), ([1], "[1]"), ({"n": 1}, {"n": 1})],
 )
 def test_arguments_that_are_no_object_are_read_for_what_they_are(
     arguments: Any, expected: Any

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from temporalio.contrib.pydantic import pydantic_data_converter
 
+from holdfast.providers.answer.streamed_answer import StreamedAnswer
 from holdfast.providers.base import ProviderRefused, ToolNames
 from holdfast.providers.openai.answer import OpenAIAnswerReader
-from holdfast.providers.streamed_answer import StreamedAnswer
 from holdfast.schemas.internal.solution import Solution
 from tests.providers.fakes import TOOLS, ReceivedText, ask, calls, chunk
 

@@ -212,8 +212,14 @@ async def refused_once(message: str, status: int = 400) -> tuple[list[dict[str, 
     return made, solution
 
 
-async def test_a_model_that_does_not_reason_is_not_asked_for_its_reasoning_again() -> None:
-    made, solution = await refused_once("Encrypted content is not supported with this model.")
+@pytest.mark.parametrize(
+    "message",
+    ["Encrypted content is not supported with this model.", "Unknown parameter: 'include'."],
+)
+async def test_a_model_that_does_not_reason_is_not_asked_for_its_reasoning_again(
+    message: str,
+) -> None:
+    made, solution = await refused_once(message)
     assert solution.text == "Hi"
     assert ["include" in each for each in made] == [True, False, False]
 

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from holdfast.catalog.endpoints import FORMATS
 from holdfast.providers import model_errors
+from holdfast.providers.answer.streamed_answer import MAX_SOLUTION_BYTES, StreamedAnswer, size_bytes
 from holdfast.providers.base import (
     ProviderError,
     ProviderRequest,
@@ -24,7 +25,6 @@ from holdfast.providers.base import (
     UnreadableAnswer,
 )
 from holdfast.providers.content import without_remote_media
-from holdfast.providers.streamed_answer import MAX_SOLUTION_BYTES, StreamedAnswer, size_bytes
 from holdfast.providers.transport.http import HttpProvider, ProviderFormat
 from holdfast.providers.transport.target import EndpointTarget
 from holdfast.schemas.internal.model_request import Ask, ToolOffer

@@ -95,7 +95,7 @@ class AnthropicWire(Wire):
         "model_context_window_exceeded": ("length", 0),
         "pause_turn": ("length", 1),
         "refusal": ("filtered", 1),
-        "bored": ("stop", 0),
+        "bored": ("stop", 1),
     }
     ignored: Sequence[Any] = (
         {"type": "content_block_delta", "index": 7, "delta": {"type": "input_json_delta"}},
@@ -105,7 +105,6 @@ class AnthropicWire(Wire):
         {"type": "content_block_start", "index": 1, "content_block": "text"},
         {"type": "content_block_delta", "index": 1, "delta": {"type": "citations_delta"}},
         {"type": "content_block_stop"},
-        {"type": "message_start", "message": {"usage": None, "content": None}},
         {"type": "message_delta", "delta": {"stop_reason": None}, "usage": {"output_tokens": -1}},
         *({"type": "tomorrow's event"}, {"type": None}, {}, [], None, 7),
     )

@@ -132,10 +132,9 @@ class BedrockWire(Wire):
         "model_context_window_exceeded": ("length", 0),
         "guardrail_intervened": ("filtered", 1),
         "content_filtered": ("filtered", 1),
-        "bored": ("stop", 0),
+        "bored": ("stop", 1),
     }
     ignored: Sequence[Any] = (
-        {"contentBlockDelta": {"contentBlockIndex": 7, "delta": {"toolUse": {"input": "{"}}}},
         {"contentBlockDelta": {"contentBlockIndex": [], "delta": {"reasoningContent": {}}}},
         {"contentBlockDelta": {"contentBlockIndex": 0, "delta": None}},
         {"contentBlockDelta": {"contentBlockIndex": 0, "delta": {"citation": {"title": "A"}}}},

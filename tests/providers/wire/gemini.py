@@ -88,7 +88,7 @@ class GeminiWire(Wire):
         "SAFETY": ("filtered", 1),
         "RECITATION": ("filtered", 1),
         "PROHIBITED_CONTENT": ("filtered", 1),
-        "OTHER": ("stop", 1),
+        "NO_IMAGE": ("stop", 1),
     }
     ignored = (
         {"candidates": [None, "x", {"content": None}, {"content": {"parts": None}}]},

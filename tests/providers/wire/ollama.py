@@ -81,7 +81,7 @@ class OllamaWire(Wire):
         "stop": ("stop", 0),
         "length": ("length", 0),
         "": ("stop", 0),
-        "other": ("stop", 0),
+        "other": ("stop", 1),
     }
     ignored: Sequence[Any] = (
         *([], {}, {"status": "loading"}, {"message": 3}, {"message": {"content": 3}}),

@@ -58,7 +58,7 @@ class OpenAIWire(Wire):
     stop_reasons = {
         "stop": ("stop", 0),
         "length": ("length", 0),
-        "content_filter": ("filtered", 0),
+        "content_filter": ("filtered", 1),
         "eos": ("stop", 0),
     }
     ignored = (

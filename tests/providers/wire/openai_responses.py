@@ -156,7 +156,7 @@ class OpenAIResponsesWire(Wire):
     stop_reasons = {
         "completed": ("stop", 0),
         "max_output_tokens": ("length", 0),
-        "content_filter": ("filtered", 0),
+        "content_filter": ("filtered", 1),
         "max_messages": ("length", 0),
     }
     ignored: Sequence[Any] = (
@@ -165,8 +165,6 @@ class OpenAIResponsesWire(Wire):
         {"type": "response.output_item.added", "output_index": 4, "item": None},
         {"type": "response.output_item.done", "output_index": 4, "item": {"type": "reasoning"}},
         {"type": "response.output_text.delta", "output_index": 0, "delta": None},
-        {"type": "response.function_call_arguments.delta", "output_index": 9, "delta": "{}"},
-        {"type": "response.function_call_arguments.delta", "output_index": 0, "delta": "{}"},
         {"type": "response.completed", "response": None},
         *({"type": "keepalive"}, {"type": "response.tomorrow"}, {"type": None}, {}, [], None, 7),
     )
@@ -205,7 +203,6 @@ class OpenAIResponsesWire(Wire):
             [*opening(text_output(0, "Hel")), ended() | {"type": "response.in_progress"}], end=""
         ),
         json.dumps(response(status="queued")).encode(),
-        json.dumps(response(status="cancelled")).encode(),
     )
     whole = json.dumps(
         response(thought(1), message(text("One moment.")), call(1, "refund", '{"n": 1}')), indent=2

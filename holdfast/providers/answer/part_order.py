@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
+from holdfast.providers.answer.bounded_text import BoundedText, well_formed
+from holdfast.providers.answer.call_draft import CallDraft
 from holdfast.providers.content import text_of
-from holdfast.providers.streamed_answer import BoundedText, well_formed
 from holdfast.schemas.message import ChatMessage
 
 Part = dict[str, Any]
@@ -32,15 +33,23 @@ class PartOrder:
             self.add("text", characters=length, **signature)
 
     def add(self, kind: str, **fields: Any) -> Part:
-        """Add a part of another kind, and return it; a text in it may be one that still grows."""
+        """Add a part of another kind, and return it; a text in it may be one that still grows.
+
+        That of a call has its draft, as `call`.
+        """
         self._items.append({"type": kind, **fields})
         return self._items[-1]
 
-    def items(self) -> list[Part]:
-        """Return the data to store beside the answer."""
+    def items(self, calls: list[CallDraft]) -> list[Part]:
+        """Return the data to store beside an answer with these calls."""
         return [
-            {key: str(each) if isinstance(each, BoundedText) else each for key, each in one.items()}
+            {
+                key: str(each) if isinstance(each, BoundedText) else each
+                for key, each in one.items()
+                if not isinstance(each, CallDraft)
+            }
             for one in self._items
+            if one.get("call") is None or one["call"] in calls
         ]
 
 

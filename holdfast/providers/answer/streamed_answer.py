@@ -6,86 +6,28 @@ those of JSON as Temporal's default converter writes it, in ASCII.
 """
 
 import json
+import re
 from typing import Any
 
-from holdfast.providers.base import AnswerSink, ToolNames
-from holdfast.schemas.base import is_deeper, parsed_or_none
+from holdfast.providers.answer.bounded_text import BoundedText, well_formed
+from holdfast.providers.answer.call_draft import CallDraft
+from holdfast.providers.base import AnswerSink, FailedAnswer, ToolNames
 from holdfast.schemas.internal.solution import Solution, StopReason, Usage, WrittenCall
-from holdfast.validation.lenient_json import unique_keys
 
 MAX_SOLUTION_BYTES = 1024 * 1024
 MAX_FITTED_TEXT_BYTES = 512 * 1024
 MAX_PROVIDER_DATA_BYTES = 256 * 1024
 MAX_TEXT_BYTES = 512 * 1024
-MAX_ARGUMENTS_BYTES = 256 * 1024
 # Of the names and ids of all calls, with what each takes beside them.
 MAX_CALLS_BYTES = 240 * 1024
 _CALL_BYTES = 64
-MAX_NAME_CHARACTERS = 256
 MAX_MODEL_CHARACTERS = 200
-# JSON parsers have different limits of depth; the lowest that we know is 200.
-MAX_ARGUMENTS_DEPTH = 100
 
-
-class BoundedText:
-    """Text that arrives in pieces, of which the first `limit_bytes` of UTF-8 are stored."""
-
-    def __init__(self, limit_bytes: int) -> None:
-        self._limit_bytes = limit_bytes
-        self.pieces: list[str] = []
-        self.bytes = 0
-
-    def add(self, piece: str) -> None:
-        """Append a piece, or as much of it as there is room for."""
-        encoded = piece.encode("utf-8", "surrogatepass")
-        room = max(self._limit_bytes - self.bytes, 0)
-        if len(encoded) > room:
-            piece = encoded[:room].decode("utf-8", "ignore")
-        self.pieces.append(piece)
-        self.bytes += len(encoded)
-
-    @property
-    def is_over(self) -> bool:
-        """Report whether there was more than is stored."""
-        return self.bytes > self._limit_bytes
-
-    def as_json(self) -> str:
-        """Return the text of JSON, in which half of a surrogate pair is escaped."""
-        joined = "".join(self.pieces).encode("utf-16-le", "surrogatepass")
-        text = joined.decode("utf-16-le", "surrogatepass")
-        return text.encode(errors="backslashreplace").decode()
-
-    def __str__(self) -> str:
-        return well_formed("".join(self.pieces))
-
-
-class CallDraft:
-    """A call while it is streamed. `index` is its position in the answer, from 0."""
-
-    def __init__(self, index: int, name: str, provider_id: str | None) -> None:
-        self.index = index
-        self.name = name[:MAX_NAME_CHARACTERS]
-        self.provider_id = provider_id
-        self.arguments = BoundedText(MAX_ARGUMENTS_BYTES)
-
-    @property
-    def has_whole_arguments(self) -> bool:
-        """Report whether the arguments so far are a whole object."""
-        pieces = reversed(self.arguments.pieces)
-        last = next((piece for piece in pieces if piece.strip()), "")
-        if not last.rstrip().endswith("}"):
-            return False  # they rarely are, and parsing them after each piece takes long
-        return isinstance(parsed_or_none(str(self.arguments)), dict)
-
-    def written(self, tool: str) -> WrittenCall:
-        """Return the call, of `tool`, as the model wrote it."""
-        call = WrittenCall(
-            provider_id=well_formed(self.provider_id) if self.provider_id else None,
-            tool=well_formed(tool),
-        )
-        if self.arguments.is_over:
-            return call.model_copy(update={"oversize_bytes": self.arguments.bytes})
-        return call.model_copy(update={"arguments": parse_arguments(self.arguments.as_json())})
+# The thoughts of models whose server leaves them in the text. Templates that open them in the
+# prompt send only the end, on a line of its own.
+_THOUGHTS = re.compile(
+    r"\s*<think>.*?(?:</think>\s*|\Z)|.*?^\s*</think>[^\S\n]*\n\s*", re.DOTALL | re.MULTILINE
+)
 
 
 class StreamedAnswer:
@@ -106,6 +48,11 @@ class StreamedAnswer:
         self.model: str | None = None
         self.provider_data: Any = None
 
+    def clear(self) -> None:
+        """Start again: what came so far is void, also for viewers."""
+        self.__init__(self._sink, self._names)  # type: ignore[misc]
+        self._sink.withdraw()
+
     def add_text(self, piece: str) -> None:
         """Add a piece of the text."""
         if not piece:
@@ -113,40 +60,84 @@ class StreamedAnswer:
         self._text.add(piece)
         self._sink.text(well_formed(piece))
 
+    def add_whole_text(self, whole: str) -> None:
+        """Add what the pieces of the text left out of the whole; another whole changes nothing."""
+        so_far = str(self._text)
+        if whole.startswith(so_far):
+            self.add_text(whole[len(so_far) :])
+
     def add_call(self, name: str, provider_id: str | None) -> CallDraft:
         """Add a call; one too many is counted, and its arguments are not stored."""
-        if not provider_id or len(provider_id) > MAX_NAME_CHARACTERS:
-            provider_id = None
         draft = CallDraft(len(self.calls), name, provider_id)
         tool = self._names.from_provider(draft.name)
-        self._calls_bytes += _CALL_BYTES + size_bytes([tool, provider_id])
+        self._calls_bytes += _CALL_BYTES + size_bytes([tool, draft.provider_id])
         if self._calls_bytes > MAX_CALLS_BYTES:
             self._dropped += 1
         else:
             self.calls.append(draft)
-        self.add_arguments(draft, "")
+        self._show(draft, "")
         return draft
 
     def add_arguments(self, draft: CallDraft, piece: str) -> None:
         """Add a piece of a call's arguments."""
-        draft.arguments.add(piece)
+        draft.add_piece(piece)
+        self._show(draft, piece)
+
+    def add_whole_arguments(self, draft: CallDraft, whole: Any, *, is_begin: bool = False) -> None:
+        """Add a call's whole arguments, a text or an object, which may have come in pieces, too."""
+        self._show(draft, draft.add_whole(whole, is_begin=is_begin))
+
+    def add_usage(self, usage: Usage) -> None:
+        """Add counts: each is the sum so far; one that is zero or absent changes nothing."""
+        counts = {
+            name: count for name, count in usage if count or getattr(self.usage, name) is None
+        }
+        self.usage = self.usage.model_copy(update=counts)
+
+    def is_tool(self, name: str) -> bool:
+        """Report whether the model was offered a tool of this name."""
+        return self._names.is_known(name)
+
+    @property
+    def kept_calls(self) -> list[CallDraft]:
+        """The calls of the answer: an empty one is none, and one sent again with its id is one."""
+        kept: dict[Any, CallDraft] = {}
+        for draft in self.calls:
+            same = kept.get(draft.provider_id)
+            if draft.is_empty:
+                continue
+            if same is None or not draft.can_say(same.name, same.text):
+                kept[draft if same or not draft.provider_id else draft.provider_id] = draft
+            elif len(draft.text) > len(same.text):
+                kept[draft.provider_id] = draft
+        return list(kept.values())
+
+    def _show(self, draft: CallDraft, piece: str) -> None:
         if draft.index < len(self.calls) and self.calls[draft.index] is draft:
             tool = self._names.from_provider(draft.name)
             self._sink.call(draft.index, tool, well_formed(piece))
 
     def solution(self, stop: StopReason | None) -> Solution:
-        """Return the answer, within its bounds; `stop` is the reason that the model gave."""
+        """Return the answer, within its bounds; `stop` is the reason that the model gave.
+
+        Raises:
+            FailedAnswer: the arguments of a call contradict each other.
+        """
         if self._dropped:
             self.notices.append(f"{self._dropped} calls were left out: there were too many")
         if self._text.is_over:
             self.notices.append(f"the text was cut after {MAX_TEXT_BYTES} bytes")
             stop = "length"
-        calls = [draft.written(self._names.from_provider(draft.name)) for draft in self.calls]
+        text = str(self._text)
+        # Formats with parts of their own have thoughts as such parts.
+        if not isinstance(self.provider_data, list) and (thoughts := _THOUGHTS.match(text)):
+            text = text[thoughts.end() :]
+        calls = [self._written(draft) for draft in self.kept_calls]
         if stop in (None, "stop", "calls"):
             stop = "calls" if calls else "stop"
         return fit_solution(
             Solution(
-                text=str(self._text),
+                text=text,
                 calls=calls,
                 provider_data=self.provider_data,
                 stop_reason=stop,
@@ -156,35 +147,12 @@ class StreamedAnswer:
             )
         )
 
-
-def parse_arguments(text: str) -> dict[str, Any] | str:
-    """Return the object that a text of arguments is.
-
-    A text that is no JSON object, or that parsing would change, is returned: the run reads it.
-    """
-    try:
-        value = json.loads(text, parse_float=_as_written, object_pairs_hook=unique_keys)
-        # A number such as NaN or 1e999 is an error, and so is half of a surrogate pair.
-        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
-    except (ValueError, RecursionError):
-        return text
-    fits = isinstance(value, dict) and not is_deeper(value, MAX_ARGUMENTS_DEPTH)
-    return value if fits else text
-
-
-def _as_written(digits: str) -> float:
-    if repr(number := float(digits)) != digits:
-        raise ValueError(f"{digits} would become {number}")
-    return number
-
-
-def well_formed(text: str) -> str:
-    """Return the text with surrogate pairs joined, and lone surrogates replaced."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return text
+    def _written(self, draft: CallDraft) -> WrittenCall:
+        tool = self._names.from_provider(draft.name)
+        if (written := draft.written(tool)) is None:
+            why = f"the arguments of a call of `{tool}` came twice, and differ"
+            raise FailedAnswer(why, self.usage)
+        return written
 
 
 def size_bytes(value: Any) -> int:

@@ -1,0 +1,1 @@
+"""Reading one answer of a model, in any format, out of its stream."""
