@@ -57,6 +57,7 @@ def agent_advice(written: dict[str, Any], agent: ResolvedAgent) -> Iterator[Valu
             fix = "lower its `forceAtStep`, or raise the budget"
             yield ValueProblem(("tools",), reason, fix)
     yield from _rule_advice(agent)
+    yield from nullable_advice(written)
     # Tools that are written out here; the others have advice of their own.
     skills = enumerate(agent.skills)
     holders: list[tuple[Where, Any, list[ResolvedTool]]] = [((), written, agent.tools)]
@@ -67,6 +68,16 @@ def agent_advice(written: dict[str, Any], agent: ResolvedAgent) -> Iterator[Valu
         for (n, entry), tool in zip(named, tools, strict=False):
             if isinstance(entry, dict):
                 yield from (each.under(*where, "tools", n) for each in tool_advice(tool))
+
+
+def nullable_advice(written: Any, where: Where = ()) -> Iterator[ValueProblem]:
+    """Yield each `nullable` of a definition as it is written, which is read as a type."""
+    steps = written.items() if isinstance(written, dict) else ()
+    for key, each in enumerate(written) if isinstance(written, list) else steps:
+        yield from nullable_advice(each, (*where, key))
+        if key == "nullable" and each is True and isinstance(written.get("type"), str):
+            reason, fix = "it is read as another type", f'type: [{written["type"]}, "null"]'
+            yield ValueProblem((*where, key), reason, f"write `{fix}`")
 
 
 def schema_advice(written: dict[str, Any], *, is_tool: bool) -> Iterator[ValueProblem]:

@@ -11,7 +11,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from holdfast.catalog.advice import agent_advice, schema_advice, tool_advice
+from holdfast.catalog.advice import agent_advice, nullable_advice, schema_advice, tool_advice
 from holdfast.catalog.agent_reader import resolve_definition
 from holdfast.catalog.catalog_files import AGENTS, TOOLS, list_files, unread_file_problems
 from holdfast.catalog.constant_calls import cycle_problems
@@ -265,7 +265,7 @@ class _Loading:
         if self._is_free("tool", tool.name, source):
             self._tools[tool.name] = tool
             self._schema_advice += source.problems(schema_advice(source.value, is_tool=True))
-            self._advice += source.problems(tool_advice(tool))
+            self._advice += source.problems([*tool_advice(tool), *nullable_advice(source.value)])
             read = partial(resolve_tool, source.value, tool.name)
             self._advice += source.problems(limit_advice(tool, self._world, read))
 

@@ -28,6 +28,7 @@ from holdfast.client.remote_run import RunStart
 from holdfast.client.result import ending_lines, queued_line, token_counts
 from holdfast.client.run import Run
 from holdfast.client.run_lists import MissingAttributesError, RunFilter, RunListing
+from holdfast.client.stream.heartbeats import new_failure_lines
 from holdfast.runtime.command_line import read_count
 from holdfast.runtime.narration.log_narration import LogNarration
 from holdfast.runtime.text_safety import (
@@ -187,6 +188,8 @@ async def show(*, run: str, json: bool) -> int:
         console.print()
         if ending is None:
             await _print_status(console, remote)
+            for failure in new_failure_lines(look.failing, {}):
+                _print_field(console, "waiting", failure)
         else:
             for name, text in ending_lines(ending):
                 _print_field(console, name, text)

@@ -43,7 +43,7 @@ from holdfast.client.errors import (
     wrong_command,
 )
 from holdfast.client.result import RunEnding
-from holdfast.client.stream.heartbeats import read_answer_progress, update_in
+from holdfast.client.stream.heartbeats import read_activity, read_answer_progress, update_in
 from holdfast.client.stream.live_answers import LiveAnswers
 from holdfast.client.stream.run_watch import Look, Read, ReadT, RunDescription, RunWatches
 from holdfast.runtime.text_safety import holdfast_command
@@ -51,6 +51,7 @@ from holdfast.schemas import names
 from holdfast.schemas.internal.live_answer import LIVE_QUERIES
 
 _PAGE_ENTRIES = 200
+_MAX_FAILING: Final = 20
 NO_WORKER_SECONDS = 10.0
 # A query can get lost when a worker evicts a run: it is repeated before its time is over.
 _QUERY_TRIES: Final = (0.2, 0.3, 0.5)
@@ -101,6 +102,7 @@ class RemoteRun:
         converter = self._client.data_converter
         requests = [one.activity_id for one in running if one.activity_type.name == names.GENERATE]
         updates = [await update_in(one, converter) for one in running]
+        failing = [one for one in running if one.HasField("last_failure")][:_MAX_FAILING]
         return RunDescription(
             position=(description.run_id, description.history_length),
             closed=description.status in _CLOSED,
@@ -109,6 +111,7 @@ class RemoteRun:
             queued_request=queued_request(description.task_queue, running),
             attempts=attempts(description),
             updates=[update for update in updates if update is not None],
+            failing=[await read_activity(one, converter) for one in failing],
         )
 
     def looks(self, most_lost: float = inf) -> AsyncGenerator[Look, None]:

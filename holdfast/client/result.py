@@ -37,6 +37,7 @@ _GOOD: Final = ("completed", "stopped")
 class RunEnding:
     """The ending of a run: `result`, or `code` and `message` of one that failed.
 
+    The `message` of one that has used up a budget is the result's reason.
     `stored_output_note` replaces an output that is still a reference, and `output_error` is the
     reason why it cannot be fetched. `spent` is the usage of a failed run, where it is known.
     """
@@ -70,7 +71,8 @@ class RunEnding:
     def event(self) -> dict[str, Any]:
         """Return the last event of the run, which a terminated run could not write."""
         if self.result is not None:
-            return {"type": "done", "status": self.status, "output": self.result.output}
+            reason = {"reason": self.message} if self.message else {}
+            return {"type": "done", "status": self.status, "output": self.result.output, **reason}
         return {"type": "error", "code": self.code or self.status, "message": self.message}
 
     def whole(self, entry: dict[str, Any]) -> dict[str, Any]:
@@ -104,7 +106,7 @@ def ending_of_result(value: Any) -> RunEnding:
         # version.
         status = value.get("status", "completed") if isinstance(value, Mapping) else "completed"
         return RunEnding(str(status), message="its result cannot be read by this version")
-    return RunEnding(result.status, result=result)
+    return RunEnding(result.status, message=result.reason or "", result=result)
 
 
 def ending_of_failure(error: WorkflowFailureError) -> RunEnding:
@@ -146,9 +148,9 @@ def queued_line(message: QueuedMessage) -> str:
 
 
 def detail(ending: RunEnding) -> str:
-    """Return the detail of the status: the usage of the run, or the reason of its failure."""
+    """Return the detail of the status: the reason of a failure, and the usage of the run."""
     if ending.result is not None:
-        return usage_line(ending.result)
+        return "; ".join(filter(None, [clean(ending.message), usage_line(ending.result)]))
     if ending.code in (None, ending.status):
         return clean(ending.message).strip()
     return f"{ending.code}: {message_after_code(str(ending.code), ending.message)}"

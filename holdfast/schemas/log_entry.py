@@ -64,11 +64,11 @@ class DecisionEntry(Entry):
 
 
 class NoticeEntry(Entry):
-    """Something that a reader of the run should know."""
+    """Something that a reader of the run should know, and no model reads."""
 
-    event = False
     type: Literal["notice"] = "notice"
     text: str
+    """What it is."""
 
 
 class SkillEntry(Entry):
@@ -220,6 +220,8 @@ class DoneEntry(Entry):
     """How it ended."""
     output: JsonValue = None
     """The outcome."""
+    reason: str | None = None
+    """Why it has no output, if its budget was used up."""
 
 
 class ErrorEntry(Entry):

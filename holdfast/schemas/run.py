@@ -189,10 +189,12 @@ class RunResult(Explicit):
     Its `turns` are 0, its `output` is the result of the call.
     """
 
-    left_out_if_empty = ("instances", "models", "undelivered")
+    left_out_if_empty = ("reason", "instances", "models", "undelivered")
 
     status: Ended
     """How it ended."""
+    reason: str | None = None
+    """Why it has no output, if its budget was used up."""
     output: JsonValue = None
     """The outcome."""
     state: JsonValue = None

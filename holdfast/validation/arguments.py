@@ -2,7 +2,8 @@
 
 Steps, each of which can reject: parse the text leniently, coerce the values toward the schema, fill
 in defaults, validate. Coercion changes a value only if its meaning is unambiguous, and never
-replaces a null. The original text is stored elsewhere, unchanged.
+replaces a null. A key that equals a declared one but for its case is an error. The original text is
+stored elsewhere, unchanged.
 
 A default is filled in for a property that is left out, is not required, and is in `properties`, at
 any depth: in a default, in items, and behind `$ref`, `allOf` and the first branch of `anyOf` or
@@ -48,6 +49,8 @@ _LOCAL = (
 )
 # Parts of a call that models write as if they were arguments.
 _WRAPPERS = ("arguments", "args", "parameters", "params", "input", "kwargs", "function")
+# What stands between the items of a list that is written as one text.
+_SEPARATOR = re.compile("[,;，；、]")
 _NUMBER = re.compile(r"-?[0-9]{1,300}(\.[0-9]{1,300})?([eE][+-]?[0-9]{1,3})?\Z")
 
 
@@ -70,7 +73,11 @@ def read_arguments(written: dict[str, Any] | str) -> dict[str, Any]:
     try:
         value = read_json(written) if isinstance(written, str) else ensure_json(written)
     except ValueError as error:
-        raise InvalidArguments(f"the arguments are no JSON: {error}") from None
+        rest = error.doc[error.pos :] if isinstance(error, json.JSONDecodeError) else ""
+        why = f"the arguments are no JSON: {error}"
+        if str(error).startswith("Extra data") and rest.lstrip(" \t\r\n,;")[:1] == "{":
+            why = "there are several objects; write one object for each call"
+        raise InvalidArguments(why) from None
     if not isinstance(value, dict):
         raise InvalidArguments("the arguments are no JSON object")
     return value
@@ -141,18 +148,22 @@ def coerce(
     converted, no branch is chosen, and no default is filled in that would become a reference.
 
     Raises:
-        InvalidArguments: the defaults take too much work.
+        InvalidArguments: the defaults take too much work, or a key of the arguments equals a
+            declared one but for its case.
     """
     fills = fill and '"default"' in json.dumps(schema)
     if not (fills or is_resolved):
         return value
+    misspelt: list[str] | None = [] if fill and is_resolved else None
     with bounded() as budget:
         try:
-            return _Coercion(schema, budget, fills, is_resolved).apply(value, schema, 0)
+            value = _Coercion(schema, budget, fills, is_resolved, misspelt).apply(value, schema, 0)
         except CannotCheck as error:
             if fills:
                 raise InvalidArguments(str(error)) from None
-            return value
+    if misspelt:
+        raise InvalidArguments(*misspelt)
+    return value
 
 
 def filled_in(written: Any, arguments: Any, place: str = "") -> Iterator[str]:
@@ -175,6 +186,7 @@ class _Coercion:
     budget: WorkBudget
     fills: bool
     is_resolved: bool
+    misspelt: list[str] | None
 
     def apply(self, value: Any, schema: Any, depth: int) -> Any:
         if not isinstance(schema, dict) or depth > MAX_JSON_DEPTH or value is None:
@@ -208,7 +220,14 @@ class _Coercion:
         properties = schema.get("properties")
         known = properties if isinstance(properties, dict) else {}
         # Validation decides which pattern a key matches.
-        other = True if "patternProperties" in schema else schema.get("additionalProperties", True)
+        has_patterns = "patternProperties" in schema
+        other = True if has_patterns else schema.get("additionalProperties", True)
+        if self.misspelt is not None and not (has_patterns or isinstance(other, dict)):
+            self._look_at(len(known))
+            names = {key.casefold(): key for key in known}
+            for key in value:
+                if key not in known and (name := names.get(key.casefold())) is not None:
+                    self.misspelt.append(f"`{key}` is no parameter, but `{name}` is: write it so")
         value = {
             key: self.apply(item, known.get(key, other), depth + 1) for key, item in value.items()
         }
@@ -244,11 +263,15 @@ class _Coercion:
             return value
         fitting = next((branch for branch in branches if fits(value, self.root, branch)), None)
         if fitting is not None:
-            return self.apply(value, fitting, depth) if self.fills else value
+            is_changed = self.fills or self.misspelt is not None
+            return self.apply(value, fitting, depth) if is_changed else value
         for branch in branches:
+            before = len(self.misspelt or ())
             coerced = self.apply(value, branch, depth)
             if fits(coerced, self.root, branch):
                 return coerced
+            if self.misspelt is not None:
+                del self.misspelt[before:]
         return value
 
     def _look_at(self, count: int) -> None:
@@ -306,13 +329,15 @@ def _number(text: str, name: str) -> int | float | str:
 
 
 def _object_or_list(text: str, name: str, budget: WorkBudget) -> Any:
-    """Return the object or the list that a text is, or the list of it, unless it is broken JSON."""
+    """Return the object or the list that a text is; the list of it, if it is certainly one item."""
     parsed, written = _parsed(text, "{" if name == "object" else "[", budget), text.strip()
     if name == "object" or isinstance(parsed, list):
         return parsed
-    is_broken = written in ("", "null") or "\n" in text or "\r" in text or written[0] in "[("
-    is_broken = is_broken or (written[0] == "{" and isinstance(_parsed(text, "{", budget), str))
-    return text if is_broken else [text]
+    if written in ("", "null") or "\n" in text or "\r" in text:
+        return text
+    is_object = written[0] == "{" and not isinstance(_parsed(text, "{", budget), str)
+    is_doubtful = written[0] in "[({" or _SEPARATOR.search(text)
+    return [text] if is_object or not is_doubtful else text
 
 
 def _parsed(text: str, opening: str, budget: WorkBudget | None = None) -> Any:

@@ -1,7 +1,7 @@
 """The keywords of JSON Schema (draft 2020-12): each yields what does not fit in a value.
 
 A check counts its work; long work counts as several steps. Errors have the words of Python's
-`jsonschema`, and its order: the order of the schema, then of the value.
+`jsonschema`, with values as JSON, and its order: the order of the schema, then of the value.
 """
 
 from collections.abc import Callable, Iterator
@@ -11,6 +11,7 @@ from itertools import islice
 from operator import ge, gt, le, lt
 from typing import TYPE_CHECKING, Any
 
+from holdfast.schemas.base import readable_json
 from holdfast.validation.formats import FORMATS, fits_format
 from holdfast.validation.work_budget import WorkBudget
 
@@ -36,8 +37,8 @@ TYPES: dict[str, tuple[type, ...]] = {
 class Fault:
     """What does not fit: a value, and a keyword with its rule in the schema.
 
-    `text` is the message, in which `{value}` and `{rule}` are filled in. `schema_place` is the path
-    of keywords to the rule.
+    `text` is the message, in which `{value}` and `{rule}` are filled in as JSON, and a rule that is
+    a text as `{words}`. `schema_place` is the path of keywords to the rule.
     """
 
     text: str
@@ -50,7 +51,13 @@ class Fault:
     @property
     def message(self) -> str:
         """Return the error in one line, which quotes the whole value."""
-        return self.text.format(value=self.value, rule=self.rule)
+        value, rule = as_json(self.value), as_json(self.rule)
+        return self.text.format(value=value, rule=rule, words=self.rule)
+
+
+def as_json(value: Any) -> str:
+    """Return a value as an error quotes it: as JSON, with half of a surrogate pair escaped."""
+    return readable_json(value).encode("utf-8", "backslashreplace").decode()
 
 
 Faults = Iterator[Fault]
@@ -120,7 +127,7 @@ def _compares(keyword: str, types: str, fits: Callable[[Any, Any], bool], text: 
     def check(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Faults:
         if not fits(value, rule):
             words = _EMPTY.get((keyword[:4], rule), text)
-            yield Fault(f"{{value!r}} {words}", value, rule)
+            yield Fault(f"{{value}} {words}", value, rule)
 
 
 def _is_multiple(value: Any, rule: Any) -> bool:
@@ -144,10 +151,10 @@ for _size, _types, _less, _more in (
 ):
     _compares(f"min{_size}", _types, lambda value, rule: len(value) >= rule, _less)
     _compares(f"max{_size}", _types, lambda value, rule: len(value) <= rule, _more)
-_compares("minimum", "number", ge, "is less than the minimum of {rule!r}")
-_compares("maximum", "number", le, "is greater than the maximum of {rule!r}")
-_compares("exclusiveMinimum", "number", gt, "is less than or equal to the minimum of {rule!r}")
-_compares("exclusiveMaximum", "number", lt, "is greater than or equal to the maximum of {rule!r}")
+_compares("minimum", "number", ge, "is less than the minimum of {rule}")
+_compares("maximum", "number", le, "is greater than the maximum of {rule}")
+_compares("exclusiveMinimum", "number", gt, "is less than or equal to the minimum of {rule}")
+_compares("exclusiveMaximum", "number", lt, "is greater than or equal to the maximum of {rule}")
 _compares("multipleOf", "number", _is_multiple, "is not a multiple of {rule}")
 
 
@@ -156,19 +163,19 @@ def _type(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Faults:
     names = [rule] if isinstance(rule, str) else rule
     is_whole = isinstance(value, float) and "integer" in names and value.is_integer()
     if not is_whole and not any(is_of_types(value, TYPES[name]) for name in names):
-        yield Fault("{value!r} is not of type " + ", ".join(map(repr, names)), value, rule)
+        yield Fault("{value} is not of type " + ", ".join(map(as_json, names)), value, rule)
 
 
 @_keyword_check("pattern", str)
 def _pattern(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Faults:
     if not budget.matches(rule, value):
-        yield Fault("{value!r} does not match {rule!r}", value, rule)
+        yield Fault("{value} does not match {rule}", value, rule)
 
 
 @_keyword_check("format", str)
 def _format(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Faults:
     if rule in FORMATS and not fits_format(rule, value):
-        yield Fault("{value!r} is not a {rule!r}", value, rule)
+        yield Fault("{value} is not a {rule}", value, rule)
 
 
 @_keyword_check("enum")
@@ -176,13 +183,13 @@ def _enum(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Faults:
     if node.values is None:
         node.values = frozenset(_key(each, budget) for each in rule)
     if _key(value, budget) not in node.values:
-        yield Fault("{value!r} is not one of {rule!r}", value, rule)
+        yield Fault("{value} is not one of {rule}", value, rule)
 
 
 @_keyword_check("const")
 def _const(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Faults:
     if _key(value, budget) != _key(rule, budget):
-        yield Fault("{rule!r} was expected", value, rule)
+        yield Fault("{rule} was expected", value, rule)
 
 
 @_keyword_check("uniqueItems", list)
@@ -228,7 +235,7 @@ def _all_of(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Applied:
 @_keyword_check("anyOf")
 def _any_of(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Faults:
     if not any(node.part(each).fits(value, budget) for each in rule):
-        yield Fault("{value!r} is not valid under any of the given schemas", value, rule)
+        yield Fault("{value} is not valid under any of the given schemas", value, rule)
 
 
 @_keyword_check("oneOf")
@@ -237,14 +244,14 @@ def _one_of(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Faults:
     if not fitting:
         yield from _any_of((), value, node, budget)
     elif len(fitting) > 1:
-        schemas = ", ".join(map(repr, [*fitting[1:], fitting[0]]))
-        yield Fault("{value!r} is valid under each of {rule}", value, schemas)
+        schemas = ", ".join(map(as_json, [*fitting[1:], fitting[0]]))
+        yield Fault("{value} is valid under each of {words}", value, schemas)
 
 
 @_keyword_check("not")
 def _not(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Faults:
     if node.part(rule).fits(value, budget):
-        yield Fault("{value!r} should not be valid under {rule!r}", value, rule)
+        yield Fault("{value} should not be valid under {rule}", value, rule)
 
 
 @_applies("if")
@@ -265,7 +272,7 @@ def _prefix_items(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Ap
 
 def _extra_items(extras: list[Any], value: Any, node: "Node") -> Fault:
     prefix, items = extras[0], "item" if extras[0] == 1 else "items"
-    text = f"Expected at most {prefix} {items} but found {len(extras)} extra: {{value!r}}"
+    text = f"Expected at most {prefix} {items} but found {len(extras)} extra: {{value}}"
     return Fault(text, value[prefix:] if len(extras) > 1 else value[prefix], False)
 
 
@@ -285,7 +292,7 @@ def _contains(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Faults
         text = "Too many items match the given schema (expected at most {rule})"
         yield Fault(text, value, most, "maxContains")
     elif not count and least:
-        yield Fault("{value!r} does not contain items matching the given schema", value, rule)
+        yield Fault("{value} does not contain items matching the given schema", value, rule)
     elif count < least:
         text = "Too few items match the given schema (expected at least {rule} but only "
         yield Fault(f"{text}{count} matched)", value, least, "minContains")
@@ -316,16 +323,16 @@ def _pattern_properties(rule: Any, value: Any, node: "Node", budget: WorkBudget)
 
 
 def _list_extras(extras: list[Any]) -> str:
-    return f"{', '.join(map(repr, extras))} {'was' if len(extras) == 1 else 'were'}"
+    return f"{', '.join(map(as_json, extras))} {'was' if len(extras) == 1 else 'were'}"
 
 
 def _extra_properties(extras: list[Any], value: Any, node: "Node") -> Fault:
     if patterns := node.schema.get("patternProperties"):
         does = "does" if len(extras) == 1 else "do"
-        regexes = ", ".join(map(repr, sorted(patterns)))
-        words = f"{', '.join(map(repr, sorted(extras)))} {does} not match any of the regexes"
-        return Fault("{rule}", value, f"{words}: {regexes}")
-    text = "Additional properties are not allowed ({rule} unexpected)"
+        regexes = ", ".join(map(as_json, sorted(patterns)))
+        words = f"{', '.join(map(as_json, sorted(extras)))} {does} not match any of the regexes"
+        return Fault("{words}", value, f"{words}: {regexes}")
+    text = "Additional properties are not allowed ({words} unexpected)"
     return Fault(text, value, _list_extras(sorted(extras)))
 
 
@@ -349,7 +356,7 @@ def _property_names(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> 
 def _required(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Faults:
     for name in rule:
         if name not in value:
-            yield Fault("{rule!r} is a required property", value, name)
+            yield Fault("{rule} is a required property", value, name)
 
 
 @_keyword_check("dependentRequired", dict)
@@ -357,7 +364,7 @@ def _dependent_required(rule: Any, value: Any, node: "Node", budget: WorkBudget)
     for key in (key for key in rule if key in value):
         for name in rule[key]:
             if name not in value:
-                yield Fault("{rule}", value, f"{name!r} is a dependency of {key!r}")
+                yield Fault("{words}", value, f"{as_json(name)} is a dependency of {as_json(key)}")
 
 
 def _condition(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Applied:
@@ -385,12 +392,12 @@ def _unevaluated(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Fau
     extras = [step for step in _steps(value) if step not in evaluated]
     if extras and isinstance(value, list):
         items = _list_extras([value[n] for n in extras])
-        yield Fault("Unevaluated items are not allowed ({rule} unexpected)", value, items)
+        yield Fault("Unevaluated items are not allowed ({words} unexpected)", value, items)
     elif extras and rule is False:
-        text = "Unevaluated properties are not allowed ({rule} unexpected)"
+        text = "Unevaluated properties are not allowed ({words} unexpected)"
         yield Fault(text, value, _list_extras(sorted(extras)))
     elif extras:
-        why = "under the given schema ({rule} unevaluated and invalid)"
+        why = "under the given schema ({words} unevaluated and invalid)"
         yield Fault(f"Unevaluated properties are not valid {why}", value, _list_extras(extras))
 
 

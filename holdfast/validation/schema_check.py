@@ -49,7 +49,8 @@ _IGNORED = (
 Target = Callable[[str], Any]
 
 # As for editors; which texts fit the first two, has messages of its own.
-_CHECKED = {**KEYWORDS, "$schema": {"type": "string"}, "$ref": {"type": "string"}}
+_TEXT = {"type": "string"}
+_CHECKED = {**KEYWORDS, "$schema": _TEXT, "$ref": _TEXT, "nullable": {"type": "boolean"}}
 _META: dict[str, Any] = {
     "$ref": f"#/$defs/{JSON_SCHEMA}",
     "$defs": {JSON_SCHEMA: {**DEFINITION, "properties": _CHECKED}},

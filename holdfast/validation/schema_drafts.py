@@ -9,6 +9,7 @@ address or an anchor within the same document becomes one to its place: `#/$defs
 | `dependencies` (of every draft) | `dependentRequired`, `dependentSchemas` |
 | keywords beside a `$ref` (to 07) | none but notes |
 | `$recursiveRef` (2019-09) | `$ref` |
+| `nullable: true` beside a `type` (OpenAPI 3.0) | a `type` with `null` |
 """
 
 from collections.abc import Iterator
@@ -65,7 +66,7 @@ class _Translation:
             schema = {key: each for key, each in schema.items() if key in _BESIDE_REF}
         base = self._base_of(schema, base)
         made: dict[str, Any] = {}
-        for key, value in _renamed(schema, draft):
+        for key, value in _renamed(_with_null(schema), draft):
             if key in ONE_SCHEMA:
                 made[key] = self._translated(value, draft, base, (*place, key))
             elif key in SEVERAL_SCHEMAS and isinstance(value, dict | list):
@@ -108,6 +109,15 @@ class _Translation:
 
 def _joined(base: str, reference: str) -> str:
     return base + reference if reference[:1] == "#" else urljoin(base, reference)
+
+
+def _with_null(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema with `nullable` as a part of its type."""
+    names = [types] if isinstance(types := schema.get("type"), str) else types
+    if schema.get("nullable") is not True or not isinstance(names, list):
+        return schema
+    own = {key: each for key, each in schema.items() if key != "nullable"}
+    return {**own, "type": names if "null" in names else [*names, "null"]}
 
 
 def _renamed(schema: dict[str, Any], draft: int) -> Iterator[tuple[str, Any]]:

@@ -8,11 +8,13 @@ from collections.abc import Iterator, Mapping
 from itertools import filterfalse, islice
 from typing import Any
 
+from holdfast.schemas.base import parsed_or_none
 from holdfast.schemas.json_schema import EXTENSIONS, KEYWORDS, ONE_SCHEMA, SEVERAL_SCHEMAS, TYPES
 from holdfast.schemas.phrases import closest_names, did_you_mean, misfit_reason, quote_value
 from holdfast.schemas.tool import META_PROPERTIES, OTHERS_PARAMETERS
 from holdfast.validation.keyword_checks import Fault
 from holdfast.validation.problems import ValueProblem, Where
+from holdfast.validation.validator import fits
 
 _NEARLY = 0.85
 # Comparing a word with all keywords takes long: only this many unknown words of a schema are.
@@ -89,6 +91,10 @@ def value_fault(fault: Fault) -> ValueProblem:
         case "type":
             kinds = [wants] if isinstance(wants, str) else wants
             fix = "write " + " or ".join(_WANTED.get(each, each) for each in kinds)
+            meant = parsed_or_none(value.casefold()) if isinstance(value, str) else None
+            if meant is not None and fits(meant, {"type": kinds}):
+                fix = f"write {value.casefold()} without quotes"
+                return ValueProblem(where, misfit_reason(value), fix)
             if where[-1:] == ("required",):
                 fix = "write the list of the required properties' names beside `properties`"
             elif where[-1:] == ("items",):

@@ -168,7 +168,7 @@ def find_target(reference: str, root: Any) -> Any:
 
 
 def _nothing(rule: Any, value: Any, node: Node, budget: WorkBudget) -> Faults:
-    yield Fault("False schema does not allow {value!r}", value, rule)
+    yield Fault("False schema does not allow {value}", value, rule)
 
 
 def violations(value: Any, schema: Schema | bool) -> list[Violation]:

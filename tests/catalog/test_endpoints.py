@@ -42,7 +42,7 @@ def test_a_file_s_endpoints_are_found_by_name(tmp_path: Path) -> None:
     """
     models = load(tmp_path, text)
     assert models.names == ["demo", "local"]
-    assert models.find("local").provider.kind == "openai"
+    assert models.find("local").provider.kind == "openai at local"
     assert isinstance(models.find("demo").provider, ScriptProvider)
     assert models.find("local").target.timeout == httpx.Timeout(90, connect=10)
     assert models.request_limits() == {"local": 60, "demo": None}

@@ -158,7 +158,10 @@ def test_a_definition_that_loads_and_may_not_be_meant_is_reported(
         "_activity: look_up\nproperties: {to: {properties: {a: {}}, required: [a, b]}}\n"
         "required: [to, amount]\n_approval:\n  quorum: 2\n  notBy: principal\n"
     )
-    (place / "tools/late.yaml").write_text("_activity: look_up\n_limits: {forceAtStep: 4}\n")
+    (place / "tools/late.yaml").write_text(
+        "_activity: look_up\n_limits: {forceAtStep: 4}\n"
+        "properties: {at: {type: string, nullable: true}}\n"
+    )
     (place / "agents/desk.yaml").write_text(
         "model: {endpoint: m}\nbudget: {maxTurns: 3}\napproval: {quorum: 2, signed: true}\n"
         "onThreshold: {maxTokens: 0.8}\ntools:\n- pay\n- late\n"
@@ -170,6 +173,8 @@ def test_a_definition_that_loads_and_may_not_be_meant_is_reported(
     assert (said.code, said.err) == (0, "")
     required = "is required, and is no property; add it to `properties`, or leave it out of"
     assert said.out.splitlines()[:-2] == [
+        "tools/late.yaml:3: `properties.at.nullable`: it is read as another type; write"
+        ' `type: [string, "null"]`',
         f"tools/pay.yaml:2: `properties.to.required[1]`: `b` {required} `required`",
         f"tools/pay.yaml:3: `required[1]`: `amount` {required} `required`",
         "tools/pay.yaml:5: `quorum` and `notBy` without `signed`: a client can"
@@ -184,7 +189,7 @@ def test_a_definition_that_loads_and_may_not_be_meant_is_reported(
         f"agents/desk.yaml:12: `skills[0].tools[0].required[0]`: `n` {required} `required`",
     ]
     listed = json.loads(check(*ALL, "--json").out)
-    assert [each["line"] for each in listed][:-1] == [2, 3, 5, 2, 4, 5, 11, 12]
+    assert [each["line"] for each in listed][:-1] == [3, 2, 3, 5, 2, 4, 5, 11, 12]
 
 
 def test_strict_options_and_signed_tools_without_permits_are_reported(

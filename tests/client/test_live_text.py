@@ -115,6 +115,8 @@ def test_the_current_activity_is_shown() -> None:
     activity.add_entry(ToolEndEntry(turn=1, call_id="t2c1", tool="pay"))
     activity.add_entry(ConfirmationRequiredEntry(turn=2, call_id="t2c2", approval=waiting()))
     assert activity.text() == "waiting for a person's decision"
+    activity.retry = "attempt 3 of t2c1 at 14:03:07"
+    assert activity.text() == "waiting for a person's decision; attempt 3 of t2c1 at 14:03:07"
 
 
 def stands(**stages: str) -> list[ReportedCall]:

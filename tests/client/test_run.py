@@ -33,7 +33,13 @@ from holdfast.client.errors import (
 )
 from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.client.remote_run import NO_WORKER_SECONDS
-from holdfast.client.result import RunEnding, ending_of_failure, ending_of_result
+from holdfast.client.result import (
+    RunEnding,
+    RunFailedError,
+    ending_lines,
+    ending_of_failure,
+    ending_of_result,
+)
 from holdfast.client.run import Run
 from holdfast.client.run_lists import (
     ANSWER,
@@ -197,6 +203,18 @@ def test_a_result_in_a_form_of_others_is_an_end_all_the_same(result: Any) -> Non
     ending = ending_of_result(result)
     assert (ending.status, ending.exit_code) == ("completed", 0)
     assert ending.message == "its result cannot be read by this version"
+
+
+def test_a_run_that_has_used_up_a_budget_ends_with_the_reason() -> None:
+    reason, usage = "the budget maxTurns is used up", {"inputTokens": 7, "outputTokens": 1}
+    spent = {"turns": 8, "calls": 0, "usage": usage}
+    ending = ending_of_result({"status": "budget_exceeded", "reason": reason, **spent})
+
+    line = f"{reason}; 8 turns, 0 calls, 7 tokens in, 1 out"
+    assert list(ending_lines(ending)) == [("budget_exceeded", line)]
+    with pytest.raises(RunFailedError, match=f"run r1 ended as budget_exceeded: {reason}"):
+        ending.require_output("r1")
+    assert ending.event()["reason"] == reason
 
 
 def test_the_input_of_a_run_is_shown_as_it_is_and_obeyed_by_nothing() -> None:

@@ -178,17 +178,18 @@ async def test_a_returning_client_receives_the_rest_and_nothing_twice() -> None:
     assert await received(Step(log[:3]), after="3.end") == []
 
 
-async def test_a_remark_comes_in_the_middle_of_an_answer_and_cuts_nothing_off() -> None:
-    remark: Entry = {"type": "remark", "content": "a moment"}
-    log = [TURN, remark, message("I will."), remark, CALL, DONE]
+@pytest.mark.parametrize("kind", ["remark", "notice"])
+async def test_an_event_within_an_answer_cuts_nothing_off(kind: str) -> None:
+    event: Entry = {"type": kind}
+    log = [TURN, event, message("I will."), event, CALL, DONE]
     whole = Step(log, closed=True)
     steps = [Step(log[:1]), Step(log[:1], "I w"), Step(log[:2], "I wil"), Step(log[:2], "I wil")]
     assert await received(*steps, whole) == [
-        *("turn_start", "token I w", "remark", "token il", "remark", "token l."),
+        *("turn_start", "token I w", kind, "token il", kind, "token l."),
         *("tool_call", "done"),
     ]
-    after_remarks = StreamCursor(3).in_attempt(1).advanced("I w")
-    assert await received(whole, after=str(after_remarks)) == ["token ill.", "tool_call", "done"]
+    after_events = StreamCursor(3).in_attempt(1).advanced("I w")
+    assert await received(whole, after=str(after_events)) == ["token ill.", "tool_call", "done"]
 
 
 async def test_an_end_that_the_run_could_not_write_is_sent_last() -> None:

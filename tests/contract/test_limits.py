@@ -10,7 +10,7 @@ from holdfast.activities.mcp import authorization, held_calls, http_client, inpu
 from holdfast.catalog import advice, agent_reader, builtin_tools, catalog_files
 from holdfast.client.records import transcript
 from holdfast.hosting.worker_parts import MAX_ACTIVITIES
-from holdfast.providers import streamed_answer
+from holdfast.providers.answer import call_draft, streamed_answer
 from holdfast.providers.transport import cloud_identity, http
 from holdfast.runtime.settings_files import json_and_yaml, source
 from holdfast.schemas import agent, base, tool
@@ -131,7 +131,7 @@ LIMITS: dict[str, list[str]] = {
     "one answer of a model": [
         kb(streamed_answer.MAX_SOLUTION_BYTES),
         f"{kb(streamed_answer.MAX_TEXT_BYTES)} text",
-        f"{kb(streamed_answer.MAX_ARGUMENTS_BYTES)} the arguments of one call",
+        f"{kb(call_draft.MAX_ARGUMENTS_BYTES)} the arguments of one call",
         f"{kb(streamed_answer.MAX_CALLS_BYTES)} the names and ids of all calls",
         f"{kb(http.MAX_ANSWER_BYTES)} read",
     ],

@@ -11,16 +11,16 @@ MAX_LINES = {
     "schemas": 4_980,
     "validation": 2_630,
     "runtime": 4_880,
-    "providers": 4_940,
+    "providers": 6_040,
     "definitions": 580,
     "catalog": 3_070,
     "workflows": 13_530,
     "activities": 5_640,
     "hosting": 3_080,
-    "client": 3_830,
+    "client": 3_910,
     "web": 11_470,
     "cli": 3_070,
-    "testing": 390,
+    "testing": 410,
 }
 WHAT_TO_DO = (
     "delete what is not needed, or move it to the package that owns it; raise the bound"

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holdfast.providers.answer.streamed_answer import MAX_SOLUTION_BYTES, StreamedAnswer, size_bytes
 from holdfast.providers.anthropic.format import AnthropicFormat
 from holdfast.providers.base import ProviderError, ToolNames
 from holdfast.providers.gemini.format import GeminiFormat
 from holdfast.providers.model_errors import provider_error
 from holdfast.providers.ollama.format import OllamaFormat
 from holdfast.providers.openai.format import OpenAIFormat
-from holdfast.providers.streamed_answer import MAX_SOLUTION_BYTES, StreamedAnswer, size_bytes
 from holdfast.providers.transport.error_response import error_of_response
 from holdfast.providers.transport.http import ProviderFormat
 from holdfast.schemas.internal.solution import Solution

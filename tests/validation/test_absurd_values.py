@@ -207,9 +207,9 @@ def test_errors_are_reported_in_the_order_of_the_value_in_each_process() -> None
     ("value", "schema", "says"),
     [
         ({"a": 1, "b": 2}, {"properties": {"a": {}}, "unevaluatedProperties": False},
-         "Unevaluated properties are not allowed ('b' was unexpected)"),
+         'Unevaluated properties are not allowed ("b" was unexpected)'),
         ({"a": 1, "b": 2}, {"allOf": [{"properties": {"a": {}}}], "unevaluatedProperties": TEXT},
-         "Unevaluated properties are not valid under the given schema ('b' was unevaluated and"
+         'Unevaluated properties are not valid under the given schema ("b" was unevaluated and'
          " invalid)"),
         ({"a": 1}, {"if": {"required": ["b"]}, "else": {"patternProperties": {"^a": {}}},
                     "unevaluatedProperties": False}, None),
@@ -222,15 +222,15 @@ def test_errors_are_reported_in_the_order_of_the_value_in_each_process() -> None
         ([1, "a"], {"prefixItems": [{}], "contains": TEXT, "unevaluatedItems": False}, None),
         ([1, 2], {"anyOf": [{"items": INTEGER}], "unevaluatedItems": False}, None),
         ({"b": 1}, {"patternProperties": {"^a": {}}, "additionalProperties": False},
-         "'b' does not match any of the regexes: '^a'"),
+         '"b" does not match any of the regexes: "^a"'),
         ([1, 1.0], {"uniqueItems": True}, "an item occurs in it twice"),
         (1, {"enum": [True, 1.0]}, None),
         (True, {"const": 1}, "1 was expected"),
         ({"a": [1]}, {"const": {"a": [1.0]}}, None),
-        ({"a": [0]}, {"const": {"a": [False]}}, "{'a': [False]} was expected"),
+        ({"a": [0]}, {"const": {"a": [False]}}, '{"a": [false]} was expected'),
         ({"c": {"c": 1}}, {"$dynamicAnchor": "n", "type": "object",
                            "properties": {"c": {"$dynamicRef": "#n"}}},
-         "c.c: 1 is not of type 'object'"),
+         'c.c: 1 is not of type "object"'),
     ],
 )  # fmt: skip
 def test_a_rewritten_schema_agrees_with_jsonschema(

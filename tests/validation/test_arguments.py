@@ -72,6 +72,9 @@ def test_text_is_read_as_models_write_it(text: str, value: Any) -> None:
         ('{"a": "\\ud83d"}', "half of a surrogate pair"),
         ('{"a": 1, "a": 2}', 'the key "a" is there twice, with different values'),
         ('{"b": [{"a": 1, "a": true}]}', 'the key "a" is there twice, with different values'),
+        ('{"a": 1}{"a": 2}', "there are several objects; write one object for each call"),
+        ('{"a": 1},\n{"b": 2}', "there are several objects; write one object for each call"),
+        ('{"a": 1} and more', "the arguments are no JSON: Extra data"),
         ("[1]", "the arguments are no JSON object"),
         ("5", "the arguments are no JSON object"),
         ("null", "the arguments are no JSON object"),
@@ -130,8 +133,7 @@ OBJECT, ARRAY = {"type": "object"}, {"type": "array"}
         (5, ARRAY, [5]),
         (False, ARRAY, [False]),
         ("5", ARRAY | {"items": INTEGER}, [5]),
-        ("a, b", ARRAY, ["a, b"]),
-        ('{"a": 1}', ARRAY, ['{"a": 1}']),
+        ('{"a": 1, "b": 2}', ARRAY, ['{"a": 1, "b": 2}']),
         # of anyOf, the first branch that fits; as it is, before it is turned into anything
         ("5", {"anyOf": [INTEGER, STRING]}, "5"),
         ("5", {"anyOf": [INTEGER, BOOLEAN]}, 5),
@@ -196,6 +198,11 @@ def test_a_value_is_coerced_where_what_was_meant_is_beyond_doubt(
         ("('a', 'b')", ARRAY),
         ('{"a": 1', ARRAY),
         ("- a\n- b", ARRAY),
+        # several items, or one
+        ("a, b", ARRAY),
+        ("a; b", ARRAY | {"items": STRING}),
+        ("Berlin，Bonn", {"anyOf": [ARRAY, {"type": "null"}]}),
+        ("1,234", ARRAY | {"items": NUMBER}),
         ("a\rb", ARRAY),
         ("", ARRAY),
         (" ", ARRAY),
@@ -249,6 +256,48 @@ def test_a_number_for_a_text_keeps_its_digits(written: str, schema: Any, fitted:
 
     assert arguments == {"a": fitted}
     assert "Number" not in str(types_in(arguments))
+
+
+CITY: dict[str, Any] = {"properties": {"city": STRING | {"default": "Rome"}, "n": INTEGER}}
+NO_CITY = "`City` is no parameter, but `city` is: write it so"
+
+
+@pytest.mark.parametrize(
+    ("value", "schema"),
+    [
+        ({"City": "Paris"}, CITY),
+        ({"City": "Paris", "city": "Rome"}, CITY),
+        ({"City": "Paris"}, CITY | {"additionalProperties": False}),
+        ([{"City": "Paris"}], {"items": {"$ref": "#/$defs/c"}, "$defs": {"c": CITY}}),
+        ({"City": "Paris"}, {"anyOf": [{"type": "null"}, CITY, OBJECT]}),
+    ],
+)
+def test_a_key_that_differs_in_case_alone_is_an_error_that_names_both(
+    value: Any, schema: Any
+) -> None:
+    with pytest.raises(InvalidArguments) as refused:
+        fit(value, schema, fill=True)
+    assert refused.value.problems[0] == NO_CITY
+
+
+@pytest.mark.parametrize(
+    ("value", "schema"),
+    [
+        ({"City": "Paris", "n": 1}, CITY | {"additionalProperties": STRING}),
+        ({"City": "Paris", "n": 1}, CITY | {"patternProperties": {"^C": STRING}}),
+        (
+            {"City": "Paris"},
+            {"anyOf": [CITY | {"required": ["n"]}, {"properties": {"City": True}}]},
+        ),
+        ({"place": "Paris"}, CITY),
+    ],
+)
+def test_a_key_that_may_be_another_one_is_kept(value: Any, schema: Any) -> None:
+    assert value.items() <= fit(value, schema, fill=True).items()
+
+
+def test_only_the_keys_of_arguments_are_compared() -> None:
+    assert fit({"City": "Paris"}, CITY) == {"City": "Paris"}
 
 
 # Calls inside of calls.
@@ -329,11 +378,11 @@ def test_problems_are_reported_field_by_field() -> None:
         fit({"order": {"id": "x", "lines": [1, "y"]}, "amuont": 5}, schema)
 
     assert str(refused.value).split("; ") == [
-        "order.id: 'x' is not of type 'integer'",
-        "order.lines.1: 'y' is not of type 'integer'",
-        "'amount' is a required property",
-        "'reason' is a required property",
-        "Additional properties are not allowed ('amuont' was unexpected)",
+        'order.id: "x" is not of type "integer"',
+        'order.lines.1: "y" is not of type "integer"',
+        '"amount" is a required property',
+        '"reason" is a required property',
+        'Additional properties are not allowed ("amuont" was unexpected)',
     ]
 
 
@@ -356,7 +405,7 @@ def test_problems_are_reported_field_by_field() -> None:
 def test_a_format_that_is_quick_to_check_is_checked(name: str, good: str, bad: str) -> None:
     schema = {"properties": {"a": {"type": "string", "format": name}}}
     assert errors({"a": good}, schema) == []
-    assert errors({"a": bad}, schema) == [f"a: '{bad}' is not a '{name}'"]
+    assert errors({"a": bad}, schema) == [f'a: "{bad}" is not a "{name}"']
 
 
 def test_problems_are_bounded_in_lines_and_in_characters() -> None:
@@ -373,9 +422,9 @@ def test_of_a_changed_value_only_new_problems_are_reported() -> None:
     assert new_errors({"list": [1, 2]}, {"list": [1]}, schema) == []
     assert new_errors({"a": 1}, {}, schema) == []
     assert new_errors({"a": 1, "list": ["x"]}, {"b": 1}, schema) == [
-        "'b' is a required property",
-        "list: ['x'] is too short",
-        "list.0: 'x' is not of type 'integer'",
+        '"b" is a required property',
+        'list: ["x"] is too short',
+        'list.0: "x" is not of type "integer"',
     ]
 
 
@@ -489,12 +538,12 @@ def test_defaults_are_filled_in_once_and_for_all(schema: Any, value: Any, filled
 
 
 def test_what_must_be_given_is_not_filled_in() -> None:
-    with pytest.raises(InvalidArguments, match="'currency' is a required property"):
+    with pytest.raises(InvalidArguments, match='"currency" is a required property'):
         fit({}, {**MONEY, "required": ["currency"]}, fill=True)
 
 
 def test_filled_arguments_have_to_fit_as_well() -> None:
-    with pytest.raises(InvalidArguments, match="'amount' is a dependency of 'currency'"):
+    with pytest.raises(InvalidArguments, match='"amount" is a dependency of "currency"'):
         fit({}, {**MONEY, "dependentRequired": {"currency": ["amount"]}}, fill=True)
 
 
@@ -568,5 +617,5 @@ def test_a_number_for_a_text_may_have_any_digits_and_a_text_for_a_number_may_not
     assert fit(whole, schema) == {"a": "9007199254740993.0"}
     with pytest.raises(InvalidArguments, match="float64"):
         fit(whole, {"properties": {"a": {"type": "integer"}}})
-    with pytest.raises(InvalidArguments, match="'9007199254740993' is not of type 'number'"):
+    with pytest.raises(InvalidArguments, match='"9007199254740993" is not of type "number"'):
         fit({"b": "9007199254740993"}, schema)

@@ -1,5 +1,6 @@
 """Each keyword agrees with Python's `jsonschema`, in its verdict, its words and its order."""
 
+import re
 from typing import Any
 
 import pytest
@@ -56,9 +57,15 @@ VALUES: list[Any] = [
 ]
 
 
+JSON_WORDS = {"None": "null", "True": "true", "False": "false"}
+
+
 def line(error: ValidationError) -> str:
+    """The error as a line, with values as JSON in place of Python's `repr`."""
     place = ".".join(map(str, error.absolute_path))
-    return f"{place}: {error.message}" if place else error.message
+    words = re.sub(r"\b(None|True|False(?! schema))\b", lambda w: JSON_WORDS[w[0]], error.message)
+    message = words.replace("'", '"')
+    return f"{place}: {message}" if place else message
 
 
 @pytest.mark.parametrize("schema", SCHEMAS, ids=str)

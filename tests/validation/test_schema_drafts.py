@@ -57,6 +57,21 @@ def test_dependencies_are_followed_in_a_schema_without_a_draft() -> None:
     assert to_current_draft(schema) == named
 
 
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ({"type": "string", "nullable": True}, {"type": ["string", "null"]}),
+        ({"type": ["string", "null"], "nullable": True}, {"type": ["string", "null"]}),
+        ({"type": "string", "nullable": False}, {"type": "string", "nullable": False}),
+        ({"enum": ["a"], "nullable": True}, {"enum": ["a"], "nullable": True}),
+        ({"properties": {"nullable": TEXT}}, {"properties": {"nullable": TEXT}}),
+    ],
+)
+def test_nullable_beside_a_type_adds_null_to_it(written: Any, read: Any) -> None:
+    assert schema_problems(written) == []
+    assert to_current_draft({"items": written}) == {"items": read}
+
+
 def test_what_needs_no_translation_stays_the_same() -> None:
     schema = {"properties": {"dependencies": {"$ref": "#/$defs/a"}, "$schema": TEXT},
               "$defs": {"a": {"const": {"$id": "x"}}}}  # fmt: skip

@@ -108,7 +108,8 @@ async def test_the_next_model_of_a_list_answers_where_one_fails(launch: Launch) 
     assert [body["model"] for body in backend.model.requests] == ["big", "small", "small"]
     [notice] = await notices(run)
     assert notice.startswith("fake/big did not answer (endpoint `fake` (http://127.0.0.1:")
-    assert notice.endswith("the account has no credit): fake/small is used from now on")
+    assert "the account has no credit. Check the balance" in notice
+    assert notice.endswith("): fake/small is used from now on")
     ends = [event.get("model") for event in await run.events() if event["type"] == "turn_end"]
     assert ends == ["fake/small"] * 2
 

@@ -32,6 +32,7 @@ class Activity:
         self.streaming: AnswerProgress | None = None
         self.waits = False
         self.waits_elsewhere = False
+        self.retry = ""
         self._running: dict[str, str] = {}
         self._stages: dict[str, str] = {}
         self._turn = 0
@@ -66,14 +67,14 @@ class Activity:
         self._stages = {call.call_id: call.stage for call in calls}
 
     def text(self) -> str:
-        """Return the activity, and the numbers of ended and delayed calls of the turn."""
+        """Return the activity, the numbers of ended and delayed calls of the turn, and a retry."""
         ended = sum(stage == "ended" for stage in self._stages.values())
         delayed = sum(
             stage in _DELAYED and call not in self._running for call, stage in self._stages.items()
         )
         counts = [f"{ended} ended"] if ended else []
         counts += [f"{delayed} delayed by the rate limit"] if delayed else []
-        return "; ".join(filter(None, [self._current(), ", ".join(counts)]))
+        return "; ".join(filter(None, [self._current(), ", ".join(counts), self.retry]))
 
     def _current(self) -> str:
         if self.waits_elsewhere:

@@ -96,6 +96,7 @@ class RunFollower:
             if queued is not None and monotonic() >= report_at:
                 self.screen.print_waiting(QUEUED_FOR_MODEL)
                 report_at = inf
+            self.screen.show_failing(look.failing)
             if not await self.people.ask_new(self._waiting):
                 self.screen.print_note(
                     f"To follow it again: {holdfast_command('watch', self.run.id)}"

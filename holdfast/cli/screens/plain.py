@@ -3,7 +3,7 @@
 A line is the local time, a word, and its subject. Words, order and separators are stable.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, TextIO
@@ -11,6 +11,7 @@ from typing import Any, TextIO
 from holdfast.cli.screens.activity_line import Activity
 from holdfast.client import question_text
 from holdfast.client.result import RunEnding, ending_lines
+from holdfast.client.stream.heartbeats import PendingActivity, new_failure_lines
 from holdfast.runtime.narration.log_narration import LogNarration, NarrationLine
 from holdfast.runtime.text_safety import format_clock, one_line
 from holdfast.schemas.decision import PendingApproval
@@ -29,6 +30,7 @@ class PlainScreen:
         self._stream = stream
         self._run_id = run_id
         self._narration = LogNarration(run_id)
+        self._failures: dict[str, str] = {}
         self.activity = Activity()
 
     @contextmanager
@@ -65,6 +67,12 @@ class PlainScreen:
         """Write what the run waits for, at the current time; `text` is safe to print."""
         now = format_clock(datetime.now(UTC).isoformat())
         self._write_line(NarrationLine(now, "waiting", text))
+
+    def show_failing(self, failing: Sequence[PendingActivity]) -> None:
+        """Write each new failure of an activity that is tried again."""
+        self.activity.retry = failing[0].next_attempt() if failing else ""
+        for line in new_failure_lines(failing, self._failures):
+            self.print_waiting(line)
 
     def print_note(self, text: str) -> None:
         """Write a note as a line of its own; `text` is safe to print."""

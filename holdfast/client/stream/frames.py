@@ -25,8 +25,8 @@ from holdfast.schemas import names
 from holdfast.schemas.log_entry import EVENTS, MessageEntry, TurnStartEntry, read_record
 from holdfast.schemas.run import RunReport
 
-# The only event that may come between the start of a turn and its answer.
-_REMARK: Final = "remark"
+# The events that may come between the start of a turn and its answer.
+_WITHIN_ANSWERS: Final = frozenset(("remark", "notice"))
 
 
 async def frames(
@@ -107,12 +107,12 @@ class _Reader:
             yield Frame(position, {"type": "tool_update", **data, "details": one.details})
 
     async def _start_of_news(self, after: int) -> int:
-        """Return the number before the first event to read: of a new reader, no remark."""
+        """Return the number before the first event to read: first, of one outside of answers."""
         if self._is_placed:
             return after
         while after > 1:
             [event] = await self._run.page(names.EVENTS, after - 1, 1)
-            if event["type"] != _REMARK:
+            if event["type"] not in _WITHIN_ANSWERS:
                 break
             after -= 1
         return after - 1
@@ -120,7 +120,7 @@ class _Reader:
     async def _frames_of(self, event: dict[str, Any]) -> AsyncIterator[Frame]:
         """Yield an event if it is new, after the rest of the answer that precedes it."""
         is_new = event["n"] > self._position.after
-        if event["type"] == _REMARK:
+        if event["type"] in _WITHIN_ANSWERS:
             if is_new:
                 at = self._position if self._answering is None else self._answering.position
                 self._position = replace(at, after=event["n"])
@@ -134,7 +134,7 @@ class _Reader:
             async for frame in self._rest_of_answer():
                 yield frame
             self._position = StreamCursor(event["n"], ended=self.is_over)
-        # An answer follows the start of a turn, and no other event.
+        # An answer follows the start of a turn, but for those within it.
         self._answering = None
         if event["type"] == "turn_start":
             self._answering = AnswerStream(event["turn"], self._position)
@@ -150,7 +150,7 @@ class _Reader:
             return
         text, read, is_in_turn = None, self._searched, False
         async for record in self._run.entries(names.CONTEXT, self._searched):
-            if is_in_turn and record["type"] in EVENTS - {_REMARK}:
+            if is_in_turn and record["type"] in EVENTS - _WITHIN_ANSWERS:
                 self._searched = read
                 break
             read = record["n"]

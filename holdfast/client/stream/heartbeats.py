@@ -1,18 +1,29 @@
-"""Progress in the heartbeats of a run's activities: the growing answer, and running calls."""
+"""The pending activities of a run: their failures, and the progress in their heartbeats.
+
+A failed attempt leaves no other trace until its activity has ended, as late as its retries allow.
+"""
 
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, Final
 
+from google.protobuf.timestamp_pb2 import Timestamp
+from temporalio.api.enums.v1 import PendingActivityState
 from temporalio.api.workflow.v1 import PendingActivityInfo
 from temporalio.converter import DataConverter
+from temporalio.exceptions import FailureError
 
-from holdfast.client.errors import HoldfastError
+from holdfast.client.errors import EncryptedError, HoldfastError
+from holdfast.runtime.text_safety import format_clock, one_line
 from holdfast.schemas import names
 
 # A longer update is left out: each heartbeat repeats it.
 MAX_UPDATE_BYTES: Final = 64_000
+_FAILURE_CHARS: Final = 300
+_STARTED: Final = PendingActivityState.PENDING_ACTIVITY_STATE_STARTED
 _CALL: Final = re.compile(r"(t[0-9]+c[0-9]+)(-again[0-9]*)?")
 
 
@@ -53,6 +64,70 @@ class CallProgress:
     def turn(self) -> int:
         """Return the turn of the call."""
         return int(self.call_id[1:].partition("c")[0])
+
+
+@dataclass(frozen=True)
+class PendingActivity:
+    """An activity of a run that has not ended.
+
+    `last_failure` is the failure of the last attempt, `next_attempt_at` the time of the next one,
+    `progress` the last update of the call that it executes.
+    """
+
+    id: str
+    type: str
+    since: datetime | None
+    queue: str = ""
+    attempt: int = 1
+    is_started: bool = True
+    is_paused: bool = False
+    last_failure: str = ""
+    next_attempt_at: datetime | None = None
+    progress: CallProgress | None = None
+
+    def next_attempt(self) -> str:
+        """Return the attempt after a failed one, and its time: `attempt 3 of t1c1 at 14:03:07`."""
+        is_answer, at = self.type == names.GENERATE, self.next_attempt_at
+        what = "the model's answer" if is_answer else one_line(self.id, _FAILURE_CHARS)
+        when = f" at {format_clock(at.isoformat())}" if at else " (running)" * self.is_started
+        return f"attempt {self.attempt} of {what}{' (paused)' if self.is_paused else when}"
+
+
+def new_failure_lines(failing: Iterable[PendingActivity], shown: dict[str, str]) -> list[str]:
+    """Return a line for each failure that is not in `shown`, the last of each activity; add it."""
+    new = [one for one in failing if shown.get(one.id) != one.last_failure]
+    shown.update((one.id, one.last_failure) for one in new)
+    return [f"for {one.next_attempt()}; the last one failed: {one.last_failure}" for one in new]
+
+
+async def read_activity(one: PendingActivityInfo, converter: DataConverter) -> PendingActivity:
+    """Return an activity as Temporal describes it, without what cannot be decrypted here."""
+    is_started, failure, update = one.state == _STARTED, "", None
+    if one.HasField("last_failure"):
+        try:
+            error = await converter.decode_failure(one.last_failure)
+            failure = error.message if isinstance(error, FailureError) else str(error)
+        except EncryptedError as unreadable:
+            failure = str(unreadable)
+    with suppress(EncryptedError):  # the query of the run reports it
+        update = await update_in(one, converter)
+    return PendingActivity(
+        id=one.activity_id,
+        type=one.activity_type.name,
+        since=_moment(one, "last_started_time" if is_started else "scheduled_time"),
+        queue=one.activity_options.task_queue.name,
+        attempt=one.attempt,
+        is_started=is_started,
+        is_paused=one.paused,
+        last_failure=one_line(failure, _FAILURE_CHARS),
+        next_attempt_at=None if is_started else _moment(one, "next_attempt_schedule_time"),
+        progress=update,
+    )
+
+
+def _moment(one: PendingActivityInfo, field: str) -> datetime | None:
+    stamp: Timestamp = getattr(one, field)
+    return stamp.ToDatetime(UTC) if one.HasField(field) else None  # type: ignore[arg-type]
 
 
 async def read_answer_progress(

@@ -18,7 +18,7 @@ from time import monotonic
 from typing import Any, Final, TypeVar
 
 from holdfast.client.errors import HoldfastError
-from holdfast.client.stream.heartbeats import AnswerProgress, CallProgress
+from holdfast.client.stream.heartbeats import AnswerProgress, CallProgress, PendingActivity
 from holdfast.client.stream.live_answers import LiveAnswer, LiveAnswers
 
 FASTEST_SECONDS: Final = 0.15
@@ -36,7 +36,7 @@ class RunDescription:
     `requests` are the activities that request a model, and `streaming` is the answer to one of
     them; `queued_request` waits for the rate limit of an endpoint. `attempts` counts the attempts
     of running activities: a failed attempt leaves no other trace. `updates` is the progress that
-    the running calls reported.
+    the running calls reported, `failing` the activities whose last attempt failed.
     """
 
     position: tuple[str, int]
@@ -46,6 +46,7 @@ class RunDescription:
     queued_request: str | None = None
     attempts: int = 0
     updates: Sequence[CallProgress] = ()
+    failing: Sequence[PendingActivity] = ()
 
 
 Look = RunDescription | HoldfastError

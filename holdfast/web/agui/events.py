@@ -74,6 +74,8 @@ class Thread:
                 yield {"type": "TOOL_CALL_CHUNK", **made, "delta": function["arguments"]}
             case log.WriteEntry():
                 self.has_new_state = True
+            case log.NoticeEntry(text=text):
+                yield {"type": "CUSTOM", "name": "holdfast:notice", "value": {"text": text}}
 
     def _read_message(self, message: ChatMessage) -> Iterator[Event]:
         said = message.content if message.said is None else message.said

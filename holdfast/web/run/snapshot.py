@@ -4,57 +4,29 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 from typing import Final
 
-from google.protobuf.timestamp_pb2 import Timestamp
-from temporalio.api.enums.v1 import PendingActivityState
-from temporalio.api.workflow.v1 import PendingActivityInfo
 from temporalio.client import Client, WorkflowExecutionDescription, WorkflowExecutionStatus
-from temporalio.exceptions import FailureError
 
 from holdfast.client.errors import EncryptedError, HoldfastError
 from holdfast.client.remote_run import Entry, attempts, queued_request
 from holdfast.client.result import RunEnding
 from holdfast.client.run import Run
 from holdfast.client.run_lists import RunListing
-from holdfast.client.stream.heartbeats import update_in
-from holdfast.client.stream.live_text import progress_line
-from holdfast.runtime.text_safety import one_line
+from holdfast.client.stream.heartbeats import PendingActivity, read_activity
 from holdfast.schemas import names
 from holdfast.schemas.decision import PendingApproval
 from holdfast.schemas.run import RunReport
 from holdfast.web.services import Services
 
 MAX_ACTIVITIES: Final = 50
-_FAILURE_CHARS: Final = 300
 _LIVE: Final = (WorkflowExecutionStatus.RUNNING, WorkflowExecutionStatus.CONTINUED_AS_NEW)
-_STARTED: Final = PendingActivityState.PENDING_ACTIVITY_STATE_STARTED
 PAGE_ENTRIES: Final = 100
 # Earlier entries that are read for the labels of calls: an entry of a call has its tool only.
 LEAD_ENTRIES: Final = 100
 _NO_REPORT: Final = RunReport(status="running")
-
-
-@dataclass(frozen=True)
-class PendingActivity:
-    """An activity of a run that has not ended.
-
-    `last_failure` is the failure of the last attempt, `next_attempt_at` the time of the next one,
-    `progress` the last update of the call that it executes.
-    """
-
-    id: str
-    type: str
-    since: datetime | None
-    queue: str = ""
-    attempt: int = 1
-    is_started: bool = True
-    is_paused: bool = False
-    last_failure: str = ""
-    next_attempt_at: datetime | None = None
-    progress: str = ""
 
 
 @dataclass(frozen=True)
@@ -155,7 +127,7 @@ def place(run_id: str, history_length: int, attempts: int) -> str:
 
 async def read_run_info(client: Client, description: WorkflowExecutionDescription) -> RunInfo:
     """Read a description."""
-    pending = description.raw_description.pending_activities
+    pending, converter = description.raw_description.pending_activities, client.data_converter
     summary = None
     with suppress(EncryptedError):  # the query of the run reports why it cannot be read
         summary = await description.static_summary()
@@ -165,35 +137,6 @@ async def read_run_info(client: Client, description: WorkflowExecutionDescriptio
         ended=None if description.status in _LIVE else description.close_time,
         summary=summary or "",
         root=description.root_id or description.id,
-        activities=tuple([await _activity(client, one) for one in pending[:MAX_ACTIVITIES]]),
+        activities=tuple([await read_activity(one, converter) for one in pending[:MAX_ACTIVITIES]]),
         is_rate_limited=queued_request(description.task_queue, pending) is not None,
     )
-
-
-async def _activity(client: Client, one: PendingActivityInfo) -> PendingActivity:
-    is_started, failure, update = one.state == _STARTED, "", None
-    if one.HasField("last_failure"):
-        try:
-            error = await client.data_converter.decode_failure(one.last_failure)
-            failure = error.message if isinstance(error, FailureError) else str(error)
-        except EncryptedError as unreadable:
-            failure = str(unreadable)
-    with suppress(EncryptedError):  # the query of the run reports it
-        update = await update_in(one, client.data_converter)
-    return PendingActivity(
-        id=one.activity_id,
-        type=one.activity_type.name,
-        since=_moment(one, "last_started_time" if is_started else "scheduled_time"),
-        queue=one.activity_options.task_queue.name,
-        attempt=one.attempt,
-        is_started=is_started,
-        is_paused=one.paused,
-        last_failure=one_line(failure, _FAILURE_CHARS),
-        next_attempt_at=None if is_started else _moment(one, "next_attempt_schedule_time"),
-        progress="" if update is None else progress_line(update),
-    )
-
-
-def _moment(one: PendingActivityInfo, field: str) -> datetime | None:
-    stamp: Timestamp = getattr(one, field)
-    return stamp.ToDatetime(UTC) if one.HasField(field) else None  # type: ignore[arg-type]

@@ -7,6 +7,8 @@ from typing import Final, Literal
 
 from holdfast.client import question_text
 from holdfast.client.result import RunEnding, queued_line
+from holdfast.client.stream.heartbeats import PendingActivity
+from holdfast.client.stream.live_text import progress_line
 from holdfast.runtime.narration.phrases import QUEUED_FOR_MODEL, timeout_phrase
 from holdfast.runtime.text_safety import clean, local_time, one_line, shorten
 from holdfast.schemas import names
@@ -14,7 +16,7 @@ from holdfast.schemas.names import ErrorCode
 from holdfast.web.listing.rows import argument_line
 from holdfast.web.page_text import status_label
 from holdfast.web.pages import address
-from holdfast.web.run.snapshot import LoadedRun, PendingActivity
+from holdfast.web.run.snapshot import LoadedRun
 from holdfast.web.run.timeline import PageLink
 
 Tone = Literal["plain", "good", "bad", "asks"]
@@ -144,4 +146,5 @@ def _activity_item(one: PendingActivity, seen: LoadedRun, name: Name) -> StatusI
         text = f"{what}{attempt}, as soon as a worker on task queue {queue} takes it."
         tone = "plain"
     call = call if call in tools else ""
-    return StatusItem(text, tone, since, failure, advice, call=call, progress=one.progress)
+    progress = "" if one.progress is None else progress_line(one.progress)
+    return StatusItem(text, tone, since, failure, advice, call=call, progress=progress)

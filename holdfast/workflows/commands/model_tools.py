@@ -57,17 +57,20 @@ async def execute_model_tool(call: ToolCall, turn: int, executor: "StepExecutor"
             except ActivityError as error:
                 if meter.out_of_time:
                     return fail(ErrorCode.TIMEOUT, f"`{call.name}` was not answered in time.")
-                # The reason goes to the log, not to the model.
-                why = model_failure_message(error)
-                if work.requests.next_model(why, failed=model):
+                failure: str | None = model_failure_message(error)
+            else:
+                is_answer = work.requests.charge_answer(solution, model)
+                if not is_answer and work.requests.next_model(TOO_LONG, failed=model):
                     continue
-                work.state.log.add_notice(f"{call.id} was not answered: {why}")
-                return fail(ErrorCode.TOOL_ERROR, f"`{call.name}` could not be answered now.")
+                failure = latent.failure(solution)
             finally:
                 meter.held.pop(call.id, None)
-            is_answer = work.requests.charge_answer(solution, model)
-            if not is_answer and work.requests.next_model(TOO_LONG, failed=model):
-                continue
+            if failure is not None:
+                if work.requests.next_model(failure, failed=model):
+                    continue
+                # The reason goes to the log, not to the model.
+                work.state.log.add_notice(f"{call.id} was not answered: {failure}")
+                return fail(ErrorCode.TOOL_ERROR, f"`{call.name}` could not be answered now.")
             outcome = latent.answered(solution)
             if outcome is not None:
                 return outcome

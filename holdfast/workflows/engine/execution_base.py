@@ -225,7 +225,8 @@ class ExecutionBase(ABC):
 
     def _finish(self, result: RunResult) -> Finish:
         self._log_unused_decisions()
-        self.state.log.append(DoneEntry(status=result.status, output=result.output))
+        done = DoneEntry(status=result.status, output=result.output, reason=result.reason)
+        self.state.log.append(done)
         self.last_step = Finish(result)
         return self.last_step
 

@@ -6,7 +6,8 @@
              an output in place of an answer, a stop, or the failure of the run ◄─────────────┘
 
 Without the hook, or without a ruling of it, the next model of the agent's list is used; after the
-last one, the run fails. A request that a model refuses is no answer: it costs nothing.
+last one, the run fails. A request that a model refuses is no answer: it costs nothing. An answer
+that the provider ends without one costs, and is requested again; twice in a row is a failure.
 """
 
 from collections import Counter
@@ -113,8 +114,11 @@ class ModelRequests:
             self._fail(MODEL_ERROR, str(refusal))
 
     def turn_answered(self, solution: Solution) -> bool:
-        """Count the answer of a turn; return False if the model refuses the request."""
-        model, self.present = self._settings.agent.own_model, None
+        """Count the answer of a turn; return False if there is none to read."""
+        model = self._settings.agent.own_model
+        if self._is_refused_again(solution, model):
+            return False
+        self.present = None
         if self.charge_answer(solution, model, is_turn=True):
             self.has_begun, self._answered_by = False, self._choice.label(model)
             self._messages.mailbox.mark_read()
@@ -127,11 +131,24 @@ class ModelRequests:
 
     def summary_answered(self, solution: Solution) -> None:
         """Process the model's summary of the older part of the conversation."""
-        model, self.present = self._settings.agent.own_model, None
-        if self.charge_answer(solution, model) or solution.too_long:
+        model = self._settings.agent.own_model
+        if self._is_refused_again(solution, model):
+            return
+        self.present = None
+        is_answer = self.charge_answer(solution, model)
+        if (is_answer and not solution.refused) or solution.too_long:
             self._summaries.summary_answered(solution)
-        else:
+        elif solution.no_tools:
             self._choice.compose_calls(model)
+
+    def _is_refused_again(self, solution: Solution, model: ModelSettings) -> bool:
+        """Treat the second answer in a row that the provider ended without one as a failure."""
+        is_refused = solution.refused is not None
+        is_second = self._state.progress.note_refusal(is_refused=is_refused)
+        if is_second:
+            self.charge_answer(solution, model)
+            self.failed(str(solution.refused))
+        return is_second
 
     def charge_answer(
         self, solution: Solution, model: ModelSettings, *, is_turn: bool = False

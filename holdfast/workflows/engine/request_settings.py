@@ -25,6 +25,7 @@ from holdfast.workflows.engine.model.answer import (
     answer_output,
     cut_off,
     is_copied_error,
+    written_call,
 )
 from holdfast.workflows.engine.model.latent_calls import Latent
 from holdfast.workflows.engine.model.model_choice import ModelChoice
@@ -82,6 +83,8 @@ class RequestSettings:
     def read_output(self, answer: ParsedAnswer, *, called: bool) -> Any:
         """Return the output of an answer, with or without calls, or raise `InvalidOutput`."""
         state, progress = self._state, self._progress
+        if (refused := answer.solution.refused) is not None:
+            raise InvalidOutput(f"invalid_output: {refused}. Call a tool, or answer.")
         last = progress.finalizing is not None
         if state.is_choosing_skill and not last:
             known = ", ".join(skill.name for skill in self.agent.skills)
@@ -108,6 +111,10 @@ class RequestSettings:
         if cut and not (last or progress.cut_told):
             progress.note_cut(is_told=True)
             raise InvalidOutput(f"invalid_output: {cut}.")
+        may_call = self.agent.calling == "native" and not last and progress.choice != "none"
+        if may_call and (name := written_call(answer.solution.text, state.tools)):
+            text = f"the answer seems to be a call of `{name}` as a text, which stays the output"
+            state.log.add_notice(f"{text}; set up its server's parser, or `calling: composed`")
         if cut:  # a part of an answer is more than none
             state.log.add_notice(cut)
         progress.note_cut(is_told=False)

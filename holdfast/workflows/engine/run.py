@@ -206,6 +206,7 @@ class AgentRun(ExecutionBase):
         # A server may return calls although the request forbids them.
         may_call = progress.finalizing is None and (choosing or progress.choice != "none")
         if calls and may_call:
+            progress.note_rejection(None)
             chooses = self.agent.change_skill and all(one.name == CHOOSE_SKILL for one in calls)
             is_plan = self.agent.plan == "lazy" and not (choosing or chooses)
             self._turn = Turn(meter.turns, calls, is_plan)
@@ -316,11 +317,13 @@ class AgentRun(ExecutionBase):
         """Set the output, or send the model an error, which costs a turn."""
         limit = self.settings.lacks_final_answer(answer)
         if limit is not None:
+            self.progress.note_rejection("the final answer has no text")
             self._exceed(limit)
             return
         try:
             output = self.settings.read_output(answer, called=called)
         except InvalidOutput as error:
+            self.progress.note_rejection(str(error))
             self.state.log.add_message(ChatMessage(role="user", content=str(error)))
         else:
             self.messages.answer(output)
@@ -343,8 +346,10 @@ class AgentRun(ExecutionBase):
         self.messages.read(ending=True, is_over=True)
         if status == "completed" and self.progress.exceeded is not None:
             status = "budget_exceeded"
-        output = self.progress.output if status != "budget_exceeded" else None
-        return self._finish(self._result(status, output))
+        if status != "budget_exceeded":
+            return self._finish(self._result(status, self.progress.output))
+        result = self._result(status, None)
+        return self._finish(result.model_copy(update={"reason": self.progress.reason}))
 
     def _result(self, status: Ended, output: Any) -> RunResult:
         undelivered = sorted(self.mailbox.unread, key=lambda message: message.number)

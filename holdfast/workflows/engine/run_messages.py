@@ -62,13 +62,11 @@ class RunMessages:
 
     def exceed(self, name: BudgetName, *, is_noted: bool = False) -> None:
         """End the run on a budget, or in a conversation its message: others may follow."""
-        state, text = self._state, f"the budget {name} is used up"
+        state = self._state
         goes_on = self.conversation is not None and not state.meter.is_total(name)
-        state.progress.exceed(name, self.mailbox.heard if goes_on else None)
-        if goes_on:
-            text += " for this message; the next one has its own"
+        reason = state.progress.exceed(name, self.mailbox.heard if goes_on else None)
         if not is_noted:
-            state.log.add_notice(text)
+            state.log.add_notice(f"{reason}; the next message has its own" if goes_on else reason)
 
     def budget_problem(self, number: int) -> str | None:
         """Return the budget because of which a message has no answer, if that is the reason."""

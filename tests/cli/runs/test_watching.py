@@ -4,8 +4,10 @@ import asyncio
 import io
 import json
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -33,8 +35,9 @@ from holdfast.client.remote_run import Entry, RunStart, queued_request
 from holdfast.client.result import RunEnding
 from holdfast.client.run import Run as ClientRun
 from holdfast.client.stream import run_watch
+from holdfast.client.stream.heartbeats import PendingActivity
 from holdfast.client.stream.run_watch import MAX_LOST_LOOKS, RunDescription, RunWatches
-from holdfast.runtime.text_safety import format_date
+from holdfast.runtime.text_safety import format_clock, format_date
 from holdfast.schemas.base import canonical_json, sha256
 from holdfast.schemas.decision import Decision, PendingApproval, Receipt
 from holdfast.schemas.names import request_queue
@@ -368,6 +371,68 @@ async def test_each_request_that_waits_long_for_its_turn_is_reported_once(
     monkeypatch.setattr(following, "monotonic", lambda: run.now)
     monkeypatch.setattr(run_watch, "FASTEST_SECONDS", 0)
     assert (await run.drawn()).count(WAITS) == told
+
+
+AT = datetime(2026, 1, 2, 10, 0, tzinfo=UTC)
+
+
+@dataclass
+class Failing(Ending):
+    """A run with these failing activities in its looks, one after the other."""
+
+    failing: list[list[PendingActivity]] = field(default_factory=list)
+
+    async def observe(self) -> RunDescription:
+        look = await super().observe()
+        if not self.failing:
+            return look
+        return replace(look, closed=False, failing=self.failing.pop(0))
+
+
+async def test_a_failure_of_an_activity_is_written_each_time_that_it_changes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(run_watch, "FASTEST_SECONDS", 0)
+
+    def request(attempt: int, failure: str, **more: Any) -> PendingActivity:
+        return PendingActivity("7", "generate", AT, "", attempt, last_failure=failure, **more)
+
+    waits = {"is_started": False, "next_attempt_at": AT}
+    call = PendingActivity("t1c1", "pay", AT, "", 4, last_failure="down", is_paused=True)
+    looks = [
+        [],
+        [request(2, "busy", **waits)],
+        [request(3, "busy", **waits)],
+        [request(3, "broken"), call],
+        [],
+        [call],
+    ]
+    lines = (await Failing(failing=looks).drawn()).splitlines()
+    clock = format_clock(AT.isoformat())
+    assert [line.partition(" waiting    ")[2] for line in lines if " waiting " in line] == [
+        f"for attempt 2 of the model's answer at {clock}; the last one failed: busy",
+        "for attempt 3 of the model's answer (running); the last one failed: broken",
+        "for attempt 4 of t1c1 (paused); the last one failed: down",
+    ]
+
+
+async def test_a_request_that_is_made_again_later_is_watched_and_shown_with_its_failure(
+    client: Client, launch: Launch, holdfast: Holdfast
+) -> None:
+    slow = Answer(status=429, body={"error": "slow down"}, headers={"retry-after": "600"})
+    backend = await launch([slow])
+    run = await backend.start([])
+    out = io.StringIO()
+    watching = asyncio.create_task(follow(ClientRun(client, run.id), out=PlainScreen(out, run.id)))
+    await written(out, "answered 429: slow down")
+    shown = (await holdfast("show", run.id)).out
+    await run.handle.terminate()
+    assert await watching == 1
+    for text in (out.getvalue(), shown):
+        assert re.search(
+            r"waiting +for attempt 2 of the model's answer at \d\d:\d\d:\d\d; the", text
+        )
+        assert text.count("answered 429: slow down") == 1
 
 
 async def test_a_watch_waits_for_an_unreachable_server_and_for_nothing_else(

@@ -61,7 +61,7 @@ CALLS = [
         "constant arguments that do not fit",
         "calls: [{_tool: look_up, order_id: [7], amount: †input.amount}]\n",
         "1: `calls[0]`: the arguments do not fit the tool `look_up`: order_id: [7] is not of type"
-        " 'string'; change them, or refer to a value",
+        ' "string"; change them, or refer to a value',
         editor=False,
     ),
     agent(

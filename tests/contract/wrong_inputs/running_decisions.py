@@ -70,7 +70,7 @@ DECISIONS = [
     decide(
         "edit with wrong arguments",
         decision("t1c1", "edit", arguments={"amount": "much"}),
-        says="the edited arguments do not fit: amount: 'much' is not of type 'number'",
+        says='the edited arguments do not fit: amount: "much" is not of type "number"',
     ),
     decide(
         "a wrong digest",

@@ -69,7 +69,7 @@ FIELDS = [
     of(
         "a state that breaks the schema",
         {"agent": "clerk", "input": {"order": "A-1"}, "state": {"count": "x"}},
-        ("`state` does not fit the schema of agent `clerk`: count: 'x' is not of type 'integer'"),
+        ('`state` does not fit the schema of agent `clerk`: count: "x" is not of type "integer"'),
     ),
     of(
         "a principal without id",
@@ -98,8 +98,8 @@ FIELDS = [
             context=[data("x", _instance="a")],
             input=None,
         ),
-        "`input` of the instance `a` does not fit the schema of agent `inline`: 'x' is not of type "
-        "'object'",
+        '`input` of the instance `a` does not fit the schema of agent `inline`: "x" is not of type '
+        '"object"',
     ),
     of(
         "an earlier call without an id",

@@ -59,7 +59,7 @@ def test_the_answer_is_the_result_and_nothing_is_started() -> None:
         ({"decision": "happened", "result": YES}, "is for calls whose outcome is unknown"),
         ({**RESPOND, "remember": True}, "`remember` is for a single call"),
         ({"decision": "respond", "result": "Yes."}, "does not fit the tool's `_output`"),
-        ({"decision": "respond", "result": {"days": 3}}, "'answer' is a required property"),
+        ({"decision": "respond", "result": {"days": 3}}, '"answer" is a required property'),
         ({**RESPOND, "digest": "0" * 64}, "`digest` is not that of the pending call"),
     ],
 )

@@ -98,7 +98,7 @@ def test_an_edit_is_coerced_and_checked_like_a_models_arguments() -> None:
 
     code, message = refusal(play, edit("much"))
     assert code == INVALID_DECISION
-    assert message == "the edited arguments do not fit: amount: 'much' is not of type 'number'"
+    assert message == 'the edited arguments do not fit: amount: "much" is not of type "number"'
     assert refusal(play, {"decision": "edit", "arguments": {}})[0] == INVALID_DECISION
 
     decides(play, edit("3"))

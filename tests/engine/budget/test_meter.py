@@ -363,7 +363,10 @@ def finishing(*model: Any) -> Play:
 def test_a_final_answer_without_a_text_is_none(last: Any) -> None:
     play = finishing(last).to_end()
     assert (play.result["status"], play.result.get("output")) == ("budget_exceeded", None)
-    assert play.records("notice")[-1]["text"] == "the budget maxIterations is used up"
+    assert play.records("notice")[-1]["text"] == (
+        "the budget maxIterations is used up. Answers without an output in a row: 1."
+        " The last: the final answer has no text"
+    )
 
 
 def test_a_final_answer_with_calls_and_a_text_is_its_text() -> None:

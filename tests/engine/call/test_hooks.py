@@ -1,5 +1,6 @@
 """Hooks: what activities may change of a call before it is checked, executed and reported."""
 
+import json
 from typing import Any
 
 import pytest
@@ -72,7 +73,7 @@ def test_repair_fixes_what_does_not_fit_and_receives_the_problems() -> None:
 
     [(_, [arguments, errors])] = asked(play)
     assert arguments == {"id": "x"}
-    assert errors == ["id: 'x' is not of type 'integer'"]
+    assert errors == ['id: "x" is not of type "integer"']
     assert play.results() == {"t1c1": '{"id": 1}'}
 
 
@@ -97,11 +98,9 @@ def test_repair_ends_once_it_changes_nothing() -> None:
 
     assert [name for name, _ in asked(play(a=same, b=same))] == ["a", "b"]
     assert [name for name, _ in asked(play(a={"id": "y"}, b=same))] == ["a", "b", "a"]
-    assert error(play(a=same, b=same)) == (
-        "invalid_arguments",
-        '{"error": {"code": "invalid_arguments", "message": "invalid_arguments: id: \'x\' is not of'
-        " type 'integer'\"}}",
-    )
+    message = 'id: "x" is not of type "integer"'
+    told = {"error": {"code": "invalid_arguments", "message": message}}
+    assert error(play(a=same, b=same)) == ("invalid_arguments", json.dumps(told))
     assert play(a=same, b={"id": 1}).results() == {"t1c1": '{"id": 1}'}
 
 
@@ -121,7 +120,7 @@ def test_an_agent_repairs_from_the_call_its_errors_and_the_schema(
     play = one({"id": "x"}, of={"hooks": agent}, answers={"fixer": said})
 
     [(_, [task])] = asked(play)
-    errors = ["id: 'x' is not of type 'integer'"]
+    errors = ['id: "x" is not of type "integer"']
     assert task == {"tool": "look", "arguments": {"id": "x"}, "errors": errors, "schema": ORDER}
     assert error(play)[0] == code
     assert result in error(play)[1]
@@ -140,7 +139,7 @@ def test_an_agent_repairs_from_the_call_its_errors_and_the_schema(
         ({"result": None}, None, "null"),
         ({"block": "not on Sundays"}, "blocked", "not on Sundays"),
         ({"block": ""}, "blocked", "a rule of this agent blocks the call"),
-        ({"arguments": {"id": "x"}}, "blocked", "its arguments do not fit: id: 'x'"),
+        ({"arguments": {"id": "x"}}, "blocked", "its arguments do not fit: id: "),
         ({"arguments": 5}, "blocked", "it has to return null"),
         ({"result": 1, "block": "x"}, "blocked", "it has to return null"),
         ("no", "blocked", "it has to return null"),

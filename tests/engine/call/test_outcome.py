@@ -166,7 +166,7 @@ def test_a_result_is_checked_against_the_tools_output() -> None:
         outcome = outcome_of_result(checked, value)
         assert outcome == fail(
             ErrorCode.INVALID_OUTPUT,
-            "the result of `look` does not fit its `_output`: 'id' is a required property",
+            'the result of `look` does not fit its `_output`: "id" is a required property',
             {"name": "x"},
         )
 
@@ -202,4 +202,4 @@ def test_a_message_is_appended_as_that_message() -> None:
 @pytest.mark.parametrize("said", ["`a` is missing", "invalid_arguments: `a` is missing"])
 def test_arguments_that_an_activity_refuses_are_called_so_once(said: str) -> None:
     outcome = outcome_of_failure(tool("pay"), Failure("application", said, "invalid_arguments"))
-    assert outcome == fail(ErrorCode.INVALID_ARGUMENTS, "invalid_arguments: `a` is missing")
+    assert outcome == fail(ErrorCode.INVALID_ARGUMENTS, "`a` is missing")

@@ -153,7 +153,7 @@ def test_each_instance_has_a_state_and_an_input_of_its_own() -> None:
         (
             [data("input", {"id": "x"}, _instance="one")],
             {"input": SCHEMA},
-            "`input` of the instance `one` does not fit the schema of agent `tester`: id: 'x' is",
+            '`input` of the instance `one` does not fit the schema of agent `tester`: id: "x" is',
         ),
         (
             [data("state", {"id": "x"}, _instance="one")],

@@ -42,9 +42,9 @@ def test_an_input_that_is_an_object_is_data_with_its_schema() -> None:
         (
             {"input": {"id": "x"}},
             {"input": OBJECT},
-            "`input` does not fit the schema of agent `tester`: id: 'x' is not of type 'integer'",
+            '`input` does not fit the schema of agent `tester`: id: "x" is not of type "integer"',
         ),
-        ({"input": "text"}, {"input": OBJECT}, "'text' is not of type 'object'"),
+        ({"input": "text"}, {"input": OBJECT}, '"text" is not of type "object"'),
         ({"state": {"id": "x"}}, {"state": OBJECT}, "`state` does not fit the schema"),
         ({"state": {"id": "x" * 1_000_000}}, {}, "`state` is too large: at most 900000 bytes"),
         ({"tool_choice": {"name": "x"}}, {}, "agent `tester` has no tool `x`; known: `look`"),

@@ -197,7 +197,7 @@ def test_a_limit_that_the_summary_reaches_ends_the_started_turn() -> None:
     play = Play(model=[TOO_LONG], summaries=[dear], budget={"maxTokens": 100}).to_end()
 
     assert play.result["status"] == "budget_exceeded"
-    assert play.event_lines() == ["turn_start", "turn_end", "done"]
+    assert play.event_lines() == ["turn_start", "notice", "turn_end", "done"]
 
 
 # Beside the turns.

@@ -68,8 +68,8 @@ def test_invalid_arguments_are_reported_field_by_field() -> None:
 
     assert code == ErrorCode.INVALID_ARGUMENTS
     assert message == (
-        "invalid_arguments: id: 'x' is not of type 'integer';"
-        " Additional properties are not allowed ('nmae' was unexpected)"
+        'id: "x" is not of type "integer";'
+        ' Additional properties are not allowed ("nmae" was unexpected)'
     )
 
 
@@ -87,7 +87,7 @@ def test_a_text_that_is_no_json_is_kept_for_people_and_never_sent_again() -> Non
 
     assert one.proposal.arguments == {}
     assert one.proposal.written == written.arguments
-    assert refusal(written)[1].startswith("invalid_arguments: the arguments are no JSON")
+    assert refusal(written)[1].startswith("the arguments are no JSON")
 
 
 def test_a_call_inside_of_its_arguments_is_the_call() -> None:
@@ -97,7 +97,7 @@ def test_a_call_inside_of_its_arguments_is_the_call() -> None:
     assert proposed(written).meta.reasoning == "so"
     assert refusal(call("look", {"arguments": {"nr": 7}})) == (
         "invalid_arguments",
-        "invalid_arguments: `arguments` is no parameter; write the parameters themselves",
+        "`arguments` is no parameter; write the parameters themselves",
     )
 
 
@@ -138,7 +138,7 @@ def test_what_the_model_may_choose_of_the_meta_properties_is_checked() -> None:
 
     code, message = refusal(call("look", {"_scopes": ["context"]}), free)
     assert code == ErrorCode.INVALID_ARGUMENTS
-    assert message.startswith("invalid_arguments: _scopes: 0: 'context' is not one of ['state']")
+    assert message.startswith('_scopes: 0: "context" is not one of ["state"]')
     assert "_outputMethod" in refusal(call("look", {"_outputMethod": "drop"}), free)[1]
 
 
@@ -148,15 +148,15 @@ def test_a_choice_is_checked_although_its_schema_allows_anything(value: Any) -> 
     method = refusal(call("look", {"_outputMethod": value}), free)[1]
     scopes = refusal(call("look", {"_scopes": value}), free)[1]
 
-    assert method == "invalid_arguments: _outputMethod: one of set, merge, assign, push, concat"
-    assert scopes == "invalid_arguments: _scopes: a list of names"
+    assert method == "_outputMethod: one of set, merge, assign, push, concat"
+    assert scopes == "_scopes: a list of names"
 
 
 def test_arguments_too_large_to_be_sent_are_refused() -> None:
     code, message = refusal(call("pay", {"note": "x" * MAX_ARGUMENT_BYTES}))
 
     assert code == ErrorCode.INVALID_ARGUMENTS
-    assert message == f"invalid_arguments: {MAX_ARGUMENT_BYTES + 11} bytes in all; at most 1000000"
+    assert message == f"{MAX_ARGUMENT_BYTES + 11} bytes in all; at most 1000000"
 
 
 def test_arguments_that_grew_too_deep_by_their_references_are_refused() -> None:
@@ -177,8 +177,36 @@ def ids_of(*given: str | None, turn: int = 1, seen: dict[str, None] | None = Non
     return [one.proposal.provider_id for one in calls]
 
 
+NOTHING = ['""', " null ", "None", "undefined"]
+REFUND = tool("refund", {"type": "object", "properties": {"order": {"default": "latest"}}})
+
+
+def unreadable(one: Any, sent: Any, **answer: Any) -> str | None:
+    """Why the only call of an answer cannot be read; its arguments are empty."""
+    solution = Solution(calls=[WrittenCall(tool=one.name, arguments=sent)], **answer)
+    [proposal] = propose_calls(solution, 1, [one], {})
+    assert proposal.proposal.arguments == {}
+    return None if proposal.unreadable is None else str(proposal.unreadable)
+
+
+@pytest.mark.parametrize("sent", [None, "", " ", *NOTHING])
+def test_nothing_is_an_empty_object_for_a_tool_without_parameters(sent: str | None) -> None:
+    assert unreadable(PAY, sent) is None
+
+
+@pytest.mark.parametrize("sent", [None, *NOTHING])
+def test_nothing_is_an_error_for_a_tool_with_parameters(sent: str | None) -> None:
+    why = "no arguments arrived" if sent is None else "the arguments are no JSON"
+    assert (unreadable(REFUND, sent) or "").startswith(why)
+
+
+@pytest.mark.parametrize("sent", [None, "", {}])
+def test_a_call_that_is_only_opened_in_an_answer_that_was_cut_off_is_not_run(sent: Any) -> None:
+    assert "was cut off" in (unreadable(REFUND, sent, stop_reason="length") or "")
+
+
 def test_an_id_that_is_missing_repeated_or_absurd_is_replaced() -> None:
-    assert ids_of(None, "", "a", "a", "x" * 201) == ["t1c1", "t1c2", "a", "t1c4", "t1c5"]
+    assert ids_of(None, "", "a", "a", "x" * 4_097) == ["t1c1", "t1c2", "a", "t1c4", "t1c5"]
 
 
 def test_an_id_that_looks_like_ours_makes_no_two_alike() -> None:

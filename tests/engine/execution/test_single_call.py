@@ -57,7 +57,7 @@ def test_its_record_is_that_of_a_call_in_a_run_and_names_no_turn() -> None:
 @pytest.mark.parametrize(
     ("one", "arguments", "code", "said"),
     [
-        (LOOK, {"id": "x"}, "invalid_arguments", "id: 'x' is not of type 'integer'"),
+        (LOOK, {"id": "x"}, "invalid_arguments", 'id: "x" is not of type "integer"'),
         (LOOK, {"id": 1, "note": "†state.note"}, "unresolved_reference", "†state.note"),
         (
             tool("pay", requires=["orders:pay"]),

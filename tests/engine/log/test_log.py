@@ -161,7 +161,7 @@ def test_events_have_numbers_of_their_own_without_gaps() -> None:
     )
 
     events = log.events(0, 100)
-    assert [event["n"] for event in events] == [1, 2, 3, 4, 5]
+    assert [event["n"] for event in events] == [1, 2, 3, 4, 5, 6]
     assert log.events(3, 1) == [events[3]]
 
 

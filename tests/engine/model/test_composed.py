@@ -228,7 +228,7 @@ def test_an_output_that_does_not_fit_goes_back_behind_the_results_of_its_calls()
     assert roles == ["user", "assistant", "tool", "user", "assistant"]
     [said] = play.engine_messages()
     assert said.startswith("invalid_output: `output`:")
-    assert "'x' was unexpected" in said
+    assert '"x" was unexpected' in said
 
 
 @pytest.mark.parametrize(

@@ -105,6 +105,16 @@ def test_an_answer_that_does_not_fit_is_reported_and_requested_again() -> None:
     assert outcome.error.code == "invalid_output"
 
 
+def test_an_answer_that_the_provider_refused_is_asked_for_again_and_then_has_failed() -> None:
+    latent = LatentAnswer(output=None).latent
+    refused = reply(refused="the provider ended the answer without one")
+    assert (latent.failure(refused), latent.answered(refused)) == (None, None)
+    page = latent.page(ConversationPageRequest(upto=9, call="t1c1"))
+    assert f"invalid_output: {refused.refused}. Answer with the result." in page.items[-1]
+    assert latent.failure(refused) == refused.refused
+    assert latent.failure(reply("good")) is None
+
+
 def test_the_run_has_the_pages_of_a_latent_call_while_it_runs() -> None:
     answering = LatentAnswer()
     run, want = answering.play.run, ConversationPageRequest(upto=1, call="t1c1")

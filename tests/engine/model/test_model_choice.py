@@ -118,3 +118,42 @@ def test_approved_calls_run_after_a_change_of_the_model(*, lazy: bool) -> None:
     definition = {"fallbacks": [SECOND], "plan": "lazy" if lazy else "eager"}
     play = Play(pay, model=model, definition=definition).to_end()
     assert (play.result["output"], play.errors()) == ("done", {"t1c1": None})
+
+
+# An answer that the provider ended without one.
+
+REASON = "the provider ended the answer without one (`OTHER`)"
+REFUSED = Solution(refused=REASON, notices=[REASON], usage=Usage(input_tokens=3, output_tokens=1))
+TOLD = f"invalid_output: {REASON}. Call a tool, or answer."
+
+
+def test_a_refused_answer_is_a_turn_of_which_the_model_reads_the_reason() -> None:
+    play = Play(tool(), model=[REFUSED, LOOK, REFUSED, DONE]).to_end()
+    assert (play.result["output"], play.result["turns"]) == ("done", 4)
+    assert play.engine_messages() == [TOLD, TOLD]
+
+
+def test_a_second_refused_answer_in_a_row_fails_the_run_and_is_in_its_usage() -> None:
+    play = Play(tool(), model=[LOOK, REFUSED, REFUSED])
+    play.chained = True  # the first one is known under the next history
+    failure = play.to_end().failure
+    assert (failure.code, failure.message) == ("model_error", REASON)
+    assert play.engine_messages() == [TOLD]
+    spent = play.run.get_spent()
+    assert (spent.turns, spent.usage.input_tokens) == (3, None)
+    assert play.run.state.meter.input_tokens == 6
+
+
+def test_the_next_model_answers_after_a_second_refused_answer() -> None:
+    play = listed(REFUSED, REFUSED, REFUSED, DONE).to_end()
+    assert (play.result["output"], play.result["turns"]) == ("done", 4)
+    assert [start["turn"] for start in play.records("turn_start")] == [1, 2]
+    assert notices(play)[-1].startswith("script/second did not answer (the provider ended")
+
+
+def test_a_refused_summary_is_requested_again() -> None:
+    too_long = Solution(too_long=True, window=1_000)
+    once = Play(model=[too_long, DONE], summaries=[REFUSED, reply("short")]).to_end()
+    twice = Play(model=[too_long, DONE], summaries=[REFUSED, REFUSED]).to_end()
+    assert (once.result["output"], once.result["turns"]) == ("done", 3)
+    assert (twice.failure.code, twice.failure.message) == ("model_error", REASON)

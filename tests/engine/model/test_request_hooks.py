@@ -260,6 +260,13 @@ def test_it_adds_three_attempts_to_a_turn() -> None:
     assert failure.message == "it is down (`_onModelError` may add 3 attempts to a turn)"
 
 
+def test_it_is_asked_about_a_second_refused_answer() -> None:
+    refused = reply(refused="the provider ended the answer without one")
+    play = HookedPlay(*[refused] * 3, DONE, failed={"retry": True}).to_end()
+    assert [view["error"]["message"] for view in play.seen("failed")] == [refused.refused] * 2
+    assert play.result["output"] == "done"
+
+
 def test_a_pause_has_a_bound() -> None:
     play = HookedPlay(DOWN, DONE, failed={"retry": True, "after": "3d"})
     pauses = []

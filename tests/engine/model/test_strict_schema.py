@@ -106,6 +106,12 @@ def test_an_object_is_closed_and_what_may_be_left_out_is_null() -> None:
     assert read(ADDRESS, {"street": "A", "more": None}) == {"street": "A", "more": None}
 
 
+def test_a_null_in_place_of_json_is_left_out_and_null_in_a_text_is_a_value() -> None:
+    schema = {"type": "object", "properties": {"a": {}, "b": True}, "required": ["b"]}
+    assert read(schema, {"a": None, "b": None}) == {"b": None}
+    assert read(schema, {"a": "null", "b": "1"}) == {"a": None, "b": 1}
+
+
 def test_a_null_that_is_a_value_stays_one() -> None:
     nullable = {"type": ["string", "null"]}
     schema = {"type": "object", "properties": {"a": nullable, "b": nullable}, "required": ["a"]}

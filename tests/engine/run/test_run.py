@@ -63,8 +63,8 @@ def test_an_output_is_read_as_leniently_as_arguments(text: str, output: Any) -> 
     ("text", "why"),
     [
         ("It is one.", "invalid_output: Expecting value"),
-        ("{}", "invalid_output: 'n' is a required property."),
-        ('{"n": "x"}', "invalid_output: n: 'x' is not of type 'integer'."),
+        ("{}", 'invalid_output: "n" is a required property.'),
+        ('{"n": "x"}', 'invalid_output: n: "x" is not of type "integer".'),
         ('{"n": 1', "invalid_output: Expecting"),
         ("[" * 10_000, "invalid_output: nested deeper than 64 levels"),
         ("", "The answer was empty. Call a tool, or answer."),

@@ -61,7 +61,7 @@ def test_a_call_that_was_cut_off_is_not_run_and_the_model_reads_why(arguments: s
     ).to_end()
 
     assert play.errors() == {"t1c1": None, "t1c2": "invalid_arguments"}
-    assert f"invalid_arguments: {TOLD}" in play.results()["t1c2"]
+    assert f'"message": "{TOLD}"' in play.results()["t1c2"]
 
 
 def test_whole_calls_of_an_answer_that_was_cut_off_are_run() -> None:
@@ -96,6 +96,66 @@ def test_an_output_that_was_cut_off_is_not_reported_as_broken_json(text: str) ->
 
     assert play.result["output"] == {"city": "Oslo"}
     assert play.engine_messages() == [f"invalid_output: {TOLD}."]
+
+
+EMPTY = "The answer was empty. Call a tool, or answer."
+USED_UP = "the budget maxTurns is used up"
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"), [(reply(), EMPTY), (reply(**CUT), f"invalid_output: {TOLD}.")]
+)
+def test_a_run_that_gets_no_output_ends_with_the_reason(answer: Any, why: str) -> None:
+    play = Play(tool(), model=[reply("", call("look")), *[answer] * 7])
+    play.chained = True
+    result = play.to_end().result
+
+    reason = f"{USED_UP}. Answers without an output in a row: 7. The last: {why}"
+    assert (result["status"], result["reason"]) == ("budget_exceeded", reason)
+    assert [entry["text"] for entry in play.records("notice")] == [reason]
+    assert play.records("done")[0]["reason"] == reason
+
+
+def test_the_reason_is_of_the_answers_since_the_last_good_one() -> None:
+    looks = Play(tool(), model=[reply(), reply("", call("look"))], budget={"maxTurns": 2}).to_end()
+    ends = Play(model=[reply(), reply("done")]).to_end()
+
+    assert looks.result["reason"] == USED_UP
+    assert "reason" not in ends.result
+
+
+CALLS_AS_TEXT = [
+    '<tool_call>\n{"name": "look", "arguments": {"id": 1}}\n</tool_call>',
+    '{"name": "look", "parameters": {"id": 1}}',
+    '[TOOL_CALLS][{"name": "look", "arguments": {}}]',
+    "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>look\n{}",
+    "<tool_call>\n<function=look>\n<parameter=id>\n1\n</parameter>\n</function>\n</tool_call>",
+    "<|python_tag|>look.call(id=1)",
+]
+
+
+@pytest.mark.parametrize("text", CALLS_AS_TEXT)
+def test_a_text_that_seems_to_be_a_call_stays_the_output_with_a_notice(text: str) -> None:
+    play = Play(tool(), model=[reply(text)]).to_end()
+
+    assert (play.result["output"], play.result["calls"]) == (text, 0)
+    [notice] = play.records("notice")
+    assert "a call of `look` as a text" in notice["text"]
+    assert "calling: composed" in notice["text"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Models write <tool_call>, or [TOOL_CALLS].",
+        '{"name": "look"}',
+        '{"name": "x", "arguments": 1}',
+    ],
+)
+def test_a_text_that_names_no_call_of_a_tool_is_an_output_without_a_notice(text: str) -> None:
+    play = Play(tool(), model=[reply(text)]).to_end()
+
+    assert (play.result["output"], play.records("notice")) == (text, [])
 
 
 DENIED = '{"error": {"code": "denied", "message": "not < now"}}'

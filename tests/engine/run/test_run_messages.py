@@ -101,7 +101,7 @@ def test_a_message_that_ends_on_its_budget_leaves_the_conversation_open() -> Non
     assert problem is not None
     assert "maxTurns (1) of this message" in problem
     assert isinstance(play.run.next(), AwaitMessage)
-    notice = "the budget maxTurns is used up for this message; the next one has its own"
+    notice = "the budget maxTurns is used up; the next message has its own"
     assert [record["text"] for record in play.records("notice")] == [notice]
     play.continue_as_new()
     assert play.run.messages.budget_problem(number) == problem

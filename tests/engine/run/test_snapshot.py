@@ -138,9 +138,13 @@ def everything(log: Log) -> RunSnapshot:
             "settledAfter": 2,
             "finalizing": 2,
             "cutTold": True,
+            "isRefused": True,
             "unknownTold": True,
             "ending": "completed",
             "exceeded": "maxTurns",
+            "reason": "the budget maxTurns is used up",
+            "rejections": 2,
+            "rejected": "invalid_output: no",
         }
     )
 

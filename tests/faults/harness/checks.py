@@ -205,10 +205,13 @@ def _same(left: CaseResult, part: Part, calm: CaseResult, undisturbed: Part) -> 
 
 
 def _events(_: CaseResult, part: Part) -> Iterator[str]:
-    """The events, but for questions whether something happened, and what began again after them."""
+    """The events, but for notices, which may be of a fault; and but for questions whether something
+    happened, and what started again after them."""
     again: Counter[str] = Counter()
     for event in part.events:
         call_id = event.get("callId", "")
+        if event["type"] == "notice":
+            continue
         if is_reconcile(event):
             again[call_id] += 1
             continue

@@ -96,10 +96,15 @@ async def test_composed_calling(holdfast_run: HoldfastRun) -> None:
     assert await run.result() == SORRY
 
 
-async def test_a_request_that_fails_is_repeated(holdfast_run: HoldfastRun) -> None:
-    run = await holdfast_run(support, "Order 7", model=[ProviderRefused(503, "busy"), SORRY])
+async def test_a_request_that_fails_is_repeated_and_logged_meanwhile(
+    holdfast_run: HoldfastRun, caplog: pytest.LogCaptureFixture
+) -> None:
+    busy = ProviderRefused(503, "busy", {"retry-after": "1.5"})
+    run = await holdfast_run(support, "Order 7", model=[busy, SORRY])
     assert await run.result() == SORRY
     assert len(run.requests) == 2
+    assert f"run {run.id} waits for attempt 2 of the model's answer" in caplog.text
+    assert "; the last one failed: endpoint `openai` answered 503: busy" in caplog.text
 
 
 async def test_too_few_answers(holdfast_run: HoldfastRun) -> None:

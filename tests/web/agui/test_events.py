@@ -85,6 +85,16 @@ def test_a_message_of_the_client_keeps_its_id_and_is_there_until_the_run_has_rea
     assert [each["id"] for each in thread.snapshot()["messages"]] == ["m1", "m2", "n4"]
 
 
+def test_a_notice_is_sent_as_a_custom_event_and_is_counted_as_one_of_the_run() -> None:
+    thread = started()
+
+    sent = [*thread.read({"n": 3, "type": "notice", "text": "small/script answers from now on"})]
+
+    value = {"text": "small/script answers from now on"}
+    assert sent == [{"type": "CUSTOM", "name": "holdfast:notice", "value": value}]
+    assert (thread.position, thread.events) == (3, 2)
+
+
 @pytest.mark.parametrize(
     ("kind", "fields"),
     [

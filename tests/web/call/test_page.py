@@ -115,7 +115,7 @@ def test_an_answer_that_does_not_fit_is_not_sent() -> None:
         for text in ('"x"', "7")
     )
     assert isinstance(wrong, FormProblem)
-    assert "'x' is not of type 'number'" in wrong.result[0].said
+    assert '"x" is not of type "number"' in wrong.result[0].said
     assert isinstance(fits, Decision)
     assert fits.result == 7
 

@@ -168,7 +168,7 @@ async def test_what_is_encrypted_leaves_the_rest_of_it_to_be_seen() -> None:
     assert (found.id, found.summary) == ("a", "")
     assert (found.activities[0].last_failure, found.activities[0].progress) == (
         "it is encrypted; name its key",
-        "",
+        None,
     )
 
 

@@ -8,11 +8,12 @@ import pytest
 
 from holdfast.client.errors import EncryptedError, HoldfastError, NoWorkerError
 from holdfast.client.result import RunEnding
+from holdfast.client.stream.heartbeats import CallProgress, PendingActivity
 from holdfast.schemas.decision import PendingApproval
 from holdfast.schemas.internal.solution import Usage
 from holdfast.schemas.run import RunReport, RunResult, Spent
 from holdfast.web.page_text import budget_uses, status_label
-from holdfast.web.run.snapshot import EntryRange, LoadedRun, PendingActivity, RunInfo
+from holdfast.web.run.snapshot import EntryRange, LoadedRun, RunInfo
 from holdfast.web.run.status import calls_in_progress, status_items
 from holdfast.web.run.timeline import Timeline
 from holdfast.web.run.view import used_text
@@ -121,7 +122,7 @@ def test_running_activities_are_shown_and_whether_they_are_stuck(
 
 def test_a_running_call_shows_its_progress() -> None:
     doing = [
-        PendingActivity("t1c1-again2", "Pay", AT, progress="step 1 of 3"),
+        PendingActivity("t1c1-again2", "Pay", AT, progress=CallProgress("t1c1", 1, "step 1 of 3")),
         PendingActivity("9", "other", AT),
     ]
     pay, other = status_items(at_work(*doing), Timeline("order-7").name)

@@ -296,7 +296,7 @@ async def test_an_agent_repairs_arguments_in_a_run_of_its_own_which_the_run_pays
     assert task["content"][0]["data"] == {
         "tool": "look",
         "arguments": {"id": "seven"},
-        "errors": ["id: 'seven' is not of type 'integer'"],
+        "errors": ['id: "seven" is not of type "integer"'],
         "schema": {key: FIX_ME[key] for key in ("properties", "required")} | {"type": "object"},
     }
 

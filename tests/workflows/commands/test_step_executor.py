@@ -111,7 +111,7 @@ async def test_a_call_passes_all_its_hooks(launch: Launch) -> None:
         ("t1c1-after", "review"),
     ]
     assert tools.read() == [
-        "mend id: 'x' is not of type 'integer'",
+        'mend id: "x" is not of type "integer"',
         f"guard look {{'id': 1}} {run.id}/t1c1-before",
         "review t1c1",
     ]

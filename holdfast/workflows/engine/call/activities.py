@@ -224,7 +224,7 @@ def outcome_of_failure(tool: ResolvedTool, failure: Failure) -> Outcome:
             return fail(ErrorCode.TOOL_ERROR, _describe(failure, f"The tool `{tool.name}`"))
         case Failure(kind="application", type=names.INVALID_ARGUMENTS):
             why = failure.message.removeprefix(f"{ErrorCode.INVALID_ARGUMENTS}: ")
-            return fail(ErrorCode.INVALID_ARGUMENTS, f"invalid_arguments: {why}")
+            return fail(ErrorCode.INVALID_ARGUMENTS, why)
         case Failure(kind="application", type=ErrorCode.OUTCOME_UNKNOWN, message=message):
             return Unknown(f"the outcome of `{tool.name}` is unknown: {message}")
         case Failure(kind="application", type=type_) if not (

@@ -235,7 +235,7 @@ def _rewritten(
 
 
 def _invalid(error: InvalidArguments) -> CallRefused:
-    return CallRefused(ErrorCode.INVALID_ARGUMENTS, f"invalid_arguments: {error}")
+    return CallRefused(ErrorCode.INVALID_ARGUMENTS, str(error))
 
 
 def _read_meta_properties(call: ToolCall, arguments: dict[str, Any], state: RunState) -> None:

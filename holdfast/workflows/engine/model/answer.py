@@ -43,9 +43,27 @@ from holdfast.workflows.engine.state.redaction import Redaction, untrusted_value
 from holdfast.workflows.engine.state.references import Unresolved, as_text, resolve
 
 MAX_TOOL_NAME_CHARACTERS = 128
-MAX_PROVIDER_ID_CHARACTERS = 200
+MAX_PROVIDER_ID_CHARACTERS = 4_096
 MAX_SHOWN_CHARACTERS = 8_000
 PREVIEW_CHARACTERS = 2_000
+
+_NO_ARGUMENTS = "no arguments arrived; write the call again, with all of them"
+# What models and gateways send for no arguments, of a tool that has no parameters.
+_NOTHING = ('""', "null", "None", "undefined")
+# The keywords by which a schema can have parameters.
+_DECLARING = (
+    *("properties", "patternProperties", "additionalProperties"),
+    *("anyOf", "oneOf", "allOf", "$ref"),
+)
+
+# How models write a call, where their server does not read it: with the name of its tool.
+_CALL_MARKS = (
+    *("<tool_call", "<|tool_call", "<start_function_call>", "<function=", "<function_calls>"),
+    *("[TOOL_CALLS]", "<|python_tag|>", "functools[", "<|channel|>commentary", ":tool_call>"),
+    *("<｜tool▁call", "<｜DSML｜"),
+)
+_CALL_NAME = re.compile(r'"name"\s*:\s*"([^"\\]{1,128})"')
+_CALL_ARGUMENTS = re.compile(r'"(?:arguments|parameters)"\s*:')
 
 # Tags and fences, in which small models repeat what they have read.
 _MARKUP = re.compile(r"<[^<>]*>|```(?:json)?|\s")
@@ -122,11 +140,18 @@ def propose_calls(
         seen[provider_id] = None
         arguments: dict[str, Any] = {}
         text = unreadable = None
+        tool, sent = known.get(written.tool), written.arguments
+        has_parameters = tool is None or _has_parameters(tool)
         try:
-            arguments = read_arguments(written.arguments)
+            if sent is None and tool is not None and has_parameters:
+                raise InvalidArguments(_NO_ARGUMENTS)
+            is_nothing = isinstance(sent, str) and sent.strip() in _NOTHING
+            arguments = read_arguments({} if is_nothing and not has_parameters else sent or {})
         except InvalidArguments as error:
-            text, unreadable = written.arguments, error
-        is_partial = index == len(solution.calls) and (unreadable or written.arguments == "")
+            text, unreadable = sent, error
+        # Many servers open a call with an empty object.
+        is_opened = sent in (None, "") or (sent == {} and has_parameters)
+        is_partial = index == len(solution.calls) and (unreadable or is_opened)
         if is_partial and (cut := cut_off(solution)):
             unreadable = InvalidArguments(cut)
         if written.oversize_bytes is not None:
@@ -140,8 +165,12 @@ def propose_calls(
             arguments=arguments,
             written=text if isinstance(text, str) else None,
         )
-        calls.append(ToolCall(proposal, known.get(written.tool), unreadable))
+        calls.append(ToolCall(proposal, tool, unreadable))
     return calls
+
+
+def _has_parameters(tool: ResolvedTool) -> bool:
+    return any(tool.parameters.get(keyword) for keyword in _DECLARING)
 
 
 def answer_output(answer: ParsedAnswer, agent: ResolvedAgent, data: Data, *, last: bool) -> Any:
@@ -178,6 +207,14 @@ def parse_output(solution: Solution, schema: Schema | bool | None, *, last: bool
             return text  # the schema accepts a text, and this is one without its quotes
         problem = cut or f"{error}. Answer with JSON alone that fits the schema"
         raise InvalidOutput(f"invalid_output: {problem}.") from None
+
+
+def written_call(text: str, tools: Sequence[ResolvedTool]) -> str | None:
+    """Return the tool of a call that a text seems to be, in a form that its server did not read."""
+    named = set(_CALL_NAME.findall(text)) if _CALL_ARGUMENTS.search(text) else set()
+    has_mark = any(mark in text for mark in _CALL_MARKS)
+    found = (tool.name for tool in tools if tool.name in named or (has_mark and tool.name in text))
+    return next(found, None)
 
 
 def is_copied_error(text: str, log: Log) -> bool:

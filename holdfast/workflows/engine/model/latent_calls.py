@@ -67,6 +67,8 @@ class Latent:
             output=tool.output,
         )
         self.requests = self._answers = 0
+        # Whether the provider ended the last answer without one.
+        self._is_refused = False
         for message in scopes.transcript(call, state):
             self._log.add_message(ChatMessage(role=message.role, content=message.content))
         seen = scopes.values(call, call.visible_data or state.data)
@@ -92,12 +94,19 @@ class Latent:
         items, cut = self._log.page(want)
         return ConversationPage(items=items, cut=cut, ask=self._ask if want.offset == 0 else None)
 
+    def failure(self, solution: Solution) -> str | None:
+        """Return why a request failed, if the provider ended two answers in a row without one."""
+        was_refused, self._is_refused = self._is_refused, solution.refused is not None
+        return solution.refused if was_refused else None
+
     def answered(self, solution: Solution) -> Outcome | None:
         """Return the call's outcome from the model's answer; None if the model is asked again."""
         self._answers += 1
         if solution.too_long:
             return fail(ErrorCode.TOOL_ERROR, _TOO_LONG.format(name=self._tool.name))
         try:
+            if solution.refused is not None:
+                raise InvalidOutput(f"invalid_output: {solution.refused}. Answer with the result.")
             if self._tool.output is None and (cut := cut_off(solution)):
                 raise InvalidOutput(f"invalid_output: {cut}.")
             if not solution.text.strip():
@@ -105,7 +114,8 @@ class Latent:
             return Succeeded(parse_output(solution, self._tool.output, last=True))
         except InvalidOutput as error:
             if self._answers >= MAX_ANSWERS:
-                return fail(ErrorCode.INVALID_OUTPUT, str(error), solution.text or None)
+                why = str(error).removeprefix(f"{ErrorCode.INVALID_OUTPUT}: ")
+                return fail(ErrorCode.INVALID_OUTPUT, why, solution.text or None)
             message = ChatMessage(
                 role="assistant", content=solution.text, provider_data=solution.provider_data
             )

@@ -73,8 +73,9 @@ def json_text(schema: Schema, fits: Fits) -> StrictForm:
 class Property:
     """A property's form.
 
-    A null that does not fit its schema means that it is left out; if a `needed` property that may
-    be null is left out, its value is null.
+    A null means that it is left out, if it does not fit its schema, or the property is not `needed`
+    and is written as JSON in a text. If a `needed` property that may be null is left out, its value
+    is null.
     """
 
     form: StrictForm
@@ -250,6 +251,8 @@ def read_properties(written: dict[str, Any], properties: dict[str, Property]) ->
     read: dict[str, Any] = {}
     for name, value in written.items():
         known = properties.get(name)
+        if value is None and known is not None and known.form.is_json and not known.needed:
+            continue
         value = value if known is None else known.form.read(value)
         if value is not None or known is None or known.fits(None):
             read[name] = value

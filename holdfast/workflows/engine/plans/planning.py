@@ -114,7 +114,7 @@ class Planning:
                 if refused is None and call.stage is CallStage.PENDING:
                     check_known_arguments(call, self._state)
             except InvalidArguments as error:
-                refused = refuse(ErrorCode.INVALID_ARGUMENTS, f"invalid_arguments: {error}")
+                refused = refuse(ErrorCode.INVALID_ARGUMENTS, str(error))
             if refused is not None:
                 self._refuse([call], refused.error.code, refused.error.message)
         for call, why in find_unrunnable(turn, turn.calls, self._state, _is_refused).items():
