@@ -4,6 +4,7 @@ A check counts its work; long work counts as several steps. Errors have the word
 `jsonschema`, with values as JSON, and its order: the order of the schema, then of the value.
 """
 
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
@@ -11,7 +12,6 @@ from itertools import islice
 from operator import ge, gt, le, lt
 from typing import TYPE_CHECKING, Any
 
-from holdfast.schemas.base import readable_json
 from holdfast.validation.formats import FORMATS, fits_format
 from holdfast.validation.work_budget import WorkBudget
 
@@ -57,7 +57,9 @@ class Fault:
 
 def as_json(value: Any) -> str:
     """Return a value as an error quotes it: as JSON, with half of a surrogate pair escaped."""
-    return readable_json(value).encode("utf-8", "backslashreplace").decode()
+    # A form has a value of its own for what is missing.
+    text = json.dumps(value, ensure_ascii=False, default=repr)
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 Faults = Iterator[Fault]
