@@ -45,7 +45,9 @@ class Watchdog:
         self._limit(seconds, f"{item.nodeid} took more than {seconds:.0f} s with its fixtures")
         try:
             return (yield)
-        except Exception:
+        except (KeyboardInterrupt, pytest.exit.Exception):
+            raise
+        except BaseException:
             if "PYTEST_XDIST_WORKER" in os.environ:
                 self._end(f"{item.nodeid} raised an error between two phases")
             raise
