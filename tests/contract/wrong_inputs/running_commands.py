@@ -130,9 +130,9 @@ WORDS = [
     ),
     CommandRow(
         "evidence of a run that does not exist",
-        ["evidence", "order-7", "--out", "order-7.jsonl"],
+        ["evidence", "order-404", "--out", "order-404.jsonl"],
         4,
-        "holdfast: there is no run order-7; holdfast list shows the runs",
+        "holdfast: there is no run order-404; holdfast list shows the runs",
     ),
     CommandRow(
         "a status that does not exist",
