@@ -41,7 +41,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 @pytest.fixture(scope="module")
-def open_worker(folder: Path, client: Client) -> Open:
+def open_worker(folder: Path, client: Client, forking: str) -> Open:
     """Return a function that starts a worker."""
 
     @asynccontextmanager
@@ -49,7 +49,9 @@ def open_worker(folder: Path, client: Client) -> Open:
         server: dict[str, Any], answers: list[Answer] | None = None, **more: Any
     ) -> AsyncIterator[Backend]:
         file = folder / "servers.yaml"
-        file.write_text(yaml.safe_dump({"shop": server}))
+        # The library of MCP takes most of a second to import.
+        program = {"command": forking} if server.get("command") == sys.executable else {}
+        file.write_text(yaml.safe_dump({"shop": {**server, **program}}))
         settings = {"servers": file, "cached_runs": 10, **more}
         async with backend(client, folder, answers or [Answer("done")], **settings) as made:
             yield made

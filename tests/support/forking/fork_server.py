@@ -171,6 +171,7 @@ def _run(words: list[str]) -> None:
 
 def _import_all() -> None:
     """Do what takes a command's time when it starts."""
+    import mcp.server.mcpserver  # noqa: F401
     from temporalio.worker._worker import load_default_build_id
 
     import holdfast.cli.main
