@@ -108,11 +108,23 @@ async def matching_key_set(
         )
     found: list[tuple[PublicKey, KeySet]] = []
     missing: list[KeysUnavailableError] = []
-    for keys in fitting:
-        try:
-            found += [(key, keys.settings) for key in await keys.current(token.key_id)]
-        except KeysUnavailableError as error:
-            missing.append(error)
+    # A rotated key may have no id, or that of the key before: the keys are read again once.
+    for is_lacking in (False, True):
+        tried, found, missing = found, [], []
+        for keys in fitting:
+            try:
+                current = await keys.current(token.key_id, is_lacking=is_lacking)
+                found += [(key, keys.settings) for key in current]
+            except KeysUnavailableError as error:
+                missing.append(error)
+        if found != tried and (signed := _signing_set(token, found, use, audience)) is not None:
+            return signed
+    raise [*missing, _unknown(token, [key for key, _ in found])][0]
+
+
+def _signing_set(
+    token: SignedToken, found: Sequence[tuple[PublicKey, KeySet]], use: Use, audience: str | None
+) -> KeySet | None:
     # The token's algorithm and id; a key without an id may always be the token's.
     candidates = [
         (key, settings)
@@ -131,7 +143,9 @@ async def matching_key_set(
                 return settings
         except InvalidTokenError as error:
             refusals.append(error)
-    raise [*refusals, *missing, _unknown(token, [key for key, _ in found])][0]
+    if refusals:
+        raise refusals[0]
+    return None
 
 
 def _is_signed(token: SignedToken, key: PublicKey, settings: KeySet, audience: str) -> bool:

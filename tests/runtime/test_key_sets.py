@@ -417,6 +417,22 @@ async def test_a_new_key_counts_at_once_and_unknown_keys_cost_few_requests(
         clock.now += BETWEEN_FETCHES_SECONDS
 
 
+@pytest.mark.parametrize("key_id", [None, "k1"])
+async def test_a_rotated_key_counts_at_once_without_an_id_of_its_own(
+    provider: KeySetServer, keys: UrlKeySet, clock: ManualClock, key_id: str | None
+) -> None:
+    before, after = Signer(ADA.private, key_id), Signer(BOB.private, key_id)
+    provider.serves(before)
+    assert await signs(keys, before)
+    provider.serves(after)
+    clock.now += BETWEEN_FETCHES_SECONDS
+    assert await signs(keys, after)
+    strangers = [Signer(EVE.private, key_id)] * 20
+    clock.now += BETWEEN_FETCHES_SECONDS
+    assert not any(await asyncio.gather(*(signs(keys, each) for each in strangers)))
+    assert provider.requests == 3
+
+
 async def test_a_token_whose_key_is_present_does_not_wait_for_another_token(
     provider: KeySetServer, keys: UrlKeySet, clock: ManualClock
 ) -> None:

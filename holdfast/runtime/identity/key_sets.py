@@ -1,8 +1,8 @@
 """Key sets in use: public keys from a file or an address, kept current while the worker runs.
 
 A changed file is read again at the next token, so that keys are rotated without a restart. The set
-at an address is fetched again when it is old, and when a token names a key that is not in it, at
-most once every few seconds. While a set cannot be read again, its last valid keys are used for a
+at an address is fetched again when it is old, and when no key in it has signed a token, at most
+once every few seconds. While a set cannot be read again, its last valid keys are used for a
 bounded time.
 
 `--keys` names an address, a file with keys, or `keys.yaml`. Everything is checked when the worker
@@ -56,13 +56,17 @@ class LiveKeySet(ABC):
         self._problem = ""
         self._renewing = asyncio.Lock()
 
-    async def current(self, key_id: str | None) -> tuple[PublicKey, ...]:
+    async def current(
+        self, key_id: str | None, *, is_lacking: bool = False
+    ) -> tuple[PublicKey, ...]:
         """Return the keys, including the one of this id if the set has it.
+
+        If a token's key `is_lacking`, also where its id is known, they are read again.
 
         Raises:
             KeysUnavailableError: the keys cannot be read now.
         """
-        is_lacking = key_id is not None and all(key.id != key_id for key in self._keys)
+        is_lacking |= key_id is not None and all(key.id != key_id for key in self._keys)
         # A token whose key is present does not wait for a renewal that another token requires.
         if is_lacking or not self._keys or not self._renewing.locked():
             async with self._renewing:
