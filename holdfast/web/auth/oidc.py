@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from time import monotonic
 from typing import Any, Final
+from urllib.parse import quote_plus
 
 import httpx
 from jwt.utils import base64url_encode
@@ -191,7 +192,8 @@ class OidcProvider:
         elif by_form:
             form |= {"client_id": client, "client_secret": self._secret}
         else:
-            auth = httpx.BasicAuth(client, self._secret)
+            # RFC 6749, section 2.3.1: both are form-encoded first.
+            auth = httpx.BasicAuth(quote_plus(client), quote_plus(self._secret))
         answer = await self._request("POST", metadata.token_endpoint, data=form, auth=auth)
         id_token = answer.get("id_token")
         if not isinstance(id_token, str):

@@ -7,7 +7,7 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, unquote_plus, urlsplit
 
 import httpx
 import jwt
@@ -129,6 +129,18 @@ async def test_the_provider_is_requested_by_the_standards(
 
 def _sha256(text: str) -> bytes:
     return hashlib.sha256(text.encode()).digest()
+
+
+async def test_reserved_characters_of_the_secret_are_encoded(
+    inboxes: OidcInboxes, there: Provider
+) -> None:
+    """RFC 6749, section 2.3.1."""
+    client, secret = "in:box & co", "p+a/s%2Bs é"
+    at = await inboxes.open(there.address, secret, clientId=client)
+    assert (await sign_in(at, there, aud=client)).status_code == 303
+    _, _, basic = there.asked[0]["authorization"].partition(" ")
+    sent = base64.b64decode(basic).decode()
+    assert [unquote_plus(part) for part in sent.split(":")] == [client, secret]
 
 
 async def test_a_secret_may_be_wanted_in_the_form_or_not_at_all(
