@@ -66,6 +66,8 @@ _AWAY: Final = "the sign-in provider is not available now; try again in a minute
 _NOT_GOOD: Final = (
     "the ID token of the provider is not valid; try again, or contact the operator of the inbox"
 )
+_OVERAGE: Final = "you are in too many groups, so that the provider sends none; ask the operator"
+_OMITTED: Final = "is left out of the token of a member of too many groups: have Entra send fewer"
 _ANOTHER: Final = (
     "this sign-in was not started in this browser, took more than ten minutes, or was completed"
     " already; sign in again"
@@ -345,7 +347,15 @@ def identity(claims: Mapping[str, Any], settings: Oidc) -> tuple[str, list[str]]
     verified = claims.get("email_verified", True)
     if settings.name_claim == "email" and verified is not True and verified != "true":
         raise forbidden("the provider has not verified your e-mail address; verify it there")
-    group_claim = claims.get(settings.groups_claim, [])
+    group_claim = claims.get(settings.groups_claim)
+    if group_claim is None:
+        # Microsoft Entra ID names the claim elsewhere if the person is in more than 200 groups.
+        named = claims.get("_claim_names")
+        omitted = {*named} if isinstance(named, dict) else set[str]()
+        omitted |= {"groups"} if claims.get("hasgroups") in (True, "true") else set()
+        if settings.groups_claim in omitted:
+            raise _refused(403, _OVERAGE, f"`{settings.groups_claim}` {_OMITTED}")
+        group_claim = []
     groups = [group_claim] if isinstance(group_claim, str) else group_claim
     if not isinstance(groups, list) or not all(isinstance(each, str) for each in groups):
         raise forbidden(

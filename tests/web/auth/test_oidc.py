@@ -224,6 +224,28 @@ async def test_a_refused_sign_in_has_a_reason(
     assert (await at.get("/")).status_code == 303
 
 
+@pytest.mark.parametrize(
+    "claims",
+    [
+        {"_claim_names": {"groups": "src1"}, "_claim_sources": {"src1": {"endpoint": "https://x"}}},
+        {"hasgroups": True},
+        {"hasgroups": "true"},
+    ],
+    ids=str,
+)
+async def test_groups_that_entra_leaves_out_are_one_line_for_each(
+    inboxes: OidcInboxes, there: Provider, claims: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    at = await inboxes.open(there.address, allow=["finance"])
+    answer = await sign_in(at, there, **claims)
+    assert (answer.status_code, "You are in too many groups" in answer.text) == (403, True)
+    [line] = caplog.messages
+    assert "`groups` is left out of the token" in line
+    roles = await inboxes.open(there.address, groupsClaim="roles", allow=["finance"])
+    assert (await sign_in(roles, there, **claims, roles=["finance"])).is_redirect
+    assert "in no group that may use" in (await sign_in(at, there, groups=[], **claims)).text
+
+
 async def test_an_address_that_was_not_verified_is_no_name(
     inboxes: OidcInboxes, there: Provider
 ) -> None:
