@@ -85,6 +85,18 @@ class PrincipalTokens:
         return False
 
 
+class _Issuer(str):
+    """An issuer; one with a slash at its end has the same metadata (RFC 8414, section 3.1)."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, str) and self.removesuffix("/") == other.removesuffix("/")
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = str.__hash__
+
+
 class _BySecret(ClientCredentialsOAuthProvider):
     async def _perform_authorization(self) -> httpx2.Request:
         """Send the secret in the form if the server takes none in a header."""
@@ -107,7 +119,7 @@ class ClientTokens:
         self._tokens: OAuthToken | None = None
         self._lock = asyncio.Lock()
         storage: Any = self
-        client, issuer = auth.client_id, auth.issuer
+        client, issuer = auth.client_id, _Issuer(auth.issuer)
         self._provider: ClientCredentialsOAuthProvider | PrivateKeyJWTOAuthProvider
         if auth.private_key_file is None:
             self._provider = _BySecret(url, storage, client, secret, issuer=issuer)
@@ -116,6 +128,9 @@ class ClientTokens:
             signer.signing_algorithm = _algorithm(secret)
             sign = signer.create_assertion_provider()
             self._provider = PrivateKeyJWTOAuthProvider(url, storage, client, sign, issuer=issuer)
+        self._provider._select_authorization_server = (  # type: ignore[method-assign]
+            lambda advertised: issuer if issuer in advertised else advertised[0]
+        )
 
     def authorize(self, request: httpx2.Request) -> None:
         """Add the token, as soon as there is one: until then, the server refuses requests."""

@@ -35,6 +35,8 @@ class Oidc(Strict):
 
     issuer: Annotated[str, Field(pattern=r"^https?://[^/]", max_length=1_000)]
     """The provider, as it calls itself: `https`, or `http` on this machine."""
+    ignore_issuer_slash: bool = False
+    """Accept a metadata document and tokens of the issuer that differ in the slash at its end."""
     client_id: Annotated[str, Field(min_length=1, max_length=500)]
     """As what it knows the inbox."""
     client_secret_env: Variable | None = None

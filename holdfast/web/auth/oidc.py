@@ -168,7 +168,7 @@ class OidcProvider:
         """
         metadata, _ = await self._current()
         is_required = metadata.authorization_response_iss_parameter_supported
-        if issuer != metadata.issuer and (is_required or issuer is not None):
+        if not self._is_issuer(issuer) and (is_required or issuer is not None):
             raise RefusedRequest(400, "the response is from another provider; sign in again")
 
     async def claims(
@@ -205,6 +205,8 @@ class OidcProvider:
         try:
             token = SignedToken.read(id_token)
             await matching_key_set(token, [keys], "inbox")
+            if not self._is_issuer(token.claims.get("iss")):
+                raise InvalidTokenError("the token is of another issuer (`iss`)")
             _check_recipient(token.claims, pending.nonce, client)
         except InvalidTokenError as error:
             raise _refused(403, _NOT_GOOD, str(error)) from None
@@ -225,21 +227,23 @@ class OidcProvider:
             keys_url = parse_secure_address(metadata.jwks_uri)
         except (ValidationError, AddressError) as error:
             raise _refused(503, _AWAY, f"its metadata is not valid: {error}") from None
-        if metadata.issuer != issuer:
+        if not self._is_issuer(metadata.issuer):
             called = one_line(metadata.issuer, _SAID_CHARS)
             raise _refused(503, _AWAY, f"its `issuer` is {called}: write that as `issuer`")
         if self._known is not None and self._known[1].settings.url == metadata.jwks_uri:
             keys = self._known[1]
         else:
-            settings = KeySet(
-                url=metadata.jwks_uri,
-                issuer=issuer,
-                audience=self._settings.client_id,
-                for_=["inbox"],
-            )
+            audience = self._settings.client_id
+            settings = KeySet(url=metadata.jwks_uri, audience=audience, for_=["inbox"])
             keys = UrlKeySet("oidc", settings, keys_url, self._http)
         self._known, self._known_at = (metadata, keys), monotonic()
         return self._known
+
+    def _is_issuer(self, named: str | None) -> bool:
+        own = self._settings.issuer
+        if self._settings.ignore_issuer_slash and named is not None:
+            own, named = own.removesuffix("/"), named.removesuffix("/")
+        return named == own
 
     async def _request(self, method: str, url: str, **body: Any) -> dict[str, Any]:
         """Return the JSON that the provider answers with any status: errors are JSON, too."""

@@ -51,14 +51,16 @@ class Home:
 
 
 @asynccontextmanager
-async def opened(guard: Guard, protocol: str = "auto", **auth: Any) -> AsyncIterator[Home]:
+async def opened(
+    guard: Guard, protocol: str = "auto", slash: str = "", **auth: Any
+) -> AsyncIterator[Home]:
     """A worker's servers, with `auth` as the server's; an issuer is the guard's own."""
     async with serving(guard) as url:
         written: dict[str, Any] = {"url": url, "protocol": protocol}
         if "principal_tokens" in auth:
             written |= {**auth, "headers_env": {"Authorization": "LISTING"}}
         else:
-            issuer = url.removesuffix("/mcp")
+            issuer = url.removesuffix("/mcp") + slash
             written["auth"] = {"issuer": issuer, "client_id": CLIENT, **auth}
         server, secrets = Server.model_validate(written), Secrets()
         servers = McpServers({"shop": server}, ENVIRON, secrets)
@@ -100,6 +102,15 @@ async def test_a_secret_is_sent_in_the_form_if_no_header_is_accepted(guard: Guar
     guard.methods = ["client_secret_post"]
     async with opened(guard, client_secret_env="SHOP_SECRET") as home:
         assert "refunded post" in await home.call("post")
+
+
+@pytest.mark.parametrize("slashes", ["/..", "./.", "../", "//.", "/./", ".//"])
+async def test_the_slash_at_the_end_of_an_issuer_is_ignored(guard: Guard, slashes: str) -> None:
+    own, listed, issuer = (each.strip(".") for each in slashes)
+    async with opened(guard, client_secret_env="SHOP_SECRET", slash=own) as home:
+        written = home.url.removesuffix("/mcp")
+        guard.metadata = {"listed": written + listed, "issuer": written + issuer}
+        assert "refunded slash" in await home.call("slash")
 
 
 KEYS: dict[str, Any] = {

@@ -319,6 +319,26 @@ async def test_a_provider_that_names_itself_does_so_each_time(
     assert (await at.get(back(leaving, iss=there.address))).is_redirect
 
 
+@pytest.mark.parametrize("slashes", ["/..", ".//", "//.", "./."])
+async def test_the_slash_at_the_end_of_an_issuer_counts_unless_it_is_ignored(
+    inboxes: OidcInboxes, there: Provider, slashes: str
+) -> None:
+    own, metadata, token = (there.address + each.strip(".") for each in slashes)
+    there.metadata["issuer"] = metadata
+    strict = await inboxes.open(own)
+    if own == metadata:
+        assert (await sign_in(strict, there, iss=token)).status_code == 403
+    else:
+        assert (await strict.get("/sign-in")).status_code == 503
+    at = await inboxes.open(own, ignoreIssuerSlash=True)
+    leaving = await leave(at)
+    there.answer_with(leaving, iss=token)
+    assert (await at.get(back(leaving, iss=token))).is_redirect
+    at.http.cookies.clear()
+    for other in (f"{there.address}//", f"{there.address}/a", "https://evil.example/"):
+        assert (await sign_in(at, there, iss=other)).status_code == 403
+
+
 FORGED: dict[str, dict[str, Any]] = {
     "expired": {"exp": 1_000},
     "for another": {"aud": "somebody-else"},

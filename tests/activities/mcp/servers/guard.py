@@ -24,7 +24,7 @@ class Guard:
 
     def __init__(self, app: Callable[..., Any], public_key: Any = None) -> None:
         self.app, self.public_key = app, public_key
-        self.metadata: dict[str, str] = {}  # in place of the true ones: `resource`, `issuer` …
+        self.metadata: dict[str, str] = {}  # `resource`, `issuer`, `listed`, if not the true ones
         self.tokens: dict[str, str] = {}  # with their scopes
         self.scope = "read"
         self.is_deaf = False
@@ -51,7 +51,8 @@ class Guard:
                 return
             case path if path.startswith(_RESOURCE):
                 resource = self.metadata.get("resource", f"{root}/mcp")
-                body: Any = {"resource": resource, "authorization_servers": [issuer]}
+                listed = [self.metadata.get("listed", issuer)]
+                body: Any = {"resource": resource, "authorization_servers": listed}
                 answer = JSONResponse(body)
             case path if path == _SERVER:
                 at = {"authorization_endpoint": f"{root}/authorize"}
