@@ -126,7 +126,7 @@ class DefinitionResolver:
             tools = listing.get(name, "")
             if not isinstance(tools, str) and tools != self._checked.get(name):
                 self._checked[name] = tools
-                _log_advice(server_advice(name, tools))
+                _log_advice(server_advice(name, tools, world))
         return listing
 
     def _of_worker(self) -> WorkerFacts:

@@ -11,7 +11,8 @@ from typing import Any
 
 from pydantic.alias_generators import to_snake
 
-from holdfast.catalog.mcp_tools import ListedTool
+from holdfast.catalog.mcp_tools import ListedTool, left_out
+from holdfast.catalog.registry import DefinitionRegistry
 from holdfast.catalog.tool_reader import OUR_SCHEMAS, is_pattern
 from holdfast.schemas.agent import ResolvedAgent
 from holdfast.schemas.json_schema import DRAFT
@@ -125,8 +126,11 @@ def _meta_schema_refusal(text: str) -> tuple[int, ValueProblem | None]:
     return len(parts), None
 
 
-def server_advice(server: str, listed: Sequence[ListedTool]) -> Iterator[ValueProblem]:
-    """Yield `schema_advice` on the tools that an MCP server lists."""
+def server_advice(
+    server: str, listed: Sequence[ListedTool], world: DefinitionRegistry
+) -> Iterator[ValueProblem]:
+    """Yield the tools of an MCP server that are left out, and `schema_advice` on the others."""
+    yield from left_out(server, listed, world)
     schemas = [{"_parameters": each.input_schema, "_output": each.output_schema} for each in listed]
     for each in schema_advice({"tools": schemas}, is_tool=False):
         tool, place = listed[int(each.where[1])].name, format_place(each.where[2:])

@@ -51,6 +51,8 @@ class ListedTool:
     input_schema: Mapping[str, Any] = field(default_factory=dict)
     output_schema: Mapping[str, Any] | None = None
     annotations: Mapping[str, Any] = field(default_factory=dict)
+    problem: str = ""
+    """Why no run can have it; such a tool is left out."""
 
     @property
     def digest(self) -> str:
@@ -164,7 +166,7 @@ def lock_problems(
     found: dict[str, ValueProblem] = {}
     for each in listed:
         known = each.locked if lock is None else lock.get(f"{server}/{each.name}")
-        if known != each.locked:
+        if known != each.locked and not each.problem:
             what = "is not locked" if known is None else "has changed since it was locked"
             reason = f"MCP server `{server}`: tool `{each.name}` {what}"
             fix = "look at it, then `holdfast mcp lock`"
@@ -223,8 +225,28 @@ def tools_of_entry(
     changed = [each for tool, each in unlocked.items() if lock and f"{name}/{tool}" in lock]
     if changed or not allowed:
         raise InvalidValueError(changed or unlocked.values())
-    ours = _names(name, [each.name for each in listed])
-    return [_tool(name, each, ours[each.name], world) for each in allowed]
+    ours, tools, problems = _names(name, listed), list[ResolvedTool](), list[ValueProblem]()
+    for each in allowed:
+        try:
+            tools.append(_tool(name, each, ours[each.name], world))
+        except InvalidValueError as refused:
+            problems += refused.faults
+    if not tools:
+        raise InvalidValueError(problems)
+    return tools
+
+
+def left_out(
+    server: str, listed: Sequence[ListedTool], world: DefinitionRegistry
+) -> Iterator[ValueProblem]:
+    """Yield why runs do not have a tool that a server lists."""
+    ours = _names(server, listed)
+    for each in listed:
+        try:
+            _tool(server, each, ours[each.name], world)
+        except InvalidValueError as refused:
+            for fault in refused.faults:
+                yield replace(fault, reason=f"{fault.reason}; the tool is left out")
 
 
 def tool_of_entry(entry: Any, world: DefinitionRegistry, listing: Listing | None) -> ResolvedTool:
@@ -242,11 +264,12 @@ def tool_of_entry(entry: Any, world: DefinitionRegistry, listing: Listing | None
     return found[0]
 
 
-def _names(server: str, tools: Sequence[str]) -> dict[str, str]:
+def _names(server: str, listed: Sequence[ListedTool]) -> dict[str, str]:
     """Return our names of a server's tools: characters that do not fit become `_`.
 
     Equal and too long names get a digest of the tool's own.
     """
+    tools = [each.name for each in listed]
     fitted = {each: re.sub(r"[^A-Za-z0-9_.-]", "_", f"{server}_{each}") for each in tools}
     taken = [*fitted.values()]
     for each, name in fitted.items():
@@ -269,6 +292,9 @@ def hint_properties(annotations: Mapping[str, Any], *, trusted: bool) -> dict[st
 
 
 def _tool(server: str, listed: ListedTool, name: str, world: DefinitionRegistry) -> ResolvedTool:
+    if listed.problem:
+        reason = f"MCP server `{server}`, tool `{listed.name}`: {listed.problem}"
+        raise InvalidValueError([ValueProblem((), reason, "have the server corrected")])
     settings = world.servers[server]
     # The worker's own activity, which no written tool can name, has another name until then.
     binding = {"type": f"{MCP}{server}"}

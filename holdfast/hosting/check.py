@@ -175,7 +175,7 @@ def _server_problems(
             unlocked = lock_problems(name, tools, world.mcp_lock).values()
             lock = f"{settings.catalog}/{MCP_LOCK}"
             warnings += (FileProblem(lock, None, each.reason, each.fix) for each in unlocked)
-            advice = server_advice(name, tools)
+            advice = server_advice(name, tools, world)
             warnings += (FileProblem(file, None, each.reason, each.fix) for each in advice)
             for tool in world.servers[name].overrides.keys() - {each.name for each in tools}:
                 fix = suggest_names(tool, [each.name for each in tools], "it lists none")

@@ -11,12 +11,14 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from holdfast.activities.mcp.server_settings import load_servers
+from holdfast.catalog.advice import server_advice
 from holdfast.catalog.agent_reader import resolve_definition
 from holdfast.catalog.loader import Catalog, load_catalog
 from holdfast.catalog.mcp_tools import (
     MCP_LOCK,
     ListedTool,
     Listing,
+    left_out,
     lock_changes,
     lock_problems,
     lock_text,
@@ -137,6 +139,28 @@ def test_with_a_lock_new_runs_have_only_locked_tools(
     with pytest.raises(InvalidValueError) as refused:
         tools_of_entry(entry, world, {"shop": NOW})
     assert allowed in str(refused.value)
+
+
+@pytest.mark.parametrize("is_locked", [False, True])
+def test_a_tool_that_does_not_load_is_left_out_and_named(shop: Folder, is_locked: bool) -> None:
+    before = [listed(), listed("bad"), listed("odd", title="Odd")]
+    malformed = listed("bad", problem="`inputSchema`: Field required")
+    odd = ListedTool("odd", title="Odd", input_schema={"properties": {"a": {"type": "text"}}})
+    if is_locked:
+        shop.write(MCP_LOCK, lock_text({"shop": [*before[:2], odd]}))
+    world, now = loaded_world(shop), [listed(), malformed, odd]
+    assert [each.name for each in tools_of_entry("mcp:shop/*", world, {"shop": now})] == [
+        "shop_find"
+    ]
+    server = "MCP server `shop`, tool"
+    first, second = (str(each) for each in left_out("shop", now, world))
+    assert first.startswith(f"{server} `bad`: `inputSchema`: Field required; the tool is left out")
+    assert second.startswith(f"{server} `odd`: ")
+    assert first in map(str, server_advice("shop", now, world))
+    for name in ("bad", "odd"):
+        with pytest.raises(InvalidValueError, match=f"tool `{name}`: "):
+            tools_of_entry(f"mcp:shop/{name}", world, {"shop": now})
+    assert not lock_problems("shop", [malformed], world.mcp_lock)
 
 
 def test_check_names_what_is_not_locked() -> None:

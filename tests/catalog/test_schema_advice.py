@@ -7,8 +7,10 @@ import pytest
 
 from holdfast.catalog import advice
 from holdfast.catalog.advice import MAX_SUBSCHEMAS, schema_advice, server_advice
-from holdfast.catalog.loader import reload_catalog
+from holdfast.catalog.loader import load_catalog, reload_catalog
 from holdfast.catalog.mcp_tools import ListedTool
+from holdfast.hosting.sdk_workarounds.activity_definitions import activity_definition
+from holdfast.schemas.settings.servers import Server
 from holdfast.validation.problems import format_place
 from holdfast.validation.schema_check import MAX_SCHEMA_DEPTH
 from tests.catalog.catalog_folder import Folder
@@ -153,7 +155,9 @@ def test_tools_of_a_server_are_named() -> None:
     fits = ListedTool("find", input_schema={"type": "object"}, output_schema={"type": "object"})
     unfit = ListedTool("pay", input_schema={"properties": {"to": UNFIT}}, output_schema=UNFIT)
     server = "MCP server `shop`, tool `pay`: "
-    assert [str(each) for each in server_advice("shop", [fits, unfit])] == [
+    servers = {"shop": Server(url="https://shop.example/mcp")}
+    world = load_catalog(servers=servers, read_definition=activity_definition).definitions
+    assert [str(each) for each in server_advice("shop", [fits, unfit], world)] == [
         f"{server}`_parameters.properties.to.$id`: {REASON}",
         f"{server}`_output.$id`: {REASON}",
     ]

@@ -18,12 +18,8 @@ from mcp_types import (
     CallToolRequestParams,
     CallToolResult,
     ElicitResult,
-    EmbeddedResource,
     ImageContent,
     InputRequiredResult,
-    ResourceLink,
-    TextContent,
-    TextResourceContents,
 )
 from pydantic import TypeAdapter, ValidationError
 from temporalio import activity
@@ -148,7 +144,13 @@ def _content(result: CallToolResult, *, is_object: bool) -> Any:
     """Return the structured content if it is wanted, or all: else one text, or several parts."""
     if "structured_content" in result.model_fields_set and (is_object or not result.content):
         return result.structured_content
-    parts = [_part(block) for block in result.content]
+    # As `received.fitted` leaves them.
+    parts: list[Part] = [
+        ImagePart(data=block.data, media_type=block.mime_type)
+        if isinstance(block, ImageContent)
+        else TextPart(text=getattr(block, "text", ""))
+        for block in result.content
+    ]
     match parts:
         case []:
             return ""
@@ -164,18 +166,3 @@ def _as_text(content: Any) -> str:
         case list():
             return "\n".join(each.get("text", "[image, not shown]") for each in content)
     return json.dumps(content)
-
-
-def _part(block: Any) -> Part:
-    match block:
-        case TextContent(text=text):
-            return TextPart(text=text)
-        case ImageContent(data=data, mime_type=media_type):
-            return ImagePart(data=data, media_type=media_type)
-        case ResourceLink():
-            lines = (block.title or block.name, block.description, str(block.uri))
-            return TextPart(text="\n".join(filter(None, lines)))
-        case EmbeddedResource(resource=TextResourceContents(text=text)):
-            return TextPart(text=text)
-    media_type = getattr(getattr(block, "resource", block), "mime_type", None) or "unknown type"
-    return TextPart(text=f"[{block.type} of {media_type}, not shown]")

@@ -21,7 +21,9 @@ from mcp.client.extension import advertise
 from mcp.client.session import ElicitationFnT
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
-from mcp_types import CONNECTION_CLOSED, PARSE_ERROR, REQUEST_TIMEOUT, Implementation
+from mcp.shared.message import SessionMessage
+from mcp_types import PARSE_ERROR, Implementation, JSONRPCResponse
+from pydantic import ValidationError
 
 from holdfast.activities.mcp.authorization import (
     ClientTokens,
@@ -31,6 +33,7 @@ from holdfast.activities.mcp.authorization import (
 )
 from holdfast.activities.mcp.errors import ServerUnreachableError, describe
 from holdfast.activities.mcp.http_client import MAX_ANSWER_BYTES, McpHttpClient
+from holdfast.activities.mcp.received import LOST_CODES, fitted, own_error, repaired
 from holdfast.catalog.endpoints import trusted_certificates
 from holdfast.runtime.secrets import StreamRedactor
 from holdfast.runtime.text_safety import clean
@@ -39,15 +42,14 @@ from holdfast.schemas.settings.servers import Server
 # A program may install itself first.
 MAX_OPENING_SECONDS = 60.0
 MAX_LINE_CHARACTERS = 2_000
-# With these, the library reports the end of a connection, and an answer that it cannot read.
-_LOST_CODES = (CONNECTION_CLOSED, REQUEST_TIMEOUT, PARSE_ERROR)
 _TASKS = "io.modelcontextprotocol/tasks"
 _CLIENT = Implementation(name="holdfast", version="1")
 
 T = TypeVar("T")
 logger = logging.getLogger("holdfast")
 # The library logs a line that it cannot read with a part of it, and so with a part of a secret.
-logging.getLogger("mcp.client.stdio").setLevel(logging.CRITICAL)
+for _name in ("stdio", "streamable_http"):
+    logging.getLogger(f"mcp.client.{_name}").setLevel(logging.CRITICAL)
 
 
 class Connection:
@@ -97,8 +99,10 @@ class Connection:
             return await send(client)
         except MCPError as error:
             failure = self._http.failure(error) if self._http is not None else error
-            if failure is error and error.code in _LOST_CODES:
-                failure = ConnectionResetError(error.message)
+            if failure is error and error.code in LOST_CODES:
+                is_unread = error.code == PARSE_ERROR  # the message may quote the answer
+                reason = "its answer cannot be read" if is_unread else error.message
+                failure = ConnectionResetError(reason)
             raise failure from None
         finally:
             self._requests -= 1
@@ -174,9 +178,10 @@ class Connection:
             stack.callback(self._memory.keep, tokens)
             http = McpHttpClient(tokens, headers=headers, verify=trusted_certificates())
             self._http = await stack.enter_async_context(http)
-            return streamable_http_client(
+            made = streamable_http_client(
                 server.url, http_client=http, max_sse_event_size=MAX_ANSWER_BYTES
             )
+            return self._watched(made)
         program = StdioServerParameters(
             command=server.command or "",
             args=server.args,
@@ -225,19 +230,26 @@ class Connection:
 
     @asynccontextmanager
     async def _watched(self, transport: Any) -> AsyncIterator[Any]:
-        """Return the streams of a program's transport; note when the program ends."""
+        """Return the streams of a transport, with messages that the library reads; note its end."""
         send, receive = anyio.create_memory_object_stream[Any](0)
         async with transport as (read, write), anyio.create_task_group() as tasks:
 
             async def pass_on() -> None:
                 level, text = logging.WARNING, "MCP server `%s` writes lines that are no messages"
                 async with send:
-                    async for message in read:
-                        if isinstance(message, Exception):
+                    async for item in read:
+                        if isinstance(item, ValidationError):
+                            answer = repaired(item, f"MCP server `{self.name}`")
+                            item = item if answer is None else SessionMessage(answer)
+                        elif self._http is None and not isinstance(item, Exception):
+                            own_error(item.message)  # over HTTP, some are the library's
+                        if isinstance(item, Exception):
                             logger.log(level, text, self.name)
                             level = logging.DEBUG
-                        else:
-                            await send.send(message)
+                            continue
+                        if isinstance(item.message, JSONRPCResponse):
+                            item.message.result = fitted(item.message.result)
+                        await send.send(item)
                 self._ended.set()
 
             tasks.start_soon(pass_on)

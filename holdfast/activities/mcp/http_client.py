@@ -6,6 +6,7 @@ received it. No error of a server can be taken for one: it has no `mark`.
 """
 
 import uuid
+from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx2
@@ -13,6 +14,7 @@ from mcp import MCPError
 
 from holdfast.activities.mcp.authorization import Tokens
 from holdfast.activities.mcp.errors import ServerUnreachableError, SessionEndedError, describe
+from holdfast.activities.mcp.received import readable
 
 MAX_ANSWER_BYTES = 64_000_000
 MAX_CONNECT_SECONDS = 10.0
@@ -48,9 +50,9 @@ class McpHttpClient(httpx2.AsyncClient):
         if request.method == "DELETE":  # of a session, at its end
             request.extensions["timeout"] = httpx2.Timeout(MAX_CONNECT_SECONDS).as_dict()
         if request.method != "POST":
-            return await self._authorized(request, options)
+            return _with_events(await self._authorized(request, options))
         try:
-            response = await self._authorized(request, options)
+            response = _with_events(await self._authorized(request, options))
             return await _checked(request, response, is_open=self.is_open)
         except _FAILURES as error:
             failure: Exception = error
@@ -96,6 +98,7 @@ async def _checked(
         return response
     if is_json:
         response = await _read(request, response)
+        response = _replaced(response, content=readable(response.content, request))
     text = f"HTTP {status} {response.reason_phrase}".strip()
     is_of_protocol = is_json and b'"jsonrpc"' in response.content
     # Some servers answer so instead of with 404.
@@ -130,8 +133,39 @@ async def _read(request: httpx2.Request, response: httpx2.Response) -> httpx2.Re
                 raise ValueError(f"the answer has more than {MAX_ANSWER_BYTES} bytes")
     finally:
         await response.aclose()
+    return _replaced(response, content=bytes(body))
+
+
+class _Events(httpx2.AsyncByteStream):
+    """The events of a response; each message in them is one that the library reads."""
+
+    def __init__(self, response: httpx2.Response) -> None:
+        self._response = response
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        request, line = self._response.request, bytearray()
+        async for chunk in self._response.aiter_bytes():
+            *ends, rest = chunk.split(b"\n")
+            for end in ends:
+                whole, line = bytes(line + end), bytearray()
+                is_data = whole.startswith(b"data:")
+                yield (b"data:" + readable(whole[5:], request) if is_data else whole) + b"\n"
+            line += rest
+            if len(line) > MAX_ANSWER_BYTES:
+                raise ValueError(f"the answer has more than {MAX_ANSWER_BYTES} bytes")
+        yield bytes(line)
+
+    async def aclose(self) -> None:
+        await self._response.aclose()
+
+
+def _with_events(response: httpx2.Response) -> httpx2.Response:
+    kind = response.headers.get("content-type", "").lower()
+    is_stream = kind.startswith("text/event-stream")
+    return _replaced(response, stream=_Events(response)) if is_stream else response
+
+
+def _replaced(response: httpx2.Response, **body: Any) -> httpx2.Response:
     headers = response.headers.copy()
     headers.pop("content-encoding", None)  # a small one may unpack to any size: it was counted so
-    return httpx2.Response(
-        response.status_code, headers=headers, content=bytes(body), request=request
-    )
+    return httpx2.Response(response.status_code, headers=headers, request=response.request, **body)

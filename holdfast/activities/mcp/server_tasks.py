@@ -15,6 +15,7 @@ from mcp_types import (
 from pydantic import TypeAdapter
 
 from holdfast.activities.mcp.errors import NoResultError, ServerUnreachableError
+from holdfast.activities.mcp.received import fitted
 from holdfast.schemas.internal.mcp_input import McpTask
 from holdfast.schemas.names import ErrorCode
 
@@ -82,6 +83,7 @@ async def request_state(
 def _read(found: Found, task: McpTask) -> CallToolResult | InputRequiredResult | McpTask:
     match found:
         case {"status": "completed", "result": result}:
+            result = fitted(result) if isinstance(result, dict) else result
             return CallToolResult.model_validate(result, by_name=False)
         case {"status": "failed" | "cancelled" as status, **more}:
             error = more.get("error")

@@ -21,6 +21,7 @@ from holdfast.activities.mcp.authorization import TokenMemory
 from holdfast.activities.mcp.connection import Connection
 from holdfast.activities.mcp.errors import ServerUnreachableError, SessionEndedError
 from holdfast.activities.mcp.held_calls import HeldCalls
+from holdfast.activities.mcp.received import PROBLEM
 from holdfast.catalog.builtin_tools import MAX_KNOWLEDGE_BYTES
 from holdfast.catalog.mcp_tools import PROMPT, ListedTool, Listing
 from holdfast.runtime.secrets import Secrets, address_secrets
@@ -206,14 +207,17 @@ async def _list_all(client: Client) -> list[ListedTool]:
     Raises:
         ValueError: there are too many.
     """
-    found: list[ListedTool] = []
+    found: dict[str, ListedTool] = {}
+    cursors: set[str | None] = set()
     cursor: str | None = None
-    while True:
+    while cursor not in cursors:  # some servers begin again
+        cursors.add(cursor)
         try:
             page = await client.session.list_tools(params=PaginatedRequestParams(cursor=cursor))
         except MCPError as error:
-            if error.code == METHOD_NOT_FOUND:  # it has prompts or resources alone
-                return []
+            # It has prompts or resources alone, or means the end by an empty cursor.
+            if error.code == METHOD_NOT_FOUND or cursor == "":
+                break
             raise
         for tool in page.tools:
             hints = tool.annotations and tool.annotations.model_dump(
@@ -226,13 +230,14 @@ async def _list_all(client: Client) -> list[ListedTool]:
                 input_schema=tool.input_schema,
                 output_schema=tool.output_schema,
                 annotations=hints or {},
+                problem=(tool.meta or {}).get(PROBLEM, ""),
             )
-            found.append(listed)
-        if len(found) > MAX_TOOLS or (not page.tools and page.next_cursor):
-            raise ValueError(f"it lists more than {MAX_TOOLS} tools, or pages without any")
-        cursor = page.next_cursor
-        if not cursor:
-            return found
+            found.setdefault(tool.name, listed)  # the first of a name
+        if max(len(found), len(cursors)) > MAX_TOOLS:
+            raise ValueError(f"it lists more than {MAX_TOOLS} tools, or pages of them")
+        if (cursor := page.next_cursor) is None:
+            break
+    return [*found.values()]
 
 
 async def _read_text(which: str, client: Client) -> list[ListedTool]:

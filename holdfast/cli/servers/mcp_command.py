@@ -224,8 +224,11 @@ async def lock(*, catalog: str | None, servers: str | None, **_: object) -> int:
             listing = await found.list_tools(list(loaded))
     if failed := [each for each in listing.values() if isinstance(each, str)]:
         raise StartError([f"holdfast: {each}; nothing was locked" for each in failed])
-    listed = {name: each for name, each in listing.items() if not isinstance(each, str)}
-    for line in lock_changes(before, listed):
+    all_tools = {name: each for name, each in listing.items() if not isinstance(each, str)}
+    listed = {name: [one for one in each if not one.problem] for name, each in all_tools.items()}
+    odd = ((name, one) for name, each in all_tools.items() for one in each if one.problem)
+    left_out = [f"left out: {name}/{one.name}: {one.problem}" for name, one in odd]
+    for line in [*lock_changes(before, listed), *left_out]:
         print(one_line(secrets.clean_for_operator(line), _LINE_CHARS))
     file, count = settings.catalog / MCP_LOCK, sum(map(len, listed.values()))
     try:

@@ -21,7 +21,7 @@ STDIO: dict[str, Any] = {
     "timeout": "8s",
     "overrides": {
         **{name: {"_sideEffects": False} for name in odd.RESULTS},
-        "hang": {"_approval": {"require": "never"}},
+        **{name: {"_approval": {"require": "never"}} for name in ("hang", "cut")},
     },
 }
 
@@ -57,6 +57,22 @@ async def test_lines_of_its_own_end_no_call_and_are_in_no_log(
     assert await output(home, "junk") == "after lines of its own"
     assert "MCP server `shop` writes lines that are no messages" in caplog.text
     assert "started with" not in caplog.text
+
+
+async def test_an_answer_that_does_not_fit_ends_its_call(
+    home: Backend, caplog: pytest.LogCaptureFixture
+) -> None:
+    texts = [each["text"] for each in await output(home, "half")]
+    assert texts == ["half \ufffd", "[video of unknown type, not shown]"]
+    malformed = await (await home.call("mcp:shop/malformed")).failure()
+    assert "tool `malformed`: `inputSchema`: Field required" in malformed.message
+    refusal = await (await home.call("mcp:shop/refuse")).failure()
+    assert refusal.message == "MCP server `shop`, tool `refuse`: out of stock"
+    cut = await home.call("mcp:shop/cut")
+    [question] = await cut.waiting()
+    assert "its answer cannot be read" in question["question"]
+    await cut.decide("t1c1", "give_up")
+    assert "MCP server `shop`: an answer does not fit JSON-RPC" in caplog.text
 
 
 async def test_a_program_that_hangs_is_started_again(

@@ -19,6 +19,9 @@ RESULTS: dict[str, Any] = {
     },
     "junk": {"content": [{"type": "text", "text": "after lines of its own"}]},
     "hang": {"content": []},
+    "half": {"content": [{"type": "text", "text": "half \ud83d"}, {"type": "video"}]},
+    "refuse": {},
+    "cut": {},
     "pid": {"content": [{"type": "text", "text": str(os.getpid())}]},
 }
 
@@ -33,7 +36,8 @@ def result_of(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
         info = {"name": "odd", "version": "1"}
         return {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": info}
     if method == "tools/list":
-        return {"tools": [{"name": name, "inputSchema": OBJECT} for name in RESULTS]}
+        tools = [{"name": name, "inputSchema": OBJECT} for name in RESULTS]
+        return {"tools": [{"name": "malformed"}, *tools]}
     if method != "tools/call":
         return None
     if params["name"] == "hang":
@@ -51,7 +55,11 @@ def serve() -> None:
         request = json.loads(line)
         if "id" not in request or "method" not in request:
             continue
-        if (found := result_of(request["method"], request.get("params", {}))) is None:
+        if request.get("params", {}).get("name") == "refuse":
+            write(id=request["id"], error={"code": -32000, "message": "out of stock"})
+        elif request.get("params", {}).get("name") == "cut":
+            print(f'{{"jsonrpc": "2.0", "id": {request["id"]}, "result": {{', flush=True)
+        elif (found := result_of(request["method"], request.get("params", {}))) is None:
             write(id=request["id"], error={"code": -32601, "message": "there is no such method"})
         else:
             write(id=request["id"], result=found)
