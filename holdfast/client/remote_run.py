@@ -141,6 +141,10 @@ class RemoteRun:
             raise HoldfastError(wrong, "holdfast list shows the runs", NO_SUCH)
         return description
 
+    async def diagnose(self) -> HoldfastError:
+        """Return the reason why the run does not answer; raises as `observe` does."""
+        return await diagnose_silence(self._client, await self.describe())
+
     async def start_info(self) -> RunStart:
         """Return the start of the run; raises as `observe` does.
 
@@ -271,7 +275,7 @@ class RemoteRun:
                 with _own_cancellation():
                     return await handle.result()
         except WorkflowUpdateRPCTimeoutOrCancelledError as error:
-            raise await diagnose_silence(self._client, await self.describe()) from error
+            raise await self.diagnose() from error
         except WorkflowUpdateFailedError as error:
             if isinstance(error.cause, ApplicationError):
                 raise rejected(self.id, error.cause.type or "", error.cause.message) from error
@@ -286,7 +290,7 @@ class RemoteRun:
     async def _unanswered(self, error: RPCError) -> HoldfastError:
         # A run that no worker has started yet, or never will, is not ready for a query.
         if error.status in (*_LATE, RPCStatusCode.FAILED_PRECONDITION):
-            return await diagnose_silence(self._client, await self.describe())
+            return await self.diagnose()
         return rpc_problem(error, self.id)
 
 

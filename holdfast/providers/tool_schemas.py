@@ -27,7 +27,10 @@ _NOT_AT_TOP = {
     "openai": ("anyOf", "oneOf", "allOf", "enum", "const", "not"),
     "anthropic": ("anyOf", "oneOf", "allOf"),
     "bedrock": ("anyOf", "oneOf", "allOf"),
+    # Clients send a tool of `holdfast mcp` to any provider.
+    "mcp": ("anyOf", "oneOf", "allOf", "enum", "const", "not", "if", "then", "else"),
 }
+_OPENAI = ("openai", "mcp")
 # Amazon's Nova models ignore a tool with these at the top of its schema ("Troubleshooting tool
 # calls"); they restrict nothing, or are checked by the run.
 _DROPPED_AT_TOP = {"bedrock": ("$schema", "title", "description", "additionalProperties")}
@@ -68,13 +71,13 @@ def arguments_schema(provider: str, schema: Schema, description: str) -> tuple[S
     moved = {name: schema[name] for name in _NOT_AT_TOP[provider] if name in schema}
     left_out = (*moved, *_DROPPED_AT_TOP.get(provider, ()))
     plain = {name: value for name, value in schema.items() if name not in left_out}
-    plain = {**(with_items(plain) if provider == "openai" else plain), "type": "object"}
+    plain = {**(with_items(plain) if provider in _OPENAI else plain), "type": "object"}
     if not moved:
         return plain, description
     note = "The arguments must also fit this JSON Schema: "
     note += json.dumps(moved, ensure_ascii=False)
     described = "\n\n".join(text for text in (description, note) if text)
-    if provider == "openai" and len(described) > _OPENAI_DESCRIPTION_CHARACTERS:
+    if provider in _OPENAI and len(described) > _OPENAI_DESCRIPTION_CHARACTERS:
         own = plain.get("description")
         return {**plain, "description": f"{own} {note}" if own else note}, description
     return plain, described

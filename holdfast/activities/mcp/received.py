@@ -40,15 +40,21 @@ def own_error(message: types.JSONRPCMessage) -> types.JSONRPCMessage:
     return message
 
 
+def sent_json(problem: ValidationError) -> Any:
+    """Return the JSON in which a problem was found, or the text that is none."""
+    inputs = [each["input"] for each in problem.errors(include_url=False)]
+    sent: Any = next((each for each in inputs if isinstance(each, dict)), inputs[0])
+    with suppress(TypeError, ValueError, RecursionError):
+        return json.loads(sent, strict=False)
+    return sent
+
+
 def repaired(problem: ValidationError, where: str) -> types.JSONRPCMessage | None:
     """Return an answer that the library could not parse, as far as it can be read.
 
     Of the beginning of one, return a `PARSE_ERROR`; of what is no answer, None.
     """
-    inputs = [each["input"] for each in problem.errors(include_url=False)]
-    answer: Any = next((each for each in inputs if isinstance(each, dict)), inputs[0])
-    with suppress(TypeError, ValueError, RecursionError):
-        answer = json.loads(answer, strict=False)
+    answer = sent_json(problem)
     match answer:
         case {"jsonrpc": _, "id": _, "error": error} if error is not None:
             about = error if isinstance(error, dict) else {"message": error}

@@ -112,6 +112,7 @@ async def serve_mcp(
     from holdfast.web.mcp.callers import Caller
     from holdfast.web.mcp.offered_tools import offered_tools
     from holdfast.web.mcp.server import McpHandlers
+    from holdfast.web.mcp.transports import parsed_messages
     from holdfast.web.services import Services
 
     with redirect_stdout(sys.stderr):  # of modules of tools: standard output is the protocol's
@@ -131,7 +132,8 @@ async def serve_mcp(
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, os._exit, INTERRUPTED)
         async with stdio_server() as (read, write):
-            await served.run(read, write, served.create_initialization_options())
+            messages: Any = parsed_messages(read, write)
+            await served.run(messages, write, served.create_initialization_options())
     else:
         make = partial(McpHandlers, services, tools, inbox=inbox_url)
         await _serve_http(make, secrets, listen, url, keys, trusted)
@@ -150,6 +152,7 @@ async def _serve_http(
 
     from holdfast.cli.servers.serving import serve, server
     from holdfast.web.mcp.callers import Caller, open_token_callers
+    from holdfast.web.mcp.transports import accepting
 
     check_private(listen.host, url, "`--url https://…`")
     if keys is None and (url or not ip_address(listen.host).is_loopback):
@@ -168,7 +171,7 @@ async def _serve_http(
         # Without sessions, also of older revisions: any process answers any request.
         app = served.streamable_http_app(stateless_http=True, transport_security=allowed, **auth)
         await stack.enter_async_context(served.session_manager.run())
-        await serve(server(app, _MAX_CONNECTIONS), socket, f"mcp ready: {at}")
+        await serve(server(accepting(app), _MAX_CONNECTIONS), socket, f"mcp ready: {at}")
 
 
 def _read_address(text: str) -> "ProbeAddress":

@@ -11,6 +11,8 @@ from pydantic import Field, ValidationError
 from holdfast.catalog.loader import Catalog
 from holdfast.client.errors import invalid_input, wrong_command
 from holdfast.client.start import StartRequest
+from holdfast.providers.base import short_name
+from holdfast.providers.tool_schemas import arguments_schema
 from holdfast.schemas.agent import ResolvedAgent
 from holdfast.schemas.base import Strict
 from holdfast.schemas.run import CallRequest, RunRequest
@@ -112,9 +114,10 @@ def offered_tools(catalog: Catalog) -> dict[str, OfferedTool]:
     definitions: list[ResolvedAgent | ResolvedTool] = [*catalog.agents.values(), *callable_tools]
     found: dict[str, OfferedTool] = {}
     for each in definitions:
-        name = each.name
+        name = short_name(each.name)
         while name in {*_OWN, *found}:
-            name = f"{'agent' if isinstance(each, ResolvedAgent) else 'tool'}_{name}"
+            kind = "agent" if isinstance(each, ResolvedAgent) else "tool"
+            name = short_name(f"{kind}_{name}")
         found[name] = _offered(name, each)
     return found
 
@@ -140,10 +143,12 @@ def _offered(name: str, definition: ResolvedAgent | ResolvedTool) -> OfferedTool
         output = {"type": "object", "anyOf": [{**root, **output}, _UNFINISHED]}
     else:  # older revisions of the protocol have objects alone
         output = None
+    description = definition.description or f"Run {definition.name}."
+    schema, description = arguments_schema("mcp", schema, description)
     listed = McpTool(
         name=name,
         title=label,
-        description=definition.description or f"Run {definition.name}.",
+        description=description,
         input_schema=schema,
         output_schema=output,
         annotations=hints,

@@ -116,7 +116,7 @@ class RunResults:
                     texts = [_narrate(narration, read_record(each)) async for each in entries]
                     lines.append("\n".join(filter(None, texts[-_SHOWN_EVENTS:])))
         except TimeoutError:
-            lines.append(f"Run {name} does not answer now.")
+            lines.append(f"Run {name} does not answer: {await run.diagnose()}.")
         except HoldfastError as error:
             lines.append(f"Run {name} does not answer: {error}.")
         if status == "awaiting_approval":
