@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
-from temporalio.client import Client
+from temporalio.client import Client, ScheduleOverlapPolicy
 from temporalio.envconfig import ClientConfig
 
 from tests.docs.page import File, steps
@@ -65,6 +65,12 @@ def test_its_profiles_are_read_at_the_printed_place(
 def test_its_editor_settings_name_schemas_that_are_there() -> None:
     settings = json.loads(file_of("operating/operating.md", ".vscode/settings.json"))
     assert all((ROOT / schema).exists() for schema in settings["yaml.schemas"])
+
+
+def test_each_overlap_policy_of_a_schedule_has_a_row() -> None:
+    page = (ROOT / "docs/operating/operating.md").read_text()
+    for policy in ScheduleOverlapPolicy:
+        assert f"\n| `{policy.name.title().replace('_', '')}` | " in page
 
 
 def test_it_was_checked_against_what_is_locked() -> None:
