@@ -6,6 +6,7 @@ of the library `jsonschema`: workers log it, too.
 
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
@@ -16,10 +17,15 @@ from holdfast.catalog.registry import DefinitionRegistry
 from holdfast.catalog.tool_reader import OUR_SCHEMAS, is_pattern
 from holdfast.schemas.agent import ResolvedAgent
 from holdfast.schemas.json_schema import DRAFT
+from holdfast.schemas.phrases import quote_value
+from holdfast.schemas.settings.limits import ApprovalLimits
 from holdfast.schemas.tool import ApprovalPolicy, ResolvedTool
 from holdfast.validation.problems import ValueProblem, Where, format_place
 from holdfast.validation.schema_check import schema_problems
+from holdfast.validation.schema_drafts import to_current_draft
 from holdfast.validation.schema_keywords import subschemas
+from holdfast.validation.validator import fits
+from holdfast.validation.work_budget import CannotCheck
 
 # Of one definition or server: the library takes up to a third of a millisecond for each.
 MAX_SUBSCHEMAS = 5_000
@@ -33,13 +39,13 @@ _OTHER_PROPERTIES = ("$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "pa
 
 def tool_advice(tool: ResolvedTool) -> Iterator[ValueProblem]:
     """Yield suggestions to the author of a tool."""
-    yield from (each.under("_approval") for each in _policy_advice(tool.approval))
+    yield from (each.under("_approval") for each in policy_advice(tool.approval))
     yield from _required_advice(tool.parameters)
 
 
 def agent_advice(written: dict[str, Any], agent: ResolvedAgent) -> Iterator[ValueProblem]:
     """Yield suggestions to the author of an agent; `written` is its definition."""
-    yield from (each.under("approval") for each in _policy_advice(agent.approval))
+    yield from (each.under("approval") for each in policy_advice(agent.approval))
     turns, rounds = agent.budget.max_turns, agent.budget.max_iterations
     if turns is not None and rounds is not None and turns < rounds:
         reason = f"`maxTurns` {turns} ends a run before `maxIterations` {rounds} is reached"
@@ -82,7 +88,7 @@ def nullable_advice(written: Any, where: Where = ()) -> Iterator[ValueProblem]:
 
 
 def schema_advice(written: dict[str, Any], *, is_tool: bool) -> Iterator[ValueProblem]:
-    """Yield where `jsonschema` refuses a schema, in a written tool or agent that loads.
+    """Yield where a default does not fit, or `jsonschema` refuses a schema, of a tool or agent.
 
     Our own diagnosis accepts the schema. It is checked against the meta-schema of its own draft,
     which is a part of the library: nothing is fetched. Formats are not checked: patterns are read
@@ -91,16 +97,15 @@ def schema_advice(written: dict[str, Any], *, is_tool: bool) -> Iterator[ValuePr
     left = MAX_SUBSCHEMAS
     for where, schema in _schemas(written, (), is_tool=is_tool):
         if isinstance(schema, dict):
-            parts, refusal = _meta_schema_refusal(json.dumps(schema))
+            parts, found = _schema_advice(json.dumps(schema))
             if (left := left - parts) < 0:
                 return
-            if refusal is not None:
-                yield refusal.under(*where)
+            yield from (each.under(*where) for each in found)
 
 
 @lru_cache(MAX_CACHED_SCHEMAS)
-def _meta_schema_refusal(text: str) -> tuple[int, ValueProblem | None]:
-    """Return how many subschemas a schema has, and what the library refuses first, if anything.
+def _schema_advice(text: str) -> tuple[int, list[ValueProblem]]:
+    """Return how many subschemas a schema has, the defaults that do not fit, and one refusal.
 
     Runs and reloads have the same schemas again and again.
     """
@@ -111,19 +116,28 @@ def _meta_schema_refusal(text: str) -> tuple[int, ValueProblem | None]:
     schema = json.loads(text)
     # Our own is first: the library exceeds Python's stack on a schema that is nested too deep.
     if schema_problems(schema):
-        return 0, None
+        return 0, []
+    found = [*_default_advice(to_current_draft(schema))]
     parts = [each for _, each in subschemas(schema)]
     validator: Any = validator_for({"$schema": DRAFT, **schema}, default=None)  # type: ignore[arg-type]
     is_known = validator is not None and not any("$schema" in each for each in parts[1:])
     if not is_known or len(parts) > MAX_SUBSCHEMAS:
-        return len(parts), None
+        return len(parts), found
     # As `check_schema` does, which reports the whole of a nested schema as the place.
     if error := best_match(validator(validator.META_SCHEMA).iter_errors(schema)):
         message = error.message[:MAX_MESSAGE_CHARACTERS]
         reason = f"the schema does not fit its meta-schema: {message}"
         fix = "correct it, since other programs may refuse the schema"
-        return len(parts), ValueProblem(tuple(error.absolute_path), reason, fix)
-    return len(parts), None
+        found.append(ValueProblem(tuple(error.absolute_path), reason, fix))
+    return len(parts), found
+
+
+def _default_advice(schema: Any) -> Iterator[ValueProblem]:
+    for where, part in subschemas(schema):
+        with suppress(CannotCheck):
+            if "default" in part and not fits(part["default"], schema, part):
+                reason = f"{quote_value(part['default'])} does not fit, and is not filled in"
+                yield ValueProblem((*where, "default"), reason, "write one that fits the schema")
 
 
 def server_advice(
@@ -163,7 +177,8 @@ def _rule_advice(agent: ResolvedAgent) -> Iterator[ValueProblem]:
             yield ValueProblem(("skills", n, "when"), reason, fix)
 
 
-def _policy_advice(policy: ApprovalPolicy) -> Iterator[ValueProblem]:
+def policy_advice(policy: ApprovalPolicy | ApprovalLimits) -> Iterator[ValueProblem]:
+    """Yield the rules of a policy about people, who are not known without a signature."""
     names = ["quorum"] if (policy.quorum or 1) > 1 else []
     names += ["notBy"] if policy.not_by is not None else []
     if names and not policy.signed:

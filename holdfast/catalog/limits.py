@@ -6,14 +6,12 @@ policy, and again in each agent, whose policy may exempt further calls.
 
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from holdfast.catalog.registry import DefinitionRegistry
 from holdfast.runtime.settings_files.source import read_source
 from holdfast.schemas.agent import ResolvedAgent
-from holdfast.schemas.base import Lenient, readable_json
+from holdfast.schemas.base import Lenient, format_duration, readable_json
 from holdfast.schemas.phrases import first_names
 from holdfast.schemas.settings.limits import NO_LIMITS, Limits
 from holdfast.schemas.tool import ACTIVITY_TIMEOUT, ActivityBinding, ApprovalPolicy, ResolvedTool
@@ -31,6 +29,9 @@ _STRICTNESS: dict[str, Callable[[Any], Any]] = {
     "not_by": bool,
     "signed": bool,
 }
+# Of a tool, by the last part of their places.
+_IF_NONE = DEFAULTS.model_dump(mode="json", by_alias=True)
+_IF_NONE["startToCloseTimeout"] = format_duration(ACTIVITY_TIMEOUT)
 
 PolicyT = TypeVar("PolicyT", bound=ApprovalPolicy)
 
@@ -115,15 +116,10 @@ def _limited_activity(activity: ActivityBinding | None, limits: Limits) -> Activ
     return activity.model_copy(update={"start_to_close_timeout": longest})
 
 
-def limit_advice(
-    limited: Lenient, world: DefinitionRegistry, read: Callable[[DefinitionRegistry], Lenient]
-) -> Iterator[ValueProblem]:
-    """Yield what the limits change in a definition, as one line; `read` returns it."""
-    if world.limits == NO_LIMITS:
-        return
-    values = (read(replace(world, limits=NO_LIMITS)), limited)
-    changes = [*_changes((), *(each.model_dump(mode="json", by_alias=True) for each in values))]
-    if changes:
+def limit_advice(loose: Lenient, limited: Lenient) -> Iterator[ValueProblem]:
+    """Yield what the limits change in a definition, as one line."""
+    values = (each.model_dump(mode="json", by_alias=True) for each in (loose, limited))
+    if changes := [*_changes((), *values)]:
         told = first_names(changes, MAX_CHANGES_TOLD)
         yield ValueProblem((), f"`{LIMITS}` tightens {told}", "")
 
@@ -137,5 +133,5 @@ def _changes(where: Where, loose: Any, limited: Any) -> Iterator[str]:
         for key in loose if isinstance(loose, dict) else range(len(loose)):
             yield from _changes((*where, key), loose[key], limited[key])
     elif loose != limited:
-        place = format_place(where)
-        yield f"`{place}` from {readable_json(loose)} to {readable_json(limited)}"
+        before = _IF_NONE.get(str(where[-1])) if loose is None else loose
+        yield f"`{format_place(where)}` from {readable_json(before)} to {readable_json(limited)}"

@@ -5,17 +5,23 @@ at once, each with its file, line, reason and fix, and stop the worker.
 """
 
 import logging
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from holdfast.catalog.advice import agent_advice, nullable_advice, schema_advice, tool_advice
+from holdfast.catalog.advice import (
+    agent_advice,
+    nullable_advice,
+    policy_advice,
+    schema_advice,
+    tool_advice,
+)
 from holdfast.catalog.agent_reader import resolve_definition
 from holdfast.catalog.catalog_files import AGENTS, TOOLS, list_files, unread_file_problems
 from holdfast.catalog.constant_calls import cycle_problems
-from holdfast.catalog.limits import limit_advice, load_limits
+from holdfast.catalog.limits import LIMITS, limit_advice, load_limits
 from holdfast.catalog.mcp_tools import load_lock, named_servers
 from holdfast.catalog.python_module import (
     DefinitionReader,
@@ -41,6 +47,7 @@ from holdfast.schemas.settings.servers import Server
 from holdfast.schemas.tool import ANONYMOUS, ActivityBinding, ResolvedTool
 from holdfast.validation.problems import ValueProblem
 
+MadeT = TypeVar("MadeT", ResolvedTool, ResolvedAgent)
 logger = logging.getLogger("holdfast")
 
 
@@ -183,6 +190,9 @@ class _Loading:
             self._world = replace(self._world, mcp_lock=load_lock(folder))
         except LoadError as error:
             problems += error.problems
+        for each in policy_advice(self._world.limits.approval):
+            advice = FileProblem(f"{folder}/{LIMITS}", None, each.reason, each.fix, "approval")
+            self._advice.append(advice)
         for found in self._activities.values():
             if found.is_tool:
                 self._add_tool(found.source, found.name)
@@ -265,9 +275,9 @@ class _Loading:
         if self._is_free("tool", tool.name, source):
             self._tools[tool.name] = tool
             self._schema_advice += source.problems(schema_advice(source.value, is_tool=True))
-            self._advice += source.problems([*tool_advice(tool), *nullable_advice(source.value)])
-            read = partial(resolve_tool, source.value, tool.name)
-            self._advice += source.problems(limit_advice(tool, self._world, read))
+            loose = self._unlimited(tool, partial(resolve_tool, source.value, tool.name))
+            self._advice += source.problems([*tool_advice(loose), *limit_advice(loose, tool)])
+            self._advice += source.problems(nullable_advice(source.value))
 
     def _add_agent(self, source: Source) -> None:
         try:
@@ -282,9 +292,13 @@ class _Loading:
         elif self._is_free("agent", agent.name, source):
             self._agents[agent.name] = agent
             self._schema_advice += source.problems(schema_advice(source.value, is_tool=False))
-            self._advice += source.problems(agent_advice(source.value, agent))
-            read = partial(resolve_definition, source.value, agent.name)
-            self._advice += source.problems(limit_advice(agent, self._world, read))
+            loose = self._unlimited(agent, partial(resolve_definition, source.value, agent.name))
+            advice = [*agent_advice(source.value, loose), *limit_advice(loose, agent)]
+            self._advice += source.problems(advice)
+
+    def _unlimited(self, made: MadeT, read: Callable[[DefinitionRegistry], MadeT]) -> MadeT:
+        is_limited = self._world.limits != NO_LIMITS
+        return read(replace(self._world, limits=NO_LIMITS)) if is_limited else made
 
     def _is_free(self, kind: str, name: str, source: Source) -> bool:
         first = self._sources.setdefault((kind, name), source)

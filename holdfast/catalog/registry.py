@@ -1,7 +1,7 @@
 """The definitions that tools and agents may refer to, and the problems of such references."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ from pydantic.alias_generators import to_camel
 from holdfast.runtime.addresses import AddressPrefix
 from holdfast.schemas import names
 from holdfast.schemas.agent import AgentDefinition
-from holdfast.schemas.phrases import suggest_names
+from holdfast.schemas.phrases import first_names, suggest_names
 from holdfast.schemas.settings.limits import NO_LIMITS, Limits
 from holdfast.schemas.settings.servers import McpLocked, Server
 from holdfast.schemas.tool import (
@@ -95,11 +95,10 @@ def unstated_effects(
     yield from hook_effects(tool.hooks, tools, world)
     if tool.activity is None or "_sideEffects" in {**written, **written.get("properties", {})}:
         return
-    for other in tools_of_activity(tool.activity, tools, world):
-        if other.side_effects:
-            reason = f"`{tool.name}` runs the activity of `{other.name}`, which has side effects"
-            fix = "write its own `_sideEffects`: true, or false if this use has none"
-            yield ValueProblem(("_activity",), reason, fix)
+    same = tools_of_activity(tool.activity, tools, world)
+    for fault in effect_problems(same, f"`{tool.name}`"):
+        fix = "write its own `_sideEffects`: true, or false if this use has none"
+        yield replace(fault, where=("_activity",), fix=fix)
 
 
 def hook_effects(
@@ -113,11 +112,11 @@ def hook_effects(
 
 
 def effect_problems(same: Iterable[ResolvedTool], what: str = "this") -> Iterator[ValueProblem]:
-    """Yield the tools with side effects among those of an activity that may have none."""
-    for other in same:
-        if other.side_effects:
-            reason = f"{what} runs the activity of `{other.name}`, which has side effects"
-            yield ValueProblem((), reason, "name an activity without any")
+    """Yield a problem if tools of an activity that may have no side effects have some."""
+    if others := dict.fromkeys(f"`{other.name}`" for other in same if other.side_effects):
+        has = "has" if len(others) == 1 else "have"
+        reason = f"{what} runs the activity of {first_names(others, 3)}, which {has} side effects"
+        yield ValueProblem((), reason, "name an activity without any")
 
 
 def hook_problems(

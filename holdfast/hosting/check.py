@@ -40,7 +40,9 @@ from holdfast.runtime.secrets import Secrets
 from holdfast.runtime.settings_files.file_problems import FileProblem, InvalidValueError
 from holdfast.runtime.storage.folder import FolderStore
 from holdfast.runtime.storage.store import StoreError
+from holdfast.schemas.agent import ResolvedAgent
 from holdfast.schemas.phrases import suggest_names
+from holdfast.schemas.tool import RepairAgent, ResolvedTool
 from holdfast.validation.problems import ValueProblem
 from holdfast.workflows.engine.model.composed import composed_schema
 from holdfast.workflows.engine.skills import allowed_tools
@@ -110,6 +112,14 @@ def _check(settings: WorkerSettings, options: CheckOptions, secrets: Secrets) ->
         for name, server in catalog.definitions.servers.items()
         if server.principal_tokens is not None and not settings.principal_tokens
     ]
+    owners: list[ResolvedTool | ResolvedAgent] = [*catalog.all_tools, *catalog.agents.values()]
+    repairs = [each.hooks.repair for each in owners]
+    fix = "write its `output: {type: object}`"
+    for name in dict.fromkeys(each.agent for each in repairs if isinstance(each, RepairAgent)):
+        output = catalog.agents[name].output
+        if not isinstance(output, dict) or output.get("type") != "object":
+            reason = f"agent `{name}`, named by `_repair`, has to return an object, the arguments"
+            notes.append(FileProblem(str(settings.catalog), None, reason, fix))
     if options.lost_replies:
         once = {tool.activity.type for tool in catalog.all_tools if tool.once and tool.activity}
         reason = f"is unknown after a lost reply ({_LIBRARIES})"

@@ -52,10 +52,13 @@ class _Translation:
         # By the id of a schema.
         self._places: dict[int, Where] = {}
         # The schemas with a reference, and the address around them.
-        self._referring: list[tuple[dict[str, Any], str]] = []
+        self._referring: list[tuple[dict[str, Any], str, bool]] = []
         self.result = self._translated(root, 2020, "", ())
-        for schema, base in self._referring:
-            schema["$ref"] = self._target(schema["$ref"], base)
+        for schema, base, is_dynamic in self._referring:
+            if (target := self._target(schema["$ref"], base)) is not None:
+                schema["$ref"] = target
+            elif is_dynamic:  # to be reported as it is written
+                schema["$dynamicRef"] = schema.pop("$ref")
 
     def _translated(self, schema: Any, draft: int, base: str, place: Where) -> Any:
         if not isinstance(schema, dict):
@@ -79,7 +82,7 @@ class _Translation:
             else:
                 made[key] = value
         if isinstance(made.get("$ref"), str):
-            self._referring.append((made, base))
+            self._referring.append((made, base, "$dynamicRef" in schema))
         return made
 
     def _base_of(self, schema: dict[str, Any], base: str) -> str:
@@ -93,8 +96,8 @@ class _Translation:
                 self._schemas[f"{base}#{schema[anchor]}"] = schema
         return base
 
-    def _target(self, reference: str, base: str) -> str:
-        """Return the reference to the place of its target; as written if that is not found."""
+    def _target(self, reference: str, base: str) -> str | None:
+        """Return the reference to the place of its target, or None if that is not found."""
         address, fragment = urldefrag(_joined(base, reference))
         if fragment[:1] in ("", "/"):
             found = target_of(f"#{fragment}", self._schemas.get(address))
@@ -102,7 +105,7 @@ class _Translation:
             found = self._schemas.get(f"{address}#{unquote(fragment)}")
         place = self._places.get(id(found))
         if place is None:
-            return reference
+            return None
         escaped = {ord("~"): "~0", ord("/"): "~1", ord("%"): "%25"}
         return "/".join(["#", *(str(step).translate(escaped) for step in place)])
 
@@ -127,7 +130,8 @@ def _renamed(schema: dict[str, Any], draft: int) -> Iterator[tuple[str, Any]]:
             case "$schema" | "$id" | "$anchor" | "$dynamicAnchor" | "$recursiveAnchor":
                 pass
             case "$recursiveRef" | "$dynamicRef":
-                yield "$ref", value
+                # One that is no text is reported as it is written.
+                yield key if key == "$dynamicRef" and not isinstance(value, str) else "$ref", value
             case "items" if has_prefix:
                 yield "prefixItems", value
             case "additionalItems":

@@ -157,6 +157,17 @@ def test_a_tool_beside_one_with_side_effects_states_its_own(shop: Folder) -> Non
     assert "tools/d.yaml:2: `_before`: this hook runs the activity of `pay`" in hook
 
 
+def test_a_tool_that_states_nothing_beside_many_is_one_problem(shop: Folder) -> None:
+    for n in range(10):
+        shop.write(f"tools/read{n}.yaml", "_activity: charge")
+        shop.write(f"tools/write{n}.yaml", EFFECTS)
+    shop.write("tools/other.yaml", "_activity: look_up\n_after: charge")
+    problems = shop.problems()
+    assert len(problems) == 11
+    others = "`write0`, `write1`, `write2` and 7 more, which have side effects; write its own"
+    assert f"`_activity`: `read9` runs the activity of {others}" in problems[-1]
+
+
 def test_what_names_tools_may_name_those_of_skills_knowledge_and_memory(shop: Folder) -> None:
     known = ["pay", "faq", "memory_write"]
     kept = agent(

@@ -152,6 +152,22 @@ def test_check_reports_what_limits_tighten(orders: Folder) -> None:
     ]
 
 
+def test_check_reports_of_limits_what_they_change_alone(orders: Folder) -> None:
+    """Advice on a limit is about the file of limits; what is not stated has its default."""
+    limit(orders, approval={"quorum": 2, "timeout": "1d"}, toolTimeout="10s", concurrency=9)
+    load(orders, tools=["orders.pay"], budget={"maxTurns": 9})
+    told = [str(each).replace(f"{orders.path}/", "") for each in orders.load().advice]
+    policy = '`approval.timeout` from "7d" to "1d", `approval.quorum` from 1 to 2'
+    tool = f'`limits.yaml` tightens `activity.startToCloseTimeout` from "30s" to "10s", {policy}'
+    of_tools = [each for each in told if tool in each]
+    assert of_tools
+    assert [each for each in told if each not in of_tools] == [
+        "limits.yaml: `approval`: `quorum` without `signed`: a client can decide in any name; add"
+        " `signed: true`",
+        f"agents/a.json:1: `limits.yaml` tightens {policy}",
+    ]
+
+
 def test_a_file_of_limits_that_is_nearly_named_so_is_reported(shop: Folder) -> None:
     shop.write("limits.yml", "concurrency: 2")
     assert shop.problem() == "limits.yml: a file of this name is not read; call it `limits.yaml`"

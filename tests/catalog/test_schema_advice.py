@@ -151,6 +151,27 @@ def test_a_definition_with_too_many_schemas_is_checked_in_part() -> None:
     assert places({"_output": many, "_parameters": UNFIT}) == ["_parameters.$id"]
 
 
+def test_a_default_that_does_not_fit_is_not_filled_in() -> None:
+    order = {
+        "properties": {
+            "n": {"type": "integer", "default": "many"},
+            "m": {"type": "integer", "default": 3},
+            "to": {"$ref": "#/$defs/to", "default": 7},
+            "in": {"items": {"enum": ["a"], "default": "b"}},
+        },
+        "$defs": {"to": {"type": "string"}},
+        "default": {"n": 1},
+    }
+    assert places(order) == [
+        *("properties.n.default", "properties.to.default", "properties.in.items.default"),
+    ]
+    [first, *_] = schema_advice({"input": order}, is_tool=False)
+    assert str(first) == (
+        "`input.properties.n.default`: `many` does not fit, and is not filled in; write one that"
+        " fits the schema"
+    )
+
+
 def test_tools_of_a_server_are_named() -> None:
     fits = ListedTool("find", input_schema={"type": "object"}, output_schema={"type": "object"})
     unfit = ListedTool("pay", input_schema={"properties": {"to": UNFIT}}, output_schema=UNFIT)

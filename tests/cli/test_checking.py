@@ -192,6 +192,18 @@ def test_a_definition_that_loads_and_may_not_be_meant_is_reported(
     assert [each["line"] for each in listed][:-1] == [3, 2, 3, 5, 2, 4, 5, 11, 12]
 
 
+def test_a_repair_agent_is_named_with_what_it_has_to_return(place: Path, check: Check) -> None:
+    (place / "tools").mkdir()
+    (place / "tools/pay.yaml").write_text("_activity: look_up\n_repair: {agent: desk}\n")
+    (place / "agents/desk.yaml").write_text("model: {endpoint: m}\n")
+    said = check(*ALL)
+    assert said.code == 0
+    line = "agent `desk`, named by `_repair`, has to return an object, the arguments; write its"
+    assert line in said.out
+    (place / "agents/desk.yaml").write_text("model: {endpoint: m}\noutput: {type: object}\n")
+    assert line not in check(*ALL).out
+
+
 def test_strict_options_and_signed_tools_without_permits_are_reported(
     place: Path, check: Check, monkeypatch: pytest.MonkeyPatch
 ) -> None:

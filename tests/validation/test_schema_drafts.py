@@ -96,3 +96,10 @@ def test_what_needs_no_translation_stays_the_same() -> None:
 def test_what_would_be_ignored_is_reported(schema: Any, reason: str) -> None:
     [problem] = schema_problems(schema)
     assert problem.reason.endswith(reason)
+
+
+@pytest.mark.parametrize("keyword", ["$dynamicRef", "$ref"])
+def test_a_wrong_reference_is_at_the_keyword_that_is_written(keyword: str) -> None:
+    [missing] = schema_problems({"properties": {"a": {keyword: "#nowhere"}}})
+    [wrong] = schema_problems({"properties": {"a": {keyword: 5}}})
+    assert missing.where == wrong.where == ("properties", "a", keyword)

@@ -90,7 +90,7 @@ async def execute_repair(hook: Hook, agent: str, executor: "StepExecutor") -> Ho
         case Succeeded() as outcome:
             return outcome
         case Refused(error) | Failed(error, _):
-            return Failure("other", error.message)
+            return Failure("other", f"agent `{agent}`: {error.message}")
         case outcome:
             raise AssertionError(f"a delegate that may run again ended with {outcome}")
 

@@ -109,7 +109,8 @@ def test_repair_ends_once_it_changes_nothing() -> None:
     [
         ({"id": 1}, None, '{"id": 1}'),
         ('```json\n{"id": 1}\n```', None, '{"id": 1}'),
-        ("I give up.", "blocked", "the hook `_repair` failed: "),
+        ("I give up.", "blocked", "failed: agent `fixer` has to return an object, the arguments: "),
+        ([{"id": 1}], "blocked", "failed: agent `fixer` has to return an object, the arguments: "),
         (Failure("other", "it is down"), "blocked", "the hook `_repair` failed: it is down"),
     ],
 )

@@ -221,13 +221,16 @@ def _rewritten(
         task = {"tool": call.name, "arguments": arguments, "schema": call.tool.parameters}
         given = ({**task, "errors": more[0]},)
     value = yield from run_hook(call, name, activity, *given)
-    is_text = isinstance(activity, RepairAgent) and isinstance(value, str)
+    who, is_text = "it", False
+    if isinstance(activity, RepairAgent):
+        who, is_text = f"agent `{activity.agent}`", isinstance(value, str)
     try:
         value = read_json(value) if is_text else ensure_json(value)
         if not isinstance(value, dict):
-            raise ValueError("it has to return an object, the arguments")
+            raise ValueError("this is no object")
     except ValueError as error:
-        raise invalid_hook_result(name, str(error)) from None
+        why = f"{who} has to return an object, the arguments: {error}"
+        raise invalid_hook_result(name, why) from None
     if value != arguments:
         call.drop_model_result()
     # A number has lost its digits on the way.
