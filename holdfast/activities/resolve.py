@@ -32,6 +32,7 @@ from holdfast.validation.problems import ValueProblem, problems_of, summarize_pr
 # For this time, a server that cannot be reached is requested again. Temporal would do so for two
 # minutes, and would then report no reason.
 UNREACHABLE_TIME = timedelta(seconds=30)
+LISTING_PAUSE = timedelta(seconds=1)
 RequestT = TypeVar("RequestT", bound=Strict)
 
 logger = logging.getLogger("holdfast")
@@ -121,7 +122,12 @@ class DefinitionResolver:
         """Return what the MCP servers list that a definition names, as far as they are known."""
         names = named_servers(written)
         known = [each for each in names if each.partition("/")[0] in world.servers]
-        listing = self._list_tools(known) if known and self._list_tools is not None else {}
+        try:
+            listing = self._list_tools(known) if known and self._list_tools is not None else {}
+        except TimeoutError:
+            message = f"the MCP servers {', '.join(known)} have not listed their tools yet"
+            pause, benign = LISTING_PAUSE, ApplicationErrorCategory.BENIGN
+            raise ApplicationError(message, next_retry_delay=pause, category=benign) from None
         for name in world.servers:
             tools = listing.get(name, "")
             if not isinstance(tools, str) and tools != self._checked.get(name):

@@ -193,6 +193,8 @@ class BaseWorkflow(QueryHandlers, ABC, Generic[WorkT]):
                 names.RESOLVE_AGENT if what == "agent" else names.RESOLVE_TOOL,
                 parsed.raw,
                 schedule_to_close_timeout=parse_duration("1m"),
+                # A pause is a timer, and not a part of the workflow task.
+                local_retry_threshold=parse_duration("100ms"),
                 summary=f"Reads the {what}'s definition",
             )
         except FailureError as error:

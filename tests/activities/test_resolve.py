@@ -9,7 +9,7 @@ import pytest
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 from temporalio.testing import ActivityEnvironment
 
-from holdfast.activities.resolve import DefinitionResolver
+from holdfast.activities.resolve import LISTING_PAUSE, DefinitionResolver
 from holdfast.catalog.loader import CurrentCatalog, load_catalog
 from holdfast.catalog.mcp_tools import ListedTool
 from holdfast.hosting.sdk_workarounds.activity_definitions import activity_definition
@@ -237,6 +237,22 @@ def test_a_schema_that_does_not_fit_its_meta_schema_is_logged(
     env.run(resolver.resolve_tool, call)
     [text] = caplog.messages
     assert text.startswith(f"run test: `tool._output.$id`: {reason}")
+
+
+def test_a_listing_that_takes_long_is_awaited_by_another_attempt() -> None:
+    """A local activity is a part of a workflow task, which must not take long."""
+    servers = {"shop": Server(url="https://shop.example/mcp")}
+    catalog = load_catalog(endpoints=["m"], servers=servers, read_definition=activity_definition)
+
+    def list_tools(names: Any) -> Any:
+        raise TimeoutError
+
+    resolver = DefinitionResolver(CurrentCatalog(catalog), lambda: FACTS, list_tools=list_tools)
+    request = {"agent": {**INLINE, "tools": ["mcp:shop/*"]}, "input": "go"}
+    with pytest.raises(ApplicationError, match="shop have not listed their tools") as raised:
+        ActivityEnvironment().run(resolver.resolve_agent, request)
+    assert not raised.value.non_retryable
+    assert raised.value.next_retry_delay == LISTING_PAUSE
 
 
 def test_prompts_of_a_trusted_server_are_instructions() -> None:

@@ -1,6 +1,7 @@
 """The MCP servers of a worker: one connection to each, made when it is first needed."""
 
 import asyncio
+import math
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping
 from contextlib import asynccontextmanager
@@ -36,6 +37,8 @@ MAX_TOOLS = 1_000
 MAX_PRINCIPALS = 50
 # A listing, with a connection that is made for it.
 MAX_LISTING_SECONDS = 25.0
+# By a local activity, a part of a workflow task: more than 5 s of one are a warning (TMPRL1104).
+AWAITED_SECONDS = 3.0
 MAX_REASON_CHARS = 1_000
 # For a connection to be made, before a call.
 MAX_WAIT_SECONDS = 15.0
@@ -57,7 +60,8 @@ class McpServers:
         self._connections: dict[At, Connection] = {}
         # Those that were replaced, too: a program may take seconds to end.
         self._made: WeakSet[Connection] = WeakSet()
-        self._listings: dict[str, tuple[float, asyncio.Task[list[ListedTool]]]] = {}
+        self._listings: dict[str, asyncio.Task[list[ListedTool]]] = {}
+        self._ended: dict[str, float] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def secrets(self) -> Iterator[str]:
@@ -77,17 +81,22 @@ class McpServers:
             yield
         finally:
             self._loop = None
-            tasks = [task for _, task in self._listings.values()]
+            tasks = [*self._listings.values()]
             for task in tasks:
                 task.cancel()
             closing = [each.close() for each in [*self._made]]
             await asyncio.gather(*tasks, *closing, return_exceptions=True)
 
     def list_in_thread(self, servers: Collection[str]) -> Listing:
-        """List the tools of servers, in a thread beside the event loop."""
+        """List the tools of servers, in a thread beside the event loop.
+
+        Raises:
+            TimeoutError: it takes longer, and continues; the next request awaits it.
+        """
         if self._loop is None:
             return dict.fromkeys(servers, "the worker is stopping")
-        return asyncio.run_coroutine_threadsafe(self.list_tools(servers), self._loop).result()
+        listing = asyncio.run_coroutine_threadsafe(self.list_tools(servers), self._loop)
+        return listing.result(AWAITED_SECONDS)
 
     async def list_tools(self, servers: Collection[str]) -> Listing:
         """List the tools of servers; of one that cannot be reached, return the reason.
@@ -127,15 +136,17 @@ class McpServers:
         return await self._request(at, send)
 
     async def _listing(self, name: str, text: str) -> list[ListedTool] | str:
-        began, task = self._listings.get(name, (0.0, None))
-        is_old = time.monotonic() - began > KEPT_SECONDS
-        # Not with a principal's token: at a run's start, theirs may not be verified yet.
-        if text or task is None or (task.done() and (is_old or task.exception() is not None)):
+        # A resource is read each time; a prompt is for the start of runs, as tools are.
+        key, is_kept = f"{name}/{text}", not text or text.startswith(PROMPT)
+        task, ended = self._listings.get(key), self._ended.get(key, math.inf)
+        if task is None or (task.done() and time.monotonic() - ended > KEPT_SECONDS):
+            # Not with a principal's token: at a run's start, theirs may not be verified yet.
             reading = self._request((name, None), partial(_read_text, text) if text else _list_all)
             # It ends itself: later runs would wait for one that hangs, too.
             task = asyncio.create_task(asyncio.wait_for(reading, MAX_LISTING_SECONDS))
-            if not text:
-                self._listings[name] = (time.monotonic(), task)
+            if is_kept:
+                self._listings[key] = task
+                task.add_done_callback(partial(self._note_end, key))
         try:
             return await asyncio.shield(task)
         except TimeoutError:
@@ -146,9 +157,14 @@ class McpServers:
             reason = "what it lists does not fit the protocol"
         except (ServerUnreachableError, ConnectionResetError, MCPError, ValueError) as error:
             reason = str(error)
+        self._listings.pop(key, None)  # a failure is reported once, and requested again
         where = f"MCP server `{name}`" + (f", `{text}`" if text else "")
         text = self._secrets.clean_for_operator(f"{where}: {reason}")
         return one_line(text, MAX_REASON_CHARS)
+
+    def _note_end(self, key: str, done: asyncio.Task[list[ListedTool]]) -> None:
+        self._ended[key] = time.monotonic()
+        done.cancelled() or done.exception()  # the run that waited may have ended
 
     async def _request(self, at: At, send: Callable[[Client], Awaitable[T]]) -> T:
         """Make a request on the connection, or on a new one if the server has ended the session."""

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from holdfast.activities.mcp import servers
+from holdfast.catalog.mcp_tools import Listing
 from tests.activities.mcp.conftest import Open
 from tests.activities.mcp.servers import odd
 from tests.support.backend import Backend
@@ -85,3 +86,23 @@ async def test_a_program_that_hangs_is_started_again(
     await hung.waiting()
     await hung.decide("t1c1", "give_up")
     assert await output(home, "pid") != first
+
+
+async def test_a_slow_first_listing_is_no_long_workflow_task(
+    open_worker: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is awaited between workflow tasks, by a timer (TMPRL1104 of Temporal's SDK)."""
+    monkeypatch.setenv(odd.SECRET, TOKEN)
+    listing, is_late = servers.McpServers.list_in_thread, [True]
+
+    def list_in_thread(self: servers.McpServers, names: list[str]) -> Listing:
+        if is_late and is_late.pop():
+            raise TimeoutError
+        return listing(self, names)
+
+    monkeypatch.setattr(servers.McpServers, "list_in_thread", list_in_thread)
+    async with open_worker(STDIO) as made:
+        run = await made.call("mcp:shop/both")
+        assert (await run.result())["output"] == "42"
+    timers = [each for each in await run.history() if each.HasField("timer_fired_event_attributes")]
+    assert timers
