@@ -46,6 +46,7 @@ from holdfast.client.result import RunEnding
 from holdfast.client.stream.heartbeats import read_activity, read_answer_progress, update_in
 from holdfast.client.stream.live_answers import LiveAnswers
 from holdfast.client.stream.run_watch import Look, Read, ReadT, RunDescription, RunWatches
+from holdfast.runtime.data_converter import ENCODED_FAILURE
 from holdfast.runtime.text_safety import holdfast_command
 from holdfast.schemas import names
 from holdfast.schemas.internal.live_answer import LIVE_QUERIES
@@ -211,6 +212,8 @@ class RemoteRun:
             except WorkflowQueryFailedError as error:
                 unseen_tries -= 1
                 if not (names.AHEAD_MESSAGE in error.message and unseen_tries):
+                    if error.message == ENCODED_FAILURE:  # and the worker has other keys
+                        await self._check_start(name)
                     wrong = f"run {self.id} does not answer `{name}`: {error.message}"
                     raise HoldfastError(wrong, "see the worker's log", RUN_FAILED) from error
             except RPCError as error:

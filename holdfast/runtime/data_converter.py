@@ -30,6 +30,9 @@ from holdfast.runtime.encryption.codec import DecryptError, EncryptionCodec, Key
 from holdfast.runtime.encryption.key_ring import KeyRing
 from holdfast.runtime.storage.store import Store, StoreError, external_storage, mark_for_store
 
+# The message of Temporal's own, of a failure that is encrypted.
+ENCODED_FAILURE = "Encoded failure"
+
 
 class PlainFailureConverter(DefaultFailureConverter):
     """Leave the stack trace out of errors that are raised on purpose; a bug keeps its own.
@@ -69,8 +72,7 @@ class EncodedFailureConverter(PlainFailureConverter):
 def _encode(failure: Failure, payload_converter: PayloadConverter) -> None:
     fields = {"message": failure.message, "stack_trace": failure.stack_trace}
     failure.encoded_attributes.CopyFrom(payload_converter.to_payload(fields))
-    # The message that Temporal itself uses.
-    failure.message = "Encoded failure"
+    failure.message = ENCODED_FAILURE
     failure.stack_trace = ""
 
 

@@ -136,3 +136,25 @@ async def test_a_run_from_before_the_keys_continues_with_encrypted_payloads(
     history = await reader.history(run.id)
     assert [place[-2] for place in plain(history[0])] == ["input"]
     assert [place[-2] for event in history[length:] for place in plain(event)] == ["input"]
+
+
+async def test_a_command_with_other_keys_names_the_key_of_the_run(
+    working: Working,
+    queue: str,
+    keyed: Keyed,
+    holdfast: Holdfast,
+    tmp_path: Path,
+) -> None:
+    """The worker cannot read the query, and its answer is encrypted."""
+    before = keyed(OLD)
+    async with working(before):
+        run = await start(before, queue)
+        key_file(tmp_path, [NEW])
+        for words in (("show", run.id), ("show", run.id, "--json"), ("watch", run.id)):
+            said = await holdfast(*words)
+            assert (said.code, said.out) == (2, "")
+            assert said.err.startswith(
+                "holdfast: this is encrypted with the key `2026-01`, which is not among those here;"
+            )
+        key_file(tmp_path, [OLD])
+        assert (await holdfast("show", run.id)).code == 0
