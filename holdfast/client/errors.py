@@ -38,7 +38,7 @@ class HoldfastError(Exception):
 
     def __init__(self, wrong: str, todo: str, exit_code: int) -> None:
         super().__init__(f"{wrong}; {todo}")
-        self.exit_code = exit_code
+        self.wrong, self.todo, self.exit_code = wrong, todo, exit_code
 
     def line(self) -> str:
         """Return the line for standard error."""

@@ -35,6 +35,7 @@ from holdfast.schemas.decision import (
 )
 from holdfast.schemas.internal.delegate import DelegatePending
 from holdfast.schemas.json_schema import answer_fields
+from holdfast.schemas.phrases import distinct_names
 
 MAX_CALLS: Final = 100
 _LABEL_CHARS = 60
@@ -197,7 +198,7 @@ def _terms(waiting: PendingApproval) -> str:
         phrase = timeout_phrase(waiting.kind, waiting.on_timeout)
         parts.append(f"without a decision, {phrase}")
     if waiting.approvers:
-        parts.append(f"decided by {one_line(', '.join(waiting.approvers), 200)}")
+        parts.append(f"decided by {one_line(distinct_names(waiting.approvers), 200)}")
     if waiting.signed:
         parts.append("only signed decisions are accepted")
     if waiting.quorum > 1:

@@ -50,6 +50,12 @@ def first_names(names: Collection[str], most: int) -> str:
     return f"{named} and {more} more" if more > 0 else named
 
 
+def distinct_names(names: Iterable[str], between: str = ", ") -> str:
+    """Return names, each that is no single word in quotes, so that it ends visibly."""
+    plain = re.compile(r"[\w.@/:+-]+")
+    return between.join(each if plain.fullmatch(each) else f"“{each}”" for each in names)
+
+
 def misfit_reason(value: Any) -> str:
     """Return that the value is not what it should be."""
     if value is None:

@@ -20,6 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from holdfast.activities.notify.decision_links import PATH as DECISION_LINKS
 from holdfast.client.errors import HoldfastError
 from holdfast.runtime.text_safety import as_sentence, clean, one_line
+from holdfast.schemas.phrases import distinct_names
 from holdfast.web.branding import HOLDFAST
 from holdfast.web.http.problems import RefusedRequest, problem_of
 from holdfast.web.page_text import display_time
@@ -67,6 +68,7 @@ ENVIRONMENT = Environment(
 ENVIRONMENT.globals |= {"address": address, "brand": HOLDFAST}
 ENVIRONMENT.filters["line"] = partial(one_line, limit_chars=LINE_CHARS)
 ENVIRONMENT.filters["moment"] = display_time
+ENVIRONMENT.filters["names"] = distinct_names
 ENVIRONMENT.filters["plain"] = clean
 
 
@@ -100,8 +102,11 @@ def error_response(request: Request, error: Exception) -> Response:
     An unexpected error is logged.
     """
     if isinstance(error, HoldfastError):
-        text = as_sentence(clean(str(error)))
-        return page(request, "shared/problem.html", problem_of(error).status, text=text)
+        status, text = problem_of(error).status, str(error)
+        if status == 404 and error.todo.startswith("holdfast "):  # a command
+            text = f"{error.wrong}; see the pending approvals, or the runs"
+        text = as_sentence(clean(text))
+        return page(request, "shared/problem.html", status, text=text)
     if isinstance(error, HTTPException):
         text = "This page does not exist." if error.status_code == 404 else str(error.detail)
         return page(request, "shared/problem.html", error.status_code, text=text)

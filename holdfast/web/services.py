@@ -23,7 +23,7 @@ from holdfast.client.signing import Signer
 from holdfast.schemas import names
 from holdfast.schemas.decision import Decision, PendingApproval, Receipt
 from holdfast.schemas.settings.inbox import Programs, Right
-from holdfast.web.auth.permissions import ALL, LISTED, Permissions, RunAccess
+from holdfast.web.auth.permissions import ALL, LISTED, Permissions, RunAccess, is_approver
 from holdfast.web.auth.sessions import Person
 from holdfast.web.http.problems import NotPermittedError
 from holdfast.web.listing.pending_runs import PendingList, PendingRuns
@@ -58,10 +58,18 @@ class Services:
         return self._visible(person, await self.pending.read())
 
     def badge(self, person: Person) -> str:
-        """Return the number of runs with approvals for a person, as last read; empty for none."""
+        """Return the number of approvals for a person, as last read; empty for none.
+
+        A run that has not answered counts as one.
+        """
         found, key = self._visible(person, self.pending.peek()), (person.groups, person.may)
         if key not in found.marks:
-            count = len(self.to_decide(person, found))
+            runs = self.to_decide(person, found)
+            kept, count = self.pending.answers.kept(runs), 0
+            for answer in (kept.get(run.id) for run in runs):
+                known = answer if isinstance(answer, list) else None
+                theirs = (is_approver(person, one.approvers) for one in known or ())
+                count += 1 if known is None else sum(theirs)
             found.marks[key] = f"{count:,}" if count else ""
         return found.marks[key]
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from holdfast.runtime.narration.phrases import EXPIRED, REQUESTS, decided_phrase, lapse_phrase
 from holdfast.runtime.text_safety import one_line
+from holdfast.schemas.phrases import distinct_names
 from holdfast.schemas.settings.notify import Content, News
 
 NAME_CHARACTERS = 100
@@ -103,7 +104,7 @@ def _lines(news: News) -> Iterator[tuple[str, str]]:
     if news.kind == "expired":
         yield "Result", lapse_phrase(news.lapse)
     if not news.is_over:
-        groups = one_line(", ".join(waiting.approvers), VALUE_CHARACTERS)
+        groups = one_line(distinct_names(waiting.approvers), VALUE_CHARACTERS)
         deciding = [f"members of {groups}" if groups else "any user of the inbox"]
         if waiting.quorum > 1:
             deciding.append(f"{waiting.quorum} approvals needed")

@@ -51,6 +51,7 @@ from holdfast.schemas.message import (
     ImagePart,
     TextPart,
 )
+from holdfast.schemas.phrases import distinct_names
 
 Tone = Literal["turn", "plain", "said", "quiet", "good", "bad", "asks"]
 
@@ -183,7 +184,7 @@ class LogNarration:
         self._labels.setdefault(call_id, approval.label)
         name = self.name(call_id)
         if asked.forwarded:
-            groups = one_line(", ".join(asked.forwarded), _LIST_CHARS)
+            groups = one_line(distinct_names(asked.forwarded), _LIST_CHARS)
             return NarrationLine(at, "approval forwarded", f"{name} to {groups}", tone="asks")
         if asked.reminder:
             return NarrationLine(at, "approval reminder", f"{name} ({asked.reminder})", tone="asks")

@@ -12,6 +12,7 @@ from holdfast.runtime.narration.arguments import arguments_in_line, fits_in_line
 from holdfast.runtime.narration.phrases import decided_phrase
 from holdfast.runtime.text_safety import format_argument, one_line
 from holdfast.schemas.decision import Decided, Kind, PendingApproval, shown_calls
+from holdfast.schemas.phrases import distinct_names
 from holdfast.schemas.tool import ApprovalPolicy, ShownTool
 from holdfast.validation.text_safety import is_same_person
 from holdfast.web.auth.permissions import is_approver
@@ -54,10 +55,10 @@ def check_eligibility(
     """
     not_own = policy is not None and policy.not_by == "principal"
     is_own = is_same_person(person.name, principal)
-    groups = one_line(" or ".join(approval.approvers), _GROUPS_CHARS)
+    groups = one_line(distinct_names(approval.approvers, " or "), _GROUPS_CHARS)
     reason = ""
     if not is_approver(person, approval.approvers):
-        own = one_line(", ".join(person.groups), _GROUPS_CHARS)
+        own = one_line(distinct_names(person.groups), _GROUPS_CHARS)
         yours = f"Your groups: {own}." if own else "You are in no group."
         reason = f"Only members of {groups} can decide. {yours}"
     elif is_own and not_own:

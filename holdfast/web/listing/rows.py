@@ -18,6 +18,7 @@ from holdfast.runtime.text_safety import as_json, as_sentence, clean, local_time
 from holdfast.schemas import names
 from holdfast.schemas.decision import Kind, PendingApproval, shown_calls
 from holdfast.schemas.internal.selected_call import SelectedCall
+from holdfast.schemas.phrases import distinct_names
 from holdfast.web.auth.permissions import MAY_NOT_DECIDE, has_decided, is_approver
 from holdfast.web.auth.sessions import Person
 from holdfast.web.listing.run_answers import RunAnswer
@@ -120,9 +121,9 @@ def plain_names(names: Iterable[str]) -> list[str]:
 def deciders(groups: Sequence[str]) -> str:
     """Return the approvers from the groups of a question."""
     named = [one_line(group, _NAME_CHARS) for group in groups if group != names.FOR_ANYBODY]
-    if not groups or len(named) < len(groups):
-        named.append("anyone")
-    return shorten(", ".join(named), _TEXT_CHARS)
+    is_open = not groups or len(named) < len(groups)
+    told = filter(None, [distinct_names(named), "anyone" if is_open else ""])
+    return shorten(", ".join(told), _TEXT_CHARS)
 
 
 def urgency(until: datetime | None, asked: datetime | None) -> str:

@@ -23,6 +23,7 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas.decision import Kind, example_edit, shown_calls
     from holdfast.schemas.internal.delegate import DelegatePending
     from holdfast.schemas.json_schema import answer_fields, example_json
+    from holdfast.schemas.phrases import distinct_names
 
 from holdfast.workflows.engine.approvals.question import Question
 from holdfast.workflows.ui_details.markdown import (
@@ -193,7 +194,7 @@ def _terms(question: Question, is_whole: bool) -> list[str]:
     if question.reasoning:
         lines.append(f"Why, in the model's words: {quoted(question.reasoning, WORDS_BYTES)}")
     if policy.approvers:
-        groups = prose(", ".join(policy.approvers), WORDS_BYTES)
+        groups = prose(distinct_names(policy.approvers), WORDS_BYTES)
         lines.append(f"Only these groups decide: {groups}.")
     if policy.signed:
         lines.append("Only signed decisions are accepted: with a `token` of the approver.")

@@ -119,6 +119,9 @@ async def test_news_are_what_stands_after_a_number_and_how_it_stands_now(
 async def test_a_missing_page_is_reported(stage: Stage, path: str, status: int, said: str) -> None:
     answer = await stage.get(path)
     assert (answer.status_code, said in text(answer.text)) == (status, True), answer.text
+    if status == 404:
+        assert "unknown; see the pending approvals, or the runs." in text(answer.text)
+        assert "holdfast list" not in answer.text
 
 
 async def test_a_delegate_and_its_run_lead_to_each_other(

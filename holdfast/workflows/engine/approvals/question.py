@@ -23,6 +23,7 @@ from holdfast.schemas.decision import (
     digest_of,
 )
 from holdfast.schemas.names import ALREADY_DECIDED, INVALID_DECISION
+from holdfast.schemas.phrases import distinct_names
 from holdfast.schemas.run import CallApprover, Principal
 from holdfast.schemas.tool import ApprovalPolicy, Forward, Schema
 from holdfast.validation.arguments import InvalidArguments, fit
@@ -366,7 +367,8 @@ class Question:
         if policy.not_by and own:
             raise _invalid("the principal of the run cannot decide on this call")
         if policy.approvers and not any(group in policy.approvers for group in decision.groups):
-            raise _invalid(f"only these groups decide on this call: {', '.join(policy.approvers)}")
+            named = distinct_names(policy.approvers)
+            raise _invalid(f"only these groups decide on this call: {named}")
         later = {group for one in (policy.forward or [])[: self.forwards] for group in one.to}
         groups = set(policy.approvers or []).intersection(decision.groups)
         if decision.remember and later and groups <= later:
