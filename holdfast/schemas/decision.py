@@ -122,7 +122,10 @@ class PendingApproval(Explicit):
     decision is on all.
     """
 
-    left_out_if_empty = ("instance", "nonce", "signed", "on_timeout", "filled_in", "form", "effect")
+    left_out_if_empty = (
+        *("instance", "nonce", "signed", "on_timeout", "filled_in", "form"),
+        *("effect", "amount"),
+    )
 
     call_id: str
     """What a decision names."""
@@ -169,6 +172,8 @@ class PendingApproval(Explicit):
     effect: str = ""
     """What an approval does, from the `effect` of the tool: `refund of €249.00`. Only where it has
     one, and its values fit. The log does not have it."""
+    amount: str = ""
+    """The one amount of money in its arguments: `1200.00 EUR`. The log does not have it."""
 
     def find_round(self) -> int | None:
         """Return how often it was asked, which only the digest has.

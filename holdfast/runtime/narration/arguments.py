@@ -5,7 +5,7 @@ other is shown as it is written, so each formatted text is of exactly one value.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from decimal import Decimal
 from typing import Any, Final
@@ -116,21 +116,50 @@ def effect_names(template: str | None) -> list[str]:
     return _PLACEHOLDER.findall(template or "")
 
 
+def money_amount(arguments: Mapping[str, Any], schema: Any) -> str:
+    """Return the one amount of money in a call's arguments, `1200.00 EUR`; empty without one."""
+    shapes = ShapeReader(schema)
+    whole, found = shapes.read(schema), list[str]()
+    for name, value in arguments.items():
+        rules = shapes.read(whole.property_schema(name)).rules
+        if rules.get("format") == "money" and isinstance(value, str | int | float):
+            amount, code = _exact_money(value, rules, arguments)
+            found.append("" if amount is None else f"{amount} {code}")
+    return found[0] if len(found) == 1 else ""
+
+
+def total_text(amounts: Iterable[str]) -> str:
+    """Return the sum by currency of amounts as `money_amount` returns them: `€20.00 + $5.00`."""
+    sums = dict[str, Decimal]()
+    for value, _, code in (amount.partition(" ") for amount in amounts if amount):
+        sums[code] = sums.get(code, Decimal()) + Decimal(value)
+    return " + ".join(_money(f"{sums[code]}", {"currency": code}, None) for code in sums)
+
+
 def _money(value: str | float, rules: Mapping[str, Any], siblings: Any) -> str:
     """Return an amount in its currency, raw where it has fractions of the minor unit."""
+    amount, code = _exact_money(value, rules, siblings)
+    if amount is None:
+        written, is_minor = format_argument(value), rules.get("minorUnits") is True
+        raw = f"{written} minor units of {code}" if is_minor else f"{code} {written}"
+        return raw if code else ""
+    return f"{'-' * (amount < 0)}{_SYMBOLS.get(code, f'{code} ')}{abs(amount):,f}"
+
+
+def _exact_money(
+    value: str | float, rules: Mapping[str, Any], siblings: Any
+) -> tuple[Decimal | None, str]:
+    """Return an amount in its currency and the code; None with fractions of the minor unit."""
     code, raw = rules.get("currency"), value if isinstance(value, str) else repr(value)
     if isinstance(code, Mapping):
         code = siblings.get(code.get("property")) if isinstance(siblings, Mapping) else None
     if not isinstance(code, str) or not re.fullmatch("[A-Za-z]{3}", code):
-        return ""
+        return None, ""
     code, is_minor = code.upper(), rules.get("minorUnits") is True
     digits = next((count for codes, count in _DIGITS.items() if code in codes), 2)
     amount = Decimal(raw if _EXACT.fullmatch(raw) else "NaN").scaleb(-digits if is_minor else 0)
-    if not amount.is_finite() or amount != round(amount, digits):
-        written = format_argument(value)
-        return f"{written} minor units of {code}" if is_minor else f"{code} {written}"
-    sign, text = "-" if amount < 0 else "", f"{abs(amount):,.{digits}f}"
-    return f"{sign}{_SYMBOLS.get(code, f'{code} ')}{text}"
+    is_exact = amount.is_finite() and amount == round(amount, digits)
+    return round(amount, digits) if is_exact else None, code
 
 
 def _date(text: str, name: Any) -> str:

@@ -8,7 +8,9 @@ from holdfast.runtime.narration.arguments import (
     arguments_in_line,
     effect_text,
     format_value,
+    money_amount,
     readable_name,
+    total_text,
 )
 from holdfast.runtime.narration.schema_shape import ShapeReader
 
@@ -104,3 +106,23 @@ def test_in_a_line_money_is_first_and_no_text_looks_like_an_argument() -> None:
 def test_an_effect_has_whole_values_or_is_none(arguments: dict[str, Any], text: str) -> None:
     assert effect_text("refund of {amount} for {note}", arguments, REFUND) == text
     assert effect_text("refund of {amount}" + "x" * 200, arguments, REFUND) == ""
+
+
+def test_amounts_of_money_are_summed_by_currency_where_a_call_has_one_exact_amount() -> None:
+    fee = {"properties": {"amount": EUROS, "fee": EUROS, "paid": CENTS, "in": {}}}
+    found = [
+        money_amount(arguments, fee)
+        for arguments in (
+            {"amount": 1200, "note": "x"},
+            {"amount": "0.10"},
+            {"paid": 500, "in": "jpy"},
+            {"amount": 1, "fee": 1},
+            {"amount": 1.005},
+            {"amount": True},
+            {"amount": None},
+            {},
+        )
+    ]
+    assert found == ["1200.00 EUR", "0.10 EUR", "500 JPY", "", "", "", "", ""]
+    assert total_text(found) == "€1,200.10 + ¥500"
+    assert total_text([]) == total_text([""]) == ""

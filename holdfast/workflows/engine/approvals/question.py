@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from holdfast.runtime.narration.arguments import effect_text
+from holdfast.runtime.narration.arguments import effect_text, money_amount
 from holdfast.schemas.base import canonical_json, rfc3339, sha256
 from holdfast.schemas.decision import (
     Decided,
@@ -219,9 +219,11 @@ class Question:
 
     def to_pending_approval(self, run_id: str | None = None) -> PendingApproval:
         """Return the question as people see it; without a run id, as the log has it."""
-        shown, effect = self.policy.on_timeout, ""
-        if run_id is not None and self.kind == "call" and self.policy.effect is not None:
-            effect = effect_text(self.policy.effect, self.arguments, self.parameters)
+        shown, effect, amount = self.policy.on_timeout, "", ""
+        if run_id is not None and self.kind in ("call", "reconcile"):
+            amount = money_amount(self.arguments, self.parameters)
+            if self.policy.effect is not None:
+                effect = effect_text(self.policy.effect, self.arguments, self.parameters)
         return PendingApproval(
             call_id=self.call_id,
             kind=self.kind,
@@ -242,6 +244,7 @@ class Question:
             filled_in=self.filled_in,
             form=self.form or {},
             effect=effect,
+            amount=amount,
             # A denial, or an action that does not apply to this kind, is not shown.
             on_timeout=shown if shown != "deny" and self.kind in _OBEYS_TIMEOUT else None,
         )
