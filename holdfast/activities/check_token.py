@@ -26,7 +26,7 @@ from holdfast.runtime.identity.tokens import (
     principal_claims,
 )
 from holdfast.schemas import names
-from holdfast.schemas.decision import TokenCheck
+from holdfast.schemas.decision import OTHER_QUESTION, TokenCheck
 from holdfast.schemas.settings.keys import AUDIENCES, USES, KeySet, Use
 from holdfast.validation.text_safety import is_same_person
 
@@ -51,12 +51,18 @@ class CheckTokenActivity:
     async def check_token(self, check: dict[str, Any]) -> dict[str, Any]:
         """Return the `DecisionClaims` or `PrincipalClaims` of the valid token in a `TokenCheck`.
 
+        Of a `question`, whose `token` is the nonce of an unsigned decision, nothing.
+
         Raises:
             ApplicationError: of type `invalid_token`, not retryable: the token is rejected; or of
                 type `keys_unavailable`, retried: its keys cannot be read now.
         """
         try:
             token_check = TokenCheck.read(check)
+            if token_check.purpose == "question":
+                if token_check.token != token_check.nonce:
+                    raise InvalidTokenError(OTHER_QUESTION)
+                return {}
             token = SignedToken.read(token_check.token)
             settings = await matching_key_set(token, self._sets, USES[token_check.purpose])
             if token_check.purpose == "principal":
@@ -66,21 +72,7 @@ class CheckTokenActivity:
                         "the token is not for this run: sign one with its workflow id as `jti`"
                     )
                 return principal
-            claims = decision_claims(token)
-            check_groups(claims.groups, settings.groups)
-            if claims.nonce != token_check.nonce:
-                raise InvalidTokenError(
-                    "the token is for another approval, or another execution of the run (`nonce`):"
-                    " read it again, and sign a new one"
-                )
-            if claims.iat is not None and token_check.since is not None:
-                latest = claims.iat + settings.leeway.total_seconds()
-                if latest < datetime.fromisoformat(token_check.since).timestamp():
-                    raise InvalidTokenError(
-                        "the token is older than the approval (`iat`): read it again, and sign a"
-                        " new one"
-                    )
-            return claims.to_json()
+            return _claims_for(token_check, token, settings)
         except ValidationError:
             raise _rejection("this worker does not know how to check such a token") from None
         except InvalidTokenError as error:
@@ -88,6 +80,23 @@ class CheckTokenActivity:
         except KeysUnavailableError as error:
             message = f"the key set `{error}` is not available now: see the worker's log"
             raise ApplicationError(message, type=names.KEYS_UNAVAILABLE) from None
+
+
+def _claims_for(check: TokenCheck, token: SignedToken, settings: KeySet) -> dict[str, Any]:
+    claims = decision_claims(token)
+    check_groups(claims.groups, settings.groups)
+    if claims.nonce != check.nonce:
+        raise InvalidTokenError(
+            "the token is for another approval, or another execution of the run (`nonce`):"
+            " read it again, and sign a new one"
+        )
+    if claims.iat is not None and check.since is not None:
+        latest = claims.iat + settings.leeway.total_seconds()
+        if latest < datetime.fromisoformat(check.since).timestamp():
+            raise InvalidTokenError(
+                "the token is older than the approval (`iat`): read it again, and sign a new one"
+            )
+    return claims.to_json()
 
 
 async def matching_key_set(

@@ -9,14 +9,17 @@ from pydantic import ValidationError
 from holdfast.cli import option_values
 from holdfast.cli.parser import CALL, OBJECT, Commands, add_person, add_run_command
 from holdfast.cli.prompts.answers import Approver
+from holdfast.client import question_text
 from holdfast.client.connection import connect
 from holdfast.client.errors import DONE, NO_SUCH, HoldfastError, invalid_input, wrong_command
 from holdfast.client.question_text import parse_call_ids, strike_calls
 from holdfast.client.run import Run
 from holdfast.runtime.narration.phrases import decision_phrase
 from holdfast.runtime.text_safety import clean, holdfast_command
-from holdfast.schemas.decision import Decision, PendingApproval, Verdict
+from holdfast.schemas.decision import RUNS_AGAIN, Decision, PendingApproval, Verdict
 from holdfast.schemas.phrases import quote_value
+
+_VALUE_CHARS = 2_000
 
 
 def add_parser(commands: Commands) -> None:
@@ -35,6 +38,7 @@ def add_parser(commands: Commands) -> None:
     text = "approve a plan without these calls, such as t1c2,t1c3; repeatable"
     add("--strike", **CALL, action="append", default=[], help=text)
     add("--digest", metavar="HEX", help="reject the decision if the digest of the call is another")
+    add("--nonce", metavar="HEX", help="reject the decision if the question is another")
     text = "a signed decision: a JWT, @FILE, or -"
     add_person(parser).add_argument("--token", metavar="JWT", type=option_values.token, help=text)
 
@@ -64,6 +68,8 @@ async def decide(
         raise invalid_input("decision", error, request, Decision, todo) from error
     remote = (await connect()).run(run)
     await remote.observe()
+    if meant.decision in RUNS_AGAIN and meant.token is None and not (meant.digest and meant.nonce):
+        await _show_attempts(remote, call)
     if strike:
         strike = [call for text in strike for call in parse_call_ids(text) or [text]]
         meant = without_calls(meant, await _pending(remote, call), strike)
@@ -88,6 +94,18 @@ def without_calls(meant: Decision, waiting: PendingApproval, struck: Sequence[st
     """Return the approval of a pending plan, without some of its calls."""
     edit = {"decision": "edit", "arguments": strike_calls(waiting, struck)}
     return meant.model_copy(update={**edit, "digest": meant.digest or waiting.digest})
+
+
+async def _show_attempts(remote: Run, call_id: str) -> None:
+    """Show an unknown outcome in place of running its call again; raises how to do that."""
+    for one in await remote.approvals():
+        if (one.call_id, one.kind) == (call_id, "reconcile"):
+            print("\n".join(question_text.summary(one, _VALUE_CHARS)))
+            wrong = f"{clean(call_id)} was not decided: it may have happened"
+            bound = ("--digest", one.digest, "--nonce", one.nonce)
+            again = holdfast_command("decide", remote.id, call_id, "did_not_happen", *bound)
+            todo = f"to run it {question_text.times_phrase(one)}: {again}"
+            raise wrong_command(wrong, f"{todo}; else `happened --result VALUE`, or `give_up`")
 
 
 async def _pending(remote: Run, call_id: str) -> PendingApproval:

@@ -3,8 +3,8 @@
     for call in await run.approvals():
         await call.approve(by="ada")
 
-Each decision has the digest of the call as it was fetched: the run rejects it if the call has
-changed since.
+Each decision has the digest and the nonce of the call as it was fetched: the run rejects it if the
+call has changed since, or was started again.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -83,8 +83,8 @@ class PendingCall(PendingApproval):
         return await self._decide("give_up", fields)
 
     async def _decide(self, verdict: Verdict, fields: DecisionFields, **more: Any) -> Receipt:
-        about = {"call_id": self.call_id, "decision": verdict, "digest": self.digest}
-        values = {**about, **fields, **more}
+        about = {"call_id": self.call_id, "digest": self.digest, "nonce": self.nonce}
+        values = {**about, "decision": verdict, **fields, **more}
         try:
             decision = Decision.model_validate(values)
         except ValidationError as error:

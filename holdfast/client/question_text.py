@@ -5,6 +5,7 @@ A terminal shows the keys of the choices; away from it the same choices are `hol
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from datetime import UTC
 from typing import Any, Final
 
 from holdfast.client.errors import wrong_command
@@ -13,6 +14,7 @@ from holdfast.runtime.narration.phrases import (
     decided_phrase,
     filled_in_phrase,
     question_facts,
+    request_phrase,
     timeout_phrase,
 )
 from holdfast.runtime.text_safety import (
@@ -22,6 +24,7 @@ from holdfast.runtime.text_safety import (
     format_argument,
     format_date,
     holdfast_command,
+    local_time,
     one_line,
     shorten,
 )
@@ -131,7 +134,7 @@ def subject(kind: Kind, name: str) -> str:
 
 def heading(waiting: PendingApproval) -> str:
     """Return the request and the call: `Approval needed: Refund an order (t2c1)`."""
-    return f"{REQUESTS[waiting.kind]}: {title(waiting)}"
+    return f"{request_phrase(waiting.kind, waiting.attempts)}: {title(waiting)}"
 
 
 def summary(waiting: PendingApproval, value_chars: int) -> list[str]:
@@ -140,6 +143,7 @@ def summary(waiting: PendingApproval, value_chars: int) -> list[str]:
     facts = clean(question_facts(waiting.kind, waiting.question))
     return [
         heading(waiting),
+        *attempts(waiting),
         *(f"{name}: {one_line(text, value_chars)}" for name, text in arguments(waiting) + because),
         *filter(None, (facts, filled_in_phrase(waiting.filled_in))),
     ]
@@ -153,7 +157,20 @@ def explanations(waiting: PendingApproval) -> list[str]:
         effects = f"edit, for example: {clean(edit)} ({clean(means)})" if edit else ""
     facts = clean(question_facts(waiting.kind, waiting.question or ""))
     filled = filled_in_phrase(waiting.filled_in)
-    return [text for text in (facts, filled, effects, _terms(waiting)) if text]
+    return [*attempts(waiting), *filter(None, (facts, filled, effects, _terms(waiting)))]
+
+
+def attempts(waiting: PendingApproval) -> list[str]:
+    """Return a line for each attempt whose outcome is unknown."""
+    times = (local_time(at) for at in waiting.attempts)
+    texts = (f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC" if at else "?" for at in times)
+    return [f"attempt {n}: started {at}, no result" for n, at in enumerate(texts, start=1)]
+
+
+def times_phrase(waiting: PendingApproval) -> str:
+    """Return the number of the next attempt: `a third time`."""
+    number = len(waiting.attempts) + 1
+    return f"a {({2: 'second', 3: 'third'}).get(number, f'{number}th')} time"
 
 
 def prompt(waiting: PendingApproval) -> str:

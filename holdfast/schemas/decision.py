@@ -18,20 +18,23 @@ _NO_TOKEN = (
     "`token` is no signed decision: it is to be a JWT with `sub`, `groups`, `digest`, `nonce`,"
     " `workflowId` and `exp`"
 )
-Purpose = Literal["decision", "principal"]
+OTHER_QUESTION = "`nonce` is of another attempt or execution: look at it again, then decide"
+Purpose = Literal["decision", "principal", "question"]
 
 Kind = Literal["call", "input", "reconcile", "plan", "budget", "principal_expired"]
 Verdict = Literal["approve", "deny", "edit", "respond", "happened", "did_not_happen", "give_up"]
+# The decisions that run a call again whose outcome is unknown.
+RUNS_AGAIN: tuple[Verdict, ...] = ("approve", "did_not_happen")
 
 
 class Decision(Strict):
     """One person's decision on one pending call.
 
     For a call whose outcome is unknown (kind `reconcile`): `happened` (or `respond`) takes `result`
-    as what it returned; `did_not_happen` (or `approve`, which then needs the `digest`) carries it
-    out again; `give_up` (or `deny`) does not. For a plan: `approve` runs all of it, `edit`
-    takes `arguments` of the form in which they are shown, and strikes out the calls that are left
-    out of them, `deny` runs none. For a budget: `approve` grants the same amount again,
+    as what it returned; `did_not_happen` (or `approve`), with the `digest` and the `nonce` of this
+    attempt, runs it again; `give_up` (or `deny`) does not. For a plan: `approve` runs all of it,
+    `edit` takes `arguments` of the form in which they are shown, and strikes out the calls that are
+    left out of them, `deny` runs none. For a budget: `approve` grants the same amount again,
     `edit` sets `arguments`, `deny` ends the run, in a conversation its message. For a call that
     only a person can answer (kind `input`): `respond` takes `result` as the answer, `deny` gives
     none.
@@ -53,6 +56,8 @@ class Decision(Strict):
     """The groups that they decide for."""
     digest: str | None = None
     """Decide only if the call is still the one with this digest."""
+    nonce: Annotated[str, Field(max_length=200)] | None = None
+    """Decide only on the question with this nonce: of this attempt, in this execution."""
     remember: bool = False
     """Approve every further call of the tool in this run."""
     token: Annotated[str, Field(min_length=1, max_length=MAX_TOKEN_CHARACTERS)] | None = None
@@ -124,7 +129,7 @@ class PendingApproval(Explicit):
 
     left_out_if_empty = (
         *("instance", "nonce", "signed", "on_timeout", "filled_in", "form"),
-        *("effect", "amount"),
+        *("effect", "amount", "attempts"),
     )
 
     call_id: str
@@ -174,6 +179,8 @@ class PendingApproval(Explicit):
     one, and its values fit. The log does not have it."""
     amount: str = ""
     """The one amount of money in its arguments: `1200.00 EUR`. The log does not have it."""
+    attempts: list[str] = []
+    """The start of each attempt whose outcome is unknown. The log does not have it."""
 
     def find_round(self) -> int | None:
         """Return how often it was asked, which only the digest has.
@@ -199,7 +206,7 @@ class Receipt(Explicit):
 
 
 class TokenCheck(Lenient):
-    """What `check_token` is asked: whether this is a good token, for this purpose."""
+    """What `check_token` is asked: whether this is a good token, or nonce, for this purpose."""
 
     token: str
     purpose: Purpose

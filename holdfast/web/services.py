@@ -183,7 +183,7 @@ class Services:
 
         Of two decisions with the same id, the run takes the first.
         """
-        bound = {"callId": approval.call_id, "digest": approval.digest}
+        bound = {"callId": approval.call_id, "digest": approval.digest, "nonce": approval.nonce}
         values = {**said, **bound, "by": person.name, "groups": [*person.groups]}
         try:
             decision = Decision.model_validate(values)

@@ -275,7 +275,8 @@ class BaseWorkflow(QueryHandlers, ABC, Generic[WorkT]):
     @raw_payload_handler
     def _check_decide(self, decision: RawValue = MISSING_PAYLOAD, *_: Any) -> None:
         with self._validating(decision, names.INVALID_DECISION):
-            self._pending.check(unverified_decision(parse_decision(decision)))
+            meant = unverified_decision(parse_decision(decision))
+            self._pending.check(meant, workflow.info().run_id)
 
     @workflow.update(
         name=names.RENEW,

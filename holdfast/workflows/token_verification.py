@@ -45,31 +45,36 @@ def unverified_decision(decision: Decision) -> Decision:
     return sign_with_claims(decision, claims, workflow.info().workflow_id)
 
 
-async def verify_decision(desk: PendingApprovals, decision: Decision) -> Decision:
+async def verify_decision(
+    desk: PendingApprovals, decision: Decision, *, by_signal: bool = False
+) -> Decision:
     """Return the decision, with the content of its verified token if it has one.
 
     A token that could not count is not verified; it raises `DecisionRejected`, as an invalid one.
+    A signal has no validator: the activity compares its nonce, and the history has the result.
     """
-    if decision.token is None:
+    if decision.token is None and not (by_signal and decision.nonce):
         return decision
     question, _ = desk.check(unverified_decision(decision))
     check = TokenCheck(
-        token=decision.token,
-        purpose="decision",
+        token=decision.token or decision.nonce or "",
+        purpose="decision" if decision.token else "question",
         since=rfc3339(question.requested_at),
         nonce=question.nonce(workflow.info().run_id),
     )
     try:
-        claims = DecisionClaims.read(await _check(check))
+        claims = await _check(check)
     except TokenRejected as error:
         raise DecisionRejected(names.INVALID_DECISION, str(error)) from None
-    return sign_with_claims(decision, claims, workflow.info().workflow_id)
+    if decision.token is None:
+        return decision
+    return sign_with_claims(decision, DecisionClaims.read(claims), workflow.info().workflow_id)
 
 
 async def count_decision(work: ExecutionBase, decision: Decision) -> None:
     """Count a decision of a signal; a rejected one is noted in the log."""
     try:
-        meant = await verify_decision(work.state.pending, decision)
+        meant = await verify_decision(work.state.pending, decision, by_signal=True)
     except DecisionRejected as error:
         work.questions.log_ignored(decision, str(error))
     else:

@@ -412,6 +412,12 @@ async def test_a_set_for_principals_signs_no_decision_nor_the_other_way_round(
     )
 
 
+async def test_the_nonce_of_a_decision_is_that_of_its_question() -> None:
+    keyless = CheckTokenActivity([])
+    assert await verified(keyless, NONCE, "question") == {}
+    assert "another attempt or execution" in await refusal(keyless, NONCE[::-1], "question")
+
+
 async def test_without_keys_for_it_no_token_counts(tmp_path: Path) -> None:
     why = "this worker has no keys to check decisions with: see its option `--keys`"
     assert await refusal(CheckTokenActivity([]), ADA.token()) == why

@@ -46,6 +46,7 @@ def waiting(kind: str = "call", **more: Any) -> PendingApproval:
         "arguments": {"order_id": "A-1001", "amount": 120},
         "reasoning": "Charged twice.",
         "digest": "d1",
+        "nonce": "n1",
         "requestedAt": "2026-01-01T10:00:00Z",
         "expiresAt": "2026-01-08T10:00:00Z",
         "question": "Approval needed.",
@@ -118,7 +119,7 @@ async def test_an_answer_is_a_decision_on_what_was_shown(
     decision, seen = await decided(typing(typed), waiting())
 
     assert decision is not None
-    by = {"callId": "t2c1", "digest": "d1", "by": "anna", "groups": ["finance"]}
+    by = {"callId": "t2c1", "digest": "d1", "nonce": "n1", "by": "anna", "groups": ["finance"]}
     assert decision.to_json() == by | said
     assert seen.count("Answer with one letter") == 2 * ("what?" in typed)
     assert (f"Arguments now: {UNCHANGED}" in seen) is typed.startswith("e")
@@ -131,8 +132,9 @@ async def test_an_answer_is_a_decision_on_what_was_shown(
         ("input", "a\n\nanswer\nYes.\n", "respond", "Yes."),
         ("input", "d\n\n", "deny", None),
         ("reconcile", 'h\n{"id": 7}\n', "happened", {"id": 7}),
-        ("reconcile", "c\n", "did_not_happen", None),
-        ("reconcile", "n\n", "did_not_happen", None),
+        ("reconcile", "c\n3\n", "did_not_happen", None),
+        # Nothing that is typed twice runs it again.
+        ("reconcile", "n\nn\nr\nr\n2\ng\n", "give_up", None),
         ("reconcile", "g\n", "give_up", None),
         ("budget", "e\n", "approve", None),
         ("budget", "f\n\n", "deny", None),
@@ -142,12 +144,19 @@ async def test_an_answer_is_a_decision_on_what_was_shown(
 async def test_what_is_no_approval_is_asked_about_in_its_own_words(
     typing: Typing, kind: str, typed: str, verdict: str, result: object
 ) -> None:
-    more = {"arguments": {"maxTurns": 8}} if kind == "budget" else {}
+    starts = ["2026-01-01T09:58:04Z", "2026-01-01T09:59:00Z"]
+    more: dict[str, Any] = {"reconcile": {"attempts": starts}}.get(kind, {})
+    more |= {"arguments": {"maxTurns": 8}} if kind == "budget" else {}
     decision, seen = await decided(typing(typed), waiting(kind, question="", **more))
 
     assert decision is not None
     assert (decision.decision, decision.result, decision.digest) == (verdict, result, "d1")
-    assert ("Outcome unknown: Refund an order (t2c1)" in seen) is (kind == "reconcile")
+    for text in (
+        "Attempt 2, outcome unknown: Refund an order (t2c1)",
+        "attempt 1: started 2026-01-01 09:58:04 UTC, no result",
+    ):
+        assert (text in seen) is (kind == "reconcile")
+    assert ("To run it a third time, type 3 (empty: back): " in seen) is (typed[0] in "cn")
     assert ("Answer needed: Refund an order (t2c1)" in seen) is (kind == "input")
     assert "[a]pprove" not in seen
 

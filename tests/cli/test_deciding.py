@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import time
 from io import StringIO
 from pathlib import Path
@@ -29,6 +30,7 @@ from holdfast.schemas.base import canonical_json, sha256
 from holdfast.schemas.decision import Decided, Decision, PendingApproval
 from tests.cli.conftest import Holdfast, Start
 from tests.support.backend import Backend, Launch, Run
+from tests.support.eventually import eventually
 from tests.support.identity.signing import ADA, BOB, EVE, NONCE, Signer, jwks, rsa, rsa_key
 from tests.support.model_server import Answer, call
 
@@ -134,6 +136,31 @@ async def test_a_decision_without_a_worker_reports_that_one_is_needed(
 
     assert said.code == 3
     assert "start one: holdfast worker --task-queue empty" in said.err
+
+
+async def test_a_call_runs_again_by_the_command_that_was_shown_for_its_attempt_alone(
+    launch: Launch, holdfast: Holdfast
+) -> None:
+    run = await (await launch([Answer("", [call("unsure")])])).start(["unsure"])
+    late: list[str] = []
+    for number, times in ((1, "a second"), (2, "a third")):
+
+        async def is_asked(count: int = number) -> bool:
+            return len((await run.waiting())[0]["attempts"]) == count
+
+        await eventually(is_asked)
+        for verdict in ("did_not_happen", "approve"):
+            shown = await holdfast("decide", run.id, "t1c1", verdict)
+            assert shown.code == 2
+            assert shown.out.startswith(f"Attempt {number}, outcome unknown: unsure (t1c1)\n")
+            assert f"attempt {number}: started 20" in shown.out
+            assert shown.err.endswith("else `happened --result VALUE`, or `give_up`\n")
+        [command] = re.findall(rf"to run it {times} time: holdfast (decide .*?);", shown.err)
+        if late:
+            assert "look at it again" in (await holdfast(*late)).err
+        late = command.split()
+        assert (await holdfast(*late)).out.startswith("t1c1: it did not happen, run it again.")
+    assert (await holdfast("decide", run.id, "t1c1", "give_up")).code in (0, 1)
 
 
 PLAN = [Answer("", [call("pay", amount=1), call("pay", amount=2), call("pay", amount=3)])]

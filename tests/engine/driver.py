@@ -102,6 +102,11 @@ def reply(text: str = "", *calls: WrittenCall, **more: Any) -> Solution:
     return Solution(text=text, calls=list(calls), **more)
 
 
+def run_again(question: Question) -> dict[str, Any]:
+    """The decision to run a call again: a person has looked at this attempt."""
+    return {"decision": "did_not_happen", "digest": question.digest, "nonce": question.nonce("run")}
+
+
 class Playing(Generic[WorkT]):
     """What is played of runs and single calls alike: calls that are executed, and their results."""
 
@@ -231,6 +236,8 @@ class Playing(Generic[WorkT]):
             decision = decision(question)
         if isinstance(decision, str):
             decision = {"decision": decision}
+        if decision == {"decision": "did_not_happen"}:
+            decision = run_again(question)
         if not isinstance(decision, Decision):
             decision = Decision.model_validate({"callId": question.call_id, **decision})
         try:

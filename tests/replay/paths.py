@@ -118,7 +118,7 @@ async def pays_again(run: Run) -> None:
     """A person has seen that a payment was not made; the second time it goes through."""
     await run.waiting()
     tools.write("open rent")
-    await run.decide("t1c1", "did_not_happen")
+    await run.run_again()
 
 
 async def decides_forwarded(run: Run) -> None:

@@ -214,7 +214,7 @@ def test_an_unknown_outcome_is_asked_about_in_its_own_words() -> None:
     play.run.calls.apply_ruling(1, one)
     play.run.calls.apply_outcome(1, one, Unknown("The outcome of `pay` is unknown."))
     text = page(play)
-    assert "### Outcome unknown: Refund an order (`t1c1`)" in text
+    assert "### Attempt 1, outcome unknown: Refund an order (`t1c1`)" in text
     assert "The outcome of `pay` is unknown." in text
     assert "t1c1 did_not_happen`" in text
     assert data(text)[0]["decision"] == "happened"

@@ -11,7 +11,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from holdfast.runtime.narration.phrases import EXPIRED, REQUESTS, decided_phrase, lapse_phrase
+from holdfast.runtime.narration.phrases import (
+    EXPIRED,
+    decided_phrase,
+    lapse_phrase,
+    request_phrase,
+)
 from holdfast.runtime.text_safety import one_line
 from holdfast.schemas.phrases import distinct_names
 from holdfast.schemas.settings.notify import Content, News
@@ -63,7 +68,7 @@ def message_text(news: News) -> MessageText:
     match news.kind:
         case "asked" | "reminder":
             again = f"Reminder {news.reminder}: " if news.kind == "reminder" else ""
-            heading = again + REQUESTS[news.waiting.kind]
+            heading = again + request_phrase(news.waiting.kind, news.waiting.attempts)
         case "expired":
             heading = EXPIRED.capitalize()
         case "decided":

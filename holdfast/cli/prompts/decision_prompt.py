@@ -85,20 +85,29 @@ async def _decision(
         case "respond" | "happened":
             what = _RESULTS.get(waiting.kind, "Your answer in place of the result")
             text = f"{what} (JSON or text; empty: back): "
-            line = (await _line(text, answers, screen)).strip()
-            if not line:
-                raise _Back
-            try:
-                fields["result"] = as_meant(line)
-            except ArgumentTypeError as error:
-                raise _Back(f"That is not possible: {error}.") from error
-    fields |= {"callId": waiting.call_id, "decision": verdict, "digest": waiting.digest}
+            fields["result"] = _result((await _line(text, answers, screen)).strip())
+        case "did_not_happen":
+            number = str(len(waiting.attempts) + 1)
+            text = f"To run it {question_text.times_phrase(waiting)}, type {number} (empty: back): "
+            if (await _line(text, answers, screen)).strip() != number:
+                raise _Back("Nothing was decided.")
+    fields |= {"callId": waiting.call_id, "digest": waiting.digest, "nonce": waiting.nonce}
+    fields["decision"] = verdict
     fields |= {"by": answers.approver.name, "groups": answers.approver.groups}
     try:
         return Decision.model_validate(fields)
     except ValidationError as error:
         problems = summarize_problems(problems_of(error, fields, Decision))
         raise _Back(f"That is not possible: {clean(problems)}") from error
+
+
+def _result(line: str) -> Any:
+    if not line:
+        raise _Back
+    try:
+        return as_meant(line)
+    except ArgumentTypeError as error:
+        raise _Back(f"That is not possible: {error}.") from error
 
 
 async def _edited(waiting: PendingApproval, answers: AnswerSource, screen: PlainScreen) -> Any:

@@ -55,12 +55,13 @@ class PlainScreen:
         self._write_line(NarrationLine(format_clock(waiting.requested_at), "waiting", text))
         if not asked:
             return
+        self.print_note(f"    {one_line(question_text.heading(waiting), _ARGUMENT_CHARS)}")
         rows = question_text.arguments(waiting)
         if reason := question_text.reasoning(waiting):
             rows = [("because", reason), *rows]
         for name, value in rows:
             self.print_note(f"    {name}: {one_line(value, _ARGUMENT_CHARS)}")
-        for text in (question_text.heading(waiting), *question_text.explanations(waiting)):
+        for text in question_text.explanations(waiting):
             self.print_note(f"    {one_line(text, _ARGUMENT_CHARS)}")
 
     def print_waiting(self, text: str) -> None:

@@ -73,6 +73,12 @@ _TIMEOUTS: Final[Mapping[Lapse, str]] = {
 }
 
 
+def request_phrase(kind: Kind, attempts: Sequence[str]) -> str:
+    """Return the heading of a question, with the number of the attempt if there are `attempts`."""
+    words = REQUESTS[kind]
+    return f"Attempt {len(attempts)}, {words[:1].lower()}{words[1:]}" if attempts else words
+
+
 def question_facts(kind: Kind, text: str) -> str:
     """Return the part of a run's own question that the heading does not have; may be empty."""
     if kind == "call":

@@ -28,7 +28,7 @@ from holdfast.web.api.models import NewRun, ResumeEntry, RunAgentInput
 from holdfast.web.api.runs import event_stream
 from holdfast.web.api.start_runs import begin, principal_of
 from holdfast.web.auth.permissions import has_decided, is_approver
-from holdfast.web.http.problems import NotPermittedError, problem_of
+from holdfast.web.http.problems import HttpProblem, NotPermittedError, problem_of
 from holdfast.web.http.streaming import comment, frame
 
 IDLE_TIMEOUT: Final = "7d"  # A thread that is left ends its run then.
@@ -108,6 +108,8 @@ class _Stream:
             said.setdefault("decision", "respond" if "result" in said else verdict)
         for each in await self._parts.approvals(access, self._run.id):
             if str(SelectedCall.of(self._run.id, each)) == entry.interrupt_id:
+                if each.kind == "reconcile" and "decision" not in sent and "result" not in sent:
+                    raise HttpProblem("invalid_decision", "Send what happened as `decision`.")
                 await self._parts.decide_by(self._person, self._run.id, each, said)
 
     async def _follow(self) -> AsyncGenerator[Event | str, None]:

@@ -149,6 +149,7 @@ def build_decision(
         "callId": approval.call_id,
         "decision": form.verdict,
         "digest": approval.digest,
+        "nonce": approval.nonce,
         **fields,
         **({"reason": form.reason} if form.reason else {}),
         **({"remember": True} if form.remember and form.verdict == "approve" else {}),

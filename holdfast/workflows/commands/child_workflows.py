@@ -124,7 +124,7 @@ async def _end_of(delegate: Delegate, call: ToolCall, executor: "StepExecutor") 
 async def _run(delegate: Delegate, call: ToolCall, executor: "StepExecutor") -> DelegateEnd:
     # A call that may run once is rejected if its id was used before. A person's decision that it
     # did not happen permits the id again.
-    policies, is_first = WorkflowIDReusePolicy, call.tool.once and call.unknown_outcomes == 0
+    policies, is_first = WorkflowIDReusePolicy, call.tool.once and not call.unknown_attempts
     try:
         async with executor.in_flight(json_size(delegate.request)):
             child = await workflow.start_child_workflow(

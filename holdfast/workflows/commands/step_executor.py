@@ -196,9 +196,9 @@ class StepExecutor:
     async def _run(self, turn: Turn, call: ToolCall) -> None:
         """Execute a call, unless the run ended or a message came while it waited for a slot."""
         work, calls = self.work, self.work.calls
-        if work.is_halting and call.unknown_outcomes == 0:
+        if work.is_halting and not call.unknown_attempts:
             calls.refuse(call, ErrorCode.CANCELLED, "the run ended before this call")
-        elif work.is_steered and call.unknown_outcomes == 0 and call.continuation is None:
+        elif work.is_steered and not call.unknown_attempts and call.continuation is None:
             work.planning.hold_back([call])
         else:
             outcome: Outcome | None = calls.doubt_after_reset(call)
@@ -291,7 +291,7 @@ class StepExecutor:
                 )
             scheduled_at = workflow.now()
             result = await self.on_run_time(running)
-            number = call.unknown_outcomes + call.forms_required
+            number = len(call.unknown_attempts) + call.forms_required
             return mcp_tasks.read_result(call, activity, call.id, number, result)
         except FailureError as error:
             failure, waited = activity_failure(error), workflow.now() - scheduled_at

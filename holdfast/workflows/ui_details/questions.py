@@ -12,11 +12,11 @@ from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
     from holdfast.runtime.narration.phrases import (
-        REQUESTS,
         author_phrase,
         decided_phrase,
         filled_in_phrase,
         question_facts,
+        request_phrase,
         timeout_phrase,
     )
     from holdfast.schemas import names
@@ -110,7 +110,8 @@ def question_block(question: Question, workflow_id: str, room_bytes: int) -> str
     ways = _ways(workflow_id, question.call_id, question.kind, options, wanted)
     terms = [*_terms(question, is_whole), "**Command:** " + "\nor ".join(ways)]
     blocks = [
-        f"### {REQUESTS[question.kind]}: {label}{whose} (`{question.call_id}`)",
+        f"### {request_phrase(question.kind, question.attempts)}: {label}{whose}"
+        f" (`{question.call_id}`)",
         facts,
         "\n".join(arguments),
         "\n".join([*terms, f"**Data:**\n`{_decision(question)}`"]),

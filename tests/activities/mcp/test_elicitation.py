@@ -140,8 +140,7 @@ async def made_again(run: Run, flight: str) -> None:
     """Decide that the call did not happen, and answer its form again; there is one effect."""
     await eventually(lambda: asks(run, "reconcile"))
     airline.held().unlink()
-    [pending] = await run.waiting()
-    await run.decide("t1c1", "did_not_happen", digest=pending["digest"])
+    await run.run_again()
     await eventually(lambda: asks(run, "input"))
     await answers(run, "W")
     assert (await run.result())["output"] == f"{flight} W"

@@ -47,6 +47,12 @@ def test_the_approvers_are_named(waiting: dict[str, Any], line: str) -> None:
     [
         ("reminder", {}, {"reminder": 3}, "Reminder 3: Approval needed: Refund an order"),
         ("asked", {"kind": "reconcile"}, {}, "Outcome unknown: Refund an order"),
+        (
+            "asked",
+            {"kind": "reconcile", "attempts": ["2026-03-01T14:00:00Z"] * 2},
+            {},
+            "Attempt 2, outcome unknown: Refund an order",
+        ),
         ("asked", {"kind": "input"}, {}, "Answer needed: Refund an order"),
         ("asked", {"kind": "budget"}, {}, "Budget limit reached: Refund an order"),
         ("asked", {"instance": "acme"}, {}, "Approval needed: Refund an order for acme"),

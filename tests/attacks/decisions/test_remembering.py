@@ -10,7 +10,7 @@ from holdfast.workflows.engine.approvals.question import Question
 from holdfast.workflows.engine.call.tool_call import Unknown
 from tests.attacks.vault import AMOUNT, PAYS, Vault, pay
 from tests.engine.approvals.test_signed_decision import decision, token
-from tests.engine.driver import call, tool
+from tests.engine.driver import call, run_again, tool
 
 REMEMBER = {"decision": "approve", "remember": True, "by": "ann"}
 ALSO = {**REMEMBER, "by": "bob"}
@@ -73,9 +73,6 @@ def test_a_plan_is_not_remembered() -> None:
 
 
 def test_what_was_not_known_to_have_happened_is_not_remembered() -> None:
-    def again(question: Question) -> Any:
-        return {"decision": "did_not_happen", "digest": question.digest}
-
     paid: list[Any] = []
 
     def pays(one: Any) -> Any:
@@ -84,7 +81,9 @@ def test_what_was_not_known_to_have_happened_is_not_remembered() -> None:
 
     remembers = {"decision": "did_not_happen", "remember": True}
     play = Vault(
-        [PAYS], [PAYS], outcomes={"pay": pays}, decisions={"t1c1": ["approve", remembers, again]}
+        *([PAYS], [PAYS]),
+        outcomes={"pay": pays},
+        decisions={"t1c1": ["approve", remembers, run_again]},
     ).to_end()
 
     assert "`remember` is for a single call" in play.refusals[0]

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from temporalio.client import WorkflowUpdateFailedError
 from temporalio.service import RPCError
 
 from holdfast.schemas.base import canonical_json, sha256
@@ -12,10 +13,12 @@ from holdfast.workflows.engine.approvals.question import Question
 from holdfast.workflows.engine.call.tool_call import Unknown
 from tests.attacks.vault import PAYS, Vault, pay
 from tests.engine.approvals.test_signed_decision import decision, token
+from tests.engine.driver import run_again
 from tests.support import tools
 from tests.support.backend import SIDE_BY_SIDE, Backend, Launch, Run
 from tests.support.eventually import eventually
 from tests.support.identity.signing import SIGNED_PAY, Approver, write_keys
+from tests.support.model_server import Answer, call
 
 DIGEST = sha256(canonical_json({"arguments": {"amount": 5}, "tool": "pay"}))
 APPROVES = {"callId": "t1c1", "decision": "approve", "by": "ann", "digest": DIGEST}
@@ -91,11 +94,14 @@ def test_a_token_is_not_used_again_when_its_signer_has_changed_their_mind() -> N
 def again(question: Question) -> Any:
     """That it did not happen: the answer to the first question."""
     first = {"tool": "pay", "arguments": {"amount": 5}, "kind": "reconcile", "round": 1}
-    return {"decision": "did_not_happen", "digest": sha256(canonical_json(first))}
+    return run_again(question) | {"digest": sha256(canonical_json(first))}
 
 
 def test_permission_to_run_a_call_again_holds_once() -> None:
-    tries = {"t1c1": [APPROVES, "approve", APPROVES, again, again, "did_not_happen", "approve"]}
+    unbound = {"decision": "did_not_happen", "reason": "it did not"}
+    bound_in_part = {"decision": "did_not_happen", "nonce": "of its question"}
+    late = [APPROVES, again, unbound, bound_in_part, "approve", "give_up"]
+    tries = {"t1c1": [APPROVES, "approve", unbound, bound_in_part, again, *late]}
     paid: list[Any] = []
 
     def lost(one: Any) -> Unknown:
@@ -105,7 +111,9 @@ def test_permission_to_run_a_call_again_holds_once() -> None:
     play = Vault([PAYS], outcomes={"pay": lost}, decisions=tries).to_end()
 
     assert len(paid) == 2, "once by its approval, once because it had not happened"
-    assert len(play.refusals) == 5
+    assert len(play.refusals) == 8
+    assert {each.split(":")[0] for each in play.refusals} == {"invalid_decision"}
+    assert "attempt 2 of this call may have happened" in play.refusals[-1]
     assert play.errors() == {"t1c1": "outcome_unknown"}
 
 
@@ -181,3 +189,53 @@ async def test_a_token_that_counted_before_a_reset_still_does(
 
     assert (await again.result())["output"] == {"paid": 5}
     assert tools.read() == [f"pay 5 {run.id}/t1c1"]
+
+
+async def attempts(run: Run, count: int) -> dict[str, Any]:
+    """The question on a call, once so many of its attempts have an unknown outcome."""
+
+    async def asked() -> dict[str, Any] | None:
+        with suppress(RPCError):  # a reset run is not there yet
+            [waiting] = await run.waiting()
+            return waiting if len(waiting["attempts"]) == count else None
+        return None
+
+    return await eventually(asked)
+
+
+async def test_a_call_runs_again_with_the_digest_and_nonce_of_its_attempt_and_execution_alone(
+    launch: Launch,
+) -> None:
+    """By update and by signal; also where a signal is replayed, or sent again by Temporal."""
+    backend = await launch([Answer(calls=[call("unsure")]), Answer("done")], **SIDE_BY_SIDE)
+    run = await backend.start(["unsure"])
+    asked = await attempts(run, 1)
+    digest, nonce = asked["digest"], asked["nonce"]
+    foreign = sha256(canonical_json(["another execution", "t1c1", 1]))
+    halves = ({}, {"digest": digest}, {"nonce": nonce}, {"digest": digest, "nonce": foreign})
+    for half in halves:
+        with pytest.raises(WorkflowUpdateFailedError):
+            await run.decide("t1c1", "did_not_happen", **half)
+        await run.signal("t1c1", "did_not_happen", **half)
+
+    async def are_ignored() -> bool:
+        return len(await ignored(run)) == len(halves)
+
+    await eventually(are_ignored)
+    assert tools.read() == ["unsure"]
+
+    await run.signal("t1c1", "did_not_happen", digest=digest, nonce=nonce)
+    asked = await attempts(run, 2)
+    assert not {digest, nonce} & {asked["digest"], asked["nonce"]}
+    for send in (run.decide, run.signal):
+        with suppress(WorkflowUpdateFailedError):
+            await send("t1c1", "did_not_happen", digest=asked["digest"], nonce=nonce)
+    await run.run_again()
+    await attempts(run, 3)
+
+    again = await run.reset(-1)  # the replay continues as it did
+    asked = await attempts(again, 3)
+    assert asked["nonce"] != sha256(canonical_json([run.handle.result_run_id, "t1c1", 3]))
+    assert tools.read() == ["unsure"] * 3
+    await again.decide("t1c1", "give_up")
+    await again.result()

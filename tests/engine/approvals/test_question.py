@@ -178,7 +178,7 @@ def test_a_field_that_its_decision_does_not_use_is_refused(
     needed = [one for one in used if one != "remember"]
     given = {one: FIELDS[one] for one in {*needed, name}}
     decision = Decision.model_validate(
-        {"callId": "t1c1", "decision": verdict, "digest": question.digest, **given}
+        {"callId": "t1c1", "decision": verdict, "digest": question.digest, "nonce": "n", **given}
     )
     if name in used:
         assert question.check(decision).by is None

@@ -11,7 +11,7 @@ from holdfast.workflows.commands.activity_options import activity_arguments
 from holdfast.workflows.engine.approvals.question import Question
 from holdfast.workflows.engine.call.tool_call import ToolCall, Unknown
 from tests.engine.asking import approve, asks, edit
-from tests.engine.driver import Play, PlayCall, Playing, call, noon, reply, tool
+from tests.engine.driver import Play, PlayCall, Playing, call, noon, reply, run_again, tool
 from tests.engine.plans.test_plan import LOOK, QUOTE, lazy
 from tests.engine.plans.test_remainder import CHAIN, chain
 
@@ -87,7 +87,7 @@ def test_a_single_call_has_no_agent() -> None:
 
 
 def again(question: Question) -> dict[str, Any]:
-    return approve(**EVE, digest=question.digest)
+    return run_again(question) | EVE
 
 
 CASES: list[tuple[str, tuple[Any, ...], dict[str, Any], dict[str, str | None]]] = [

@@ -1,9 +1,11 @@
 """Reconcile: a call that may run once and has an unknown outcome requires a decision."""
 
+from datetime import datetime
 from typing import Any
 
 import pytest
 
+from holdfast.client.question_text import heading
 from holdfast.schemas.tool import ApprovalPolicy
 from holdfast.workflows.engine.approvals.pending import PendingApprovals
 from holdfast.workflows.engine.call.tool_call import Unknown
@@ -18,7 +20,7 @@ from tests.engine.asking import (
     open_question,
     refusal,
 )
-from tests.engine.driver import Play, call, reply, tool
+from tests.engine.driver import Play, call, reply, run_again, tool
 
 LOST = Unknown("the outcome of `pay` is unknown: it did not finish in time")
 ONCE: dict[str, Any] = {"of": {"idempotent": False}}
@@ -93,6 +95,41 @@ def test_a_delegate_may_have_acted_before_the_run_was_reset() -> None:
     given_up = {"t1c1": ["give_up"]}
     play = reset(Play(helper, model=[reply("", call("helper")), reply("ok")], decisions=given_up))
     assert play.errors() == {"t1c1": "outcome_unknown"}
+
+
+def test_each_attempt_is_shown_with_its_time_and_asked_about_with_another_digest_and_nonce() -> (
+    None
+):
+    shown: list[Any] = []
+
+    def again(question: Any) -> Any:
+        shown.append(question.to_pending_approval("execution"))
+        return run_again(question) if len(shown) < 3 else "give_up"
+
+    lost(again, again, again, ends=(LOST, LOST, LOST)).to_end()
+
+    starts = [[datetime.fromisoformat(at) for at in one.attempts] for one in shown]
+    assert [len(each) for each in starts] == [1, 2, 3]
+    assert starts[1] == starts[2][:2]
+    assert heading(shown[2]).startswith("Attempt 3, outcome unknown: Payment")
+    assert len({(one.digest, one.nonce) for one in shown}) == 3
+
+
+@pytest.mark.parametrize("bound", [{}, {"digest": DIGEST}, {"nonce": "n"}])
+@pytest.mark.parametrize("verdict", ["approve", "did_not_happen"])
+def test_without_digest_and_nonce_no_call_runs_again(verdict: str, bound: Any) -> None:
+    play = lost()
+    question = reconciling(play)
+    bound = {name: question.digest if name == "digest" else text for name, text in bound.items()}
+
+    code, why = refusal(play, {"decision": verdict, "reason": "it did not", **bound})
+    assert code == "invalid_decision"
+    for word in ("attempt 1", "`did_not_happen`", "`digest`", "`nonce`", "`happened`", "`give_up`"):
+        assert word in why
+
+
+def test_a_decision_with_a_nonce_never_comes_before_its_question() -> None:
+    assert not early(PendingApprovals(), decision="did_not_happen", digest=DIGEST, nonce="n")
 
 
 def test_a_late_or_repeated_approval_never_repeats_a_call() -> None:

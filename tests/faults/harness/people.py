@@ -147,7 +147,9 @@ class Person:
         for by in PEOPLE[: question["quorum"]]:
             await self._case.reach(f"{name} {by}")
             self._by_update = not self._by_update
-            said: dict[str, Any] = {"callId": question["callId"], "digest": question["digest"]}
+            said = {name: question[name] for name in ("callId", "digest")}
+            if question["kind"] == "reconcile":
+                said["nonce"] = question["nonce"]
             said |= {**decision, "by": by, "groups": question["approvers"]}
             self._latest = part, said
             await (self._update if self._by_update else self._signal)(part, said)

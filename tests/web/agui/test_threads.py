@@ -10,6 +10,7 @@ from temporalio.client import Client
 
 from holdfast.schemas.settings.inbox import PermissionRule
 from holdfast.web.auth.permissions import Permissions
+from tests.support import tools
 from tests.support.backend import Backend, Run, backend
 from tests.support.eventually import eventually
 from tests.support.inbox import Stage, inbox, sent
@@ -128,6 +129,35 @@ async def test_a_thread_that_has_ended_takes_no_message(client: Client, desk: Ba
     assert (again[-1]["type"], again[-1]["result"]) == ("RUN_FINISHED", "Paid.")
     assert again[1]["messages"][-1]["content"] == "Paid."
     assert late[-1]["code"] == "ended"
+
+
+async def test_a_yes_runs_no_call_again_whose_outcome_is_unknown(
+    client: Client, tmp_path: Path
+) -> None:
+    """A client with buttons for yes and no may not know what it asks."""
+    unsure = "_activity: unsure\n_sideEffects: true\n_approval: {require: never}\n"
+    for name, text in (("agents/clerk", CLERK), ("tools/spend", unsure)):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / f"{name}.yaml").write_text(text)
+    answers = [Answer(calls=[call("spend")]), Answer("Paid.")]
+    async with (
+        backend(client, tmp_path, answers, catalog=tmp_path, cached_runs=100) as desk,
+        inbox(client) as stage,
+    ):
+        [interrupt] = (await talk(stage, desk, "Pay."))[-1]["outcome"]["interrupts"]
+        assert interrupt["message"].startswith("Attempt 1, outcome unknown: ")
+        answer = {"interruptId": interrupt["id"], "status": "resolved"}
+        yes = await talk(stage, desk, "Pay.", resume=[{**answer, "payload": {"approved": True}}])
+        assert (yes[-1]["code"], len(tools.read())) == ("invalid_decision", 1)
+        again = {**answer, "payload": {"decision": "did_not_happen"}}
+        [second] = (await talk(stage, desk, "Pay.", resume=[again]))[-1]["outcome"]["interrupts"]
+        assert second["message"].startswith("Attempt 2, outcome unknown: ")
+        late = await talk(stage, desk, "Pay.", resume=[again])
+        assert late[-1]["outcome"]["interrupts"][0]["id"] == second["id"]
+        assert tools.read() == ["unsure"] * 2
+        given_up = {"interruptId": second["id"], "payload": {"decision": "give_up"}}
+        await talk(stage, desk, "Pay.", resume=[{**answer, **given_up}])
+        await (await started(desk)).handle.signal("close")
 
 
 async def test_what_is_wrong_is_a_problem_or_the_last_event(client: Client, desk: Backend) -> None:

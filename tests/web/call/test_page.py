@@ -85,7 +85,12 @@ def test_a_decision_is_for_what_was_shown_and_in_the_name_of_who_sends_it() -> N
     meant = read_decision(typed("deny", ("reason", " No. ")), one, ANN)
     assert isinstance(meant, Decision)
     said = {"callId": "t1c1", "decision": "deny", "digest": one.approval.digest, "reason": "No."}
-    assert meant.to_json() == {**said, "by": "ann", "groups": ["finance"]}
+    assert meant.to_json() == {
+        **said,
+        "nonce": one.approval.nonce,
+        "by": "ann",
+        "groups": ["finance"],
+    }
 
 
 def test_a_token_signed_elsewhere_names_its_approver() -> None:

@@ -238,6 +238,7 @@ async def test_what_is_sent_is_for_what_was_shown_and_in_the_name_of_who_decides
     )
     assert outcome.text == "Denied."
     said = {"callId": "t1c1", "decision": "deny", "reason": "No.", "digest": choice().digest}
+    said["nonce"] = choice().nonce
     assert [one.to_json() for one in sent] == [{**said, "by": "ann", "groups": ["finance"]}]
 
 

@@ -125,7 +125,7 @@ class KilledServers:
         pending = await found.handle.query("approvals")
         if [each["kind"] for each in pending] == ["reconcile"]:
             paid = {"result": {"paid": amount}} if effects(amount) else {}
-            await found.decide("t1c1", "happened" if paid else "did_not_happen", **paid)
+            await (found.decide("t1c1", "happened", **paid) if paid else found.run_again())
 
 
 def effects(amount: int) -> int:

@@ -9,8 +9,8 @@ from datetime import datetime
 from typing import Any
 
 from holdfast.schemas.base import Lenient, json_size
-from holdfast.schemas.decision import Decided, Decision
-from holdfast.schemas.names import ALREADY_DECIDED, NO_SUCH_CALL
+from holdfast.schemas.decision import OTHER_QUESTION, Decided, Decision
+from holdfast.schemas.names import ALREADY_DECIDED, INVALID_DECISION, NO_SUCH_CALL
 from holdfast.schemas.phrases import first_names, quote_value
 from holdfast.schemas.run import CallApprover
 from holdfast.workflows.engine.approvals.question import Question
@@ -79,9 +79,12 @@ class PendingApprovals(Lenient, frozen=False):
         return taken
 
     def add_early(self, decision: Decision) -> bool:
-        """Store a decision whose question can still come; return whether it is stored."""
+        """Store a decision whose question can still come; return whether it is stored.
+
+        A nonce is of a question that was shown: it cannot come before.
+        """
         known = decision.call_id in self._open or decision.call_id in self.closed
-        if known or len(self.early) >= MAX_EARLY_DECISIONS:
+        if known or bool(decision.nonce) or len(self.early) >= MAX_EARLY_DECISIONS:
             return False
         self.early.append(decision)
         return True
@@ -91,10 +94,15 @@ class PendingApprovals(Lenient, frozen=False):
         calls = dict.fromkeys(quote_value(decision.call_id) for decision in self.early)
         return first_names(calls, MAX_CALLS_NAMED)
 
-    def check(self, decision: Decision) -> tuple[Question, Decision]:
-        """Return the question and meaning of a decision, or raise `DecisionRejected`."""
+    def check(self, decision: Decision, run_id: str = "") -> tuple[Question, Decision]:
+        """Return the question and meaning of a decision, or raise `DecisionRejected`.
+
+        With the `run_id` of the execution, which replays do not have, the nonce is compared too.
+        """
         question = self._open.get(decision.call_id)
         if question is not None:
+            if run_id and decision.nonce and decision.nonce != question.nonce(run_id):
+                raise DecisionRejected(INVALID_DECISION, OTHER_QUESTION)
             if isinstance(decision, SignedDecision):
                 check_unused(decision, self.tokens)
             return question, question.check(decision)

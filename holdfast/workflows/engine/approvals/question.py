@@ -14,6 +14,7 @@ from typing import Any
 from holdfast.runtime.narration.arguments import effect_text, money_amount
 from holdfast.schemas.base import canonical_json, rfc3339, sha256
 from holdfast.schemas.decision import (
+    RUNS_AGAIN,
     Decided,
     Decision,
     Kind,
@@ -50,8 +51,9 @@ _CHANGED = (
     " with its `digest`"
 )
 _AGAIN = (
-    "this call may have happened; to run it again send `did_not_happen` with the `digest` that is"
-    " shown now"
+    "attempt {round} of this call may have happened; to run it again, send `did_not_happen` with"
+    " the `digest` and the `nonce` that are shown now (`holdfast approvals --json`), else"
+    " `happened` with its `result`, or `give_up`"
 )
 _NEXT_FORM = (
     "the call requires a further answer; to give it, send the `digest` that is shown now"
@@ -133,6 +135,7 @@ class Question:
     filled_in: list[str] = field(default_factory=list)
     parameters: Schema | None = None
     round: int = 1
+    attempts: list[str] = field(default_factory=list)
     decisions: list[tuple[Decided, bytes]] = field(default_factory=list)
     edited_by: str | None = None
     reminders: int = 0
@@ -245,6 +248,7 @@ class Question:
             form=self.form or {},
             effect=effect,
             amount=amount,
+            attempts=[] if run_id is None else self.attempts,
             # A denial, or an action that does not apply to this kind, is not shown.
             on_timeout=shown if shown != "deny" and self.kind in _OBEYS_TIMEOUT else None,
         )
@@ -386,11 +390,11 @@ class Question:
         if (unfit := _UNFIT.get((self.kind, verdict))) is not None:
             raise _invalid(unfit)
         self._check_fields(decision)
-        # A decision to run a call again needs the digest of this question.
-        runs_again = verdict == "approve" or (verdict == "did_not_happen" and self.round > 1)
-        if self.kind == "reconcile" and decision.digest is None and runs_again:
-            raise _invalid(_AGAIN)
         is_bound = decision.digest is not None or isinstance(decision, SignedDecision)
+        # The workflow has compared the nonce, which depends on the execution; a token has it too.
+        is_of_attempt = is_bound and (decision.nonce or isinstance(decision, SignedDecision))
+        if self.kind == "reconcile" and verdict in RUNS_AGAIN and not is_of_attempt:
+            raise _invalid(_AGAIN.format(round=self.round))
         if self.form is not None and self.round > 1 and verdict == "respond" and not is_bound:
             raise _invalid(_NEXT_FORM)
         return decision.model_copy(update={"decision": _RECONCILE.get(verdict, verdict)})

@@ -181,6 +181,7 @@ class ToolCall:
     seen them since; it is `is_approved` if the approval of its plan, or of an edit, covers it. Its
     `approver` has approved these arguments. It `is_counted` if it counts against its tool's limits.
     `required` are the forms that its MCP server returned last, of `forms_required` in all.
+    `unknown_attempts` has the start of each attempt whose outcome is unknown.
     """
 
     proposal: AskedCall
@@ -202,7 +203,8 @@ class ToolCall:
     bound: dict[str, Any] | None = None
     stage: CallStage = CallStage.PROPOSED
     resolved_late: bool = False
-    unknown_outcomes: int = 0
+    started_at: str = ""
+    unknown_attempts: list[str] = field(default_factory=list)
     forms_required: int = 0
     required: McpInputRequired | None = None
     continuation: McpContinuation | None = None
@@ -286,8 +288,13 @@ class ToolCall:
         if stage in (CallStage.PENDING, CallStage.WAITING):
             self.resolved_late = stage is CallStage.PENDING
         elif stage is CallStage.UNSURE:
-            self.unknown_outcomes += 1
+            self.unknown_attempts.append(self.started_at)
             self.continuation = self.task = None
+
+    def start(self, at: str) -> None:
+        """Start an attempt at this time."""
+        self.move(CallStage.RUNNING)
+        self.started_at = at
 
     def require(self, required: McpInputRequired) -> None:
         """Wait for a person's answer to forms, and count these."""

@@ -7,6 +7,7 @@ pending calls and `start` queued ones; then `finish` them. Log entries are in so
 
 from typing import Any, assert_never
 
+from holdfast.schemas.base import rfc3339
 from holdfast.schemas.internal.mcp_input import McpInputRequired
 from holdfast.schemas.log_entry import (
     KnowledgeUsedEntry,
@@ -143,7 +144,7 @@ class CallLifecycle:
             return
         if self.withhold(turn, call):
             return
-        call.move(CallStage.RUNNING)
+        call.start(rfc3339(self._state.clock()))
         self._state.log.append(
             ToolStartEntry(
                 turn=turn,
@@ -268,7 +269,7 @@ class CallLifecycle:
         """Return an unknown outcome for a call that may have run before a reset, if so."""
         tool = call.tool
         is_once = tool.once or tool.delegate is not None
-        if not (self._state.was_reset and is_once and call.unknown_outcomes == 0):
+        if not (self._state.was_reset and is_once and not call.unknown_attempts):
             return None
         return Unknown(f"`{tool.name}` may have run before the run was reset")
 

@@ -59,7 +59,7 @@ class Questions:
     def ask_about(self, turn: int, call: ToolCall, kind: Kind, message: str = "") -> None:
         """Add a question on a call; `message` is the reason why its outcome is unknown."""
         state, tool = self._state, call.tool
-        policy, round_ = effective_policy(tool, state.rules), call.unknown_outcomes
+        policy, round_ = effective_policy(tool, state.rules), len(call.unknown_attempts)
         if kind in ("principal_expired", "input"):
             is_fatal = kind == "input" and policy.on_timeout == "fail"
             update = {"on_timeout": "fail" if is_fatal else "deny", "quorum": 1}
@@ -88,6 +88,7 @@ class Questions:
             filled_in=places_filled_in(call, call.arguments),
             parameters=tool.parameters,
             round=round_,
+            attempts=[*call.unknown_attempts] if kind == "reconcile" else [],
         )
         self._of_calls[call.id] = question
         self.ask(turn, question)
