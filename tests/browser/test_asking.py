@@ -1,14 +1,16 @@
 """An approval in a browser (§7): understood and decided at a desk and on a phone, by keyboard,
 without scripts; what others do meanwhile appears, and nothing that is typed is lost."""
 
+import asyncio
 import re
 from collections.abc import AsyncIterator, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.async_api import Browser, Route, ViewportSize, expect
+from playwright.async_api import Browser, Locator, Route, ViewportSize, expect
 from temporalio.client import Client
 
 from holdfast.activities.notify.decision_links import KIND
@@ -18,7 +20,9 @@ from holdfast.schemas.internal.selected_call import SelectedCall
 from holdfast.web.call.loader import OpenCall
 from holdfast.web.pages import HEADERS, STATIC, STATIC_PATH
 from tests.browser.window import DESKTOP, PHONE, check, fits, window
+from tests.support import tools
 from tests.support.backend import SIDE_BY_SIDE, Backend, Run, backend
+from tests.support.eventually import eventually
 from tests.support.inbox import Stage, inbox
 from tests.support.model_server import Answer, call
 from tests.web.call.test_page import page as call_page
@@ -42,12 +46,12 @@ PAY: dict[str, Any] = {
     "required": ["result"],
 }
 ARGUMENTS = {"result": 20, "to": ["ada"], "_reasoningForCall": "It arrived broken."}
-WIRE: dict[str, Any] = {
-    "_tool": "wire",
-    "_label": "Wire money",
-    "_activity": {"type": "never_ends", "startToCloseTimeout": "200ms"},
+TRANSFER: dict[str, Any] = {
+    "_tool": "transfer",
+    "_label": "Transfer money",
+    "_activity": "unsure",
     "_sideEffects": True,
-    "_approval": {"require": "never"},
+    "properties": {"amount": {"type": "number", "format": "money", "currency": "EUR"}},
 }
 ANSWERS = [Answer(calls=[call("pay_out", **ARGUMENTS)]), Answer("done")]
 
@@ -61,14 +65,14 @@ async def stage(client: Client) -> AsyncIterator[Stage]:
 
 @pytest.fixture(scope="module")
 async def desk(client: Client, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Backend]:
-    """A worker whose model pays money out, plans to, wires it, or looks for ever."""
+    """A worker whose model pays money out, plans to, transfers it, or looks for ever."""
 
     def answer(turn: int, request: dict[str, Any]) -> Answer:
         task = str(request)
         if turn > 1 and "BUDGET" not in task:
             return Answer("done")
-        if "WIRE" in task:
-            return Answer(calls=[call("wire")])
+        if "TRANSFER" in task:
+            return Answer(calls=[call("transfer", amount=20)])
         if "BUDGET" in task:
             return Answer("done") if turn > 2 else Answer(calls=[call("look_up", id=turn)])
         count = 2 if "PLAN" in task else 1
@@ -80,7 +84,7 @@ async def desk(client: Client, tmp_path_factory: pytest.TempPathFactory) -> Asyn
 
 
 async def start(desk: Backend, task: str = "PAY", **agent: Any) -> tuple[Run, str]:
-    run = await desk.start([PAY, WIRE, "look_up"], input=task, agent=agent)
+    run = await desk.start([PAY, TRANSFER, "look_up"], input=task, agent=agent)
     [waiting] = await run.waiting()
     return run, f"/waiting/{run.id}/{waiting['callId']}"
 
@@ -92,7 +96,7 @@ REFUND: dict[str, Any] = {
     "sideEffects": True,
     "approval": {},
 }
-KINDS = ["call", "reconcile", "plan", "input", "budget", "principal_expired"]
+KINDS = ["call", "plan", "input", "budget", "principal_expired"]
 SEAT = {"type": "object", "properties": {"seat": {"enum": ["A", "B"]}}, "required": ["seat"]}
 STEP = {"tool": "pay", "label": "Refund an order", "arguments": {"amount": 249}}
 
@@ -107,8 +111,6 @@ def pages() -> Iterator[tuple[OpenCall, list[str]]]:
     """A question of each kind as its page has it, and the labels of its decisions."""
     refund = {"order_id": 1042, "amount": 249, "note": "a cracked tank " * 4}
     yield asked("call", refund, effect="refund of €249.00"), ["Deny", "Approve refund of €249.00"]
-    answers = ["It happened", "It did not happen, run it again", "Give up"]
-    yield asked("reconcile", refund), answers
     steps = {"calls": [{"id": f"t1c{n}", **STEP} for n in (1, 2)]}
     yield asked("plan", steps), ["Deny the plan", "Approve the selected steps"]
     yield asked("input", {}, form=SEAT, question="Which seat?"), ["Deny", "Answer"]
@@ -148,9 +150,90 @@ async def test_on_the_first_screen_of_a_phone_every_decision_is_there_and_as_lar
     await context.close()
 
 
-@pytest.mark.parametrize(
+SIZES = pytest.mark.parametrize(
     ("size", "dark"), [(DESKTOP, False), (PHONE, True)], ids=["desk", "phone in the dark"]
 )
+
+
+async def middle(locator: Locator) -> tuple[float, float]:
+    box = await locator.bounding_box()
+    assert box is not None
+    return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+
+
+async def attempts(run: Run) -> int:
+    return len((await run.waiting())[0].get("attempts", ()))
+
+
+async def is_asked(run: Run, count: int) -> bool:
+    return await attempts(run) == count
+
+
+@SIZES
+@pytest.mark.usefixtures("ledger")
+async def test_taps_on_one_spot_have_one_effect(
+    browser: Browser, stage: Stage, desk: Backend, size: ViewportSize, dark: bool
+) -> None:
+    """Whatever follows Approve at its place, as soon or as late as a thumb comes down again."""
+
+    async def tap(pause_ms: int) -> None:
+        run, address = await start(desk, "TRANSFER")
+        async with window(browser, stage, size, dark=dark, refused=[409]) as page:
+            await page.goto(address)
+            place = await middle(page.locator("#approve-button"))
+            for _ in range(4):
+                await page.mouse.click(*place)
+                await page.wait_for_timeout(pause_ms)
+            await eventually(partial(is_asked, run, 1))
+            await page.goto(address)
+            await expect(page.get_by_role("heading", level=1)).to_contain_text("Did it happen?")
+
+    await asyncio.gather(*map(tap, (300, 1_000, 5_000)))
+    assert tools.read() == ["unsure"] * 3
+
+
+@SIZES
+@pytest.mark.usefixtures("ledger")
+async def test_a_call_runs_again_on_a_page_that_has_its_button_under_no_finger(
+    browser: Browser, stage: Stage, desk: Backend, size: ViewportSize, dark: bool
+) -> None:
+    run, address = await start(desk, "TRANSFER")
+    await run.decide("t1c1", "approve")
+    await eventually(partial(is_asked, run, 1))
+    async with window(browser, stage, size, dark=dark) as page:
+        for number, times in ((1, "a second time"), (2, "a third time")):
+            await page.goto(address)
+            await expect(page.get_by_text(f"Attempt {number}, outcome unknown")).to_be_visible()
+            await expect(page.locator(".attempts li")).to_have_count(number)
+            await check(page)
+            assert await fits(page)
+            choice = page.get_by_role("link", name="It did not happen")
+            # The next page begins at its top: what is tapped on this one is further up on it.
+            bottom = await choice.evaluate("it => it.getBoundingClientRect().bottom + scrollY")
+            place = await middle(choice)
+            if place[1] < size["height"]:
+                await page.mouse.click(*place)
+                await page.mouse.click(*place)
+            else:
+                await choice.click()
+            await expect(page).to_have_url(re.compile(r"\?again$"))
+            again = page.get_by_role("button", name=f"Transfer money {times}: €20.00")
+            assert await again.evaluate("it => it.getBoundingClientRect().top + scrollY") > bottom
+            await check(page)
+            assert await fits(page)
+            await page.get_by_label("Where you looked").fill("The list of transfers.")
+            await again.click()
+            await expect(page).to_have_url(re.compile(r"\?decided$"))
+            await eventually(partial(is_asked, run, number + 1))
+        await page.goto(address)
+        await page.get_by_text("Leave it unknown").first.click()
+        await page.get_by_role("button", name="Leave it unknown").click()
+        await expect(page.locator(".outcome")).to_contain_text("its outcome stays unknown")
+    reasons = [e["decided"].get("reason") for e in await run.context() if "decided" in e]
+    assert reasons.count("The list of transfers.") == 2
+
+
+@SIZES
 async def test_a_call_is_changed_and_approved(
     browser: Browser, stage: Stage, desk: Backend, size: ViewportSize, dark: bool
 ) -> None:

@@ -16,7 +16,7 @@ from starlette.datastructures import FormData
 from holdfast.client.errors import HoldfastError
 from holdfast.client.question_text import strike_calls
 from holdfast.runtime.text_safety import as_sentence
-from holdfast.schemas.base import canonical_json
+from holdfast.schemas.base import canonical_json, sha256
 from holdfast.schemas.decision import Decision, PendingApproval
 from holdfast.schemas.reference import MARK
 from holdfast.validation.problems import problems_of, summarize_problems
@@ -47,8 +47,8 @@ _NO_VALUE: Final = FormValue(MISSING, {})
 class DecisionForm:
     """A submitted form. `action` is the button that changes fields, `verdict` the decision.
 
-    `is_untouched` marks the form of an answer with nothing filled in; `seen_doubts` is the mark of
-    the doubtful values that the page has shown.
+    `again` is an `again_token`. `is_untouched` marks the form of an answer with nothing filled in;
+    `seen_doubts` is the mark of the doubtful values that the page has shown.
     """
 
     verdict: str = ""
@@ -57,6 +57,7 @@ class DecisionForm:
     nonce: str = ""
     reason: str = ""
     token: str = ""
+    again: str = ""
     remember: bool = False
     edit: FormValue = _NO_VALUE
     result: FormValue = _NO_VALUE
@@ -79,6 +80,7 @@ class DecisionForm:
             nonce=fields.get("nonce", "").strip(),
             reason=fields.get("reason", "").strip(),
             token=fields.get("token", "").strip(),
+            again=fields.get("again", ""),
             remember="remember" in fields,
             edit=values.value_at(EDIT),
             result=values.value_at(RESULT),
@@ -107,6 +109,12 @@ class DecisionForm:
             if step.id in self.calls
         }
         return replace(self, edit=edit, result=result, calls=calls)
+
+
+def again_token(approval: PendingApproval, person: Person) -> str:
+    """Return the token of the page that runs a call again: of this attempt, for this person."""
+    bound = [person.form_token, approval.nonce, approval.digest]
+    return f"{len(approval.attempts)}.{sha256(canonical_json(bound))}"
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ written by a model or a tool's author.
 from collections.abc import Mapping
 from typing import Any, Final
 
-from holdfast.client.question_text import call_name
-from holdfast.runtime.narration.arguments import arguments_in_line, fits_in_line
+from holdfast.client.question_text import call_name, times_phrase
+from holdfast.runtime.narration.arguments import arguments_in_line, fits_in_line, total_text
 from holdfast.runtime.narration.phrases import decided_phrase
 from holdfast.runtime.text_safety import format_argument, one_line
 from holdfast.schemas.decision import Decided, Kind, PendingApproval, shown_calls
@@ -27,7 +27,6 @@ _BUTTON_CHARS: Final = 72
 _REPORTED: Final = ("maxTokens", "maxCost")
 _CONSEQUENCES: Final[Mapping[Kind, str]] = {
     "input": "Only a person can answer it.",
-    "reconcile": "If it did happen, running it again makes it happen twice.",
     "budget": "Without an extension the run ends; in a conversation, only the answer.",
     "principal_expired": "It starts when the run receives a new token of the same principal.",
 }
@@ -82,7 +81,7 @@ def heading(approval: PendingApproval, agent: str | None) -> str:
         return f"A plan of {number} step{'' if number == 1 else 's'}"
     if approval.kind == "budget":
         return limit_reached(approval, agent)
-    return call_name(approval)
+    return f"{'Did it happen? ' * (approval.kind == 'reconcile')}{call_name(approval)}"
 
 
 def consequence(approval: PendingApproval, tool: ShownTool | None) -> str:
@@ -131,6 +130,19 @@ def approve_button(
     label = f"Approve {approval.effect}" if approval.effect else named
     is_whole = approval.effect or all(map(fits_in_line, arguments.values()))
     return label if is_whole and len(label) <= _BUTTON_CHARS else "Approve as shown"
+
+
+def again_button(approval: PendingApproval, tool: ShownTool | None) -> str:
+    """Return the label of the button that runs a call again, with the number of the attempt.
+
+    `Send a payment a third time: €1,200.00 · IBAN DE02120300000000202051`
+    """
+    schema = True if tool is None else tool.parameters
+    line = approval.effect or arguments_in_line(approval.arguments, schema, _BUTTON_CHARS + 1)
+    is_whole = approval.effect or all(map(fits_in_line, approval.arguments.values()))
+    if not is_whole or len(line) > _BUTTON_CHARS:
+        line = total_text([approval.amount]) or "as shown"
+    return f"{call_name(approval)} {times_phrase(approval)}{': ' * bool(line)}{line}"
 
 
 def limit_outcome(

@@ -2,7 +2,12 @@
 
     GET  /waiting/{run}/{call}            the question, or its outcome
     POST /waiting/{run}/{call}            a decision, or a button that changes the fields of a form
+    GET  /waiting/{run}/{call}?decided    the last decision; a question that is pending is a link
+    GET  /waiting/{run}/{call}?again      the page that runs a call again whose outcome is unknown
     GET  /waiting/{run}/{call}/changes    the changes of the call as an event stream
+
+No decision leads to a page with another one, and only the token of `?again` runs a call again: a
+further click at the same place decides nothing.
 
 The events: `news`, a notice for the page; `outcome`, the outcome of a closed call, which replaces
 the one before; `over`, no more events. The rest of the page and its input do not change. A response
@@ -20,14 +25,23 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute
 
 from holdfast.client.errors import UNREACHABLE, HoldfastError, RejectedError
+from holdfast.client.run import Run
+from holdfast.runtime.narration.phrases import request_phrase
 from holdfast.runtime.text_safety import as_sentence, clean
 from holdfast.schemas import names
-from holdfast.schemas.decision import Decision, PendingApproval
+from holdfast.schemas.decision import RUNS_AGAIN, Decision, PendingApproval
 from holdfast.schemas.settings.inbox import Right
 from holdfast.web.auth.permissions import access_of
 from holdfast.web.auth.sessions import Person, person_of
 from holdfast.web.call import phrases
-from holdfast.web.call.decision_form import DecisionForm, FormProblem, build_decision, read_decision
+from holdfast.web.call.decision_form import (
+    DecisionForm,
+    FormProblem,
+    again_token,
+    build_decision,
+    read_decision,
+)
+from holdfast.web.call.history import QuestionRound
 from holdfast.web.call.loader import (
     CLOSED_MARK,
     ClosedCall,
@@ -71,40 +85,30 @@ class CallPages:
         self._room = StreamLimit(MAX_STREAMS)
 
     async def show(self, request: Request) -> Response:
-        """Show a call, or its outcome."""
+        """Show a call, its outcome, its last decision, or the page that runs it again."""
         found = await self._load(request)
         if isinstance(found, ClosedCall):
             return await self._closed_page(request, found)
-        return await self._page(request, found)
+        if "decided" in request.query_params:
+            rounds = [*found.history.earlier_requests, found.history.question]
+            for one in reversed(rounds):
+                if one and one.decisions:
+                    return self._decided_page(request, found, one)
+        return await self._page(request, found, again="again" in request.query_params)
 
     async def decide(self, request: Request) -> Response:
         """Send a decision, or change the fields of a form."""
-        form, person, is_sent = DecisionForm.of(await read_form(request)), person_of(request), False
+        form, is_sent = DecisionForm.of(await read_form(request)), False
         run = self._parts.client.run(request.path_params["run"])
-        call_id = request.path_params["call"]
         await self._check_visible(request)
-        approval: PendingApproval | None = None
-        decision: Decision | FormProblem | None = None
         try:
-            # Only values need the schemas of the tools, and only a page needs the log.
-            if not form.action and form.verdict not in ("edit", "respond", "happened"):
-                pending = await run.approvals()
-                approval = next((one for one in pending if one.call_id == call_id), None)
-            if approval is not None and form.is_about(approval):
-                decision = build_decision(form, approval, person, {})
-            if approval is None or not isinstance(decision, Decision):
-                found = await self._load(request)
-                if isinstance(found, ClosedCall):
-                    return await self._closed_page(request, found, form)
-                if form.action:
-                    form = await asyncio.to_thread(form.redraw, found)
-                    return await self._page(request, found, form=form)
-                if not form.is_about(found.approval):
-                    return await self._changed_page(request, found, form)
-                decision = await asyncio.to_thread(read_decision, form, found, person)
-                if isinstance(decision, FormProblem):
-                    return await self._page(request, found, 422, form=form, problem=decision)
-                approval = found.approval
+            found = await self._decision(request, run, form)
+            if isinstance(found, Response):
+                return found
+            approval, decision = found
+            runs_again = approval.kind == "reconcile" and decision.decision in RUNS_AGAIN
+            if runs_again and form.again != again_token(approval, person_of(request)):
+                return RedirectResponse(f"{_here(request)}?again", 303)
             try:
                 is_sent = True
                 await self._parts.decide(run.id, approval, decision)
@@ -118,7 +122,33 @@ class CallPages:
             values["problem"] = as_sentence(clean(str(error)))
             status = 503 if error.exit_code == UNREACHABLE else 409
             return page(request, "call/not_sent.html", status, **values)
-        return RedirectResponse(_here(request), 303)
+        return RedirectResponse(f"{_here(request)}?decided", 303)
+
+    async def _decision(
+        self, request: Request, run: Run, form: DecisionForm
+    ) -> Response | tuple[PendingApproval, Decision]:
+        """Return the question and the decision of a form, or the page that it leads to."""
+        person, call_id = person_of(request), request.path_params["call"]
+        # Only values need the schemas of the tools, and only a page needs the log.
+        if not form.action and form.verdict not in ("edit", "respond", "happened"):
+            pending = await run.approvals()
+            approval = next((one for one in pending if one.call_id == call_id), None)
+            if approval is not None and form.is_about(approval):
+                decision = build_decision(form, approval, person, {})
+                if isinstance(decision, Decision):
+                    return approval, decision
+        found = await self._load(request)
+        if isinstance(found, ClosedCall):
+            return await self._closed_page(request, found, form)
+        if form.action:
+            form = await asyncio.to_thread(form.redraw, found)
+            return await self._page(request, found, form=form)
+        if not form.is_about(found.approval):
+            return await self._changed_page(request, found, form)
+        decision = await asyncio.to_thread(read_decision, form, found, person)
+        if isinstance(decision, FormProblem):
+            return await self._page(request, found, 422, form=form, problem=decision)
+        return found.approval, decision
 
     async def changes(self, request: Request) -> Response:
         """Return the event stream of a call, or a refusal where too many are open."""
@@ -144,24 +174,31 @@ class CallPages:
         *,
         form: DecisionForm | None = None,
         problem: FormProblem | None = None,
+        again: bool = False,
     ) -> Response:
+        person = person_of(request)
+        again |= form is not None and form.again == again_token(pending.approval, person)
         # An untrusted schema can be slow to render and to check, within its bounds.
         values = await asyncio.to_thread(
             build_call_page,
             pending,
-            person_of(request),
+            person,
             signs=self._parts.signer is not None,
             may_decide="decide" in access_of(request).rights,
             form=form,
             problem=problem,
+            again=again and pending.approval.kind == "reconcile",
         )
-        similar = await find_similar_calls(self._parts, pending, person_of(request))
+        similar = await find_similar_calls(self._parts, pending, person)
         return page(request, "call/page.html", status, call=values, similar=similar)
 
     async def _changed_page(
         self, request: Request, pending: OpenCall, form: DecisionForm
     ) -> Response:
-        """Show the changes since the page of a form was opened, and the input."""
+        """Show the changes since the page of a form was opened, or its decision, and the input."""
+        for one in reversed(pending.history.earlier_requests):
+            if one.decisions and one.approval.digest == form.digest:
+                return self._decided_page(request, pending, one, form)
         now, versions = pending.approval, pending.history.versions
         shown = (one.arguments for one in versions if one.digest == form.digest)
         old = next(shown, now.arguments)
@@ -178,11 +215,24 @@ class CallPages:
         found = await self._load(request)
         if isinstance(found, ClosedCall):
             return await self._closed_page(request, found, form)
-        if refusal.code == names.INVALID_DECISION and not form.is_about(found.approval):
+        if not form.is_about(found.approval):
             return await self._changed_page(request, found, form)
         status = 422 if refusal.code == names.INVALID_DECISION else 409
         problem = FormProblem(f"Decision rejected: {clean(refusal.reason).rstrip('.')}.")
         return await self._page(request, found, status, form=form, problem=problem)
+
+    def _decided_page(
+        self,
+        request: Request,
+        pending: OpenCall,
+        decided: QuestionRound,
+        form: DecisionForm | None = None,
+    ) -> Response:
+        """Show a decision on a call that has a further question; a `form` came after it."""
+        further = request_phrase(pending.approval.kind, pending.approval.attempts).lower()
+        values = {"call": pending, "decided": decided, "form": form, "further": further}
+        status, here = 200 if form is None else 409, _here(request)
+        return page(request, "call/decided.html", status, here=here, phrases=phrases, **values)
 
     async def _closed_page(
         self, request: Request, closed: ClosedCall, form: DecisionForm | None = None

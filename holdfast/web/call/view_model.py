@@ -8,7 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.client.question_text import how_to_decide, how_to_renew
-from holdfast.runtime.narration.phrases import EXPIRED, REQUESTS, filled_in_phrase, timeout_phrase
+from holdfast.runtime.narration.phrases import (
+    EXPIRED,
+    filled_in_phrase,
+    request_phrase,
+    timeout_phrase,
+)
 from holdfast.runtime.text_safety import as_json, clean, holdfast_command, shorten
 from holdfast.schemas.decision import Decision, shown_calls
 from holdfast.validation.text_safety import is_same_person
@@ -21,6 +26,7 @@ from holdfast.web.call.decision_form import (
     RESULT,
     DecisionForm,
     FormProblem,
+    again_token,
     read_decision,
 )
 from holdfast.web.call.loader import ClosedCall, OpenCall
@@ -53,10 +59,12 @@ def build_call_page(
     may_decide: bool = True,
     form: DecisionForm | None = None,
     problem: FormProblem | None = None,
+    again: bool = False,
 ) -> dict[str, Any]:
     """Return the values of the page of a pending call.
 
     `signs`: the inbox signs decisions for the person. `problem` prevents a decision of the `form`.
+    `again`: it is the page that runs the call again.
     """
     approval, history, form = pending.approval, pending.history, form or DecisionForm()
     is_edit, is_answer = form.verdict == "edit", form.verdict in ("respond", "happened")
@@ -99,13 +107,14 @@ def build_call_page(
             approval.kind, approval.on_timeout, is_single_call=pending.run_info.single
         ),
         "has_decided": has_decided(person, approval),
-        "title": REQUESTS[approval.kind],
+        "title": request_phrase(approval.kind, approval.attempts),
         "heading": phrases.heading(approval, pending.run_info.agent),
+        "again": again_token(approval, person) if again else "",
+        "unknown_reason": unknown_reason,
         "consequence": plan_consequence(plan) or phrases.consequence(approval, pending.tool),
         "approve_text": phrases.approve_button(
             approval, pending.tool, pending.report.budget, history.first_limit
         ),
-        "unknown_reason": unknown_reason(approval),
         "earlier_times": sum(
             one.approval.kind == approval.kind for one in history.earlier_requests
         ),

@@ -212,7 +212,12 @@ async def test_a_call_runs_again_with_the_digest_and_nonce_of_its_attempt_and_ex
     asked = await attempts(run, 1)
     digest, nonce = asked["digest"], asked["nonce"]
     foreign = sha256(canonical_json(["another execution", "t1c1", 1]))
-    halves = ({}, {"digest": digest}, {"nonce": nonce}, {"digest": digest, "nonce": foreign})
+    halves: list[dict[str, Any]] = [
+        {},
+        {"digest": digest},
+        {"nonce": nonce},
+        {"digest": digest, "nonce": foreign},
+    ]
     for half in halves:
         with pytest.raises(WorkflowUpdateFailedError):
             await run.decide("t1c1", "did_not_happen", **half)

@@ -20,6 +20,7 @@ from holdfast.client.run import Run as ClientRun
 from holdfast.client.signing import Signer
 from tests.support import tools
 from tests.support.backend import SIDE_BY_SIDE, Backend, Run, backend
+from tests.support.eventually import eventually
 from tests.support.identity import signing
 from tests.support.inbox import Stage, inbox
 from tests.support.model_server import Answer, call
@@ -91,8 +92,8 @@ class Desktop:
     def __init__(self, stage: Stage) -> None:
         self.stage = stage
 
-    async def open(self, run: Run, call_id: str = "t1c1") -> str:
-        answer = await self.stage.get(f"/waiting/{run.id}/{call_id}")
+    async def open(self, run: Run, call_id: str = "t1c1", query: str = "") -> str:
+        answer = await self.stage.get(f"/waiting/{run.id}/{call_id}{query}")
         assert answer.status_code == 200, answer.text
         return answer.text
 
@@ -117,8 +118,8 @@ async def events(desktop: Desktop, run: Run, seen: str) -> list[tuple[str, str]]
 
 def form(html: str, about: str) -> list[tuple[str, str]]:
     """What the button of a decision sends: of the form of its name, or of the one below all."""
-    known = re.findall('<form id="([a-z]+)"', html)
-    owner = about if about in known else "happened" if "happened" in known else "decide"
+    known = re.findall('<form id="([a-z_]+)"', html)
+    owner = about if about in known else "again" if "again" in known else "decide"
     assert owner in known
     return submitted(html, owner, about)
 
@@ -171,7 +172,8 @@ async def test_a_call_is_shown_approved_and_closed(
 
     late = form(page, "deny")
     answer = await ann.send(run, form(page, "approve"))
-    assert (answer.status_code, answer.headers["location"]) == (303, f"/waiting/{run.id}/t1c1")
+    decided = f"/waiting/{run.id}/t1c1?decided"
+    assert (answer.status_code, answer.headers["location"]) == (303, decided)
     await run.result()
     text = words(await ann.open(run))
     assert re.search(r"Approved by you \(unverified\) , .*? Executed\.", text)
@@ -208,21 +210,32 @@ async def test_an_unknown_outcome_is_reconciled_by_people(desk: Openers) -> None
         assert waiting["kind"] == "reconcile"
     ann = await desk.inbox("ann")
     page = await ann.open(runs[0])
-    for each in ("Outcome unknown", "It was started at", f"{runs[0].id} t1c1", "happen twice"):
-        assert each in words(page)
+    assert re.search(
+        r"Did it happen\? Wire money Attempt 1, outcome unknown .* What is known Started 20.* UTC ,"
+        rf" no result\. .* {runs[0].id} t1c1 .* Arguments .* It happened .* It did not happen …",
+        words(page),
+    )
     result = changed(form(page, "happened"), text__result='{"paid": 20}', meant__result="json")
     assert (await ann.send(runs[0], result)).status_code == 303
     await runs[0].result()
     assert "paid" in str((await runs[0].results())["t1c1"])
     assert "It happened (you, unverified)" in words(await ann.open(runs[0]))
 
-    assert "Requested for the" not in words(page)
-    first = form(await ann.open(runs[1]), "did_not_happen")
-    assert (await ann.send(runs[1], first)).status_code == 303
+    page = await ann.open(runs[1], query="?again")
+    for each in (
+        "Wire money a second time?",
+        "If attempt 1 did happen after all, this makes it happen twice.",
+        "Wire money a second time: Name rent",
+    ):
+        assert each in words(page)
+    again = changed_to(form(page, "did_not_happen"), reason="The bank has no such transfer.")
+    assert (await ann.send(runs[1], again)).status_code == 303
     heard = await events(ann, runs[1], "over:0:::")
     assert "A decision is needed again." in heard[-2][1]
+    page = await ann.open(runs[1], query="?decided")
+    assert "It did not happen, run it again (you, unverified)" in words(page)
+    assert "A further decision is needed: attempt 2, outcome unknown. Open it" in words(page)
     page = await ann.open(runs[1])
-    assert "Requested for the second time" in words(page)
     assert "It did not happen, run it again (you, unverified), " in words(page)
     assert (await ann.send(runs[1], form(page, "give_up"))).status_code == 303
     await runs[1].result()
@@ -230,6 +243,49 @@ async def test_an_unknown_outcome_is_reconciled_by_people(desk: Openers) -> None
     said = words(await ann.open(runs[1]))
     assert re.search(r"Give up \(you, unverified\) , .*? its outcome stays unknown\.", said)
     assert "Requested before: It did not happen, run it again (you, unverified)" in said
+
+
+async def test_a_call_runs_again_by_the_form_of_the_page_for_this_attempt(desk: Openers) -> None:
+    """Neither by the form of another page, nor by that of another attempt, person or execution."""
+    backend = await desk.backend([Answer(calls=[call("wire", name="rent")]), Answer("completed")])
+    run = await backend.start([WIRE])
+    ann, bob = [await desk.inbox(name) for name in ("ann", "bob")]
+    await run.waiting()
+    seen = form(await ann.open(run), "give_up")
+    first, of_bob = [
+        form(await one.open(run, query="?again"), "did_not_happen") for one in (ann, bob)
+    ]
+    tokens = (dict(of_bob)["again"], "2.", "")
+    again = f"/waiting/{run.id}/t1c1?again"
+    for verdict in ("did_not_happen", "approve"):
+        for sent in (seen, *(changed_to(first, again=token) for token in tokens)):
+            answer = await ann.send(run, changed_to(sent, about=verdict))
+            assert (answer.status_code, answer.headers["location"]) == (303, again)
+    assert len((await run.waiting())[0]["attempts"]) == 1
+
+    assert (await ann.send(run, first)).headers["location"].endswith("?decided")
+
+    async def is_unknown_again() -> bool:
+        [waiting] = await run.waiting()
+        return len(waiting["attempts"]) == 2
+
+    await eventually(is_unknown_again)
+    answer = await ann.send(run, first)
+    assert answer.status_code == 409
+    assert "Your decision was rejected: this one was made before it." in words(answer.text)
+    assert not re.search('<form id="|[?]again', answer.text), (
+        "a further click there decides nothing"
+    )
+    assert len((await run.waiting())[0]["attempts"]) == 2
+
+
+async def test_after_one_of_two_votes_the_page_shows_that_others_must_agree(desk: Openers) -> None:
+    run = await (await desk.backend()).start([PAY], agent={"approval": {"quorum": 2}})
+    await run.waiting()
+    ann = await desk.inbox("ann", "finance")
+    await ann.send(run, form(await ann.open(run), "approve"))
+    text = words(await ann.open(run, query="?decided"))
+    assert "Pay money out Approved by you (unverified). Other approvers must agree. Open it" in text
 
 
 async def test_a_plan_is_struck_and_edited_by_ticks_and_fields(desk: Openers) -> None:

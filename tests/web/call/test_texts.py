@@ -116,7 +116,6 @@ def test_the_most_important_consequence_is_one_sentence() -> None:
     assert phrases.consequence(one, None) == phrases.consequence(waiting("plan"), tool()) == ""
     assert phrases.consequence(one, tool()) == "It has no side effects."
     assert phrases.consequence(one, tool(sideEffects=True)) == "Once approved, it can’t be undone."
-    assert "twice" in phrases.consequence(waiting("reconcile"), tool())
     assert "It is started once" in phrases.repetition(tool(sideEffects=True, idempotent=False))
 
 
