@@ -21,12 +21,15 @@ pytestmark = pytest.mark.browser
 
 ASKS: dict[str, Any] = {"_tool": "mail", "_label": "Send a mail", "_activity": "echo"}
 ASKS["_approval"] = {"require": "always", "timeout": "30m"}
+EUROS = {"type": "number", "format": "money", "currency": "EUR"}
+ASKS["properties"] = {"text": {"type": "string"}, "price": EUROS}
 
 
 def answer(turn: int, request: dict[str, Any]) -> Answer:
     """A model that asks for a mail, once."""
     told = any(message["role"] == "tool" for message in request["messages"])
-    return Answer("Done.") if told else Answer(calls=[call("mail", text="hello")])
+    [text] = [each["content"] for each in request["messages"] if each["role"] == "user"]
+    return Answer("Done.") if told else Answer(calls=[call("mail", text=text, price=20)])
 
 
 @pytest.fixture
@@ -39,9 +42,9 @@ async def made(
         yield made
 
 
-async def run_of(made: Backend) -> Run:
+async def run_of(made: Backend, text: str = "hello") -> Run:
     """A run that waits, and is listed."""
-    run = await made.start([ASKS], agent={"name": made.task_queue})
+    run = await made.start([ASKS], agent={"name": made.task_queue}, input=text)
     await run.waiting()
     await run.listed()
     return run
@@ -61,7 +64,7 @@ async def test_what_is_new_appears_by_itself_and_what_is_ticked_stays_so(
         tick = page.locator(f"[value^='{first.id}/']")
         await tick.focus()
         await page.keyboard.press("Space")
-        await expect(page.locator("#ticked")).to_have_text("1 selected:")
+        await expect(page.locator("#ticked")).to_have_text("Send a mail")
         badge = page.locator("#badge")
         await expect(badge).to_have_text(re.compile("[0-9]"))
         counted = int(await badge.inner_text())
@@ -74,13 +77,64 @@ async def test_what_is_new_appears_by_itself_and_what_is_ticked_stays_so(
         await expect(tick).to_be_checked()
         await expect(tick).to_be_focused()
         await expect(page.locator("input:checked")).to_have_count(1)
-        await expect(page.locator("#ticked")).to_have_text("1 selected:")
-        await page.get_by_role("button", name="Approve").press("Enter")
+        await expect(page.locator("#ticked")).to_have_text("Send a mail")
+        await page.get_by_role("button", name="Approve 1: €20.00").press("Enter")
         await expect(page.get_by_role("status")).to_contain_text("accepted for 1 of 1 call")
         await check(page)
     await first.result()
     assert "tool_end t1c1" in await first.event_lines()
     assert len(await third.waiting()) == 1
+
+
+# What takes a click on a button of the bar in its place, wherever the page is scrolled to.
+_OVERLAID = """async () => {
+  const buttons = [...document.querySelectorAll("#bar button")];
+  for (let top = 0; top < document.body.scrollHeight; top += 7) {
+    window.scrollTo(0, top);
+    await new Promise(requestAnimationFrame);
+    for (const { x, y, width, height } of buttons.map((one) => one.getBoundingClientRect()))
+      for (let dx = 1; dx < width; dx += 7)
+        for (let dy = 1; dy < height; dy += 7) {
+          const hit = document.elementFromPoint(x + dx, y + dy);
+          if (hit && !hit.closest("#bar")) return hit.outerHTML;
+        }
+  }
+  return "";
+}"""
+
+
+async def test_the_bar_lies_on_top_and_a_call_off_the_screen_is_shown_again(
+    browser: Browser, made: Backend, stage: Stage
+) -> None:
+    runs = [await run_of(made, f"{text} " * 40) for text in ("one", "two", "two", "three")]
+    async with window(browser, stage, PHONE) as page:
+        await page.goto(f"/?agent={made.task_queue}")
+        await expect(page.get_by_role("checkbox")).to_have_count(4)
+        boxes = [page.locator(f"[value^='{run.id}/']") for run in runs]
+        await boxes[0].check()
+        assert await page.evaluate(_OVERLAID) == ""
+        await boxes[3].check()
+        await page.evaluate("window.scrollTo(0, 0)")
+        await expect(page.locator("#ticked")).to_have_text(
+            "2 × Send a mail (1 not on the screen: shown again first)"
+        )
+        await check(page)
+        place = await page.locator("#bar .main").bounding_box()
+        assert place is not None
+        await page.get_by_role("button", name="Approve 2: €40.00").click()
+        await expect(page.get_by_role("alert")).to_contain_text("Nothing is decided yet.")
+        await expect(page.get_by_text("was not on your screen")).to_have_count(1)
+        await check(page)
+        assert await fits(page)
+        for _ in range(2):  # at the same place, there is nothing
+            await page.mouse.click(place["x"] + 9, place["y"] + 9)
+        await expect(page.get_by_role("alert")).to_contain_text("Nothing is decided yet.")
+        await page.get_by_role("button", name="Approve 2: 2 × Send a mail · €40.00").click()
+        await expect(page.get_by_role("status")).to_contain_text("accepted for 2 of 2 calls")
+        await check(page)
+        await page.mouse.click(place["x"] + 9, place["y"] + 9)
+        await expect(page.get_by_role("status")).to_contain_text("accepted for 2 of 2 calls")
+    assert [len(await run.waiting()) for run in runs[1:3]] == [1, 1]
 
 
 async def test_keys_move_and_open_and_only_a_button_decides(

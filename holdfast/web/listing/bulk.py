@@ -1,12 +1,14 @@
 """Decide several calls at once: each as it was shown, and each with its own outcome."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from holdfast.client.errors import HoldfastError, RejectedError
 from holdfast.client.question_text import call_name
+from holdfast.runtime.narration.arguments import total_text
 from holdfast.runtime.narration.phrases import decision_phrase
 from holdfast.runtime.text_safety import one_line, shorten
 from holdfast.schemas import names
@@ -34,7 +36,10 @@ Tone = Literal["good", "asks", "bad"]
 
 @dataclass(frozen=True)
 class BulkOutcome:
-    """The outcome of one selected call; identical ones have the same `group`, which is not 0."""
+    """The outcome of one selected call; identical ones have the same `group`, which is not 0.
+
+    It `needs_look` before it is decided: it was not on the screen, or an identical one is selected.
+    """
 
     choice: SelectedCall
     title: str
@@ -43,6 +48,19 @@ class BulkOutcome:
     tone: Tone
     approval: PendingApproval | None = None
     group: int = 0
+    needs_look: bool = False
+
+
+def described(outcomes: Iterable[BulkOutcome]) -> str:
+    """Return what approving calls does: number, kinds and sum, as the bar of the list has it.
+
+    `Approve 3: 2 × Send a payment, Send a letter · €40.00`
+    """
+    calls = [one for one in outcomes if one.approval is not None]
+    kinds = Counter(one.title for one in calls)
+    names = ", ".join(f"{n} × {name}" if n > 1 else name for name, n in kinds.items())
+    total = total_text(one.approval.amount for one in calls if one.approval)
+    return " · ".join(filter(None, [f"Approve {len(calls)}: {names}", total]))
 
 
 def read_choices(texts: Iterable[object]) -> list[SelectedCall]:
@@ -118,20 +136,26 @@ async def approve_selected(
     person: Person,
     choices: Sequence[SelectedCall],
     confirmed: Collection[SelectedCall],
+    on_screen: Collection[SelectedCall],
 ) -> list[BulkOutcome]:
     """Approve each selected call, and return the outcomes.
 
-    Where identical calls are not all `confirmed`, nothing is approved: these have a `group`, and a
-    pending call has no text.
+    Where a call was not `on_screen`, or identical calls are not all `confirmed`, nothing is
+    approved: identical ones have a `group`, and a pending call has no text.
     """
-    if len({choice.digest for choice in choices}) == len(choices):
+    unseen = {*choices}.difference(on_screen, confirmed)
+    if len({choice.digest for choice in choices}) == len(choices) and not unseen:
         return await decide_selected(parts, person, choices, "approve")
     seen = await decide_selected(parts, person, choices, None)
     pending = {one.choice: one.approval for one in seen if one.approval and not one.text}
     same = find_identical(pending, (await parts.pending_for(person)).runs)
-    if same.keys() - set(confirmed):
+    doubtful = (same.keys() - set(confirmed)) | (unseen & pending.keys())
+    if doubtful:
         groups = {one: 1 + choices.index(group[0]) for one, group in same.items()}
-        return [replace(one, group=groups.get(one.choice, 0)) for one in seen]
+        return [
+            replace(one, group=groups.get(one.choice, 0), needs_look=one.choice in doubtful)
+            for one in seen
+        ]
     # A call that was not compared is not approved.
     done = await decide_selected(parts, person, [*pending], "approve")
     outcomes = {one.choice: one for one in (*seen, *done)}

@@ -29,7 +29,12 @@ from holdfast.schemas.internal.selected_call import SelectedCall
 from holdfast.web.auth.sessions import Person, person_of
 from holdfast.web.http.request_body import read_form
 from holdfast.web.http.streaming import StreamLimit, frame, page_stream
-from holdfast.web.listing.bulk import approve_selected, decide_selected, read_choices
+from holdfast.web.listing.bulk import (
+    approve_selected,
+    decide_selected,
+    described,
+    read_choices,
+)
 from holdfast.web.listing.identical import find_identical
 from holdfast.web.listing.page_query import (
     MAX_ASKED,
@@ -188,9 +193,12 @@ class PendingPages:
         if verdict not in ("approve", "deny"):
             raise wrong_command("the form has neither approve nor deny", "send it from its page")
         if verdict == "approve":
-            outcomes = await approve_selected(self._parts, person, choices, confirmed)
-            if any(one.group for one in outcomes):
-                return page(request, "listing/confirm.html", outcomes=outcomes, here=here)
+            seen = read_choices(form.getlist("seen"))
+            outcomes = await approve_selected(self._parts, person, choices, confirmed, seen)
+            if any(one.needs_look for one in outcomes):
+                others = [one for one in outcomes if not (one.text or one.group)]
+                values = {"outcomes": outcomes, "others": others, "label": described(others)}
+                return page(request, "listing/confirm.html", 200, here=here, **values)
         elif 0 < len(reason) <= MAX_REASON_CHARS:
             outcomes = await decide_selected(self._parts, person, choices, "deny", reason)
         else:

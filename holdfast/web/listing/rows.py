@@ -74,6 +74,7 @@ class PendingRow:
     why: str = ""
     decisions: str = ""
     choice: str = ""
+    amount: str = ""
     obstacle: str = ""
     trouble: str = ""
     summary: str = ""
@@ -154,6 +155,7 @@ def _row(run: RunListing, approval: PendingApproval, person: Person, *, signs: b
     if approval.quorum > 1:
         decisions.append(f"{approval.quorum} people must approve")
     kind, open_it = _KINDS[approval.kind]
+    kind = f"attempt {len(approval.attempts)}, {kind}" if approval.attempts else kind
     obstacle = ""
     if open_it:
         obstacle = open_it
@@ -178,6 +180,7 @@ def _row(run: RunListing, approval: PendingApproval, person: Person, *, signs: b
         why=_why(approval),
         decisions=shorten(", ".join(decisions), _TEXT_CHARS),
         choice="" if obstacle else str(SelectedCall.of(run.id, approval)),
+        amount=approval.amount,
         obstacle=obstacle,
         expiry_label=expiry_label,
     )

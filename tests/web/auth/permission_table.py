@@ -59,7 +59,8 @@ ROLES: Final = {
     "program, `may: [decide]`": Person("bot", ("finance",), "token", may=frozenset({"decide"})),
 }
 FORMS: Final[dict[str, dict[str, str]]] = {
-    "/": {"chosen": str(SelectedCall.of(RUN, APPROVAL)), "decision": "approve"},
+    "/": dict.fromkeys(("chosen", "seen"), str(SelectedCall.of(RUN, APPROVAL)))
+    | {"decision": "approve"},
     "/waiting/{run}/{call}": {"about": "approve", "digest": APPROVAL.digest},
     "/run/{run}/message": {"text": "Hello."},
     "/run/{run}/withdraw": {"message": "1"},

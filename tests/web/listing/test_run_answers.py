@@ -343,7 +343,7 @@ async def test_identical_calls_are_never_approved_together_without_a_second_step
     pages = routes.PendingPages(Services(HoldfastClient(nowhere)))
 
     async def post(chosen: Sequence[SelectedCall], identical: Sequence[SelectedCall] = ()) -> str:
-        fields = [("chosen", str(one)) for one in chosen]
+        fields = [(name, str(one)) for one in chosen for name in ("chosen", "seen")]
         fields += [("identical", str(one)) for one in identical]
         response = await pages.decide(request("", ANN, ("decision", "approve"), *fields))
         return bytes(response.body).decode()
@@ -364,6 +364,34 @@ async def test_identical_calls_are_never_approved_together_without_a_second_step
     assert len(sent) == 2
 
 
+async def test_a_call_that_was_not_on_the_screen_is_approved_after_a_second_look_alone(
+    monkeypatch: pytest.MonkeyPatch, nowhere: Client
+) -> None:
+    """Without scripts, nothing is known to be on the screen: each selection is shown again."""
+    euros = {"a": 1_200, "b": 40}
+    answering(
+        monkeypatch,
+        lambda name: [waiting(arguments={"amount": euros[name]}, amount=f"{euros[name]}.00 EUR")],
+    )
+    listing(monkeypatch, [PendingList([run(name, since=AT) for name in euros], 2)])
+    sent = sending(monkeypatch)
+    chosen = [("chosen", str(choice(name, amount=amount))) for name, amount in euros.items()]
+    seen = [("seen", text) for _, text in chosen]
+    pages = routes.PendingPages(Services(HoldfastClient(nowhere)))
+
+    async def post(*fields: tuple[str, str]) -> str:
+        response = await pages.decide(request("", ANN, ("decision", "approve"), *chosen, *fields))
+        return bytes(response.body).decode()
+
+    for known, unseen in (([], 2), (seen[:1], 1)):
+        page = await post(*known)
+        assert page.count("was not on your screen") == unseen
+        assert "Approve 2: 2 × Pay · €1,240.00" in page
+        assert re.findall(r'name="seen" value="([^"]+)"', page) == [text for _, text in seen]
+    assert sent == []
+    assert "accepted for 2 of 2" in await post(*seen)
+
+
 async def test_a_call_that_could_not_be_compared_is_not_approved_beside_others(
     monkeypatch: pytest.MonkeyPatch, nowhere: Client
 ) -> None:
@@ -374,7 +402,7 @@ async def test_a_call_that_could_not_be_compared_is_not_approved_beside_others(
         Services(HoldfastClient(nowhere)),
     )
     listing(monkeypatch, [PendingList([run("a", principal="ada")], 1)])
-    assert [one.group for one in await approve_selected(parts, ANN, two, ())] == [1, 1]
+    assert [one.group for one in await approve_selected(parts, ANN, two, (), two)] == [1, 1]
     assert sent == []
     silent = ["of-bob"]
 
@@ -385,7 +413,7 @@ async def test_a_call_that_could_not_be_compared_is_not_approved_beside_others(
         return [waiting(arguments={"amount": 20})]
 
     answering(monkeypatch, answer_of)
-    outcomes = await approve_selected(parts, ANN, two, ())
+    outcomes = await approve_selected(parts, ANN, two, (), two)
     assert [one.tone for one in outcomes] == ["good", "bad"]
     assert len(sent) == 1
 
