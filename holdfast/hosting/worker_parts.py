@@ -9,6 +9,7 @@ from typing import Any
 from temporalio.worker import Interceptor, Worker, WorkerConfig
 
 from holdfast.activities.check_token import CheckTokenActivity
+from holdfast.activities.find_signals import find_signals
 from holdfast.activities.generate import GenerateActivity
 from holdfast.activities.interceptors.attempt_spans import AttemptSpans, current_tracing
 from holdfast.activities.interceptors.auto_heartbeat import AutoHeartbeat, OutlivedAttempts
@@ -122,6 +123,7 @@ class WorkerParts:
             self._generate().generate,
             knowledge.fetch_knowledge,
             CheckTokenActivity(self._resources.key_sets).check_token,
+            find_signals,
             self._resources.channels.tell_people,
             spans.record_spans,
             *(self._resolver.resolve_agent, self._resolver.resolve_tool),

@@ -33,13 +33,14 @@ MEMORY_READ: Final = "memory_read"
 MEMORY_WRITE: Final = "memory_write"
 MEMORY_SEARCH: Final = "memory_search"
 CHECK_TOKEN: Final = "check_token"
+FIND_SIGNALS: Final = "find_signals"
 RECORD_SPANS: Final = "record_spans"
 TELL_PEOPLE: Final = "tell_people"
 CALL_MCP_TOOL: Final = "call_mcp_tool"
 RESERVED_ACTIVITIES: Final = (
     *(GENERATE, RESOLVE_AGENT, RESOLVE_TOOL, FETCH_KNOWLEDGE),
     *(MEMORY_READ, MEMORY_WRITE, MEMORY_SEARCH),
-    *(CHECK_TOKEN, TELL_PEOPLE, RECORD_SPANS, CALL_MCP_TOOL),
+    *(CHECK_TOKEN, FIND_SIGNALS, TELL_PEOPLE, RECORD_SPANS, CALL_MCP_TOOL),
 )
 # Those that need no permit: all but the one that runs the calls of tools.
 EXEMPT_ACTIVITIES: Final = tuple(each for each in RESERVED_ACTIVITIES if each != CALL_MCP_TOOL)

@@ -5,7 +5,7 @@ makes, until the engine returns the end. Between two turns it may continue as ne
 messages (signal `message`, update `send`) and decisions (see `base_workflow`).
 """
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, assert_never
 
 from temporalio import workflow
@@ -93,6 +93,8 @@ class AgentWorkflow(BaseWorkflow[AgentRun]):
         # The numbers of the messages with a sender that waits for the answer.
         self._senders: list[int] = []
         self._releases_senders = False
+        # When the conversation ends without a message, while the run waits for one.
+        self._idle_until: datetime | None = None
         # The request and the agent of the run, which each run of its chain receives.
         self._origin: tuple[RunRequest, AgentSnapshot] | None = None
         self._request, self._previous_run = read_start(request, more)
@@ -161,8 +163,10 @@ class AgentWorkflow(BaseWorkflow[AgentRun]):
             case AwaitMessage(idle):
                 line = "Waits for the next message (see User Metadata)"
                 mailbox = self._mailbox
+                self._idle_until = None if idle is None else workflow.now() + idle
                 if not await wait_in_time(lambda: mailbox.closed or len(mailbox) > 0, idle, line):
                     run.mailbox.close()
+                self._idle_until = None
             case Finish() | Fail():
                 raise AssertionError("the end is not a step to execute")
             case _:
@@ -291,7 +295,9 @@ class AgentWorkflow(BaseWorkflow[AgentRun]):
         request = self._request.request
         takes_messages = request is not None and request.conversation is not False
         is_over = self._work is not None and self._work.last_step is not None
-        if not takes_messages or is_over or self._mailbox.closed:
+        until = self._idle_until
+        has_idled = until is not None and until <= workflow.now() and len(self._mailbox) == 0
+        if not takes_messages or is_over or has_idled or self._mailbox.closed:
             problem = "the run is no open conversation: signal `message` instead"
             fail(names.NOT_A_CONVERSATION, problem)
         with self._validating(message, names.INVALID_REQUEST):

@@ -52,6 +52,7 @@ from holdfast.workflows.input import (
     payload_value,
     raw_payload_handler,
 )
+from holdfast.workflows.late_decisions import LateDecision, LateDecisions, SignalPlace
 from holdfast.workflows.queries import QueryHandlers
 from holdfast.workflows.token_verification import (
     RequestT,
@@ -89,6 +90,7 @@ class BaseWorkflow(QueryHandlers, ABC, Generic[WorkT]):
         # Why the work cannot start: a code and a message.
         self._start_failure: tuple[str, str] | None = None
         self._early_decisions: list[RawValue] = []
+        self._late = LateDecisions()
         self._early_entries: list[Entry] = []
         self._note_count = 0
         # The length of the history at the last input from a person.
@@ -227,8 +229,9 @@ class BaseWorkflow(QueryHandlers, ABC, Generic[WorkT]):
     async def approve(self, decision: RawValue = MISSING_PAYLOAD, *_: Any) -> None:
         """Record a decision; a rejected one is noted in the log."""
         self._accept_input()
+        place = self._late.place_of_signal()
         if self._executor is not None:
-            await self._count_decision(self._executor, decision)
+            await self._count_decision(self._executor, decision, place)
         elif len(self._early_decisions) < MAX_EARLY_DECISIONS:
             self._early_decisions.append(decision)
         else:
@@ -263,9 +266,11 @@ class BaseWorkflow(QueryHandlers, ABC, Generic[WorkT]):
         """Count a decision, and return a `schemas.decision.Receipt`."""
         self._accept_input()
         assert self._executor is not None  # the validator found the call
+        at = workflow.now()
         try:
-            meant = await verify_decision(self._pending, parse_decision(decision))
-            receipt = self._executor.work.questions.count(meant)
+            with self._pending.hold():
+                meant = await verify_decision(self._pending, parse_decision(decision), at)
+                receipt = self._executor.work.questions.count(meant, at)
         except DecisionRejected as error:
             fail(error.code, str(error))
         self._executor.publisher.update()
@@ -276,7 +281,7 @@ class BaseWorkflow(QueryHandlers, ABC, Generic[WorkT]):
     def _check_decide(self, decision: RawValue = MISSING_PAYLOAD, *_: Any) -> None:
         with self._validating(decision, names.INVALID_DECISION):
             meant = unverified_decision(parse_decision(decision))
-            self._pending.check(meant, workflow.info().run_id)
+            self._pending.check(meant, workflow.now(), workflow.info().run_id)
 
     @workflow.update(
         name=names.RENEW,
@@ -292,9 +297,11 @@ class BaseWorkflow(QueryHandlers, ABC, Generic[WorkT]):
         assert self._executor is not None  # the validator has checked
         info = workflow.info()
         runs = [info.workflow_id, *([info.root.workflow_id] if info.root else [])]
+        at = workflow.now()
         try:
-            known = await verify_principal(_token(token).token, runs)
-            renewed = self._executor.work.questions.renew(known)
+            with self._pending.hold():
+                known = await verify_principal(_token(token).token, runs)
+                renewed = self._executor.work.questions.renew(known, at)
         except TokenRejected as error:
             fail(names.INVALID_TOKEN, str(error))
         self._executor.publisher.update()
@@ -328,16 +335,23 @@ class BaseWorkflow(QueryHandlers, ABC, Generic[WorkT]):
         use_shared_budget(self._task_budget.input)
         self._input_at = workflow.info().get_current_history_length()
 
-    async def _count_decision(self, executor: StepExecutor, raw: Any) -> None:
+    async def _count_decision(
+        self, executor: StepExecutor, raw: RawValue, place: SignalPlace | None = None
+    ) -> None:
         try:
             self._task_budget.admit(raw)
             decision = parse_decision(raw)
         except InvalidInputError as error:
             self._note(f"a decision was ignored: {error}")
             return
-        if not self._pending.add_early(decision):
-            await count_decision(executor.work, decision)
-            executor.publisher.update()
+        if self._pending.add_early(decision):
+            return
+        question, now = self._pending.find_open(decision.call_id), workflow.now()
+        if place is not None and question is not None and question.expires_at <= now:
+            await self._late.count(executor.work, LateDecision(decision, raw.payload.data, place))
+        else:
+            await count_decision(executor.work, decision, now)
+        executor.publisher.update()
 
     def _note(self, text: str) -> None:
         """Log an ignored input, as soon as there is a log."""

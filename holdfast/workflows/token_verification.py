@@ -5,6 +5,7 @@ has the claims, and does not have the token a second time.
 """
 
 import asyncio
+from datetime import datetime
 from typing import Any, TypeVar
 
 from temporalio import workflow
@@ -46,16 +47,16 @@ def unverified_decision(decision: Decision) -> Decision:
 
 
 async def verify_decision(
-    desk: PendingApprovals, decision: Decision, *, by_signal: bool = False
+    desk: PendingApprovals, decision: Decision, at: datetime, *, by_signal: bool = False
 ) -> Decision:
-    """Return the decision, with the content of its verified token if it has one.
+    """Return the decision of this time, with the content of its verified token if it has one.
 
     A token that could not count is not verified; it raises `DecisionRejected`, as an invalid one.
     A signal has no validator: the activity compares its nonce, and the history has the result.
     """
     if decision.token is None and not (by_signal and decision.nonce):
         return decision
-    question, _ = desk.check(unverified_decision(decision))
+    question, _ = desk.check(unverified_decision(decision), at)
     check = TokenCheck(
         token=decision.token or decision.nonce or "",
         purpose="decision" if decision.token else "question",
@@ -71,14 +72,15 @@ async def verify_decision(
     return sign_with_claims(decision, DecisionClaims.read(claims), workflow.info().workflow_id)
 
 
-async def count_decision(work: ExecutionBase, decision: Decision) -> None:
-    """Count a decision of a signal; a rejected one is noted in the log."""
-    try:
-        meant = await verify_decision(work.state.pending, decision, by_signal=True)
-    except DecisionRejected as error:
-        work.questions.log_ignored(decision, str(error))
-    else:
-        work.questions.count_or_log(meant)
+async def count_decision(work: ExecutionBase, decision: Decision, at: datetime) -> None:
+    """Count a decision of a signal, of this time; a rejected one is noted in the log."""
+    with work.state.pending.hold():
+        try:
+            meant = await verify_decision(work.state.pending, decision, at, by_signal=True)
+        except DecisionRejected as error:
+            work.questions.log_ignored(decision, str(error))
+        else:
+            work.questions.count_or_log(meant, at)
 
 
 async def _check(check: TokenCheck) -> Any:

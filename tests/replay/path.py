@@ -27,7 +27,8 @@ class Path:
     The history that is stored is the run's own, or that of the workflow that `other` names; of a
     run that continues as new it is the last one's, or what the `first` one left. `settings` are the
     worker's; with `told`, a program is notified, and a collector receives all; with `posted`, a
-    Slack app is notified.
+    Slack app is notified. `outage` is what people do while no worker runs, once an approval is
+    pending.
     """
 
     answers: Answers
@@ -39,6 +40,7 @@ class Path:
     settings: dict[str, Any] = field(default_factory=dict)
     told: bool = False
     posted: bool = False
+    outage: People | None = None
 
     @asynccontextmanager
     async def settings_in(self, folder: FilePath) -> AsyncIterator[dict[str, Any]]:

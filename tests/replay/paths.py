@@ -2,6 +2,7 @@
 
 from contextlib import suppress
 from datetime import timedelta
+from typing import Any
 
 from temporalio.client import WorkflowUpdateFailedError
 
@@ -130,6 +131,24 @@ async def decides_forwarded(run: Run) -> None:
 
     await eventually(is_forwarded)
     await run.decide("t1c1", "approve", by="ada", groups=["board"])
+
+
+def pays_once(asked: int, request: dict[str, Any]) -> Answer:
+    """The model pays, and ends once it has the result."""
+    is_paid = any(message["role"] == "tool" for message in request["messages"])
+    return DONE if is_paid else Answer(calls=[call("pay", amount=5)])
+
+
+async def decides_around_expiry(run: Run) -> None:
+    """While no worker runs, one person denies in time, and another approves late."""
+    await run.signal("t1c1", "deny", by="ada", reason="too much")
+
+    async def has_expired() -> bool:
+        fired = "timer_fired_event_attributes"
+        return any(each.HasField(fired) for each in await run.history())
+
+    await eventually(has_expired)
+    await run.signal("t1c1", "approve", by="bob")
 
 
 async def edits_oddly(run: Run) -> None:
@@ -362,6 +381,12 @@ PATHS: dict[str, Path] = {
     "nobody_decided": Path(PAYS, ["pay"], {"agent": {"approval": {"timeout": "50ms"}}}),
     "reminded": Path(
         PAYS, ["pay"], {"agent": {"approval": {"timeout": "300ms", "remind": "100ms"}}}
+    ),
+    "late_decisions": Path(
+        pays_once,
+        ["pay"],
+        {"agent": {"approval": {"timeout": "3s"}}},
+        outage=decides_around_expiry,
     ),
     "forwarded": Path(
         PAYS,

@@ -15,6 +15,8 @@ import json
 import os
 import sys
 import tempfile
+from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 
 from temporalio.client import Client
@@ -45,9 +47,16 @@ async def record(client: Client, name: str, folder: Path) -> None:
     os.environ[tools.LEDGER] = str(folder / f"ledger-{name}")
     path = PATHS[name]
     async with path.settings_in(folder) as told:
-        settings = {**SIDE_BY_SIDE, **path.settings, **told}
-        async with backend(client, folder, path.answers, **settings) as open_:
+        settings = {"task_queue": name, **SIDE_BY_SIDE, **path.settings, **told}
+        serve = partial(backend, client, folder, path.answers, **settings)
+        async with AsyncExitStack() as stack:
+            open_ = await stack.enter_async_context(serve())
             run = await path.start(open_)
+            if path.outage is not None:
+                await run.waiting()
+                await stack.aclose()
+                await path.outage(run)
+                await stack.enter_async_context(serve())
             await path.walk(run)
             history = await path.stored(run, client).fetch_history()
             tools.write("open a")

@@ -8,7 +8,7 @@ from temporalio.client import Client
 
 from tests.support.backend import Launch
 from tests.support.model_server import Answer, call
-from tests.workflows.test_person import ASKS, ESCALATE, details, temporal
+from tests.workflows.approvals.test_person import ASKS, ESCALATE, details, temporal
 
 PAYS, DONE = Answer(calls=[call("pay", amount=5)]), Answer("done")
 LOOKS, UNSURE = Answer(calls=[call("look_up", id=7)]), Answer(calls=[call("unsure")])

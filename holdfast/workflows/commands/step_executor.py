@@ -56,11 +56,16 @@ MAX_EARLY, MAX_LATE = timedelta(seconds=1), timedelta(seconds=10)
 
 
 async def wait_in_time(condition: Callable[[], bool], longest: timedelta | None, line: str) -> bool:
-    """Wait for a condition; return whether it became true within the time."""
+    """Wait for a condition; return whether it became true within the time.
+
+    Input and the timer may come in one workflow task: the order in which the SDK applies them does
+    not matter.
+    """
     try:
         await workflow.wait_condition(condition, timeout=longest, timeout_summary=line)
     except TimeoutError:
-        return False
+        await asyncio.sleep(0)
+        return condition()
     return True
 
 
@@ -371,22 +376,30 @@ class StepExecutor:
         """Wait for the decision on a question, with reminders, until it expires."""
         what = f"decision needed (see User Metadata): {question.label}"
         line = activity_options.turn_summary(self.work.turn_number, what, question.brief)
+        work, pending = self.work, self.work.state.pending
+
+        def is_over() -> bool:
+            return question.ruling is not None or work.needs_no_decision(question)
+
+        await self._count_early(question)
+        while not is_over():
+            alarm = question.next_alarm(workflow.now())
+            if alarm > timedelta() and await wait_in_time(is_over, alarm, line):
+                return
+            work.questions.forward(question, workflow.now())
+            await self._count_early(question)
+            if pending.is_held:
+                await workflow.wait_condition(lambda: not pending.is_held or is_over())
+            if not is_over():
+                work.questions.end_or_remind(question, workflow.now())
+            self.publisher.update()
+
+    async def _count_early(self, question: Question) -> None:
+        """Count the signed decisions that arrived before a question, or before its forward."""
         early = self.work.state.pending.take_early(question, have_tokens=True)
         if early:
-            await asyncio.gather(*(count_decision(self.work, decision) for decision in early))
-            self.publisher.update()
-        while question.ruling is None and not self.work.needs_no_decision(question):
-            alarm = question.next_alarm()
-            if await wait_in_time(
-                lambda: question.ruling is not None or self.work.needs_no_decision(question),
-                alarm,
-                line,
-            ):
-                return
-            if question.advance(alarm):
-                self.work.state.pending.expire(question)
-            else:
-                self.work.questions.ring(self.work.turn_number, question)
+            at = min(workflow.now(), question.last_moment)
+            await asyncio.gather(*(count_decision(self.work, decision, at) for decision in early))
             self.publisher.update()
 
     def _group(self, turn: int) -> EventGroup:

@@ -53,7 +53,7 @@ class RunLimits:
         action = "finalize" if self._finishes_share(name) else meter.action(name)
         if action == "ask" and self._state.asks_people:
             self.question = AskPeople(self._question_on(name), name)
-            self._questions.ask(meter.turns, self.question.question)
+            self._questions.ask(self.question.question)
         elif action == "finalize" and self._progress.finalizing is None:
             self._progress.finalize(meter.turns)
             self._state.log.add_message(ChatMessage(role="user", content=prompt.FINALIZE))
@@ -106,6 +106,7 @@ class RunLimits:
 
         return Question(
             call_id=names.budget_id(state.meter.turns, name),
+            turn=state.meter.turns,
             kind="budget",
             tool=name,
             label=f"budget {name}",

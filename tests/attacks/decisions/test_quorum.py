@@ -7,8 +7,8 @@ import pytest
 from tests.attacks.vault import PAYS, Vault, pay
 from tests.engine.approvals.test_signed_decision import decision, token
 from tests.support.backend import Launch
-from tests.workflows.test_approvals import PAYS as PAYS_FIVE
-from tests.workflows.test_approvals import refusal
+from tests.workflows.approvals.test_approvals import PAYS as PAYS_FIVE
+from tests.workflows.approvals.test_approvals import refusal
 
 TWO = {"quorum": 2}
 ANN = {"decision": "approve", "by": "ann"}

@@ -18,7 +18,7 @@ from holdfast.workflows.engine.approvals.notifications import (
 )
 from holdfast.workflows.engine.approvals.question import Question
 from tests.engine.asking import ANN, BOB, approve, asks, decides, deny, open_question
-from tests.engine.driver import Play
+from tests.engine.driver import NOON, Play
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 ORIGIN = QuestionOrigin("order/7", "first-history", "desk", "ada")
@@ -43,7 +43,7 @@ def test_a_question_is_sent_once_and_again_with_each_reminder() -> None:
     question = open_question(play)
     assert kinds(followed, play) == ["asked"]
     assert kinds(followed, play) == []
-    play.run.questions.remind(1, question)
+    play.run.questions.remind(question)
     assert kinds(followed, play) == ["reminder"]
     assert kinds(followed, play) == []
 
@@ -129,8 +129,7 @@ def test_a_forward_is_sent_to_the_new_approvers(more: dict[str, Any], is_sent: b
     play, followed = asks(policy={"approvers": ["finance"], "forward": forward}), NewsTracker()
     question = open_question(play)
     kinds(followed, play)
-    question.advance(question.next_alarm())
-    play.run.questions.ring(1, question)
+    play.run.questions.forward(question, NOON + timedelta(hours=1))
     assert kinds(followed, play) == ["forwarded"]
     assert is_for_listener(listener(**more), "forwarded", question) is is_sent
     news = build_news(question, "forwarded", ORIGIN, NOW)
@@ -149,9 +148,9 @@ def test_news_has_its_id_by_its_position() -> None:
     question = open_question(play)
     asked = news_of(question)
     assert news_of(question) == asked
-    play.run.questions.remind(1, question)
+    play.run.questions.remind(question)
     first = news_of(question, "reminder")
-    play.run.questions.remind(1, question)
+    play.run.questions.remind(question)
     ids = [asked.id, first.id, news_of(question, "reminder").id, news_of(question, "expired").id]
     assert len(set(ids)) == 4
     assert not any("." in each or len(each) > 100 for each in ids)

@@ -162,7 +162,7 @@ FIELDS: dict[str, Any] = {"arguments": {"amount": 1}, "result": False, "remember
 def of_kind(kind: Kind) -> Question:
     """A question on a payment."""
     return Question(
-        *("t1c1", kind, "pay", "Pay", {"amount": 20_000}, None, "?"),
+        *("t1c1", 1, kind, "pay", "Pay", {"amount": 20_000}, None, "?"),
         policy=APPROVAL_DEFAULTS,
         requested_at=NOON,
         check_arguments=lambda arguments: arguments,

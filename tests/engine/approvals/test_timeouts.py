@@ -6,10 +6,14 @@ from typing import Any
 import pytest
 
 from holdfast.schemas.base import parse_duration
+from holdfast.schemas.decision import Decision
 from holdfast.schemas.tool import ApprovalPolicy
 from holdfast.workflows.engine.approvals.pending import MAX_EARLY_DECISIONS, PendingApprovals
 from holdfast.workflows.engine.approvals.question import (
     MAX_REMINDERS,
+    Approved,
+    Expired,
+    Question,
 )
 from tests.engine.asking import (
     ANN,
@@ -23,7 +27,7 @@ from tests.engine.asking import (
     open_question,
     refusal,
 )
-from tests.engine.driver import Play, call, reply, tool
+from tests.engine.driver import NOON, Play, call, reply, tool
 
 
 def test_of_several_early_decisions_the_first_that_decides_counts() -> None:
@@ -131,33 +135,47 @@ def test_a_policy_that_fails_ends_the_run_and_every_call_has_its_result() -> Non
 def test_people_are_reminded_until_the_first_decision_or_the_end_of_the_time() -> None:
     play = asks(policy={"remind": "4h", "timeout": "10h", "quorum": 2})
     question = open_question(play)
-    hours = timedelta(hours=1)
 
-    assert question.next_alarm() == 4 * hours
-    assert not question.advance(question.next_alarm())
-    play.run.questions.remind(1, question)
-    assert question.next_alarm() == 4 * hours
+    assert alarms(play, question, until=5) == [4]
     decides(play, approve(**ANN))
-    assert question.next_alarm() == 6 * hours, "a person has answered: only the end is waited for"
-    assert question.advance(question.next_alarm())
+    assert alarms(play, question) == [10], "a person has answered: only the end is waited for"
+    assert question.ruling == Expired()
 
     asked = play.records("confirmation_required")
     assert [entry.get("reminder", 0) for entry in asked] == [0, 1]
 
 
 def test_a_reminder_never_comes_after_the_end() -> None:
-    question = open_question(asks(policy={"remind": "4h", "timeout": "6h"}))
-    assert not question.advance(question.next_alarm())
+    play = asks(policy={"remind": "4h", "timeout": "6h"})
+    assert alarms(play, open_question(play)) == [4, 6]
 
-    assert question.next_alarm() == timedelta(hours=2)
-    assert question.advance(question.next_alarm())
+
+def test_the_reminders_that_no_worker_sent_in_time_are_one() -> None:
+    play = asks(policy={"remind": "1h", "timeout": "10h"})
+    question = open_question(play)
+    play.run.questions.end_or_remind(question, NOON + timedelta(hours=5.5))
+
+    assert [entry.get("reminder", 0) for entry in play.records("confirmation_required")] == [0, 1]
+    assert alarms(play, question) == [6, 7, 8, 9, 10]
 
 
 def test_people_are_reminded_only_so_often() -> None:
     question = open_question(asks(policy={"remind": "1s", "timeout": "7d"}))
     question.reminders = MAX_REMINDERS
 
-    assert question.next_alarm() == parse_duration("7d")
+    assert question.next_alarm(NOON) == parse_duration("7d")
+
+
+def alarms(play: Play, question: Question, until: float = 100) -> list[float]:
+    """Let the time pass to the end, or until so many hours; return the hours of the alarms."""
+    hours, now = list[float](), NOON
+    while question.ruling is None and (now := now + question.next_alarm(now)) < NOON + timedelta(
+        hours=until
+    ):
+        hours.append((now - NOON) / timedelta(hours=1))
+        play.run.questions.forward(question, now)
+        play.run.questions.end_or_remind(question, now)
+    return hours
 
 
 FORWARD = [{"after": "3h", "to": ["legal", "ops"]}, {"after": "8h", "to": ["board"]}]
@@ -167,12 +185,8 @@ POLICY = {"approvers": ["ops"], "forward": FORWARD, "remind": "4h", "timeout": "
 def test_after_its_time_further_groups_may_decide_and_no_reminder_is_late() -> None:
     play = asks(policy=POLICY)
     question, digest = open_question(play), open_question(play).digest
-    times = []
-    while not question.advance(question.next_alarm()):
-        times.append(question.waited / timedelta(hours=1))
-        play.run.questions.ring(1, question)
 
-    assert times == [3, 4, 8]
+    assert alarms(play, question) == [3, 4, 8, 9]
     rung = play.records("confirmation_required")[1:]
     assert [(each["reminder"], each.get("forwarded", [])) for each in rung] == [
         (1, ["legal"]),
@@ -192,8 +206,7 @@ def test_some_of_the_decisions_that_it_takes_hold_no_forward_up() -> None:
     decides(play, approve(by="bob", groups=["ops"]))
     unfit = "only these groups decide on this call: ops"
     assert refusal(play, member) == ("invalid_decision", unfit)
-    assert not question.advance(question.next_alarm())
-    play.run.questions.ring(1, question)
+    play.run.questions.forward(question, NOON + timedelta(hours=3))
     alone = "it was forwarded to you alone: leave `remember` out"
     assert refusal(play, {**member, "remember": True}) == ("invalid_decision", alone)
     decides(play, member)
@@ -202,4 +215,58 @@ def test_some_of_the_decisions_that_it_takes_hold_no_forward_up() -> None:
 
 def test_a_forward_does_not_restrict_an_unrestricted_call() -> None:
     question = open_question(asks(policy={"forward": FORWARD, "timeout": "9h"}))
-    assert question.next_alarm() == timedelta(hours=9)
+    assert question.next_alarm(NOON) == timedelta(hours=9)
+
+
+def test_what_is_due_is_applied_before_a_decision_and_a_check_changes_nothing() -> None:
+    play = asks(policy={**POLICY, "quorum": 1})
+    question, at = open_question(play), NOON + timedelta(hours=3)
+    decision = Decision.model_validate({"callId": "t1c1", **approve(**ANN, groups=["legal"])})
+    before = len(play.log)
+
+    play.desk.check(decision, at)
+    assert (question.forwards, len(play.log)) == (0, before)
+    play.run.questions.count(decision, at)
+    assert question.ruling == Approved({"amount": 5})
+    assert len(play.log) == before + 2
+
+
+def test_an_early_decision_is_kept_until_the_forward_that_entitles_its_group() -> None:
+    desk = PendingApprovals()
+    early(desk, **approve(**ANN, groups=["board"]))
+    early(desk, **approve(**BOB, groups=["press"]))
+    play = asks(policy={**POLICY, "quorum": 1}, desk=desk)
+    question = open_question(play)
+
+    assert alarms(play, question) == [3, 4, 8]
+    assert question.ruling == Approved({"amount": 5})
+    assert [entry.get("ignored") for entry in play.records("decision")] == [
+        "only these groups decide on this call: ops",
+        None,
+    ]
+
+
+@pytest.mark.parametrize(("hours", "counts"), [(8.9, True), (9, False)])
+def test_a_decision_counts_only_before_the_end(hours: float, counts: bool) -> None:
+    play = asks(policy={"timeout": "9h"})
+    open_question(play)
+    decision = Decision.model_validate({"callId": "t1c1", **approve()})
+    play.run.questions.count_or_log(decision, NOON + timedelta(hours=hours))
+
+    [entry] = play.records("decision")
+    assert ("ignored" not in entry) == counts
+    assert bool(play.desk.list_open()) != counts
+
+
+def test_a_remembered_approval_is_not_for_a_call_that_had_expired() -> None:
+    play = Play(
+        tool("pay", side_effects=True, approval=ApprovalPolicy(timeout=timedelta(hours=9))),
+        model=[reply("", call("pay"), call("pay"))],
+    )
+    open_question(play)
+    first, second = play.desk.list_open()
+    second.requested_at -= timedelta(hours=1)
+    decision = {"callId": first.call_id, **approve(remember=True)}
+    play.run.questions.count(Decision.model_validate(decision), NOON + timedelta(hours=8))
+
+    assert play.desk.list_open() == [second]

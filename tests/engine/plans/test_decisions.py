@@ -1,6 +1,7 @@
 """§8: what people decide on a plan: approve, deny, edit single calls or strike them out, and whose
 approval it is."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from holdfast.schemas.decision import Decided
 from holdfast.schemas.run import Principal
 from holdfast.schemas.tool import ApprovalPolicy, ResolvedTool
 from holdfast.workflows.engine.approvals.policy import satisfies
-from tests.engine.driver import Play, call, tool
+from tests.engine.driver import NOON, Play, call, tool
 from tests.engine.plans.test_plan import LOOK, PAY, PLAN, QUOTE, asked, edit, lazy, refund, started
 
 
@@ -249,8 +250,7 @@ def test_a_plan_is_forwarded_where_each_of_its_calls_is(
     tools = (payer("a", **same), payer("b", approvers=["legal"], forward=forward))
 
     def ops(now: Any) -> dict[str, Any]:
-        now.advance(now.next_alarm())
-        now.take_forward()
+        now.take_forward(NOON + timedelta(hours=1))
         return {"decision": "approve", "by": "ann", "groups": ["ops"]}
 
     decisions = {PLAN: [ops, "expire"]}

@@ -5,10 +5,11 @@ ruling is rejected: a decision counts once.
 """
 
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
-from holdfast.schemas.base import Lenient, json_size
+from holdfast.schemas.base import Lenient, json_size, rfc3339
 from holdfast.schemas.decision import OTHER_QUESTION, Decided, Decision
 from holdfast.schemas.names import ALREADY_DECIDED, INVALID_DECISION, NO_SUCH_CALL
 from holdfast.schemas.phrases import first_names, quote_value
@@ -18,6 +19,7 @@ from holdfast.workflows.engine.approvals.signed_decision import (
     DecisionRejected,
     SignedDecision,
     check_unused,
+    claimed_groups,
 )
 from holdfast.workflows.engine.state.redaction import truncate
 
@@ -26,6 +28,7 @@ MAX_EARLY_DECISIONS = 256
 MAX_CLOSED_QUESTIONS = 10_000
 SHOWN_BYTES = 700_000
 MAX_CALLS_NAMED = 10
+_LATE = "the approval of call {call} expired at {expiry}; this decision was received at {at}"
 
 
 class PendingApprovals(Lenient, frozen=False):
@@ -42,6 +45,7 @@ class PendingApprovals(Lenient, frozen=False):
     approvers: dict[str, CallApprover] = {}
     tokens: dict[str, str] = {}
     _open: dict[str, Question] = {}
+    _holds: int = 0
 
     def list_open(self) -> list[Question]:
         """List the questions without a ruling, in the order of their requests."""
@@ -72,9 +76,17 @@ class PendingApprovals(Lenient, frozen=False):
         return self.take_early(question, have_tokens=False)
 
     def take_early(self, question: Question, *, have_tokens: bool) -> list[Decision]:
-        """Take the early decisions on a question, with tokens to verify or without."""
+        """Take the early decisions on a question, with tokens to verify or without.
+
+        Those of groups that only a later forward entitles stay.
+        """
         own = [each for each in self.early if each.call_id == question.call_id]
-        taken = [each for each in own if (each.token is not None) == have_tokens]
+        taken = [
+            each
+            for each in own
+            if (each.token is not None) == have_tokens
+            and not question.waits_for_forward(claimed_groups(each))
+        ]
         self.early = [each for each in self.early if each not in taken]
         return taken
 
@@ -94,18 +106,43 @@ class PendingApprovals(Lenient, frozen=False):
         calls = dict.fromkeys(quote_value(decision.call_id) for decision in self.early)
         return first_names(calls, MAX_CALLS_NAMED)
 
-    def check(self, decision: Decision, run_id: str = "") -> tuple[Question, Decision]:
-        """Return the question and meaning of a decision, or raise `DecisionRejected`.
+    @contextmanager
+    def hold(self) -> Iterator[None]:
+        """Let no question expire while the time or the token of a decision is checked."""
+        self._holds += 1
+        try:
+            yield
+        finally:
+            self._holds -= 1
 
-        With the `run_id` of the execution, which replays do not have, the nonce is compared too.
+    @property
+    def is_held(self) -> bool:
+        """Return whether no question may expire now."""
+        return self._holds > 0
+
+    def find_open(self, call_id: str) -> Question | None:
+        """Return the question without a ruling on a call, if there is one."""
+        return self._open.get(call_id)
+
+    def check(
+        self, decision: Decision, at: datetime, run_id: str = ""
+    ) -> tuple[Question, Decision]:
+        """Return the question and meaning of a decision at a time, or raise `DecisionRejected`.
+
+        Nothing is changed. With the `run_id` of the execution, which replays do not have, the nonce
+        is compared too.
         """
         question = self._open.get(decision.call_id)
         if question is not None:
+            if question.expires_at <= at:
+                expired_at = rfc3339(question.expires_at)
+                text = _LATE.format(call=decision.call_id, expiry=expired_at, at=rfc3339(at))
+                raise DecisionRejected(ALREADY_DECIDED, text)
             if run_id and decision.nonce and decision.nonce != question.nonce(run_id):
                 raise DecisionRejected(INVALID_DECISION, OTHER_QUESTION)
             if isinstance(decision, SignedDecision):
                 check_unused(decision, self.tokens)
-            return question, question.check(decision)
+            return question, question.as_of(at).check(decision)
         if decision.call_id in self.closed:
             outcome = self.closed[decision.call_id]
             raise DecisionRejected(
@@ -116,10 +153,10 @@ class PendingApprovals(Lenient, frozen=False):
             NO_SUCH_CALL, f"no call {decision.call_id} waits for a decision; waiting: {waiting}"
         )
 
-    def count(self, decision: Decision, now: datetime) -> tuple[Question, Decided]:
-        """Count a decision on an open question, or raise `DecisionRejected`."""
-        question, meant = self.check(decision)
-        decided = question.count(meant, now)
+    def count(self, decision: Decision, at: datetime) -> tuple[Question, Decided]:
+        """Count a decision of this time on an open question, or raise `DecisionRejected`."""
+        question, meant = self.check(decision, at)
+        decided = question.count(meant, at)
         if isinstance(decision, SignedDecision):
             self.tokens[decision.claims.id] = decision.token_use
             if len(self.tokens) > MAX_CLOSED_QUESTIONS:
@@ -129,16 +166,17 @@ class PendingApprovals(Lenient, frozen=False):
             self._close(question, f"{decided.decision}{author}")
         return question, decided
 
-    def release_remembered(self, question: Question) -> Iterator[tuple[str, Decided]]:
+    def release_remembered(self, question: Question, at: datetime) -> Iterator[tuple[str, Decided]]:
         """Approve the other pending calls of a tool that people approved for the whole run.
 
         Yield the decisions that approve each. A signed decision, and an edit, are for one call.
+        Questions that had expired at the time of the decision stay.
         """
         if question.kind != "call" or question.policy.signed or not question.approves_always:
             return
         for other in self.list_open():
             is_same = (other.kind, other.tool, other.edited_by) == ("call", question.tool, None)
-            if is_same:
+            if is_same and at < other.expires_at:
                 released = other.approve_like(question)
                 self._close(other, f"approve with {question.call_id}")
                 yield from ((other.call_id, decided) for decided in released)
@@ -156,7 +194,8 @@ class PendingApprovals(Lenient, frozen=False):
 
     def renew(self, by: str, now: datetime) -> list[tuple[Question, Decided]]:
         """Close the questions that wait for the principal's new token."""
-        waiting = [one for one in self._open.values() if one.kind == "principal_expired"]
+        kind = "principal_expired"
+        waiting = [one for one in self.list_open() if one.kind == kind and now < one.expires_at]
         for question in waiting:
             self._close(question, f"token renewed by {by}")
         return [(question, question.renew(by, now)) for question in waiting]

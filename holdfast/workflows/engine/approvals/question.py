@@ -6,8 +6,8 @@ result. An edit therefore restarts the count, and the digest of an approval of a
 proves that the approver saw that edit.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -119,6 +119,7 @@ class Question:
     """One request for people's decisions, and the decisions on it so far."""
 
     call_id: str
+    turn: int
     kind: Kind
     tool: str
     label: str
@@ -139,9 +140,9 @@ class Question:
     decisions: list[tuple[Decided, bytes]] = field(default_factory=list)
     edited_by: str | None = None
     reminders: int = 0
+    reminder_intervals: int = 0
     forwards: int = 0
     forwarded: list[str] = field(default_factory=list)
-    waited: timedelta = timedelta()
     ruling: Ruling | None = None
 
     @property
@@ -155,40 +156,56 @@ class Question:
         assert self.policy.timeout is not None  # APPROVAL_DEFAULTS has one
         return self.requested_at + self.policy.timeout
 
-    def next_alarm(self) -> timedelta:
+    @property
+    def last_moment(self) -> datetime:
+        """Return the last time at which a decision counts."""
+        return self.expires_at - timedelta.resolution
+
+    def next_alarm(self, now: datetime) -> timedelta:
         """Return the duration until the next reminder or forward, or the end of the wait."""
-        alarms = [self.expires_at - self.requested_at - self.waited]
+        due_at = [self.expires_at]
         if self._reminds and self.policy.remind is not None:
             # From the request on: a forward in between delays no reminder.
-            alarms.append(self.policy.remind - self.waited % self.policy.remind)
+            due_at.append(self.requested_at + self.policy.remind * (self.reminder_intervals + 1))
         if (forward := self._next_forward) is not None:
-            alarms.append(forward.after - self.waited)
-        return min(alarms)
+            due_at.append(self.requested_at + forward.after)
+        return min(due_at) - now
 
-    def advance(self, alarm: timedelta) -> bool:
-        """Count the time of an alarm that fired; return whether the wait is over."""
-        self.waited += alarm
-        return self.expires_at - self.requested_at <= self.waited
-
-    @property
-    def is_reminder_due(self) -> bool:
-        """Return whether the alarm that fired is that of a reminder."""
-        remind = self.policy.remind
-        return self._reminds and remind is not None and not self.waited % remind
+    def take_reminder(self, now: datetime) -> bool:
+        """Return whether a reminder is due; all that no worker sent in time are one."""
+        if not self._reminds or self.policy.remind is None:
+            return False
+        before = self.reminder_intervals
+        self.reminder_intervals = (now - self.requested_at) // self.policy.remind
+        return self.reminder_intervals > before
 
     def count_reminder(self) -> None:
         """Count a reminder."""
         self.reminders += 1
 
-    def take_forward(self) -> bool:
+    def take_forward(self, now: datetime) -> bool:
         """Let the groups of a due forward decide, too; return whether one is due."""
         forward, before = self._next_forward, self.policy.approvers or []
-        if forward is None or forward.after > self.waited:
+        if forward is None or self.requested_at + forward.after > min(now, self.last_moment):
             return False
         self.forwards += 1
         self.forwarded = [group for group in forward.to if group not in before]
         self.policy = forward_policy(self.policy, self.forwards)
         return True
+
+    def as_of(self, now: datetime) -> "Question":
+        """Return a copy to which the forwards that are due are applied."""
+        copy = replace(self)
+        while copy.take_forward(now):
+            pass
+        return copy
+
+    def waits_for_forward(self, groups: Sequence[str]) -> bool:
+        """Return whether only a later forward entitles any of these groups to decide."""
+        later = (self.policy.forward or [])[self.forwards :]
+        entitled, coming = self.policy.approvers or [], {group for one in later for group in one.to}
+        is_entitled = not entitled or bool(set(groups) & set(entitled))
+        return not is_entitled and bool(set(groups) & coming)
 
     @property
     def _reminds(self) -> bool:

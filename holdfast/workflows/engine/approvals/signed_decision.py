@@ -33,6 +33,16 @@ class SignedDecision(Decision):
         return f"{self.call_id} {self.decision}"
 
 
+def claimed_groups(decision: Decision) -> list[str]:
+    """Return the groups of a decision; of one with a token, those that it claims, unverified."""
+    if decision.token is None:
+        return decision.groups
+    try:
+        return DecisionClaims.unchecked(decision.token).groups
+    except ValueError:
+        return []
+
+
 def sign_with_claims(decision: Decision, claims: DecisionClaims, run_id: str) -> SignedDecision:
     """Take the person from a token's claims, or raise `DecisionRejected`: it is for another run."""
     if claims.workflow_id != run_id:

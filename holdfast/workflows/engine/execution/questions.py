@@ -1,6 +1,7 @@
 """The questions of a run to people: asked, decided, renewed and logged."""
 
 from collections.abc import Sequence
+from datetime import datetime
 from itertools import islice
 from typing import Any
 
@@ -72,6 +73,7 @@ class Questions:
             message = example_json(tool.output)
         question = Question(
             call_id=call.id,
+            turn=turn,
             kind=kind,
             tool=tool.name,
             label=call.label,
@@ -91,31 +93,43 @@ class Questions:
             attempts=[*call.unknown_attempts] if kind == "reconcile" else [],
         )
         self._of_calls[call.id] = question
-        self.ask(turn, question)
+        self.ask(question)
 
-    def ask(self, turn: int, question: Question) -> None:
+    def ask(self, question: Question) -> None:
         """Add a question, and count the decisions that arrived before it."""
         early = self._state.pending.add(question)
-        self._log(turn, question)
+        self._log(question)
         for decision in early:
             self.count_or_log(decision)
 
-    def ring(self, turn: int, question: Question) -> None:
-        """Forward a question, or remind people of it, as is due at its alarm."""
-        if question.take_forward():
-            self.remind(turn, question, question.forwarded)
-        if question.is_reminder_due:
-            self.remind(turn, question)
+    def forward(self, question: Question, now: datetime) -> None:
+        """Apply the forwards that are due, and count the early decisions that these entitle."""
+        while question.ruling is None and question.take_forward(now):
+            self.remind(question, question.forwarded)
+            for decision in self._state.pending.take_early(question, have_tokens=False):
+                self.count_or_log(decision, min(now, question.last_moment))
 
-    def remind(self, turn: int, question: Question, forwarded: Sequence[str] = ()) -> None:
+    def end_or_remind(self, question: Question, now: datetime) -> None:
+        """Let a question expire, or remind people of it, if that is due."""
+        if question.expires_at <= now:
+            self._state.pending.expire(question)
+        elif question.take_reminder(now):
+            self.remind(question)
+
+    def remind(self, question: Question, forwarded: Sequence[str] = ()) -> None:
         """Log a reminder of a question, which is `forwarded` to these groups."""
         question.count_reminder()
-        self._log(turn, question, forwarded)
+        self._log(question, forwarded)
 
-    def count(self, decision: Decision) -> Receipt:
-        """Count a decision, or raise `DecisionRejected` with the reason."""
-        state, call_id = self._state, decision.call_id
-        question, decided = state.pending.count(decision, state.clock())
+    def count(self, decision: Decision, at: datetime | None = None) -> Receipt:
+        """Count a decision of this time, by default now; raise `DecisionRejected` with a reason.
+
+        What is due before is applied before.
+        """
+        state, call_id, at = self._state, decision.call_id, at or self._state.clock()
+        if (open_question := state.pending.find_open(call_id)) is not None:
+            self.forward(open_question, at)
+        question, decided = state.pending.count(decision, at)
         has_ruling, missing = question.ruling is not None, question.count_missing()
         state.log.append(
             DecisionEntry(
@@ -125,23 +139,23 @@ class Questions:
                 outcome="decided" if has_ruling else None,
             )
         )
-        for other, same in state.pending.release_remembered(question):
+        for other, same in state.pending.release_remembered(question, at):
             state.log.append(DecisionEntry(call_id=other, decided=same, outcome="decided"))
         verdict = decision.decision
         return Receipt(call_id=call_id, decision=verdict, decided=has_ruling, missing=missing)
 
-    def count_or_log(self, decision: Decision) -> None:
+    def count_or_log(self, decision: Decision, at: datetime | None = None) -> None:
         """Count a decision of a sender who gets no answer; log the reason if it is rejected."""
         try:
-            self.count(decision)
+            self.count(decision, at)
         except DecisionRejected as error:
             self.log_ignored(decision, str(error))
 
-    def renew(self, principal: Principal) -> Principal:
-        """Continue with a new token of the principal, or raise `TokenRejected`."""
+    def renew(self, principal: Principal, at: datetime | None = None) -> Principal:
+        """Continue with a new token of the principal, of this time, or raise `TokenRejected`."""
         state = self._state
         renewed = state.renew(principal)
-        for question, decided in state.pending.renew(renewed.id, state.clock()):
+        for question, decided in state.pending.renew(renewed.id, at or state.clock()):
             entry = DecisionEntry(call_id=question.call_id, decided=decided, outcome="decided")
             state.log.append(entry)
         return renewed
@@ -154,10 +168,10 @@ class Questions:
         """Log that the timeout for a decision passed."""
         self._state.log.append(DecisionEntry(call_id=question.call_id, outcome="expired"))
 
-    def _log(self, turn: int, question: Question, forwarded: Sequence[str] = ()) -> None:
+    def _log(self, question: Question, forwarded: Sequence[str] = ()) -> None:
         self._state.log.append(
             ConfirmationRequiredEntry(
-                turn=turn,
+                turn=question.turn,
                 call_id=question.call_id,
                 reminder=question.reminders,
                 forwarded=[*forwarded],

@@ -130,7 +130,7 @@ class Planning:
             self._refuse(calls, ErrorCode.DENIED, _UNASKED)
             return None
         question = self._question_on(turn, calls)
-        self._questions.ask(turn.number, question)
+        self._questions.ask(question)
         return question
 
     def apply_ruling(self, turn: Turn, question: Question) -> None:
@@ -232,6 +232,7 @@ class Planning:
             text = f"{text} Refused already, and no part of it: {named}."
         question = Question(
             call_id=plan_id(turn.number),
+            turn=turn.number,
             kind="plan",
             tool="plan",
             label=f"plan of {count}",

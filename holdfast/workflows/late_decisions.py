@@ -1,0 +1,116 @@
+"""Decisions by signal that a run reads after the expiry of their question.
+
+Temporal delivers a signal when a worker runs, which may be long after it was sent. While one
+activity reads the times of all such decisions of a workflow task, no question expires; then each
+counts as at its time, or is late. Decisions of later workflow tasks are late.
+"""
+
+import asyncio
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from temporalio import workflow
+from temporalio.common import RetryPolicy
+from temporalio.exceptions import FailureError
+
+with workflow.unsafe.imports_passed_through():
+    from holdfast.schemas import names
+    from holdfast.schemas.base import sha256
+    from holdfast.schemas.decision import Decision
+    from holdfast.schemas.internal.received_signals import ReceivedSignals
+
+from holdfast.workflows.engine.execution_base import ExecutionBase
+from holdfast.workflows.token_verification import count_decision
+
+MAX_READING = timedelta(minutes=2)
+MAX_ATTEMPTS = 5
+_MAX_ATTEMPT = timedelta(seconds=30)
+
+
+@dataclass(frozen=True)
+class SignalPlace:
+    """The place of a signal: its number among those of its name after an event of the history."""
+
+    after: int
+    number: int
+
+
+@dataclass(frozen=True)
+class LateDecision:
+    """A decision that was read late, the bytes that were sent, and the place of the signal."""
+
+    decision: Decision
+    data: bytes
+    place: SignalPlace
+
+
+class LateDecisions:
+    """The late decisions of one execution."""
+
+    def __init__(self) -> None:
+        # The workflow task of the last signal, and how many it has so far.
+        self._task = 0
+        self._place = SignalPlace(0, 0)
+        self._batch: list[LateDecision] = []
+        self._is_reading = False
+
+    def place_of_signal(self) -> SignalPlace:
+        """Return the place of the signal that is received now."""
+        task = workflow.info().get_current_history_length()
+        if task != self._task:
+            self._place, self._task = SignalPlace(self._task, 0), task
+        self._place = SignalPlace(self._place.after, self._place.number + 1)
+        return self._place
+
+    async def count(self, work: ExecutionBase, late: LateDecision) -> None:
+        """Count a decision as at the time at which it was sent, or log that it is late."""
+        if self._is_reading:
+            await count_decision(work, late.decision, workflow.now())
+            return
+        self._batch.append(late)
+        if len(self._batch) > 1:
+            return  # the handler of the first one counts all
+        with work.state.pending.hold():
+            await asyncio.sleep(0)  # now the batch has every decision of this workflow task
+            self._is_reading = True
+            try:
+                times = await self._read_times()
+                for each in self._batch:
+                    await self._count_as_sent(work, each, times)
+            finally:
+                self._batch, self._is_reading = [], False
+
+    async def _read_times(self) -> dict[int, datetime] | None:
+        """Return the times of the decisions that are found, or `None`: they cannot be read."""
+        signals = ReceivedSignals(
+            run_id=workflow.info().run_id,
+            name=names.APPROVE,
+            after=self._batch[0].place.after,
+            digests={each.place.number: sha256(each.data) for each in self._batch},
+        )
+        try:
+            found = await workflow.execute_activity(
+                names.FIND_SIGNALS,
+                signals.to_json(),
+                result_type=dict[str, str],
+                start_to_close_timeout=_MAX_ATTEMPT,
+                schedule_to_close_timeout=MAX_READING,
+                retry_policy=RetryPolicy(maximum_attempts=MAX_ATTEMPTS),
+                summary="Reads when decisions were sent that came after an expiry",
+            )
+        except FailureError as error:
+            if workflow.cancellation_reason() is not None:
+                raise asyncio.CancelledError from error
+            return None
+        return {int(number): datetime.fromisoformat(at) for number, at in found.items()}
+
+    async def _count_as_sent(
+        self, work: ExecutionBase, late: LateDecision, times: dict[int, datetime] | None
+    ) -> None:
+        question = work.state.pending.find_open(late.decision.call_id)
+        at = None if times is None else times.get(late.place.number)
+        if at is None and question is not None and late.decision.decision in ("deny", "give_up"):
+            # It may have been sent in time, so nothing may run.
+            is_believed = times is None or question.policy.on_timeout == "approve"
+            at = question.last_moment if is_believed else None
+        await count_decision(work, late.decision, at or workflow.now())
