@@ -176,7 +176,7 @@ async def test_a_late_message_by_update_finds_its_conversation_ended(
     client: Client, tmp_path: Path
 ) -> None:
     at: dict[str, Any] = {"task_queue": f"idle-{uuid.uuid4().hex[:8]}", **SIDE_BY_SIDE}
-    talk = {"conversation": {"idleTimeout": "2s"}}
+    talk: dict[str, Any] = {"conversation": {"idleTimeout": "2s"}}
     async with backend(client, tmp_path, [Answer("hello")], **at) as home:
         runs = [await home.start(**talk), await home.start(**talk)]
         for run in runs:
@@ -197,4 +197,4 @@ async def test_a_late_message_by_update_finds_its_conversation_ended(
 
 async def waits_for_message(run: Run) -> bool:
     """Return whether a conversation waits for its next message."""
-    return (await run.status())["status"] == "awaiting_message"
+    return bool((await run.status())["status"] == "awaiting_message")
