@@ -16,8 +16,9 @@ from holdfast.schemas.phrases import quote_value, suggest_names
 from holdfast.validation.keyword_checks import REFERENCES
 from holdfast.validation.problems import ValueProblem, Where
 from holdfast.validation.regex import PatternRefused, pattern, steps_of
-from holdfast.validation.schema_drafts import draft_of, to_current_draft
+from holdfast.validation.schema_drafts import to_current_draft
 from holdfast.validation.schema_keywords import keyword_faults, value_fault
+from holdfast.validation.schema_references import MAX_COPIES, TooManyCopies, draft_of
 from holdfast.validation.validator import faults, find_target
 
 MAX_SCHEMA_BYTES = 256_000
@@ -66,7 +67,11 @@ def schema_problems(schema: Any) -> list[ValueProblem]:
         return [too_large]
     if unread := list(islice(_draft_problems(schema), MAX_FAULTS)):
         return unread
-    schema = to_current_draft(schema)
+    try:
+        schema = to_current_draft(schema)
+    except TooManyCopies:
+        fix = "write fewer schemas with a `$dynamicAnchor`"
+        return [ValueProblem((), f"it has more than {MAX_COPIES} dynamic scopes", fix)]
     problems = list(islice(keyword_faults(schema), MAX_FAULTS))
     malformed = [value_fault(each) for each in faults(schema, _META, MAX_FAULTS)]
     malformed += islice(_pattern_problems(schema), MAX_FAULTS)
@@ -80,7 +85,7 @@ def schema_problems(schema: Any) -> list[ValueProblem]:
 
 def _draft_problems(schema: dict[str, Any]) -> Iterator[ValueProblem]:
     """Yield what is of no known draft, or would be ignored by the one that it is in."""
-    anchors: set[str] = set()
+    has_anchor = False
     for where, each in _subschemas(schema):
         written = each.get("$schema", DRAFT)
         if draft_of(written) is None:
@@ -89,12 +94,12 @@ def _draft_problems(schema: dict[str, Any]) -> Iterator[ValueProblem]:
         for key, beside, fix in _IGNORED:
             if key in each and beside in each:
                 yield ValueProblem((*where, key), f"it would be ignored beside `{beside}`", fix)
-        for key in ("$dynamicAnchor", "$recursiveAnchor"):
-            name = f"{key}: {str(each.get(key))[:200]}"
-            if each.get(key) and name in anchors:
+        if each.get("$recursiveAnchor"):
+            if has_anchor:
                 fix = "refer to one of them by `$ref`"
-                yield ValueProblem((*where, key), f"`{name}` is there twice", fix)
-            anchors.add(name)
+                reason = "there is another `$recursiveAnchor`"
+                yield ValueProblem((*where, "$recursiveAnchor"), reason, fix)
+            has_anchor = True
 
 
 def _pattern_problems(schema: dict[str, Any]) -> Iterator[ValueProblem]:

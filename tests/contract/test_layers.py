@@ -16,7 +16,7 @@ ENGINE = ("workflows", "engine")
 # The third-party packages that a package may import.
 THIRD_PARTY = {
     "schemas": {"pydantic", "pydantic_core"},
-    "validation": {"pydantic", "pydantic_core", "re2"},
+    "validation": {"jsonschema_specifications", "pydantic", "pydantic_core", "re2"},
     "definitions": {"pydantic", "pydantic_core", "temporalio"},
     "runtime": {
         *("pydantic", "temporalio", "google", "httpx", "yaml", "jwt", "cryptography"),

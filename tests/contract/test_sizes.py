@@ -9,7 +9,7 @@ MAX_FILES = 14
 # The lines of Python in each package, and two percent.
 MAX_LINES = {
     "schemas": 4_980,
-    "validation": 2_630,
+    "validation": 2_760,
     "runtime": 4_880,
     "providers": 6_040,
     "definitions": 580,

@@ -88,7 +88,10 @@ def test_what_needs_no_translation_stays_the_same() -> None:
             "ignored beside `prefixItems`",
         ),
         ({"$ref": "#", "$dynamicRef": "#"}, "ignored beside `$ref`"),
-        ({"$dynamicAnchor": "a", "$defs": {"b": {"$dynamicAnchor": "a"}}}, "is there twice"),
+        (
+            {"$recursiveAnchor": True, "$defs": {"b": {"$recursiveAnchor": True}}},
+            "another `$recursiveAnchor`",
+        ),
         ({"$id": "http://[", "$ref": "other"}, "`other` is outside of this schema"),
         ({"$schema": D7, "items": [{"$ref": "#/no"}]}, "`#/no` is nowhere in this schema"),
     ],
