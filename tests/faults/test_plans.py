@@ -1,6 +1,7 @@
 """What a pass of the fault harness tries."""
 
 import itertools
+import math
 
 import pytest
 
@@ -12,6 +13,7 @@ from tests.faults.harness.plans import (
     KILL,
     MODEL,
     OF_A_CLUSTER,
+    OUTAGE,
     PAUSE_ACTIVITY,
     REPEAT,
     ROWS,
@@ -24,6 +26,7 @@ from tests.faults.harness.plans import (
 )
 
 POINTS = {
+    "deadline": ["person decides run/t1c1 call ada", "person decides run/t1c1 call ada done"],
     "payment": [
         "worker ready",
         "model asked run 1",
@@ -59,6 +62,12 @@ def test_every_decision_is_repeated_and_contradicted_and_comes_early() -> None:
     assert {f"payment: {EARLY} at worker ready", f"refund: {EARLY} at worker ready"} <= set(told)
 
 
+def test_no_worker_runs_at_an_expiry_and_then_one_dies() -> None:
+    plans = [str(plan) for plan in systematic(POINTS) if OUTAGE in str(plan)]
+    outage = "deadline: outage at person decides run/t1c1 call ada"
+    assert plans[:2] == [outage, f"{outage}; kill at +1"]
+
+
 def test_operators_command_every_activity() -> None:
     told = [str(plan) for plan in systematic(POINTS)]
     assert f"payment: {PAUSE_ACTIVITY} at activity pay run/t1c1 acted" in told
@@ -68,7 +77,7 @@ def test_on_a_cluster_each_fault_strikes_in_every_scenario() -> None:
     points = {name: [f"activity {n}" for n in range(100)] for name in POINTS}
     plans = list(on_cluster(points, OF_A_CLUSTER))
 
-    assert len(plans) == 200 // CLUSTER_EVERY
+    assert len(plans) == math.ceil(100 * len(POINTS) / CLUSTER_EVERY)
     for name in POINTS:
         kinds = {plan.faults[0].kind for plan in plans if plan.scenario == name}
         assert kinds == {KILL, *OF_A_CLUSTER}

@@ -78,6 +78,8 @@ class Case:
         self._killed: set[int] = set()
         self._later: list[asyncio.Task[None]] = []
         self._striking = 0
+        self._may_start = asyncio.Event()
+        self._may_start.set()
         self._undone_at = self._troubled_at = 0.0
 
     # Faults.
@@ -96,6 +98,20 @@ class Case:
         if self._life is not None:
             self._killed.add(self._life.pid)
             self._life.send(signal.SIGKILL)
+
+    @property
+    def has_outage(self) -> bool:
+        """Whether no worker runs, and none is started."""
+        return not self._may_start.is_set()
+
+    def begin_outage(self) -> None:
+        """Have the worker die, and start no other."""
+        self._may_start.clear()
+        self.kill_worker()
+
+    def end_outage(self) -> None:
+        """Start a worker again."""
+        self._may_start.set()
 
     async def operators(self) -> list[Operator]:
         """An operator for each activity of the case that has not ended."""
@@ -185,6 +201,7 @@ class Case:
             "settings": dict(self.scenario.settings),
         }
         while True:
+            await self._may_start.wait()
             born_at = self._loop.time()
             life = self._life = await self._pool.bear(orders)
             await asyncio.shield(life.ended)

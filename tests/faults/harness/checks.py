@@ -205,12 +205,12 @@ def _same(left: CaseResult, part: Part, calm: CaseResult, undisturbed: Part) -> 
 
 
 def _events(_: CaseResult, part: Part) -> Iterator[str]:
-    """The events, but for notices, which may be of a fault; and but for questions whether something
-    happened, and what started again after them."""
+    """The events, but for notices and reminders, which may be of a fault; and but for questions
+    whether something happened, and what started again after them."""
     again: Counter[str] = Counter()
     for event in part.events:
         call_id = event.get("callId", "")
-        if event["type"] == "notice":
+        if event["type"] == "notice" or event.get("reminder"):
             continue
         if is_reconcile(event):
             again[call_id] += 1
@@ -219,9 +219,8 @@ def _events(_: CaseResult, part: Part) -> Iterator[str]:
             again[f"began {call_id}"] += 1
             if again[f"began {call_id}"] > 1:
                 continue
-        reminder = event.get("reminder", "")
         error = (event.get("error") or {}).get("code", "")
-        yield f"{event['type']} {event.get('turn', '')} {call_id} {reminder} {error}".strip()
+        yield f"{event['type']} {event.get('turn', '')} {call_id} {error}".strip()
 
 
 def _messages(left: CaseResult, part: Part) -> Iterator[str]:

@@ -19,7 +19,7 @@ from temporalio.client import (
 from temporalio.common import SearchAttributeKey
 from temporalio.service import RPCError, RPCStatusCode
 
-from tests.faults.harness.plans import BACKWARDS, CONTRADICT, EARLY, REPEAT
+from tests.faults.harness.plans import BACKWARDS, CONTRADICT, EARLY, PEOPLE, REPEAT
 from tests.faults.harness.points import RUN, recorded
 from tests.faults.harness.tools import effects
 
@@ -31,7 +31,6 @@ T = TypeVar("T")
 STATUS = SearchAttributeKey.for_keyword("AgentStatus")
 WAITS = "awaiting_approval"
 BETWEEN_SECONDS = 0.1
-PEOPLE = ("ada", "bob")
 GROUPS = ["finance"]
 # An activity that the server has started can still be on the wire: it is not looked for at once.
 SETTLED_SECONDS = 3.0
@@ -146,13 +145,15 @@ class Person:
         name = f"person decides {RUN}{part}/{question['callId']} {question['kind']}"
         for by in PEOPLE[: question["quorum"]]:
             await self._case.reach(f"{name} {by}")
-            self._by_update = not self._by_update
+            self._by_update = not self._by_update and not self._case.has_outage
             said = {name: question[name] for name in ("callId", "digest")}
             if question["kind"] == "reconcile":
                 said["nonce"] = question["nonce"]
             said |= {**decision, "by": by, "groups": question["approvers"]}
             self._latest = part, said
             await (self._update if self._by_update else self._signal)(part, said)
+            if self._case.has_outage:  # another client sends it, too
+                await self._signal(part, said)
             await self._case.reach(f"{name} {by} done")
         await self._case.reach(f"{name} all")
         return True

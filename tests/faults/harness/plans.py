@@ -35,8 +35,11 @@ ON_THE_WIRE = (CUT, REFUSE, DELAY, SILENCE)
 # A part of a cluster, or its database's disk.
 HISTORY, MATCHING, POSTGRESQL, FULL_DISK = "history", "matching", "postgresql", "full disk"
 OF_A_CLUSTER = (HISTORY, MATCHING, POSTGRESQL, FULL_DISK)
-# People.
+# People, and how they misbehave.
+PEOPLE = ("ada", "bob")
 REPEAT, CONTRADICT, EARLY, BACKWARDS = "repeat", "contradict", "early", "backwards"
+# No worker runs at an expiry, a forward and reminders; decisions are sent twice meanwhile.
+OUTAGE, DEADLINE = "outage", "deadline"
 # An operator, by commands on all activities of the case that have not ended.
 PAUSE_ACTIVITY, UNPAUSE_ACTIVITY = "pause activity", "unpause activity"
 RESET_ACTIVITY, UPDATE_OPTIONS = "reset activity", "update activity options"
@@ -46,6 +49,8 @@ MODEL = "model: "
 
 PAUSE_SECONDS = 3.5
 WIRE_SECONDS = 3.0
+# Longer than the approvals of the scenario `DEADLINE` wait.
+OUTAGE_SECONDS = 35.0
 DELAY_SECONDS = 0.3
 # An operator leaves an activity paused for so long.
 OPERATOR_SECONDS = 1.5
@@ -97,6 +102,9 @@ async def inflict(kind: str, on: "Case") -> Callable[[], Awaitable[None]] | None
         case "pause":
             on.signal_worker(signal.SIGSTOP)
             return lambda: _after(PAUSE_SECONDS, lambda: on.signal_worker(signal.SIGCONT))
+        case "outage":
+            on.begin_outage()
+            return lambda: _after(OUTAGE_SECONDS, on.end_outage)
         case "repeat" | "contradict" | "early" | "backwards":
             await on.person.misbehave(kind)
         case _ if kind == SERVER or kind in OF_A_CLUSTER:
@@ -182,6 +190,7 @@ CLUSTER_EVERY = 8
 MAX_FAULTS = 4
 # By chance, a fault comes so many points after the one before it at the most.
 MAX_LATER = 25
+KILLED_AFTER = 12
 _SEPARATOR, _AT = "; ", " at "
 
 
@@ -232,6 +241,7 @@ def systematic(points: Mapping[str, Sequence[str]]) -> Iterator[Plan]:
         yield Plan(name, (Fault(point, kind),))
     yield from _rude_models(all_points)
     yield from _rude_people(all_points)
+    yield from _outages(points.get(DEADLINE, ()))
 
 
 def on_cluster(points: Mapping[str, Sequence[str]], kinds: Sequence[str]) -> Iterator[Plan]:
@@ -256,6 +266,15 @@ def _rude_people(all_points: Sequence[tuple[str, str]]) -> Iterator[Plan]:
         for kind in (REPEAT, CONTRADICT, EARLY, BACKWARDS):
             if kind in kinds_at(point):
                 yield Plan(name, (Fault(point, kind),))
+
+
+def _outages(points: Sequence[str]) -> Iterator[Plan]:
+    """An outage at every decision, alone, and with a kill at each point of what follows."""
+    for point in points:
+        if point.startswith("person decides") and point.split(" ")[-1] in PEOPLE:
+            outage = Fault(point, OUTAGE)
+            yield Plan(DEADLINE, (outage,))
+            yield from (Plan(DEADLINE, (outage, Fault(f"+{n}"))) for n in range(1, KILLED_AFTER))
 
 
 def by_chance(points: Mapping[str, Sequence[str]], seed: int) -> Iterator[Plan]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tests.faults.harness.people import Person
+from tests.faults.harness.plans import DEADLINE
 from tests.faults.harness.points import RUN
 from tests.support.model_server import Answer, call, turn_of
 
@@ -273,6 +274,23 @@ MODELS = Scenario(
     },
 )
 
+# Within its time, a forward and reminders come due in an outage, and so does its end.
+DEADLINES = Scenario(
+    {"run": [Answer(calls=[call("refund", amount=90)]), DONE]},
+    output="done",
+    effects={"run/t1c1": "refund"},
+    tools=["refund"],
+    agent={
+        "approval": {
+            "approvers": ["finance"],
+            "quorum": 2,
+            "timeout": "30s",
+            "remind": "8s",
+            "forward": [{"after": "12s", "to": ["board"]}],
+        }
+    },
+)
+
 SINGLE = Scenario(
     {},
     output={"paid": 5},
@@ -293,4 +311,5 @@ SCENARIOS: dict[str, Scenario] = {
     "mixed": MIXED,
     "models": MODELS,
     "single": SINGLE,
+    DEADLINE: DEADLINES,
 }
