@@ -246,7 +246,7 @@ class AgentWorkflow(BaseWorkflow[AgentRun]):
             return
         if delivered.audience == "model":
             self._mailbox.put(delivered)
-        elif self._work is None or self._work.last_step is None:
+        else:
             self._log(RemarkEntry(role=delivered.role, content=delivered.content))
 
     @workflow.signal(name=names.CLOSE, description="End a conversation after its last answer")

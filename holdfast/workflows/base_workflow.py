@@ -363,11 +363,11 @@ class BaseWorkflow(QueryHandlers, ABC, Generic[WorkT]):
         self._log(NoticeEntry(text=text))
 
     def _log(self, entry: Entry) -> None:
-        """Log an entry, as soon as there is a log."""
-        if self._work is not None:
-            self._work.state.log.append(entry)
-        else:
+        """Log an entry, as soon as there is a log; nothing follows its end."""
+        if self._work is None:
             self._early_entries.append(entry)
+        elif self._work.last_step is None:
+            self._work.state.log.append(entry)
 
 
 def _token(raw: Any) -> PrincipalToken:

@@ -77,10 +77,10 @@ async def count_decision(work: ExecutionBase, decision: Decision, at: datetime) 
     with work.state.pending.hold():
         try:
             meant = await verify_decision(work.state.pending, decision, at, by_signal=True)
+            work.questions.count(meant, at)
         except DecisionRejected as error:
-            work.questions.log_ignored(decision, str(error))
-        else:
-            work.questions.count_or_log(meant, at)
+            if work.last_step is None:  # nothing follows the end of a log
+                work.questions.log_ignored(decision, str(error))
 
 
 async def _check(check: TokenCheck) -> Any:

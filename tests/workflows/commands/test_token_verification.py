@@ -8,6 +8,10 @@ import pytest
 from temporalio.client import WorkflowUpdateFailedError
 from temporalio.exceptions import ApplicationError
 
+from holdfast.schemas.decision import Decision
+from holdfast.workflows.token_verification import count_decision
+from tests.engine.asking import asks, open_question
+from tests.engine.driver import NOON
 from tests.support import tools
 from tests.support.backend import Backend, Launch, Run
 from tests.support.identity.signing import SIGNED_PAY, Approver, write_keys
@@ -165,3 +169,14 @@ async def test_a_worker_can_insist_on_its_catalog(open_signed: Opened) -> None:
     await named.waiting()
     await named.decide("t1c1", "approve")
     assert (await named.result())["output"] == {"paid": 5}
+
+
+async def test_nothing_is_logged_after_the_end() -> None:
+    play = asks()
+    open_question(play)
+    play.run.cancel()
+    entries = len(play.log)
+
+    late = Decision.model_validate({"callId": "t1c1", "decision": "approve"})
+    await count_decision(play.run, late, NOON)
+    assert len(play.log) == entries
