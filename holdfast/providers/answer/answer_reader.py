@@ -92,6 +92,8 @@ class AnswerReader(ABC):
         try:
             value = json.loads(data)
         except (ValueError, RecursionError):
+            if self.is_finished:  # such as the word that ends streams of another format
+                return
             raise UnreadableAnswer(self._quoted(data)) from None
         for event in value if isinstance(value, list) and value else [value]:
             error = error_in_event(event)

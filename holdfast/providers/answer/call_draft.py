@@ -95,8 +95,8 @@ class CallDraft:
     @property
     def is_whole(self) -> bool:
         """Report whether the arguments so far are a whole object."""
-        if self._whole.bytes:
-            return True
+        if self._whole.bytes or not self.has_pieces:
+            return self.has_arguments
         last = next((piece for piece in reversed(self._pieces.pieces) if piece.strip()), "")
         if not last.rstrip().endswith("}"):
             return False  # they rarely are, and parsing them after each piece takes long
