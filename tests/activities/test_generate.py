@@ -25,12 +25,11 @@ from holdfast.providers.transport.http import HttpProvider
 from holdfast.schemas.internal.solution import Solution, Usage
 from holdfast.schemas.message import ChatMessage
 from holdfast.schemas.settings.endpoints import Price
+from tests.activities.model.logged_run import RUN, LoggedRun
 from tests.providers.fakes import (
     KEY,
-    RUN,
     TOOLS,
     Handler,
-    LoggedRun,
     answering,
     ask,
     chat_message,

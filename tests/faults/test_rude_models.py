@@ -26,19 +26,20 @@ from holdfast.providers.transport.http import HttpProvider
 from holdfast.providers.transport.target import EndpointTarget
 from holdfast.schemas.names import MODEL_ERROR
 from holdfast.schemas.settings.endpoints import Endpoint
+from tests.activities.model.logged_run import RUN, LoggedRun
 from tests.faults.harness.responses import Again, Final, Polite, Read, Row, send_all, whole
 from tests.faults.harness.rude_responses import FOREIGN, MANY_BYTES, REFUSALS, rows_for
-from tests.providers.fakes import KEY, RUN, LoggedRun, ask, chat_message, serving
-from tests.providers.test_conformance import WIRES
+from tests.providers.fakes import KEY, ask, chat_message, serving
+from tests.providers.wire.wires import WIRES
 
 TEXT = "Guten Tag"
 # Less than the endpoint's own patience.
 SOON_SECONDS = 120
 POLITE = {
-    each.format.kind: Polite(each.format.kind, each.answer("Guten", " Tag"), each.breaks_off("Gut"))
-    for each in WIRES
+    kind: Polite(kind, wire.answer("Guten Tag"), wire.breaks_off("Gut"))
+    for kind, wire in WIRES.items()
 }
-SPOKEN = {each.format.kind: each.format for each in WIRES}
+SPOKEN = {kind: wire.format for kind, wire in WIRES.items()}
 # A refusal is read before its format matters: one format does.
 EACH = [
     (polite, row)

@@ -8,90 +8,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.providers.answer.streamed_answer import MAX_SOLUTION_BYTES, StreamedAnswer, size_bytes
-from holdfast.providers.anthropic.format import AnthropicFormat
 from holdfast.providers.base import ProviderError, ToolNames
-from holdfast.providers.gemini.format import GeminiFormat
 from holdfast.providers.model_errors import provider_error
-from holdfast.providers.ollama.format import OllamaFormat
 from holdfast.providers.openai.format import OpenAIFormat
 from holdfast.providers.transport.error_response import error_of_response
 from holdfast.providers.transport.http import ProviderFormat
 from holdfast.schemas.internal.solution import Solution
 from tests.fuzz.strategies import json_values, pieces, spoilt
-from tests.providers.fakes import ReceivedText, calls, chunk, stream, target
+from tests.providers.fakes import ReceivedText, target
+from tests.providers.wire.wires import WIRES
+from tests.providers.writers import chat_completions
+from tests.providers.writers.abstract_answer import AbstractAnswer, Call, Choices, Thought
 
-USAGE = {"prompt_tokens": 9, "completion_tokens": 4, "total_tokens": 13}
-
-
-def sse(*events: dict[str, Any]) -> bytes:
-    """Events as Anthropic's and Google's servers send them."""
-    named = (f"event: {each['type']}\n" if "type" in each else "" for each in events)
-    return "".join(
-        f"{name}data: {json.dumps(each)}\n\n" for name, each in zip(named, events, strict=True)
-    ).encode()
-
-
+ANSWER = AbstractAnswer(
+    [Thought("Hm."), "Let me see.", Call(0, "refund", {"amount": 1.5, "to": "é"})]
+)
+WHOLE = chat_completions.completion(ANSWER, Choices())
 GOOD: dict[str, tuple[ProviderFormat, bytes]] = {
-    "openai": (
-        OpenAIFormat(),
-        stream(
-            [
-                chunk({"role": "assistant", "content": "Let me "}),
-                chunk({"content": "see."}),
-                calls((0, "call_1", "refund", "")),
-                calls((0, None, None, '{"amount": 1.5, ')),
-                calls((0, None, None, '"to": "é"}')),
-                chunk({}, "tool_calls"),
-                chunk(usage=USAGE),
-            ]
-        ),
-    ),
-    "openai, in one": (
-        OpenAIFormat(),
-        json.dumps(
-            {
-                "object": "chat.completion",
-                "choices": [{"index": 0, "message": {"content": "Hi"}, "finish_reason": "stop"}],
-                "usage": USAGE,
-            }
-        ).encode(),
-    ),
-    "anthropic": (
-        AnthropicFormat(),
-        sse(
-            {"type": "message_start", "message": {"model": "m", "usage": {"input_tokens": 9}}},
-            {"type": "content_block_start", "index": 0, "content_block": {"type": "thinking"}},
-            {"type": "content_block_delta", "index": 0,
-             "delta": {"type": "thinking_delta", "thinking": "Hm."}},
-            {"type": "content_block_stop", "index": 0},
-            {"type": "content_block_start", "index": 1,
-             "content_block": {"type": "tool_use", "id": "t1", "name": "refund", "input": {}}},
-            {"type": "content_block_delta", "index": 1,
-             "delta": {"type": "input_json_delta", "partial_json": '{"amount": 1}'}},
-            {"type": "content_block_stop", "index": 1},
-            {"type": "message_delta", "delta": {"stop_reason": "tool_use"},
-             "usage": {"output_tokens": 4}},
-            {"type": "message_stop"},
-        ),
-    ),
-    "gemini": (
-        GeminiFormat(),
-        sse(
-            {"candidates": [{"content": {"parts": [{"text": "Let me see."}], "role": "model"}}]},
-            {"candidates": [{"finishReason": "STOP", "content": {"parts": [
-                {"functionCall": {"name": "refund", "args": {}}}]}}],
-             "usageMetadata": {"promptTokenCount": 9, "candidatesTokenCount": 4}},
-        ),
-    ),
-    "ollama": (
-        OllamaFormat(),
-        b'{"model":"m","message":{"role":"assistant","content":"Hi"},"done":false}\n'
-        b'{"model":"m","message":{"content":"","tool_calls":[{"function":{"name":"refund",'
-        b'"arguments":{"amount":1}}}]},"done":false}\n'
-        b'{"model":"m","message":{"content":""},"done":true,"done_reason":"stop",'
-        b'"prompt_eval_count":9,"eval_count":4}\n',
-    ),
-}  # fmt: skip
+    **{kind: (wire.format, wire.writer.write(ANSWER, Choices())) for kind, wire in WIRES.items()},
+    "openai, in one": (OpenAIFormat(), json.dumps(WHOLE).encode()),
+}
 
 
 def read(spoken: ProviderFormat, brought: list[bytes]) -> Solution | ProviderError:

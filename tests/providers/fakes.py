@@ -7,29 +7,21 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx
-from openai.types.chat import ChatCompletionChunk
-from pydantic import TypeAdapter
 
-from holdfast.activities.model.conversation_cache import CachedConversation, RunKey, fragments
+from holdfast.activities.model.conversation_cache import CachedConversation, fragments
 from holdfast.providers.answer.streamed_answer import StreamedAnswer
 from holdfast.providers.base import EncodedMessage, ProviderRequest, ToolNames
 from holdfast.providers.content import without_remote_media
 from holdfast.providers.openai.format import OpenAIFormat
 from holdfast.providers.transport.http import HttpProvider, ProviderFormat
 from holdfast.providers.transport.target import EndpointTarget
-from holdfast.schemas.base import canonical_json, link, sha256
-from holdfast.schemas.internal.model_request import (
-    Ask,
-    ConversationPage,
-    ConversationPageRequest,
-    ConversationPointer,
-)
+from holdfast.schemas.base import canonical_json
+from holdfast.schemas.internal.model_request import Ask
 from holdfast.schemas.internal.solution import Solution
 from holdfast.schemas.message import ChatMessage
 from holdfast.schemas.settings.endpoints import Endpoint
 
 KEY = "sk-test-1234567890"
-RUN = RunKey("agent-1", "run-1")
 TOOLS = [
     {"name": "rag.query", "description": "Search.", "parameters": {"type": "object"}},
     {"name": "refund", "description": "", "parameters": {"type": "object"}},
@@ -57,12 +49,14 @@ NAMES = ToolNames(ask(tools=TOOLS).tools)
 
 
 def fragments_of(
-    spoken: ProviderFormat, *messages: ChatMessage, names: ToolNames = NAMES
+    spoken: ProviderFormat | HttpProvider, *messages: ChatMessage, names: ToolNames = NAMES
 ) -> tuple[bytes, ...]:
-    """A conversation of these messages, as a worker holds it in a format."""
+    """A conversation of these messages, as a worker holds it in a format, or for a provider."""
 
     def encode(message: ChatMessage) -> EncodedMessage:
-        return spoken.encode(without_remote_media(message, spoken.fetched), names)
+        if isinstance(spoken, ProviderFormat):
+            message = without_remote_media(message, spoken.fetched)
+        return spoken.encode(message, names)
 
     held = CachedConversation()
     for message in messages:
@@ -116,34 +110,15 @@ def read_answer(
 def chunk(
     delta: dict[str, Any] | None = None, finish: str | None = None, **more: Any
 ) -> dict[str, Any]:
-    """A chunk as OpenAI's own server sends it; its package's type vouches for that."""
+    """A chunk of a chat completion; one of its usage has no choice."""
     choices = [{"index": 0, "delta": delta or {}, "finish_reason": finish}]
-    whole = {
-        "id": "chatcmpl-1",
-        "object": "chat.completion.chunk",
-        "created": 1_700_000_000,
-        "model": "gpt-test-2026",
-        "choices": [] if "usage" in more else choices,
-        **more,
-    }
-    TypeAdapter(ChatCompletionChunk).validate_python(whole, strict=True)
-    return whole
-
-
-def calls(*pieces: tuple[int, str | None, str | None, str]) -> dict[str, Any]:
-    """A chunk with pieces of calls: index, id, name, arguments."""
-    return chunk(
-        {
-            "tool_calls": [
-                {"index": index, "id": own, "function": {"name": name, "arguments": arguments}}
-                for index, own, name, arguments in pieces
-            ]
-        }
-    )
+    return {"model": "gpt-test-2026", "choices": [] if "usage" in more else choices, **more}
 
 
 def stream(chunks: Iterable[Any], end: str = "data: [DONE]\n\n") -> bytes:
-    return "".join(f"data: {json.dumps(each)}\n\n" for each in chunks).encode() + end.encode()
+    """Server-sent events: values as JSON, and texts as they are."""
+    texts = (each if isinstance(each, str) else json.dumps(each) for each in chunks)
+    return "".join(f"data: {text}\n\n" for text in texts).encode() + end.encode()
 
 
 Handler = Callable[[httpx.Request], httpx.Response]
@@ -176,66 +151,12 @@ def request(asked: Ask | None = None, *messages: ChatMessage) -> ProviderRequest
     return ProviderRequest(asked, fragments_of(OpenAIFormat(), *messages, names=names))
 
 
-class LoggedRun:
-    """A run's log, and the pages that it answers: of `size` characters at most."""
-
-    def __init__(self, asked: Ask | None = None, size: int = 1_000_000) -> None:
-        self.ask = asked or ask()
-        self.size = size
-        self.items: list[str] = []
-        self.wanted: list[ConversationPageRequest] = []
-        self.error: Exception | None = None
-
-    def append(self, *messages: ChatMessage) -> None:
-        for message in messages:
-            entry = {"type": "message", "n": len(self.items) + 1, "message": message.to_json()}
-            self.items.append(canonical_json(entry).decode())
-
-    def summarise(self, upto: int, text: str) -> None:
-        entry = {"type": "summary", "n": len(self.items) + 1, "upto": upto, "text": text}
-        self.items.append(canonical_json(entry).decode())
-
-    def note(self) -> None:
-        """Append an entry that the model does not see."""
-        self.items.append("#" + sha256(f"{len(self.items)}".encode()))
-
-    def pointer(self, entries: int | None = None, since: int = 0) -> ConversationPointer:
-        """The place after `entries` entries; without, the end. What is read begins `since`."""
-        upto = len(self.items[:entries])
-        origin = self._digest(since)
-        digest = self._digest(upto)
-        return ConversationPointer(turn=1, entries=upto, digest=digest, since=since, origin=origin)
-
-    def _digest(self, upto: int) -> str:
-        digest = ""
-        for item in self.items[:upto]:
-            own = item[1:] if item.startswith("#") else sha256(item.encode())
-            digest = link(digest, own)
-        return digest
-
-    async def page(self, run: RunKey, want: ConversationPageRequest) -> ConversationPage:
-        assert run == RUN
-        self.wanted.append(want)
-        if self.error is not None:
-            raise self.error
-        items, room = [], self.size
-        cut = False
-        for index in range(want.after, min(want.upto, len(self.items))):
-            item = self.items[index][want.offset if index == want.after else 0 :]
-            cut = len(item) > room
-            items.append(item[:room])
-            room -= len(items[-1])
-            if room == 0:
-                break
-        return ConversationPage(items=items, cut=cut, ask=self.ask if want.offset == 0 else None)
-
-
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
 @asynccontextmanager
 async def serving(serve: Serve) -> AsyncIterator[str]:
-    """A server on loopback that reads one request a connection and then does `serve`."""
+    """A server on loopback that reads one request a connection and then runs `serve`."""
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = await reader.readuntil(b"\r\n\r\n")

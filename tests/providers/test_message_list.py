@@ -3,7 +3,6 @@
 import json
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,16 +21,13 @@ RESULT = chat_message("tool", "12 °C", providerId="call_9", tool="rag.query")
 Messages = list[dict[str, Any]]
 
 
-def messages_of(kind: str, *messages: ChatMessage, tail: str | None = None, **how: Any) -> Messages:
-    spoken = FORMATS["ollama" if kind == "ollama" else "openai"]
-    request = ProviderRequest(ask(tail=tail), fragments_of(spoken, *messages), **how)
-    made: Messages = json.loads(spoken.body(request, "localhost"))["messages"]
-    return made
-
-
 def sent(kind: str, *messages: ChatMessage, tail: str | None = None) -> Messages:
     """The messages of a request to a model that insists on turns."""
-    return messages_of(kind, *messages, tail=tail, alternates_roles=True)
+    spoken = FORMATS["ollama" if kind == "ollama" else "openai"]
+    fragments = fragments_of(spoken, *messages)
+    request = ProviderRequest(ask(tail=tail), fragments, alternates_roles=True)
+    made: Messages = json.loads(spoken.body(request, "localhost"))["messages"]
+    return made
 
 
 def check(messages: Messages) -> None:
@@ -44,51 +40,6 @@ def check(messages: Messages) -> None:
     ]
     assert said_in_turn[::2] == ["user"] * len(said_in_turn[::2])
     assert said_in_turn[1::2] == ["assistant"] * len(said_in_turn[1::2])
-
-
-def test_messages_of_users_in_a_row_are_one_message() -> None:
-    messages = sent(
-        "openai", chat_message("user", "One."), chat_message("user", "Two."), tail="The state: {}"
-    )
-    assert messages[1:] == [{"role": "user", "content": "One.\n\nTwo.\n\nThe state: {}"}]
-
-
-@pytest.mark.parametrize("kind", ["openai", "ollama"])
-def test_pictures_stay_with_their_text(kind: str) -> None:
-    pictured = chat_message("user", [{"type": "text", "text": "Look."}, PICTURE])
-    [_, message] = sent(kind, chat_message("user", "Hi."), pictured, pictured, tail="State")
-    if kind == "ollama":
-        assert message["content"] == "Hi.\n\nLook.\n\nLook.\n\nState"
-        assert message["images"] == ["AAAA", "AAAA"]
-    else:
-        kinds = [part["type"] for part in message["content"]]
-        assert kinds == ["text", "text", "image_url", "text", "image_url", "text"]
-
-
-def test_between_results_and_a_user_the_model_acknowledges_them() -> None:
-    messages = sent(
-        "openai", chat_message("user", "Hi"), CALLED, RESULT, RESULT, tail="The state: {}"
-    )
-    roles = [each["role"] for each in messages]
-    assert roles == ["system", "user", "assistant", "tool", "tool", "assistant", "user"]
-    check(messages)
-
-
-def test_a_later_system_message_is_a_marked_message_of_the_user() -> None:
-    messages = sent("openai", chat_message("user", "Hi"), chat_message("system", "Be kind."))
-    assert messages[1:] == [{"role": "user", "content": "Hi\n\n<system>\nBe kind.\n</system>"}]
-
-
-@pytest.mark.parametrize("kind", ["openai", "ollama"])
-def test_a_model_that_does_not_take_its_thoughts_back_is_sent_all_else(kind: str) -> None:
-    data = {"reasoning_content": "Hm.", "thinking": "Hm."}
-    thought = chat_message("assistant", calls=[CALL], providerData=data)
-    with_them, without = (
-        messages_of(kind, thought, RESULT, omits_reasoning=omitted) for omitted in (False, True)
-    )
-    [key] = set(with_them[1]) - set(without[1])
-    assert with_them[1].pop(key) == "Hm."
-    assert with_them == without
 
 
 SPOKEN = st.lists(

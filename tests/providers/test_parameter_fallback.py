@@ -25,8 +25,9 @@ from tests.providers.fakes import (
     request,
     target,
 )
-from tests.providers.test_reasoning import sent
 from tests.providers.transport.test_http import HELLO, solve
+from tests.providers.wire.exchange import sent_twice
+from tests.providers.wire.wires import WIRES
 
 
 def good() -> httpx.Response:
@@ -89,7 +90,7 @@ async def test_a_field_is_found_where_only_the_error_s_param_names_it() -> None:
 
 @pytest.mark.parametrize("kind", FORMATS)
 async def test_a_default_temperature_is_left_out_in_each_format(kind: ProviderName) -> None:
-    bodies, notices = await sent(kind, "m", ONLY_ONE)
+    bodies, notices = await sent_twice(WIRES[kind], "m", ONLY_ONE)
     assert ['"temperature"' in json.dumps(body) for body in bodies] == [True, False, False]
     assert len(notices) == 2
 
@@ -99,7 +100,7 @@ async def test_a_temperature_that_the_agent_set_is_refused_with_what_to_do(
     kind: ProviderName,
 ) -> None:
     with pytest.raises(ProviderRefused) as refused:
-        await sent(kind, "m", ONLY_ONE, temperature=0.3)
+        await sent_twice(WIRES[kind], "m", ONLY_ONE, temperature=0.3)
     error = provider_error(refused.value, target(), "m", 1)
     assert f"answered 400: {ONLY_ONE}. Change the `temperature` of the agent's" in error.message
     assert error.non_retryable

@@ -1,34 +1,34 @@
-"""What providers cache of a request is found again at the next one, counted and priced."""
+"""What a model was sent once begins every later request of the run, byte for byte (§10).
+
+Providers cache what they have read, and find it again by nothing else. What changes from turn to
+turn, the state, is at the end.
+"""
 
 import json
+from functools import partial
 from typing import Any
 
+import httpx
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from holdfast.activities.model.conversation_cache import CachedConversation, fragments
 from holdfast.catalog.endpoints import FORMATS
-from holdfast.providers.answer.streamed_answer import StreamedAnswer
-from holdfast.providers.base import ProviderRequest, ToolNames
+from holdfast.providers.base import ProviderRequest
 from holdfast.providers.transport.http import ProviderFormat
+from holdfast.schemas.base import canonical_json
 from holdfast.schemas.internal.solution import Usage
-from tests.providers.fakes import TOOLS, ReceivedText, ask, chat_message, fragments_of, sent_body
-from tests.providers.wire.anthropic import started, stopped
+from holdfast.schemas.message import ChatMessage
+from tests.providers.fakes import NAMES, TOOLS, ask, chat_message, sent_body
+from tests.providers.wire.wires import WIRES
 
-NAMES = ToolNames(())
-HOSTS = {
-    "openai": "api.openai.com",
-    "openai-responses": "api.openai.com",
-    "anthropic": "api.anthropic.com",
-    "gemini": "generativelanguage.googleapis.com",
-    "ollama": "127.0.0.1",
-    "bedrock": "bedrock-runtime.eu-central-1.amazonaws.com",
-}
-MARK = {"type": "ephemeral"}
-SCHEMA: dict[str, Any] = {
+SCHEMA = {
     "type": "object",
     "properties": {"a": {"type": "string"}},
     "required": ["a"],
+    "additionalProperties": False,
 }
-SCHEMA["additionalProperties"] = False
 
 
 @pytest.fixture(params=FORMATS.values(), ids=lambda provider_format: provider_format.kind)
@@ -37,19 +37,16 @@ def provider_format(request: pytest.FixtureRequest) -> ProviderFormat:
     return found
 
 
-def body(
-    provider_format: ProviderFormat, host: str = "", key: str = "", **asked: Any
-) -> dict[str, Any]:
+def body(provider_format: ProviderFormat, **asked: Any) -> dict[str, Any]:
     """A request of a conversation with a call, a result, and these settings."""
-    wanted = ask(tools=TOOLS, **asked)
     calls = [{"id": "t1c1", "providerId": "c1", "tool": "refund", "arguments": {}}]
     messages = (
         chat_message("user", "Hi"),
         chat_message("assistant", "", calls=calls),
         chat_message("tool", "done", tool="refund", callId="t1c1", providerId="c1"),
     )
-    request = ProviderRequest(wanted, fragments_of(provider_format, *messages), key)
-    sent = provider_format.body(request, host or HOSTS[provider_format.kind])
+    host = httpx.URL(WIRES[provider_format.kind].base_url).host
+    sent = sent_body(provider_format, *messages, host=host, tools=TOOLS, **asked)
     found: dict[str, Any] = json.loads(sent)
     return found
 
@@ -61,7 +58,7 @@ def changed(one: dict[str, Any], other: dict[str, Any]) -> set[str]:
 def test_the_state_stands_behind_all_else(provider_format: ProviderFormat) -> None:
     """Between two turns the state and what a plan waits for change, and nothing before them."""
     one, other = (body(provider_format, tail=f"The state: {number}") for number in (1, 2))
-    name = {"gemini": "contents", "openai-responses": "input"}.get(provider_format.kind, "messages")
+    name = WIRES[provider_format.kind].messages
     assert changed(one, other) == {name}
     text = [json.dumps(each[name]) for each in (one, other)]
     assert text[0].replace("The state: 1", "") == text[1].replace("The state: 2", "")
@@ -69,7 +66,7 @@ def test_the_state_stands_behind_all_else(provider_format: ProviderFormat) -> No
 
 
 # What is asked otherwise for one turn, and what else than that changes for it: tools and
-# instructions precede the conversation in every cache.
+# instructions are before the conversation in every cache.
 CHOICE = {
     "openai": {"tool_choice"},
     "openai-responses": {"tool_choice"},
@@ -94,24 +91,12 @@ FORM = {
 def test_a_forced_call_or_a_final_answer_changes_no_more_than_it_must(
     provider_format: ProviderFormat,
 ) -> None:
-    plain, choice, form = (
-        body(provider_format),
-        CHOICE[provider_format.kind],
-        FORM[provider_format.kind],
-    )
+    kind, plain = provider_format.kind, body(provider_format)
+    choice = CHOICE[kind]
     assert changed(body(provider_format, toolChoice={"name": "refund"}), plain) == choice
     assert changed(body(provider_format, toolChoice="none"), plain) == choice
-    assert changed(body(provider_format, toolChoice="none", output=SCHEMA), plain) == choice | form
-
-
-def test_anthropic_finds_tools_and_instructions_again_whatever_changes_behind_them() -> None:
-    sent = body(FORMATS["anthropic"], tail="The state")
-    assert [tool.get("cache_control") for tool in sent["tools"]] == [None, MARK]
-    assert sent["system"][-1]["cache_control"] == MARK
-    assert json.dumps(sent).count("cache_control") == 4  # it takes no more
-    assert "cache_control" not in sent["messages"][-1]["content"][-1]  # the state
-    options = {"options": {"cache_control": None}}
-    assert "ephemeral" not in json.dumps(body(FORMATS["anthropic"], model=options))
+    both = body(provider_format, toolChoice="none", output=SCHEMA)
+    assert changed(both, plain) == choice | FORM[kind]
 
 
 @pytest.mark.parametrize("turns", [1, 2, 7])
@@ -142,71 +127,76 @@ def test_anthropic_finds_the_end_of_the_last_request_however_many_calls_it_led_t
     assert ended(turns - 1)[-1] in ended(turns)
 
 
-@pytest.mark.parametrize(
-    ("host", "is_sent"),
-    [
-        ("api.openai.com", True),
-        ("mine.openai.azure.com", True),
-        ("api.mistral.ai", True),
-        ("127.0.0.1", False),
-        ("openrouter.ai", False),
-    ],
-)
-def test_a_conversation_has_one_key_where_that_helps(host: str, is_sent: bool) -> None:
-    sent = body(FORMATS["openai"], host, "k1")
-    assert sent.get("prompt_cache_key") == ("k1" if is_sent else None)
-    own = body(FORMATS["openai"], host, "k1", model={"options": {"prompt_cache_key": "mine"}})
-    assert own["prompt_cache_key"] == "mine"
-
-
-def read(provider_format: ProviderFormat, *events: dict[str, Any]) -> Usage:
-    reading = provider_format.answer_reader(StreamedAnswer(ReceivedText(), NAMES))
-    for event in events:
-        reading.read(json.dumps(event))
-    return reading.solution().usage
-
-
-def completed(**usage: Any) -> list[dict[str, Any]]:
-    choice = {"index": 0, "message": {"content": "Hi"}, "finish_reason": "stop"}
-    tokens = {"prompt_tokens": 2_000, "completion_tokens": 20, **usage}
-    return [{"choices": [choice], "usage": tokens}]
-
-
-def replied(**usage: Any) -> list[dict[str, Any]]:
-    last, end = stopped("end_turn")
-    return [started(**usage), {**last, "usage": {"output_tokens": 20}}, end]
-
-
-def generated(**usage: Any) -> list[dict[str, Any]]:
-    candidate = {"content": {"parts": [{"text": "Hi"}]}, "finishReason": "STOP"}
-    counts = {"promptTokenCount": 2_000, "candidatesTokenCount": 20, **usage}
-    return [{"candidates": [candidate], "usageMetadata": counts}]
-
-
-WRITTEN = {"cached_tokens": 1_024, "cache_write_tokens": 900}
-ANTHROPIC = {"input_tokens": 100, "cache_read_input_tokens": 1_400}
-# The server, the usage of its answer, and the input that was read from a cache or written to it.
-TOLD: list[tuple[str, list[dict[str, Any]], int | None, int | None]] = [
-    ("openai", completed(prompt_tokens_details={"cached_tokens": 1_920}), 1_920, None),
-    ("openai", completed(prompt_tokens_details=WRITTEN), 1_024, 900),
-    # DeepSeek, Kimi, and vLLM that was set not to report it.
-    ("openai", completed(prompt_cache_hit_tokens=1_984, prompt_cache_miss_tokens=16), 1_984, None),
-    ("openai", completed(cached_tokens=1_000), 1_000, None),
-    ("openai", completed(prompt_tokens_details=None), None, None),
-    ("anthropic", replied(**ANTHROPIC, cache_creation_input_tokens=500), 1_400, 500),
-    ("gemini", generated(cachedContentTokenCount=1_500), 1_500, None),
-    ("gemini", generated(), None, None),
-]
-
-
-@pytest.mark.parametrize(("kind", "events", "cached", "written"), TOLD)
-def test_what_was_cached_is_some_of_the_input(
-    kind: Any, events: list[dict[str, Any]], cached: int | None, written: int | None
-) -> None:
-    usage = read(FORMATS[kind], *events)
-    assert (usage.input_tokens, usage.output_tokens) == (2_000, 20)
-    assert (usage.cached_tokens, usage.written_tokens) == (cached, written)
-
-
 def test_written_cache_tokens_are_no_part_of_the_reported_usage() -> None:
     assert Usage(input_tokens=10, written_tokens=5).to_json() == Usage(input_tokens=10).to_json()
+
+
+# What stands behind the messages, in each format.
+SETTINGS = {"gemini": b'],"systemInstruction":', "bedrock": b'],"system":'}
+# Anthropic's marks are no part of what is cached; they go with the end of the conversation.
+MARK = b',"cache_control":{"type":"ephemeral"}'
+PICTURE = {"type": "image", "mediaType": "image/png", "data": "AAAA"}
+TEXTS = st.text(max_size=12)
+CONTENTS: st.SearchStrategy[Any] = TEXTS | TEXTS.map(
+    lambda text: [{"type": "text", "text": text}, PICTURE]
+)
+Turn = list[ChatMessage]
+
+
+@st.composite
+def turns(draw: st.DrawFn) -> list[Turn]:
+    """The messages of some turns: of users, of the model, and of its calls."""
+    made: list[Turn] = []
+    for number in range(draw(st.integers(1, 5))):
+        heard = [chat_message("user", draw(CONTENTS)) for _ in range(draw(st.integers(0, 2)))]
+        ids = [f"c{number}.{index}" for index in range(draw(st.integers(0, 3)))]
+        calls = [{"id": id, "providerId": id, "tool": "refund", "arguments": {}} for id in ids]
+        results = [
+            chat_message("tool", draw(CONTENTS), tool="refund", callId=id, providerId=id)
+            for id in ids
+        ]
+        made.append([chat_message("assistant", draw(TEXTS), calls=calls), *results, *heard])
+    return made
+
+
+class TurnRecorder:
+    """What a worker makes of a run that continues, turn by turn."""
+
+    def __init__(self, provider_format: ProviderFormat) -> None:
+        self._format = provider_format
+        self._conversation = CachedConversation()
+        self._encode = partial(provider_format.encode, names=NAMES)
+        self.receive([chat_message("user", "Begin.")])
+
+    def receive(self, turn: Turn) -> None:
+        for message in turn:
+            entry = {"type": "message", "message": message.to_json()}
+            self._conversation.append(canonical_json(entry).decode(), self._encode)
+
+    def messages(self) -> bytes:
+        """The messages of a request, as they are sent now: their end is still open."""
+        request = ProviderRequest(ask(tools=TOOLS), fragments(self._conversation.messages()))
+        body = self._format.body(request, "localhost")
+        end = body.rindex(SETTINGS.get(self._format.kind, b'],"model":"gpt-test"'))
+        return body[:end].replace(MARK, b"").removesuffix(b"]}")
+
+
+@pytest.mark.parametrize("provider_format", FORMATS.values(), ids=FORMATS)
+@given(heard=turns())
+def test_a_request_begins_with_the_one_before(
+    provider_format: ProviderFormat, heard: list[Turn]
+) -> None:
+    worker = TurnRecorder(provider_format)
+    before = worker.messages()
+    for turn in heard:
+        worker.receive(turn)
+        now = worker.messages()
+        assert now.startswith(before)
+        before = now
+
+
+def test_a_request_is_made_of_the_very_bytes_that_are_held(provider_format: ProviderFormat) -> None:
+    """Nothing that was encoded is read again: it may be no JSON at all."""
+    fragments = tuple(b"<%d>" % number for number in range(100))
+    body = provider_format.body(ProviderRequest(ask(tools=TOOLS), fragments), "localhost")
+    assert b",".join(fragments) in body

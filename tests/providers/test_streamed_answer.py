@@ -14,8 +14,12 @@ from holdfast.providers.answer.streamed_answer import (
     size_bytes,
 )
 from holdfast.providers.base import ToolNames
+from holdfast.providers.openai.format import OpenAIFormat
 from holdfast.schemas.internal.solution import Solution
-from tests.providers.fakes import ReceivedText
+from holdfast.schemas.settings.endpoints import ProviderName
+from tests.providers.fakes import ReceivedText, read_answer, stream
+from tests.providers.wire.wires import WIRES
+from tests.providers.writers.abstract_answer import AbstractAnswer, Call, Choices, Thought
 
 
 def answer(text: str = "", *calls: tuple[str, str], data: Any = None) -> Solution:
@@ -46,6 +50,8 @@ def test_arguments_too_large_to_be_kept_are_reported_by_their_size() -> None:
         ('{"a": 1, "a": 1}', {"a": 1}),
         ('{"a": "\\ud83d\\ude00"}', {"a": "😀"}),
         ('{"n": 3.10}', '{"n": 3.10}'),
+        ("[" * 5_000, "[" * 5_000),
+        ('{"n":' * 150 + "1" + "}" * 150, '{"n":' * 150 + "1" + "}" * 150),
         ('{"a": 1, "a": 2}', '{"a": 1, "a": 2}'),
         ('{"a": "\\ud83d"}', '{"a": "\\ud83d"}'),
         ('{"a": "\ud83d"}', '{"a": "\\ud83d"}'),
@@ -58,6 +64,16 @@ def test_arguments_that_parsing_would_change_are_kept_as_they_are_written(
     [call] = answer("", ("write", written)).calls
     assert call.arguments == kept
     assert call.to_json()["arguments"] == json.loads(json.dumps(kept))
+
+
+@pytest.mark.timeout(10)
+def test_a_long_call_whose_name_comes_with_each_piece_takes_linear_time() -> None:
+    arguments = json.dumps({"words": ["abc"] * 30_000})
+    pieces = [arguments[at : at + 8] for at in range(0, len(arguments), 8)]
+    calls = [{"index": 0, "function": {"name": "refund", "arguments": each}} for each in pieces]
+    chunks = [{"choices": [{"delta": {"tool_calls": [call]}}]} for call in calls]
+    [call] = read_answer(OpenAIFormat(), stream(chunks)).calls
+    assert call.arguments == json.loads(arguments)
 
 
 def test_arguments_just_within_the_bound_are_kept() -> None:
@@ -128,6 +144,15 @@ def test_the_provider_s_own_data_is_kept_up_to_its_bound_and_else_left_out_first
     assert (solution.provider_data, len(solution.text), len(solution.calls)) == (None, 80_000, 1)
     [notice] = solution.notices
     assert f"{MAX_PROVIDER_DATA_BYTES + 1} bytes" in notice
+
+
+@pytest.mark.parametrize("kind", [kind for kind in WIRES if kind != "gemini"])
+def test_thoughts_too_large_to_be_kept_are_left_out_whole(kind: ProviderName) -> None:
+    wire, thought = WIRES[kind], Thought("A" * MAX_PROVIDER_DATA_BYTES)
+    written = wire.writer.write(AbstractAnswer([thought, Call(0, "refund", {})]), Choices())
+    solution = read_answer(wire.format, written)
+    assert solution.provider_data is None
+    assert "such as the model's thoughts, was left out" in solution.notices[0]
 
 
 def test_a_large_text_is_cut_beside_the_provider_s_own_data() -> None:

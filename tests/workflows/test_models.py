@@ -3,14 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from tests.providers.wire.openai_responses import (
-    call,
-    ended,
-    opening,
-    piecemeal,
-    text_output,
-    thought,
-)
+from tests.providers.writers import responses
+from tests.providers.writers.abstract_answer import AbstractAnswer, Call, Choices, Thought
 from tests.support import tools
 from tests.support.backend import Launch, Run
 from tests.support.eventually import eventually
@@ -23,17 +17,14 @@ DONE = Answer("done")
 REASONS = {"endpoint": "fake", "name": "gpt-5.5", "temperature": None}
 
 
-def responds(*items: Any) -> Answer:
-    return Answer(events=[*opening(*items), ended()])
+def responds(written: AbstractAnswer) -> Answer:
+    return Answer(events=[each.value for each in responses.events(written, Choices())])
 
 
 async def test_a_run_carries_the_encrypted_reasoning_of_a_response_along(launch: Launch) -> None:
-    arguments = '{"text": "coffee", "times": 2}'
-    looked = thought(0, "gAAAA-first", "I say it twice.")
-    answers = [
-        responds(piecemeal(0, looked), piecemeal(1, call(1, "echo", arguments), arguments)),
-        responds(piecemeal(0, thought(2)), text_output(1, "Twice.")),
-    ]
+    called = Call(0, "echo", {"text": "coffee", "times": 2})
+    first_answer = AbstractAnswer([Thought("I say it twice."), called])
+    answers = [responds(first_answer), responds(AbstractAnswer([Thought("Hm."), "Twice."]))]
     backend = await launch(answers, provider="openai-responses")
     run = await backend.start(["echo"], agent={"model": REASONS}, input="Say coffee twice.")
     result = await run.result()
@@ -50,7 +41,7 @@ async def test_a_run_carries_the_encrypted_reasoning_of_a_response_along(launch:
     assert [each["type"] for each in second["input"]] == [
         *("message", "reasoning", "function_call", "function_call_output")
     ]
-    assert second["input"][1] == looked
+    assert second["input"][1] == responses.items(first_answer)[0]
     assert not any(entry["type"] == "notice" for entry in await run.context())
 
 

@@ -18,7 +18,8 @@ from holdfast.schemas.internal.model_request import (
     ConversationPageRequest,
     ConversationPointer,
 )
-from tests.providers.fakes import RUN, TOOLS, LoggedRun, ask, chat_message, target
+from tests.activities.model.logged_run import RUN, LoggedRun
+from tests.providers.fakes import TOOLS, ask, chat_message, target
 
 NO_NETWORK = httpx.AsyncClient(transport=httpx.MockTransport(lambda _: httpx.Response(500)))
 Answer = Callable[[ConversationPageRequest], ConversationPage]

@@ -16,7 +16,8 @@ from holdfast.activities.model.conversation_reader import RunNotOpen, RunUnrespo
 from holdfast.activities.model.run_queries import TRIES_SECONDS, RunQueries
 from holdfast.schemas.internal.model_request import ConversationPage, ConversationPageRequest
 from holdfast.schemas.names import AHEAD_MESSAGE
-from tests.providers.fakes import RUN, ask
+from tests.activities.model.logged_run import RUN
+from tests.providers.fakes import ask
 
 FULL = RPCError("consistent query buffer is full", RPCStatusCode.RESOURCE_EXHAUSTED, b"")
 WANT = ConversationPageRequest(after=2, upto=9, offset=4)

@@ -24,9 +24,10 @@ from holdfast.schemas.internal.model_request import (
     ConversationPageRequest,
     ConversationPointer,
 )
+from tests.activities.model.logged_run import RUN, LoggedRun
 from tests.activities.model.test_page_prefetch import NO_NETWORK
 from tests.encryption.keys import NEW, OLD, ring
-from tests.providers.fakes import RUN, TOOLS, LoggedRun, ask, chat_message, target
+from tests.providers.fakes import TOOLS, ask, chat_message, target
 
 HALF = "h" * (FULL_CHARACTERS // 2 + 1)
 

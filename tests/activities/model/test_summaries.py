@@ -15,8 +15,9 @@ from holdfast.activities.model.page_prefetch import PagePrefetch
 from holdfast.providers.base import EncodedMessage
 from holdfast.schemas.internal.model_request import ConversationPointer
 from holdfast.schemas.message import ChatMessage
+from tests.activities.model.logged_run import RUN, LoggedRun
 from tests.activities.test_generate import Setting
-from tests.providers.fakes import RUN, LoggedRun, chat_message, provider
+from tests.providers.fakes import chat_message, provider
 
 TOO_LONG = {
     "error": {

@@ -14,7 +14,7 @@ from functools import partial
 
 import httpx
 
-from tests.providers.wire.bedrock import frame
+from tests.providers.writers.framing import event_stream_message
 
 EXCEPTIONS = {429: "throttlingException", 400: "validationException"}
 
@@ -42,14 +42,16 @@ class Polite:
     def event(self, data: str) -> bytes:
         """An event of a stream in the server's format."""
         if self.kind == "bedrock":
-            return frame(data.encode(), event_type="contentBlockDelta", message_type="event")
+            headers = {"event-type": "contentBlockDelta", "message-type": "event"}
+            return event_stream_message(data.encode(), headers)
         return f"{data}\n".encode() if self.kind == "ollama" else f"data: {data}\n\n".encode()
 
     def error(self, status: int, body: bytes) -> bytes:
         """An error within a stream: Bedrock's are named, and have no status."""
         if self.kind == "bedrock":
             payload = json.dumps(json.loads(body)["error"]).encode()
-            return frame(payload, exception_type=EXCEPTIONS[status], message_type="exception")
+            headers = {"exception-type": EXCEPTIONS[status], "message-type": "exception"}
+            return event_stream_message(payload, headers)
         return self.event(body.decode())
 
 

@@ -19,7 +19,7 @@ from holdfast.providers.transport.target import EndpointTarget
 from holdfast.runtime.secrets import Secrets
 from holdfast.schemas.settings.endpoints import Endpoint
 from tests.providers.fakes import ReceivedText, ask, chat_message
-from tests.providers.test_conformance import WIRES
+from tests.providers.wire.wires import WIRES
 from tests.support.identity.token_services import (
     SOON,
     TokenService,
@@ -36,7 +36,6 @@ PLACES = {
     "google": ("gemini", f"{VERTEX}/publishers/google"),
     "azure": ("openai", "https://acme.openai.azure.com/openai/v1"),
 }
-WIRE = {wire.format.kind: wire for wire in WIRES}
 
 
 @pytest.fixture
@@ -57,7 +56,7 @@ class Cloud:
         self.target = EndpointTarget("cloud", endpoint, {}, identity)
         self.requests: list[httpx.Request] = []
         self.refusal = ""
-        self._wire = WIRE[provider]
+        self._wire = WIRES[endpoint.provider]
         http = httpx.AsyncClient(transport=httpx.MockTransport(self._answer))
         self._provider = HttpProvider(FORMATS[endpoint.provider], self.target, http)
 

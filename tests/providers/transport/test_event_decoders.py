@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.providers.transport.event_decoders import LineDecoder
+from holdfast.providers.bedrock.event_stream import EventStreamDecoder
+from holdfast.providers.transport.event_decoders import EventDecoder, LineDecoder
+from tests.providers.writers.framing import event_stream, event_stream_message
 
 SSE = (
     '\ufeff: a comment\r\n\r\nevent: message\ndata: {"t": "†"}\nid: 7\n\n'
@@ -20,9 +22,11 @@ SPREAD = '\ufeff\n {\n"a":\r\n\n{"b":"†"},\n"c":[\n1]}\n'.encode()
 PLACES = st.lists(st.integers(0, len(SSE)), max_size=20)
 
 
-def read(*chunks: bytes) -> tuple[list[str], str | None, str]:
+def read(
+    *chunks: bytes, decoder: type[EventDecoder] = LineDecoder
+) -> tuple[list[str], str | None, str]:
     """What is decoded, what is left, and what is neither."""
-    stream = LineDecoder()
+    stream = decoder()
     decoded = [each for chunk in chunks for each in stream.feed(chunk)]
     return decoded, stream.rest(), stream.stray
 
@@ -78,3 +82,37 @@ def test_a_byte_order_mark_is_one_at_the_very_beginning_alone(size: int) -> None
     body = '\ufeff{"a":1}\n\ufeff{"b":2}\n{"c":3}\n'.encode()
     chunks = [body[start : start + size] for start in range(0, len(body), size)]
     assert read(*chunks)[:2] == (['{"a":1}', '{"c":3}'], None)
+
+
+def test_a_name_of_an_event_is_its_type_where_the_data_has_none() -> None:
+    named = b'event: ping\ndata: {}\n\nevent: a\ndata: {"type": "b"}\n\nevent: c\ndata: x\n\n'
+    events, _, _ = read(named)
+    assert [json.loads(each) for each in events[:2]] == [{"type": "ping"}, {"type": "b"}]
+    assert events[2] == "x"
+
+
+# Amazon's event stream.
+
+
+@pytest.mark.parametrize("size", [1, 7, 100_000])
+def test_messages_are_the_same_however_their_bytes_are_cut(size: int) -> None:
+    body = event_stream([{"messageStart": {}}, {"delta": "Zoë 😀" * 100}, {"messageStop": {}}])
+    chunks = [body[start : start + size] for start in range(0, len(body), size)]
+    found, rest, stray = read(*chunks, decoder=EventStreamDecoder)
+    kinds = ["messageStart", "delta", "messageStop"]
+    assert [next(iter(json.loads(event))) for event in found] == kinds
+    assert (rest, stray) == (None, "")
+
+
+def test_a_long_message_in_many_pieces_takes_linear_time() -> None:
+    headers = {"event-type": "x", "message-type": "event"}
+    body = event_stream_message(json.dumps("x" * 4_000_000).encode(), headers)
+    # By the square of its length, this would take minutes.
+    chunks = [body[at : at + 100] for at in range(0, len(body), 100)]
+    assert len(read(*chunks, decoder=EventStreamDecoder)[0]) == 1
+
+
+def test_nothing_behind_a_broken_message_is_read() -> None:
+    whole, broken = event_stream([{"a": 1}]), bytearray(event_stream([{"b": 2}]))
+    broken[40] ^= 1
+    assert read(whole, bytes(broken), whole, decoder=EventStreamDecoder) == (['{"a": 1}'], None, "")

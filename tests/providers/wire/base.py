@@ -1,107 +1,82 @@
 """What each provider's format is tested by: how its server talks, and what is understood of us.
 
-A wire writes the answers of a provider's server, and reads our requests, both by the types that
-the provider itself publishes. So one test for each promise holds for all of them.
+A wire writes the answers of a provider's server, and reads our requests; the types that the
+provider itself publishes take both. So one test for each promise holds for all of them.
 """
 
+import json
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import httpx
 
 from holdfast.providers.transport.http import ProviderFormat
-from holdfast.schemas.internal.solution import StopReason, Usage
-from tests.providers.fakes import stream
+from holdfast.schemas.internal.solution import Usage
+from tests.providers.fakes import KEY
+from tests.providers.writers.abstract_answer import AbstractAnswer, Call, Choices, Event
 
 PICTURE = "iVBORw0KGgo="
 
 
-@dataclass(frozen=True)
-class Result:
-    """The result of a call in a request: the name that the tool was sent under, its text, and
-    whether the format's own mark is that of an error."""
+class AnswerWriter(Protocol):
+    """A module of `writers`."""
 
-    tool: str
-    text: str
-    marked: bool = False
+    def write(self, answer: AbstractAnswer, choices: Choices) -> bytes: ...
 
-
-@dataclass(frozen=True)
-class ReadRequest:
-    """What a provider understands of a request.
-
-    `results` stand behind the calls that they belong to, each under the id or in the place that
-    the format asks for. `choice` is `auto`, `none`, `required`, a tool's name, or None for nothing
-    text. `output` is the schema of a structured answer.
-    """
-
-    instructions: str
-    texts: list[str] = field(default_factory=list)
-    pictures: list[str] = field(default_factory=list)
-    calls: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
-    results: list[Result] = field(default_factory=list)
-    tools: list[str] = field(default_factory=list)
-    choice: str | None = None
-    output: Any = None
+    def events(self, answer: AbstractAnswer, choices: Choices) -> list[Event]: ...
 
 
 class Wire(ABC):
     """A provider, from its server's side.
 
-    `usage` is what `answer` reports. `choices` are the forms of each tool choice where the tools
-    `rag.query` and `refund` are offered and `refund` is the one named: the tools that are offered
-    in the request, and its choice. `marks_errors`: a result can be marked as an error.
-    `partial`: arguments come in pieces. `lacks_tools` is how a server without tools refuses them.
-    `hi` are the events of the text "Hi", in two parts that others can be between. `stop_reasons`
-    have our reason, and the number of notices. `ignored` are events that are ignored within an
-    answer; `stream_errors` are errors, with status and message. `foreign` are bodies of another
-    format, `truncated` are without their ends; `whole` is an answer without a stream: "One moment."
-    and the call `refund` with {"n": 1}. `uncounted` are the events of an answer without its usage.
+    `writer` writes its answers; `usage` is what they report. `is_partial`: its arguments come in
+    pieces. `messages` is the field of a request that has its messages.
     """
 
     format: ProviderFormat
     base_url: str
+    writer: AnswerWriter
     usage: Usage
-    choices: Mapping[str, tuple[list[str], str | None]] = {
-        choice: (["rag_query", "refund"], choice)
-        for choice in ("auto", "none", "required", "refund")
-    }
-    marks_errors = False
-    partial = False
-    lacks_tools: tuple[int, bytes]
-    hi: tuple[Sequence[Any], Sequence[Any]]
-    stop_reasons: Mapping[str, tuple[StopReason, int]]
-    ignored: Sequence[Any]
-    stream_errors: Sequence[tuple[Any, int, str]]
-    foreign: Sequence[bytes]
-    truncated: Sequence[bytes]
-    whole: bytes
-    uncounted: Sequence[Any]
+    is_partial = False
+    messages = "messages"
 
-    def events(self, *events: Any) -> bytes:
-        """Events as a stream, not checked by the provider's types."""
-        return stream(events, end="")
+    def answer(self, text: str) -> bytes:
+        """A whole answer: a text, in pieces."""
+        return self.writer.write(AbstractAnswer([text]), Choices())
 
-    @abstractmethod
-    def stops(self, reason: str) -> bytes:
-        """A whole answer that stopped for this reason."""
+    def breaks_off(self, text: str) -> bytes:
+        """An answer that is cut behind the first piece of its text, between two events."""
+        events = [each.value for each in self.writer.events(AbstractAnswer([text]), Choices())]
+        first = json.dumps(Choices().cut(text)[0])
+        end = next(n for n, each in enumerate(events) if first in json.dumps(each))
+        return self.frame(events[: end + 1])
 
-    @abstractmethod
-    def answer(self, *pieces: str) -> bytes:
-        """A whole answer: a text, in these pieces."""
-
-    @abstractmethod
     def calls(self, *calls: tuple[str, dict[str, Any]]) -> bytes:
         """A whole answer: calls of tools with their arguments."""
+        return self.writer.write(
+            AbstractAnswer([Call(n, *call) for n, call in enumerate(calls)]), Choices()
+        )
 
     @abstractmethod
-    def breaks_off(self, piece: str) -> bytes:
-        """An answer that is cut after a piece of text, between two events."""
+    def frame(self, events: Sequence[Any]) -> bytes:
+        """Events as the bytes of a stream."""
 
     @abstractmethod
+    def vouch(self, event: Any) -> None:
+        """Check an event by the types that the provider publishes."""
+
     def refuses(self, status: int, message: str) -> bytes:
         """The body of an answer that is an error."""
+        error = {"message": message, "type": "invalid_request_error", "code": None, "param": None}
+        return json.dumps({"error": error}).encode()
 
     @abstractmethod
-    def understands(self, url: str, headers: Mapping[str, str], body: bytes) -> ReadRequest:
-        """What the provider understands of a request, once its published types have taken it."""
+    def understands(self, request: httpx.Request) -> dict[str, Any]:
+        """The body of a request, once the provider's types have taken it."""
+
+
+def check_key(request: httpx.Request, header: str = "authorization") -> None:
+    """Check that the request has the endpoint's key in its header, and nowhere else."""
+    assert KEY not in str(request.url)
+    assert request.headers[header].removeprefix("Bearer ") == KEY

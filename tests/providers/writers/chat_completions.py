@@ -23,10 +23,19 @@ _UNKNOWN: tuple[Any, ...] = (
 
 def write(answer: AbstractAnswer, choices: Choices) -> bytes:
     """The bytes of an answer."""
-    writer = _Writer(answer, choices)
     if choices.one("stream", "document") == "document":
-        return document(writer.completion(), choices)
-    return server_sent(choices.kept(writer.chunks()), choices)
+        return document(completion(answer, choices), choices)
+    return server_sent(choices.kept(events(answer, choices)), choices)
+
+
+def events(answer: AbstractAnswer, choices: Choices) -> list[Event]:
+    """The chunks of an answer, and the word that ends the stream."""
+    return _Writer(answer, choices).chunks()
+
+
+def completion(answer: AbstractAnswer, choices: Choices) -> Fields:
+    """A whole completion."""
+    return _Writer(answer, choices).completion()
 
 
 class _Writer:
@@ -39,7 +48,8 @@ class _Writer:
         has_empty = not all(call.arguments for call in calls)
         in_order = ("order", "zero, in order", *(() if has_empty else ("apart",)))
         in_order = () if choices.is_lossy or len(told) < len(calls) else in_order
-        self._style = choices.one("index", "ids", "zero", "gaps", "texts", *in_order)
+        marked = ("index", "ids", "gaps", "texts", *(() if choices.is_lossy else ("zero",)))
+        self._style = choices.one(*marked, *in_order)
         self._is_mixed = self._style not in in_order
         needs_ids = self._style in ("ids", "zero") or (
             self._style == "zero, in order" and has_empty
@@ -51,13 +61,11 @@ class _Writer:
         self._repeat = choices.one(*repeats)
 
     def completion(self) -> Fields:
-        """A whole completion."""
         message = {"role": "assistant", "refusal": None, **self._message()}
         choice = {"index": 0, "message": message, "finish_reason": self._reason, "logprobs": None}
         return {**_TOP, "object": "chat.completion", "choices": [choice], "usage": USAGE}
 
     def chunks(self) -> list[Event]:
-        """The chunks of an answer, and the word that ends the stream."""
         choices = self._choices
         rows = [self._part(part) for part in self._answer.parts]
         first = _chunk({"content": choices.one("", None), "role": "assistant"})

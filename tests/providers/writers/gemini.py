@@ -1,6 +1,7 @@
 """Gemini: events that each have the form of a whole answer, a list of them, or one whole answer."""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from tests.providers.writers.abstract_answer import AbstractAnswer, Call, Choices, Event, Thought
@@ -29,29 +30,22 @@ def write(answer: AbstractAnswer, choices: Choices) -> bytes:
         case "list":
             return document([event.value for event in told], choices)
         case "document":
-            parts = [_part(part, _has_ids(answer, choices), choices) for part in answer.parts]
+            has_ids = choices.one(False, True)
+            parts = [_part(part, has_ids, choices) for part in answer.parts]
             return document(_event(parts, "STOP", usageMetadata=USAGE), choices)
     return server_sent(told, choices)
 
 
 def events(answer: AbstractAnswer, choices: Choices) -> list[Event]:
     """The events of an answer; the last one may repeat its calls."""
-    told: list[Event] = []
-    has_ids = _has_ids(answer, choices)
-    waiting: list[Part] = []
+    told, waiting, has_ids = list[Event](), list[Part](), choices.one(False, True)
     for part in answer.parts:
-        pieces = (
-            [part]
-            if isinstance(part, Call)
-            else choices.cut(part.text if isinstance(part, Thought) else part)
-        )
-        for piece in pieces:
-            kind = Thought(piece) if isinstance(part, Thought) and isinstance(piece, str) else piece
-            waiting.append(_part(kind, has_ids, choices))
+        for piece in _pieces(part, choices):
+            waiting.append(_part(piece, has_ids, choices))
             if choices.one(True, False):
                 told.append(Event(_event(waiting)))
                 waiting = []
-        told += [Event(choices.one(*_UNKNOWN))] if choices.one(False, True) else []
+        told += choices.one([], [Event(choices.one(*_UNKNOWN))])
     if waiting:
         told.append(Event(_event(waiting)))
     calls = [_part(call, has_ids, choices) for call in answer.calls]
@@ -59,8 +53,13 @@ def events(answer: AbstractAnswer, choices: Choices) -> list[Event]:
     return [*told, Event(_event(last, "STOP", usageMetadata=USAGE))]
 
 
-def _has_ids(answer: AbstractAnswer, choices: Choices) -> bool:
-    return choices.one(False, True)
+def _pieces(part: str | Thought | Call, choices: Choices) -> Sequence[str | Thought | Call]:
+    match part:
+        case Call():
+            return [part]
+        case Thought(text):
+            return [Thought(piece) for piece in choices.cut(text)]
+    return choices.cut(part)
 
 
 def _event(parts: list[Part], reason: str | None = None, **more: Any) -> Part:

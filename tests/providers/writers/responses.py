@@ -23,10 +23,19 @@ _UNKNOWN: tuple[Item, ...] = (
 
 def write(answer: AbstractAnswer, choices: Choices) -> bytes:
     """The bytes of an answer."""
-    writer = _Writer(answer, choices)
     if choices.one("stream", "document") == "document":
-        return document(response(writer.items, "completed"), choices)
-    return server_sent(choices.kept(writer.events()), choices, has_names=True)
+        return document(response(items(answer), "completed"), choices)
+    return server_sent(choices.kept(events(answer, choices)), choices, has_names=True)
+
+
+def events(answer: AbstractAnswer, choices: Choices) -> list[Event]:
+    """The events of an answer; the last one has the whole response, or an empty one."""
+    return _Writer(answer, choices).events()
+
+
+def items(answer: AbstractAnswer) -> list[Item]:
+    """The whole items of an answer."""
+    return [_item(number, part) for number, part in enumerate(answer.parts)]
 
 
 def response(output: list[Item], status: str, **more: Any) -> Item:
@@ -57,17 +66,16 @@ class _Writer:
 
     def __init__(self, answer: AbstractAnswer, choices: Choices) -> None:
         self._answer, self._choices = answer, choices
-        self.items = [_item(number, part) for number, part in enumerate(answer.parts)]
+        self._items = items(answer)
         styles = ["both", "ids", "index", "ids change", "texts"]
         self._style = choices.one(*styles, *([] if choices.is_lossy else ["zero", "order"]))
-        self._output = self.items if choices.is_lossy else choices.one(self.items, [])
+        self._output = self._items if choices.is_lossy else choices.one(self._items, [])
         # All texts of an answer, or none, come only with the whole response.
         self._has_texts = not self._output or choices.one(True, False)
         self._events = 0
 
     def events(self) -> list[Event]:
-        """The events of an answer; the last one has the whole response, or an empty one."""
-        rows = [self._events_of(index, item) for index, item in enumerate(self.items)]
+        rows = [self._events_of(index, item) for index, item in enumerate(self._items)]
         told = self._choices.in_turn(self._answer, rows, is_mixed=self._style != "order")
         first = response([], "in_progress")
         begin = [
@@ -79,7 +87,7 @@ class _Writer:
         return [*self._choices.one(begin, []), *told, Event(last, wholes=numbers)]
 
     def _events_of(self, index: int, item: Item) -> list[Event]:
-        """The events of one item: started, in pieces, and done; some servers leave out some."""
+        """The events of one item: its begin, its pieces, its end; some servers leave out some."""
         told: list[Event] = []
         match item["type"]:
             case "function_call":
@@ -134,7 +142,7 @@ class _Writer:
             [added, *ends],
             [added, *done],
             done,
-            # An empty object at the beginning of a call is no statement.
+            # An empty object at the begin of a call is no statement.
             [*begun, *choices.one(deltas, done, deltas if text == "{}" else [])],
             [added, *ends, self._done(index, {**item, "arguments": ""})],
         )
