@@ -39,8 +39,8 @@ def test_what_is_written_by_default_is_as_the_provider_publishes_it(wire: Wire) 
 async def test_text_is_received_piece_by_piece(wire: Wire) -> None:
     exchange = Exchange(wire, good(wire.answer("Guten Tag, Zoë")))
     solution = await exchange.solve()
-    assert solution.text == "".join(exchange.heard.texts) == "Guten Tag, Zoë"
-    assert len(exchange.heard.texts) > 1
+    assert solution.text == "".join(exchange.received.texts) == "Guten Tag, Zoë"
+    assert len(exchange.received.texts) > 1
     assert (solution.stop_reason, solution.calls, solution.notices) == ("stop", [], [])
     assert solution.usage == wire.usage
 
@@ -51,8 +51,8 @@ async def test_a_call_is_read_and_its_tool_has_its_own_name(wire: Wire) -> None:
     [call] = solution.calls
     assert (call.tool, call.arguments) == ("rag.query", {"city": "Zürich"})
     assert solution.stop_reason == "calls"
-    assert {tool for _, tool, _ in exchange.heard.calls} == {"rag.query"}
-    pieces = [piece for _, _, piece in exchange.heard.calls if piece]
+    assert {tool for _, tool, _ in exchange.received.calls} == {"rag.query"}
+    pieces = [piece for _, _, piece in exchange.received.calls if piece]
     assert json.loads("".join(pieces)) == {"city": "Zürich"}
     assert (len(pieces) > 1) is wire.is_partial
 

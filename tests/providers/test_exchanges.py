@@ -8,6 +8,7 @@ replies        what the server sends to one request after the other, each with a
                the `events` of a stream, or a `body`, an object or a text; one is by itself, and
                without any the server answers "Yes"
 url, sent      the address and fields of the last request
+later          fields of a further request to the same server
 answer         its text, calls (tool, arguments, and perhaps id), stop reason, and a part of each
                notice; what is left out, is empty. And its data, its usage (input, output, cached,
                written), `refused`, and the texts that were streamed; what is left out, may be any
@@ -44,22 +45,25 @@ EXCHANGES = {
 
 @pytest.mark.parametrize(("kind", "exchange"), EXCHANGES.values(), ids=EXCHANGES)
 async def test_an_exchange(kind: str, exchange: dict[str, Any]) -> None:
-    wire = next(each for each in WIRES.values() if each.format.kind == kind)
+    wire = WIRES[kind]
     asks = {"tools": TOOLS, **exchange.get("asks", {})}
     messages = [ChatMessage.read(each) for each in asks.pop("messages", ())]
-    replies = [reply(wire, each) for each in [*exchange.get("replies", [exchange]), {}]]
+    replies = [reply(wire, each) for each in [*exchange.get("replies", [exchange]), {}, {}]]
     served = Exchange(wire, *replies, baseUrl=asks.pop("baseUrl", wire.base_url))
     if "error" in exchange:
         [(name, message)] = exchange["error"].items()
         with pytest.raises(getattr(base, name)) as error:
             await served.solve(*messages, **asks)
         assert message in repr(error.value)
-        return
-    solution = await served.solve(*messages, **asks)
-    if "answer" in exchange:
-        compare(solution, served.heard.texts, exchange["answer"])
+    else:
+        solution = await served.solve(*messages, **asks)
+        if "answer" in exchange:
+            compare(solution, served.received.texts, exchange["answer"])
     assert [*differences(served.bodies[-1], exchange.get("sent", {}))] == []
     assert str(served.requests[-1].url) == exchange.get("url", served.requests[-1].url)
+    if "later" in exchange:
+        await served.solve(*messages, **asks)
+        assert [*differences(served.bodies[-1], exchange["later"])] == []
     if "returned" in exchange:
         await served.solve(chat_message("user", "Hi"), *conversation(solution), **asks)
         sent = dropwhile(is_before_answer, served.bodies[-1][wire.messages])

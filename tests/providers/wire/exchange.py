@@ -21,7 +21,7 @@ class Exchange:
     def __init__(self, wire: Wire, *replies: httpx.Response, **endpoint: Any) -> None:
         self._wire = wire
         self._replies = iter(replies)
-        self.heard = ReceivedText()
+        self.received = ReceivedText()
         self.requests: list[httpx.Request] = []
         self.bodies: list[dict[str, Any]] = []
         kind = wire.format.kind
@@ -39,7 +39,7 @@ class Exchange:
         conversation = messages or (chat_message("user", "Hi"),)
         names = ToolNames(wanted.tools)
         sent = fragments_of(self._provider, *conversation, names=names)
-        return await self._provider.solve(ProviderRequest(wanted, sent, "run"), self.heard)
+        return await self._provider.solve(ProviderRequest(wanted, sent, "run"), self.received)
 
     async def failure(self, *messages: ChatMessage, **asked: Any) -> ApplicationError:
         try:
