@@ -1,5 +1,7 @@
 """What parsers are fuzzed with."""
 
+from typing import Any
+
 from hypothesis import strategies as st
 
 json_values = st.recursive(
@@ -42,3 +44,23 @@ def pieces(draw: st.DrawFn, data: bytes) -> list[bytes]:
     """The bytes as a network may bring them."""
     cuts = sorted(draw(st.lists(st.integers(0, len(data)), max_size=6)))
     return [data[a:b] for a, b in zip([0, *cuts], [*cuts, len(data)], strict=True)]
+
+
+ODD: st.SearchStrategy[Any] = st.sampled_from(
+    [-1, 10**30, 1e300, "", "\ud83d", [], {}, None, [[]], {"error": None}]
+)
+
+
+@st.composite
+def changed(draw: st.DrawFn, value: Any) -> Any:
+    """A value of JSON, with something else somewhere in it, or without something."""
+    if not isinstance(value, dict | list) or not value or draw(st.integers(0, 5)) == 0:
+        return draw(ODD | json_values)
+    keys = list(value) if isinstance(value, dict) else list(range(len(value)))
+    key = draw(st.sampled_from(keys))
+    copy: Any = value.copy()
+    if draw(st.integers(0, 9)) == 0:
+        del copy[key]
+    else:
+        copy[key] = draw(changed(value[key]))
+    return copy

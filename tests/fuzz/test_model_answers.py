@@ -1,6 +1,7 @@
 """What a model's server sends, spoilt and cut in every way: a solution or one clear error (§12)."""
 
 import json
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -12,9 +13,10 @@ from holdfast.providers.base import ProviderError, ToolNames
 from holdfast.providers.model_errors import provider_error
 from holdfast.providers.openai.format import OpenAIFormat
 from holdfast.providers.transport.error_response import error_of_response
+from holdfast.providers.transport.event_decoders import EventDecoder
 from holdfast.providers.transport.http import ProviderFormat
 from holdfast.schemas.internal.solution import Solution
-from tests.fuzz.strategies import json_values, pieces, spoilt
+from tests.fuzz.strategies import changed, json_values, pieces, spoilt
 from tests.providers.fakes import ReceivedText, target
 from tests.providers.wire.wires import WIRES
 from tests.providers.writers import chat_completions
@@ -32,18 +34,37 @@ GOOD: dict[str, tuple[ProviderFormat, bytes]] = {
 
 def read(spoken: ProviderFormat, brought: list[bytes]) -> Solution | ProviderError:
     """What becomes of an answer that arrives in these pieces."""
-    taken, reading = (
-        spoken.event_decoder(),
-        spoken.answer_reader(StreamedAnswer(ReceivedText(), ToolNames([]))),
-    )
+    decoder = spoken.event_decoder()
+    events = (event for piece in brought for event in decoder.feed(piece))
+    return read_events(spoken, events, decoder)
+
+
+def read_events(
+    spoken: ProviderFormat, events: Iterable[str], decoder: EventDecoder
+) -> Solution | ProviderError:
+    """What becomes of an answer of these events, and of what is left in a decoder."""
+    reading = spoken.answer_reader(StreamedAnswer(ReceivedText(), ToolNames([])))
     try:
-        for piece in brought:
-            for event in taken.feed(piece):
-                reading.read(event)
-        reading.finish(taken.rest() or "", taken.stray)
+        for event in events:
+            reading.read(event)
+        reading.finish(decoder.rest() or "", decoder.stray)
         return reading.solution()
     except ProviderError as error:
         return error
+
+
+def check(outcome: Solution | ProviderError) -> None:
+    """A solution is JSON that a run's history has room for, and can be read again."""
+    if isinstance(outcome, Solution):
+        assert size_bytes(outcome.to_json()) <= MAX_SOLUTION_BYTES
+        kept = Solution.read(json.loads(json.dumps(outcome.to_json())))
+        # What was written to a cache is priced where it is read, and not reported.
+        reported = outcome.usage.model_copy(update={"written_tokens": None})
+        assert kept == outcome.model_copy(update={"usage": reported})
+    else:
+        failure = provider_error(outcome, target(), "gpt-test", 1)
+        assert failure.message
+        assert len(failure.message) < 5_000
 
 
 @pytest.mark.parametrize("kind", GOOD)
@@ -58,13 +79,23 @@ def test_what_is_spoilt_here_is_good(kind: str) -> None:
 @given(data=st.data())
 def test_a_spoilt_answer_is_a_solution_or_an_expected_error(kind: str, data: st.DataObject) -> None:
     spoken, whole = GOOD[kind]
-    outcome = read(spoken, data.draw(pieces(data.draw(spoilt(whole)))))
-    if isinstance(outcome, Solution):
-        assert size_bytes(outcome.to_json()) <= MAX_SOLUTION_BYTES
-    else:
-        failure = provider_error(outcome, target(), "gpt-test", 1)
-        assert failure.message
-        assert len(failure.message) < 5_000
+    check(read(spoken, data.draw(pieces(data.draw(spoilt(whole))))))
+
+
+@pytest.mark.parametrize("kind", GOOD)
+@given(data=st.data())
+def test_any_value_in_any_place_of_an_event_is_read_or_refused(
+    kind: str, data: st.DataObject
+) -> None:
+    spoken, whole = GOOD[kind]
+    decoder = spoken.event_decoder()
+    events = [*decoder.feed(whole), *filter(None, [decoder.rest()])]
+    for _ in range(data.draw(st.integers(1, 3))):
+        place = data.draw(st.integers(0, len(events) - 1))
+        is_word = events[place].startswith("[DONE")
+        value = events[place] if is_word else json.loads(events[place])
+        events[place] = json.dumps(data.draw(changed(value)))
+    check(read_events(spoken, events, spoken.event_decoder()))
 
 
 @pytest.mark.parametrize("kind", GOOD)

@@ -23,6 +23,7 @@ def wire(request: pytest.FixtureRequest) -> Wire:
 
 def test_all_formats_carry_images_and_all_but_ollama_s_documents() -> None:
     assert WIRES.keys() == FORMATS.keys()
+    assert all(kind == spoken.kind for kind, spoken in FORMATS.items())
     assert all("image" in wire.format.carries for wire in WIRES.values())
     carrying = {kind for kind, wire in WIRES.items() if "document" in wire.format.carries}
     assert WIRES.keys() - carrying == {"ollama"}

@@ -2,10 +2,12 @@
 
 import json
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+import yaml
 from temporalio.exceptions import ApplicationError
 
 from holdfast.providers.base import (
@@ -58,11 +60,8 @@ def test_a_lasting_error_is_final() -> None:
 
 
 def test_what_is_no_model_is_given_up_after_a_few_attempts() -> None:
-    assert [failed(UnreadableAnswer("<html>"), attempt).non_retryable for attempt in (1, 2, 3)] == [
-        False,
-        False,
-        True,
-    ]
+    errors = [failed(UnreadableAnswer("<html>"), attempt) for attempt in (1, 2, 3)]
+    assert [each.non_retryable for each in errors] == [False, False, True]
     assert "baseUrl" in failed(UnreadableAnswer("<html>")).message
 
 
@@ -87,36 +86,16 @@ def test_a_server_that_cannot_do_it_is_given_up_after_a_few_attempts(
     assert ends == [False, False, is_final, is_final]
 
 
-PLAN = "You exceeded your current quota, please check your plan and billing details."
-GEMINI = f"{PLAN} See https://ai.google.dev/gemini-api/docs/rate-limits. Quota exceeded"
-NO_CREDIT: list[tuple[int, Any]] = [
-    (429, {"message": PLAN, "type": "insufficient_quota", "code": "insufficient_quota"}),
-    (429, {"message": PLAN}),
-    (429, {"message": "Refreshed next cycle.", "type": "exceeded_current_quota_error"}),
-    (429, {"message": f"{GEMINI} for metric: free_tier_requests, limit: 0. Retry in 37s."}),
-    (429, {"message": "Insufficient balance or no resource package.", "code": "1113"}),
-    (429, {"message": "x", "code": "insufficient_balance"}),
-    (429, {"message": "You have run out of credits."}),
-    (429, {"message": "Your team has used all available credits."}),
-    (503, {"message": "Budget has been exceeded! Max budget: 5", "type": "budget_exceeded"}),
-    (500, {"message": "您的账户余额不足"}),
-]
-PASSES: list[tuple[int, Any]] = [
-    (429, {"status": "INSUFFICIENT QUOTA", "message": "Your limit of concurrent requests."}),
-    (429, {"message": "Too many concurrent requests.", "code": "insufficient_quota"}),
-    (429, {"message": f"{GEMINI} for metric: free_tier_requests, limit: 15. Retry in 37s."}),
-    (429, {"message": "Limit: 3 per min. Pay at https://platform.openai.com/account/billing."}),
-    (429, {"message": "free-models-per-day. Add 10 credits to unlock 1000 requests per day"}),
-    (503, {"message": "The load balancer has no available server."}),
-]
+CREDIT = yaml.safe_load((Path(__file__).parent / "errors/credit.yaml").read_text())
 
 
+@pytest.mark.parametrize("status", [429, 500, 503])
 @pytest.mark.parametrize(
-    ("status", "error", "is_final"),
-    [*((*each, True) for each in NO_CREDIT), *((*each, False) for each in PASSES)],
+    ("error", "is_final"),
+    [*((each, True) for each in CREDIT["none"]), *((each, False) for each in CREDIT["limits"])],
 )
 def test_an_account_without_credit_is_final_and_a_limit_is_not(
-    status: int, error: Any, is_final: bool
+    status: int, error: dict[str, str], is_final: bool
 ) -> None:
     in_response = error_of_response(status, {}, json.dumps({"error": error}).encode())
     in_stream = error_in_event({"error": error})

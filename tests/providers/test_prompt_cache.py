@@ -109,16 +109,11 @@ def test_anthropic_finds_the_end_of_the_last_request_however_many_calls_it_led_t
     def ended(turn: int) -> list[int]:
         messages = [chat_message("user", "Hi")]
         for at in range(turn):
-            asked = [
-                {"id": f"{at}.{n}", "providerId": f"c{at}-{n}", "tool": "refund", "arguments": {}}
-                for n in range(calls)
-            ]
+            ids = [f"{at}.{number}" for number in range(calls)]
+            asked = [{"id": id, "providerId": id, "tool": "refund", "arguments": {}} for id in ids]
             messages.append(chat_message("assistant", "", calls=asked))
             messages += [
-                chat_message(
-                    "tool", "x", tool="refund", callId=f"{at}.{n}", providerId=f"c{at}-{n}"
-                )
-                for n in range(calls)
+                chat_message("tool", "x", tool="refund", callId=id, providerId=id) for id in ids
             ]
         sent = json.loads(sent_body(FORMATS["anthropic"], *messages, tail="S"))
         blocks = [block for message in sent["messages"] for block in message["content"]]

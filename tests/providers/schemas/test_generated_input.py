@@ -4,9 +4,7 @@ What is good comes from the wires, which their providers' own types vouch for; w
 generated from it.
 """
 
-import contextlib
 import json
-from collections.abc import Iterable
 from typing import Any
 
 import httpx
@@ -16,13 +14,11 @@ from hypothesis import strategies as st
 
 from holdfast.catalog.endpoints import FORMATS
 from holdfast.providers import model_errors
-from holdfast.providers.answer.streamed_answer import MAX_SOLUTION_BYTES, StreamedAnswer, size_bytes
 from holdfast.providers.base import ProviderError, ProviderRequest, ToolNames
 from holdfast.providers.content import without_remote_media
-from holdfast.providers.transport.http import HttpProvider, ProviderFormat
+from holdfast.providers.transport.http import HttpProvider
 from holdfast.providers.transport.target import EndpointTarget
 from holdfast.schemas.internal.model_request import Ask, ToolOffer
-from holdfast.schemas.internal.solution import Solution
 from holdfast.schemas.message import AskedCall, ChatMessage, DataPart, ImagePart, TextPart
 from holdfast.schemas.settings.endpoints import ProviderName
 from tests.engine.generated import JSON, NOISE, OBJECTS, SCHEMAS
@@ -37,92 +33,6 @@ SECRETS = (KEY, PASSWORD, IN_QUERY, IN_HEADER)
 
 each_wire = pytest.mark.parametrize("wire", WIRES.values(), ids=WIRES)
 a_format = pytest.mark.parametrize("kind", some_of(FORMATS, ["openai"]))
-
-
-def good(wire: Wire) -> list[bytes]:
-    calls = wire.calls(("rag_query", {"city": "Zürich 😀"}), ("refund", {"n": [1, {"a": None}]}))
-    return [wire.answer("Guten Tag, Zoë 😀"), calls]
-
-
-GOOD = {kind: good(wire) for kind, wire in WIRES.items()}
-
-
-def test_every_format_is_tested_here() -> None:
-    assert WIRES.keys() == FORMATS.keys()
-    assert all(kind == spoken.kind for kind, spoken in FORMATS.items())
-
-
-# What comes back.
-
-
-def take(spoken: ProviderFormat, events: Iterable[str]) -> Solution | None:
-    """What a format makes of these events; None if it refuses them, as it should."""
-    reading = spoken.answer_reader(StreamedAnswer(ReceivedText(), NAMES))
-    with contextlib.suppress(ProviderError):
-        for event in events:
-            reading.read(event)
-            if reading.is_done:
-                break
-        else:
-            reading.finish("", "")
-        return reading.solution()
-    return None
-
-
-def check(solution: Solution | None) -> None:
-    """A solution is JSON that a run's history has room for, and can be read again."""
-    if solution is not None:
-        assert size_bytes(solution.to_json()) <= MAX_SOLUTION_BYTES
-        kept = Solution.read(json.loads(json.dumps(solution.to_json())))
-        # What was written to a cache is priced where it is read, and not reported.
-        told = solution.usage.model_copy(update={"written_tokens": None})
-        assert kept == solution.model_copy(update={"usage": told})
-
-
-def events_of(wire: Wire) -> st.SearchStrategy[list[str]]:
-    streamed = [wire.format.event_decoder().feed(body) for body in GOOD[wire.format.kind]]
-    assert all(len(events) > 1 for events in streamed)
-    return st.sampled_from(streamed)
-
-
-@each_wire
-@given(data=st.data())
-def test_any_value_in_any_place_of_an_event_is_understood_or_refused(
-    wire: Wire, data: st.DataObject
-) -> None:
-    events = list(data.draw(events_of(wire)))
-    for _ in range(data.draw(st.integers(1, 3))):
-        place = data.draw(st.integers(0, len(events) - 1))
-        events[place] = json.dumps(data.draw(changed(json_of(events[place]))))
-    check(take(wire.format, events))
-
-
-def json_of(event: str) -> Any:
-    """The event's value; a word that is no JSON as a text."""
-    try:
-        return json.loads(event)
-    except ValueError:
-        return event
-
-
-ODD: st.SearchStrategy[Any] = st.sampled_from(
-    [-1, 10**30, 1e300, "", "\ud83d", [], {}, None, [[]], {"error": None}]
-)
-
-
-@st.composite
-def changed(draw: st.DrawFn, value: Any) -> Any:
-    """The value, with something else somewhere in it, or without something."""
-    if not isinstance(value, dict | list) or not value or draw(st.integers(0, 5)) == 0:
-        return draw(ODD | JSON)
-    keys = list(value) if isinstance(value, dict) else list(range(len(value)))
-    key = draw(st.sampled_from(keys))
-    copy: Any = value.copy()
-    if draw(st.integers(0, 9)) == 0:
-        del copy[key]
-    else:
-        copy[key] = draw(changed(value[key]))
-    return copy
 
 
 # What is sent.

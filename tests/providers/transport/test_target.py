@@ -20,7 +20,7 @@ from holdfast.schemas.message import ChatMessage
 from holdfast.schemas.settings.endpoints import ProviderName
 from tests.providers.fakes import KEY, ReceivedText, ask, chat_message, target
 
-PROVIDERS: list[ProviderName] = ["openai", "anthropic", "gemini", "ollama", "bedrock"]
+PROVIDERS: list[ProviderName] = [*FORMATS]
 HOME = "https://models.acme.org/team-a"
 EVIL = "https://evil.net/x"
 FAILING = httpx.AsyncClient(transport=httpx.MockTransport(lambda _: httpx.Response(500)))
