@@ -135,25 +135,26 @@ class AnswerReader(ABC):
         found = repeated(
             drafts,
             calls,
-            lambda *_: False,
-            lambda draft, call: draft.says(call.name, call.arguments),
+            lambda draft, call: draft.name == call.name and draft.says(call.name, call.arguments),
         )
         is_whole_list = all(each in found for each in drafts)
         return [is_whole_list and each is not None for each in found]
 
     def drafts_of(self, calls: list[WholeCall]) -> list[CallDraft]:
         """Return the draft of each call of a whole list, of which pieces may have come before."""
+        drafts = [each for each in self.answer.kept_calls if each.name]
         found = repeated(
-            self.answer.kept_calls,
+            drafts,
             calls,
             lambda draft, call: bool(call.provider_id) and draft.provider_id == call.provider_id,
-            lambda draft, call: draft.says(call.name, call.arguments),
+            # A call that was opened without arguments may have any of these.
+            lambda draft, call: draft.has_arguments and draft.says(call.name, call.arguments),
             lambda draft, call: draft.can_say(call.name, call.arguments),
         )
-        drafts = []
-        for draft, call in zip(found, calls, strict=True):
-            drafts.append(draft or self.add_call(call.name, call.provider_id))
-            drafts[-1].identify(call.provider_id, call.name)
+        pairs = [*zip(found, calls, strict=True)]
+        drafts = [draft or self.add_call(call.name, call.provider_id) for draft, call in pairs]
+        for draft, call in zip(drafts, calls, strict=True):
+            draft.identify(call.provider_id, call.name)
         return drafts
 
     def join_halves(self) -> None:

@@ -96,7 +96,7 @@ class OpenAIAnswerReader(AnswerReader):
                 self._read_choice(choice)
             else:
                 message = read_object(choice.get("message") or choice.get("delta"))
-                self._other_calls += read_objects(message.get("tool_calls"))
+                self._other_calls += _calls(message)
         return True
 
     def _read_choice(self, choice: dict[str, Any]) -> None:
@@ -121,9 +121,7 @@ class OpenAIAnswerReader(AnswerReader):
         self._extra.add(delta)
         for text in _texts(delta):
             self.answer.add_text(text)
-        calls = read_objects(delta.get("tool_calls"))
-        if isinstance(delta.get("function_call"), dict):
-            calls.append({"index": 0, "function": delta["function_call"]})
+        calls = _calls(delta)
         are_repeated = self.are_repeated([_whole_call(call) for call in calls], is_closing)
         for call, is_repeated in zip(calls, are_repeated, strict=True):
             if not is_repeated:
@@ -133,9 +131,7 @@ class OpenAIAnswerReader(AnswerReader):
         """Read a whole message, of which pieces may have arrived before."""
         self._extra.add_missing(message)
         self.answer.add_whole_text("".join(_texts(message)))
-        calls = read_objects(message.get("tool_calls"))
-        if isinstance(message.get("function_call"), dict):
-            calls.append({"function": message["function_call"]})
+        calls = _calls(message)
         wholes = [_whole_call(call) for call in calls]
         for call, whole, draft in zip(calls, wholes, self.drafts_of(wholes), strict=True):
             # The text of a whole call without arguments is empty.
@@ -148,13 +144,12 @@ class OpenAIAnswerReader(AnswerReader):
         """Read an item of `tool_calls`; a field of another form counts as absent."""
         place, (name, provider_id, arguments) = read_place(call.get("index")), _whole_call(call)
         text = "" if arguments is None else arguments_text(arguments)
-        draft = self._find(place, provider_id, name)
-        if draft is None or self._is_another_call(draft, place, provider_id, name, text):
+        draft = self._draft_of(place, name, provider_id, text)
+        if draft is None:
             draft = self.add_call(name, provider_id)
-        else:
-            if draft.name and name != draft.name and not draft.has_pieces:
-                draft.name = (draft.name + name)[:MAX_NAME_CHARACTERS]
-            draft.identify(provider_id, name)
+        elif draft.name and name != draft.name and not draft.has_pieces:
+            draft.name = (draft.name + name)[:MAX_NAME_CHARACTERS]
+        draft.identify(provider_id, name)
         self._last = draft
         if place is not None:
             self._by_place[place] = draft
@@ -164,28 +159,33 @@ class OpenAIAnswerReader(AnswerReader):
             self.answer.add_arguments(draft, text)
         self._extra.add_call(draft, call)
 
-    def _find(self, place: str | None, provider_id: str, name: str) -> CallDraft | None:
-        """Return the call to which a piece with these marks belongs, if it is none of a new one."""
+    def _draft_of(
+        self, place: str | None, name: str, provider_id: str, arguments: str
+    ) -> CallDraft | None:
+        """Return the call to which a piece with these marks belongs; None if it begins one."""
+        draft, of_id = self._by_place.get(place or ""), self._by_id.get(provider_id)
         if place is None:
-            return self._by_id.get(provider_id) if provider_id else self._last
-        at_place, of_id = self._by_place.get(place), self._by_id.get(provider_id)
-        if at_place is None:
+            draft = of_id if provider_id else self._last
+        elif draft is None:
             return None if name else of_id
-        return at_place if of_id is None or at_place.may_have_id(provider_id) else of_id
+        elif of_id is not None and not draft.may_have_id(provider_id):
+            draft = of_id
+        if draft is None or not name:
+            return draft
+        is_known = self.answer.is_tool(name) and self.answer.is_tool(draft.name)
+        is_other = (
+            not draft.may_have_id(provider_id)
+            or (place is None and not provider_id)
+            or (name != draft.name and (place is None or is_known))
+            or (draft.is_whole and not draft.can_say(name, arguments))
+        )
+        return None if is_other else draft
 
-    def _is_another_call(
-        self, draft: CallDraft, place: str | None, provider_id: str, name: str, arguments: str
-    ) -> bool:
-        if not name:
-            return False
-        if not draft.may_have_id(provider_id):
-            return True
-        if place is None and (not provider_id or name != draft.name):
-            return True
-        is_other_tool = name != draft.name and self.answer.is_tool(name)
-        if is_other_tool and self.answer.is_tool(draft.name):
-            return True
-        return draft.is_whole and not draft.can_say(name, arguments)
+
+def _calls(message: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the calls of a message, in the old form, too."""
+    calls, old = read_objects(message.get("tool_calls")), message.get("function_call")
+    return [*calls, {"index": 0, "function": old}] if isinstance(old, dict) else calls
 
 
 def _texts(message: dict[str, Any]) -> Iterator[str]:

@@ -59,9 +59,6 @@ class _Item:
         return test(read_text(value.get("name")), value.get("arguments"))
 
 
-_Acceptance = Callable[[_Item, bool], bool]
-
-
 class OpenAIResponsesAnswerReader(AnswerReader):
     """One response, as it arrives."""
 
@@ -94,13 +91,15 @@ class OpenAIResponsesAnswerReader(AnswerReader):
                 "type": "response.output_text.delta" | "response.refusal.delta",
                 "delta": str(piece),
             }:
-                self._add_text(self._item_of("message", value), piece)
+                self._add_text(self._piece_of("message", value), piece)
             case {"type": "response.output_text.done", "text": str(whole)}:
-                self._add_whole_text(self._item_of("message", value), whole)
+                self._add_whole_text(self._piece_of("message", value), whole)
             case {"type": "response.function_call_arguments.delta", "delta": str(piece)}:
-                self.answer.add_arguments(self._call_of(value), piece)
+                call = self._piece_of("function_call", value).part["call"]
+                self.answer.add_arguments(call, piece)
             case {"type": "response.function_call_arguments.done"}:
-                self.answer.add_whole_arguments(self._call_of(value), value.get("arguments"))
+                call = self._piece_of("function_call", value).part["call"]
+                self.answer.add_whole_arguments(call, value.get("arguments"))
             case _:
                 return str(value.get("type")).startswith("response.")
         return True
@@ -113,43 +112,36 @@ class OpenAIResponsesAnswerReader(AnswerReader):
             parts = [{name: part[name] for name in part if name != "id"} for part in parts]
         return parts if is_reasoned or any("phase" in part for part in parts) else None
 
-    def _find(
-        self, kind: str, ids: dict[str, str], place: str | None, accepts: _Acceptance
-    ) -> _Item | None:
-        """Return the item with one of these ids, or else an open one at the place.
+    def _item_of(self, value: Part, event: Part, accepts: Callable[[_Item, bool], bool]) -> _Item:
+        """Return the item with one of the ids of a value, an open one at its place, or a new one.
 
-        `accepts` takes an item, and whether it has another id.
+        `accepts` takes an open item, and whether it has another id.
         """
-        alike = [each for each in self._items if each.kind == kind]
-        same = [each for each in alike if each.ids.items() & ids.items()]
-        near = [
-            each
-            for each in reversed(alike)
-            if each.place == place
-            and not each.is_done
-            and not {"call_id"} & each.ids.keys() & ids.keys()
-            and accepts(each, "id" in each.ids and "id" in ids)
-        ]
-        return next(iter(same or near), None)
+        ids, place = _texts(value, "id", "call_id"), read_place(event.get("output_index"))
+        alike = [each for each in reversed(self._items) if each.kind == value["type"]]
+        for item in alike:
+            if item.ids.items() & ids.items():
+                return item
+        for item in alike:
+            known = item.ids.keys() & ids.keys()
+            is_near = item.place == place and not item.is_done and "call_id" not in known
+            if is_near and accepts(item, "id" in known):
+                return item
+        return self._add(value, place)
 
-    def _item_of(self, kind: str, event: dict[str, Any]) -> _Item:
+    def _piece_of(self, kind: str, event: Part) -> _Item:
         """Return the item that an event has a piece of."""
-        ids, place = _texts({"id": event.get("item_id")}, "id"), _place(event)
+        value = {"type": kind, "id": event.get("item_id")}
 
         # Some servers give an item another id in each event.
         def accepts(item: _Item, is_other: bool) -> bool:
-            return not is_other or (place is not None and not item.has_own_id)
+            return not is_other or (item.place is not None and not item.has_own_id)
 
-        item = self._find(kind, ids, place, accepts) or self._add({"type": kind, **ids}, place)
-        item.has_own_id |= bool(item.ids.items() & ids.items())
+        item = self._item_of(value, event, accepts)
+        item.has_own_id |= value["id"] in item.ids.values()
         return item
 
-    def _call_of(self, event: dict[str, Any]) -> CallDraft:
-        call = self._item_of("function_call", event).call
-        assert call is not None
-        return call
-
-    def _add(self, value: dict[str, Any], place: str | None) -> _Item:
+    def _add(self, value: Part, place: str | None) -> _Item:
         kind = value["type"]
         fields: Part = {"characters": 0} if kind == "message" else {}
         if kind == "function_call":
@@ -159,19 +151,16 @@ class OpenAIResponsesAnswerReader(AnswerReader):
         self._items.append(item)
         return item
 
-    def _read_item(self, value: dict[str, Any], event: dict[str, Any], *, is_done: bool) -> None:
+    def _read_item(self, value: Part, event: Part, *, is_done: bool) -> None:
         """Read the item of an event, at its begin or its end, or both at once."""
-        kind, place = read_text(value.get("type")), _place(event)
-        if kind not in _ITEMS:
-            return
 
         def accepts(item: _Item, is_other: bool) -> bool:
             if is_done:
-                return item.can_be(value) and (not is_other or place is not None)
+                return item.can_be(value) and (not is_other or item.place is not None)
             return not (is_other or item.is_begun)
 
-        item = self._find(kind, _texts(value, "id", "call_id"), place, accepts)
-        self._update(item or self._add(value, place), value, is_done=is_done)
+        if read_text(value.get("type")) in _ITEMS:
+            self._update(self._item_of(value, event, accepts), value, is_done=is_done)
 
     def _update(self, item: _Item, value: dict[str, Any], *, is_done: bool) -> None:
         item.ids |= _texts(value, "id", "call_id")
@@ -231,10 +220,6 @@ class OpenAIResponsesAnswerReader(AnswerReader):
         )
         for item, value in zip(found, values, strict=True):
             self._update(item or self._add(value, None), value, is_done=True)
-
-
-def _place(event: dict[str, Any]) -> str | None:
-    return read_place(event.get("output_index"))
 
 
 def _whole_text(value: dict[str, Any]) -> str:
