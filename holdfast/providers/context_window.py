@@ -10,7 +10,7 @@ cards of Llama and Qwen.
 
 import re
 
-from holdfast.providers.answer.answer_reader import read_object
+from holdfast.providers.json_fields import read_object
 from holdfast.schemas.agent import ModelSettings
 from holdfast.schemas.internal.solution import Solution
 from holdfast.schemas.settings.endpoints import Endpoint

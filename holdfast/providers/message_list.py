@@ -12,10 +12,10 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import groupby
 from typing import Any
 
-from holdfast.providers.answer.answer_reader import read_object, read_objects
 from holdfast.providers.base import ProviderRequest, ToolNames
 from holdfast.providers.call_ids import with_ids
 from holdfast.providers.content import encode_json, system_text, text_of
+from holdfast.providers.json_fields import read_object, read_objects
 from holdfast.schemas.base import parsed_or_none
 from holdfast.schemas.message import AskedCall, ChatMessage
 

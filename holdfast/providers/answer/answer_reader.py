@@ -20,8 +20,9 @@ from holdfast.providers.answer.call_draft import CallDraft
 from holdfast.providers.answer.part_order import PartOrder
 from holdfast.providers.answer.streamed_answer import StreamedAnswer
 from holdfast.providers.base import FailedAnswer, TruncatedAnswer, UnreadableAnswer
+from holdfast.providers.json_fields import read_counts, read_text
 from holdfast.providers.transport.error_response import error_in_event, shortened
-from holdfast.schemas.internal.solution import Solution, StopReason
+from holdfast.schemas.internal.solution import Solution, StopReason, Usage
 
 _Part = TypeVar("_Part")
 _Whole = TypeVar("_Whole")
@@ -69,6 +70,7 @@ class AnswerReader(ABC):
         self.is_done = False
         self._ending: Ending | None = None
         self._reason = ""
+        self._counts: dict[str, int] = {}
         self._recognised = False
         self._foreign = ""
 
@@ -76,11 +78,16 @@ class AnswerReader(ABC):
         """Forget the answer so far: the server started it again."""
         self.answer.clear()
         self.order = PartOrder()
+        self._counts = {}
         self.is_finished, self._ending, self._reason = False, None, ""
 
     @abstractmethod
     def read_event(self, value: dict[str, Any]) -> bool:
         """Read one event, or a whole answer; return false if it is not of the format."""
+
+    @abstractmethod
+    def usage(self, counts: dict[str, int]) -> Usage:
+        """Return the usage that the format's counts are, by their names."""
 
     def read(self, data: str) -> None:
         """Read the text of one event, of a whole answer, or of a list of events.
@@ -103,6 +110,14 @@ class AnswerReader(ABC):
                 self._recognised = True
             else:
                 self._foreign = self._foreign or data
+
+    def read_usage(self, *values: Any) -> None:
+        """Read counts: each is the sum so far; one that is zero or absent changes nothing."""
+        for value in values:
+            for name, count in read_counts(value).items():
+                if count or name not in self._counts:
+                    self._counts[name] = count
+        self.answer.usage = self.usage(self._counts)
 
     def add_text(self, piece: str, **signature: str) -> None:
         """Add a piece of the text, of which the order of the parts is kept."""
@@ -266,35 +281,3 @@ def repeated(
                 (each for each in left if is_same(each, whole)), None
             )
     return found
-
-
-def read_count(value: Any) -> int | None:
-    """Return the count, such as a number of tokens, if the value is one."""
-    is_count = isinstance(value, int | float) and not isinstance(value, bool)
-    return int(value) if is_count and value >= 0 and value == value // 1 else None
-
-
-def read_counts(value: Any) -> dict[str, int]:
-    """Return the counts in an object, by their names."""
-    counts = {name: read_count(each) for name, each in read_object(value).items()}
-    return {name: count for name, count in counts.items() if count is not None}
-
-
-def read_place(value: Any) -> str | None:
-    """Return the place that an index names, which some servers send as a text; None without one."""
-    return str(value) if isinstance(value, int | str) and value != "" else None
-
-
-def read_text(value: Any) -> str:
-    """Return the text, if the value is one."""
-    return value if isinstance(value, str) else ""
-
-
-def read_object(value: Any) -> dict[str, Any]:
-    """Return the object, if the value is one."""
-    return value if isinstance(value, dict) else {}
-
-
-def read_objects(value: Any) -> list[dict[str, Any]]:
-    """Return the objects in a list, if the value is one."""
-    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []

@@ -87,13 +87,6 @@ class StreamedAnswer:
         """Add a call's whole arguments, a text or an object, which may have come in pieces, too."""
         self._show(draft, draft.add_whole(whole, is_begin=is_begin))
 
-    def add_usage(self, usage: Usage) -> None:
-        """Add counts: each is the sum so far; one that is zero or absent changes nothing."""
-        counts = {
-            name: count for name, count in usage if count or getattr(self.usage, name) is None
-        }
-        self.usage = self.usage.model_copy(update=counts)
-
     def is_tool(self, name: str) -> bool:
         """Report whether the model was offered a tool of this name."""
         return self._names.is_known(name)

@@ -5,17 +5,12 @@ Unknown events, and blocks of tools that Anthropic runs itself, are ignored.
 
 from typing import Any, ClassVar
 
-from holdfast.providers.answer.answer_reader import (
-    AnswerReader,
-    read_counts,
-    read_object,
-    read_place,
-    read_text,
-)
+from holdfast.providers.answer.answer_reader import AnswerReader
 from holdfast.providers.answer.bounded_text import BoundedText, well_formed
 from holdfast.providers.answer.call_draft import CallDraft
 from holdfast.providers.answer.part_order import Part
 from holdfast.providers.answer.streamed_answer import MAX_PROVIDER_DATA_BYTES, StreamedAnswer
+from holdfast.providers.json_fields import read_object, read_place, read_text
 from holdfast.schemas.internal.solution import Usage
 
 _INPUT_TOKENS = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
@@ -37,7 +32,6 @@ class AnthropicAnswerReader(AnswerReader):
     def __init__(self, answer: StreamedAnswer) -> None:
         super().__init__(answer)
         self._blocks: dict[str | None, CallDraft | Part] = {}
-        self._tokens: dict[str, int] = {}
 
     def read_event(self, value: dict[str, Any]) -> bool:
         """Read an event, or a message."""
@@ -55,13 +49,23 @@ class AnthropicAnswerReader(AnswerReader):
             case {"type": "content_block_delta", "delta": dict(delta)}:
                 self._read_delta(value.get("index"), delta)
             case {"type": "message_delta", "delta": dict(delta)}:
-                self._read_usage(value.get("usage"))
+                self.read_usage(value.get("usage"))
                 self._read_stop(delta)
             case {"type": "message_stop"}:
                 self.is_finished = self.is_done = True
             case _:
                 return str(value.get("type")).startswith(_EVENTS)
         return True
+
+    def usage(self, counts: dict[str, int]) -> Usage:
+        """Return the usage: its input is beside what was read from a cache, or written to one."""
+        total = sum(counts.get(name, 0) for name in _INPUT_TOKENS)
+        return Usage(
+            input_tokens=total if "input_tokens" in counts else None,
+            output_tokens=counts.get("output_tokens"),
+            cached_tokens=counts.get("cache_read_input_tokens"),
+            written_tokens=counts.get("cache_creation_input_tokens"),
+        )
 
     def data_beside(self, calls: list[CallDraft]) -> Any:
         """Return the blocks of the answer, if any is a thought."""
@@ -75,9 +79,9 @@ class AnthropicAnswerReader(AnswerReader):
     def _begin(self, message: dict[str, Any]) -> None:
         if self._recognised:  # a gateway that starts again with another model
             self.restart()
-            self._blocks, self._tokens = {}, {}
+            self._blocks = {}
         self.answer.model = read_text(message.get("model")) or self.answer.model
-        self._read_usage(message.get("usage"))
+        self.read_usage(message.get("usage"))
 
     def _read_block(self, index: Any, block: Any, *, is_begin: bool) -> None:
         position = read_place(index)
@@ -123,18 +127,6 @@ class AnthropicAnswerReader(AnswerReader):
             thinking = self._blocks[position] = self.order.add("thinking", **texts)
         for name in _THOUGHTS:
             thinking[name].add(read_text(piece.get(name)))
-
-    def _read_usage(self, usage: Any) -> None:
-        """Read the counts: each is the sum so far; one that is absent or zero changes nothing."""
-        counts = read_counts(usage).items()
-        self._tokens |= {name: n for name, n in counts if n or name not in self._tokens}
-        total = sum(self._tokens.get(name, 0) for name in _INPUT_TOKENS)
-        self.answer.usage = Usage(
-            input_tokens=total if "input_tokens" in self._tokens else None,
-            output_tokens=self._tokens.get("output_tokens"),
-            cached_tokens=self._tokens.get("cache_read_input_tokens"),
-            written_tokens=self._tokens.get("cache_creation_input_tokens"),
-        )
 
     def _read_stop(self, delta: dict[str, Any]) -> None:
         reason, details = delta.get("stop_reason"), read_object(delta.get("stop_details"))

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, ClassVar
 
-from holdfast.providers.answer.answer_reader import AnswerReader, read_object
+from holdfast.providers.answer.answer_reader import AnswerReader
 from holdfast.providers.answer.part_order import Part, in_order
 from holdfast.providers.anthropic.answer import AnthropicAnswerReader
 from holdfast.providers.anthropic.schema import answer_schema
@@ -29,6 +29,7 @@ from holdfast.providers.content import (
     text_of,
     unsupported_image_text,
 )
+from holdfast.providers.json_fields import read_object
 from holdfast.providers.message_list import encode_parts, joined_messages
 from holdfast.providers.tool_schemas import arguments_schema
 from holdfast.providers.transport.http import ProviderFormat

@@ -7,9 +7,9 @@ Unknown events and blocks, and calls of tools that Amazon runs itself, are ignor
 from collections.abc import Iterator
 from typing import Any
 
-from holdfast.providers.answer.answer_reader import read_object, read_objects
 from holdfast.providers.answer.part_order import Part
 from holdfast.providers.anthropic.answer import AnthropicAnswerReader
+from holdfast.providers.json_fields import read_object, read_objects
 
 _EVENTS = (
     *("messageStart", "contentBlockStart", "contentBlockDelta", "contentBlockStop"),

@@ -15,13 +15,13 @@ from typing import Any, ClassVar
 
 import httpx
 
-from holdfast.providers.answer.answer_reader import read_object
 from holdfast.providers.answer.part_order import Part
 from holdfast.providers.anthropic.format import ASSISTANT, USER, AnthropicFormat, held_schema
 from holdfast.providers.base import ProviderRequest
 from holdfast.providers.bedrock.answer import BedrockAnswerReader
 from holdfast.providers.bedrock.event_stream import EventStreamDecoder
 from holdfast.providers.content import encode_json, media_of, request_body, text_of
+from holdfast.providers.json_fields import read_object
 from holdfast.providers.message_list import joined_messages
 from holdfast.providers.tool_schemas import arguments_schema
 from holdfast.providers.transport.target import EndpointTarget

@@ -7,17 +7,11 @@ The last event has the reason why the model stopped.
 
 from typing import Any
 
-from holdfast.providers.answer.answer_reader import (
-    AnswerReader,
-    WholeCall,
-    read_counts,
-    read_object,
-    read_objects,
-    read_text,
-)
+from holdfast.providers.answer.answer_reader import AnswerReader, WholeCall
 from holdfast.providers.answer.bounded_text import well_formed
 from holdfast.providers.answer.call_draft import CallDraft
 from holdfast.providers.base import ProviderRefused
+from holdfast.providers.json_fields import read_object, read_objects, read_text
 from holdfast.providers.transport.error_response import shortened
 from holdfast.schemas.internal.solution import Usage
 
@@ -47,8 +41,7 @@ class GeminiAnswerReader(AnswerReader):
         if not any(isinstance(value.get(name), dict | list) for name in _FIELDS):
             return False
         self.answer.model = read_text(value.get("modelVersion")) or self.answer.model
-        if isinstance(value.get("usageMetadata"), dict):
-            self.answer.add_usage(_usage(value["usageMetadata"]))
+        self.read_usage(value.get("usageMetadata"))
         for candidate in read_objects(value.get("candidates")):
             if candidate.get("index", 0) in (0, None):
                 self._read_candidate(candidate)
@@ -60,6 +53,19 @@ class GeminiAnswerReader(AnswerReader):
             why = f"the request was blocked, {reason}"
             raise ProviderRefused(400, shortened(f"{why}: {message}" if message else why))
         return True
+
+    def usage(self, counts: dict[str, int]) -> Usage:
+        """Return the usage: reasoning is output, and the input of Google's own tools is input.
+
+        A count of zero is absent.
+        """
+        inputs = [counts[name] for name in _INPUT if name in counts]
+        outputs = [counts[name] for name in _OUTPUT if name in counts]
+        return Usage(
+            input_tokens=sum(inputs) if inputs else None,
+            output_tokens=sum(outputs) if inputs or outputs else None,
+            cached_tokens=counts.get("cachedContentTokenCount"),
+        )
 
     def data_beside(self, calls: list[CallDraft]) -> Any:
         """Return the parts of the answer, if any is signed."""
@@ -97,18 +103,3 @@ def _whole_call(call: Any) -> WholeCall:
     call = read_object(call)
     arguments = None if _is_in_parts(call) else call.get("args") or {}
     return WholeCall(read_text(call.get("name")), read_text(call.get("id")), arguments)
-
-
-def _usage(usage: dict[str, Any]) -> Usage:
-    """Read the counts, of which zero is absent.
-
-    Reasoning is output, and the input of Google's own tools is input.
-    """
-    counts = read_counts(usage)
-    inputs = [counts[name] for name in _INPUT if name in counts]
-    outputs = [counts[name] for name in _OUTPUT if name in counts]
-    return Usage(
-        input_tokens=sum(inputs) if inputs else None,
-        output_tokens=sum(outputs) if inputs or outputs else None,
-        cached_tokens=counts.get("cachedContentTokenCount"),
-    )

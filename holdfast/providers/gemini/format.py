@@ -13,7 +13,6 @@ from typing import Any
 
 import httpx
 
-from holdfast.providers.answer.answer_reader import read_object
 from holdfast.providers.answer.part_order import Part, in_order
 from holdfast.providers.base import ProviderRequest, ToolNames
 from holdfast.providers.content import (
@@ -27,6 +26,7 @@ from holdfast.providers.content import (
 )
 from holdfast.providers.gemini.answer import GeminiAnswerReader
 from holdfast.providers.gemini.schema import gemini_schema
+from holdfast.providers.json_fields import read_object
 from holdfast.providers.message_list import encode_parts, joined_messages
 from holdfast.providers.transport.http import ProviderFormat
 from holdfast.providers.transport.target import EndpointTarget

@@ -5,15 +5,9 @@ A call comes whole, its arguments an object. Newer servers give it an id, older 
 
 from typing import Any
 
-from holdfast.providers.answer.answer_reader import (
-    AnswerReader,
-    WholeCall,
-    read_counts,
-    read_object,
-    read_objects,
-    read_text,
-)
+from holdfast.providers.answer.answer_reader import AnswerReader, WholeCall
 from holdfast.providers.answer.call_draft import CallDraft
+from holdfast.providers.json_fields import read_object, read_objects, read_text
 from holdfast.schemas.internal.solution import Usage
 
 # The server loaded or unloaded the model without a request to it.
@@ -53,11 +47,14 @@ class OllamaAnswerReader(AnswerReader):
             self.read_stop(value.get("done_reason"))
             # Old servers give no reason.
             self.is_finished = value.get("done_reason") not in _NO_ANSWER
-            counts = read_counts(value)
-            self.answer.usage = Usage(
-                input_tokens=counts.get("prompt_eval_count"), output_tokens=counts.get("eval_count")
-            )
+            self.read_usage(value)
         return True
+
+    def usage(self, counts: dict[str, int]) -> Usage:
+        """Return the usage that these counts are."""
+        return Usage(
+            input_tokens=counts.get("prompt_eval_count"), output_tokens=counts.get("eval_count")
+        )
 
     def data_beside(self, calls: list[CallDraft]) -> Any:
         """Return the reasoning that led to calls: no other is sent back."""

@@ -7,9 +7,9 @@ silent.
 
 from typing import Any
 
-from holdfast.providers.answer.answer_reader import read_object
 from holdfast.providers.base import ProviderRequest, ToolNames
 from holdfast.providers.content import encode_json, inline_data, media_of, request_body, text_of
+from holdfast.providers.json_fields import read_object
 from holdfast.providers.message_list import answer_or_result, list_messages
 from holdfast.providers.ollama.answer import OllamaAnswerReader
 from holdfast.providers.ollama.schema import ollama_schema

@@ -10,18 +10,11 @@ beside a `delta`: it fills what the pieces left out.
 from collections.abc import Iterator
 from typing import Any
 
-from holdfast.providers.answer.answer_reader import (
-    AnswerReader,
-    WholeCall,
-    read_counts,
-    read_object,
-    read_objects,
-    read_place,
-    read_text,
-)
+from holdfast.providers.answer.answer_reader import AnswerReader, WholeCall
 from holdfast.providers.answer.call_draft import MAX_NAME_CHARACTERS, CallDraft, arguments_text
 from holdfast.providers.answer.streamed_answer import StreamedAnswer
 from holdfast.providers.base import FailedAnswer
+from holdfast.providers.json_fields import read_object, read_objects, read_place, read_text
 from holdfast.providers.openai.extra_fields import ExtraFields
 from holdfast.providers.transport.error_response import error_in_event
 from holdfast.schemas.internal.solution import Solution, Usage
@@ -30,11 +23,7 @@ _DONE = "[DONE]"
 _CALLS = "tool_calls"
 _OTHER_CHOICE = "the server sent a second choice, with calls: they were not read"
 _OTHER_CHOICE_READ = "the server sent the calls in a second choice"
-# The names of counts, the format's own first: gateways pass on those of other providers.
-_INPUT = ("prompt_tokens", "input_tokens")
-_OUTPUT = ("completion_tokens", "output_tokens")
-_CACHED = ("cached_tokens", "prompt_cache_hit_tokens", "cache_read_input_tokens")
-_WRITTEN = ("cache_write_tokens", "cache_creation_input_tokens")
+DETAILS_OF_USAGE = ("prompt_tokens_details", "input_tokens_details")
 
 
 class OpenAIAnswerReader(AnswerReader):
@@ -68,6 +57,10 @@ class OpenAIAnswerReader(AnswerReader):
                 self._read_call(call)
         return super().solution()
 
+    def usage(self, counts: dict[str, int]) -> Usage:
+        """Return the usage that these counts are."""
+        return usage_of(counts)
+
     def data_beside(self, calls: list[CallDraft]) -> Any:
         """Return the fields that the server requires back."""
         return self._extra.beside(calls)
@@ -90,7 +83,8 @@ class OpenAIAnswerReader(AnswerReader):
         self.answer.model = read_text(value.get("model")) or self.answer.model
         choices = read_objects(value["choices"])
         for holder in (value, read_object(value.get("x_groq")), *choices):
-            self.answer.add_usage(read_usage(read_object(holder.get("usage"))))
+            usage = read_object(holder.get("usage"))
+            self.read_usage(usage, *map(usage.get, DETAILS_OF_USAGE))
         for choice in choices:
             if choice.get("index", 0) in (0, None):
                 self._read_choice(choice)
@@ -201,19 +195,17 @@ def _whole_call(call: dict[str, Any]) -> WholeCall:
     )
 
 
-def read_usage(usage: dict[str, Any]) -> Usage:
-    """Read the usage of chat completions or of the Responses API."""
-    counts = read_counts(usage)
-    for details in ("prompt_tokens_details", "input_tokens_details"):
-        counts |= read_counts(usage.get(details))
+def usage_of(counts: dict[str, int]) -> Usage:
+    """Return the usage of OpenAI's formats; gateways pass on the names of other providers."""
 
-    def first(names: tuple[str, ...]) -> int | None:
+    def first(*names: str) -> int | None:
         found = [counts[name] for name in names if name in counts]
         return next(filter(None, found), found[0] if found else None)
 
+    cached = ("cached_tokens", "prompt_cache_hit_tokens", "cache_read_input_tokens")
     return Usage(
-        input_tokens=first(_INPUT),
-        output_tokens=first(_OUTPUT),
-        cached_tokens=first(_CACHED),
-        written_tokens=first(_WRITTEN),
+        input_tokens=first("prompt_tokens", "input_tokens"),
+        output_tokens=first("completion_tokens", "output_tokens"),
+        cached_tokens=first(*cached),
+        written_tokens=first("cache_write_tokens", "cache_creation_input_tokens"),
     )

@@ -9,10 +9,10 @@ endpoint that they came from; a field that a server refuses is left out (`parame
 
 from typing import Any
 
-from holdfast.providers.answer.answer_reader import read_object, read_objects
 from holdfast.providers.answer.bounded_text import BoundedText
 from holdfast.providers.answer.call_draft import CallDraft
 from holdfast.providers.answer.streamed_answer import MAX_PROVIDER_DATA_BYTES
+from holdfast.providers.json_fields import read_object, read_objects
 from holdfast.schemas.message import ChatMessage
 
 # The thoughts in the field of most servers, which go back to every endpoint.

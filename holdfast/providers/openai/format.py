@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, ClassVar
 
-from holdfast.providers.answer.answer_reader import AnswerReader, read_object
+from holdfast.providers.answer.answer_reader import AnswerReader
 from holdfast.providers.answer.part_order import Part
 from holdfast.providers.base import ProviderRequest, ToolNames
 from holdfast.providers.call_ids import FORTY, NINE, IdForm
@@ -23,6 +23,7 @@ from holdfast.providers.content import (
     text_of,
     unfetched_text,
 )
+from holdfast.providers.json_fields import read_object
 from holdfast.providers.message_list import answer_or_result, list_messages
 from holdfast.providers.openai.answer import OpenAIAnswerReader
 from holdfast.providers.openai.extra_fields import REASONING, with_extra_fields

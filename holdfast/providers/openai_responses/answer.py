@@ -11,21 +11,16 @@ from collections.abc import Callable
 from typing import Any
 
 from holdfast.providers.answer.answer_endings import Ending, ending_of
-from holdfast.providers.answer.answer_reader import (
-    AnswerReader,
-    read_object,
-    read_objects,
-    read_place,
-    read_text,
-    repeated,
-)
+from holdfast.providers.answer.answer_reader import AnswerReader, repeated
 from holdfast.providers.answer.bounded_text import well_formed
 from holdfast.providers.answer.call_draft import CallDraft
 from holdfast.providers.answer.part_order import Part
 from holdfast.providers.answer.streamed_answer import StreamedAnswer
 from holdfast.providers.base import ProviderRefused
-from holdfast.providers.openai.answer import read_usage
+from holdfast.providers.json_fields import read_object, read_objects, read_place, read_text
+from holdfast.providers.openai.answer import DETAILS_OF_USAGE, usage_of
 from holdfast.providers.transport.error_response import error_in_event
+from holdfast.schemas.internal.solution import Usage
 
 # Two messages of one answer are one text.
 BETWEEN_MESSAGES = "\n\n"
@@ -103,6 +98,10 @@ class OpenAIResponsesAnswerReader(AnswerReader):
             case _:
                 return str(value.get("type")).startswith("response.")
         return True
+
+    def usage(self, counts: dict[str, int]) -> Usage:
+        """Return the usage that these counts are."""
+        return usage_of(counts)
 
     def data_beside(self, calls: list[CallDraft]) -> Any:
         """Return the items of the answer, if there is reasoning among them."""
@@ -198,7 +197,8 @@ class OpenAIResponsesAnswerReader(AnswerReader):
             raise error or ProviderRefused(500, _FAILED)
         self._read_whole(read_objects(response.get("output")))
         self.answer.model = read_text(response.get("model")) or self.answer.model
-        self.answer.usage = read_usage(read_object(response.get("usage")))
+        usage = read_object(response.get("usage"))
+        self.read_usage(usage, *map(usage.get, DETAILS_OF_USAGE))
         # Any other status is that of a response without its end.
         self.is_finished = self.is_done = status in ("completed", "incomplete", "cancelled")
         if status == "cancelled":

@@ -11,7 +11,6 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
-from holdfast.providers.answer.answer_reader import read_object
 from holdfast.providers.answer.part_order import Part, in_order
 from holdfast.providers.base import ProviderRequest, ToolNames
 from holdfast.providers.call_ids import SIXTY_FOUR, IdForm, with_ids
@@ -25,6 +24,7 @@ from holdfast.providers.content import (
     request_body,
     text_of,
 )
+from holdfast.providers.json_fields import read_object
 from holdfast.providers.openai.format import KEY_HOSTS, OWN_HOSTS, OpenAIFormat, response_format
 from holdfast.providers.openai_responses.answer import BETWEEN_MESSAGES, OpenAIResponsesAnswerReader
 from holdfast.schemas.message import ChatMessage, Content, ImagePart, Media
