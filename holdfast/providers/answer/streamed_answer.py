@@ -11,6 +11,7 @@ from typing import Any
 
 from holdfast.providers.answer.bounded_text import BoundedText, well_formed
 from holdfast.providers.answer.call_draft import CallDraft
+from holdfast.providers.answer.call_matching import distinct_calls
 from holdfast.providers.base import AnswerSink, FailedAnswer, ToolNames
 from holdfast.schemas.internal.solution import Solution, StopReason, Usage, WrittenCall
 
@@ -93,17 +94,8 @@ class StreamedAnswer:
 
     @property
     def kept_calls(self) -> list[CallDraft]:
-        """The calls of the answer: an empty one is none, and one sent again with its id is one."""
-        kept: dict[Any, CallDraft] = {}
-        for draft in self.calls:
-            same = kept.get(draft.provider_id)
-            if draft.is_empty:
-                continue
-            if same is None or not draft.can_say(same.name, same.text):
-                kept[draft if same or not draft.provider_id else draft.provider_id] = draft
-            elif len(draft.text) > len(same.text):
-                kept[draft.provider_id] = draft
-        return list(kept.values())
+        """The calls of the answer, each once."""
+        return distinct_calls(self.calls)
 
     def _show(self, draft: CallDraft, piece: str) -> None:
         if draft.index < len(self.calls) and self.calls[draft.index] is draft:

@@ -7,9 +7,10 @@ The last event has the reason why the model stopped.
 
 from typing import Any
 
-from holdfast.providers.answer.answer_reader import AnswerReader, WholeCall
+from holdfast.providers.answer.answer_reader import AnswerReader
 from holdfast.providers.answer.bounded_text import well_formed
 from holdfast.providers.answer.call_draft import CallDraft
+from holdfast.providers.answer.call_matching import WholeCall
 from holdfast.providers.base import ProviderRefused
 from holdfast.providers.json_fields import read_object, read_objects, read_text
 from holdfast.providers.transport.error_response import shortened
@@ -102,4 +103,4 @@ def _is_in_parts(call: Any) -> bool:
 def _whole_call(call: Any) -> WholeCall:
     call = read_object(call)
     arguments = None if _is_in_parts(call) else call.get("args") or {}
-    return WholeCall(read_text(call.get("name")), read_text(call.get("id")), arguments)
+    return WholeCall.read(call.get("name"), call.get("id"), arguments)

@@ -5,8 +5,9 @@ A call comes whole, its arguments an object. Newer servers give it an id, older 
 
 from typing import Any
 
-from holdfast.providers.answer.answer_reader import AnswerReader, WholeCall
+from holdfast.providers.answer.answer_reader import AnswerReader
 from holdfast.providers.answer.call_draft import CallDraft
+from holdfast.providers.answer.call_matching import WholeCall
 from holdfast.providers.json_fields import read_object, read_objects, read_text
 from holdfast.schemas.internal.solution import Usage
 
@@ -33,11 +34,7 @@ class OllamaAnswerReader(AnswerReader):
                 self.answer.reasoning.add(thinking)
             self.answer.add_text(read_text(message.get("content")))
             calls = [
-                WholeCall(
-                    read_text(function.get("name")),
-                    read_text(call.get("id")),
-                    function.get("arguments"),
-                )
+                WholeCall.read(function.get("name"), call.get("id"), function.get("arguments"))
                 for call in read_objects(message.get("tool_calls"))
                 if (function := read_object(call.get("function")))
             ]

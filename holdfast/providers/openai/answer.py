@@ -10,8 +10,9 @@ beside a `delta`: it fills what the pieces left out.
 from collections.abc import Iterator
 from typing import Any
 
-from holdfast.providers.answer.answer_reader import AnswerReader, WholeCall
+from holdfast.providers.answer.answer_reader import AnswerReader
 from holdfast.providers.answer.call_draft import MAX_NAME_CHARACTERS, CallDraft, arguments_text
+from holdfast.providers.answer.call_matching import WholeCall, are_repeated, matched_calls
 from holdfast.providers.answer.streamed_answer import StreamedAnswer
 from holdfast.providers.base import FailedAnswer
 from holdfast.providers.json_fields import read_object, read_objects, read_place, read_text
@@ -116,8 +117,9 @@ class OpenAIAnswerReader(AnswerReader):
         for text in _texts(delta):
             self.answer.add_text(text)
         calls = _calls(delta)
-        are_repeated = self.are_repeated([_whole_call(call) for call in calls], is_closing)
-        for call, is_repeated in zip(calls, are_repeated, strict=True):
+        known = self.answer.kept_calls if is_closing else []
+        repeated = are_repeated(known, [_whole_call(call) for call in calls])
+        for call, is_repeated in zip(calls, repeated, strict=True):
             if not is_repeated:
                 self._read_call(call)
 
@@ -127,7 +129,10 @@ class OpenAIAnswerReader(AnswerReader):
         self.answer.add_whole_text("".join(_texts(message)))
         calls = _calls(message)
         wholes = [_whole_call(call) for call in calls]
-        for call, whole, draft in zip(calls, wholes, self.drafts_of(wholes), strict=True):
+        found = matched_calls(self.answer.kept_calls, wholes)
+        for call, whole, known in zip(calls, wholes, found, strict=True):
+            draft = known or self.add_call(whole.name, whole.provider_id)
+            draft.identify(whole.provider_id, whole.name)
             # The text of a whole call without arguments is empty.
             if whole.arguments == "" and not draft.has_pieces:
                 draft.add_piece("")
@@ -190,9 +195,7 @@ def _texts(message: dict[str, Any]) -> Iterator[str]:
 
 def _whole_call(call: dict[str, Any]) -> WholeCall:
     function = read_object(call.get("function"))
-    return WholeCall(
-        read_text(function.get("name")), read_text(call.get("id")), function.get("arguments")
-    )
+    return WholeCall.read(function.get("name"), call.get("id"), function.get("arguments"))
 
 
 def usage_of(counts: dict[str, int]) -> Usage:

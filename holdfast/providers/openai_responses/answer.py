@@ -11,9 +11,10 @@ from collections.abc import Callable
 from typing import Any
 
 from holdfast.providers.answer.answer_endings import Ending, ending_of
-from holdfast.providers.answer.answer_reader import AnswerReader, repeated
+from holdfast.providers.answer.answer_reader import AnswerReader
 from holdfast.providers.answer.bounded_text import well_formed
 from holdfast.providers.answer.call_draft import CallDraft
+from holdfast.providers.answer.call_matching import matched
 from holdfast.providers.answer.part_order import Part
 from holdfast.providers.answer.streamed_answer import StreamedAnswer
 from holdfast.providers.base import ProviderRefused
@@ -211,7 +212,7 @@ class OpenAIResponsesAnswerReader(AnswerReader):
     def _read_whole(self, output: list[dict[str, Any]]) -> None:
         """Read the items of the whole response: those that events had before are the same."""
         values = [each for each in output if read_text(each.get("type")) in _ITEMS]
-        found = repeated(
+        found = matched(
             self._items,
             values,
             lambda item, value: bool(item.ids.items() & _texts(value, "id", "call_id").items()),
