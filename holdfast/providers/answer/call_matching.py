@@ -99,8 +99,6 @@ def join_halves(drafts: list[CallDraft]) -> bool:
                 drafts.remove(half)
             case [] if any(each.says(each.name, half.text) for each in named):
                 drafts.remove(half)
-            case [_, *_]:
-                return False
-            case [] if named and not half.provider_id:
+            case _ if named:
                 return False
     return True

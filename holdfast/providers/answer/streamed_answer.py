@@ -98,7 +98,7 @@ class StreamedAnswer:
         return distinct_calls(self.calls)
 
     def _show(self, draft: CallDraft, piece: str) -> None:
-        if draft.index < len(self.calls) and self.calls[draft.index] is draft:
+        if draft.index < len(self.calls):
             tool = self._names.from_provider(draft.name)
             self._sink.call(draft.index, tool, well_formed(piece))
 

@@ -75,7 +75,7 @@ class GeminiAnswerReader(AnswerReader):
 
     def _read_candidate(self, candidate: dict[str, Any]) -> None:
         reason = read_text(candidate.get("finishReason"))
-        if reason and reason != "FINISH_REASON_UNSPECIFIED":
+        if reason != "FINISH_REASON_UNSPECIFIED":
             self.read_stop(reason, read_text(candidate.get("finishMessage")))
         parts = read_objects(read_object(candidate.get("content")).get("parts"))
         # A part may also be a summary of the reasoning, which is no answer.
