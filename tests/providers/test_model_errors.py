@@ -11,14 +11,16 @@ import yaml
 from temporalio.exceptions import ApplicationError
 
 from holdfast.providers.base import (
+    FailedAnswer,
     ProviderRefused,
     TruncatedAnswer,
     UnanswerableRequest,
     UnreadableAnswer,
 )
-from holdfast.providers.model_errors import provider_error, retry_delay
+from holdfast.providers.model_errors import is_doubtful, provider_error, retry_delay
 from holdfast.providers.transport.error_response import CUT, error_in_event, error_of_response
 from holdfast.providers.transport.target import MIN_SECRET_CHARACTERS
+from holdfast.schemas.internal.solution import Usage
 from tests.providers.fakes import KEY, target
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
@@ -59,9 +61,11 @@ def test_a_lasting_error_is_final() -> None:
     assert failed(httpx.UnsupportedProtocol("ftp")).non_retryable
 
 
-def test_what_is_no_model_is_given_up_after_a_few_attempts() -> None:
-    errors = [failed(UnreadableAnswer("<html>"), attempt) for attempt in (1, 2, 3)]
-    assert [each.non_retryable for each in errors] == [False, False, True]
+def test_what_is_no_answer_is_given_up_after_a_few_attempts() -> None:
+    for error in (UnreadableAnswer("<html>"), FailedAnswer("the server failed", Usage())):
+        assert is_doubtful(error)
+        errors = [failed(error, attempt) for attempt in (1, 2, 3)]
+        assert [each.non_retryable for each in errors] == [False, False, True]
     assert "baseUrl" in failed(UnreadableAnswer("<html>")).message
 
 
