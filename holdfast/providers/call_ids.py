@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
-from holdfast.schemas.message import ChatMessage
-
 
 class IdForm(NamedTuple):
     """The form of ids that a server requires: which fit, and how one is made of a digest."""
@@ -26,18 +24,6 @@ class IdForm(NamedTuple):
             return number
         digest = sha256(number.encode("utf-8", "surrogatepass")).hexdigest()
         return f"{self.prefix}{digest[: self.digits]}"
-
-    def in_message(self, message: ChatMessage) -> ChatMessage:
-        """Return a message with ids that fit."""
-        number = message.provider_id or message.call_id
-        calls = [
-            call.model_copy(update={"provider_id": self.fitted(call.provider_id)})
-            for call in message.calls
-        ]
-        changes: dict[str, Any] = {"calls": calls} if calls else {}
-        if message.role == "tool" and number:
-            changes["provider_id"] = self.fitted(number)
-        return message.model_copy(update=changes) if changes else message
 
 
 # By their names in a request (`ProviderRequest.id_form`).

@@ -3,16 +3,14 @@
 from typing import Any
 
 
-def read_count(value: Any) -> int | None:
-    """Return the count, such as a number of tokens, if the value is one."""
-    is_count = isinstance(value, int | float) and not isinstance(value, bool)
-    return int(value) if is_count and value >= 0 and value == value // 1 else None
-
-
 def read_counts(value: Any) -> dict[str, int]:
-    """Return the counts in an object, by their names."""
-    counts = {name: read_count(each) for name, each in read_object(value).items()}
-    return {name: count for name, count in counts.items() if count is not None}
+    """Return the counts in an object, such as numbers of tokens, by their names."""
+    return {name: int(each) for name, each in read_object(value).items() if _is_count(each)}
+
+
+def _is_count(value: Any) -> bool:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_number and value >= 0 and value == value // 1
 
 
 def read_place(value: Any) -> str | None:

@@ -13,7 +13,7 @@ from itertools import groupby
 from typing import Any
 
 from holdfast.providers.base import ProviderRequest, ToolNames
-from holdfast.providers.call_ids import with_ids
+from holdfast.providers.call_ids import IdForm, with_ids
 from holdfast.providers.content import encode_json, system_text, text_of
 from holdfast.providers.json_fields import read_object, read_objects
 from holdfast.schemas.base import parsed_or_none
@@ -73,6 +73,11 @@ def list_messages(request: ProviderRequest) -> list[bytes]:
     if request.alternates_roles:
         decoded = alternate_roles(decoded)
     return [encode_json(message) for message in decoded]
+
+
+def fragments_with_ids(fragments: Iterable[bytes], form: IdForm) -> tuple[bytes, ...]:
+    """Return encoded messages, or items of them, with ids that fit."""
+    return tuple(encode_json(with_ids(json.loads(each), form)) for each in fragments)
 
 
 def further_fields(fragments: Iterable[bytes]) -> set[str]:

@@ -77,7 +77,6 @@ _NO_TOOLS_SOURCES = {
 }
 _NO_TOOLS = re.compile("|".join(f"(?:{text})" for text in _NO_TOOLS_SOURCES), re.IGNORECASE)
 _NO_TOOLS_STATUSES = (400, 404, 422, 500, 501)
-_REFUSED_FIELDS = (400, 422)
 # Where an error is about the id of a call.
 _CALL_IDS = ("tool call id", "tool_call_id", "tool_calls", "call_id")
 
@@ -117,7 +116,8 @@ def fallback_for(
         raise ToolsUnsupported(refused.status, refused.message) from None
     message = refused.message.lower()
     texts = f"{message}\n{refused.texts.lower()}"
-    for fallback in _FALLBACKS:
+    fields = frozenset(name for name in further_fields(request.fragments) if name in texts)
+    for fallback in (*_FALLBACKS, _omitting(fields)):
         if (
             refused.status in fallback.statuses
             and any(word in texts for word in fallback.of)
@@ -125,11 +125,6 @@ def fallback_for(
             and not any(word in message for word in fallback.unless)
             and (changed := fallback.change(request)) is not None
         ):
-            return fallback, changed
-    fields = {name for name in further_fields(request.fragments) if name in texts}
-    if refused.status in _REFUSED_FIELDS and not any(word in message for word in _REQUIRED):
-        fallback = ParameterFallback(_omitting(frozenset(fields)), of=())
-        if (changed := fallback.change(request)) is not None:
             return fallback, changed
     raise refused
 
@@ -177,8 +172,8 @@ def _without_schema(request: ProviderRequest) -> ProviderRequest | None:
     return request.with_schema_in_instructions().with_changes(_NO_SCHEMA, output=None)
 
 
-def _omitting(fields: frozenset[str]) -> Change:
-    """Return the change to a request whose answers have none of these fields."""
+def _omitting(fields: frozenset[str]) -> ParameterFallback:
+    """Return the fallback to a request whose answers have none of these fields."""
     named = ", ".join(f"`{name}`" for name in sorted(fields))
     notice = f"the server takes no {named} in an answer: it was left out"
 
@@ -188,7 +183,7 @@ def _omitting(fields: frozenset[str]) -> Change:
             return None
         return replace(request, omitted_fields=omitted, notices=(*request.notices, notice))
 
-    return change
+    return ParameterFallback(change, of=tuple(fields), unless=_REQUIRED)
 
 
 _without_temperature = _model(_NO_TEMPERATURE, temperature=None)

@@ -43,9 +43,7 @@ class CallDraft:
         self.identify(provider_id, name)
         self._pieces = BoundedText(MAX_ARGUMENTS_BYTES)
         self._whole = BoundedText(MAX_ARGUMENTS_BYTES)
-        # Arguments have arrived, if only an empty piece; and such that are an object.
-        self._has_arrived = self.has_arguments = False
-        self._has_other_whole = False
+        self._is_stated_empty = self._has_other_whole = False
 
     def identify(self, provider_id: str | None, name: str) -> None:
         """Take the id and the name, each if the call has none; a very long id is not kept."""
@@ -55,8 +53,6 @@ class CallDraft:
 
     def add_piece(self, piece: str) -> None:
         """Receive more of the arguments' text; an empty one means that there are none so far."""
-        self._has_arrived = True
-        self.has_arguments |= piece != ""
         self._pieces.add(piece)
 
     def add_whole(self, value: Any, *, is_begin: bool = False) -> str:
@@ -65,12 +61,9 @@ class CallDraft:
         An empty text or None is no statement, nor is an empty object at the begin of a call.
         """
         text = "" if value is None else arguments_text(value)
-        is_statement = bool(text) and not is_begin
         if not _compact(text):
-            self._has_arrived |= is_statement
-            self.has_arguments |= is_statement
+            self._is_stated_empty |= bool(text) and not is_begin
             return ""
-        self._has_arrived = self.has_arguments = True
         if self._whole.bytes:
             self._has_other_whole |= not _is_same(self._whole.as_json(), text)
             return ""
@@ -86,6 +79,16 @@ class CallDraft:
     def has_pieces(self) -> bool:
         """Report whether a piece of the arguments has arrived that is not empty."""
         return self._pieces.bytes > 0
+
+    @property
+    def has_arguments(self) -> bool:
+        """Report whether arguments have arrived, or the statement that there are none."""
+        return self.has_pieces or self._whole.bytes > 0 or self._is_stated_empty
+
+    @property
+    def _has_arrived(self) -> bool:
+        """Report whether anything has arrived in the place of arguments, if only an empty piece."""
+        return self.has_arguments or bool(self._pieces.pieces)
 
     @property
     def is_empty(self) -> bool:
@@ -119,7 +122,6 @@ class CallDraft:
     def take_arguments(self, other: "CallDraft") -> None:
         """Take the arguments that arrived at another place of the answer."""
         self._pieces, self._whole = other._pieces, other._whole
-        self._has_arrived = self.has_arguments = True
 
     def written(self, tool: str) -> WrittenCall | None:
         """Return the call, of `tool`, as the model wrote it; None if it came twice, and differs."""

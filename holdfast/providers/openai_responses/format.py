@@ -13,7 +13,7 @@ from typing import ClassVar
 
 from holdfast.providers.answer.part_order import Part, in_order
 from holdfast.providers.base import ProviderRequest, ToolNames
-from holdfast.providers.call_ids import SIXTY_FOUR, IdForm, with_ids
+from holdfast.providers.call_ids import SIXTY_FOUR, IdForm
 from holdfast.providers.content import (
     data_url,
     encode_json,
@@ -25,6 +25,7 @@ from holdfast.providers.content import (
     text_of,
 )
 from holdfast.providers.json_fields import read_object
+from holdfast.providers.message_list import fragments_with_ids
 from holdfast.providers.openai.format import KEY_HOSTS, OWN_HOSTS, OpenAIFormat, response_format
 from holdfast.providers.openai_responses.answer import BETWEEN_MESSAGES, OpenAIResponsesAnswerReader
 from holdfast.schemas.message import ChatMessage, Content, ImagePart, Media
@@ -90,7 +91,7 @@ class OpenAIResponsesFormat(OpenAIFormat):
             settings = {"prompt_cache_key": request.cache_key or None} | settings
         items = list(request.fragments)
         if request.id_form is not None:
-            items = [encode_json(with_ids(json.loads(item), request.id_form)) for item in items]
+            items = [*fragments_with_ids(items, request.id_form)]
         if request.omits_reasoning:
             # The ids of an answer are those of its reasoning, or of nothing that a server knows.
             decoded = [json.loads(item) for item in items]

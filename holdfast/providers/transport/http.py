@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import httpx
@@ -31,6 +32,7 @@ from holdfast.providers.content import (
     media_of,
     without_remote_media,
 )
+from holdfast.providers.message_list import fragments_with_ids
 from holdfast.providers.parameter_fallback import ParameterFallback, fallback_for
 from holdfast.providers.reasoning import with_reasoning
 from holdfast.providers.transport.error_response import error_of_response
@@ -155,12 +157,14 @@ class HttpProvider:
         """Encode a message in the format."""
         fetched = self._format.fetched if self._target.fetches_image_urls else ()
         message = without_remote_media(message, fetched)
-        if form := form_of_host(self._target.host, self._format.id_forms):
-            message = form.in_message(message)
         if message.provider_data is not None:
             data = self._format.data_for_endpoint(message.provider_data, self._target.name)
             message = message.model_copy(update={"provider_data": data})
-        return self._format.encode(message, names)
+        encoded = self._format.encode(message, names)
+        form = form_of_host(self._target.host, self._format.id_forms)
+        if form is None or message.role not in ("assistant", "tool"):
+            return encoded
+        return replace(encoded, fragments=fragments_with_ids(encoded.fragments, form))
 
     async def solve(self, request: ProviderRequest, sink: AnswerSink) -> Solution:
         """Send the request; leave out each part that the server rejects, each once."""
