@@ -250,6 +250,19 @@ async def test_the_cost_is_reported_where_there_is_a_price() -> None:
     assert solution["usage"]["cost"] == 0.003
 
 
+async def test_a_failed_answer_is_withdrawn_and_counted_with_the_next_one() -> None:
+    chunks = [chunk({"content": "The total is 4"}), chunk(usage=USAGE), chunk(finish="error")]
+    price = {"input": 2, "output": 10}
+    failing = Setting(handler=answering(stream(chunks))[0], price=price)
+    assert not (await failing.failure()).non_retryable
+    beat = failing.heartbeats[-1]
+    assert (beat["text"], beat["calls"]) == ("", [])
+    setting = Setting(price=price)
+    at_an_attempt(setting, beat)
+    usage = (await setting.generate())["usage"]
+    assert (usage["inputTokens"], usage["outputTokens"], usage["cost"]) == (2_000, 200, 0.006)
+
+
 CACHED = {"input": 2, "output": 10, "cached": 0.5}
 MILLION = 1_000_000
 
