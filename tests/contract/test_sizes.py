@@ -11,7 +11,7 @@ MAX_LINES = {
     "schemas": 4_980,
     "validation": 2_760,
     "runtime": 4_880,
-    "providers": 6_040,
+    "providers": 6_030,
     "definitions": 580,
     "catalog": 3_080,
     "workflows": 13_530,
