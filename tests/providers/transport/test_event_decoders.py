@@ -46,8 +46,9 @@ def test_any_cut_gives_the_same(places: list[int]) -> None:
 @pytest.mark.parametrize(
     ("body", "decoded", "rest", "stray"),
     [
-        # Lines may end as on Windows.
+        # Lines may end as on Windows, or with a carriage return alone.
         (SSE.replace(b"\r", b"").replace(b"\n", b"\r\n"), EVENTS, None, ""),
+        (SSE.replace(b"\r", b"").replace(b"\n", b"\r"), EVENTS[:2], EVENTS[2], ""),
         (b"data: 1\n\ndata: {", ["1"], "{", ""),
         (b"data: 1\n\ndata: 2\n", ["1"], "2", ""),
         # A document in place of a stream; a bracket within one begins none.
