@@ -13,6 +13,7 @@ answer's end means, by `answer_endings`:
 
 import json
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from holdfast.providers.answer.answer_endings import NOTICES, STOP_REASONS, Ending, ending_of
@@ -25,6 +26,8 @@ from holdfast.providers.json_fields import read_counts, read_text
 from holdfast.providers.transport.error_response import error_in_event, shortened
 from holdfast.schemas.internal.solution import Solution, Usage
 
+CountNames = str | tuple[str, ...]
+UsageCounts = Mapping[str, tuple[CountNames, ...]]
 _MAX_QUOTED_CHARACTERS = 200
 _UNCERTAIN = "the server sent arguments that belong to no certain call"
 
@@ -34,14 +37,16 @@ class AnswerReader(ABC):
 
     `format_name` is what the format calls an answer; `marker` is in every event of it, so that a
     truncated event can be distinguished from a foreign text; `whole_endings` are its reasons of a
-    whole answer, `refused_endings` those of none. `is_finished`: the model has given the reason why
-    it stopped. `is_done`: nothing more will come.
+    whole answer, `refused_endings` those of none. `counts` has for each field of a usage its names,
+    of which the first count that is not zero is read; several names in one place are a sum.
+    `is_finished`: the model has given the reason why it stopped. `is_done`: nothing more will come.
     """
 
     format_name: ClassVar[str]
     marker: ClassVar[str]
     whole_endings: ClassVar[tuple[str, ...]]
     refused_endings: ClassVar[tuple[str, ...]] = ()
+    counts: ClassVar[UsageCounts]
 
     def __init__(self, answer: StreamedAnswer) -> None:
         self.answer = answer
@@ -64,10 +69,6 @@ class AnswerReader(ABC):
     @abstractmethod
     def read_event(self, value: dict[str, Any]) -> bool:
         """Read one event, or a whole answer; return false if it is not of the format."""
-
-    @abstractmethod
-    def usage(self, counts: dict[str, int]) -> Usage:
-        """Return the usage that the format's counts are, by their names."""
 
     def read(self, data: str) -> None:
         """Read the text of one event, of a whole answer, or of a list of events.
@@ -97,7 +98,8 @@ class AnswerReader(ABC):
             for name, count in read_counts(value).items():
                 if count or name not in self._counts:
                     self._counts[name] = count
-        self.answer.usage = self.usage(self._counts)
+        usage = {field: self._count(names) for field, names in self.counts.items()}
+        self.answer.usage = Usage(**usage)
 
     def add_text(self, piece: str, **signature: str) -> None:
         """Add a piece of the text, of which the order of the parts is kept."""
@@ -192,6 +194,14 @@ class AnswerReader(ABC):
         return Solution(
             refused=refused, usage=solution.usage, model=solution.model, notices=solution.notices
         )
+
+    def _count(self, alternatives: tuple[CountNames, ...]) -> int | None:
+        sums = []
+        for names in alternatives:
+            names = (names,) if isinstance(names, str) else names
+            if known := [self._counts[name] for name in names if name in self._counts]:
+                sums.append(sum(known))
+        return next(filter(None, sums), sums[0] if sums else None)
 
     def _quoted(self, data: str) -> str:
         beginning = shortened(data, _MAX_QUOTED_CHARACTERS)

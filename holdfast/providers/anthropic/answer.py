@@ -5,13 +5,12 @@ Unknown events, and blocks of tools that Anthropic runs itself, are ignored.
 
 from typing import Any, ClassVar
 
-from holdfast.providers.answer.answer_reader import AnswerReader
+from holdfast.providers.answer.answer_reader import AnswerReader, UsageCounts
 from holdfast.providers.answer.bounded_text import BoundedText, well_formed
 from holdfast.providers.answer.call_draft import CallDraft
 from holdfast.providers.answer.part_order import Part
 from holdfast.providers.answer.streamed_answer import MAX_PROVIDER_DATA_BYTES, StreamedAnswer
 from holdfast.providers.json_fields import read_object, read_place, read_text
-from holdfast.schemas.internal.solution import Usage
 
 _INPUT_TOKENS = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 _THOUGHTS = ("thinking", "signature")
@@ -28,6 +27,12 @@ class AnthropicAnswerReader(AnswerReader):
     format_name = "message of the Messages API"
     marker = '"type"'
     whole_endings = ("end_turn", "tool_use", "stop_sequence", "stop", "tool_calls")
+    counts: ClassVar[UsageCounts] = {
+        "input_tokens": (_INPUT_TOKENS,),
+        "output_tokens": ("output_tokens",),
+        "cached_tokens": ("cache_read_input_tokens",),
+        "written_tokens": ("cache_creation_input_tokens",),
+    }
 
     def __init__(self, answer: StreamedAnswer) -> None:
         super().__init__(answer)
@@ -56,16 +61,6 @@ class AnthropicAnswerReader(AnswerReader):
             case _:
                 return str(value.get("type")).startswith(_EVENTS)
         return True
-
-    def usage(self, counts: dict[str, int]) -> Usage:
-        """Return the usage: its input is beside what was read from a cache, or written to one."""
-        total = sum(counts.get(name, 0) for name in _INPUT_TOKENS)
-        return Usage(
-            input_tokens=total if "input_tokens" in counts else None,
-            output_tokens=counts.get("output_tokens"),
-            cached_tokens=counts.get("cache_read_input_tokens"),
-            written_tokens=counts.get("cache_creation_input_tokens"),
-        )
 
     def data_beside(self, calls: list[CallDraft]) -> Any:
         """Return the blocks of the answer, if any is a thought."""

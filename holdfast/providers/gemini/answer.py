@@ -5,19 +5,16 @@ arguments an object, which is absent where it is empty; newer models give it an 
 The last event has the reason why the model stopped.
 """
 
-from typing import Any
+from typing import Any, ClassVar
 
-from holdfast.providers.answer.answer_reader import AnswerReader
+from holdfast.providers.answer.answer_reader import AnswerReader, UsageCounts
 from holdfast.providers.answer.bounded_text import well_formed
 from holdfast.providers.answer.call_draft import CallDraft
 from holdfast.providers.answer.call_matching import WholeCall
 from holdfast.providers.base import ProviderRefused
-from holdfast.providers.json_fields import read_object, read_objects, read_text
+from holdfast.providers.json_fields import read_counts, read_object, read_objects, read_text
 from holdfast.providers.transport.error_response import shortened
-from holdfast.schemas.internal.solution import Usage
 
-_INPUT = ("promptTokenCount", "toolUsePromptTokenCount")
-_OUTPUT = ("candidatesTokenCount", "thoughtsTokenCount")
 _FIELDS = ("candidates", "promptFeedback", "usageMetadata")
 # Arguments by path, of the option `streamFunctionCallArguments`.
 _IN_PARTS = ("partialArgs", "willContinue")
@@ -30,6 +27,12 @@ class GeminiAnswerReader(AnswerReader):
     format_name = "Gemini answer"
     marker = '"candidates"'
     whole_endings = ("stop",)
+    # The input of Google's own tools is input, and reasoning is output.
+    counts: ClassVar[UsageCounts] = {
+        "input_tokens": (("promptTokenCount", "toolUsePromptTokenCount"),),
+        "output_tokens": (("candidatesTokenCount", "thoughtsTokenCount"),),
+        "cached_tokens": ("cachedContentTokenCount",),
+    }
     # The request lacks what it must have, or the model called too often; or no reason is given.
     refused_endings = ("missing_thought_signature", "too_many_tool_calls", "other")
 
@@ -42,7 +45,8 @@ class GeminiAnswerReader(AnswerReader):
         if not any(isinstance(value.get(name), dict | list) for name in _FIELDS):
             return False
         self.answer.model = read_text(value.get("modelVersion")) or self.answer.model
-        self.read_usage(value.get("usageMetadata"))
+        if usage := read_counts(value.get("usageMetadata")):
+            self.read_usage({"candidatesTokenCount": 0} | usage)  # it is absent where it is zero
         for candidate in read_objects(value.get("candidates")):
             if candidate.get("index", 0) in (0, None):
                 self._read_candidate(candidate)
@@ -54,19 +58,6 @@ class GeminiAnswerReader(AnswerReader):
             why = f"the request was blocked, {reason}"
             raise ProviderRefused(400, shortened(f"{why}: {message}" if message else why))
         return True
-
-    def usage(self, counts: dict[str, int]) -> Usage:
-        """Return the usage: reasoning is output, and the input of Google's own tools is input.
-
-        A count of zero is absent.
-        """
-        inputs = [counts[name] for name in _INPUT if name in counts]
-        outputs = [counts[name] for name in _OUTPUT if name in counts]
-        return Usage(
-            input_tokens=sum(inputs) if inputs else None,
-            output_tokens=sum(outputs) if inputs or outputs else None,
-            cached_tokens=counts.get("cachedContentTokenCount"),
-        )
 
     def data_beside(self, calls: list[CallDraft]) -> Any:
         """Return the parts of the answer, if any is signed."""

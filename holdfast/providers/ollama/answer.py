@@ -3,13 +3,12 @@
 A call comes whole, its arguments an object. Newer servers give it an id, older ones none.
 """
 
-from typing import Any
+from typing import Any, ClassVar
 
-from holdfast.providers.answer.answer_reader import AnswerReader
+from holdfast.providers.answer.answer_reader import AnswerReader, UsageCounts
 from holdfast.providers.answer.call_draft import CallDraft
 from holdfast.providers.answer.call_matching import WholeCall
 from holdfast.providers.json_fields import read_object, read_objects, read_text
-from holdfast.schemas.internal.solution import Usage
 
 # The server loaded or unloaded the model without a request to it.
 _NO_ANSWER = ("load", "unload")
@@ -21,6 +20,10 @@ class OllamaAnswerReader(AnswerReader):
     format_name = "Ollama chat"
     marker = '"model"'
     whole_endings = ("stop", "tool_calls", *_NO_ANSWER)
+    counts: ClassVar[UsageCounts] = {
+        "input_tokens": ("prompt_eval_count",),
+        "output_tokens": ("eval_count",),
+    }
 
     def read_event(self, value: dict[str, Any]) -> bool:
         """Read a piece of the message, the last one `done`; in old servers it has no message."""
@@ -46,12 +49,6 @@ class OllamaAnswerReader(AnswerReader):
             self.is_finished = value.get("done_reason") not in _NO_ANSWER
             self.read_usage(value)
         return True
-
-    def usage(self, counts: dict[str, int]) -> Usage:
-        """Return the usage that these counts are."""
-        return Usage(
-            input_tokens=counts.get("prompt_eval_count"), output_tokens=counts.get("eval_count")
-        )
 
     def data_beside(self, calls: list[CallDraft]) -> Any:
         """Return the reasoning that led to calls: no other is sent back."""

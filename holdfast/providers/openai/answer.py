@@ -10,7 +10,7 @@ beside a `delta`: it fills what the pieces left out.
 from collections.abc import Iterator
 from typing import Any
 
-from holdfast.providers.answer.answer_reader import AnswerReader
+from holdfast.providers.answer.answer_reader import AnswerReader, UsageCounts
 from holdfast.providers.answer.call_draft import MAX_NAME_CHARACTERS, CallDraft, arguments_text
 from holdfast.providers.answer.call_matching import WholeCall, are_repeated, matched_calls
 from holdfast.providers.answer.streamed_answer import StreamedAnswer
@@ -18,13 +18,20 @@ from holdfast.providers.base import FailedAnswer
 from holdfast.providers.json_fields import read_object, read_objects, read_place, read_text
 from holdfast.providers.openai.extra_fields import ExtraFields
 from holdfast.providers.transport.error_response import error_in_event
-from holdfast.schemas.internal.solution import Solution, Usage
+from holdfast.schemas.internal.solution import Solution
 
 _DONE = "[DONE]"
 _CALLS = "tool_calls"
 _OTHER_CHOICE = "the server sent a second choice, with calls: they were not read"
 _OTHER_CHOICE_READ = "the server sent the calls in a second choice"
 DETAILS_OF_USAGE = ("prompt_tokens_details", "input_tokens_details")
+# The names of OpenAI's formats first: gateways pass on those of other providers.
+COUNTS: UsageCounts = {
+    "input_tokens": ("prompt_tokens", "input_tokens"),
+    "output_tokens": ("completion_tokens", "output_tokens"),
+    "cached_tokens": ("cached_tokens", "prompt_cache_hit_tokens", "cache_read_input_tokens"),
+    "written_tokens": ("cache_write_tokens", "cache_creation_input_tokens"),
+}
 
 
 class OpenAIAnswerReader(AnswerReader):
@@ -36,6 +43,7 @@ class OpenAIAnswerReader(AnswerReader):
         *("stop", _CALLS, "tool_call", "function_call", "eos", "eos_token", "end_of_sequence"),
         *("end_turn", "tool_use", "stop_sequence", "complete", "completed", "done"),
     )
+    counts = COUNTS
 
     def __init__(self, answer: StreamedAnswer) -> None:
         super().__init__(answer)
@@ -57,10 +65,6 @@ class OpenAIAnswerReader(AnswerReader):
             for call in self._other_calls if is_answer else ():
                 self._read_call(call)
         return super().solution()
-
-    def usage(self, counts: dict[str, int]) -> Usage:
-        """Return the usage that these counts are."""
-        return usage_of(counts)
 
     def data_beside(self, calls: list[CallDraft]) -> Any:
         """Return the fields that the server requires back."""
@@ -84,8 +88,8 @@ class OpenAIAnswerReader(AnswerReader):
         self.answer.model = read_text(value.get("model")) or self.answer.model
         choices = read_objects(value["choices"])
         for holder in (value, read_object(value.get("x_groq")), *choices):
-            usage = read_object(holder.get("usage"))
-            self.read_usage(usage, *map(usage.get, DETAILS_OF_USAGE))
+            if usage := read_object(holder.get("usage")):
+                self.read_usage(usage, *map(usage.get, DETAILS_OF_USAGE))
         for choice in choices:
             if choice.get("index", 0) in (0, None):
                 self._read_choice(choice)
@@ -196,19 +200,3 @@ def _texts(message: dict[str, Any]) -> Iterator[str]:
 def _whole_call(call: dict[str, Any]) -> WholeCall:
     function = read_object(call.get("function"))
     return WholeCall.read(function.get("name"), call.get("id"), function.get("arguments"))
-
-
-def usage_of(counts: dict[str, int]) -> Usage:
-    """Return the usage of OpenAI's formats; gateways pass on the names of other providers."""
-
-    def first(*names: str) -> int | None:
-        found = [counts[name] for name in names if name in counts]
-        return next(filter(None, found), found[0] if found else None)
-
-    cached = ("cached_tokens", "prompt_cache_hit_tokens", "cache_read_input_tokens")
-    return Usage(
-        input_tokens=first("prompt_tokens", "input_tokens"),
-        output_tokens=first("completion_tokens", "output_tokens"),
-        cached_tokens=first(*cached),
-        written_tokens=first("cache_write_tokens", "cache_creation_input_tokens"),
-    )

@@ -19,9 +19,8 @@ from holdfast.providers.answer.part_order import Part
 from holdfast.providers.answer.streamed_answer import StreamedAnswer
 from holdfast.providers.base import ProviderRefused
 from holdfast.providers.json_fields import read_object, read_objects, read_place, read_text
-from holdfast.providers.openai.answer import DETAILS_OF_USAGE, usage_of
+from holdfast.providers.openai.answer import COUNTS, DETAILS_OF_USAGE
 from holdfast.providers.transport.error_response import error_in_event
-from holdfast.schemas.internal.solution import Usage
 
 # Two messages of one answer are one text.
 BETWEEN_MESSAGES = "\n\n"
@@ -61,6 +60,7 @@ class OpenAIResponsesAnswerReader(AnswerReader):
     format_name = "response of the Responses API"
     marker = '"type"'
     whole_endings = ("stop", "completed")
+    counts = COUNTS
 
     def __init__(self, answer: StreamedAnswer) -> None:
         super().__init__(answer)
@@ -99,10 +99,6 @@ class OpenAIResponsesAnswerReader(AnswerReader):
             case _:
                 return str(value.get("type")).startswith("response.")
         return True
-
-    def usage(self, counts: dict[str, int]) -> Usage:
-        """Return the usage that these counts are."""
-        return usage_of(counts)
 
     def data_beside(self, calls: list[CallDraft]) -> Any:
         """Return the items of the answer, if there is reasoning among them."""
