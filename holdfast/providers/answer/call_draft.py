@@ -43,6 +43,7 @@ class CallDraft:
         self.identify(provider_id, name)
         self._pieces = BoundedText(MAX_ARGUMENTS_BYTES)
         self._whole = BoundedText(MAX_ARGUMENTS_BYTES)
+        # A whole stated that there are no arguments; or differed from the first one.
         self._is_stated_empty = self._has_other_whole = False
 
     def identify(self, provider_id: str | None, name: str) -> None:

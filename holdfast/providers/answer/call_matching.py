@@ -36,12 +36,12 @@ def matched(
     Both are the same by the first of the tests that is true of them.
     """
     found: list[_Part | None] = [None] * len(wholes)
+    left = [*parts]
     for is_same in tests:
         for place, whole in enumerate(wholes):
-            left = (each for each in parts if each not in found)
-            found[place] = found[place] or next(
-                (each for each in left if is_same(each, whole)), None
-            )
+            if found[place] is None:
+                found[place] = next((each for each in left if is_same(each, whole)), None)
+                left = [each for each in left if each is not found[place]]
     return found
 
 
@@ -67,7 +67,7 @@ def are_repeated(drafts: list[CallDraft], calls: list[WholeCall]) -> list[bool]:
         calls,
         lambda draft, call: draft.name == call.name and draft.says(call.name, call.arguments),
     )
-    is_whole_list = all(each in found for each in drafts)
+    is_whole_list = sum(each is not None for each in found) == len(drafts)
     return [is_whole_list and each is not None for each in found]
 
 
