@@ -38,9 +38,12 @@ def answer(text: str = "", *calls: tuple[str, str], data: Any = None) -> Solutio
 
 def test_arguments_too_large_to_be_kept_are_reported_by_their_size() -> None:
     arguments = json.dumps({"text": "x" * 5_000_000})
-    [call] = answer("", ("write", arguments)).calls
-    assert call.arguments == ""
-    assert call.oversize_bytes == len(arguments)
+    whole = StreamedAnswer(ReceivedText(), ToolNames([]))
+    whole.add_whole_arguments(whole.add_call("write", None), arguments)
+    for solution in (answer("", ("write", arguments)), whole.solution("calls")):
+        [call] = solution.calls
+        assert call.arguments == ""
+        assert call.oversize_bytes == len(arguments)
 
 
 @pytest.mark.parametrize(

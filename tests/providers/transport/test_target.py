@@ -84,18 +84,6 @@ async def test_options_are_fields_of_the_body_and_those_that_lead_away_are_left_
     assert "0.5" in request.content.decode()
 
 
-async def test_an_option_that_was_left_out_has_a_notice() -> None:
-    answer = {"choices": [{"message": {"content": "Hi"}, "finish_reason": "stop"}]}
-    transport = httpx.MockTransport(lambda _: httpx.Response(200, json=answer))
-    asked = HttpProvider(FORMATS["openai"], at("openai"), httpx.AsyncClient(transport=transport))
-    request = ProviderRequest(ask(model={"options": {"api_base": EVIL}}), ())
-    [notice] = (await asked.solve(request, ReceivedText())).notices
-    assert notice == (
-        "the option `api_base` was left out of the request: only the worker decides where requests"
-        " go"
-    )
-
-
 @pytest.mark.parametrize("provider", PROVIDERS)
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 async def test_no_redirect_is_followed_with_the_key(provider: ProviderName, status: int) -> None:
