@@ -7,8 +7,9 @@ asks           the request: `messages`, the address `baseUrl`, and fields of `As
 replies        what the server sends to one request after the other, each with a `status` perhaps:
                the `events` of a stream, or a `body`, an object or a text; one is by itself, and
                without any the server answers "Yes"
-url, sent      the address and fields of the last request
+sent           fields of the last request
 later          fields of a further request to the same server
+url            the address of that, or of the last request
 answer         its text, calls (tool, arguments, and perhaps id), stop reason, and a part of each
                notice; what is left out, is empty. And its data, its usage (input, output, cached,
                written), `refused`, and the texts that were streamed; what is left out, may be any
@@ -60,10 +61,10 @@ async def test_an_exchange(kind: str, exchange: dict[str, Any]) -> None:
         if "answer" in exchange:
             compare(solution, served.received.texts, exchange["answer"])
     assert [*differences(served.bodies[-1], exchange.get("sent", {}))] == []
-    assert str(served.requests[-1].url) == exchange.get("url", served.requests[-1].url)
     if "later" in exchange:
         await served.solve(*messages, **asks)
         assert [*differences(served.bodies[-1], exchange["later"])] == []
+    assert str(served.requests[-1].url) == exchange.get("url", served.requests[-1].url)
     if "returned" in exchange:
         await served.solve(chat_message("user", "Hi"), *conversation(solution), **asks)
         sent = dropwhile(is_before_answer, served.bodies[-1][wire.messages])
