@@ -44,6 +44,8 @@ async def test_text_is_received_piece_by_piece(wire: Wire) -> None:
     assert len(exchange.received.texts) > 1
     assert (solution.stop_reason, solution.calls, solution.notices) == ("stop", [], [])
     assert solution.usage == wire.usage
+    # Converse does not name the model.
+    assert (solution.model is None) is (wire.format.kind == "bedrock")
 
 
 async def test_a_call_is_read_and_its_tool_has_its_own_name(wire: Wire) -> None:
