@@ -98,8 +98,11 @@ class AnswerReader(ABC):
             for name, count in read_counts(value).items():
                 if count or name not in self._counts:
                     self._counts[name] = count
-        usage = {field: self._count(names) for field, names in self.counts.items()}
-        self.answer.usage = Usage(**usage)
+
+    @property
+    def usage(self) -> Usage:
+        """Return the usage that the server has reported so far."""
+        return Usage(**{field: self._count(names) for field, names in self.counts.items()})
 
     def add_text(self, piece: str, **signature: str) -> None:
         """Add a piece of the text, of which the order of the parts is kept."""
@@ -117,6 +120,8 @@ class AnswerReader(ABC):
 
         `is_closing`: the event has the reason why the model stopped.
         """
+        if not calls:
+            return []
         known = self.answer.kept_calls if is_closing else []
         drafts: list[CallDraft | None] = []
         for call, is_repeated in zip(calls, are_repeated(known, calls), strict=True):
@@ -179,13 +184,14 @@ class AnswerReader(ABC):
         if not self.is_finished:
             raise TruncatedAnswer("the answer is incomplete")
         if not join_halves(self.answer.calls):
-            raise FailedAnswer(_UNCERTAIN, self.answer.usage)
+            raise FailedAnswer(_UNCERTAIN, self.usage)
         ending = self._ending
         is_whole = all(each.is_whole for each in self.answer.kept_calls)
         if ending is Ending.FAILED or (ending is Ending.UNKNOWN and not is_whole):
-            raise FailedAnswer(self._reason, self.answer.usage)
+            raise FailedAnswer(self._reason, self.usage)
         if self._reason:
             self.answer.notices.append(self._reason)
+        self.answer.usage = self.usage
         self.answer.provider_data = self.data_beside(self.answer.kept_calls)
         solution = self.answer.solution(STOP_REASONS.get(ending))
         if ending not in (Ending.UNREADABLE, Ending.REFUSED):

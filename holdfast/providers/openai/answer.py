@@ -87,8 +87,8 @@ class OpenAIAnswerReader(AnswerReader):
             return False
         self.answer.model = read_text(value.get("model")) or self.answer.model
         choices = read_objects(value["choices"])
-        for holder in (value, read_object(value.get("x_groq")), *choices):
-            if usage := read_object(holder.get("usage")):
+        for holder in (value, value.get("x_groq"), *choices):
+            if holder and (usage := read_object(read_object(holder).get("usage"))):
                 self.read_usage(usage, *map(usage.get, DETAILS_OF_USAGE))
         for choice in choices:
             if choice.get("index", 0) in (0, None):
@@ -99,9 +99,9 @@ class OpenAIAnswerReader(AnswerReader):
         return True
 
     def _read_choice(self, choice: dict[str, Any]) -> None:
-        if error := error_in_event({"error": choice.get("error")}):
+        if error := choice.get("error") and error_in_event({"error": choice["error"]}):
             why = f"the server failed within the answer: {error.message}"
-            raise FailedAnswer(why, self.answer.usage)
+            raise FailedAnswer(why, self.usage)
         message, delta = choice.get("message"), choice.get("delta")
         reason = choice.get("finish_reason")
         self.read_stop(reason)
@@ -120,7 +120,8 @@ class OpenAIAnswerReader(AnswerReader):
         self._extra.add(delta)
         for text in _texts(delta):
             self.answer.add_text(text)
-        calls = _calls(delta)
+        if not (calls := _calls(delta)):
+            return
         known = self.answer.kept_calls if is_closing else []
         repeated = are_repeated(known, [_whole_call(call) for call in calls])
         for call, is_repeated in zip(calls, repeated, strict=True):
@@ -193,8 +194,10 @@ def _calls(message: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _texts(message: dict[str, Any]) -> Iterator[str]:
     for content in (message.get("content"), message.get("refusal")):
-        yield read_text(content)
-        yield from (read_text(part.get("text")) for part in read_objects(content))
+        if isinstance(content, str):
+            yield content
+        elif content:
+            yield from (read_text(part.get("text")) for part in read_objects(content))
 
 
 def _whole_call(call: dict[str, Any]) -> WholeCall:

@@ -37,6 +37,8 @@ class ExtraFields:
 
     def add(self, message: dict[str, Any]) -> None:
         """Add those of a piece of the message."""
+        if message.keys().isdisjoint(MESSAGE_FIELDS):
+            return
         for name in _TEXTS:
             if isinstance(piece := message.get(name), str):
                 self._texts.setdefault(name, BoundedText(MAX_PROVIDER_DATA_BYTES)).add(piece)

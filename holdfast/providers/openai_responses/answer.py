@@ -40,8 +40,13 @@ class _Item:
         self.kind, self.place, self.part = kind, place, part
         self.call: CallDraft | None = part.get("call")
         self.ids: dict[str, str] = {}
-        self.text = ""
+        self.pieces: list[str] = []
         self.is_begun = self.is_done = self.has_own_id = False
+
+    @property
+    def text(self) -> str:
+        """Return the text so far, of a message."""
+        return "".join(self.pieces)
 
     def can_be(self, value: dict[str, Any], *, exactly: bool = False) -> bool:
         """Report whether a whole item may be this one, or is `exactly` the same."""
@@ -65,6 +70,8 @@ class OpenAIResponsesAnswerReader(AnswerReader):
     def __init__(self, answer: StreamedAnswer) -> None:
         super().__init__(answer)
         self._items: list[_Item] = []
+        # By kind, field and id, the item that an event named last.
+        self._by_id: dict[tuple[str, str, str], _Item] = {}
         self._has_text = False
 
     def read_event(self, value: dict[str, Any]) -> bool:
@@ -114,11 +121,13 @@ class OpenAIResponsesAnswerReader(AnswerReader):
         `accepts` takes an open item, and whether it has another id.
         """
         ids, place = _texts(value, "id", "call_id"), read_place(event.get("output_index"))
-        alike = [each for each in reversed(self._items) if each.kind == value["type"]]
-        for item in alike:
-            if item.ids.items() & ids.items():
-                return item
-        for item in alike:
+        for name, id in ids.items():
+            found = self._by_id.get((value["type"], name, id))
+            if found is not None and found.ids[name] == id:
+                return found
+        for item in reversed(self._items):
+            if item.kind != value["type"]:
+                continue
             known = item.ids.keys() & ids.keys()
             is_near = item.place == place and not item.is_done and "call_id" not in known
             if is_near and accepts(item, "id" in known):
@@ -143,9 +152,14 @@ class OpenAIResponsesAnswerReader(AnswerReader):
         if kind == "function_call":
             fields["call"] = self.add_call(value.get("name"), value.get("call_id"))
         item = _Item(kind, place, self.order.add(_ITEMS[kind], **fields))
-        item.ids |= _texts(value, "id", "call_id")
+        self._identify(item, value)
         self._items.append(item)
         return item
+
+    def _identify(self, item: _Item, value: dict[str, Any]) -> None:
+        for name, id in _texts(value, "id", "call_id").items():
+            item.ids[name] = id
+            self._by_id[item.kind, name, id] = item
 
     def _read_item(self, value: Part, event: Part, *, is_done: bool) -> None:
         """Read the item of an event, at its begin or its end, or both at once."""
@@ -159,7 +173,7 @@ class OpenAIResponsesAnswerReader(AnswerReader):
             self._update(self._item_of(value, event, accepts), value, is_done=is_done)
 
     def _update(self, item: _Item, value: dict[str, Any], *, is_done: bool) -> None:
-        item.ids |= _texts(value, "id", "call_id")
+        self._identify(item, value)
         item.is_done |= is_done
         item.is_begun = True
         if item.kind == "message":
@@ -174,13 +188,13 @@ class OpenAIResponsesAnswerReader(AnswerReader):
             item.part.update(_reasoning(value))
 
     def _add_whole_text(self, item: _Item, whole: str) -> None:
-        if whole.startswith(item.text):
-            self._add_text(item, whole[len(item.text) :])
+        if whole.startswith(text := item.text):
+            self._add_text(item, whole[len(text) :])
 
     def _add_text(self, item: _Item, piece: str) -> None:
         if not piece:
             return
-        item.text += piece
+        item.pieces.append(piece)
         if self._has_text and not item.part["characters"]:
             piece = BETWEEN_MESSAGES + piece
         self._has_text = True

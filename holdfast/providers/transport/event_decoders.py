@@ -69,7 +69,6 @@ class LineDecoder(EventDecoder):
 
     def _read_line(self, line: bytes) -> str | None:
         line = line.rstrip(b"\r\n")
-        document = line.decode("utf-8", "replace").strip()
         name, _, value = line.partition(b":")
         if self._document:
             self._document.append(line)
@@ -80,7 +79,14 @@ class LineDecoder(EventDecoder):
         elif name == b"data":
             self._data.append(value.removeprefix(b" "))
             self._has_data = True
-        elif document.startswith(_BRACKETS) and not self._has_data:
+        else:
+            return self._read_document(line, name)
+        return None
+
+    def _read_document(self, line: bytes, name: bytes) -> str | None:
+        """Read a line that is no field of an event."""
+        document = line.decode("utf-8", "replace").strip()
+        if document.startswith(_BRACKETS) and not self._has_data:
             if self._has_document or parsed_or_none(document) is not None:
                 self._has_document = True
                 return document
