@@ -46,14 +46,25 @@ def matched(
 
 
 def matched_calls(drafts: list[CallDraft], calls: list[WholeCall]) -> list[CallDraft | None]:
-    """Return the draft of each call of a whole list, if pieces of it have come before."""
+    """Return the draft of each call of a whole list, if pieces of it have come before.
+
+    Some servers number the calls of the list again: an id counts least where it contradicts.
+    """
+
+    def has_id(draft: CallDraft, call: WholeCall) -> bool:
+        return bool(call.provider_id) and draft.provider_id == call.provider_id
+
+    def can_be(draft: CallDraft, call: WholeCall) -> bool:
+        return draft.can_say(call.name, call.arguments)
+
     return matched(
         [each for each in drafts if each.name],
         calls,
-        lambda draft, call: bool(call.provider_id) and draft.provider_id == call.provider_id,
+        lambda draft, call: has_id(draft, call) and can_be(draft, call),
         # A call that was opened without arguments may have any of these.
         lambda draft, call: draft.has_arguments and draft.says(call.name, call.arguments),
-        lambda draft, call: draft.can_say(call.name, call.arguments),
+        can_be,
+        has_id,
     )
 
 

@@ -48,6 +48,10 @@ class _Item:
         """Return the text so far, of a message."""
         return "".join(self.pieces)
 
+    def has_id(self, value: dict[str, Any]) -> bool:
+        """Report whether an item has one of the ids of this one."""
+        return bool(self.ids.items() & _texts(value, "id", "call_id").items())
+
     def can_be(self, value: dict[str, Any], *, exactly: bool = False) -> bool:
         """Report whether a whole item may be this one, or is `exactly` the same."""
         if value.get("type") != self.kind:
@@ -225,9 +229,10 @@ class OpenAIResponsesAnswerReader(AnswerReader):
         found = matched(
             self._items,
             values,
-            lambda item, value: bool(item.ids.items() & _texts(value, "id", "call_id").items()),
+            lambda item, value: item.has_id(value) and item.can_be(value),
             lambda item, value: item.can_be(value, exactly=True),
-            lambda item, value: item.can_be(value),
+            _Item.can_be,
+            _Item.has_id,  # it contradicts
         )
         for item, value in zip(found, values, strict=True):
             self._update(item or self._add(value, None), value, is_done=True)
