@@ -1,7 +1,6 @@
 """`holdfast evidence` and `holdfast verify`: what happened in a run, and whether it was changed."""
 
 import asyncio
-from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -11,24 +10,17 @@ from holdfast.client.errors import DONE, RUN_FAILED, HoldfastError, wrong_comman
 from holdfast.client.records.evidence import read_evidence
 from holdfast.client.records.evidence_file import (
     BrokenEvidenceError,
-    Record,
     read_lines,
     signed_by,
     write_lines,
 )
+from holdfast.client.records.signed_decisions import SignedDecisions
 from holdfast.client.signing import load_signer
-from holdfast.runtime.identity.public_keys import PublicKey
-from holdfast.runtime.narration.log_narration import LogNarration
 from holdfast.runtime.settings_files.file_problems import LoadError
-from holdfast.runtime.text_safety import arguments_line, clean, one_line
-from holdfast.schemas.decision import brief_arguments
-from holdfast.schemas.log_entry import ConfirmationRequiredEntry, DecisionEntry, read_record
+from holdfast.runtime.text_safety import clean, name_in_line, one_line
+from holdfast.schemas.settings.keys import AUDIENCES
 
 _TEXT_CHARS: Final = 500
-# The claims that a token on an approval or a denial may lack.
-_OF_CALL: Final = ("callId", "decision")
-# What a log has as a decision on an unknown outcome, and what its token has.
-_RECONCILED: Final = {"respond": "happened", "approve": "did_not_happen", "deny": "give_up"}
 
 
 def add_parsers(commands: Commands) -> None:
@@ -45,6 +37,8 @@ def add_parsers(commands: Commands) -> None:
     parser.add_argument("file", metavar="FILE", help=text)
     text = "the public keys of who may sign it: a JWK set, or PEM"
     parser.add_argument("--keys", metavar="FILE", help=text)
+    text = "the `aud` of signed decisions, if the workers require their own (default: %(default)s)"
+    parser.add_argument("--audience", default=AUDIENCES["decisions"], help=text)
     parser.set_defaults(command=verify)
 
 
@@ -65,7 +59,7 @@ async def evidence(*, run: str, out: str, key: str | None, kid: str | None) -> i
     return DONE
 
 
-async def verify(*, file: str, keys: str | None) -> int:
+async def verify(*, file: str, keys: str | None, audience: str) -> int:
     """Print the decisions in a file of evidence, if it was not changed."""
     # Imported here: no other command reads keys, and they start sooner.
     from holdfast.runtime.identity.key_sets import read_key_file
@@ -81,10 +75,12 @@ async def verify(*, file: str, keys: str | None) -> int:
         raise wrong_command(wrong, "name a file of holdfast evidence") from None
     except BrokenEvidenceError as error:
         raise wrong_command(f"{file}: {error}", "rely on no part of it: get it again") from None
-    run = str(header.get("run"))
+    names = ("run", "agent", "status", "madeAt")
+    run, agent, status, made_at = (name_in_line(str(header.get(one)), _TEXT_CHARS) for one in names)
     part = "" if header.get("complete") else ", in part: the rest was deleted before"
-    of = f"run {run} of {header.get('agent')}, {header.get('status')}{part}"
-    for text in (f"{of}, as of {header.get('madeAt')}", *_decisions(run, records, trusted)):
+    decisions = SignedDecisions(header, seal, trusted, audience)
+    first = f"run {run} of {agent}, {status}{part}, as of {made_at}"
+    for text in (first, *decisions.lines(records)):
         print(one_line(text, _TEXT_CHARS))
     count = f"{len(records) + 2} lines, unchanged since they were written"
     key = signed_by(seal.get("jws"), trusted, {})
@@ -94,29 +90,9 @@ async def verify(*, file: str, keys: str | None) -> int:
         )
         todo = "sign with evidence --key, and name who may sign with verify --keys"
         raise HoldfastError(f"{count}, and {lack}", todo, RUN_FAILED)
+    if decisions.unproven:
+        wrong = f"{count}, and decisions that are NOT PROVEN above: {decisions.unproven}"
+        todo = "ask the approvers, and name their keys with verify --keys"
+        raise HoldfastError(wrong, todo, RUN_FAILED)
     print(f"{count}, signed with the key {clean(key.id or f'in {keys}')}")
     return DONE
-
-
-def _decisions(run: str, records: Iterable[Record], trusted: Sequence[PublicKey]) -> Iterator[str]:
-    """Yield each decision with what was shown, and whether the token of each sent one is good."""
-    narration, shown, signed = LogNarration(run), dict[str, str](), list[Record]()
-    for record in records:
-        entry = record.get("entry")
-        read = read_record(entry if isinstance(entry, dict) else {})
-        lines, sent = narration.lines(read), record.get("decision")
-        match read.entry:
-            case ConfirmationRequiredEntry(call_id=call, approval=asked):
-                shown[call] = arguments_line(brief_arguments(asked.kind, asked.arguments))
-            case DecisionEntry(call_id=call, decided=decided):
-                seen = f"shown: {shown.get(call, '')}"
-                for line in lines:
-                    yield "; ".join([f"{read.at} {line.text}", seen, *line.body.splitlines()])
-                if decided is not None and decided.signed:
-                    claims = {"workflowId": run, "digest": decided.digest, "sub": decided.by}
-                    verdicts = decided.decision, _RECONCILED.get(decided.decision)
-                    signed += [{**claims, "callId": call, "decision": one} for one in verdicts]
-        if trusted and isinstance(sent, dict) and (token := sent.get("token")):
-            is_good = any(signed_by(token, trusted, one, _OF_CALL) for one in signed)
-            how = "is of a person above, by one of the keys" if is_good else "is of none above"
-            yield f"{record.get('at')} {sent.get('callId')} the token of the signed decision {how}"

@@ -39,6 +39,7 @@ from holdfast.runtime.text_safety import (
     format_age,
     format_date,
     holdfast_command,
+    label_in_line,
     one_line,
 )
 from holdfast.schemas import names
@@ -215,7 +216,7 @@ async def _print_status(console: Console, remote: Run) -> None:
         parts += [f"turn {status.turn}", *token_counts(status.usage)]
     _print_field(console, "status", ", ".join(parts))
     for pending in status.pending:
-        name = one_line(f"{pending.call_id} {pending.label or pending.tool}", 100)
+        name = f"{clean(pending.call_id)} {label_in_line(pending.label or pending.tool, 100)}"
         command = holdfast_command("decide", remote.id, pending.call_id)
         _print_field(console, "waiting", f"{subject(pending.kind, name)}: {command} …")
     for message in status.queued:

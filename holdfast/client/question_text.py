@@ -24,7 +24,9 @@ from holdfast.runtime.text_safety import (
     format_argument,
     format_date,
     holdfast_command,
+    label_in_line,
     local_time,
+    name_in_line,
     one_line,
     shorten,
 )
@@ -118,8 +120,8 @@ def title(waiting: PendingApproval) -> str:
 
 def call_name(waiting: PendingApproval) -> str:
     """Return the display name of the call, with its instance: `Refund an order for ada`."""
-    whose = f" for {one_line(waiting.instance, _INSTANCE_CHARS)}" if waiting.instance else ""
-    return one_line(waiting.label or waiting.tool, _LABEL_CHARS) + whose
+    whose = f" for {name_in_line(waiting.instance, _INSTANCE_CHARS)}" if waiting.instance else ""
+    return label_in_line(waiting.label or waiting.tool, _LABEL_CHARS) + whose
 
 
 def subject(kind: Kind, name: str) -> str:
@@ -245,7 +247,7 @@ def how_to_renew(run_id: str) -> str:
 def delegate_line(there: DelegatePending) -> str:
     """Return the run, the call and the command for a pending approval of a delegate."""
     how = _command(there.workflow_id, there.call_id, there.kind)
-    name = subject(there.kind, one_line(there.label or there.tool, _LABEL_CHARS))
+    name = subject(there.kind, label_in_line(there.label or there.tool, _LABEL_CHARS))
     return f"in {clean(there.workflow_id)}: {name}: {how}"
 
 

@@ -22,6 +22,10 @@ _ESCAPES = re.compile(
     r"|(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"
     r"|\x1b[ -/]*[0-~]"
 )
+# A name, or a time.
+_PLAIN_NAME = re.compile(r"[\w.@/+-]*|[\dT.:Z+-]*")
+# The reader of a page.
+_OWN_WORDS = ("you",)
 _ARGUMENT_CHARS = 60
 _ARGUMENTS_CHARS = 200
 
@@ -45,6 +49,19 @@ def as_sentence(text: str) -> str:
 def one_line(text: str, limit_chars: int) -> str:
     """Return the text in one line, clean and short."""
     return shorten(" ".join(clean(text[: 8 * limit_chars]).split()), limit_chars)
+
+
+def name_in_line(text: str, limit_chars: int) -> str:
+    """Return a name for a line of ours: quoted, if it could pass for more words of the line."""
+    short = one_line(text, limit_chars)
+    is_plain = _PLAIN_NAME.fullmatch(short) and short not in _OWN_WORDS
+    return short if is_plain else as_json(short)
+
+
+def label_in_line(text: str, limit_chars: int) -> str:
+    """Return a label, which may have spaces, for a line of ours: quoted as a name is."""
+    short = one_line(text, limit_chars)
+    return as_json(short) if {*'();:"'} & {*short} else short
 
 
 def message_after_code(code: str, message: str) -> str:
@@ -92,7 +109,7 @@ def arguments_line(arguments: Any) -> str:
     if not isinstance(arguments, Mapping):
         return "" if arguments is None else shorten(as_json(arguments), _ARGUMENTS_CHARS)
     pairs = (
-        f"{one_line(str(name), 40)}={shorten(as_json(value), _ARGUMENT_CHARS)}"
+        f"{name_in_line(str(name), 40)}={shorten(as_json(value), _ARGUMENT_CHARS)}"
         for name, value in arguments.items()
     )
     return shorten(" ".join(pairs), _ARGUMENTS_CHARS)

@@ -117,6 +117,11 @@ def digest_of(
     return sha256(canonical_json({"tool": tool, "arguments": arguments, **again}))
 
 
+def nonce_of(run_id: str, call_id: str, round_: int) -> str:
+    """Return the nonce of a question that the execution `run_id` asks."""
+    return sha256(canonical_json([run_id, call_id, round_]))
+
+
 class PendingApproval(Explicit):
     """A call that is pending approval, as people are shown it.
 

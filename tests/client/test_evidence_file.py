@@ -5,7 +5,12 @@ from typing import Any
 
 import pytest
 
-from holdfast.client.records.evidence_file import BrokenEvidenceError, read_lines, write_lines
+from holdfast.client.records.evidence_file import (
+    BrokenEvidenceError,
+    describe,
+    read_lines,
+    write_lines,
+)
 from holdfast.client.signing import Signer
 from holdfast.runtime.identity.public_keys import PublicKey
 from holdfast.schemas.base import canonical_json
@@ -80,6 +85,8 @@ def test_what_a_changed_line_holds_is_named() -> None:
         unreadable = broken([*LINES[:n], LINES[n][:-5], *LINES[n + 1 :]])
         after = WHAT[n - 1] if n else "the beginning"
         assert unreadable.startswith(f"line {n + 1}: what follows {after} was changed")
+    posing = {"entry": {"type": "decision", "callId": "t1c1", "decided": {"by": "ann on t1c2"}}}
+    assert describe(posing) == 'the decision of "ann on t1c2" on t1c1'
 
 
 @pytest.mark.parametrize(

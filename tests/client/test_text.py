@@ -55,6 +55,24 @@ def test_json_is_safe_to_print_and_still_the_same_value(value: object) -> None:
     assert json.loads(written) == value
 
 
+@pytest.mark.parametrize(
+    ("written", "name", "label"),
+    [
+        ("ann@shop.example", "ann@shop.example", "ann@shop.example"),
+        ("2026-01-02T03:04:05.678Z", "2026-01-02T03:04:05.678Z", '"2026-01-02T03:04:05.678Z"'),
+        ("Ann\x1b[2J Lee", '"Ann Lee"', "Ann Lee"),
+        ("you", '"you"', "you"),
+        ("ann (signed)", '"ann (signed)"', '"ann (signed)"'),
+        ('a"b', '"a\\"b"', '"a\\"b"'),
+    ],
+)
+def test_a_name_and_a_label_are_quoted_where_they_could_pass_for_more_words(
+    written: str, name: str, label: str
+) -> None:
+    assert text_safety.name_in_line(written, 80) == name
+    assert text_safety.label_in_line(written, 80) == label
+
+
 def test_a_long_text_is_marked_as_shortened() -> None:
     assert text_safety.one_line("one\n  two\x1b[1m three", 40) == "one two three"
     assert text_safety.one_line("a" * 50, 10) == "aaaaaaaaa…"

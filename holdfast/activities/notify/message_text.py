@@ -17,7 +17,7 @@ from holdfast.runtime.narration.phrases import (
     lapse_phrase,
     request_phrase,
 )
-from holdfast.runtime.text_safety import one_line
+from holdfast.runtime.text_safety import as_json, label_in_line, name_in_line, one_line
 from holdfast.schemas.phrases import distinct_names
 from holdfast.schemas.settings.notify import Content, News
 
@@ -76,8 +76,8 @@ def message_text(news: News) -> MessageText:
         case "threshold":
             heading = "Budget threshold reached"
     instance = news.waiting.instance
-    whose = f" for {one_line(instance, NAME_CHARACTERS)}" if instance else ""
-    what = one_line(news.waiting.label, NAME_CHARACTERS) + whose
+    whose = f" for {name_in_line(instance, NAME_CHARACTERS)}" if instance else ""
+    what = label_in_line(news.waiting.label, NAME_CHARACTERS) + whose
     return MessageText(
         title=one_line(f"{heading}: {what}" if what else heading, TITLE_CHARACTERS),
         lines=tuple((name, value) for name, value in _lines(news) if value),
@@ -105,7 +105,7 @@ def _lines(news: News) -> Iterator[tuple[str, str]]:
     if news.decided is not None:
         decided = decided_phrase(news.decided, waiting.kind)
         reason = one_line(news.decided.reason or "", VALUE_CHARACTERS)
-        yield "Decided", f"{decided}: {reason}" if reason else decided
+        yield "Decided", f"{decided}: {as_json(reason)}" if reason else decided
     if news.kind == "expired":
         yield "Result", lapse_phrase(news.lapse)
     if not news.is_over:

@@ -47,7 +47,7 @@ async def read_evidence(client: HoldfastClient, run_id: str) -> list[dict[str, A
         "version": VERSION,
         "run": run_id,
         "namespace": client.temporal.namespace,
-        "executions": found.executions,
+        "executions": [*found.reset, *found.executions],
         "complete": found.is_complete
         and not any(each["type"] == "left_out" or "cut" in each for each in entries),
         "agent": listing.agent,
@@ -72,6 +72,8 @@ class _Histories:
     def __init__(self, client: Client, run_id: str) -> None:
         self._client, self._run_id = client, run_id
         self.executions: list[str] = []
+        # Those whose decisions a reset has kept: a decision's nonce is of the one that asked.
+        self.reset: list[str] = []
         self.is_complete = False
         self.workers, self.models = set[str](), set[str]()
         self.definitions: list[dict[str, Any]] = []
@@ -105,6 +107,8 @@ class _Histories:
                     f"{deployed.deployment_name} {build}",
                 )
                 self.workers |= {text.strip() for text in versions} - {""}
+            case "workflow_task_failed" if attributes.base_run_id:
+                self.reset.append(attributes.base_run_id)
             case "marker_recorded" if {"data", "result"} <= attributes.details.keys():
                 details = attributes.details
                 await self._add_definition(details["data"].payloads, details["result"].payloads)

@@ -7,7 +7,7 @@ last record is the seal: a JWS over the digest before it, or none in an unsigned
 """
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
@@ -15,7 +15,7 @@ import jwt
 
 from holdfast.client.signing import Signer
 from holdfast.runtime.identity.public_keys import PublicKey
-from holdfast.runtime.text_safety import one_line
+from holdfast.runtime.text_safety import name_in_line
 from holdfast.schemas.base import canonical_json, sha256
 
 AUDIENCE: Final = "holdfast:evidence"
@@ -73,18 +73,12 @@ def read_lines(lines: Iterable[bytes], keys: Sequence[PublicKey]) -> Iterator[Re
         raise BrokenEvidenceError(f"line {n + 1}: the seal is missing, which is the last line")
 
 
-def signed_by(
-    token: Any, keys: Sequence[PublicKey], claims: Record, optional: Collection[str] = ()
-) -> PublicKey | None:
-    """Return the key that signed a token with these claims, at any time.
-
-    A token may lack `optional` ones; it has no other value of them.
-    """
-    lacking = {name: claims[name] for name in optional}
+def signed_by(token: Any, keys: Sequence[PublicKey], claims: Record) -> PublicKey | None:
+    """Return the key that signed a token with these claims, at any time."""
     for key in keys:
         with suppress(jwt.PyJWTError, ValueError):  # half of a surrogate pair
             found = jwt.decode(token, key.public, [key.algorithm], options=_AT_ANY_TIME)
-            if claims.items() <= (lacking | found).items():
+            if claims.items() <= found.items():
                 return key
     return None
 
@@ -95,8 +89,10 @@ def describe(record: Record) -> str:
     shown = entry if isinstance(entry, dict) else record
     decided, call = shown.get("decided"), shown.get("callId")
     by = decided.get("by") if isinstance(decided, dict) else None
-    parts = (shown.get("type", "beginning"), by and f"of {by}", call and f"on {call}")
-    return one_line(" ".join(["the", *(str(part) for part in parts if part)]), _NAME_CHARS)
+    named = (("the", shown.get("type", "beginning")), ("of", by), ("on", call))
+    return " ".join(
+        f"{word} {name_in_line(str(name), _NAME_CHARS)}" for word, name in named if name
+    )
 
 
 def _claims(run_id: str, lines: int, digest: str) -> dict[str, Any]:

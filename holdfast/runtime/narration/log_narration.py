@@ -18,7 +18,9 @@ from holdfast.runtime.text_safety import (
     format_argument,
     format_clock,
     holdfast_command,
+    label_in_line,
     message_after_code,
+    name_in_line,
     one_line,
 )
 from holdfast.schemas import names
@@ -128,8 +130,8 @@ class LogNarration:
 
     def name(self, call_id: str, tool: str = "") -> str:
         """Return a call's id and label, and its instance: `t2c1 Refund an order of ada`."""
-        label = self._labels.get(call_id) or tool
-        return one_line(f"{call_id} {label}", NAME_CHARS) + self._instances.get(call_id, "")
+        label = label_in_line(self._labels.get(call_id) or tool, NAME_CHARS)
+        return f"{one_line(call_id, NAME_CHARS)} {label}".strip() + self._instances.get(call_id, "")
 
     def _message(self, at: str, message: ChatMessage) -> list[NarrationLine]:
         # In composed calling, the content is the model's JSON, which includes the calls.
@@ -292,7 +294,7 @@ def _plain_line(at: str, entry: Entry) -> NarrationLine | None:
 
 
 def _instance(instance: str | None) -> str:
-    return f" of {one_line(instance, _INSTANCE_CHARS)}" if instance else ""
+    return f" of {name_in_line(instance, _INSTANCE_CHARS)}" if instance else ""
 
 
 def _contains(content: Content, value: Any) -> bool:

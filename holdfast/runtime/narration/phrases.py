@@ -7,7 +7,7 @@ and has no words of its own for the same thing.
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from holdfast.runtime.text_safety import clean, one_line
+from holdfast.runtime.text_safety import clean, name_in_line, one_line
 from holdfast.schemas.decision import Decided, Kind
 from holdfast.schemas.log_entry import SkillChooser
 from holdfast.schemas.settings.notify import Lapse
@@ -110,8 +110,8 @@ def decided_phrase(
     `you` for the reader of that name, and `unnamed` without a name.
     """
     words = decision_phrase(decided.decision, kind)
-    name = one_line(decided.by or "", NAME_CHARS)
-    author = "you" if is_same_person(name, you) else name or unnamed
+    name = name_in_line(decided.by or "", NAME_CHARS)
+    author = "you" if is_same_person(decided.by, you) else name or unnamed
     if kind == "reconcile":
         source = ", ".join(filter(None, (author, decided.proof)))
         return f"{words} ({source})" if source else words
@@ -122,7 +122,7 @@ def decided_phrase(
 
 def author_phrase(decided: Decided) -> str:
     """Return who decided: `ada (signed)`, `ada (unverified)`; empty without a name."""
-    name = one_line(decided.by or "", NAME_CHARS)
+    name = name_in_line(decided.by or "", NAME_CHARS)
     return f"{name} ({decided.proof})" if name else ""
 
 

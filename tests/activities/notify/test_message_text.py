@@ -60,6 +60,8 @@ def test_the_approvers_are_named(waiting: dict[str, Any], line: str) -> None:
         ("decided", {}, {}, "Decided: Refund an order"),
         ("threshold", {}, {}, "Budget threshold reached: Refund an order"),
         ("asked", {"label": ""}, {}, "Approval needed"),
+        ("decided", {"label": "A: denied"}, {}, 'Decided: "A: denied"'),
+        ("decided", {"instance": "b: denied"}, {}, 'Decided: Refund an order for "b: denied"'),
     ],
 )
 def test_a_title_names_its_subject(

@@ -148,20 +148,25 @@ async def test_every_pending_approval_of_every_run_is_shown(
 
 
 @pytest.mark.parametrize(
-    ("kind", "named"),
+    ("kind", "label", "named"),
     [
-        ("call", "Pay "),
-        ("reconcile", "Did it happen? Pay"),
-        ("input", "Answer needed: Pay"),
-        ("budget", "Budget limit reached: Pay"),
-        ("principal_expired", "New token needed: Pay"),
+        ("call", "Pay", "Pay "),
+        ("call", "Pay: denied", '"Pay: denied" '),
+        ("reconcile", "Pay", "Did it happen? Pay"),
+        ("input", "Pay", "Answer needed: Pay"),
+        ("budget", "Pay", "Budget limit reached: Pay"),
+        ("principal_expired", "Pay", "New token needed: Pay"),
     ],
 )
 async def test_the_list_names_what_needs_more_than_a_yes(
-    kind: str, named: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    kind: str,
+    label: str,
+    named: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     at = {"requestedAt": "2026-01-02T03:04:05Z", "expiresAt": "2026-01-09T03:04:05Z"}
-    said = {"callId": "t1c1", "kind": kind, "tool": "pay", "label": "Pay", "arguments": {}}
+    said = {"callId": "t1c1", "kind": kind, "tool": "pay", "label": label, "arguments": {}}
     call = PendingCall.of({**said, **at, "digest": "d"}, "order-7", AsyncMock())
 
     async def approvals() -> AsyncIterator[PendingCall]:
@@ -345,3 +350,5 @@ async def test_a_continued_wait_is_not_shown_again_and_a_new_one_is(client: Clie
 def test_a_label_cannot_move_the_terminal_and_the_choices_are_those_of_the_kind() -> None:
     how = "holdfast decide k3.t1c2 t1c1 approve [--strike CALL]|deny|edit"
     assert question_text.delegate_line(THERE) == f"in k3.t1c2: Send it: {how}"
+    posing = THERE.model_copy(update={"label": "A: approved"})
+    assert question_text.delegate_line(posing) == f'in k3.t1c2: "A: approved": {how}'

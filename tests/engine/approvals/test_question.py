@@ -237,6 +237,13 @@ def test_with_a_quorum_it_takes_so_many_different_people() -> None:
     assert (receipt.decided, receipt.missing) == (True, 0)
 
 
+def test_a_name_cannot_pose_as_words_of_a_refusal() -> None:
+    play, posing = asks(policy={"quorum": 2}), {**ANN, "by": "bob: denied"}
+    open_question(play)
+    decides(play, approve(**posing))
+    assert refusal(play, approve(**posing))[1] == '"bob: denied" has decided so already'
+
+
 def test_who_approved_may_deny_as_long_as_it_is_not_decided() -> None:
     play = asks(policy={"quorum": 2})
     open_question(play)

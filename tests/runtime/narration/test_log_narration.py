@@ -48,6 +48,12 @@ def line_of(entry: dict[str, Any], *, whole: bool = False) -> NarrationLine:
         ),
         ({"type": "tool_call", "arguments": {"amount": 5}}, "t1c2 pay  amount=5", ""),
         ({"type": "tool_call", "instance": "first"}, "t1c2 pay of first", ""),
+        # A server has given the label, and a model the instance.
+        (
+            {"type": "tool_call", "label": "Pay: paid by ann (signed)", "instance": "a: paid"},
+            't1c2 "Pay: paid by ann (signed)" of "a: paid"',
+            "",
+        ),
         ({"type": "tool_call", "waitsFor": ["\x1b[2Jt1c1\nt9"]}, "t1c2 pay", "waits for t1c1 t9"),
         # It waited for these arguments.
         ({"type": "tool_start", "arguments": {"amount": 12}}, "t1c2 pay  amount=12", ""),

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
+from holdfast.runtime.narration.phrases import author_phrase
 from holdfast.schemas.base import Lenient, json_size, rfc3339
 from holdfast.schemas.decision import OTHER_QUESTION, Decided, Decision
 from holdfast.schemas.names import ALREADY_DECIDED, INVALID_DECISION, NO_SUCH_CALL
@@ -162,7 +163,7 @@ class PendingApprovals(Lenient, frozen=False):
             if len(self.tokens) > MAX_CLOSED_QUESTIONS:
                 del self.tokens[next(iter(self.tokens))]
         if question.ruling is not None:
-            author = f" by {decided.by} ({decided.proof})" if decided.by else ""
+            author = f" by {author_phrase(decided)}" if decided.by else ""
             self._close(question, f"{decided.decision}{author}")
         return question, decided
 

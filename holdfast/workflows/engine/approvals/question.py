@@ -12,7 +12,9 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from holdfast.runtime.narration.arguments import effect_text, money_amount
-from holdfast.schemas.base import canonical_json, rfc3339, sha256
+from holdfast.runtime.narration.phrases import NAME_CHARS, author_phrase
+from holdfast.runtime.text_safety import name_in_line
+from holdfast.schemas.base import canonical_json, rfc3339
 from holdfast.schemas.decision import (
     RUNS_AGAIN,
     Decided,
@@ -22,6 +24,7 @@ from holdfast.schemas.decision import (
     Verdict,
     brief_arguments,
     digest_of,
+    nonce_of,
 )
 from holdfast.schemas.names import ALREADY_DECIDED, INVALID_DECISION
 from holdfast.schemas.phrases import distinct_names
@@ -235,7 +238,7 @@ class Question:
 
         A reset changes the run id also of a replayed question: no log or command may depend on it.
         """
-        return sha256(canonical_json([run_id, self.call_id, self.round]))
+        return nonce_of(run_id, self.call_id, self.round)
 
     def to_pending_approval(self, run_id: str | None = None) -> PendingApproval:
         """Return the question as people see it; without a run id, as the log has it."""
@@ -297,7 +300,8 @@ class Question:
                 raise _invalid(f"the answer does not fit {what}: {error}") from None
         own = self._latest().get(normalized_person(meant.by)) if meant.by is not None else None
         if own is not None and own[1] == self._effect(meant):
-            raise DecisionRejected(ALREADY_DECIDED, f"{decision.by} has decided so already")
+            name = name_in_line(meant.by or "", NAME_CHARS)
+            raise DecisionRejected(ALREADY_DECIDED, f"{name} has decided so already")
         return meant
 
     def count(self, meant: Decision, now: datetime) -> Decided:
@@ -380,7 +384,7 @@ class Question:
         is_bound = decision.digest is not None or isinstance(decision, SignedDecision)
         approves_unseen = decision.decision == "approve" and by != editor and not is_bound
         if approves_unseen and (edit := self.last_edit) is not None:
-            author = f"{edit.by} ({edit.proof})" if edit.by else "a person"
+            author = author_phrase(edit) or "a person"
             raise _invalid(_CHANGED.format(by=author))
 
     def _check_person(self, decision: Decision) -> None:
