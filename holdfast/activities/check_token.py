@@ -27,7 +27,7 @@ from holdfast.runtime.identity.tokens import (
 )
 from holdfast.schemas import names
 from holdfast.schemas.decision import OTHER_QUESTION, TokenCheck
-from holdfast.schemas.settings.keys import AUDIENCES, USES, KeySet, Use
+from holdfast.schemas.settings.keys import AUDIENCES, SUB, USES, KeySet, Use
 from holdfast.validation.text_safety import is_same_person
 
 # Of a token that does not name its key.
@@ -66,7 +66,7 @@ class CheckTokenActivity:
             token = SignedToken.read(token_check.token)
             settings = await matching_key_set(token, self._sets, USES[token_check.purpose])
             if token_check.purpose == "principal":
-                principal = principal_claims(token)
+                principal = principal_claims(token, settings.subject)
                 if token.claims.get("jti") not in token_check.runs:
                     raise InvalidTokenError(
                         "the token is not for this run: sign one with its workflow id as `jti`"
@@ -182,7 +182,7 @@ def _is_signed(token: SignedToken, key: PublicKey, settings: KeySet, audience: s
     if not {*AUDIENCES.values()}.difference([audience]).isdisjoint(token.audiences):
         raise InvalidTokenError("the token's `aud` lists several uses: sign one for each")
     own = settings.subject
-    if own is not None and not is_same_person(token.claims["sub"], own):
+    if own is not None and SUB not in own and not is_same_person(token.claims["sub"], own):
         raise InvalidTokenError("the token's key does not belong to its subject (`sub`)")
     return True
 

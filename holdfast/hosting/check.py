@@ -30,8 +30,8 @@ from holdfast.hosting.resources import (
     ResourcesError,
     WorkerResources,
     load_resources,
-    permit_warnings,
     summarize_resources,
+    trust_warnings,
 )
 from holdfast.providers.anthropic.schema import answer_schema
 from holdfast.providers.openai.schema import fits_strict_mode
@@ -128,7 +128,7 @@ def _check(settings: WorkerSettings, options: CheckOptions, secrets: Secrets) ->
             for each in catalog.python.activities
             if each.name in once
         ]
-    warnings = [*catalog.advice, *notes, *permit_warnings(settings, resources), *unfit]
+    warnings = [*catalog.advice, *notes, *trust_warnings(settings, resources), *unfit]
     warnings = [*dict.fromkeys(warnings)]  # agents share tools
     if options.json:
         return CheckResult(STOPPED, _as_json(warnings))

@@ -31,7 +31,7 @@ from holdfast.providers.base import Provider
 from holdfast.providers.ollama.host import with_local_ollama
 from holdfast.runtime.addresses import AddressPrefix
 from holdfast.runtime.encryption.key_ring import KeyRing
-from holdfast.runtime.identity.key_sets import LiveKeySet, load_key_sets
+from holdfast.runtime.identity.key_sets import LiveKeySet, issuer_warnings, load_key_sets
 from holdfast.runtime.secrets import Secrets, environment_secrets
 from holdfast.runtime.settings_files.file_problems import FileProblem, LoadError
 from holdfast.runtime.telemetry.telemetry import Telemetry
@@ -228,19 +228,20 @@ def _read_each(option: str, read: Callable[[S], T], values: Sequence[S]) -> list
         raise LoadError([FileProblem(option, None, error.reason, error.fix)]) from None
 
 
-def permit_warnings(settings: WorkerSettings, resources: WorkerResources) -> list[FileProblem]:
-    """Return a warning if the worker is to be strict, and executes its tools for any program."""
+def trust_warnings(settings: WorkerSettings, resources: WorkerResources) -> list[FileProblem]:
+    """Return warnings if other programs, or people of other issuers, are trusted."""
+    found = issuer_warnings(resources.key_sets)
     catalog = resources.current_catalog.catalog
     policies = [tool.approval for tool in catalog.all_tools]
     policies += [agent.approval for agent in catalog.agents.values()]
     is_strict = settings.catalog_only or settings.principal_tokens
     if resources.permit_keys is not None or not (is_strict or any(one.signed for one in policies)):
-        return []
+        return found
     reason = (
         "the worker has `--catalog-only`, `--principal-tokens` or a `signed` tool, but any"
         " program of the Temporal namespace can run its tools without a decision"
     )
-    return [FileProblem("--permits", None, reason, "give it the keys of `--permits`")]
+    return [*found, FileProblem("--permits", None, reason, "give it the keys of `--permits`")]
 
 
 def summarize_resources(resources: WorkerResources) -> str:

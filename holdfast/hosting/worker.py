@@ -36,8 +36,8 @@ from holdfast.hosting.process_exit import (
 from holdfast.hosting.resources import (
     WorkerResources,
     load_resources,
-    permit_warnings,
     summarize_resources,
+    trust_warnings,
 )
 from holdfast.hosting.temporal import connect
 from holdfast.hosting.worker_parts import MAX_ACTIVITIES
@@ -81,7 +81,7 @@ async def serve_worker(settings: WorkerSettings, dev: DevServer | None, secrets:
     """
     resources = load_resources(settings, secrets)
     warnings = [*resources.models.warnings(), *resources.channels.warnings()]
-    for warning in [*warnings, *permit_warnings(settings, resources)]:
+    for warning in [*warnings, *trust_warnings(settings, resources)]:
         logger.warning("%s", warning)
     async with AsyncExitStack() as stack:
         resources = with_telemetry(resources)

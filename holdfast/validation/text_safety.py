@@ -39,16 +39,21 @@ def plain_name(name: str) -> str:
     return _NOT_IN_NAMES.sub("", name).strip()
 
 
+# Between a name and the issuer that has given it, if it is not the first issuer.
+ISSUER_MARK = " @ "
+
+
 def normalized_person(by: str | None) -> str | None:
     """Return what all plain names of one person have in common.
 
-    Compatibility forms, case, joiners and the number of spaces make no different person.
+    Compatibility forms, case, joiners and the number of spaces make no different person, nor does
+    another issuer: a person could approve their own run through it.
     """
     if by is None:
         return None
     folded = unicodedata.normalize("NFKC", by).casefold()
     seen = "".join(each for each in folded if unicodedata.category(each) != "Cf")
-    return " ".join(seen.split())
+    return " ".join(seen.split()).partition(ISSUER_MARK)[0]
 
 
 def is_same_person(one: str | None, other: str | None) -> bool:

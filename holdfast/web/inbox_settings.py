@@ -45,7 +45,8 @@ def load_inbox_settings(
     keys: Sequence[LiveKeySet] = ()
     try:
         if settings.tokens is not None:
-            keys = _keys(settings.tokens, source, http)
+            home = None if settings.oidc is None else settings.oidc.issuer
+            keys = _keys(settings.tokens, source, http, home)
     except LoadError as error:
         problems += error.problems
     brand = HOLDFAST
@@ -107,10 +108,13 @@ def _brand(organization: Organization, folder: Path) -> Branding:
     return replace(brand, logo=logo, logo_type=LOGO_TYPES[file.suffix.lower()])
 
 
-def _keys(place: str, source: Source, http: httpx.AsyncClient) -> Sequence[LiveKeySet]:
+def _keys(
+    place: str, source: Source, http: httpx.AsyncClient, home: str | None
+) -> Sequence[LiveKeySet]:
     is_address = place.startswith(("http://", "https://"))
+    place = place if is_address else str(Path(source.file).parent / place)
     try:
-        keys = load_key_sets(place if is_address else str(Path(source.file).parent / place), http)
+        keys = load_key_sets(place, http, home=home)
     except LoadError as error:
         # A problem of the worker's option is one of this file.
         line = source.line(("tokens",))

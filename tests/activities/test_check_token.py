@@ -115,6 +115,19 @@ async def test_a_subject_is_known_by_what_a_person_sees_of_it(people: CheckToken
     await check(people, ADA.token(sub="\u3164"), "`sub` is not of its type")
 
 
+async def test_a_principal_of_another_issuer_is_another_one(tmp_path: Path) -> None:
+    partner: Any = {"issuer": "https://partner.example", "for": ["principals"]}
+    token = ADA.signed(principal(iss="https://partner.example"))
+    for subject in ("{sub} @ https://partner.example", "{sub}@partner", "ada"):
+        people = CheckTokenActivity([key_set(tmp_path, ADA, subject=subject, **partner)])
+        assert (await verified(people, token, "principal"))["id"] == subject.replace("{sub}", "ada")
+
+
+async def test_no_subject_poses_as_one_of_another_issuer(people: CheckTokenActivity) -> None:
+    sub = "ada @ https://partner.example"
+    await check(people, ADA.token(sub=sub), "`sub` has ` @ `, which marks an issuer")
+
+
 @pytest.mark.parametrize(
     ("claims", "scopes"),
     [

@@ -16,6 +16,7 @@ from tests.cli.conftest import Holdfast, Start
 from tests.encryption.keys import NEW, key_file
 from tests.support.command import CommandOutput
 from tests.support.eventually import eventually
+from tests.support.identity.signing import Approver, write_keys
 
 Check = Callable[..., CommandOutput]
 
@@ -221,6 +222,11 @@ def test_strict_options_and_signed_tools_without_permits_are_reported(
     monkeypatch.delenv("HOLDFAST_CATALOG_ONLY")
     assert len(check(*options).out.splitlines()) == 1
     monkeypatch.setenv("HOLDFAST_CATALOG_ONLY", "true")
+    write_keys(place / "k.json", Approver())
+    sets = [f"{name}: {{file: k.json, issuer: 'https://{name}.example'}}" for name in "ab"]
+    (place / "keys.yaml").write_text("\n".join(sets))
+    said = check(*options, "--permits", "encryption.yaml", "--keys", "keys.yaml")
+    assert said.out.startswith("--keys: people of b are named `SUB @ ISSUER`, and are one")
     said = check(*options, "--permits", "encryption.yaml")
     assert (said.code, len(said.out.splitlines())) == (0, 1)
 

@@ -27,6 +27,7 @@ from holdfast.runtime.identity.key_sets import (
     KeysUnavailableError,
     LiveKeySet,
     UrlKeySet,
+    issuer_warnings,
     load_key_sets,
 )
 from holdfast.runtime.identity.public_keys import MAX_KEYS, PublicKey, parse_key_set
@@ -103,6 +104,32 @@ async def test_an_address_is_one_set() -> None:
     assert isinstance(keys, UrlKeySet)
 
 
+TWO_ISSUERS = """
+    service: {file: ada.json, for: [decisions]}
+    staff: {file: ada.json, issuer: "https://login.example/"}
+    also: {url: "https://login.example/keys", issuer: "https://login.example"}
+    partner: {file: bob.pem, issuer: "https://partner.example"%s}
+"""
+
+
+def test_a_name_belongs_to_its_issuer_unless_its_set_has_a_subject(tmp_path: Path) -> None:
+    named = [each.settings.subject for each in load(tmp_path, TWO_ISSUERS % "")]
+    assert named == [None, None, None, "{sub} @ https://partner.example"]
+    file, home = str(tmp_path / "keys.yaml"), "https://partner.example"
+    sets = load_key_sets(file, http_client(), home=home)
+    named = [each.settings.subject for each in sets]
+    assert named == [None, *["{sub} @ https://login.example" + end for end in ("/", "")], None]
+    for own in ("bob", "{sub}", "{sub}@partner"):
+        told = load(tmp_path, TWO_ISSUERS % f', for: [inbox], subject: "{own}"')
+        assert (told[-1].settings.subject, issuer_warnings(told)) == (own, [])
+
+
+def test_equal_subjects_of_two_issuers_are_one_warning(tmp_path: Path) -> None:
+    [warning] = issuer_warnings(load(tmp_path, TWO_ISSUERS % ""))
+    assert str(warning).startswith("--keys: people of partner are named `SUB @ ISSUER`")
+    assert 'write `subject: "{sub}@…"` there' in warning.fix
+
+
 def jwk(signer: Signer = ADA, **more: Any) -> str:
     """Return a set of one key with these fields; None leaves a field out."""
     return json.dumps({"keys": [signer.jwk(**more)]})
@@ -125,6 +152,7 @@ q9UU8I5mEovUf86QZ7kOBIjJwqnzD1omageEHWwHdBO6B+dFabmdT9POxg==
         (f"a: {{file: {json.dumps(ADA.private_pem())}}}", "`a.file`: this is a key; put it in a"),
         ("a:\n  file: ada.json\n  for: []", "keys.yaml:3: "),
         ("a: {file: ada.json, for: [decisions], may: [read]}", "`a`: `may` limits the tokens of"),
+        ("a: {file: ada.json, subject: '{sub}@a'}", "`subject` with `{sub}` names principals and"),
         ("a: {file: ada.json, audience: us}", "`a`: tokens of one `audience` are for one use"),
         (
             "a: {file: ada.json, audience: holdfast:principal, for: [inbox]}",

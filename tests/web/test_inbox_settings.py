@@ -46,6 +46,17 @@ def test_settings_have_its_address_and_its_people(read: Load, tmp_path: Path) ->
     assert settings.settings.oidc.name_claim == "sub", "no one chooses it for themselves"
 
 
+def test_the_issuer_of_the_sign_in_is_the_one_whose_names_are_plain(
+    read: Load, tmp_path: Path
+) -> None:
+    keys = write_keys(tmp_path / "programs.json", Approver())
+    sets = {"partner": {"file": keys.name, "issuer": "https://partner.example"}}
+    sets |= {"idp": {"file": keys.name, "issuer": OIDC["issuer"]}}
+    (tmp_path / "keys.yaml").write_text(yaml.safe_dump(sets, sort_keys=False))
+    named = [each.settings.subject for each in read({"oidc": OIDC, "tokens": "keys.yaml"}).keys]
+    assert named == ["{sub} @ https://partner.example", None]
+
+
 def test_programs_may_be_named_by_an_address(read: Load) -> None:
     settings = read({"proxy": PROXY, "tokens": "https://login.example/jwks"})
     assert [keys.settings.url for keys in settings.keys] == ["https://login.example/jwks"]

@@ -26,8 +26,9 @@ from holdfast.runtime.identity.public_keys import PublicKey, is_pem, parse_key_s
 from holdfast.runtime.settings_files.file_problems import FileProblem, LoadError, UnreadableError
 from holdfast.runtime.settings_files.json_and_yaml import read_json
 from holdfast.runtime.settings_files.source import Source, file_stamp, read_source, read_text
-from holdfast.schemas.settings.keys import KeySet, KeySets
+from holdfast.schemas.settings.keys import SUB, KeySet, KeySets
 from holdfast.validation.problems import ValueProblem
+from holdfast.validation.text_safety import ISSUER_MARK
 
 MAX_SET_BYTES = 256 * 1024
 # Far less than the time limit for checking a token, so that there is time to try again.
@@ -197,9 +198,16 @@ def _read_file(file: Path) -> tuple[PublicKey, ...] | Source:
 
 
 def load_key_sets(
-    place: str | None, http: httpx.AsyncClient, *, for_principals: bool = False
+    place: str | None,
+    http: httpx.AsyncClient,
+    *,
+    for_principals: bool = False,
+    home: str | None = None,
 ) -> Sequence[LiveKeySet]:
     """Load the key sets at `place`; if principals need one, one must be for principals.
+
+    A name belongs to its issuer: subjects of another one than `home`, by default the first that a
+    set has, are named with their issuer, unless `subject` names them.
 
     Raises:
         LoadError: a key set does not load, or none is for principals.
@@ -209,7 +217,27 @@ def load_key_sets(
         reason = "there are no keys to check them with"
         fix = "name some with `--keys`, of which a set is for `principals`"
         raise LoadError([FileProblem(PRINCIPAL_TOKENS, None, reason, fix)])
+    home = home or next((each.settings.issuer for each in sets if each.settings.issuer), "")
+    for each in sets:
+        own = each.settings
+        if own.subject is None and own.issuer and own.issuer.rstrip("/") != home.rstrip("/"):
+            named = f"{SUB}{ISSUER_MARK}{own.issuer}"
+            each.settings = own.model_copy(update={"subject": named})
     return sets
+
+
+def issuer_warnings(sets: Sequence[LiveKeySet]) -> list[FileProblem]:
+    """Return one warning if people of several issuers may have the same `sub`."""
+    mark = f"{SUB}{ISSUER_MARK}"
+    others = [each.name for each in sets if (each.settings.subject or "").startswith(mark)]
+    if not others:
+        return []
+    reason = (
+        f"people of {', '.join(others)} are named `SUB @ ISSUER`, and are one person with the same"
+        " SUB of the first issuer in `notBy` and `quorum`"
+    )
+    fix = f'if they are others, write `subject: "{SUB}@…"` there; if not, "{SUB}"'
+    return [FileProblem(OPTION, None, reason, fix)]
 
 
 def _load(place: str, http: httpx.AsyncClient) -> Sequence[LiveKeySet]:

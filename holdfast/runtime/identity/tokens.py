@@ -20,7 +20,8 @@ from pydantic import ValidationError
 from holdfast.runtime.identity.public_keys import MAX_KEY_ID_CHARACTERS
 from holdfast.schemas.base import MAX_JSON_DEPTH, is_deeper, sha256
 from holdfast.schemas.decision import MAX_TOKEN_CHARACTERS, DecisionClaims, PrincipalClaims
-from holdfast.validation.text_safety import plain_name
+from holdfast.schemas.settings.keys import SUB
+from holdfast.validation.text_safety import ISSUER_MARK, plain_name
 
 ALGORITHMS = ("EdDSA", "RS256")
 # Seconds since 1970: the year 9999, the last of `datetime`.
@@ -141,6 +142,8 @@ def _check_types(claims: Mapping[str, Any]) -> None:
     for name in _TEXTS:
         if not isinstance(claims.get(name, ""), str):
             raise InvalidTokenError(f"the token's `{name}` is no text")
+    if ISSUER_MARK in claims.get("sub", ""):
+        raise InvalidTokenError(f"the token's `sub` has `{ISSUER_MARK}`, which marks an issuer")
     audience = claims.get("aud", "nobody")
     listed = audience if isinstance(audience, list) else [audience]
     if not listed or not all(isinstance(each, str) and each for each in listed):
@@ -165,8 +168,10 @@ def decision_claims(token: SignedToken) -> DecisionClaims:
     return _read(DecisionClaims, {**token.claims, **named, "id": sha256(token.payload)}, {})
 
 
-def principal_claims(token: SignedToken) -> dict[str, Any]:
+def principal_claims(token: SignedToken, subject: str | None = None) -> dict[str, Any]:
     """Return the claims of a verified token about a principal, as JSON.
+
+    The `subject` of its key set may write the name: `{sub}@partner`.
 
     Raises:
         InvalidTokenError: a claim is missing or invalid.
@@ -188,7 +193,9 @@ def principal_claims(token: SignedToken) -> dict[str, Any]:
             )
         case _:
             scopes = token.claims.get("scopes", [])
-    who = {"id": plain_name(token.claims["sub"])} if "sub" in token.claims else {}
+    sub = plain_name(token.claims.get("sub", ""))
+    written = subject if sub and subject and SUB in subject else SUB
+    who = {"id": written.replace(SUB, sub)} if "sub" in token.claims else {}
     until = datetime.fromtimestamp(token.claims["exp"], UTC)
     claims = {**who, "scopes": scopes, "expiresAt": until}
     return _read(PrincipalClaims, claims, {"id": "sub"}).to_json()

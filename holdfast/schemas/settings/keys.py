@@ -5,7 +5,14 @@ from typing import Annotated, Final, Literal, get_args
 
 from pydantic import AfterValidator, ConfigDict, Field, RootModel, model_validator
 
-from holdfast.schemas.base import SCHEMA_URI, Duration, OneOf, format_duration, parse_duration
+from holdfast.schemas.base import (
+    SCHEMA_URI,
+    Duration,
+    OneOf,
+    Strict,
+    format_duration,
+    parse_duration,
+)
 from holdfast.schemas.decision import Purpose
 
 MAX_LEEWAY = timedelta(minutes=10)
@@ -15,6 +22,8 @@ Use = Literal["decisions", "principals", "inbox"]
 KeyRight = Literal["start", "read", "message", "decide", "cancel"]
 USES: dict[Purpose, Use] = {"decision": "decisions", "principal": "principals"}
 KEY_RIGHTS: Final[frozenset[str]] = frozenset(get_args(KeyRight))
+# In a `subject`: the `sub` of a token.
+SUB: Final = "{sub}"
 # The `aud` of tokens of sets without an audience of their own: a token is good for one use alone.
 AUDIENCES: dict[Use, str] = {
     "decisions": "holdfast:decision",
@@ -27,6 +36,15 @@ def _small(leeway: timedelta) -> timedelta:
     if leeway > MAX_LEEWAY:
         raise ValueError(f"clocks differ by less; write at most {format_duration(MAX_LEEWAY)}")
     return leeway
+
+
+class PersonClaim(Strict):
+    """The claim that the token of a person has, and that of a program does not."""
+
+    claim: Annotated[str, Field(min_length=1)]
+    """The claim that a person's token has."""
+    value: str | None = None
+    """Its value, or one of its list (default: any)."""
 
 
 class KeySet(OneOf):
@@ -46,7 +64,9 @@ class KeySet(OneOf):
     """The `aud` that a token must have (default: `holdfast:decision`, `holdfast:principal` or
     `holdfast:inbox`, by what it is for). A set that has its own is `for` one use."""
     subject: Annotated[str, Field(min_length=1, max_length=200)] | None = None
-    """The only signer with these keys (default: the `sub` of the token)."""
+    """The only signer with these keys; or, with `{sub}`, the names of the people of this issuer:
+    `{sub}@partner` (default: the `sub` of the token; of another issuer than the first, `SUB @
+    ISSUER`)."""
     groups: Annotated[list[str], Field(max_length=100)] | None = None
     """The groups that decisions may be signed for with these keys (default: any)."""
     for_: Annotated[list[Use], Field(alias="for", min_length=1)] = [*AUDIENCES]
@@ -54,6 +74,9 @@ class KeySet(OneOf):
     may: Annotated[list[KeyRight], Field(min_length=1)] | None = None
     """What programs with its tokens may do at the inbox and at `holdfast mcp`, as far as the
     inbox's own `permissions` allow it (default: all of it)."""
+    person: PersonClaim | None = None
+    """What makes the sender of a token a person, who decides in a trusted client of `holdfast mcp`
+    (default: a token without a provider's mark of a program is a person's)."""
     leeway: Annotated[Duration, AfterValidator(_small)] = parse_duration("30s")
     """By how much the clocks of this worker and of the signer may differ."""
     refresh: Duration = parse_duration("10m")
@@ -67,6 +90,11 @@ class KeySet(OneOf):
             raise ValueError(
                 "`may` limits the tokens of programs at the inbox; add `inbox` to `for`, or leave"
                 " `may` out"
+            )
+        if SUB in (self.subject or "") and "decisions" in self.for_:
+            raise ValueError(
+                "`subject` with `{sub}` names principals and the inbox's people, and no signer; add"
+                " `for: [principals]` or `[inbox]`"
             )
         if self.audience is not None and len(set(self.for_)) > 1:
             raise ValueError(

@@ -8,6 +8,7 @@ A refused request has changed nothing, and its response states that.
 """
 
 import asyncio
+import logging
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +22,7 @@ from starlette.routing import Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from holdfast.activities.notify.decision_links import PATH as DECISION_LINKS
+from holdfast.runtime.identity.key_sets import issuer_warnings
 from holdfast.runtime.text_sealer import TextSealer
 from holdfast.schemas.settings.inbox import InboxSettings
 from holdfast.web.auth.bearer_tokens import BearerTokens
@@ -57,6 +59,7 @@ _FORGED: Final = (
 )
 
 
+logger = logging.getLogger("holdfast")
 SignInMethod = LinkSignIn | OidcSignIn | ProxySignIn
 
 
@@ -178,6 +181,8 @@ def read_access(
         LoadError: the settings cannot be used.
     """
     loaded = LoadedInboxSettings() if file is None else load_inbox_settings(file, environ, http)
+    for warning in issuer_warnings(loaded.keys):
+        logger.warning("%s", warning)
     settings = loaded.settings
     method: SignInMethod = link
     if settings.proxy is not None:

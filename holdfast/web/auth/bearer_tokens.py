@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from starlette.requests import Request
 
@@ -11,9 +11,13 @@ from holdfast.runtime.identity.key_sets import KeysUnavailableError, LiveKeySet
 from holdfast.runtime.identity.tokens import InvalidTokenError, SignedToken, principal_claims
 from holdfast.runtime.text_sealer import TextSealer
 from holdfast.schemas.decision import PrincipalClaims
-from holdfast.schemas.settings.keys import KEY_RIGHTS
+from holdfast.schemas.settings.keys import KEY_RIGHTS, KeySet
+from holdfast.validation.text_safety import is_same_person
 from holdfast.web.auth.sessions import Authentication, Person, build_person
 from holdfast.web.http.problems import RefusedRequest, unauthorized
+
+# The claims that have the subject of a program's own token, and another value beside a person.
+_CLIENTS: Final = ("client_id", "azp", "appid", "cid", "oid")
 
 
 class BearerTokens:
@@ -47,7 +51,7 @@ class BearerTokens:
         try:
             token = SignedToken.read(text)
             settings = await matching_key_set(token, self._sets, "inbox", self._audience)
-            claims = PrincipalClaims.read(principal_claims(token))
+            claims = PrincipalClaims.read(principal_claims(token, settings.subject))
             groups = token.claims.get("groups", [])
             if not isinstance(groups, list) or not all(isinstance(each, str) for each in groups):
                 raise InvalidTokenError(
@@ -61,4 +65,23 @@ class BearerTokens:
             raise RefusedRequest(503, message, {"Retry-After": "10"}) from None
         person = build_person(self._seal, claims.id, groups, "token", claims.scopes)
         may = KEY_RIGHTS if settings.may is None else frozenset[str](settings.may)
-        return replace(person, may=may), token.claims
+        return replace(person, may=may, is_program=is_program(token.claims, settings)), token.claims
+
+
+def is_program(claims: Mapping[str, Any], settings: KeySet) -> bool:
+    """Return whether a token is a program's own, by its key set or by the marks of providers.
+
+    Sources: RFC 9068 2.2 (also Okta, Cognito), Auth0, Microsoft Entra, FusionAuth, Keycloak.
+    """
+    if (rule := settings.person) is not None:
+        found = claims.get(rule.claim)
+        values = found if isinstance(found, list) else [found]
+        return not found if rule.value is None else rule.value not in values
+    sub = claims["sub"]
+    return (
+        any(is_same_person(sub, str(claims.get(each, ""))) for each in _CLIENTS)
+        or sub.endswith("@clients")
+        or "client-credentials" in str(claims.get("gty")).replace("_", "-")
+        or claims.get("idtyp") == "app"
+        or str(claims.get("preferred_username")).startswith("service-account-")
+    )

@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from holdfast.runtime.text_sealer import MAX_SEALED_CHARS, TextSealer
 from holdfast.schemas.settings.keys import KEY_RIGHTS
-from holdfast.validation.text_safety import plain_name
+from holdfast.validation.text_safety import ISSUER_MARK, plain_name
 from holdfast.web.http.problems import forbidden
 
 MAX_NAME_CHARS: Final = 200
@@ -33,7 +33,7 @@ class Person:
 
     `via` is the method of authentication. `form_token` is the token in every form of their pages; a
     program, which has a bearer token, has none. `scopes` are the scopes of that token, and `may`
-    are the rights of its key.
+    are the rights of its key. `is_program`: it is the program's own, of no person.
     """
 
     name: str
@@ -42,6 +42,7 @@ class Person:
     form_token: str = ""
     scopes: tuple[str, ...] = ()
     may: frozenset[str] = KEY_RIGHTS
+    is_program: bool = False
 
 
 def person_of(connection: HTTPConnection) -> Person:
@@ -59,7 +60,7 @@ def build_person(
     Raises:
         RefusedRequest: the name or a group cannot be shown in a record.
     """
-    if not _is_plain(name):
+    if not _is_plain(name) or (via != "token" and ISSUER_MARK in name):
         raise forbidden("your name cannot be shown in a record of decisions; change it")
     known = tuple(dict.fromkeys(groups))
     if len(known) > MAX_GROUPS:

@@ -23,6 +23,7 @@ SAME = [
     "\uff41nn",
     "ann\n",
     "\u202eann",
+    "ann @ https://partner.example",  # as `ann` of another issuer is named
 ]
 
 

@@ -107,6 +107,68 @@ async def test_a_token_has_the_rights_of_its_key(
     assert caller.approver is None, "its client is trusted, and its key decides nothing"
 
 
+PERSON = {"sub": "u-1", "client_id": "assistant"}
+PROGRAMS: dict[str, dict[str, Any]] = {
+    "RFC 9068": {"sub": "assistant"},
+    "another spelling": {"sub": "Assistant"},
+    "Auth0": {"sub": "assistant@clients", "azp": "assistant", "client_id": None},
+    "Auth0, by its grant": {"gty": "client-credentials"},
+    "FusionAuth": {"gty": ["client_credentials"]},
+    "Okta": {"sub": "0oa1", "cid": "0oa1"},
+    "Entra": {"idtyp": "app", "azp": "assistant", "client_id": None},
+    "Entra, without the optional claim": {"sub": "o-1", "oid": "o-1"},
+    "Keycloak": {"preferred_username": "service-account-assistant"},
+}
+
+
+async def is_asked(
+    monkeypatch: pytest.MonkeyPatch, folder: Path, sent: dict[str, Any], **said: Any
+) -> bool:
+    """Whether a trusted client's answer with this token is a decision."""
+    signer = Approver()
+    keys = FileKeySet("k", KeySet(file="k", **said), write_keys(folder / "k", signer))
+    at_mcp = callers.TokenCallers(BearerTokens(TextSealer(), [keys]), ["assistant"])
+    claims = {name: each for name, each in (PERSON | sent).items() if each is not None}
+    token = await at_mcp.verify_token(signer.program(**{"by": claims.pop("sub"), **claims}))
+    monkeypatch.setattr(callers, "get_access_token", lambda: token)
+    return at_mcp.find().approver is not None
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+async def test_the_token_of_a_program_decides_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    assert not await is_asked(monkeypatch, tmp_path, PROGRAMS[name])
+
+
+@pytest.mark.parametrize(
+    ("rule", "claims", "is_person"),
+    [
+        (None, {}, True),
+        (
+            None,
+            {"gty": "password", "idtyp": "user", "preferred_username": "ann", "oid": "o-1"},
+            True,
+        ),
+        ({"claim": "email"}, {}, False),
+        ({"claim": "email"}, {"email": ""}, False),
+        ({"claim": "email"}, {"email": "ann@shop.example"}, True),
+        ({"claim": "idtyp", "value": "user"}, {"idtyp": "app"}, False),
+        ({"claim": "idtyp", "value": "user"}, {"idtyp": "user", "sub": "o-1", "oid": "o-1"}, True),
+        ({"claim": "amr", "value": "pwd"}, {"amr": ["otp", "pwd"]}, True),
+        ({"claim": "human"}, {"human": False}, False),
+    ],
+)
+async def test_a_key_set_defines_a_person(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    rule: Any,
+    claims: dict[str, Any],
+    is_person: bool,
+) -> None:
+    assert await is_asked(monkeypatch, tmp_path, claims, person=rule) == is_person
+
+
 def test_a_start_is_the_first_message_of_a_run() -> None:
     ada = Person("ada", may=frozenset({"start"}))
     assert RULES.may_start(ada, "support", "ada")

@@ -56,6 +56,7 @@ async def test_the_proxy_names_the_person_and_their_groups(behind: Open) -> None
     assert (shown["name"], shown["groups"]) == ("ann", ["finance", "refunds"])
     named = await at.http.get("/", headers={b"x-user": "Zoë".encode()})
     assert named.json()["name"] == "Zoë"
+    assert (await at.get("/", X_User="ann @ https://partner.example")).status_code == 403
     at.form_token = shown["form_token"]
     assert (await at.post("/decide", X_User="ann")).json()["by"] == "ann"
     assert (await at.post("/decide", X_User="bob")).status_code == 403, "a form is for one person"

@@ -14,6 +14,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp_types import InputRequiredResult
 from temporalio.client import Client
 
+from holdfast.schemas import names
 from tests.cli.program import Program
 from tests.encryption.keys import OLD, key_file
 from tests.support import tools
@@ -25,6 +26,7 @@ from tests.web.mcp.test_approvals import APPROVE, Screen, ask
 
 ISSUER = "https://login.example"
 SIGNER = Approver()
+PARTNER, PARTNER_ISSUER = Approver("partner-1"), "https://partner.example"
 Start = Callable[[], Program]
 Connect = Callable[..., AbstractAsyncContextManager[McpClient]]
 
@@ -35,7 +37,11 @@ def start(
 ) -> Iterator[Start]:
     """Return a function that starts a server; all of them have the same keys."""
     write_keys(tmp_path / "keys.json", SIGNER)
-    (tmp_path / "keys.yaml").write_text(f"idp: {{file: keys.json, issuer: '{ISSUER}'}}\n")
+    write_keys(tmp_path / "partner.json", PARTNER)
+    sets = {"idp": ("keys.json", ISSUER), "partner": ("partner.json", PARTNER_ISSUER)}
+    text = [f"{name}: {{file: {file}, issuer: '{iss}'}}\n" for name, (file, iss) in sets.items()]
+    text.append(f"reports: {{file: keys.json, issuer: '{ISSUER}/r', may: [read], subject: r}}\n")
+    (tmp_path / "keys.yaml").write_text("".join(text))
     words: tuple[str, ...] = (
         "mcp",
         "--listen",
@@ -131,6 +137,32 @@ async def test_tokens_of_this_server_alone_and_trust_of_clients_alone(start: Sta
             headers |= {"authorization": f"Bearer {token(url)}", "content-type": "application/json"}
             refused = await http.post(url, headers=headers, json={})
             assert refused.status_code in (403, 421)
+
+
+async def test_the_same_subject_of_another_issuer_is_another_person(
+    start: Start, desk: Backend
+) -> None:
+    printed = await start().until("/mcp\n")
+    url = printed.rpartition("mcp ready: ")[2].strip()
+    assert "people of partner are named `SUB @ ISSUER`" in printed
+    assert "write what makes a person, `person: {claim: …}`, in idp, partner\n" in printed
+    key: Any = {"meta": {names.MCP_IDEMPOTENCY_KEY: "once"}}
+    claims: Any = {"aud": url, "client_id": "assistant", "iss": PARTNER_ISSUER}
+    async with connect(url, token(url), elicitation_callback=Screen()) as mcp:
+        own = await ask(mcp, **key)
+        assert isinstance(own, InputRequiredResult)
+    sent = PARTNER.token(sub="ann", **claims)
+    async with connect(url, sent, elicitation_callback=Screen()) as mcp:
+        for tool in ("wait_run", "show_run"):
+            found = await mcp.call_tool(tool, {"run": run_id(own)})
+            assert f"there is no run {run_id(own)}" in text(found)
+        answers: Any = dict.fromkeys(own.input_requests or (), APPROVE)
+        with pytest.raises(Exception, match="Invalid or expired requestState"):
+            await ask(mcp, input_responses=answers, request_state=own.request_state)
+        other = await ask(mcp, **key)
+        assert run_id(other) != run_id(own)
+    begun = (await run_of(desk, other).history())[0].workflow_execution_started_event_attributes
+    assert b'"principal":{"id":"ann @ https://partner.example"' in begun.input.payloads[0].data
 
 
 @pytest.mark.parametrize(
