@@ -3,7 +3,7 @@
 The page of a call, the list and the HTTP API send their decisions through `Services.decide`.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -12,8 +12,8 @@ from urllib.parse import quote
 from pydantic import ValidationError
 
 from holdfast.client.errors import (
+    NO_SUCH,
     HoldfastError,
-    NoSuchRunError,
     RejectedError,
     invalid_input,
 )
@@ -23,7 +23,7 @@ from holdfast.client.signing import Signer
 from holdfast.schemas import names
 from holdfast.schemas.decision import Decision, PendingApproval, Receipt
 from holdfast.schemas.settings.inbox import Programs, Right
-from holdfast.web.auth.permissions import ALL, LISTED, Permissions, RunAccess, is_approver
+from holdfast.web.auth.permissions import ALL, LISTED, Permissions, Rights, RunAccess, is_approver
 from holdfast.web.auth.sessions import Person
 from holdfast.web.http.problems import NotPermittedError
 from holdfast.web.listing.pending_runs import PendingList, PendingRuns
@@ -109,12 +109,18 @@ class Services:
             NotPermittedError: the person has other rights on it.
             HoldfastError: Temporal does not answer.
         """
-        found = await self.access(person, run_id)
         rights = (right,) if isinstance(right, str) else right
+        try:
+            found = await self.access(person, run_id)
+        except HoldfastError as error:
+            # Also of a workflow that is no run.
+            if error.exit_code != NO_SUCH or self.permissions.rules is None:
+                raise
+            found = RunAccess(person, Rights())
         if found.has_one_of(rights):
             return found
         if found.is_hidden:
-            raise NoSuchRunError(run_id)
+            await found.hide(run_id)
         lacking = " or ".join(f"`{each}`" for each in sorted(rights))
         raise NotPermittedError(f"your permissions on run {run_id} do not include {lacking}")
 
@@ -125,15 +131,16 @@ class Services:
             NoSuchRunError: the person may not know that the run exists.
             HoldfastError: the run does not answer.
         """
+        pending: Sequence[PendingApproval] = ()
         try:
-            pending = await self.client.run(run_id).approvals()
-        except HoldfastError:
-            if access.is_hidden:
-                raise NoSuchRunError(run_id) from None
-            raise
-        found: list[PendingApproval] = [one for one in pending if access.sees(one.approvers)]
+            async with access.time_to_answer():
+                pending = await self.client.run(run_id).approvals()
+        except (HoldfastError, TimeoutError):
+            if not access.is_hidden:
+                raise
+        found = [one for one in pending if access.sees(one.approvers)]
         if access.is_hidden and not found:
-            raise NoSuchRunError(run_id)
+            await access.hide(run_id)
         return found
 
     def visible_answers(

@@ -76,3 +76,15 @@ async def test_without_the_key_no_worker_is_let_in(
                     pass
             assert refused.value.response.status_code == 403
     assert not caplog.messages
+
+
+async def test_wrong_keys_from_its_address_keep_no_worker_out() -> None:
+    """Behind a proxy, the sender of wrong keys has the address of every worker."""
+    async with web_process(LiveAnswers(pydantic_data_converter)) as at:
+        for key in [*(f"wrong{n}" for n in range(12)), KEY]:
+            shown = {"Authorization": f"Bearer {key}"}
+            try:
+                async with connect(f"ws://{at}/live-answers", additional_headers=shown):
+                    assert key == KEY
+            except InvalidStatus:
+                assert key != KEY

@@ -82,7 +82,8 @@ async def approvals(asked: ApiRequest) -> Response:
 
     The calls of the run that wait for a decision, each with its digest.
     """
-    pending = await asked.parts.approvals(asked.access, asked.run_id)
+    run = await asked.run()  # a workflow that is no run may have a query of this name
+    pending = await asked.parts.approvals(asked.access, run.id)
     return JSONResponse({"approvals": [one.to_json() for one in pending]})
 
 

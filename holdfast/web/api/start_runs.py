@@ -31,8 +31,8 @@ from holdfast.web.services import Services
 
 KEY_HEADER: Final = "Idempotency-Key"
 MAX_KEY_CHARS: Final = 200
-# The run of a thread (`web/agui`), which its sender alone may start, to get its messages.
-THREAD_RUN: Final = re.compile(r"agui-[0-9a-f]{40}")
+# The runs of threads (`web/agui`) and of keys, which their senders alone may start.
+DERIVED_ID: Final = re.compile(r"(agui|http|mcp)-[0-9a-f]{40}")
 _OWN: Final = ("id", "taskQueue", "task_queue", "principal")
 
 
@@ -124,8 +124,13 @@ async def _start(asked: ApiRequest, said: NewRun | NewCall, written: dict[str, A
     request, person = asked.request, asked.person
     own = principal_of(said.principal, person, any_principal=asked.parts.programs.principals)
     named = said.id or run_of_token(own)
-    if named is not None and THREAD_RUN.fullmatch(named):
-        raise HttpProblem("invalid_request", "An `id` of this form is a thread's; choose another.")
+    if named is not None and DERIVED_ID.fullmatch(named):
+        text = "An `id` of this form is a thread's or a key's; choose another."
+        raise HttpProblem("invalid_request", text)
+    if said.id not in (None, run_of_token(own)) and asked.parts.permissions.query(person) != "":
+        # A refusal of ids that are in use would show them the runs of others.
+        todo = f"leave `id` out; `{KEY_HEADER}` makes a request safe to repeat"
+        raise NotPermittedError(f"your permissions do not include to choose an `id`: {todo}")
     key, run_id, memo = request.headers.get(KEY_HEADER), named, {}
     if key is not None:
         if not re.fullmatch(rf"[!-~]{{1,{MAX_KEY_CHARS}}}", key):

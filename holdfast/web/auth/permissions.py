@@ -7,12 +7,15 @@ Without rules, everyone has all rights. A run is matched by its own agent and pr
 Temporal knows: a run without them, such as a single call, is matched by rules that name none.
 """
 
+import asyncio
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import Final, get_args
+from dataclasses import dataclass, field, replace
+from time import monotonic
+from typing import Final, NoReturn, get_args
 
 from starlette.requests import HTTPConnection
 
+from holdfast.client.errors import NoSuchRunError
 from holdfast.client.run_lists import RunListing, equals_one_of
 from holdfast.schemas import names
 from holdfast.schemas.decision import PendingApproval
@@ -26,6 +29,7 @@ Rights = frozenset[Right]
 _Names = list[str] | None
 _Rule = tuple[_Names, _Names, Rights]
 ALL: Final[Rights] = frozenset(get_args(Right))
+HIDDEN_SECONDS: Final = 2.0
 # One of these is enough to see that a run exists.
 LISTED: Final[Rights] = frozenset({"read", "cancel", "message"})
 
@@ -43,11 +47,16 @@ def has_decided(person: Person, approval: PendingApproval) -> bool:
 
 @dataclass(frozen=True)
 class RunAccess:
-    """The rights of a person on one run; `is_addressed`: an approval is pending for them."""
+    """The rights of a person on one run; `is_addressed`: an approval is pending for them.
+
+    A hidden run is refused at a fixed time after it was looked up, `hidden_at`, and its worker has
+    less time to answer: the time of a response shows no person who may decide that it exists.
+    """
 
     person: Person
     rights: Rights = ALL
     is_addressed: bool = True
+    hidden_at: float = field(default_factory=lambda: monotonic() + HIDDEN_SECONDS, compare=False)
 
     def has_one_of(self, rights: Iterable[Right]) -> bool:
         """Report whether the person has one of these rights."""
@@ -63,6 +72,15 @@ class RunAccess:
     def is_hidden(self) -> bool:
         """Report whether the person may not know that the run exists."""
         return self.rights <= {"decide"} and not (self.rights and self.is_addressed)
+
+    def time_to_answer(self) -> asyncio.Timeout:
+        """Limit the time in which a worker answers, for a run that is hidden until then."""
+        return asyncio.timeout(0.8 * HIDDEN_SECONDS if self.is_hidden else None)
+
+    async def hide(self, run_id: str) -> NoReturn:
+        """Raise `NoSuchRunError`, at the time at which it is raised for every hidden run."""
+        await asyncio.sleep(self.hidden_at - monotonic())
+        raise NoSuchRunError(run_id)
 
 
 def access_of(connection: HTTPConnection) -> RunAccess:

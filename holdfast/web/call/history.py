@@ -27,6 +27,7 @@ from holdfast.schemas.log_entry import (
     read_record,
 )
 from holdfast.schemas.names import ErrorCode
+from holdfast.web.auth.permissions import RunAccess
 from holdfast.web.call.plan import PlanStep, PlanSteps
 
 # The most records that are read before the question, and the most lines that are shown.
@@ -107,19 +108,26 @@ class CallHistory:
     started_at: str = ""
 
 
-async def read_history(run: Run, call_id: str, length: int) -> CallHistory:
-    """Return the history of a call from a log of `length` entries.
+async def read_history(
+    run: Run, call_id: str, length: int, access: RunAccess | None = None
+) -> CallHistory:
+    """Return the history of a call from a log of `length` entries, as far as a person may see it.
 
     Raises as `Run.entries`.
     """
     first = max(length - MAX_ENTRIES, 0)
     entries = [entry async for entry in run.entries(names.CONTEXT, after=first)]
-    return history_of(entries, run.id, call_id)
+    return history_of(entries, run.id, call_id, access)
 
 
-def history_of(entries: Sequence[Mapping[str, Any]], run_id: str, call_id: str) -> CallHistory:
+def history_of(
+    entries: Sequence[Mapping[str, Any]],
+    run_id: str,
+    call_id: str,
+    access: RunAccess | None = None,
+) -> CallHistory:
     """Return the history of a call from these entries of a log."""
-    narrated = _narrate(entries, run_id)
+    narrated = _visible(_narrate(entries, run_id), access)
     questions, asked_first, started_at = list[QuestionRound](), list[PendingApproval](), ""
     for record, _ in narrated:
         is_own = _call_id(record) == call_id
@@ -174,6 +182,26 @@ def history_of(entries: Sequence[Mapping[str, Any]], run_id: str, call_id: str) 
         first_limit=own_limits[0] if own_limits and narrated[0][0].n == 1 else None,
         started_at=started_at,
     )
+
+
+def _visible(narrated: list[Narrated], access: RunAccess | None) -> list[Narrated]:
+    """Leave out the calls that others decide on, and those that they may still be asked about."""
+    if access is None or "read" in access.rights:
+        return narrated
+    approvers, ended = dict[str, list[str]](), set[str]()
+    for entry in (record.entry for record, _ in narrated):
+        match entry:
+            case ConfirmationRequiredEntry(approval=asked):
+                planned = brief_arguments("plan", asked.arguments) if asked.kind == "plan" else ()
+                approvers |= dict.fromkeys([asked.call_id, *planned], asked.approvers)
+            case ToolEndEntry(call_id=call):
+                ended.add(call)
+    return [
+        one
+        for one in narrated
+        if ((call := _call_id(one[0])) in approvers and access.sees(approvers[call]))
+        or (call not in approvers and call in {"", *ended})
+    ]
 
 
 def _narrate(entries: Sequence[Mapping[str, Any]], run_id: str) -> list[Narrated]:

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from holdfast.client.errors import NO_SUCH, HoldfastError, NoSuchRunError
+from holdfast.client.errors import NO_SUCH, HoldfastError
 from holdfast.client.run import Run
 from holdfast.client.run_lists import RunFilter, RunListing
 from holdfast.runtime.text_safety import one_line
@@ -139,17 +139,19 @@ class ClosedCall:
         return f"{CLOSED_MARK}{self.question.number}:{one.stage}:{lines}:{steps}:{self.run_ended}"
 
 
-async def load_call(parts: Services, run_id: str, call_id: str) -> OpenCall | ClosedCall:
-    """Load a call as it is now.
+async def load_call(
+    parts: Services, run_id: str, call_id: str, access: RunAccess | None = None
+) -> OpenCall | ClosedCall:
+    """Load a call as it is now, without calls that a person with this access may not see.
 
     Raises:
         NoWorkerError, StuckError: no worker answers for the run.
         HoldfastError: the run or the call does not exist.
     """
-    found = await _load(parts, run_id, call_id)
+    found = await _load(parts, run_id, call_id, access)
     if isinstance(found, ClosedCall) and found.is_unexplained:
         # It may have been requested or decided between two queries.
-        return await _load(parts, run_id, call_id)
+        return await _load(parts, run_id, call_id, access)
     return found
 
 
@@ -158,24 +160,27 @@ async def load_visible_call(
 ) -> OpenCall | ClosedCall:
     """Load a call that a person may see; raises as `load_call` does, or `NoSuchRunError`."""
     try:
-        found = await load_call(parts, run_id, call_id)
-    except HoldfastError:
-        if access.is_hidden:
-            raise NoSuchRunError(run_id) from None
-        raise
-    if not access.sees(found.approval.approvers):
-        raise NoSuchRunError(run_id)
+        async with access.time_to_answer():
+            found = await load_call(parts, run_id, call_id, access)
+    except (HoldfastError, TimeoutError):
+        if not access.is_hidden:
+            raise
+        found = None
+    if found is None or not access.sees(found.approval.approvers):
+        await access.hide(run_id)
     if isinstance(found, OpenCall):
         return replace(found, others=[one for one in found.others if access.sees(one.approvers)])
     return found
 
 
-async def _load(parts: Services, run_id: str, call_id: str) -> OpenCall | ClosedCall:
+async def _load(
+    parts: Services, run_id: str, call_id: str, access: RunAccess | None
+) -> OpenCall | ClosedCall:
     run = parts.client.run(run_id)
     info = await read_run_info(parts.client.temporal, await run.describe())
     pending = await run.approvals()
     report = await run.status()
-    history = await read_history(run, call_id, report.log.entries)
+    history = await read_history(run, call_id, report.log.entries, access)
     here = next((one for one in pending if one.call_id == call_id), None)
     if here is not None:
         others: list[PendingApproval] = [one for one in pending if one is not here]

@@ -13,6 +13,7 @@ from holdfast.runtime.identity.key_sets import FileKeySet
 from holdfast.runtime.text_sealer import TextSealer
 from holdfast.schemas.settings.inbox import PermissionRule
 from holdfast.schemas.settings.keys import KeySet
+from holdfast.web.auth import permissions
 from holdfast.web.auth.bearer_tokens import BearerTokens
 from holdfast.web.auth.permissions import Permissions
 from holdfast.web.auth.sessions import Person
@@ -186,6 +187,7 @@ async def test_a_run_that_may_not_be_known_is_as_one_that_is_not(
         return description([], typed_search_attributes=[])
 
     monkeypatch.setattr(Run, "describe", describe)
+    monkeypatch.setattr(permissions, "HIDDEN_SECONDS", 0.01)
     parts = Services(HoldfastClient(nowhere), permissions=RULES)
     told = []
     for run_id in ("none", "order-7"):

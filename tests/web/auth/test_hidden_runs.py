@@ -1,0 +1,193 @@
+"""A run that a person may not know of is as one that does not exist, also by the time it takes."""
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from temporalio.client import Client
+
+from holdfast.client.errors import NO_SUCH, HoldfastError, NoSuchRunError
+from holdfast.client.holdfast_client import HoldfastClient
+from holdfast.client.run import Run
+from holdfast.client.start import RunExistsError
+from holdfast.runtime.text_sealer import TextSealer
+from holdfast.schemas.settings.inbox import PermissionRule
+from holdfast.web.auth import permissions
+from holdfast.web.auth.bearer_tokens import BearerTokens
+from holdfast.web.auth.permissions import Permissions, RunAccess
+from holdfast.web.auth.sessions import Person
+from holdfast.web.auth.sign_in import LinkSignIn
+from holdfast.web.call import loader
+from holdfast.web.call.history import history_of
+from holdfast.web.services import Services
+from tests.support.inbox import opened
+from tests.web.call.test_texts import asks, decided, log
+from tests.web.call.test_texts import waiting as asked
+from tests.web.run.test_bounds import description
+
+APPROVER = Person("grace", ("finance",))
+RULES = Permissions(
+    [
+        PermissionRule(may=["decide"]),
+        PermissionRule(groups=["support"], agents=["desk"], may=["read", "message"]),
+        PermissionRule(groups=["admins"], may=["read", "message"]),
+    ]
+)
+OF_LEGAL = asked(amount=5).model_copy(update={"approvers": ["legal"]})
+RUNS: dict[str, Any] = {
+    "none": NoSuchRunError("order-7"),
+    "another workflow": HoldfastError("order-7 is a Payroll", "see the list", NO_SUCH),
+    "ended": [],
+    "for others": [OF_LEGAL],
+    "unreadable": HoldfastError("no worker answers", "start one", 3),
+    "without a worker": None,
+}
+
+
+@pytest.fixture
+def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The waits of refusals, which are not waited for."""
+    found: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        found.append(seconds)
+
+    monkeypatch.setattr(permissions, "HIDDEN_SECONDS", 0.5)
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    return found
+
+
+@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("is_page", [False, True])
+async def test_the_time_of_a_response_shows_no_hidden_run(
+    nowhere: Client,
+    monkeypatch: pytest.MonkeyPatch,
+    waits: list[float],
+    name: str,
+    is_page: bool,
+) -> None:
+    state = RUNS[name]
+
+    async def describe(run: Run) -> Any:
+        if name in ("none", "another workflow"):
+            raise state
+        return description([], typed_search_attributes=[])
+
+    async def answer(*_: Any) -> Any:
+        if state is None:
+            await asyncio.Event().wait()
+        if isinstance(state, HoldfastError):
+            raise state
+        return SimpleNamespace(approval=OF_LEGAL) if is_page else state
+
+    monkeypatch.setattr(Run, "describe", describe)
+    monkeypatch.setattr(Run, "approvals", answer)
+    monkeypatch.setattr(loader, "load_call", answer)
+    parts = Services(HoldfastClient(nowhere), permissions=RULES)
+
+    async def see() -> Any:
+        access = await parts.require(APPROVER, ("read", "decide"), "order-7")
+        if is_page:
+            return await loader.load_visible_call(parts, access, "order-7", "t1c1")
+        return await parts.approvals(access, "order-7")
+
+    with pytest.raises(NoSuchRunError) as refused:
+        await see()
+    assert str(refused.value) == str(NoSuchRunError("order-7"))
+    [wait] = waits
+    assert 0 < wait <= permissions.HIDDEN_SECONDS
+    with pytest.raises(NoSuchRunError):
+        await parts.require(APPROVER, "read", "order-7")
+    assert len(waits) == 2
+
+
+def call(id: str, secret: str) -> dict[str, Any]:
+    return {"type": "tool_call", "callId": id, "tool": "tell", "arguments": {"text": secret}}
+
+
+def test_what_led_to_a_call_leaves_out_the_calls_of_other_approvers() -> None:
+    theirs = {**asks(), "callId": "t1c2"}
+    theirs["approval"] = {**theirs["approval"], "callId": "t1c2", "approvers": ["legal"]}
+    plan = {**asks("plan"), "callId": "t0-plan"}
+    steps = {"calls": [{"id": "t0c1", "tool": "tell"}]}
+    plan["approval"] |= {"callId": "t0-plan", "approvers": ["legal"], "arguments": steps}
+    ends = {"type": "tool_end", "tool": "tell"}
+    entries = log(
+        {"type": "message", "callId": None, "message": {"role": "user", "content": "Pay."}},
+        plan,
+        call("t0c1", "of a plan for others"),
+        {**ends, "callId": "t0c1"},
+        call("t0c2", "that needed no approval"),
+        {**ends, "callId": "t0c2"},
+        call("t1c2", "for others"),
+        call("t1c3", "which is not asked yet"),
+        asks(),
+        theirs,
+        {**decided("edit"), "callId": "t1c2"},
+    )
+
+    def shown(*rights: Any) -> str:
+        access = RunAccess(APPROVER, frozenset(rights))
+        history = history_of(entries, "order-7", "t1c1", access)
+        lines = [*history.lead_up, *history.earlier_decisions]
+        return " ".join(f"{line.word} {line.text} {line.body}" for line in lines)
+
+    assert shown("decide").count("tell") == 1
+    assert "Pay." in shown("decide")
+    assert "that needed no approval" in shown("decide")
+    assert shown("decide", "read").count("tell") == 5
+    assert "decided t1c2" in shown("decide", "read")
+
+
+REQUEST = {"agent": "desk", "input": "Pay."}
+
+
+async def sent(nowhere: Client, rules: Permissions, id: str, *groups: str) -> Any:
+    """The response to a request for a run with this id; nothing starts one."""
+    seal, parts = TextSealer(), Services(HoldfastClient(nowhere), permissions=rules)
+    link = LinkSignIn(seal, "ann", groups)
+    async with opened(parts, link, BearerTokens(seal, [])) as stage:
+        await stage.http.get(link.address(stage.address))
+        stage.form_token = seal.mark("form", "link ann")
+        return await stage.send("/runs", {**REQUEST, "id": id})
+
+
+async def test_an_id_is_chosen_by_people_who_may_know_of_every_run(
+    nowhere: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def exists(*_: Any) -> Any:
+        raise RunExistsError("order-7")
+
+    monkeypatch.setattr(HoldfastClient, "start_request", exists)
+    refused = await sent(nowhere, RULES, "order-7", "support")
+    assert refused.status_code == 403
+    assert "do not include to choose an `id`: leave `id` out; `Idempotency-Key`" in refused.text
+    for rules in (RULES, Permissions()):
+        assert (await sent(nowhere, rules, "order-7", "admins")).status_code == 409
+
+
+@pytest.mark.parametrize("kind", ["agui", "http", "mcp"])
+async def test_no_id_that_a_key_or_a_thread_leads_to_is_taken(nowhere: Client, kind: str) -> None:
+    taken = await sent(nowhere, Permissions(), f"{kind}-{'0' * 40}")
+    assert (taken.status_code, taken.json()["code"]) == (422, "invalid_request")
+
+
+async def test_another_workflow_has_no_approvals(
+    nowhere: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if it answers a query of that name."""
+
+    async def none(run: Run) -> list[Any]:
+        return []
+
+    async def describe(run: Run) -> Any:
+        raise RUNS["another workflow"]
+
+    monkeypatch.setattr(Run, "describe", describe)
+    monkeypatch.setattr(Run, "approvals", none)
+    seal, parts = TextSealer(), Services(HoldfastClient(nowhere))
+    link = LinkSignIn(seal, "ann")
+    async with opened(parts, link, BearerTokens(seal, [])) as stage:
+        await stage.http.get(link.address(stage.address))
+        assert (await stage.get("/runs/order-7/approvals")).status_code == 404
