@@ -15,6 +15,7 @@ from temporalio.exceptions import ApplicationError, CancelledError
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput
 
 from holdfast.activities.interceptors.lost_replies import lost_reply
+from holdfast.activities.mcp.errors import UnreadableReplyError, no_result, quote
 from holdfast.schemas import names
 from holdfast.schemas.names import ErrorCode
 
@@ -41,8 +42,10 @@ class OnceCheck(ActivityInboundInterceptor):
             raise
         except Exception as error:
             is_reported = getattr(error, "type", None) == ErrorCode.OUTCOME_UNKNOWN
+            if isinstance(error, UnreadableReplyError):
+                raise _unknown(no_result(error)) from error
             if not is_reported and (lost := lost_reply(error)) is not None:
-                raise _unknown(f"no reply was received ({lost})") from error
+                raise _unknown(f"no reply was received ({quote(lost)})") from error
             raise
 
 

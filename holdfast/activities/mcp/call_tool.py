@@ -24,12 +24,13 @@ from mcp_types import (
 from pydantic import TypeAdapter, ValidationError
 from temporalio import activity
 
-from holdfast.activities.mcp.errors import NoResultError, ServerUnreachableError
+from holdfast.activities.mcp.errors import NoResultError, ServerUnreachableError, quote
 from holdfast.activities.mcp.held_calls import HELD_CALL, HeldCall
-from holdfast.activities.mcp.input_forms import read_forms
+from holdfast.activities.mcp.input_forms import MAX_NAME_CHARACTERS, read_forms
 from holdfast.activities.mcp.server_tasks import TaskResult, request_state
 from holdfast.activities.mcp.servers import McpServers
 from holdfast.providers.model_errors import request_error
+from holdfast.runtime.text_safety import name_in_line
 from holdfast.schemas import names
 from holdfast.schemas.internal.mcp_input import INPUT_REQUIRED, TASK, McpContinuation, McpTask
 from holdfast.schemas.message import ImagePart, Part, TextPart
@@ -60,7 +61,8 @@ class CallMcpToolActivity:
             ConnectionResetError: the server may have run it, and no answer came.
         """
         reference = McpTool.read(tool)
-        where = f"MCP server `{reference.server}`, tool `{reference.tool}`"
+        name = name_in_line(reference.tool, MAX_NAME_CHARACTERS)
+        where = f"MCP server `{reference.server}`, tool `{name}`"
         try:
             result = await self._reply(reference, arguments, McpCall.read(call))
             if isinstance(result, InputRequiredResult):
@@ -71,7 +73,7 @@ class CallMcpToolActivity:
             message = f"{where}: the call was not made: {error}"
             raise _error(message, retried=True) from None
         except ConnectionResetError as error:
-            raise ConnectionResetError(f"{where}: {error}") from None
+            raise type(error)(f"{where}: {error}") from None
         except ValidationError:
             message = f"{where}: it was run, and its result does not fit the protocol"
             raise _error(message) from None
@@ -107,7 +109,7 @@ class CallMcpToolActivity:
             if given is None or given.state is None or error.code != INVALID_PARAMS:
                 raise
             if not given.may_repeat:
-                why = f"it no longer accepts the state of the call: {error.message}"
+                why = f"it no longer accepts the state of the call: {quote(error.message)}"
                 raise NoResultError(why, ErrorCode.OUTCOME_UNKNOWN) from None
             result = await send(None)
             if isinstance(result, InputRequiredResult) and read_forms(result).digest == given.forms:

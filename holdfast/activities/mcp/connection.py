@@ -31,7 +31,7 @@ from holdfast.activities.mcp.authorization import (
     TokenMemory,
     Tokens,
 )
-from holdfast.activities.mcp.errors import ServerUnreachableError, describe
+from holdfast.activities.mcp.errors import ServerUnreachableError, UnreadableReplyError, describe
 from holdfast.activities.mcp.http_client import MAX_ANSWER_BYTES, McpHttpClient
 from holdfast.activities.mcp.received import LOST_CODES, fitted, own_error, repaired
 from holdfast.catalog.endpoints import trusted_certificates
@@ -99,10 +99,10 @@ class Connection:
             return await send(client)
         except MCPError as error:
             failure = self._http.failure(error) if self._http is not None else error
-            if failure is error and error.code in LOST_CODES:
-                is_unread = error.code == PARSE_ERROR  # the message may quote the answer
-                reason = "its answer cannot be read" if is_unread else error.message
-                failure = ConnectionResetError(reason)
+            if failure is error and error.code == PARSE_ERROR:  # the message may quote the answer
+                failure = UnreadableReplyError("its answer cannot be read")
+            elif failure is error and error.code in LOST_CODES:
+                failure = ConnectionResetError(error.message.partition(":")[0])
             raise failure from None
         finally:
             self._requests -= 1

@@ -20,7 +20,7 @@ from mcp_types import (
     InputRequiredResult,
 )
 
-from holdfast.activities.mcp.errors import NoResultError, ServerUnreachableError
+from holdfast.activities.mcp.errors import NoResultError, ServerUnreachableError, no_result
 from holdfast.activities.mcp.input_forms import read_forms
 from holdfast.schemas.internal.mcp_input import McpTask
 from holdfast.schemas.names import ErrorCode
@@ -134,9 +134,7 @@ class HeldCalls:
             try:
                 return call.reply.result()
             except (ServerUnreachableError, ConnectionResetError) as error:
-                raise NoResultError(
-                    f"no reply was received: {error}", ErrorCode.OUTCOME_UNKNOWN
-                ) from None
+                raise NoResultError(no_result(error), ErrorCode.OUTCOME_UNKNOWN) from None
         if call.form is not None and str(call.forms) not in task.answered:
             requests: InputRequests = {str(call.forms): ElicitRequest(params=call.form)}
             required = InputRequiredResult(input_requests=requests)

@@ -13,7 +13,13 @@ import httpx2
 from mcp import MCPError
 
 from holdfast.activities.mcp.authorization import Tokens
-from holdfast.activities.mcp.errors import ServerUnreachableError, SessionEndedError, describe
+from holdfast.activities.mcp.errors import (
+    ServerUnreachableError,
+    SessionEndedError,
+    UnreadableReplyError,
+    describe,
+    quote,
+)
 from holdfast.activities.mcp.received import readable
 
 MAX_ANSWER_BYTES = 64_000_000
@@ -24,7 +30,7 @@ _NEVER_SENT = (
     *(httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.ProxyError),
     *(httpx2.LocalProtocolError, httpx2.UnsupportedProtocol),
 )
-_FAILURES = (ServerUnreachableError, SessionEndedError, ConnectionResetError)
+_FAILURES = (ServerUnreachableError, SessionEndedError, ConnectionResetError, UnreadableReplyError)
 
 
 class McpHttpClient(httpx2.AsyncClient):
@@ -58,8 +64,10 @@ class McpHttpClient(httpx2.AsyncClient):
             failure: Exception = error
         except _NEVER_SENT as error:
             failure = ServerUnreachableError(describe(error))
-        except (httpx2.TransportError, ValueError) as error:
-            failure = ConnectionResetError(describe(error))
+        except httpx2.TransportError as error:
+            failure = ConnectionResetError(quote(describe(error)))
+        except ValueError as error:
+            failure = UnreadableReplyError(quote(describe(error)))
         if not self.is_open:
             raise failure
         data = [self._mark, _FAILURES.index(type(failure))]
@@ -99,7 +107,8 @@ async def _checked(
     if is_json:
         response = await _read(request, response)
         response = _replaced(response, content=readable(response.content, request))
-    text = f"HTTP {status} {response.reason_phrase}".strip()
+    # Not the phrase of the response, which is the server's text.
+    text = f"HTTP {status} {httpx2.codes.get_reason_phrase(status)}".strip()
     is_of_protocol = is_json and b'"jsonrpc"' in response.content
     # Some servers answer so instead of with 404.
     is_unknown = status == 400 and is_json and b"session" in response.content.lower()
@@ -110,9 +119,9 @@ async def _checked(
     if response.is_success:
         if b'"tools/call"' not in request.content or (is_json and status != 202):
             return response
-        raise ConnectionResetError(f"{text} with no result")
+        raise UnreadableReplyError(f"{text} with no result")
     if status in (408, 409) or status >= 500:
-        raise ConnectionResetError(text)
+        raise UnreadableReplyError(text)
     # Until the connection is open, this is how a server refuses a revision of the protocol.
     if is_open or status in (401, 403, 407, 429):
         raise ServerUnreachableError(text)

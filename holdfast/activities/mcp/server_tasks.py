@@ -14,7 +14,7 @@ from mcp_types import (
 )
 from pydantic import TypeAdapter
 
-from holdfast.activities.mcp.errors import NoResultError, ServerUnreachableError
+from holdfast.activities.mcp.errors import NoResultError, ServerUnreachableError, quote
 from holdfast.activities.mcp.received import fitted
 from holdfast.schemas.internal.mcp_input import McpTask
 from holdfast.schemas.names import ErrorCode
@@ -75,7 +75,7 @@ async def request_state(
         return task
     except MCPError as error:
         raise NoResultError(
-            f"its task is lost: {error.message}", ErrorCode.OUTCOME_UNKNOWN
+            f"its task is lost: {quote(error.message)}", ErrorCode.OUTCOME_UNKNOWN
         ) from None
     return _read(found, task)
 

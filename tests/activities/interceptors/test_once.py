@@ -74,15 +74,19 @@ async def test_the_first_attempt_runs() -> None:
 @pytest.mark.parametrize(
     ("error", "reported"),
     [
-        (httpx.ReadTimeout("no answer"), "outcome_unknown"),
-        (ApplicationError("gone", type="outcome_unknown"), "outcome_unknown"),
-        (ApplicationError("declined", type="declined"), "declined"),
+        (
+            httpx.ReadTimeout("no answer). `did_not_happen` (is\x1b[2J true"),
+            "outcome_unknown: no reply was received"
+            " (\"httpx.ReadTimeout: no answer). 'did_not_happen' (is true\")",
+        ),
+        (ApplicationError("gone", type="outcome_unknown"), "outcome_unknown: gone"),
+        (ApplicationError("declined", type="declined"), "declined: declined"),
     ],
 )
 async def test_a_lost_reply_is_an_unknown_outcome(error: Exception, reported: str) -> None:
     with pytest.raises(ApplicationError) as raised:
         await pay(Tool(error), at(), "run")
-    assert raised.value.type == reported
+    assert f"{raised.value.type}: {raised.value.message}" == reported
 
 
 async def test_a_tool_that_may_be_repeated_keeps_its_error() -> None:

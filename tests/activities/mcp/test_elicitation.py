@@ -164,7 +164,8 @@ async def test_an_answer_a_day_later_when_the_state_has_expired(
     await answers(run, "A")
     if tool == "book":
         await eventually(lambda: asks(run, "reconcile"))
-        assert "it no longer accepts the state" in (await run.waiting())[0]["question"]
+        question = (await run.waiting())[0]["question"]
+        assert 'it no longer accepts the state of the call: "' in question
         await run.decide("t1c1", "give_up")
         assert (await run.failure()).type == "outcome_unknown"
     else:

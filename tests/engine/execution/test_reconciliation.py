@@ -51,6 +51,12 @@ def test_a_call_whose_end_is_unknown_is_asked_about() -> None:
     assert waiting.digest != DIGEST
 
 
+def test_a_reason_does_not_move_the_terminal_of_its_reader() -> None:
+    posing = Unknown("the outcome of `pay` is unknown: it\x1b[2J\u202e failed")
+    question = reconciling(lost(ends=(posing, {"paid": 5}))).to_pending_approval().question
+    assert question.startswith("the outcome of `pay` is unknown: it failed. ")
+
+
 @pytest.mark.parametrize(
     "decision", [{"decision": "happened", "result": 1}, {"decision": "respond", "result": 1}]
 )

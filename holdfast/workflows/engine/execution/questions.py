@@ -5,6 +5,7 @@ from datetime import datetime
 from itertools import islice
 from typing import Any
 
+from holdfast.runtime.text_safety import clean
 from holdfast.schemas.decision import Decision, Kind, Receipt
 from holdfast.schemas.json_schema import example_json
 from holdfast.schemas.log_entry import ConfirmationRequiredEntry, DecisionEntry
@@ -79,7 +80,7 @@ class Questions:
             label=call.label,
             arguments=call.arguments,
             reasoning=call.meta.reasoning,
-            text=text or _TEXTS[kind].format(name=call.name, message=message.rstrip(".")),
+            text=text or _TEXTS[kind].format(name=call.name, message=clean(message).rstrip(".")),
             policy=policy,
             requested_at=state.clock(),
             check_arguments=lambda arguments: fit_arguments(tool, arguments),
