@@ -29,14 +29,20 @@ from holdfast.activities.record_spans import SpanRecorder
 from holdfast.activities.resolve import DefinitionResolver
 from holdfast.hosting.options import WorkerSettings
 from holdfast.hosting.own_runs import OwnRunsInterceptor
+from holdfast.hosting.process_exit import StartError
 from holdfast.hosting.resources import WorkerResources
-from holdfast.hosting.sdk_workarounds.activity_definitions import activity_name, with_raw_arguments
+from holdfast.hosting.sdk_workarounds.activity_definitions import (
+    activity_name,
+    place_of,
+    with_raw_arguments,
+)
 from holdfast.hosting.sdk_workarounds.worker_shutdown import shutdown_requested
 from holdfast.hosting.temporal import usable_search_attributes, without_plugins
 from holdfast.runtime.storage.store import payload_writer, store_of
 from holdfast.schemas import names
 from holdfast.schemas.agent import WorkerFacts
 from holdfast.schemas.internal.model_request import HAND_OVER, ConversationPointer
+from holdfast.validation.problems import ValueProblem
 from holdfast.workflows.commands.interceptors import CommandInterceptor
 from holdfast.workflows.permits import PERMIT_KEYS
 
@@ -59,11 +65,13 @@ class WorkerParts:
         self._client, self._settings, self._resources = config["client"], settings, resources
         self._task_queue = config["task_queue"]
         self._theirs = {activity_name(each): each for each in config.get("activities") or ()}
-        self._modules = {
-            each.name: each
-            for each in resources.current_catalog.catalog.python.activities
-            if each.name not in self._theirs
-        }
+        ours = {each.name: each for each in resources.current_catalog.catalog.python.activities}
+        for name in ours.keys() & self._theirs.keys():
+            if place_of(ours[name].run) != place_of(self._theirs[name]):
+                reason = f"the worker has another activity `{name}`, which would replace this tool"
+                fault = ValueProblem((), reason, "rename one of them")
+                raise StartError([str(ours[name].source.problem(fault))])
+        self._modules = {name: each for name, each in ours.items() if name not in self._theirs}
         self._request_workers: list[Worker] = []
         self._prefetch = PagePrefetch(ConversationCache())
         self._shared_pages: SharedPages | None = None

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from temporalio import activity
 from temporalio.client import Client
 from temporalio.common import WorkerDeploymentVersion
 from temporalio.plugin import SimplePlugin
@@ -16,6 +17,7 @@ from temporalio.worker import Worker, WorkerDeploymentConfig
 from holdfast import HoldfastPlugin
 from holdfast.hosting.options import WorkerSettings
 from holdfast.hosting.plugin import PluginSettings
+from holdfast.hosting.process_exit import StartError
 from holdfast.testing import assert_replays
 from tests.encryption.keys import NEW, key_file
 from tests.library.acme.encoding import ENCODING, converter
@@ -140,6 +142,15 @@ async def test_the_company_s_sandbox_refuses_an_impure_line_as_before(
         await run.handle.terminate()
 
 
+SHOP = """
+from temporalio import activity
+
+@activity.defn
+async def refund(order_id: str) -> str:
+    return order_id
+"""
+
+
 @pytest.mark.parametrize(
     ("settings", "more", "wrong"),
     [
@@ -163,6 +174,26 @@ async def test_what_would_be_lost_on_the_worker_keeps_it_from_being_made(
     theirs = await Client.connect(address, plugins=with_plugins)
     with pytest.raises(ValueError, match=wrong):
         Worker(theirs, task_queue="orders", **more)
+
+
+async def test_an_activity_with_the_name_of_a_tool_keeps_the_worker_from_being_made(
+    client: Client, endpoints: Path, tmp_path: Path
+) -> None:
+    """It would replace the tool; that of the tool itself may be registered twice."""
+    (tmp_path / "shop.py").write_text(SHOP)
+    found: dict[str, Any] = {}
+    exec(compile(SHOP, str(tmp_path / "shop.py"), "exec"), found)  # as a second import
+
+    @activity.defn(name="refund")
+    async def other(order_id: str) -> str:
+        return order_id
+
+    plugin = HoldfastPlugin(tools=[str(tmp_path / "shop.py")], endpoints=endpoints)
+    theirs = await Client.connect(client.service_client.config.target_host, plugins=[plugin])
+    with pytest.raises(StartError, match=r"shop.py:4: .*another activity `refund`, which would"):
+        Worker(theirs, task_queue="orders", activities=[other])
+    worker = Worker(theirs, task_queue="orders", activities=[found["refund"]])
+    assert worker.task_queue == "orders"
 
 
 def test_the_plugin_has_all_settings_but_those_that_temporal_s_worker_has() -> None:

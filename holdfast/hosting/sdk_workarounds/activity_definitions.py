@@ -1,5 +1,6 @@
 """The definition that `@activity.defn` attaches to a function, which has no public reader."""
 
+import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -25,6 +26,12 @@ def activity_name(run: Callable[..., Any]) -> str:
     """Return the name of an activity; empty for a dynamic one."""
     definition = activity_definition(run)
     return "" if definition is None else definition.name or ""
+
+
+def place_of(run: Callable[..., Any]) -> Any:
+    """Return the place of an activity's code, which is one if its module was loaded twice."""
+    code = getattr(inspect.unwrap(run), "__code__", None)
+    return run if code is None else (code.co_filename, code.co_firstlineno)
 
 
 def with_raw_arguments(
