@@ -51,6 +51,7 @@ async def evidence(*, run: str, out: str, key: str | None, kid: str | None) -> i
     try:
         # Readable for its owner: it holds in plain text what the run has read.
         await asyncio.to_thread(file.touch, 0o600)
+        await asyncio.to_thread(file.chmod, 0o600)
         await asyncio.to_thread(file.write_bytes, b"".join(lines))
     except OSError as error:
         wrong = f"{file} cannot be written: {error.strerror}"

@@ -5,6 +5,7 @@ The modules are imported here. A tool's file names the activity, which stays in 
 """
 
 import json
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,6 +14,10 @@ from typing import Any
 from holdfast.cli.parser import Commands
 from holdfast.client.errors import DONE, wrong_command, wrong_settings
 from holdfast.runtime.settings_files.file_problems import LoadError
+from holdfast.runtime.text_safety import one_line
+from holdfast.schemas.phrases import TOOL_NAME_PATTERN
+
+_NAME_CHARS = 200
 
 
 def add_parser(commands: Commands) -> None:
@@ -41,13 +46,13 @@ async def export(*, folder: Path, tools: Sequence[str], task_queue: str | None) 
     except LoadError as error:
         raise wrong_settings("--tools", error.problems) from None
     forms: dict[Path, dict[str, Any]] = {
-        Path("agents", f"{each.value['name']}.json"): each.value for each in found.agents
+        _file("agents", each.value["name"]): each.value for each in found.agents
     }
     for each in found.activities:
         if each.is_tool:
             queue = {} if task_queue is None else {"taskQueue": task_queue}
             binding = {**each.source.value["_activity"], **queue}
-            forms[Path("tools", f"{each.name}.json")] = {**each.source.value, "_activity": binding}
+            forms[_file("tools", each.name)] = {**each.source.value, "_activity": binding}
     written = [(each, False) for each in found.agents]
     written += [(each.source, True) for each in found.activities if each.is_tool]
     for source, is_tool in written:
@@ -63,3 +68,11 @@ async def export(*, folder: Path, tools: Sequence[str], task_queue: str | None) 
         raise wrong_command(wrong, "name another folder: holdfast export DIR") from error
     print("\n".join(str(folder / path) for path in forms))
     return DONE
+
+
+def _file(folder: str, name: str) -> Path:
+    """Return the file of an agent or a tool; an activity may have any name."""
+    if not re.fullmatch(TOOL_NAME_PATTERN, name):
+        wrong = f"`{one_line(name, _NAME_CHARS)}` is no name of a file in {folder}/"
+        raise wrong_command(wrong, "rename it: letters, digits, `_`, `.` and `-`")
+    return Path(folder, f"{name}.json")

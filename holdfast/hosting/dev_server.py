@@ -137,7 +137,7 @@ async def _start(
 ) -> asyncio.subprocess.Process:
     binary = temporal_binary()
     try:
-        wanted.db.parent.mkdir(parents=True, exist_ok=True)
+        wanted.db.parent.mkdir(0o700, parents=True, exist_ok=True)
         output = log.open("ab")
     except OSError as error:
         todo = "choose another file with `--dev-db`"

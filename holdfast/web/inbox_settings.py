@@ -12,6 +12,7 @@ import httpx
 
 from holdfast.runtime.addresses import AddressError, parse_secure_address
 from holdfast.runtime.identity.key_sets import OPTION, LiveKeySet, load_key_sets
+from holdfast.runtime.secrets import MIN_SHARED_CHARACTERS
 from holdfast.runtime.settings_files.file_problems import LoadError
 from holdfast.runtime.settings_files.source import Source, read_source
 from holdfast.schemas.settings.inbox import InboxSettings, Organization
@@ -79,6 +80,9 @@ def _faults(said: InboxSettings, environ: Mapping[str, str]) -> Iterator[ValuePr
     if slack is not None:
         yield from _unset(("slack", "signingSecretEnv"), slack.signing_secret_env, environ, todo)
         yield from _unset(("slack", "tokenEnv"), slack.token_env, environ, todo)
+        if 0 < len(environ.get(slack.signing_secret_env, "").strip()) < MIN_SHARED_CHARACTERS:
+            reason = f"its secret has fewer than {MIN_SHARED_CHARACTERS} characters"
+            yield ValueProblem(("slack", "signingSecretEnv"), reason, todo)
     if said.oidc is None:
         return
     try:

@@ -40,6 +40,7 @@ async def test_who_decided_what_is_shown_without_temporal_until_a_byte_is_change
     key, file, public = tmp_path / "key.pem", tmp_path / "run.jsonl", tmp_path / "public.json"
     key.write_text(BOB.private_pem())
     public.write_text(json.dumps({"keys": [BOB.jwk(), ann.public()]}))
+    file.touch(0o644)
     said = await holdfast("evidence", run.id, "--out", str(file), "--key", str(key), "--kid", "k2")
     assert (said.code, said.err) == (0, "")
     assert file.stat().st_mode & 0o777 == 0o600

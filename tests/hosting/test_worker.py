@@ -473,6 +473,7 @@ async def test_the_embedded_server_keeps_its_file_and_another_uses_it(
     server = DevServer(place / "dev/t.db", port=0, ui_port=0)
     async with run_dev_server(server) as address:
         assert f"temporal dev server: {address}, UI http://127.0.0.1:" in capsys.readouterr().out
+        assert server.db.parent.stat().st_mode & 0o777 == 0o700
         client = await Client.connect(address)
         run = await client.start_workflow("Kept", id="kept", task_queue="nobody-listens-here")
         used = DevServer(place / "other.db", port=int(address.rpartition(":")[2]))

@@ -156,6 +156,9 @@ def test_all_problems_are_reported_at_once(read: Load) -> None:
 def test_a_slack_app_has_its_secrets_in_the_environment(read: Load) -> None:
     slack = {"signingSecretEnv": "A", "tokenEnv": "B", "team": "T024BE7LD", "app": "A024BE7LH"}
     settings = {"slack": {**slack, "users": {"U024BE7LH": {"name": "grace"}}}}
-    assert read(settings, A="x", B="y").settings.slack is not None
+    secret = "8f742231b10e8888abcd99yyyzzz85a5"
+    assert read(settings, A=secret, B="y").settings.slack is not None
     with pytest.raises(LoadError, match=r"slack\.tokenEnv`: the variable B is not set; set it to"):
-        read(settings, A="x")
+        read(settings, A=secret)
+    with pytest.raises(LoadError, match="signingSecretEnv`: its secret has fewer than 16"):
+        read(settings, A=" x ", B="y")

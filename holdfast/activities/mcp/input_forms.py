@@ -44,6 +44,14 @@ _CLEAR = re.compile(
 )
 # Names and titles that are, or end in, a secret: `token count` and `issue key` do not.
 _NAMED = re.compile(r"^((the|new|current|my) )?(keys?|pin)$|\b(secrets?|token|credentials?)$")
+# Letters of Cyrillic, Greek, Armenian and Latin, and digits, that look like Latin letters.
+_LOOK_ALIKE = str.maketrans(
+    "АВЕЅІЈКМНОРСТУХаԁеһіјкӏмпорԛгѕтцսѵԝшхувснΑΒΕΗΙΚΜΝΟΡΤΥΧαβϲεηικνορτυχγωօհոɑɡıłøđħŧƙʀᴀʙᴄᴅ"
+    "ᴇꜰɢʜɪᴊᴋʟᴍɴᴏᴘꜱᴛᴜᴠᴡʏᴢ",
+    "ABESIJKMHOPCTYXadehijklmnopqrstuuvwwxybchABEHIKMNOPTYXabcenikvoptuxywohnagilodhtkrabcd"
+    "efghijklmnopstuvwyz",
+)
+_DIGITS = [str.maketrans("0345@$1", f"oeasas{one}") for one in "li"]
 _WANTED = re.compile(
     r"\b(enter|provide|give|send|type|paste|tell|share|submit|supply|confirm|what is|need|input)\b"
 )
@@ -129,7 +137,7 @@ def _cleaned(written: Any) -> Any:
 
 def is_secret(name: str, title: str = "", description: str = "") -> bool:
     """Return whether a field is for a password, a key, a token or payment data."""
-    names = [_plain(name), _plain(title)]
+    names = [*_spellings(name), *_spellings(title)]
     return any(_CLEAR.search(each) or _NAMED.search(each) for each in names) or wants_secret(
         description, needs_verb=False
     )
@@ -141,12 +149,17 @@ def wants_secret(text: str, *, needs_verb: bool = True) -> bool:
         _CLEAR.search(each)
         and not _WARNED.search(each)
         and (_WANTED.search(each) or not needs_verb)
-        for each in _plain(text).split(".")
+        for spelling in _spellings(text)
+        for each in spelling.split(".")
     )
 
 
-def _plain(text: str) -> str:
-    """Return the words of a text in lower case, also of `cardNumber` and `card_number`."""
+def _spellings(text: str) -> list[str]:
+    """Return a text's words in lower case, also of `cardNumber`, and in Latin for look-alikes."""
     folded = unicodedata.normalize("NFKC", text)
-    apart = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|[^\w.]|_", " ", folded)
-    return " ".join(apart.lower().split())
+    letters = unicodedata.normalize("NFKD", folded).translate(_LOOK_ALIKE)
+    latin = "".join(each for each in letters if not unicodedata.combining(each))
+    return [
+        " ".join(re.sub(r"(?<=[a-z0-9])(?=[A-Z])|[^\w.]|_", " ", each).lower().split())
+        for each in (folded, latin, *(latin.translate(digits) for digits in _DIGITS))
+    ]

@@ -45,7 +45,7 @@ class SlackApi:
         read = await post(self.http, url, body, headers, reads_answer=True)
         try:
             answer = dict(json.loads(read))
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, RecursionError):
             answer = {"error": "the answer is no JSON object"}
         if answer.get("ok") is not True:
             error = one_line(str(answer.get("error")), _ERROR_CHARACTERS)

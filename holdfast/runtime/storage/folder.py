@@ -1,13 +1,15 @@
 """A store in a folder of this machine, or in one that several machines share.
 
 A file is written under another name and renamed once it is on the disk: a reader finds all of it,
-and a crash leaves at most a file with that other name.
+and a crash leaves at most a file with that other name. Only the worker's user can read it, and the
+group that may write to the folder.
 """
 
 import asyncio
 import os
 import uuid
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from holdfast.runtime.storage.store import Store, StoreError
@@ -28,7 +30,7 @@ class FolderStore(Store):
         """
         probe = self._root / f".{uuid.uuid4().hex}"
         try:
-            self._root.mkdir(parents=True, exist_ok=True)
+            self._root.mkdir(0o700, parents=True, exist_ok=True)
             probe.touch()
             probe.unlink()
         except OSError as error:
@@ -53,7 +55,7 @@ class FolderStore(Store):
 
     async def _write(self, key: str, data: bytes) -> None:
         try:
-            await asyncio.to_thread(_keep, self._root / key, data)
+            await asyncio.to_thread(_keep, self._root, key, data)
         except OSError as error:
             raise self._unwritable(error) from error
 
@@ -72,7 +74,8 @@ class FolderStore(Store):
         return StoreError(wrong, "let the worker write there, or choose another with `--store`")
 
 
-def _keep(place: Path, data: bytes) -> None:
+def _keep(root: Path, key: str, data: bytes) -> None:
+    place = root / key
     with suppress(FileNotFoundError, PermissionError):
         # A damaged file is written again: the run that needs it would wait for it.
         if place.stat().st_size == len(data) and place.read_bytes() == data:
@@ -80,10 +83,13 @@ def _keep(place: Path, data: bytes) -> None:
             with suppress(PermissionError):  # another user's worker wrote it
                 os.utime(place)
             return
-    place.parent.mkdir(parents=True, exist_ok=True)
+    root.mkdir(0o700, parents=True, exist_ok=True)
+    mode = 0o770 if root.stat().st_mode & 0o020 else 0o700
+    for folder in reversed(Path(key).parents[:-1]):
+        (root / folder).mkdir(mode, exist_ok=True)
     beside = place.with_name(f".{uuid.uuid4().hex}")
     try:
-        with beside.open("xb") as file:
+        with open(beside, "xb", opener=partial(os.open, mode=mode & 0o666)) as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())

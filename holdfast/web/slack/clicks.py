@@ -88,7 +88,7 @@ class Click:
             selected = SelectedCall.parse(call) if action in ACTIONS else None
             teams = frozenset((team, user.get("team_id", team)))
             who = user["id"], teams, sent["api_app_id"]
-        except (KeyError, TypeError, ValueError, AttributeError):
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
             selected = None
         if selected is None:
             raise RefusedRequest(

@@ -50,7 +50,7 @@ def _read(old: Any, text: str) -> Any:
         return text
     try:
         number = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text  # the run rejects it, and reports why
     return old if number == old else number
 

@@ -15,10 +15,14 @@ SECRET = [
     *("apiKey", "APIKEY", "secret access key", "clientSecret", "token", "access_token", "key"),
     *("Your API token", "PIN", "pin code", "cvv", "CVC2", "iban", "card_number", "cardNumber"),
     *("Credit card", "one-time code", "otp", "seed phrase", "mot de passe", "credentials"),
+    # Letters of Cyrillic, Greek, small capitals and mathematics, accents, digits.
+    *("pаssword", "newPаsswоrd", "сvv", "АРІ kеy", "ΡΙΝ", "οtp", "ᴘᴀꜱꜱᴡᴏʀᴅ", "𝐩assword"),
+    *("pässwörd", "p@ssw0rd", "pa$$w0rd", "t0ken", "p1n", "cаrdNumbеr"),
 ]
 HARMLESS = [
     *("monkey", "keyboard", "token count", "max_tokens", "issue key", "key_name", "pinboard"),
     *("passenger", "password policy", "compass", "secretary", "seat", "postal code", "tokenizer"),
+    *("номер заказа", "Θέση", "seat 1A", "room 305", "5 keys", "größe"),
     *("account name", "author", "card", "spin", "access", "keyword", "hyphen"),
 ]
 

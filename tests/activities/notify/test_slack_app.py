@@ -138,6 +138,7 @@ async def test_a_reminder_is_a_reply_that_is_seen_in_the_channel(
         (JSONResponse({"ok": False, "error": "channel_not_found"}), False),
         (JSONResponse({"ok": False, "error": "internal_error"}), True),
         (Response("<html>"), False),
+        (Response("[" * 20_000 + "]" * 20_000), False),
         (Response(status_code=429, headers={"retry-after": "7"}), True),
     ],
 )

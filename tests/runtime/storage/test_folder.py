@@ -49,6 +49,21 @@ async def test_a_page_is_stored_once_and_then_as_good_as_new(
     assert files(root) == [file]
 
 
+@pytest.mark.parametrize(
+    ("given", "modes"),
+    [(None, (0o700, 0o600)), (0o755, (0o700, 0o600)), (0o770, (0o750, 0o640))],
+)
+async def test_others_read_nothing_and_a_group_only_where_it_may_write(
+    store: FolderStore, root: Path, file: Path, given: int | None, modes: tuple[int, int]
+) -> None:
+    if given is not None:
+        root.mkdir(exist_ok=True)
+        root.chmod(given)
+    await store.keep(PAGE)
+    assert root.stat().st_mode & 0o777 == (given or 0o700)
+    assert (file.parent.stat().st_mode & 0o777, file.stat().st_mode & 0o777) == modes
+
+
 @pytest.mark.parametrize("damaged", [PAGE[:10], PAGE.swapcase(), b""])
 async def test_a_damaged_file_is_written_again(
     store: FolderStore, file: Path, damaged: bytes

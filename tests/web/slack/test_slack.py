@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlencode
 
@@ -24,14 +25,14 @@ from holdfast.web.auth.bearer_tokens import BearerTokens
 from holdfast.web.auth.sign_in import LinkSignIn
 from holdfast.web.http.problems import RefusedRequest
 from holdfast.web.services import Services
-from holdfast.web.slack import clicks
+from holdfast.web.slack import clicks, dialogs
 from holdfast.web.slack.actions import SlackActions
 from holdfast.web.slack.clicks import RequestVerifier
 from tests.support.backend import Launch, Run
 from tests.support.eventually import eventually
 from tests.support.inbox import Stage, opened
 from tests.support.model_server import Answer, call
-from tests.support.news_receivers import Listening, ReceivedRequest, listening, posts
+from tests.support.news_receivers import WAITING, Listening, ReceivedRequest, listening, posts
 
 SECRET = "8f742231b10e8888abcd99yyyzzz85a5"
 ENVIRON = {"SIGNING": SECRET, "TOKEN": "xoxb-1"}
@@ -200,6 +201,21 @@ async def test_a_foreign_request_is_refused_and_a_stranger_sees_what_to_ask_for(
         assert await send(stage, clicked(slack, BUTTON, "U9")) == 200
         reply = (await received(slack, "/reply")).json
         assert (reply["response_type"], "U9" in reply["text"]) == ("ephemeral", True)
+
+
+@pytest.mark.parametrize("depth", [2_000, 20_000])
+async def test_a_signed_request_that_is_too_deep_is_refused(
+    nowhere: Client, slack: Listening, depth: int
+) -> None:
+    deep = "[" * depth + "]" * depth
+    view = {"private_metadata": deep, "state": {"values": {}}}
+    dialog = json.dumps({"type": "view_submission", "view": view})
+    async with inbox(nowhere, slack) as stage:
+        for payload in (deep, dialog):
+            assert await send(stage, urlencode({"payload": payload})) == 400
+    approval = WAITING.model_copy(update={"arguments": {"amount": 5}})
+    edited: Any = SimpleNamespace(action="edit", values={"argument amount": deep})
+    assert dialogs.decision_of(edited, approval)["arguments"] == {"amount": deep}
 
 
 # From the message to the end of the run.
