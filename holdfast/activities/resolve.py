@@ -66,12 +66,14 @@ class DefinitionResolver:
 
         Raises:
             ApplicationError: of type `invalid_request`: the request cannot be resolved. It is
-                retryable, for a while, if an MCP server cannot be reached.
+                retryable, for a while, if an MCP server cannot be reached. Its details are the
+                search attributes of the namespace, which show the failure: a run without a
+                valid request sends an empty one.
         """
-        checked = _check(request, RunRequest)
+        checked = self._check(request, RunRequest)
         last = checked.context[-1] if checked.context else None
         if checked.input is None and last and last.role == "assistant" and not last.calls:
-            raise _invalid([ValueProblem(("context",), "it holds no new message", "add one")])
+            raise self._invalid([ValueProblem(("context",), "it holds no new message", "add one")])
         catalog, definition = self._shelf.catalog, request["agent"]
         world = catalog.definitions
         listing: Listing = {}
@@ -94,7 +96,7 @@ class DefinitionResolver:
                 reason = f"there is no agent `{definition}`"
                 raise InvalidValueError([ValueProblem((), reason, fix)])
         except InvalidValueError as error:
-            raise _invalid((each.under("agent") for each in error.faults), listing) from None
+            raise self._invalid((each.under("agent") for each in error.faults), listing) from None
         return AgentSnapshot(agent=agent, worker=self._of_worker()).to_json()
 
     @activity.defn(name=names.RESOLVE_TOOL)
@@ -104,7 +106,7 @@ class DefinitionResolver:
         Raises:
             ApplicationError: as `resolve_agent` does.
         """
-        _check(request, CallRequest)
+        self._check(request, CallRequest)
         entry, world = request["tool"], self._shelf.catalog.definitions
         listing = self._listing(entry, world)
         try:
@@ -115,7 +117,7 @@ class DefinitionResolver:
             if isinstance(entry, dict):
                 _log_advice(each.under("tool") for each in schema_advice(entry, is_tool=True))
         except InvalidValueError as error:
-            raise _invalid((each.under("tool") for each in error.faults), listing) from None
+            raise self._invalid((each.under("tool") for each in error.faults), listing) from None
         return ToolSnapshot(tool=tool, worker=self._of_worker()).to_json()
 
     def _listing(self, written: Any, world: DefinitionRegistry) -> Listing:
@@ -141,28 +143,29 @@ class DefinitionResolver:
             return self._facts()
         return self._facts().model_copy(update={"tracing": self._tracing()})
 
+    def _check(self, request: dict[str, Any], model: type[RequestT]) -> RequestT:
+        try:
+            return model.model_validate(request)
+        except ValidationError as error:
+            raise self._invalid(problems_of(error, request, model)) from None
+
+    def _invalid(
+        self, faults: Iterable[ValueProblem], listing: Listing | None = None
+    ) -> ApplicationError:
+        is_unreachable = any(isinstance(each, str) for each in (listing or {}).values())
+        is_retried = is_unreachable and (
+            datetime.now(UTC) - activity.info().scheduled_time < UNREACHABLE_TIME
+        )
+        return ApplicationError(
+            summarize_problems(list(faults)),
+            *self._facts().search_attributes,
+            type=names.INVALID_REQUEST,
+            non_retryable=not is_retried,
+            category=ApplicationErrorCategory.BENIGN,
+        )
+
 
 def _log_advice(advice: Iterable[ValueProblem]) -> None:
     if found := list(advice):
         text = " ".join(clean(summarize_problems(found)).split())
         logger.warning("run %s: %s", activity.info().workflow_id, text)
-
-
-def _check(request: dict[str, Any], model: type[RequestT]) -> RequestT:
-    try:
-        return model.model_validate(request)
-    except ValidationError as error:
-        raise _invalid(problems_of(error, request, model)) from None
-
-
-def _invalid(faults: Iterable[ValueProblem], listing: Listing | None = None) -> ApplicationError:
-    is_unreachable = any(isinstance(each, str) for each in (listing or {}).values())
-    is_retried = is_unreachable and (
-        datetime.now(UTC) - activity.info().scheduled_time < UNREACHABLE_TIME
-    )
-    return ApplicationError(
-        summarize_problems(list(faults)),
-        type=names.INVALID_REQUEST,
-        non_retryable=not is_retried,
-        category=ApplicationErrorCategory.BENIGN,
-    )

@@ -249,11 +249,19 @@ class LogEnd(Explicit):
     digest: str = ""
 
 
+class RunError(Explicit):
+    """Why a run failed or was cancelled."""
+
+    code: str
+    message: str
+
+
 class RunReport(Explicit):
     """What a run is doing: the answer of the query `status`.
 
     `turn` is the current one, or the last; `calls` are its calls; `usage` is that of the run;
-    `budget` has what is `used` of each budget, and its `limit`; no model has read what is `queued`.
+    `budget` has what is `used` of each budget, and its `limit`; no model has read what is `queued`;
+    `error` is why a run failed or was cancelled.
     """
 
     status: RunStatus
@@ -264,6 +272,7 @@ class RunReport(Explicit):
     calls: list[ReportedCall] = []
     usage: Usage = Usage()
     budget: dict[str, dict[str, JsonValue]] = {}
+    error: RunError | None = None
     delegates: list[DelegateView] = []
     queued: list[QueuedMessage] = []
     log: LogEnd = LogEnd()

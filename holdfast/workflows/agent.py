@@ -119,6 +119,7 @@ class AgentWorkflow(BaseWorkflow[AgentRun]):
             self._previous_run = None
             request, snapshot = previous.request, previous.snapshot
             self._origin = request, snapshot
+            self._search_attributes = snapshot.worker.search_attributes
             # With its state, and the input that has arrived since.
             run = AgentRun(previous.run, request, snapshot.agent, workflow.now, pages)
             return run, snapshot.worker
@@ -278,7 +279,7 @@ class AgentWorkflow(BaseWorkflow[AgentRun]):
         if self._releases_senders and not self._has_answered(number):
             fail(names.CONTINUED, _CONTINUED)
         if self._start_failure is not None:
-            fail(*self._start_failure)
+            fail(self._start_failure.code, self._start_failure.message)
         assert self._work is not None  # it has answered
         if is_repeated and self._work.progress.answered_up_to > number:
             fail(names.CONTINUED, _ANSWERED)

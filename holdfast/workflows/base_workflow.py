@@ -25,18 +25,19 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas.agent import AgentSnapshot, ToolSnapshot, WorkerFacts
     from holdfast.schemas.base import parse_duration
     from holdfast.schemas.internal.delegate import DelegateNews
-    from holdfast.schemas.log_entry import Entry, NoticeEntry
+    from holdfast.schemas.log_entry import Entry, ErrorEntry, NoticeEntry
     from holdfast.schemas.names import ErrorCode
     from holdfast.schemas.phrases import quote_value, suggest_names
     from holdfast.schemas.run import PrincipalToken
 
 from holdfast.validation.work_budget import use_shared_budget
 from holdfast.workflows.commands.interceptors import Trace
-from holdfast.workflows.commands.publisher import Publisher
+from holdfast.workflows.commands.publisher import Publisher, updates
 from holdfast.workflows.commands.step_executor import StepExecutor
 from holdfast.workflows.engine.approvals.pending import PendingApprovals
 from holdfast.workflows.engine.approvals.signed_decision import DecisionRejected
 from holdfast.workflows.engine.execution_base import ExecutionBase, Fail, Finish, Step
+from holdfast.workflows.engine.log.log import Log
 from holdfast.workflows.engine.log.spans import SpansProgress
 from holdfast.workflows.engine.run_state import TokenRejected
 from holdfast.workflows.input import (
@@ -87,8 +88,10 @@ class BaseWorkflow(QueryHandlers, ABC, Generic[WorkT]):
         self._executor: StepExecutor | None = None
         # Whether the worker has accepted the request, or the state of the previous run.
         self.is_admitted = False
-        # Why the work cannot start: a code and a message.
-        self._start_failure: tuple[str, str] | None = None
+        self._start_failure: Fail | None = None
+        self._start_log = Log(workflow.now)
+        # The search attributes of the namespace, as soon as the worker has reported them.
+        self._search_attributes: list[str] = []
         self._early_decisions: list[RawValue] = []
         self._late = LateDecisions()
         self._early_entries: list[Entry] = []
@@ -159,12 +162,12 @@ class BaseWorkflow(QueryHandlers, ABC, Generic[WorkT]):
         except (ApplicationError, asyncio.CancelledError, *FAILURES) as error:
             match error:
                 case ApplicationError(type=str(code)):
-                    self._start_failure = code, error.message
+                    self._end_before_start(code, error.message)
                 case asyncio.CancelledError():
                     message = "the run was cancelled before it began"
-                    self._start_failure = ErrorCode.CANCELLED, message
+                    self._end_before_start(ErrorCode.CANCELLED, message)
                 case _:
-                    self._start_failure = names.INVALID_REQUEST, str(error)
+                    self._end_before_start(names.INVALID_REQUEST, str(error))
             await workflow.wait_condition(workflow.all_handlers_finished)
             raise
         self.is_admitted = True
@@ -180,12 +183,19 @@ class BaseWorkflow(QueryHandlers, ABC, Generic[WorkT]):
             await self._count_decision(executor, decision)
         return work, executor
 
+    def _end_before_start(self, code: str, message: str) -> None:
+        """Log and publish the end of a run that cannot start."""
+        self._start_failure = end = Fail(code, message)
+        for entry in (*self._early_entries, ErrorEntry(code=code, message=message)):
+            self._start_log.append(entry)
+        status = {names.AGENT_STATUS: end.status}
+        if changed := updates({}, status, self._search_attributes):
+            workflow.upsert_search_attributes(changed)
+
     async def _admit(
         self, parsed: ParsedRequest[RequestT], what: str, model: type[SnapshotT]
     ) -> tuple[RequestT, SnapshotT]:
         """Read the definition (of an agent or a tool) that a request names, and authorize it."""
-        if parsed.request is None:
-            fail(names.INVALID_REQUEST, parsed.problem)
         self._start_details = (
             f"The run begins: its {what}'s definition is read. If it has ended, the tab"
             " **Timeline** shows why."
@@ -193,7 +203,7 @@ class BaseWorkflow(QueryHandlers, ABC, Generic[WorkT]):
         try:
             resolved = await workflow.execute_local_activity(
                 names.RESOLVE_AGENT if what == "agent" else names.RESOLVE_TOOL,
-                parsed.raw,
+                parsed.raw or {},
                 schedule_to_close_timeout=parse_duration("1m"),
                 # A pause is a timer, and not a part of the workflow task.
                 local_retry_threshold=parse_duration("100ms"),
@@ -202,8 +212,13 @@ class BaseWorkflow(QueryHandlers, ABC, Generic[WorkT]):
         except FailureError as error:
             if workflow.cancellation_reason() is not None:
                 raise asyncio.CancelledError from error
-            fail(names.INVALID_REQUEST, activity_failure(error).message)
+            failure = activity_failure(error)
+            self._search_attributes = [str(name) for name in failure.details]
+            fail(names.INVALID_REQUEST, parsed.problem or failure.message)
+        if parsed.request is None:
+            fail(names.INVALID_REQUEST, parsed.problem)
         snapshot = model.read(resolved)
+        self._search_attributes = snapshot.worker.search_attributes
         return await authorize(parsed.request, what, snapshot.worker, parsed.raw), snapshot
 
     async def _finish(self, executor: StepExecutor) -> None:

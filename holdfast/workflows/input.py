@@ -240,7 +240,9 @@ def activity_failure(error: exceptions.FailureError) -> Failure:
     """Return the failure of an activity; a local one's has no `ActivityError` around it."""
     match error.__cause__ if isinstance(error, ActivityError) else error:
         case ApplicationError() as cause:
-            return Failure("application", cause.message, cause.type or "")
+            return Failure(
+                "application", cause.message, cause.type or "", details=tuple(cause.details)
+            )
         case exceptions.TimeoutError() as cause:
             started = cause.type is not TimeoutType.SCHEDULE_TO_START
             return Failure(

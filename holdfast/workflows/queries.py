@@ -10,7 +10,8 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas.run import PageRequest
 
 from holdfast.workflows.engine.approvals.pending import PendingApprovals
-from holdfast.workflows.engine.execution_base import ExecutionBase
+from holdfast.workflows.engine.execution_base import ExecutionBase, Fail
+from holdfast.workflows.engine.log.log import Log
 from holdfast.workflows.engine.state.data import Data
 from holdfast.workflows.engine.state.references import check_instance
 from holdfast.workflows.input import (
@@ -26,6 +27,9 @@ class QueryHandlers:
 
     _pending: PendingApprovals
     _work: ExecutionBase | None
+    # Of a run that cannot start: why, and a log of that.
+    _start_failure: Fail | None
+    _start_log: Log
 
     def _queued(self) -> list[dict[str, Any]]:
         return []
@@ -36,13 +40,18 @@ class QueryHandlers:
     )
     def status(self) -> dict[str, Any]:
         """Return the status, the usage and the pending approvals of the run."""
+        end = self._start_failure if self._work is None else self._work.last_step
+        error = {"code": end.code, "message": end.message} if isinstance(end, Fail) else None
         if self._work is None:
-            status = {"status": "running", "turn": 0, "skill": None, "usage": {}, "budget": {}}
+            status = "running" if end is None else end.status
+            counts: dict[str, Any] = {"turn": 0, "skill": None, "usage": {}, "budget": {}}
             lists: dict[str, Any] = {"instances": [], "pending": [], "calls": [], "delegates": []}
-            return {**status, **lists, "queued": self._queued()}
+            queued = self._queued()
+            return {"status": status, "error": error, **counts, **lists, "queued": queued}
         work, meter, turn = self._work, self._work.state.meter, self._work.open_turn
         return {
             "status": work.status,
+            "error": error,
             "turn": work.turn_number,
             "skill": work.state.skill,
             "instances": work.state.data.instances,
@@ -86,14 +95,18 @@ class QueryHandlers:
     def context(self, page: RawValue = MISSING_PAYLOAD, *_: Any) -> list[dict[str, Any]]:
         """Return a page of the log."""
         want = _page(page)
-        return [] if self._work is None else self._work.state.log.records(want.after, want.limit)
+        return self._shown_log.records(want.after, want.limit)
 
     @workflow.query(name=names.EVENTS, description="What happened, by number: {after, limit}")
     @raw_payload_handler
     def events(self, page: RawValue = MISSING_PAYLOAD, *_: Any) -> list[dict[str, Any]]:
         """Return a page of the events of the log."""
         want = _page(page)
-        return [] if self._work is None else self._work.state.log.events(want.after, want.limit)
+        return self._shown_log.events(want.after, want.limit)
+
+    @property
+    def _shown_log(self) -> Log:
+        return self._start_log if self._work is None else self._work.state.log
 
 
 def _page(raw: Any) -> PageRequest:

@@ -14,7 +14,7 @@ from temporalio.client import (
     WorkflowUpdateFailedError,
     WorkflowUpdateStage,
 )
-from temporalio.common import WorkflowIDConflictPolicy
+from temporalio.common import SearchAttributeKey, WorkflowIDConflictPolicy
 from temporalio.exceptions import ApplicationError, CancelledError
 
 from holdfast.testing.runs import RunUnderTest
@@ -24,6 +24,7 @@ from tests.support.model_server import Answer, call
 from tests.support.tools import MAX_WAIT_SECONDS
 
 DONE = Answer("done")
+STATUS = SearchAttributeKey.for_keyword("AgentStatus")
 FAKE = {"model": {"endpoint": "fake"}}
 # Requests, and what the failure names.
 NO_RUNS: list[tuple[Any, str]] = [
@@ -34,6 +35,8 @@ NO_RUNS: list[tuple[Any, str]] = [
     ({"agent": {**FAKE, "tools": ["ech"]}, "input": "x"}, "echo"),
     ({"agent": FAKE, "input": "x", "budgets": {}}, "budgets"),
     ({"agent": FAKE}, "input"),
+    ({"agent": FAKE, "input": "x", "toolChoice": {"name": "ech"}}, "ech"),
+    ({"agent": FAKE, "input": "x", "principal": {"id": "\u200b"}}, "principal.id"),
 ]
 
 
@@ -47,6 +50,16 @@ async def test_a_request_that_starts_no_run_has_a_reason(launch: Launch) -> None
         failure = await Run(handle).failure()
         assert failure.type == "invalid_request"
         assert named in failure.message
+        why = {"code": "invalid_request", "message": failure.message}
+        assert await shown_end(Run(handle)) == ("failed", "failed", why)
+
+
+async def shown_end(run: Run) -> tuple[str, Any, dict[str, str]]:
+    """Return the status by query and by search attribute, and the error that all queries show."""
+    status, [event] = await run.status(), await run.events()
+    assert event == {**(await run.context())[0], **status["error"], "type": "error"}
+    found = (await run.handle.describe()).typed_search_attributes
+    return status["status"], found.get(STATUS), status["error"]
 
 
 async def test_a_conversation_answers_until_it_is_closed(launch: Launch) -> None:
@@ -133,7 +146,7 @@ def reading(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
         is_reading.set()
         over.wait(MAX_WAIT_SECONDS)
 
-    monkeypatch.setattr("holdfast.activities.resolve._check", held)
+    monkeypatch.setattr("holdfast.activities.resolve.DefinitionResolver._check", held)
     yield is_reading
     over.set()
 
@@ -178,6 +191,8 @@ async def test_one_that_is_cancelled_as_its_definition_is_read_is_cancelled(
     await eventually(is_reading)
     await handle.cancel()
     assert await cancelled(handle)
+    why = {"code": "cancelled", "message": "the run was cancelled before it began"}
+    assert await shown_end(Run(handle)) == ("cancelled", None, why)
 
 
 async def test_a_caller_who_waits_for_an_answer_receives_the_cancellation(

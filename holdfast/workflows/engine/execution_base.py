@@ -84,6 +84,11 @@ class Finish:
 
     result: RunResult
 
+    @property
+    def status(self) -> RunStatus:
+        """Return the status of the ended run in one word."""
+        return self.result.status
+
 
 @dataclass(frozen=True)
 class Fail:
@@ -91,6 +96,11 @@ class Fail:
 
     code: str
     message: str
+
+    @property
+    def status(self) -> RunStatus:
+        """Return the status of the ended run in one word."""
+        return "cancelled" if self.code == ErrorCode.CANCELLED else "failed"
 
 
 Step = AskModel | Hook | RunCalls | AskPeople | AwaitMessage | Finish | Fail
@@ -148,13 +158,8 @@ class ExecutionBase(ABC):
     @property
     def status(self) -> RunStatus:
         """Return the status in one word."""
-        match self.last_step:
-            case Finish(result):
-                return result.status
-            case Fail(ErrorCode.CANCELLED, _):
-                return "cancelled"
-            case Fail():
-                return "failed"
+        if self.last_step is not None:
+            return self.last_step.status
         return "awaiting_approval" if self.state.pending.list_open() else "running"
 
     @property

@@ -88,6 +88,7 @@ class Failure:
     message: str
     type: str = ""
     started: bool = True
+    details: tuple[Any, ...] = ()
 
 
 def refuse(code: ErrorCode, message: str) -> Refused:
