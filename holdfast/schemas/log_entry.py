@@ -4,16 +4,23 @@ Every entry has its number `n`, from 1, and the time when it was decided. The qu
 the entries in `EVENTS`; the others are messages, state writes and decisions.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from pydantic import JsonValue, ValidationError
 
-from holdfast.schemas.base import Lenient, canonical_json
+from holdfast.schemas.base import Lenient, canonical_json, readable_json
 from holdfast.schemas.decision import Decided, PendingApproval
 from holdfast.schemas.internal.solution import Usage
-from holdfast.schemas.message import ChatMessage, Content
+from holdfast.schemas.message import (
+    ChatMessage,
+    Content,
+    ContextMessage,
+    DataPart,
+    EarlierCall,
+    TextPart,
+)
 from holdfast.schemas.names import CallError
 from holdfast.schemas.tool import OutputMethod
 
@@ -240,6 +247,17 @@ EVENTS = frozenset(name for name, kind in _TYPES.items() if kind.event)
 SHOWN_TO_MODELS = frozenset(("message", "summary"))
 """The types of those entries that a model reads."""
 
+_NO_RESULT = "the run ended before its result; whether it took effect is unknown"
+
+
+class LoggedEntry(Lenient):
+    """An entry of a run's log, as the query `context` returns it."""
+
+    n: int
+    """Its number, from 1."""
+    type: str
+    """Its type."""
+
 
 @dataclass(frozen=True)
 class LogRecord:
@@ -280,3 +298,61 @@ def digested(record: dict[str, Any]) -> bytes:
 
 def _without(record: dict[str, Any], *keys: str) -> dict[str, Any]:
     return {key: value for key, value in record.items() if key not in keys}
+
+
+def transcript(records: Sequence[LogRecord], *, has_input: bool) -> list[ContextMessage]:
+    """Return what the model would read next of a log, as messages from before another run.
+
+    These are the newest summary, if there is one, and the messages after it, each call before its
+    result; a call without one gets an error. With `has_input`, the request has an input of its own:
+    that of the log is then a text. Nothing else of a log counts in another run.
+
+    Raises:
+        ValidationError: a message of the log is none of a run.
+    """
+    summaries = [one.entry for one in records if isinstance(one.entry, SummaryEntry)]
+    since = summaries[-1].upto if summaries else 0
+    messages = [ContextMessage(content=one.text) for one in summaries[-1:]]
+    said = [
+        one.entry.message
+        for one in records
+        if isinstance(one.entry, MessageEntry) and one.n > since
+    ]
+    results = {message.call_id: message for message in said if message.role == "tool"}
+    for message in said:
+        if message.role == "tool" or not (message.content or message.calls):
+            continue
+        calls = [
+            EarlierCall(id=call.id, tool=call.tool, arguments=call.arguments)
+            for call in message.calls
+        ]
+        messages.append(
+            ContextMessage(
+                role="assistant" if calls else message.role,
+                content=_content(message, has_input=has_input),
+                calls=calls,
+            )
+        )
+        for call in calls:
+            result = results.get(call.id)
+            messages.append(
+                ContextMessage(
+                    role="tool",
+                    call_id=call.id,
+                    content=_NO_RESULT if result is None else result.content,
+                    is_error=result is None or result.is_error,
+                )
+            )
+    return messages
+
+
+def _content(message: ChatMessage, *, has_input: bool) -> Content:
+    content = message.content if message.said is None else message.said
+    if isinstance(content, str) or not has_input:
+        return content
+    return [
+        TextPart(text=f"input: {readable_json(part.data)}")
+        if isinstance(part, DataPart) and part.kind == "input"
+        else part
+        for part in content
+    ]

@@ -1,8 +1,18 @@
 """The interface of a run: the request that starts it, its result, and its status."""
 
+from itertools import groupby
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AwareDatetime, Discriminator, Field, JsonValue, Tag
+from pydantic import (
+    AwareDatetime,
+    BeforeValidator,
+    Discriminator,
+    Field,
+    JsonValue,
+    Tag,
+    ValidationError,
+    ValidationInfo,
+)
 
 from holdfast.schemas.agent import AgentDefinition, ToolChoice
 from holdfast.schemas.base import Duration, Explicit, Json, Lenient, Strict
@@ -10,6 +20,13 @@ from holdfast.schemas.budget import Budget
 from holdfast.schemas.decision import MAX_TOKEN_CHARACTERS, Kind
 from holdfast.schemas.internal.delegate import DelegatePending, DelegateView
 from holdfast.schemas.internal.solution import Usage
+from holdfast.schemas.log_entry import (
+    SHOWN_TO_MODELS,
+    Entry,
+    LoggedEntry,
+    read_record,
+    transcript,
+)
 from holdfast.schemas.message import ContextMessage, QueuedMessage
 from holdfast.schemas.tool import ToolDefinition
 
@@ -62,6 +79,31 @@ AnyPrincipal = Annotated[
 ]
 
 
+def _messages_of_log(context: Any, info: ValidationInfo) -> Any:
+    """Return a context with the messages of a run's log in place of its entries."""
+    if not isinstance(context, list):
+        return context
+    has_input, messages = info.data.get("input") is not None, list[Any]()
+    for is_log, items in groupby(context, _is_logged):
+        if not is_log:
+            messages += items
+            continue
+        records = [read_record(item) for item in items]
+        for one in records:
+            if one.entry.type in SHOWN_TO_MODELS and type(one.entry) is Entry:
+                raise ValueError(f"entry {one.n} of the log cannot be read; leave it out")
+        try:
+            messages += transcript(records, has_input=has_input)
+        except ValidationError as error:
+            what = error.errors()[0]["msg"]
+            raise ValueError(f"an entry of the log holds no message of a run: {what}") from None
+    return messages
+
+
+def _is_logged(item: Any) -> bool:
+    return isinstance(item, dict) and isinstance(item.get("n"), int) and "type" in item
+
+
 class Conversation(Strict):
     """A run that stays open for further messages, until `close` or for `idle_timeout`."""
 
@@ -76,8 +118,14 @@ class RunRequest(Strict):
     """The name of an agent of the worker, or one that is written out here."""
     input: str | dict[str, Json] | None = None
     """The task: a text, or an object."""
-    context: list[ContextMessage] = []
-    """Messages from before the run, such as the transcript of another one."""
+    context: Annotated[
+        list[ContextMessage],
+        BeforeValidator(
+            _messages_of_log, json_schema_input_type=list[ContextMessage | LoggedEntry]
+        ),
+    ] = []
+    """Messages from before the run: a transcript, or the log of another run, of which only the
+    messages count."""
     state: dict[str, Json] | None = None
     """The state that the run begins with."""
     skill: str | None = None

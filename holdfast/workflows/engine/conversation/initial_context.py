@@ -1,9 +1,10 @@
 """The initial context of a run, and how messages from people enter its log."""
 
+import re
 from typing import Any
 
 from holdfast.schemas.agent import ResolvedAgent
-from holdfast.schemas.base import json_size
+from holdfast.schemas.base import json_size, readable_json
 from holdfast.schemas.log_entry import SkillChooser
 from holdfast.schemas.message import AskedCall, ChatMessage, ContextMessage, DataPart, Message
 from holdfast.schemas.names import call_id
@@ -17,6 +18,9 @@ from holdfast.workflows.engine.run_state import MAX_STATE_BYTES, RunState
 from holdfast.workflows.engine.skills import allowed_tools, fitting, skill_of, skill_problem
 from holdfast.workflows.engine.state.data import CannotWrite
 from holdfast.workflows.engine.state.redaction import Redaction
+
+# What marks a result as untrusted: in JSON, or in JSON that is a text in JSON.
+_UNTRUSTED_MARK = re.compile(r'"trusted\\*": false')
 
 
 class InvalidRequest(ValueError):
@@ -55,6 +59,11 @@ def write_initial_context(request: RunRequest, agent: ResolvedAgent, state: RunS
     for message in task:
         writer.write(message)
     _check_input(agent, state)
+
+
+def has_untrusted(context: list[ContextMessage]) -> bool:
+    """Return whether messages from before the run hold values that are marked as untrusted."""
+    return any(_UNTRUSTED_MARK.search(readable_json(each.to_json())) for each in context)
 
 
 def _read_context(context: list[ContextMessage]) -> list[ChatMessage]:

@@ -53,11 +53,16 @@ _COMPOSED = (
 _UNCALLED = 'Answer with one JSON object alone: {"output": ...}.'
 
 
-def instructions(agent: ResolvedAgent, skill: str | None = None) -> str:
-    """Return the agent's instructions, its skill's, and those for its tools and output."""
+def instructions(
+    agent: ResolvedAgent, skill: str | None = None, *, has_untrusted: bool = False
+) -> str:
+    """Return the agent's instructions, its skill's, and those for its tools and output.
+
+    `has_untrusted`: the conversation holds untrusted results, whatever the tools are now.
+    """
     chosen, tools = skill_of(agent, skill), allowed_tools(agent, skill)
     notes = [agent.instructions.strip(), chosen.instructions.strip() if chosen else ""]
-    if any(tool.untrusted for tool in tools):
+    if has_untrusted or any(tool.untrusted for tool in tools):
         notes.append(_UNTRUSTED)
     if refers(tools):
         notes.append(_KEPT)
@@ -99,6 +104,8 @@ def ask(
     tail: str | None,
     skill: str | None = None,
     instances: Sequence[str] = (),
+    *,
+    has_untrusted: bool = False,
 ) -> Ask:
     """Return the settings of one request; `tail` follows the conversation.
 
@@ -110,7 +117,7 @@ def ask(
     request = Ask(
         model=agent.own_model,
         calling=agent.calling,
-        instructions=instructions(agent, skill),
+        instructions=instructions(agent, skill, has_untrusted=has_untrusted),
         tools=tools,
         tool_choice=choice,
         output=agent.output if choice == "none" else None,
