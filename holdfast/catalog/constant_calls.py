@@ -14,8 +14,8 @@ from holdfast.catalog.tool_reader import output_path_problems
 from holdfast.schemas.agent import NOT_BESIDE_CALLS, AgentDefinition, ResolvedAgent
 from holdfast.schemas.base import readable_json
 from holdfast.schemas.budget import BUDGET_DEFAULTS
-from holdfast.schemas.phrases import suggest_names
-from holdfast.schemas.reference import MARK
+from holdfast.schemas.phrases import quote_value, suggest_names
+from holdfast.schemas.reference import HOW_TO_REFER, MARK, malformed_references
 from holdfast.schemas.tool import ANONYMOUS, CHOSEN_BY_MODEL, REASONING, TOOL, ResolvedTool
 from holdfast.validation.arguments import InvalidArguments, fit, without_unknown
 from holdfast.validation.problems import ValueProblem
@@ -37,6 +37,9 @@ def constant_call_problems(
     if most is not None and len(calls) > most:
         reason = f"`calls` has {len(calls)}, and the budget's `maxCalls` is {most}"
         yield ValueProblem(("calls",), reason, "raise it, or make fewer calls")
+    written_values = {"calls": calls, "answer": definition.answer}
+    for place, text in malformed_references(written_values):
+        yield ValueProblem((), f"`{place}`: {quote_value(text)} is no reference", HOW_TO_REFER)
     has_hooks = definition.prepare is not None or definition.repair is not None
     for n, call in enumerate(calls):
         name = call.get(TOOL)

@@ -5,11 +5,12 @@
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 MARK = "†"
+HOW_TO_REFER = f"write {MARK}state.items[0].id, and {MARK}{{state.name}} in a longer text"
 _KIND = r"[A-Za-z][A-Za-z0-9_-]*"
 _KEY = r"[^\s.\[\]{}|&†]{1,200}"
 MAX_PATHS = 20
@@ -18,6 +19,8 @@ _PATH = rf"{_KIND}(?:\.{_KEY}|\[[0-9]{{1,9}}\]){{0,{MAX_STEPS}}}"
 _WHOLE = re.compile(rf"{MARK}({_PATH})\Z")
 _STEP = re.compile(rf"\.({_KEY})|\[([0-9]+)\]")
 _INSIDE = re.compile(rf"{MARK}\{{({_PATH})\}}")
+# A mark before a space, as of a footnote or a year of death, begins a text like any other.
+_BEGUN = re.compile(rf"\s*{MARK}(?:\S|\s+(?:state|input)[.\[])")
 
 
 @dataclass(frozen=True)
@@ -84,6 +87,25 @@ def parse_reference(text: str) -> Reference | None:
     if len(paths) != len(pieces):
         return None
     return Reference(tuple(paths), choose)
+
+
+def malformed_references(value: Any, place: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the texts in a value that begin as a reference, or one in `†{`, and are none.
+
+    Each has its place in front, such as `order.items[0]`.
+    """
+    match value:
+        case str() if MARK in value:
+            rest = _INSIDE.sub(" ", value)
+            is_begun = f"{MARK}{{" in rest or (rest == value and _BEGUN.match(value))
+            if is_begun and parse_reference(value) is None:
+                yield place, value
+        case list():
+            for n, item in enumerate(value):
+                yield from malformed_references(item, f"{place}[{n}]")
+        case dict():
+            for key, item in value.items():
+                yield from malformed_references(item, f"{place}.{key}" if place else key)
 
 
 def replace_inside(text: str, text_at: Callable[[Path], str]) -> str:

@@ -78,6 +78,13 @@ CALLS = [
         editor=False,
     ),
     agent(
+        "a reference that is none",
+        "calls: [{_tool: look_up, order_id: '†state.orders[-1].id'}]\n",
+        "1: `calls[0].order_id`: `†state.orders[-1].id` is no reference; write"
+        " †state.items[0].id, and †{state.name} in a longer text",
+        editor=False,
+    ),
+    agent(
         "a hook around requests that are never made",
         "calls: [{_tool: look_up, order_id: '7'}]\n_onModelError: charge\n",
         "2: `_onModelError`: an agent with `calls` has no model; leave out `_onModelError`, or"

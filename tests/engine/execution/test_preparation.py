@@ -73,6 +73,21 @@ def test_invalid_arguments_are_reported_field_by_field() -> None:
     )
 
 
+@pytest.mark.parametrize("plan", ["eager", "lazy"])
+def test_an_approver_never_sees_a_malformed_reference_as_a_value(plan: str) -> None:
+    tools = (tool("pay", side_effects=True), tool("look", output_path="†state.order"))
+    wrong = call("pay", {"to": "†state.orders[-1].id"})
+    turns = [reply("", call("look"), wrong), reply("done")]
+    play = Play(*tools, model=turns, definition={"plan": plan}, decisions={"t1-plan": ["approve"]})
+
+    assert play.to_end().errors() == {"t1c1": None, "t1c2": "unresolved_reference"}
+    assert [one["approval"]["kind"] for one in play.records("confirmation_required")] in (
+        [],
+        ["plan"],
+    )
+    assert "there" not in play.results()["t1c2"]
+
+
 def test_arguments_are_coerced_and_the_call_as_the_model_wrote_it_is_kept() -> None:
     one = proposed(call("look", '{"id": "7",}'))
 

@@ -41,6 +41,8 @@ def data() -> VisibleData:
         ("†{state.order.items}", '[{"sku": "x"}, {"sku": "y"}]'),
         ("†{customer.vip} †{state.nothing}", "true null"),
         ("an † alone", "an † alone"),
+        ("† 1999", "† 1999"),
+        ("see below†", "see below†"),
         (5, 5),
         (None, None),
     ],
@@ -71,6 +73,30 @@ def test_a_reference_to_nothing_names_the_empty_place(
     with pytest.raises(Unresolved) as unresolved:
         resolve({"a": written}, data)
     assert str(unresolved.value) == why
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "†state.order.items[-1].sku",
+        "†state.order.items[*]",
+        "†state.order.items[0",
+        "†state..id",
+        "†††",
+        "†[0]",
+        "† state.order.id",
+        "†state.name is our customer",
+        "†state.order || none",
+        "Dear †{state.name",
+        "†{state.name} and †{state.order.items[-1]}",
+    ],
+)
+def test_what_begins_as_a_reference_and_is_none_is_no_value(
+    written: str, data: VisibleData
+) -> None:
+    with pytest.raises(Unresolved) as unresolved:
+        resolve({"a": [{"b": "x"}, {"b": written}]}, data)
+    assert str(unresolved.value).startswith(f"a[1].b: `{written}` is no reference; write ")
 
 
 def test_a_value_that_took_a_references_place_is_not_looked_through_again(

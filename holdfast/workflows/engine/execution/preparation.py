@@ -43,7 +43,13 @@ from holdfast.workflows.engine.call.tool_call import (
 )
 from holdfast.workflows.engine.run_state import RunState
 from holdfast.workflows.engine.state.data import MISSING, VisibleData, is_same_json
-from holdfast.workflows.engine.state.references import Unresolved, instance_of, references, resolve
+from holdfast.workflows.engine.state.references import (
+    Unresolved,
+    check_references,
+    instance_of,
+    references,
+    resolve,
+)
 
 MAX_ARGUMENT_BYTES = 1_000_000
 MAX_REASONING_CHARACTERS = 4_000
@@ -81,7 +87,7 @@ def prepare(call: ToolCall, state: RunState, room: int) -> HookRequests[None]:
         raise _invalid(error) from None
     for activity in hook_activities(call, state.rules, "prepare"):
         arguments = yield from _rewritten(call, "prepare", activity, arguments)
-    check_references(call, arguments)
+    set_references(call, arguments)
 
 
 def paths_read(call: ToolCall) -> Iterator[Path]:
@@ -91,9 +97,14 @@ def paths_read(call: ToolCall) -> Iterator[Path]:
             yield from reference.paths
 
 
-def check_references(call: ToolCall, arguments: dict[str, Any]) -> None:
-    """Set the arguments of a call, and raise `CallRefused` if they hold too many references."""
+def set_references(call: ToolCall, arguments: dict[str, Any]) -> None:
+    """Set the arguments of a call; raise `CallRefused` for too many or malformed references."""
     call.set_raw_arguments(arguments, 0)
+    try:
+        if not call.is_literal:
+            check_references(arguments)
+    except Unresolved as error:
+        raise CallRefused(ErrorCode.UNRESOLVED_REFERENCE, str(error)) from None
     reads = list(islice(paths_read(call), MAX_REFERENCES + 1))
     call.set_raw_arguments(arguments, len(reads))
     if len(reads) > MAX_REFERENCES:

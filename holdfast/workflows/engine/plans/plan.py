@@ -35,8 +35,8 @@ from holdfast.workflows.engine.execution.dependency_graph import (
 )
 from holdfast.workflows.engine.execution.preparation import (
     check_order,
-    check_references,
     fit_arguments,
+    set_references,
 )
 from holdfast.workflows.engine.run_state import RunState
 from holdfast.workflows.engine.state.data import is_same_json
@@ -149,7 +149,7 @@ def edit_plan(
     for call in staying:
         if call.stage is CallStage.PENDING:
             try:
-                check_references(call, call.raw_arguments)
+                set_references(call, call.raw_arguments)
                 check_known_arguments(call, state)
             except (CallRefused, InvalidArguments) as error:
                 raise InvalidArguments(f"{call.id}: {error}") from None

@@ -12,9 +12,11 @@ from holdfast.schemas.base import json_size, readable_json
 from holdfast.schemas.names import CHOOSE_SKILL
 from holdfast.schemas.phrases import MAX_NAMES_TOLD, first_names, quote_value, suggest_names
 from holdfast.schemas.reference import (
+    HOW_TO_REFER,
     MARK,
     Path,
     Reference,
+    malformed_references,
     parse_reference,
     paths_inside,
     replace_inside,
@@ -54,8 +56,16 @@ def references(value: Any, instance: str | None = None) -> Iterator[Reference]:
                 yield from references(item, instance)
 
 
+def check_references(value: Any) -> None:
+    """Raise `Unresolved` if a text in the value begins as a reference and is none."""
+    for place, text in malformed_references(value):
+        where = f"{place}: " if place else ""
+        raise Unresolved(f"{where}{quote_value(text)} is no reference; {HOW_TO_REFER}")
+
+
 def resolve(value: Any, data: VisibleData, instance: str | None = None) -> Any:
     """Return the value with its references replaced, or raise `Unresolved`."""
+    check_references(value)
     return _Reading(data, instance).of(value)
 
 
