@@ -115,15 +115,15 @@ class CheckedResults(ActivityInboundInterceptor):
         is_json = payload.metadata["encoding"].startswith(b"json/")
         # Workflows of others cannot read a reference.
         if not is_json or activity.info().workflow_type not in names.WORKFLOWS:
-            _check(size_bytes, MAX_RESULT_BYTES)
+            _check(payload, MAX_RESULT_BYTES)
             return payload
         if self._store is None:
             is_for_store = size_bytes <= MAX_STORED_BYTES
-            _check(size_bytes, MAX_RESULT_BYTES, _GIVE_STORE if is_for_store else _STORE_IT)
+            _check(payload, MAX_RESULT_BYTES, _GIVE_STORE if is_for_store else _STORE_IT)
             return payload
         if size_bytes <= MAX_IN_HISTORY_BYTES:
             return payload
-        _check(size_bytes, MAX_STORED_BYTES)
+        _check(payload, MAX_STORED_BYTES)
         # Equal results are stored once, encrypted or not.
         payload.metadata[names.FOR_STORE] = b"true"
         try:
@@ -131,31 +131,36 @@ class CheckedResults(ActivityInboundInterceptor):
             digest = await self._store(payload)
         except Exception as error:
             if size_bytes > MAX_RESULT_BYTES:
-                message = f"it was run, but its result of {size_bytes} bytes is lost: {error}"
+                message = f"it was run; its result of {size_bytes} bytes is lost: {error}"
+                message += f"; it begins: {_beginning(payload)}"
                 raise ApplicationError(message, type=ErrorCode.TOOL_ERROR) from None
             logger.warning("a result of %s bytes goes into history: %s", size_bytes, error)
             del payload.metadata[names.FOR_STORE]
             return payload
         if size_bytes <= MAX_RESULT_BYTES:
             return payload
-        if payload.data.startswith(b'"'):
-            text: str = json.loads(payload.data)
-            beginning = text[:BEGINNING_CHARACTERS].encode("utf-8", "replace").decode()
-        else:
-            # A character takes four bytes at most; the last of these may be a part of one.
-            cut = payload.data[: 4 * BEGINNING_CHARACTERS].decode("utf-8", "ignore")
-            beginning = cut[:BEGINNING_CHARACTERS]
+        beginning = _beginning(payload)
         stored = Stored(sha256=digest, size_bytes=size_bytes, beginning=beginning)
         reference = activity.payload_converter().to_payload(stored.value())
         sign_result(reference, self._permit_keys)
         return reference
 
 
-def _check(size_bytes: int, most_bytes: int, fix: str = _STORE_IT) -> None:
+def _beginning(payload: Payload) -> str:
+    if payload.data.startswith(b'"'):
+        text: str = json.loads(payload.data)
+        return text[:BEGINNING_CHARACTERS].encode("utf-8", "replace").decode()
+    # A character takes four bytes at most; the last of these may be a part of one.
+    cut = payload.data[: 4 * BEGINNING_CHARACTERS].decode("utf-8", "ignore")
+    return cut[:BEGINNING_CHARACTERS]
+
+
+def _check(payload: Payload, most_bytes: int, fix: str = _STORE_IT) -> None:
+    size_bytes = len(payload.data)
     if size_bytes > most_bytes:
         raise ApplicationError(
-            f"the result has {size_bytes} bytes, and at most {most_bytes} can be kept: "
-            f"return less of it, or {fix}",
+            f"it was run; its result has {size_bytes} bytes, and at most {most_bytes} can be kept: "
+            f"return less of it, or {fix}; it begins: {_beginning(payload)}",
             type=names.RESULT_TOO_LARGE,
             non_retryable=True,
             category=ApplicationErrorCategory.BENIGN,
@@ -164,7 +169,7 @@ def _check(size_bytes: int, most_bytes: int, fix: str = _STORE_IT) -> None:
 
 def _no_json(reason: str) -> NoReturn:
     raise ApplicationError(
-        f"it was run, but its result is no JSON value: {reason}",
+        f"it was run; its result is no JSON value: {reason}",
         type=ErrorCode.TOOL_ERROR,
         non_retryable=True,
     ) from None

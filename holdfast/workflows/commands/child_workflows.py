@@ -24,6 +24,7 @@ with workflow.unsafe.imports_passed_through():
 from holdfast.workflows.commands import activity_options
 from holdfast.workflows.engine.call.activities import CallRefused, Hook, HookResult
 from holdfast.workflows.engine.call.tool_call import (
+    WAS_RUN,
     Failed,
     Failure,
     Outcome,
@@ -149,7 +150,7 @@ async def _run(delegate: Delegate, call: ToolCall, executor: "StepExecutor") -> 
     except ChildWorkflowError as error:
         return _failure(error, delegate)
     except ValueError:
-        return DelegateFailed("failed", f"`{delegate.tool}` was run, but its result is lost")
+        return DelegateFailed("failed", f"{WAS_RUN}its result is lost")
 
 
 def _failure(error: ChildWorkflowError, delegate: Delegate) -> DelegateFailed:

@@ -21,7 +21,7 @@ with workflow.unsafe.imports_passed_through():
 
 from holdfast.workflows.commands import activity_options
 from holdfast.workflows.engine.call.activities import outcome_of_failure, outcome_of_result
-from holdfast.workflows.engine.call.tool_call import Outcome, ToolCall, Unknown, fail
+from holdfast.workflows.engine.call.tool_call import Outcome, ToolCall, Unknown, fail, misfit
 from holdfast.workflows.input import activity_failure, payload_json
 from holdfast.workflows.permits import is_foreign_result
 
@@ -77,7 +77,7 @@ async def follow(
             if failure.kind == "application" and failure.type != names.WORKER_SHUTDOWN:
                 outcome = outcome_of_failure(call.tool, failure)
         except ValueError as error:
-            outcome = fail(ErrorCode.INVALID_OUTPUT, f"the result of `{name}` is lost: {error}")
+            outcome = misfit(call.tool, f"result is lost: {error}")
     if not isinstance(outcome, McpInputRequired):
         call.follow(None)
     return outcome

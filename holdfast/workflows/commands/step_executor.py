@@ -42,6 +42,7 @@ from holdfast.workflows.engine.call.tool_call import (
     Turn,
     Unknown,
     fail,
+    misfit,
 )
 from holdfast.workflows.engine.execution_base import AskModel, ExecutionBase
 from holdfast.workflows.engine.run import AgentRun
@@ -313,9 +314,7 @@ class StepExecutor:
             since = f"it was scheduled at {scheduled_at:%Y-%m-%d %H:%M:%S} UTC"
             return Unknown(f"{outcome.message}; {since}, and may still be running")
         except ValueError as error:
-            return fail(
-                ErrorCode.INVALID_OUTPUT, f"`{tool.name}` was run, but its result is lost: {error}"
-            )
+            return misfit(tool, f"result is lost: {error}")
 
     async def on_run_time(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
         """Await a coroutine while the run's time passes, bounded by a timer.

@@ -41,6 +41,7 @@ from holdfast.workflows.engine.call.tool_call import (
     Turn,
     Unknown,
     fail,
+    misfit,
     refuse,
 )
 from holdfast.workflows.engine.conversation import scopes
@@ -152,8 +153,7 @@ def delegate_outcome(tool: ResolvedTool, end: DelegateEnd) -> Outcome:
             try:
                 return check_output(tool, Succeeded(ensure_json(output)))
             except ValueError as error:
-                why = f"the output of `{name}` is no JSON that can be kept: {error}"
-                return fail(ErrorCode.INVALID_OUTPUT, why)
+                return misfit(tool, f"output is no JSON that can be kept: {error}")
         case DelegateFailed("not_started", message):
             return refuse(ErrorCode.DELEGATE_FAILED, message)
         case DelegateFailed("abandoned", message):

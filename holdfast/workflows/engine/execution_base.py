@@ -36,6 +36,7 @@ from holdfast.workflows.engine.call.tool_call import (
     ToolCall,
     Turn,
     fail,
+    misfit,
 )
 from holdfast.workflows.engine.delegation import Delegates
 from holdfast.workflows.engine.execution.lifecycle import CallLifecycle
@@ -212,11 +213,9 @@ class ExecutionBase(ABC):
         if size_bytes <= MAX_RESULT_BYTES:
             self._finish(result)
             return
-        message = (
-            f"`{call.name}` was run, but its result is too large to pass on:"
-            f" {size_bytes} bytes, of at most {MAX_RESULT_BYTES}"
-        )
-        self.fail(ErrorCode.INVALID_OUTPUT, message)
+        why = f"result is too large to pass on: {size_bytes} bytes, of at most {MAX_RESULT_BYTES}"
+        error = misfit(call.tool, why, output).error
+        self.fail(error.code, error.message)
 
     def _result(self, status: Ended, output: Any) -> RunResult:
         data = self.state.data

@@ -54,7 +54,9 @@ def constant_answer(agent: ResolvedAgent, data: Data, last: Any) -> Any:
     except Unresolved as error:
         raise CallRefused(ErrorCode.UNRESOLVED_REFERENCE, f"`answer`: {error}") from None
     except InvalidArguments as error:
-        raise CallRefused(ErrorCode.INVALID_OUTPUT, f"the output does not fit: {error}") from None
+        raise CallRefused(
+            ErrorCode.INVALID_OUTPUT, f"the calls were run; the output does not fit: {error}"
+        ) from None
 
 
 def _activity_call(agent: ResolvedAgent, name: str | None, given: Any, own: str) -> ToolCall | None:

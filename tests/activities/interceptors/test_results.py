@@ -118,8 +118,8 @@ async def carry(
 LONG = 3_000_000
 BOUND = MAX_RESULT_BYTES - len('""')
 TOO_LARGE = (
-    "the result has 3000002 bytes, and at most 2000000 can be kept: "
-    "return less of it, or store it, and return its address"
+    "it was run; its result has 3000002 bytes, and at most 2000000 can be kept: "
+    "return less of it, or store it, and return its address; it begins: " + "x" * 2_000
 )
 SHORTENED = "x" * 10_000 + f"… ({LONG} characters)"
 INVALID = (

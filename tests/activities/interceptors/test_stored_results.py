@@ -22,7 +22,7 @@ from holdfast.activities.interceptors.results import (
     CheckedResults,
 )
 from holdfast.schemas import names
-from holdfast.schemas.internal.stored_value import Stored
+from holdfast.schemas.internal.stored_value import BEGINNING_CHARACTERS, Stored
 from tests.activities.interceptors.test_secret_redaction import Does
 
 QUOTES = len('""')
@@ -123,8 +123,8 @@ async def test_without_a_store_the_error_names_one_where_it_would_help(
     with pytest.raises(ApplicationError) as refused:
         await sent("x" * (size - QUOTES), None, workflow)
     assert refused.value.message == (
-        f"the result has {size} bytes, and at most {MAX_RESULT_BYTES} can be kept: "
-        f"return less of it, or {fix}"
+        f"it was run; its result has {size} bytes, and at most {MAX_RESULT_BYTES} can be kept: "
+        f"return less of it, or {fix}; it begins: {'x' * BEGINNING_CHARACTERS}"
     )
 
 
@@ -132,7 +132,8 @@ async def test_a_lost_result_is_reported_as_executed() -> None:
     with pytest.raises(ApplicationError) as lost:
         await sent("x" * MAX_RESULT_BYTES, Shelf(full=True))
     assert lost.value.message == (
-        "it was run, but its result of 2000002 bytes is lost: no space left; make some"
+        "it was run; its result of 2000002 bytes is lost: no space left; make some; it begins: "
+        + "x" * BEGINNING_CHARACTERS
     )
     assert not lost.value.non_retryable, "what is idempotent may have more luck"
 
@@ -148,7 +149,7 @@ async def test_workflows_of_others_are_sent_what_they_can_read(workflow: str | N
 
 @pytest.mark.parametrize("result", [object(), [1.5, float("nan")], -float("inf")])
 async def test_a_result_that_is_no_json_is_a_final_error(result: Any) -> None:
-    with pytest.raises(ApplicationError, match="run, but its result is no JSON value: ") as refused:
+    with pytest.raises(ApplicationError, match="run; its result is no JSON value: ") as refused:
         await sent(result, None)
     assert refused.value.non_retryable
 

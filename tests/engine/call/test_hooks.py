@@ -143,6 +143,7 @@ def test_an_agent_repairs_from_the_call_its_errors_and_the_schema(
         ({"arguments": {"id": "x"}}, "blocked", "its arguments do not fit: id: "),
         ({"arguments": 5}, "blocked", "it has to return null"),
         ({"result": 1, "block": "x"}, "blocked", "it has to return null"),
+        ({"result": {"_message": 5}}, "blocked", "failed: its `_message` is no message: "),
         ("no", "blocked", "it has to return null"),
         (Failure("other", "it is down"), "blocked", "the hook `_before` failed: it is down"),
     ],

@@ -153,7 +153,8 @@ def test_a_result_that_is_too_deep_to_be_kept_is_invalid_output() -> None:
         assert code_of(outcome) == ErrorCode.INVALID_OUTPUT
         assert outcome == fail(
             ErrorCode.INVALID_OUTPUT,
-            "the result of `look` is no JSON that can be kept: nested deeper than 64 levels",
+            "the call was run; its result is no JSON that can be kept:"
+            " nested deeper than 64 levels",
         )
 
 
@@ -166,7 +167,8 @@ def test_a_result_is_checked_against_the_tools_output() -> None:
         outcome = outcome_of_result(checked, value)
         assert outcome == fail(
             ErrorCode.INVALID_OUTPUT,
-            'the result of `look` does not fit its `_output`: "id" is a required property',
+            'the call was run; its result does not fit its `_output`: "id" is a required property;'
+            ' it is {"name": "x"}',
             {"name": "x"},
         )
 

@@ -115,7 +115,7 @@ def test_a_result_that_is_too_large_to_be_handed_on_is_an_error_and_not_a_hang()
     play = calls(LOOK, outcome="x" * MAX_RESULT_BYTES)
 
     assert play.failure.code == "invalid_output"
-    assert "`look` was run" in play.failure.message
+    assert "the call was run; its result is too large to pass on" in play.failure.message
     assert play.errors() == {"t1c1": None}
 
 

@@ -1,6 +1,7 @@
 """State: five methods of writing, and values that never change once they were read."""
 
 import copy
+import json
 from contextlib import suppress
 from typing import Any
 
@@ -153,6 +154,29 @@ NEEDS_BOTH = {
     "required": ["a", "b"],
     "additionalProperties": False,
 }
+
+
+def test_the_model_reads_that_a_call_ran_whose_result_is_not_written() -> None:
+    pay = tool("pay", side_effects=True, output_path="†state.a && †state.a.b")
+    for hidden, shown in ((None, '; it is "paid"'), ("none", "")):
+        tools = (pay.model_copy(update={"show": hidden}),)
+        turns = [reply("", call("pay")), reply("done")]
+        play = Play(*tools, model=turns, outcomes={"pay": "paid"}, decisions={"t1c1": ["approve"]})
+        [error] = [end["error"] for end in play.to_end().records("tool_end")]
+        why = "the call was run; its result cannot be written: "
+        assert error["code"] == "invalid_output"
+        assert error["message"].startswith(why)
+        assert error["message"].partition("†state.a.b")[2].endswith(shown)
+        assert error["message"] in json.loads(play.results()["t1c1"])["error"]["message"]
+
+
+def test_a_persons_answer_that_is_not_written_is_no_call_that_ran() -> None:
+    pay = tool("pay", side_effects=True, output_path="†state.a && †state.a.b")
+    answer = {"decision": "respond", "result": "paid"}
+    turns = [reply("", call("pay")), reply("done")]
+    play = Play(pay, model=turns, decisions={"t1c1": [answer]}).to_end()
+    assert play.errors() == {"t1c1": "invalid_output"}
+    assert "was run" not in play.results()["t1c1"]
 
 
 def test_a_state_that_its_schema_demands_whole_can_be_written_piece_by_piece() -> None:

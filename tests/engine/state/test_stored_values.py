@@ -55,8 +55,9 @@ def test_it_is_not_written_to_the_state() -> None:
     play = played(output_path="†state.rows")
     assert play.run.state.data["state"] == {}
     assert play.errors() == {"t1c1": "invalid_output"}
-    assert "`look` has 5000000 bytes, and †state.rows can take in at most 900000" in str(
-        play.results()["t1c1"]
+    assert (
+        "cannot be written: it has 5000000 bytes, and †state.rows can take in at most 900000"
+        in str(play.results()["t1c1"])
     )
     assert play.records("tool_end")[0]["value"] == VALUE, "people find it all the same"
 

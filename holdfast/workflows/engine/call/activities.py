@@ -24,6 +24,7 @@ from holdfast.validation.validator import errors
 from holdfast.validation.work_budget import bounded
 from holdfast.workflows.engine.call.tool_call import (
     MAX_MESSAGE_CHARACTERS,
+    WAS_RUN,
     Answered,
     Failed,
     Failure,
@@ -36,6 +37,7 @@ from holdfast.workflows.engine.call.tool_call import (
     Unknown,
     error_of,
     fail,
+    misfit,
 )
 
 HookName = Literal["prepare", "repair", "before", "after", "beforeModel", "onModelError"]
@@ -193,22 +195,22 @@ def outcome_of_result(tool: ResolvedTool, value: Any) -> Succeeded | Failed:
     try:
         ensure_json(value)
     except ValueError as error:
-        return _misfit(f"the result of `{tool.name}` is no JSON that can be kept: {error}")
+        return misfit(tool, f"result is no JSON that can be kept: {error}")
     match value:
         case {"_message": said} if len(value) == 1:
             try:
                 message = Message.model_validate(said)
             except ValidationError as error:
-                return _misfit(f"the tool's `_message` is no message: {_why(error)}", said)
+                return misfit(tool, f"`_message` is no message: {_why(error)}", said)
             if message.role == "tool":
-                why = "the tool's `_message` has the role `tool`: return the result itself"
-                return _misfit(why, said)
+                why = "`_message` has the role `tool`: return the result itself"
+                return misfit(tool, why, said)
             return Succeeded(None, message=message)
         case {"_result": dict(said)} if len(value) == 1:
             try:
                 envelope = Envelope.read(said)
             except ValidationError as error:
-                return _misfit(f"the tool's `_result` cannot be read: {_why(error)}", said)
+                return misfit(tool, f"`_result` cannot be read: {_why(error)}", said)
             result = Succeeded(envelope.content, envelope.details, envelope.terminate)
             return check_output(tool, result)
         case _:
@@ -231,6 +233,7 @@ def outcome_of_failure(tool: ResolvedTool, failure: Failure) -> Outcome:
             tool.once and type_ == names.WORKER_SHUTDOWN
         ):
             message = failure.message or f"`{tool.name}` failed, and reported no reason."
+            message = re.sub(r"\Ait was run; ", WAS_RUN, message)
             return fail(ErrorCode.TOOL_ERROR, message)
         case Failure(started=False):
             return fail(ErrorCode.TIMEOUT, f"`{tool.name}` did not start in time, and was not run.")
@@ -264,12 +267,12 @@ def check_output(tool: ResolvedTool, result: Succeeded) -> Succeeded | Failed:
         return result
     if (stored := Stored.of(result.value)) is not None:
         size = f"{stored.size_bytes} bytes, which is too much to validate by its `_output`"
-        return _misfit(f"the result of `{tool.name}` has {size}", result.value)
+        return misfit(tool, f"result has {size}", result.value)
     problems = errors(result.value, tool.output)
     if not problems:
         return result
-    message = f"the result of `{tool.name}` does not fit its `_output`: {'; '.join(problems)}"
-    return _misfit(message, result.value)
+    why = f"result does not fit its `_output`: {'; '.join(problems)}"
+    return misfit(tool, why, result.value)
 
 
 def content_parts(value: Any) -> Content | None:
@@ -280,10 +283,6 @@ def content_parts(value: Any) -> Content | None:
         return _CONTENT.validate_python(value)
     except ValidationError:
         return None
-
-
-def _misfit(message: str, value: Any = None) -> Failed:
-    return fail(ErrorCode.INVALID_OUTPUT, message, value)
 
 
 def _why(error: ValidationError) -> str:

@@ -17,7 +17,9 @@ from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 from typing import Any, Literal
 
+from holdfast.schemas.base import readable_json
 from holdfast.schemas.internal.mcp_input import McpContinuation, McpInputRequired, McpTask
+from holdfast.schemas.internal.stored_value import BEGINNING_CHARACTERS, Stored
 from holdfast.schemas.message import AskedCall, Message
 from holdfast.schemas.names import CallError, ErrorCode
 from holdfast.schemas.reference import OutputPath, Path
@@ -28,6 +30,7 @@ from holdfast.workflows.engine.state.data import MISSING, Data
 
 MAX_STANDING_CALLS = 256
 MAX_MESSAGE_CHARACTERS = 4_000
+WAS_RUN = "the call was run; "
 
 
 @dataclass(frozen=True)
@@ -99,6 +102,19 @@ def refuse(code: ErrorCode, message: str) -> Refused:
 def fail(code: ErrorCode, message: str, value: Any = None) -> Failed:
     """Build the outcome of a call that ran and failed."""
     return Failed(CallError(code=code, message=message[:MAX_MESSAGE_CHARACTERS]), value)
+
+
+def misfit(tool: ResolvedTool, why: str, value: Any = None) -> Failed:
+    """Build the outcome of a call that ran and whose result is rejected: `its {why}`.
+
+    The message has the result, or its beginning, unless the tool hides it from the model.
+    """
+    text = ""
+    if value is not None and tool.show != "none":
+        stored = Stored.of(value)
+        text = readable_json(value) if stored is None else stored.beginning
+        text = f"; it is {text[:BEGINNING_CHARACTERS]}"
+    return fail(ErrorCode.INVALID_OUTPUT, f"{WAS_RUN}its {why}{text}", value)
 
 
 def error_of(outcome: Final | None) -> CallError | None:
@@ -181,6 +197,7 @@ class ToolCall:
     `resolved_late` if its arguments were resolved after it was pending and no person has
     seen them since; it is `is_approved` if the approval of its plan, or of an edit, covers it. Its
     `approver` has approved these arguments. It `is_counted` if it counts against its tool's limits.
+    It `has_run` once it was started.
     `required` are the forms that its MCP server returned last, of `forms_required` in all.
     `unknown_attempts` has the start of each attempt whose outcome is unknown.
     """
@@ -203,6 +220,7 @@ class ToolCall:
     approver: CallApprover | None = None
     bound: dict[str, Any] | None = None
     stage: CallStage = CallStage.PROPOSED
+    has_run: bool = False
     resolved_late: bool = False
     started_at: str = ""
     unknown_attempts: list[str] = field(default_factory=list)
@@ -286,6 +304,7 @@ class ToolCall:
         if stage not in TRANSITIONS[self.stage]:
             raise IllegalTransition(f"call {self.id}: {self.stage.value} -> {stage.value}")
         self.stage = stage
+        self.has_run |= stage is CallStage.RUNNING
         if stage in (CallStage.PENDING, CallStage.WAITING):
             self.resolved_late = stage is CallStage.PENDING
         elif stage is CallStage.UNSURE:

@@ -23,6 +23,7 @@ from holdfast.workflows.engine.call.tool_call import (
     ToolCall,
     error_of,
     fail,
+    misfit,
 )
 from holdfast.workflows.engine.execution.preparation import paths_read
 from holdfast.workflows.engine.model.answer import is_untrusted_error, veil_of
@@ -159,6 +160,14 @@ def write_problem(call: ToolCall, state: RunState) -> str | None:
     return None
 
 
+def unwritten(call: ToolCall, why: str) -> Final:
+    """Build the outcome of a call whose result cannot be written."""
+    value = getattr(call.ended, "value", None)
+    if not call.has_run:
+        return fail(ErrorCode.INVALID_OUTPUT, why, value)
+    return misfit(call.tool, f"result cannot be written: {why}", value)
+
+
 def write_result(call: ToolCall, state: RunState) -> Final:
     """Write a call's result to its places; return its outcome."""
     outcome = call.ended
@@ -168,15 +177,13 @@ def write_result(call: ToolCall, state: RunState) -> Final:
     try:
         if (stored := Stored.of(value)) is not None:
             most = f"{paths[0]} can take in at most {MAX_STATE_BYTES}"
-            raise CannotWrite(
-                f"the result of `{call.name}` has {stored.size_bytes} bytes, and {most}"
-            )
+            raise CannotWrite(f"it has {stored.size_bytes} bytes, and {most}")
         is_marked = error_of(outcome) is None or is_untrusted_error(call, outcome)
         veil = veil_of(call, value) if is_marked else None
         state.write(paths, value, call.meta.output_method, call.id, veil)
     except CannotWrite as problem:
         if error_of(outcome) is None:
-            return fail(ErrorCode.INVALID_OUTPUT, str(problem), value)
+            return unwritten(call, str(problem))
         text = f"the error of {call.id} was not kept: {problem}"
         state.log.add_notice(text)
     return outcome

@@ -57,6 +57,7 @@ from holdfast.workflows.engine.execution.dependency_graph import (
     connect,
     explain_unresolvable,
     find_cycles,
+    unwritten,
     visible_data,
     write_problem,
     write_result,
@@ -278,8 +279,7 @@ class CallLifecycle:
         yield from run_after_hooks(call, self._state.rules)
         outcome = call.ended
         if error_of(outcome) is None and (problem := write_problem(call, self._state)) is not None:
-            value = getattr(outcome, "value", None)
-            outcome = fail(ErrorCode.INVALID_OUTPUT, problem, value)
+            outcome = unwritten(call, problem)
         call.advance_result(ResultStage.PUBLISHED, outcome)
 
     def cancel(self, call: ToolCall, why: str) -> None:

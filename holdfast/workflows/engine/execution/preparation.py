@@ -35,10 +35,12 @@ from holdfast.workflows.engine.call.activities import (
     run_hook,
 )
 from holdfast.workflows.engine.call.tool_call import (
+    WAS_RUN,
     Final,
     MetaProperties,
     Refused,
     ToolCall,
+    error_of,
     refuse,
 )
 from holdfast.workflows.engine.run_state import RunState
@@ -151,13 +153,16 @@ def run_before_hooks(call: ToolCall, state: RunState) -> HookRequests[Final | No
                 try:
                     fitted = fit_arguments(call.tool, arguments)
                 except InvalidArguments as error:
-                    misfit = f"its arguments do not fit: {error}"
-                    raise invalid_hook_result("before", misfit) from None
+                    why = f"its arguments do not fit: {error}"
+                    raise invalid_hook_result("before", why) from None
                 if fitted != call.arguments:
                     call.drop_model_result()
                 call.set_arguments(fitted)
             case {"result": result} if len(value) == 1:
-                return outcome_of_result(call.tool, result)
+                outcome = outcome_of_result(call.tool, result)
+                if (misfit := error_of(outcome)) is not None:
+                    raise invalid_hook_result("before", misfit.message.removeprefix(WAS_RUN))
+                return outcome
             case {"block": str(reason)} if len(value) == 1:
                 why = reason or "a rule of this agent blocks the call"
                 raise CallRefused(ErrorCode.BLOCKED, why)
