@@ -6,6 +6,7 @@ the entries in `EVENTS`; the others are messages, state writes and decisions.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any, ClassVar, Literal
 
 from pydantic import JsonValue, ValidationError
@@ -250,15 +251,6 @@ SHOWN_TO_MODELS = frozenset(("message", "summary"))
 _NO_RESULT = "the run ended before its result; whether it took effect is unknown"
 
 
-class LoggedEntry(Lenient):
-    """An entry of a run's log, as the query `context` returns it."""
-
-    n: int
-    """Its number, from 1."""
-    type: str
-    """Its type."""
-
-
 @dataclass(frozen=True)
 class LogRecord:
     """An entry with its number and time, as queries return it.
@@ -344,6 +336,29 @@ def transcript(records: Sequence[LogRecord], *, has_input: bool) -> list[Context
                 )
             )
     return messages
+
+
+def with_messages(context: list[Any], *, has_input: bool) -> list[Any]:
+    """Return messages and entries of logs as messages alone, or raise `ValueError`."""
+    messages: list[Any] = []
+    for is_entry, items in groupby(context, _is_numbered):
+        if not is_entry:
+            messages += items
+            continue
+        records = [read_record(item) for item in items]
+        for one in records:
+            if one.entry.type in SHOWN_TO_MODELS and type(one.entry) is Entry:
+                raise ValueError(f"entry {one.n} of the log cannot be read; leave it out")
+        try:
+            messages += transcript(records, has_input=has_input)
+        except ValidationError as error:
+            why = error.errors()[0]["msg"]
+            raise ValueError(f"an entry of the log holds no message of a run: {why}") from None
+    return messages
+
+
+def _is_numbered(item: Any) -> bool:
+    return isinstance(item, dict) and isinstance(item.get("n"), int)
 
 
 def _content(message: ChatMessage, *, has_input: bool) -> Content:

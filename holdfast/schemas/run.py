@@ -1,6 +1,5 @@
 """The interface of a run: the request that starts it, its result, and its status."""
 
-from itertools import groupby
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import (
@@ -10,23 +9,16 @@ from pydantic import (
     Field,
     JsonValue,
     Tag,
-    ValidationError,
     ValidationInfo,
 )
 
+from holdfast.schemas import log_entry
 from holdfast.schemas.agent import AgentDefinition, ToolChoice
 from holdfast.schemas.base import Duration, Explicit, Json, Lenient, Strict
 from holdfast.schemas.budget import Budget
 from holdfast.schemas.decision import MAX_TOKEN_CHARACTERS, Kind
 from holdfast.schemas.internal.delegate import DelegatePending, DelegateView
 from holdfast.schemas.internal.solution import Usage
-from holdfast.schemas.log_entry import (
-    SHOWN_TO_MODELS,
-    Entry,
-    LoggedEntry,
-    read_record,
-    transcript,
-)
 from holdfast.schemas.message import ContextMessage, QueuedMessage
 from holdfast.schemas.tool import ToolDefinition
 
@@ -83,25 +75,8 @@ def _messages_of_log(context: Any, info: ValidationInfo) -> Any:
     """Return a context with the messages of a run's log in place of its entries."""
     if not isinstance(context, list):
         return context
-    has_input, messages = info.data.get("input") is not None, list[Any]()
-    for is_log, items in groupby(context, _is_logged):
-        if not is_log:
-            messages += items
-            continue
-        records = [read_record(item) for item in items]
-        for one in records:
-            if one.entry.type in SHOWN_TO_MODELS and type(one.entry) is Entry:
-                raise ValueError(f"entry {one.n} of the log cannot be read; leave it out")
-        try:
-            messages += transcript(records, has_input=has_input)
-        except ValidationError as error:
-            what = error.errors()[0]["msg"]
-            raise ValueError(f"an entry of the log holds no message of a run: {what}") from None
-    return messages
-
-
-def _is_logged(item: Any) -> bool:
-    return isinstance(item, dict) and isinstance(item.get("n"), int) and "type" in item
+    has_input = info.data.get("input") is not None
+    return log_entry.with_messages(context, has_input=has_input)
 
 
 class Conversation(Strict):
@@ -120,9 +95,7 @@ class RunRequest(Strict):
     """The task: a text, or an object."""
     context: Annotated[
         list[ContextMessage],
-        BeforeValidator(
-            _messages_of_log, json_schema_input_type=list[ContextMessage | LoggedEntry]
-        ),
+        BeforeValidator(_messages_of_log, list[ContextMessage | log_entry.Entry]),
     ] = []
     """Messages from before the run: a transcript, or the log of another run, of which only the
     messages count."""

@@ -43,7 +43,7 @@ class QueryHandlers:
         end = self._start_failure if self._work is None else self._work.last_step
         error = {"code": end.code, "message": end.message} if isinstance(end, Fail) else None
         if self._work is None:
-            status = "running" if end is None else end.status
+            status = self._start_failure.status if self._start_failure else "running"
             counts: dict[str, Any] = {"turn": 0, "skill": None, "usage": {}, "budget": {}}
             lists: dict[str, Any] = {"instances": [], "pending": [], "calls": [], "delegates": []}
             queued = self._queued()

@@ -85,11 +85,6 @@ class Finish:
 
     result: RunResult
 
-    @property
-    def status(self) -> RunStatus:
-        """Return the status of the ended run in one word."""
-        return self.result.status
-
 
 @dataclass(frozen=True)
 class Fail:
@@ -159,8 +154,11 @@ class ExecutionBase(ABC):
     @property
     def status(self) -> RunStatus:
         """Return the status in one word."""
-        if self.last_step is not None:
-            return self.last_step.status
+        match self.last_step:
+            case Finish(result):
+                return result.status
+            case Fail() as failure:
+                return failure.status
         return "awaiting_approval" if self.state.pending.list_open() else "running"
 
     @property

@@ -171,16 +171,7 @@ class RequestSettings:
             choice = "auto"
         tail = prompt.tail(state, self._planning.describe_progress())
         instances = state.data.instances
-        marked = self._progress.has_untrusted_context
-        ask = prompt.ask(
-            self.agent,
-            self.offers,
-            choice,
-            tail,
-            state.skill,
-            instances,
-            has_untrusted=marked,
-        )
+        ask = prompt.ask(self.agent, self.offers, choice, tail, state.skill, instances)
         return (
             ask if self._changed is None else ask.model_copy(update={"edits": self._changed.edits})
         )

@@ -113,11 +113,9 @@ class AgentRun(ExecutionBase):
             meter = Meter.of(budget.of_message(), budget.total)
         run_state = RunStateSnapshot(meter=meter, desk=desk)
         choice = request.tool_choice or agent.tool_choice
-        untrusted = initial_context.has_untrusted(request.context)
-        snapshot = RunSnapshot(
-            kept=run_state, mailbox=mailbox, choice=choice, has_untrusted_context=untrusted
+        run = cls(
+            RunSnapshot(kept=run_state, mailbox=mailbox, choice=choice), request, agent, clock
         )
-        run = cls(snapshot, request, agent, clock)
         initial_context.write_initial_context(request, run.agent, run.state)
         made = (message["message"].get("calls", ()) for message in run.state.log.messages())
         run.progress.record_answer("", (call["providerId"] for calls in made for call in calls))

@@ -29,8 +29,7 @@ class RunProgress(Lenient, frozen=False):
     the last answer without one; `unknown_told`: the log has that the provider reports no usage.
     `said` is the latest text of the model. Messages up to number
     `answered_up_to` have the `output` as their answer. `exceeded` is the budget that ended the run,
-    or the last message of a conversation, before an answer, and `reason` why in words.
-    `has_untrusted_context`: messages from before the run hold results marked as untrusted. The last
+    or the last message of a conversation, before an answer, and `reason` why in words. The last
     `rejections` answers were no output, the newest of them because of `rejected`.
     """
 
@@ -47,7 +46,6 @@ class RunProgress(Lenient, frozen=False):
     ending: Ended | None = None
     exceeded: BudgetName | None = None
     reason: str | None = None
-    has_untrusted_context: bool = False
     rejections: int = 0
     rejected: str | None = None
 

@@ -143,7 +143,6 @@ def everything(log: Log) -> RunSnapshot:
             "ending": "completed",
             "exceeded": "maxTurns",
             "reason": "the budget maxTurns is used up",
-            "hasUntrustedContext": True,
             "rejections": 2,
             "rejected": "invalid_output: no",
         }

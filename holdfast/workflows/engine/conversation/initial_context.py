@@ -1,6 +1,5 @@
 """The initial context of a run, and how messages from people enter its log."""
 
-import re
 from typing import Any
 
 from holdfast.schemas.agent import ResolvedAgent
@@ -17,10 +16,7 @@ from holdfast.workflows.engine.conversation.data_messages import DataMessageWrit
 from holdfast.workflows.engine.run_state import MAX_STATE_BYTES, RunState
 from holdfast.workflows.engine.skills import allowed_tools, fitting, skill_of, skill_problem
 from holdfast.workflows.engine.state.data import CannotWrite
-from holdfast.workflows.engine.state.redaction import Redaction
-
-# What marks a result as untrusted: in JSON, or in JSON that is a text in JSON.
-_UNTRUSTED_MARK = re.compile(r'"trusted\\*": false')
+from holdfast.workflows.engine.state.redaction import UNTRUSTED_MARK, UNTRUSTED_RULE, Redaction
 
 
 class InvalidRequest(ValueError):
@@ -61,14 +57,11 @@ def write_initial_context(request: RunRequest, agent: ResolvedAgent, state: RunS
     _check_input(agent, state)
 
 
-def has_untrusted(context: list[ContextMessage]) -> bool:
-    """Return whether messages from before the run hold values that are marked as untrusted."""
-    return any(_UNTRUSTED_MARK.search(readable_json(each.to_json())) for each in context)
-
-
 def _read_context(context: list[ContextMessage]) -> list[ChatMessage]:
     """Return the messages before the run; each call has an id of its own, and its one result."""
     messages, still_open, count = list[ChatMessage](), list[tuple[str, AskedCall]](), 0
+    if UNTRUSTED_MARK.search(readable_json([message.to_json() for message in context])):
+        messages.append(ChatMessage(role="system", content=UNTRUSTED_RULE))
     for n, message in enumerate(context):
         place, is_result = f"`context[{n}]`", message.role == "tool"
         if still_open and not (is_result and message.call_id == still_open[0][0]):
