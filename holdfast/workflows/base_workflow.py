@@ -153,6 +153,10 @@ class BaseWorkflow(QueryHandlers, ABC, Generic[WorkT]):
             await self._finish(executor)
             if end is not None:  # the cancellation came after the end
                 return _result(end, work)
+            # Temporal passes no details of a cancelled child on to its parent.
+            if work.state.is_delegate and (unknown := work.calls_of_unknown_outcome()):
+                message = f"it was cancelled; whether {unknown} took effect is unknown"
+                fail(ErrorCode.OUTCOME_UNKNOWN, message, work.get_spent())
             raise
 
     async def _start(self) -> tuple[WorkT, StepExecutor]:

@@ -159,10 +159,14 @@ def _failure(error: ChildWorkflowError, delegate: Delegate) -> DelegateFailed:
             # It never started.
             nothing = Usage(input_tokens=0, output_tokens=0, cached_tokens=0, cost=0)
             return DelegateFailed("failed", message, Spent(turns=0, calls=0, usage=nothing))
-        case ApplicationError(message=message, details=details):
+        case ApplicationError(message=message, details=details, type=code):
             spent = None
             with suppress(IndexError, ValueError):
                 spent = Spent.read(details[0])
+            if code == names.ErrorCode.OUTCOME_UNKNOWN:
+                return DelegateFailed(
+                    "unknown", f"the outcome of `{delegate.tool}` is unknown: {message}", spent
+                )
             return DelegateFailed("failed", message, spent)
         case exceptions.CancelledError():
             return DelegateFailed("failed", f"`{delegate.tool}` was cancelled")

@@ -71,9 +71,12 @@ class Delegate:
 
 @dataclass(frozen=True)
 class DelegateFailed:
-    """The end of a delegate without a result; `lost`: unknown, `abandoned`: its parent ended."""
+    """The end of a delegate without a result; `lost`: it was terminated or timed out.
 
-    kind: Literal["not_started", "failed", "lost", "abandoned"]
+    `unknown`: it was cancelled during a call that may run once; `abandoned`: its parent ended.
+    """
+
+    kind: Literal["not_started", "failed", "unknown", "lost", "abandoned"]
     message: str
     spent: Spent | None = None
 
@@ -160,6 +163,8 @@ def delegate_outcome(tool: ResolvedTool, end: DelegateEnd) -> Outcome:
             return outcome_of_abandoned(tool, message)
         case DelegateFailed("lost", message) if tool.once:
             return Unknown(f"the outcome of `{name}` is unknown: {message}")
+        case DelegateFailed("unknown", message):
+            return fail(ErrorCode.OUTCOME_UNKNOWN, message)
         case DelegateFailed(_, message):
             return fail(ErrorCode.DELEGATE_FAILED, message)
 

@@ -151,6 +151,12 @@ class ExecutionBase(ABC):
                 call.advance_result(ResultStage.REVIEWED, fail(ErrorCode.CANCELLED, message))
         self.calls.close(turn.number, still_open)
 
+    def calls_of_unknown_outcome(self) -> str:
+        """Name the calls of which the log states that their outcome is unknown."""
+        ends = [record for record in self.state.log.entries("tool_end") if "error" in record]
+        unknown = [end for end in ends if end["error"]["code"] == ErrorCode.OUTCOME_UNKNOWN]
+        return ", ".join(dict.fromkeys(f"`{end['tool']}`" for end in unknown))
+
     @property
     def status(self) -> RunStatus:
         """Return the status in one word."""

@@ -183,6 +183,29 @@ async def test_a_delegate_that_is_cancelled_alone_has_failed(family: Any) -> Non
     assert await run.error() == {"code": "delegate_failed", "message": "`ask` was cancelled"}
 
 
+async def test_of_a_delegate_cancelled_in_a_payment_the_outcome_is_unknown_above(
+    family: Any,
+) -> None:
+    pays = Answer(calls=[call("held_payment", name="rent")])
+    home = await family(
+        {"Test": [ASKS, Answer("so be it")], "helper": [pays]},
+        helper={"tools": ["held_payment"]},
+    )
+    run = await home.start([ASK])
+
+    async def is_paying() -> bool:
+        return bool(tools.read())
+
+    await eventually(is_paying)
+    await run.delegate("t1c1").handle.cancel()
+    assert (await run.result())["output"] == "so be it"
+    tools.write("open rent")
+    below = await run.delegate("t1c1").error()
+    above = await run.error()
+    assert below["code"] == above["code"] == "outcome_unknown"
+    assert "whether `held_payment` took effect is unknown" in above["message"]
+
+
 async def test_a_delegate_that_fails_reports_the_reason_and_its_usage(family: Any) -> None:
     refuses = Answer(status=400, body={"error": {"message": "no such thing"}})
     home = await family(
