@@ -7,7 +7,7 @@ from typing import Any, get_args
 from pydantic import ValidationError
 
 from holdfast.cli import option_values
-from holdfast.cli.parser import CALL, OBJECT, Commands, add_person, add_run_command
+from holdfast.cli.parser import CALL, OBJECT, UPDATE_ID, Commands, add_person, add_run_command
 from holdfast.cli.prompts.answers import Approver
 from holdfast.client import question_text
 from holdfast.client.connection import connect
@@ -39,12 +39,20 @@ def add_parser(commands: Commands) -> None:
     add("--strike", **CALL, action="append", default=[], help=text)
     add("--digest", metavar="HEX", help="reject the decision if the digest of the call is another")
     add("--nonce", metavar="HEX", help="reject the decision if the question is another")
+    add("--update-id", **UPDATE_ID)
     text = "a signed decision: a JWT, @FILE, or -"
     add_person(parser).add_argument("--token", metavar="JWT", type=option_values.token, help=text)
 
 
 async def decide(
-    *, run: str, call: str, decision: str, approver: Approver, strike: Sequence[str], **fields: Any
+    *,
+    run: str,
+    call: str,
+    decision: str,
+    approver: Approver,
+    strike: Sequence[str],
+    update_id: str | None,
+    **fields: Any,
 ) -> int:
     """Decide on a pending approval.
 
@@ -81,7 +89,7 @@ async def decide(
             todo = f"read it again: the digest for --digest is in {look}"
             raise wrong_command("the arguments were changed since the approval was requested", todo)
         meant = approver.signer.sign(meant, waiting, run)
-    receipt = await remote.decide(meant)
+    receipt = await remote.decide(meant, update_id)
     done = f"approved without {', '.join(strike)}" if strike else decision_phrase(receipt.decision)
     outcome = f"{clean(done)}. See {holdfast_command('watch', run)}"
     if not receipt.decided:

@@ -19,6 +19,12 @@ NAME: Final[dict[str, Any]] = {"metavar": "NAME", "type": read_name}
 OBJECT: Final[dict[str, Any]] = {"metavar": "JSON", "type": option_values.json_object}
 TIME: Final[dict[str, Any]] = {"metavar": "TIME", "type": read_by(parse_duration)}
 
+UPDATE_ID: Final[dict[str, Any]] = {
+    "metavar": "ID",
+    "type": read_name,
+    "help": "repeat what was sent with this id: it counts once",
+}
+
 
 def add_run_command(commands: Commands, name: str, command: Command, text: str) -> Any:
     """Add a command on one run; return its parser, to add options."""

@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from holdfast.cli import option_values
-from holdfast.cli.parser import NAME, OBJECT, TIME, Commands, add_person, add_run_command
+from holdfast.cli.parser import NAME, OBJECT, TIME, UPDATE_ID, Commands, add_person, add_run_command
 from holdfast.cli.prompts.answers import AnswerSource, Approver
 from holdfast.cli.screens.console import is_terminal
 from holdfast.cli.screens.follow import follow, screen_for
@@ -87,6 +87,7 @@ def add_parsers(commands: Commands) -> None:
     ):
         how(f"--{name}", dest="how", action="store_const", const=name, help=text)
     add("--skill", **NAME, help="the skill of the agent from this message on")
+    add("--update-id", **UPDATE_ID)
     text = "take back a message that the run has not read"
     withdrawing = add_run_command(commands, "withdraw", withdraw, text)
     text = "its number: `holdfast show RUN` lists the queued messages"
@@ -190,13 +191,17 @@ async def _reach(run_id: str) -> Run:
     return run
 
 
-async def send(*, run: str, text: str, how: str | None, skill: str | None) -> int:
+async def send(
+    *, run: str, text: str, how: str | None, skill: str | None, update_id: str | None
+) -> int:
     """Send a message to a run; print the answer of a conversation.
 
     With a key of `_SENT` as `how`, any run takes it, and gives no answer.
     """
     if how == "people" and skill is not None:
         raise wrong_command("--skill is for a message that the model reads", "leave out --people")
+    if how is not None and update_id is not None:
+        raise wrong_command("--update-id is for a message with an answer", f"leave out --{how}")
     remote = await _reach(run)
     message = Delivered(content=text, skill=skill)
     if how is not None:
@@ -205,7 +210,7 @@ async def send(*, run: str, text: str, how: str | None, skill: str | None) -> in
         print(f"{sent}. See {holdfast_command('show' if how == 'people' else 'watch', run)}")
         return DONE
     try:
-        print(as_text(await remote.send(message)))
+        print(as_text(await remote.send(message, update_id=update_id or "")))
     except RejectedError as refusal:
         if refusal.code == names.NOT_A_CONVERSATION:
             todo = f"send it before the next turn with {holdfast_command('send', run)} TEXT --steer"

@@ -75,6 +75,15 @@ class BusyWorkerError(NoWorkerError):
         )
 
 
+class UnansweredUpdateError(HoldfastError):
+    """An update was sent, and its answer is lost: its effect may come later."""
+
+    def __init__(self, run_id: str, update_id: str) -> None:
+        wrong = f"sent, may still count: run {run_id} has not answered update {update_id}"
+        todo = f"repeat it with --update-id {shell_command(update_id)}: it counts once"
+        super().__init__(wrong, todo, UNREACHABLE)
+
+
 class EncryptedError(HoldfastError):
     """The requested data exists, and this command does not have the key to decrypt it."""
 

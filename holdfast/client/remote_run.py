@@ -6,6 +6,7 @@ there is a worker that cannot continue the run.
 """
 
 import asyncio
+import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Hashable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from temporalio.client import (
     WorkflowExecutionStatus,
     WorkflowFailureError,
     WorkflowQueryFailedError,
+    WorkflowQueryRejectedError,
     WorkflowUpdateFailedError,
     WorkflowUpdateRPCTimeoutOrCancelledError,
     WorkflowUpdateStage,
@@ -38,6 +40,7 @@ from holdfast.client.errors import (
     BusyWorkerError,
     HoldfastError,
     RejectedError,
+    UnansweredUpdateError,
     explain_rpc_errors,
     rpc_problem,
     wrong_command,
@@ -265,9 +268,18 @@ class RemoteRun:
         stage: WorkflowUpdateStage,
         wait_seconds: float | None = None,
         rejected: type[RejectedError] = RejectedError,
-        id: str | None = None,
+        id: str = "",
     ) -> Any:
+        """Send an update to a run that answers queries, and return the answer to it.
+
+        Raises:
+            UnansweredUpdateError: it was sent, and repeated with the same `id` it counts once.
+        """
         await self._check_start(name)
+        id = id or uuid.uuid4().hex
+        if name != names.DECIDE:  # whose sender has queried the approvals
+            with suppress(WorkflowQueryRejectedError):
+                await self._query(names.STATUS, unless=QueryRejectCondition.NOT_OPEN)
         limit = timedelta(seconds=NO_WORKER_SECONDS)
         try:
             with _own_cancellation():
@@ -278,7 +290,7 @@ class RemoteRun:
                 with _own_cancellation():
                     return await handle.result()
         except WorkflowUpdateRPCTimeoutOrCancelledError as error:
-            raise await self.diagnose() from error
+            raise UnansweredUpdateError(self.id, id) from error
         except WorkflowUpdateFailedError as error:
             if isinstance(error.cause, ApplicationError):
                 raise rejected(self.id, error.cause.type or "", error.cause.message) from error
@@ -286,6 +298,8 @@ class RemoteRun:
             todo = f"see {holdfast_command('show', self.id)}"
             raise HoldfastError(wrong, todo, RUN_FAILED) from error
         except RPCError as error:
+            if error.status in (*_LATE, RPCStatusCode.UNAVAILABLE):
+                raise UnansweredUpdateError(self.id, id) from error
             raise await self._unanswered(error) from error
         finally:
             self._watches.poll(self.id)

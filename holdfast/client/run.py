@@ -155,12 +155,20 @@ class Run(RemoteRun, Generic[OutputT]):
     async def decide(self, decision: Decision, update_id: str | None = None) -> Receipt:
         """Send a decision and return its receipt; of two with the same id, the run takes the first.
 
+        The default id is that of the same decision of the same approver on the same question.
+
         Raises:
+            NoWorkerError: no worker answers, and nothing was sent.
+            UnansweredUpdateError: it was sent, and may still count.
             DecisionRejectedError: the run rejects it.
         """
+        asked = [one for one in await self.approvals() if one.call_id == decision.call_id]
+        question = [(one.nonce, one.digest) for one in asked]
+        id = update_id or decision.update_id(self.id, question)
         stage, rejected = WorkflowUpdateStage.COMPLETED, DecisionRejectedError
-        sent = decision.to_json()
-        answer = await self._update(names.DECIDE, sent, stage, rejected=rejected, id=update_id)
+        answer = await self._update(
+            names.DECIDE, decision.to_json(), stage, rejected=rejected, id=id
+        )
         return Receipt.read(answer)
 
     async def renew(self, token: str) -> Principal:
@@ -172,15 +180,20 @@ class Run(RemoteRun, Generic[OutputT]):
         answer = await self._update(names.RENEW, {"token": token}, WorkflowUpdateStage.COMPLETED)
         return Principal.model_validate(answer)
 
-    async def send(self, message: str | Delivered, wait_seconds: float | None = None) -> JsonValue:
-        """Send a conversation its next message, and return the answer.
+    async def send(
+        self, message: str | Delivered, wait_seconds: float | None = None, update_id: str = ""
+    ) -> JsonValue:
+        """Send a conversation its next message, once for its id, and return the answer.
 
         Raises:
+            NoWorkerError: no worker answers, and nothing was sent.
+            UnansweredUpdateError: it was sent, and may still be read.
             RejectedError: the run is no conversation, or gives no answer.
             TimeoutError: there is no answer yet; the run has the message.
         """
         stage = WorkflowUpdateStage.ACCEPTED
-        answer: JsonValue = await self._update(names.SEND, _sent(message), stage, wait_seconds)
+        sent = _sent(message)
+        answer: JsonValue = await self._update(names.SEND, sent, stage, wait_seconds, id=update_id)
         return answer
 
     async def send_once(self, message: Delivered, id: str) -> None:

@@ -67,6 +67,18 @@ class Decision(Strict):
         """Return what was sent, also where it is the default: a result may be null."""
         return self.model_dump(mode="json", by_alias=True, exclude_unset=True)
 
+    def update_id(self, run_id: str, question: Any) -> str:
+        """Return the id of the update with this decision of its approver on a question of a run."""
+        approver: Any = self.by
+        if self.token is not None:
+            try:
+                claims = _unverified_claims(self.token)
+                approver = [claims.get("iss"), claims.get("sub")]
+            except ValueError:  # the run rejects it
+                approver = self.token
+        verdict = [self.decision, self.arguments, self.result, self.reason]
+        return sha256(canonical_json([run_id, self.call_id, question, approver, *verdict]))
+
     @model_validator(mode="after")
     def _complete(self) -> "Decision":
         if self.decision == "edit" and self.arguments is None:
@@ -223,6 +235,15 @@ class TokenCheck(Lenient):
     """The workflow ids that a principal's token may be for (`jti`)."""
 
 
+def _unverified_claims(token: str) -> dict[str, Any]:
+    """Return the claims of a token that nothing proves yet, or raise `ValueError`."""
+    try:
+        part = token.split(".")[1]
+        return dict(json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4))))
+    except (IndexError, TypeError, RecursionError) as error:
+        raise ValueError(_NO_TOKEN) from error
+
+
 class DecisionClaims(Lenient):
     """The claims of a token on a decision.
 
@@ -258,9 +279,8 @@ class DecisionClaims(Lenient):
             ValueError: it is no such token.
         """
         try:
-            part = token.split(".")[1]
-            return cls.read(json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4))))
-        except (IndexError, ValueError, RecursionError):
+            return cls.read(_unverified_claims(token))
+        except ValueError:
             raise ValueError(_NO_TOKEN) from None
 
 

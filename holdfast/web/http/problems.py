@@ -19,6 +19,7 @@ from holdfast.client.errors import (
     HoldfastError,
     NoWorkerError,
     RejectedError,
+    UnansweredUpdateError,
 )
 from holdfast.runtime.text_safety import as_sentence
 from holdfast.schemas import names
@@ -162,6 +163,7 @@ _COMMAND_CODES: Final = {
     EncryptedError: "encrypted",
     StuckRunError: "stuck",
     NoWorkerError: "no_worker",
+    UnansweredUpdateError: "no_worker",
 }
 # What a run rejects, by its own code, and what to do where the run does not report it.
 _REJECTIONS: Final = {
