@@ -11,7 +11,12 @@ import time
 from typing import Final
 
 from temporalio.api.common.v1 import WorkflowExecution
-from temporalio.api.enums.v1 import EventType, VersioningBehavior, WorkflowTaskFailedCause
+from temporalio.api.enums.v1 import (
+    EventType,
+    TaskQueueType,
+    VersioningBehavior,
+    WorkflowTaskFailedCause,
+)
 from temporalio.api.taskqueue.v1 import TaskQueue
 from temporalio.api.workflowservice.v1 import (
     DescribeTaskQueueRequest,
@@ -92,6 +97,16 @@ class NoCurrentBuildError(NoWorkerError):
             f"make one so: {make}",
             UNREACHABLE,
         )
+
+
+async def has_pollers(client: Client, task_queue: str) -> bool:
+    """Return whether a worker has polled a task queue for activities in the last minutes."""
+    kind = TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY
+    request = DescribeTaskQueueRequest(
+        namespace=client.namespace, task_queue=TaskQueue(name=task_queue), task_queue_type=kind
+    )
+    with explain_rpc_errors():
+        return bool((await client.workflow_service.describe_task_queue(request)).pollers)
 
 
 async def diagnose_silence(client: Client, run: WorkflowExecutionDescription) -> HoldfastError:

@@ -46,7 +46,12 @@ from holdfast.client.errors import (
     wrong_command,
 )
 from holdfast.client.result import RunEnding
-from holdfast.client.stream.heartbeats import read_activity, read_answer_progress, update_in
+from holdfast.client.stream.heartbeats import (
+    is_untaken,
+    read_activity,
+    read_answer_progress,
+    update_in,
+)
 from holdfast.client.stream.live_answers import LiveAnswers
 from holdfast.client.stream.run_watch import Look, Read, ReadT, RunDescription, RunWatches
 from holdfast.runtime.data_converter import ENCODED_FAILURE
@@ -106,13 +111,18 @@ class RemoteRun:
         converter = self._client.data_converter
         requests = [one.activity_id for one in running if one.activity_type.name == names.GENERATE]
         updates = [await update_in(one, converter) for one in running]
-        failing = [one for one in running if one.HasField("last_failure")][:_MAX_FAILING]
+        queued = queued_request(description.task_queue, running)
+        failing = [
+            one
+            for one in running
+            if one.HasField("last_failure") or (is_untaken(one) and one.activity_id != queued)
+        ][:_MAX_FAILING]
         return RunDescription(
             position=(description.run_id, description.history_length),
             closed=description.status in _CLOSED,
             streaming=await read_answer_progress(running, converter),
             requests=requests,
-            queued_request=queued_request(description.task_queue, running),
+            queued_request=queued,
             attempts=attempts(description),
             updates=[update for update in updates if update is not None],
             failing=[await read_activity(one, converter) for one in failing],

@@ -16,6 +16,7 @@ from temporalio.api.workflowservice import v1 as service
 from temporalio.client import Client, WorkflowHistory
 from temporalio.worker import Plugin, Replayer, Worker
 
+from holdfast.client.diagnosis import has_pollers
 from holdfast.client.holdfast_client import HoldfastClient, StartFields
 from holdfast.client.pending_call import DecisionFields, PendingCall
 from holdfast.client.result import RunEnding
@@ -46,7 +47,10 @@ class RunFields(PluginSettings, StartFields, total=False):
 
 
 class RunUnderTest(Run[OutputT], Generic[OutputT]):
-    """A run of a test; `requests` are those to its model and to those of its delegates."""
+    """A run of a test; `requests` are those to its model and to those of its delegates.
+
+    Waiting for it raises `AssertionError` if no worker polls the task queue of a call.
+    """
 
     def __init__(
         self,
@@ -64,6 +68,10 @@ class RunUnderTest(Run[OutputT], Generic[OutputT]):
         look = await super().observe()
         for line in new_failure_lines(look.failing, self._failures):
             _LOG.warning("run %s waits %s", self.id, line)
+        for queue in {one.queue for one in look.failing if not one.last_failure}:
+            if not await has_pollers(self._client, queue):
+                wrong = f"run {self.id} hangs: no worker polls task queue {queue}"
+                raise AssertionError(f"{wrong}; serve it: holdfast_run.serve({queue!r}, …)")
         return look
 
     async def ending(self, *, unread: str = "", execution: str = "") -> RunEnding:
@@ -163,6 +171,12 @@ class HoldfastRun:
         worker = Worker(client, task_queue=queue, workflows=workflows, activities=activities)
         await self._workers.enter_async_context(worker)
         return HoldfastClient(client, queue)
+
+    async def serve(self, task_queue: str, *activities: Callable[..., Any]) -> None:
+        """Run activities on a task queue of their own until the test ends."""
+        client = await Client.connect(self._address, plugins=[HoldfastPlugin()])
+        worker = Worker(client, task_queue=task_queue, activities=activities)
+        await self._workers.enter_async_context(worker)
 
 
 def assert_replays(

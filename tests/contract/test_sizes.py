@@ -20,7 +20,7 @@ MAX_LINES = {
     "client": 4_040,
     "web": 11_520,
     "cli": 3_070,
-    "testing": 410,
+    "testing": 420,
 }
 WHAT_TO_DO = (
     "delete what is not needed, or move it to the package that owns it; raise the bound"

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -23,6 +23,8 @@ from holdfast.schemas import names
 # A longer update is left out: each heartbeat repeats it.
 MAX_UPDATE_BYTES: Final = 64_000
 _FAILURE_CHARS: Final = 300
+UNTAKEN_TIME: Final = timedelta(seconds=5)
+_SCHEDULED: Final = PendingActivityState.PENDING_ACTIVITY_STATE_SCHEDULED
 _STARTED: Final = PendingActivityState.PENDING_ACTIVITY_STATE_STARTED
 _CALL: Final = re.compile(r"(t[0-9]+c[0-9]+)(-again[0-9]*)?")
 
@@ -86,18 +88,33 @@ class PendingActivity:
     progress: CallProgress | None = None
 
     def next_attempt(self) -> str:
-        """Return the attempt after a failed one, and its time: `attempt 3 of t1c1 at 14:03:07`."""
+        """Return the attempt after a failed one, and its time: `attempt 3 of t1c1 at 14:03:07`.
+
+        Of one that no worker has taken, it names the task queue.
+        """
         is_answer, at = self.type == names.GENERATE, self.next_attempt_at
         what = "the model's answer" if is_answer else one_line(self.id, _FAILURE_CHARS)
+        if not self.last_failure:
+            return f"a worker on task queue {one_line(self.queue, _FAILURE_CHARS)} to take {what}"
         when = f" at {format_clock(at.isoformat())}" if at else " (running)" * self.is_started
         return f"attempt {self.attempt} of {what}{' (paused)' if self.is_paused else when}"
 
 
 def new_failure_lines(failing: Iterable[PendingActivity], shown: dict[str, str]) -> list[str]:
-    """Return a line for each failure that is not in `shown`, the last of each activity; add it."""
+    """Return a line for each failure that is not in `shown`, the last of each activity; add it.
+
+    An activity that no worker has taken is one too.
+    """
     new = [one for one in failing if shown.get(one.id) != one.last_failure]
     shown.update((one.id, one.last_failure) for one in new)
-    return [f"for {one.next_attempt()}; the last one failed: {one.last_failure}" for one in new]
+    why = "; the last one failed: "
+    return [f"for {one.next_attempt()}{one.last_failure and why + one.last_failure}" for one in new]
+
+
+def is_untaken(one: PendingActivityInfo) -> bool:
+    """Return whether no worker has taken an activity since some seconds: maybe none polls."""
+    is_new = one.state == _SCHEDULED and one.attempt == 1 and not one.HasField("last_failure")
+    return is_new and datetime.now(UTC) - one.scheduled_time.ToDatetime(UTC) > UNTAKEN_TIME
 
 
 async def read_activity(one: PendingActivityInfo, converter: DataConverter) -> PendingActivity:

@@ -36,7 +36,8 @@ class RunDescription:
     `requests` are the activities that request a model, and `streaming` is the answer to one of
     them; `queued_request` waits for the rate limit of an endpoint. `attempts` counts the attempts
     of running activities: a failed attempt leaves no other trace. `updates` is the progress that
-    the running calls reported, `failing` the activities whose last attempt failed.
+    the running calls reported, `failing` the activities whose last attempt failed or that no worker
+    takes.
     """
 
     position: tuple[str, int]

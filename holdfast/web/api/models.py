@@ -83,6 +83,8 @@ class RunView(Lenient):
     """The pending approvals: `{callId, kind, tool, label}`."""
     calls: list[dict[str, Any]] | None = None
     """The calls of the turn: `{callId, tool, stage}`."""
+    waits: list[str] | None = None
+    """What running calls wait for: a worker on their task queue, or a further attempt."""
     usage: dict[str, Any] | None = None
     """The usage so far."""
     budget: dict[str, Any] | None = None

@@ -11,6 +11,7 @@ from holdfast.client.errors import HasEndedError, HoldfastError, RejectedError
 from holdfast.client.run import Run
 from holdfast.client.stream.deltas import Frame, StreamCursor
 from holdfast.client.stream.frames import frames
+from holdfast.client.stream.heartbeats import new_failure_lines
 from holdfast.runtime.text_safety import as_json, one_line
 from holdfast.schemas import names
 from holdfast.schemas.decision import Decision, PendingApproval
@@ -49,9 +50,11 @@ async def show(asked: ApiRequest) -> Response:
     there any more. A result that is kept in the worker's store is shown as the reference to it.
     """
     run = asked.parts.client.run(asked.run_id)
-    if not (await run.observe()).closed:
+    look = await run.observe()
+    if not look.closed:
         status = await run.status()
-        view = RunView.read({**status.to_json(), "run": run.id})
+        waits = new_failure_lines(look.failing, {}) or None
+        view = RunView.read({**status.to_json(), "run": run.id, "waits": waits})
     else:
         end = await run.ending(unread="not read here")
         error = FailureResponse(code=end.code or end.status, message=end.message)

@@ -405,7 +405,7 @@ async def test_a_failure_of_an_activity_is_written_each_time_that_it_changes(
         [request(3, "busy", **waits)],
         [request(3, "broken"), call],
         [],
-        [call],
+        [call, PendingActivity("t1c2", "pay", AT, "gone-queue", is_started=False)],
     ]
     lines = (await Failing(failing=looks).drawn()).splitlines()
     clock = format_clock(AT.isoformat())
@@ -413,6 +413,7 @@ async def test_a_failure_of_an_activity_is_written_each_time_that_it_changes(
         f"for attempt 2 of the model's answer at {clock}; the last one failed: busy",
         "for attempt 3 of the model's answer (running); the last one failed: broken",
         "for attempt 4 of t1c1 (paused); the last one failed: down",
+        "for a worker on task queue gone-queue to take t1c2",
     ]
 
 

@@ -1,5 +1,7 @@
 """Tests of a user's agents, which `test_kit.py` runs; each of the last ones fails as it states."""
 
+from datetime import timedelta
+
 import pytest
 
 from holdfast import RunFailedError
@@ -9,8 +11,10 @@ from holdfast.testing import HoldfastRun, assert_replays, call
 from tests.testing.user_project.shop import (
     ShopAnswer,
     composed,
+    far,
     find_order,
     lead,
+    pay_far,
     refund,
     support,
 )
@@ -57,6 +61,17 @@ async def test_an_approval_expires_after_its_reminders(holdfast_run: HoldfastRun
     assert await run.result() == SORRY
     assert "expired" in str(run.requests[-1].messages[-1].content)
     assert_replays(await run.history())
+
+
+async def test_a_task_queue_without_a_worker_is_named_and_can_be_served(
+    holdfast_run: HoldfastRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("holdfast.client.stream.heartbeats.UNTAKEN_TIME", timedelta())
+    run = await holdfast_run(far, "Pay.", model=[call("pay_far"), "Paid."])
+    with pytest.raises(AssertionError, match="hangs: no worker polls task queue payments; serve"):
+        await run.result()
+    await holdfast_run.serve("payments", pay_far)
+    assert await run.result() == "Paid."
 
 
 async def test_a_delegate_has_answers_of_its_own(holdfast_run: HoldfastRun) -> None:

@@ -4,6 +4,7 @@ from typing import Annotated
 
 from annotated_types import Gt
 from pydantic import BaseModel
+from temporalio import activity
 
 from holdfast import Agent, CallContext, tool
 
@@ -25,6 +26,12 @@ async def refund(order_id: str, amount: Annotated[float, Gt(0)]) -> str:
     return f"R-{order_id}"
 
 
+@activity.defn
+async def pay_far(_: dict[str, str]) -> str:
+    """Pay, on a task queue of others."""
+    return "paid"
+
+
 support = Agent(
     "support",
     model="openai:gpt-5",
@@ -34,6 +41,17 @@ support = Agent(
 )
 composed = Agent(
     "composed", model="a:b", calling="composed", tools=[find_order, refund], output=ShopAnswer
+)
+far = Agent(
+    "far",
+    model="a:b",
+    tools=[
+        {
+            "_tool": "pay_far",
+            "_activity": {"type": "pay_far", "taskQueue": "payments"},
+            "type": "object",
+        }
+    ],
 )
 lead = Agent(
     "lead", model=["a:b", "c:d"], tools=[{"_tool": "ask", "_delegate": "support", "type": "object"}]
