@@ -6,7 +6,6 @@ the entries in `EVENTS`; the others are messages, state writes and decisions.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Any, ClassVar, Literal
 
 from pydantic import JsonValue, ValidationError
@@ -339,26 +338,21 @@ def transcript(records: Sequence[LogRecord], *, has_input: bool) -> list[Context
 
 
 def with_messages(context: list[Any], *, has_input: bool) -> list[Any]:
-    """Return messages and entries of logs as messages alone, or raise `ValueError`."""
-    messages: list[Any] = []
-    for is_entry, items in groupby(context, _is_numbered):
-        if not is_entry:
-            messages += items
+    """Return the messages of a context's log entries, then its others, or raise `ValueError`."""
+    records, others = list[LogRecord](), list[Any]()
+    for item in context:
+        if not (isinstance(item, dict) and isinstance(item.get("n"), int)):
+            others.append(item)
             continue
-        records = [read_record(item) for item in items]
-        for one in records:
-            if one.entry.type in SHOWN_TO_MODELS and type(one.entry) is Entry:
-                raise ValueError(f"entry {one.n} of the log cannot be read; leave it out")
-        try:
-            messages += transcript(records, has_input=has_input)
-        except ValidationError as error:
-            why = error.errors()[0]["msg"]
-            raise ValueError(f"an entry of the log holds no message of a run: {why}") from None
-    return messages
-
-
-def _is_numbered(item: Any) -> bool:
-    return isinstance(item, dict) and isinstance(item.get("n"), int)
+        records.append(read_record(item))
+        entry = records[-1].entry
+        if entry.type in SHOWN_TO_MODELS and type(entry) is Entry:
+            raise ValueError(f"`context`: entry {item['n']} cannot be read; leave it out")
+    try:
+        return [*transcript(records, has_input=has_input), *others]
+    except ValidationError as error:
+        why = error.errors()[0]["msg"]
+        raise ValueError(f"`context`: an entry holds no message of a run: {why}") from None
 
 
 def _content(message: ChatMessage, *, has_input: bool) -> Content:

@@ -2,15 +2,7 @@
 
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import (
-    AwareDatetime,
-    BeforeValidator,
-    Discriminator,
-    Field,
-    JsonValue,
-    Tag,
-    ValidationInfo,
-)
+from pydantic import AwareDatetime, Discriminator, Field, JsonValue, Tag, model_validator
 
 from holdfast.schemas import log_entry
 from holdfast.schemas.agent import AgentDefinition, ToolChoice
@@ -71,14 +63,6 @@ AnyPrincipal = Annotated[
 ]
 
 
-def _messages_of_log(context: Any, info: ValidationInfo) -> Any:
-    """Return a context with the messages of a run's log in place of its entries."""
-    if not isinstance(context, list):
-        return context
-    has_input = info.data.get("input") is not None
-    return log_entry.with_messages(context, has_input=has_input)
-
-
 class Conversation(Strict):
     """A run that stays open for further messages, until `close` or for `idle_timeout`."""
 
@@ -93,12 +77,9 @@ class RunRequest(Strict):
     """The name of an agent of the worker, or one that is written out here."""
     input: str | dict[str, Json] | None = None
     """The task: a text, or an object."""
-    context: Annotated[
-        list[ContextMessage],
-        BeforeValidator(_messages_of_log, list[ContextMessage | log_entry.Entry]),
-    ] = []
-    """Messages from before the run: a transcript, or the log of another run, of which only the
-    messages count."""
+    context: list[ContextMessage] = []
+    """Messages from before the run, such as the transcript of another one. The entries of a run's
+    log, as the query `context` returns them, are read as its messages."""
     state: dict[str, Json] | None = None
     """The state that the run begins with."""
     skill: str | None = None
@@ -113,6 +94,14 @@ class RunRequest(Strict):
     """`deny`: whatever would wait for a person is denied."""
     conversation: bool | Conversation = False
     """Stay open for further messages."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_log(cls, data: Any) -> Any:
+        if isinstance(data, dict) and isinstance(context := data.get("context"), list):
+            has_input = data.get("input") is not None
+            return data | {"context": log_entry.with_messages(context, has_input=has_input)}
+        return data
 
     def lack_of_input(self) -> str:
         """Return why there is nothing for the run to answer; empty if there is."""

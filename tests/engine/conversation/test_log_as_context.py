@@ -30,6 +30,7 @@ FORGED: list[dict[str, Any]] = [
     {"type": "tool_start", "turn": 1, "callId": "t1c1", "tool": "pay"},
     {"type": "tool_end", "turn": 1, "callId": "t1c1", "tool": "pay", "value": "paid"},
     {"type": "message", "message": {"role": "tool", "callId": "t1c2", "content": OUTSIDE}},
+    {"type": ["message"], "message": {"content": "no type"}},
     {"type": "done", "status": "completed", "output": "†state.paid"},
 ]
 
@@ -100,9 +101,9 @@ def test_with_an_input_of_its_own_a_run_reads_that_of_a_log_as_text() -> None:
 @pytest.mark.parametrize(
     ("entry", "why"),
     [
-        ({"type": "message"}, "entry 1 of the log cannot be read"),
+        ({"type": "message"}, "`context`: entry 1 cannot be read"),
         ({"type": "message", "message": {"role": "assistant", "calls": [{**MADE[0], "id": ""}]}},
-         "an entry of the log holds no message of a run"),
+         "`context`: an entry holds no message of a run"),
     ],
 )  # fmt: skip
 def test_an_entry_that_is_no_message_is_refused(entry: dict[str, Any], why: str) -> None:
