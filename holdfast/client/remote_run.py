@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from math import inf
+from time import monotonic
 from typing import Any, Final
 
 from temporalio.api.enums.v1 import PendingActivityState
@@ -214,6 +215,7 @@ class RemoteRun:
         if (found := await self._query_live(name, list(args))) is not None:
             return found
         shares, unseen_tries = list(_QUERY_TRIES), _UNSEEN_TRIES
+        until = monotonic() + NO_WORKER_SECONDS
         while True:
             try:
                 return await self._handle.query(
@@ -235,7 +237,7 @@ class RemoteRun:
                     continue
                 problem, unseen_tries = await self._unanswered(error), unseen_tries - 1
                 is_unseen = isinstance(problem, BusyWorkerError) and error.status not in _LATE
-                if not (is_unseen and unseen_tries):
+                if not (is_unseen and unseen_tries and monotonic() < until):
                     raise problem from error
             await asyncio.sleep(_UNSEEN_PAUSE_SECONDS)
 
