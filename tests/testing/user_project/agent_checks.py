@@ -1,10 +1,13 @@
 """Tests of a user's agents, which `test_kit.py` runs; each of the last ones fails as it states."""
 
+import json
+import sys
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
-from holdfast import RunFailedError
+from holdfast import Agent, RunFailedError
 from holdfast.providers.base import ProviderRefused
 from holdfast.providers.script import ScriptedAnswer, ScriptedUsage
 from holdfast.testing import HoldfastRun, assert_replays, call
@@ -72,6 +75,20 @@ async def test_a_task_queue_without_a_worker_is_named_and_can_be_served(
         await run.result()
     await holdfast_run.serve("payments", pay_far)
     assert await run.result() == "Paid."
+
+
+async def test_an_mcp_server_is_faked_by_a_program(
+    holdfast_run: HoldfastRun, tmp_path: Path
+) -> None:
+    program = str(Path(__file__).with_name("fake_stock.py"))
+    servers = tmp_path / "servers.json"
+    servers.write_text(json.dumps({"stock": {"command": sys.executable, "args": [program]}}))
+    counts = Agent("counts", model="a:b", tools=["mcp:stock/count_items"])
+    first = call("stock_count_items", {"order_id": "7"})
+    run = await holdfast_run(counts, "How many?", servers=servers, model=[first, "Three."])
+    await run.approve("stock_count_items", by="ada")
+    assert await run.result() == "Three."
+    assert "3 of order 7" in str(run.requests[-1].messages[-1].content)
 
 
 async def test_a_delegate_has_answers_of_its_own(holdfast_run: HoldfastRun) -> None:
