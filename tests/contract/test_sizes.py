@@ -8,18 +8,18 @@ from tests.support.process import ROOT
 MAX_FILES = 14
 # The lines of Python in each package, and two percent.
 MAX_LINES = {
-    "schemas": 4_980,
+    "schemas": 5_070,
     "validation": 2_760,
     "runtime": 4_900,
     "providers": 6_030,
     "definitions": 580,
     "catalog": 3_080,
-    "workflows": 13_530,
+    "workflows": 13_700,
     "activities": 5_950,
     "hosting": 3_080,
-    "client": 4_040,
+    "client": 4_050,
     "web": 11_520,
-    "cli": 3_070,
+    "cli": 3_080,
     "testing": 420,
 }
 WHAT_TO_DO = (
