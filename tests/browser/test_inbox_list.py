@@ -57,7 +57,7 @@ async def test_what_is_new_appears_by_itself_and_what_is_ticked_stays_so(
     async with window(browser, stage) as page:
         await page.goto(f"/?agent={made.task_queue}")
         await expect(page.get_by_role("status")).to_have_text(
-            "2 runs with pending approvals that match the filter"
+            "2 pending approvals that match the filter"
         )
         await check(page)
         await expect(page.locator("#bar")).to_be_hidden()
