@@ -8,7 +8,7 @@ message names the problem and the fix in one sentence, and repeats nothing of th
 """
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import jwt
@@ -64,7 +64,9 @@ class CheckTokenActivity:
                     raise InvalidTokenError(OTHER_QUESTION)
                 return {}
             token = SignedToken.read(token_check.token)
-            settings = await matching_key_set(token, self._sets, USES[token_check.purpose])
+            settings = await matching_key_set(
+                token, self._sets, USES[token_check.purpose], age=token_check.age(datetime.now(UTC))
+            )
             if token_check.purpose == "principal":
                 principal = principal_claims(token, settings.subject)
                 if token.claims.get("jti") not in token_check.runs:
@@ -100,11 +102,16 @@ def _claims_for(check: TokenCheck, token: SignedToken, settings: KeySet) -> dict
 
 
 async def matching_key_set(
-    token: SignedToken, sets: Sequence[LiveKeySet], use: Use, audience: str | None = None
+    token: SignedToken,
+    sets: Sequence[LiveKeySet],
+    use: Use,
+    audience: str | None = None,
+    age: timedelta = timedelta(),
 ) -> KeySet:
     """Return the settings of the key that signed this token, which meets all of them.
 
-    The token is for the set's audience, by default for `audience`, or else for that of its use.
+    The token is for the set's audience, by default for `audience`, or else for that of its use. It
+    was sent before this `age`: its dates are compared with that time.
 
     Raises:
         InvalidTokenError: it is rejected.
@@ -115,6 +122,7 @@ async def matching_key_set(
         raise InvalidTokenError(
             f"this worker has no keys to check {use} with: see its option `--keys`"
         )
+    wanted = audience or AUDIENCES[use]
     found: list[tuple[PublicKey, KeySet]] = []
     missing: list[KeysUnavailableError] = []
     # A rotated key may have no id, or that of the key before: the keys are read again once.
@@ -126,13 +134,13 @@ async def matching_key_set(
                 found += [(key, keys.settings) for key in current]
             except KeysUnavailableError as error:
                 missing.append(error)
-        if found != tried and (signed := _signing_set(token, found, use, audience)) is not None:
+        if found != tried and (signed := _signing_set(token, found, wanted, age)) is not None:
             return signed
     raise [*missing, _unknown(token, [key for key, _ in found])][0]
 
 
 def _signing_set(
-    token: SignedToken, found: Sequence[tuple[PublicKey, KeySet]], use: Use, audience: str | None
+    token: SignedToken, found: Sequence[tuple[PublicKey, KeySet]], audience: str, age: timedelta
 ) -> KeySet | None:
     # The token's algorithm and id; a key without an id may always be the token's.
     candidates = [
@@ -147,8 +155,7 @@ def _signing_set(
     refusals: list[InvalidTokenError] = []
     for key, settings in candidates:
         try:
-            wanted = settings.audience or audience or AUDIENCES[use]
-            if _is_signed(token, key, settings, wanted):
+            if _is_signed(token, key, settings, settings.audience or audience, age):
                 return settings
         except InvalidTokenError as error:
             refusals.append(error)
@@ -157,7 +164,9 @@ def _signing_set(
     return None
 
 
-def _is_signed(token: SignedToken, key: PublicKey, settings: KeySet, audience: str) -> bool:
+def _is_signed(
+    token: SignedToken, key: PublicKey, settings: KeySet, audience: str, age: timedelta
+) -> bool:
     try:
         jwt.decode(
             token.text,
@@ -166,7 +175,7 @@ def _is_signed(token: SignedToken, key: PublicKey, settings: KeySet, audience: s
             algorithms=[key.algorithm],
             audience=audience,
             issuer=settings.issuer,
-            leeway=settings.leeway,
+            leeway=settings.leeway + age,
             options={"require": ["exp"] if settings.subject is None else ["exp", "sub"]},
         )
     except exceptions.InvalidSignatureError:

@@ -3,6 +3,7 @@
 import base64
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime, timedelta
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AwareDatetime, Field, model_validator
@@ -229,10 +230,16 @@ class TokenCheck(Lenient):
     purpose: Purpose
     since: str | None = None
     """The earliest `iat` that is accepted, if the token has one."""
+    sent_at: str | None = None
+    """When the decision was sent, where that was some time ago."""
     nonce: str = ""
     """Of the question that a decision is on."""
     runs: list[str] = []
     """The workflow ids that a principal's token may be for (`jti`)."""
+
+    def age(self, now: datetime) -> timedelta:
+        """Return for how long the token was not read."""
+        return now - datetime.fromisoformat(self.sent_at) if self.sent_at else timedelta()
 
 
 def _unverified_claims(token: str) -> dict[str, Any]:

@@ -61,6 +61,7 @@ async def verify_decision(
         token=decision.token or decision.nonce or "",
         purpose="decision" if decision.token else "question",
         since=rfc3339(question.requested_at),
+        sent_at=rfc3339(at) if at < workflow.now() else None,
         nonce=question.nonce(workflow.info().run_id),
     )
     try:

@@ -586,3 +586,15 @@ async def test_no_value_is_too_strange(
     assert set(answer) in ({"refused as"}, {"id", "scopes"}) or answer["id"]
     assert answer.get("refused as", "invalid_token") == "invalid_token"
     json.dumps(answer, allow_nan=False, ensure_ascii=False).encode()
+
+
+async def test_a_token_of_a_decision_that_is_read_late_counts_by_its_dates_then(
+    people: CheckTokenActivity,
+) -> None:
+    now = time.time()
+    token = ADA.token(exp=now - 3_600, iat=now - 9_000)
+    sent_at = rfc3339(datetime.fromtimestamp(now - 7_200, UTC))
+    assert (await verified(people, token, sentAt=sent_at))["sub"] == "ada"
+    assert "expired" in await refusal(people, token)
+    late = rfc3339(datetime.fromtimestamp(now - 1_800, UTC))
+    assert "expired" in await refusal(people, token, sentAt=late)
