@@ -16,8 +16,14 @@ from holdfast.runtime.settings_files import json_and_yaml, source
 from holdfast.schemas import agent, base, tool
 from holdfast.schemas.internal import live_answer, memory
 from holdfast.schemas.settings import notify
-from holdfast.validation import lenient_json, regex, schema_check, work_budget
-from holdfast.workflows import base_workflow
+from holdfast.validation import (
+    lenient_json,
+    regex,
+    schema_check,
+    schema_references,
+    work_budget,
+)
+from holdfast.workflows import base_workflow, late_decisions
 from holdfast.workflows.commands import activity_options, publisher
 from holdfast.workflows.engine import continue_as_new, memory_store, run_state
 from holdfast.workflows.engine.approvals import notifications, pending, question
@@ -103,6 +109,7 @@ LIMITS: dict[str, list[str]] = {
         kb(schema_check.MAX_SCHEMA_BYTES),
         f"{schema_check.MAX_SCHEMA_DEPTH} levels",
         f"{schema_check.MAX_SCHEMA_PARTS:,} objects and lists",
+        f"{schema_references.MAX_COPIES:,} copies",
     ],
     "schemas of one tool, agent or MCP server that the library `jsonschema` checks, too": [
         f"{advice.MAX_SUBSCHEMAS:,} schemas"
@@ -128,6 +135,10 @@ LIMITS: dict[str, list[str]] = {
     "decisions before their request": [str(pending.MAX_EARLY_DECISIONS)],
     "notes on ignored input": [str(base_workflow.MAX_NOTES)],
     "decisions counted for one quorum": [str(question.MAX_COUNTED_DECISIONS)],
+    "reading when [late decisions](approvals/decision-times.md) were sent": [
+        f"{late_decisions.MAX_ATTEMPTS} attempts",
+        base.format_duration(late_decisions.MAX_READING),
+    ],
     "one answer of a model": [
         kb(streamed_answer.MAX_SOLUTION_BYTES),
         f"{kb(streamed_answer.MAX_TEXT_BYTES)} text",
