@@ -4,7 +4,7 @@ A run or a call reads its definition when it starts, and uses it until it ends.
 """
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
@@ -21,10 +21,10 @@ from holdfast.catalog.registry import DefinitionRegistry
 from holdfast.runtime.settings_files.file_problems import InvalidValueError
 from holdfast.runtime.text_safety import clean
 from holdfast.schemas import names
-from holdfast.schemas.agent import AgentSnapshot, ToolSnapshot, WorkerFacts
-from holdfast.schemas.base import Strict
+from holdfast.schemas.agent import AgentSnapshot, ResolvedAgent, ToolSnapshot, WorkerFacts
+from holdfast.schemas.base import Strict, json_size
 from holdfast.schemas.internal.tracing import Tracing
-from holdfast.schemas.phrases import suggest_names
+from holdfast.schemas.phrases import no_agent, suggest_names
 from holdfast.schemas.run import CallRequest, RunRequest
 from holdfast.schemas.tool import ANONYMOUS
 from holdfast.validation.problems import ValueProblem, problems_of, summarize_problems
@@ -33,6 +33,8 @@ from holdfast.validation.problems import ValueProblem, problems_of, summarize_pr
 # minutes, and would then report no reason.
 UNREACHABLE_TIME = timedelta(seconds=30)
 LISTING_PAUSE = timedelta(seconds=1)
+# Of the definitions of delegates that a run keeps, beside its own.
+MAX_DELEGATES_BYTES = 250_000
 RequestT = TypeVar("RequestT", bound=Strict)
 
 logger = logging.getLogger("holdfast")
@@ -70,6 +72,10 @@ class DefinitionResolver:
                 search attributes of the namespace, which show the failure: a run without a
                 valid request sends an empty one.
         """
+        # Those of a parent run, as it started: the file of one may have been deleted since.
+        known = {
+            name: ResolvedAgent.read(each) for name, each in request.pop("snapshots", {}).items()
+        }
         checked = self._check(request, RunRequest)
         last = checked.context[-1] if checked.context else None
         if checked.input is None and last and last.role == "assistant" and not last.calls:
@@ -90,14 +96,18 @@ class DefinitionResolver:
                 agent = resolve_definition(written, definition, world, listing)
             elif definition in catalog.agents:
                 agent = catalog.agents[definition]
+            elif definition in known:
+                agent = known[definition]
             else:
                 none = "this worker has no agents: see `--catalog`"
                 fix = suggest_names(definition, catalog.agents, none)
-                reason = f"there is no agent `{definition}`"
+                reason = no_agent(definition)
                 raise InvalidValueError([ValueProblem((), reason, fix)])
         except InvalidValueError as error:
             raise self._invalid((each.under("agent") for each in error.faults), listing) from None
-        return AgentSnapshot(agent=agent, worker=self._of_worker()).to_json()
+        delegates = _delegates_of(agent, {**known, **catalog.agents})
+        facts = self._of_worker().model_copy(update={"delegates": delegates})
+        return AgentSnapshot(agent=agent, worker=facts).to_json()
 
     @activity.defn(name=names.RESOLVE_TOOL)
     def resolve_tool(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -163,6 +173,22 @@ class DefinitionResolver:
             non_retryable=not is_retried,
             category=ApplicationErrorCategory.BENIGN,
         )
+
+
+def _delegates_of(
+    agent: ResolvedAgent, agents: Mapping[str, ResolvedAgent]
+) -> dict[str, ResolvedAgent]:
+    """Return the agents that one may delegate to, also through another; none if they are large."""
+    found, left = dict[str, ResolvedAgent](), [agent]
+    while left:
+        one = left.pop()
+        tools = [*one.tools, *(tool for skill in one.skills for tool in skill.tools)]
+        for name in [tool.delegate for tool in tools if tool.delegate in agents]:
+            if name is not None and name not in found:
+                found[name] = agents[name]
+                left.append(agents[name])
+    sizes = [json_size(each.to_json()) for each in found.values()]
+    return found if sum(sizes) <= MAX_DELEGATES_BYTES else {}
 
 
 def _log_advice(advice: Iterable[ValueProblem]) -> None:

@@ -347,7 +347,7 @@ class WorkerFacts(Lenient):
     with `principal_tokens`, a run has to name its principal by a token;
     `catalog_only`, that it names an agent or a tool, and writes none of its own; `notifiers` are
     the channels that notify people of pending approvals; `tracing` is how the run is traced, if
-    it is.
+    it is; `delegates` are the agents that the run and its delegates may delegate to.
     """
 
     search_attributes: list[str] = []
@@ -361,6 +361,7 @@ class WorkerFacts(Lenient):
     catalog_only: bool = False
     notifiers: list[Listener] = []
     tracing: Tracing | None = None
+    delegates: dict[str, ResolvedAgent] = {}
 
 
 class AgentSnapshot(Explicit):

@@ -43,6 +43,11 @@ def quote_value(value: Any) -> str:
     return f"`{' '.join(short.split())}`"
 
 
+def no_agent(name: str) -> str:
+    """Return the problem of an agent that a worker does not have."""
+    return f"there is no agent `{name}`"
+
+
 def first_names(names: Collection[str], most: int) -> str:
     """Return the first `most` of the names, and how many more there are."""
     more = len(names) - most

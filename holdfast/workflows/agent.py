@@ -5,6 +5,8 @@ makes, until the engine returns the end. Between two turns it may continue as ne
 messages (signal `message`, update `send`) and decisions (see `base_workflow`).
 """
 
+from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, assert_never
 
@@ -59,7 +61,7 @@ from holdfast.workflows.input import (
     restart_problem,
     update_id,
 )
-from holdfast.workflows.permits import is_foreign_state
+from holdfast.workflows.permits import is_delegate, is_foreign_state
 
 _EXAMPLE = '{"agent": …, "input": …}'
 # A run that moves to another build starts on the current one.
@@ -372,6 +374,12 @@ def read_start(
     continue as this one, with any state: permit keys prevent that.
     """
     previous_id, values = workflow.info().continued_run_id, [request, *more]
+    if previous_id is None and len(more) == 1 and workflow.info().parent is not None:
+        with suppress(InvalidInputError):  # reported below
+            raw, agents = map(payload_value, values)
+            if is_delegate(raw, agents):
+                parsed = parse_request(request, (), RunRequest, _EXAMPLE)
+                return replace(parsed, agents=agents), None
     if previous_id is None or not more or restart_problem():
         return parse_request(request, more, RunRequest, _EXAMPLE), None
     if is_foreign_state(previous_id, values):

@@ -204,10 +204,11 @@ class BaseWorkflow(QueryHandlers, ABC, Generic[WorkT]):
             f"The run begins: its {what}'s definition is read. If it has ended, the tab"
             " **Timeline** shows why."
         )
+        more: dict[str, Any] = {} if parsed.agents is None else {"snapshots": parsed.agents}
         try:
             resolved = await workflow.execute_local_activity(
                 names.RESOLVE_AGENT if what == "agent" else names.RESOLVE_TOOL,
-                parsed.raw or {},
+                {**(parsed.raw or {}), **more},
                 schedule_to_close_timeout=parse_duration("1m"),
                 # A pause is a timer, and not a part of the workflow task.
                 local_retry_threshold=parse_duration("100ms"),
@@ -223,7 +224,8 @@ class BaseWorkflow(QueryHandlers, ABC, Generic[WorkT]):
             fail(names.INVALID_REQUEST, parsed.problem)
         snapshot = model.read(resolved)
         self._search_attributes = snapshot.worker.search_attributes
-        return await authorize(parsed.request, what, snapshot.worker, parsed.raw), snapshot
+        values = [parsed.raw, *more.values()]
+        return await authorize(parsed.request, what, snapshot.worker, *values), snapshot
 
     async def _finish(self, executor: StepExecutor) -> None:
         """Publish the end, give notifications a moment to be delivered, and let handlers finish."""

@@ -87,11 +87,15 @@ class InvalidInputError(ValueError):
 
 @dataclass(frozen=True)
 class ParsedRequest(Generic[ModelT]):
-    """A request as JSON and as a model, or the `problem` with it."""
+    """A request as JSON and as a model, or the `problem` with it.
+
+    `agents` are those of the parent run of a delegate, as it started.
+    """
 
     raw: Any = None
     request: ModelT | None = None
     problem: str = ""
+    agents: Any = None
 
 
 def raw_payload_handler(handler: HandlerT) -> HandlerT:

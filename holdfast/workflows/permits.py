@@ -46,8 +46,8 @@ def sign(input: Started, kind: Kind, id: str, of: str) -> None:
     input.headers = {**input.headers, names.PERMIT: Payload(data=use.sign(keys))}
 
 
-def is_delegate(raw: Any) -> bool:
-    """Return whether a run has started this one with this request.
+def is_delegate(*values: Any) -> bool:
+    """Return whether a run has started this one with this request, and its agents if any.
 
     On a worker with permit keys, its permit proves that. On another, any child is one.
     """
@@ -55,7 +55,7 @@ def is_delegate(raw: Any) -> bool:
     if info.parent is None:
         return False
     parent = {"workflow_id": info.parent.workflow_id, "run_id": info.parent.run_id}
-    return not _lacks(_use("delegate", info.workflow_id, info.workflow_type, [raw], **parent))
+    return not _lacks(_use("delegate", info.workflow_id, info.workflow_type, values, **parent))
 
 
 def is_foreign_state(previous: str, values: Sequence[Any]) -> bool:

@@ -106,16 +106,17 @@ async def verify_principal(token: str, runs: list[str]) -> Principal:
     return Principal(id=claims.id, scopes=claims.scopes, expires_at=claims.expires_at)
 
 
-async def authorize(request: RequestT, field: str, facts: WorkerFacts, raw: Any) -> RequestT:
+async def authorize(request: RequestT, field: str, facts: WorkerFacts, *values: Any) -> RequestT:
     """Return the request, with the verified principal of its token if it has one.
 
-    A delegate is authorized with its parent. `field` names the definition.
+    A delegate is authorized with its parent. `field` names the definition;
+    `values` are what the run was started with.
 
     Raises:
         ApplicationError: The worker does not accept the request, or its token.
     """
     principal = request.principal
-    if not is_delegate(raw):
+    if not is_delegate(*values):
         if facts.catalog_only and not isinstance(getattr(request, field), str):
             fail(names.INVALID_REQUEST, f"`{field}`: {_WRITTEN}")
         if facts.principal_tokens and not isinstance(principal, PrincipalToken):

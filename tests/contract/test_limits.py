@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.activities import generate
+from holdfast.activities import generate, resolve
 from holdfast.activities.interceptors import auto_heartbeat, results
 from holdfast.activities.mcp import authorization, held_calls, http_client, input_forms, servers
 from holdfast.catalog import advice, agent_reader, builtin_tools, catalog_files
@@ -104,6 +104,7 @@ LIMITS: dict[str, list[str]] = {
     "what a run copies when it continues as new": [kb(continue_as_new.MAX_CARRIED_BYTES)],
     "one part of that copy, decompressed": [kb(compressed_pages.MAX_INFLATED_BYTES)],
     "an agent with its tools": [kb(agent_reader.MAX_AGENT_BYTES)],
+    "the definitions of a run's delegates that it keeps": [kb(resolve.MAX_DELEGATES_BYTES)],
     "[constant calls](agents/constant-calls.md) of an agent": [str(agent.MAX_CONSTANT_CALLS)],
     "one schema": [
         kb(schema_check.MAX_SCHEMA_BYTES),

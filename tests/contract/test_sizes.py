@@ -8,14 +8,14 @@ from tests.support.process import ROOT
 MAX_FILES = 14
 # The lines of Python in each package, and two percent.
 MAX_LINES = {
-    "schemas": 5_070,
+    "schemas": 5_080,
     "validation": 2_760,
     "runtime": 4_900,
     "providers": 6_030,
     "definitions": 580,
     "catalog": 3_080,
-    "workflows": 13_700,
-    "activities": 5_950,
+    "workflows": 13_740,
+    "activities": 5_980,
     "hosting": 3_080,
     "client": 4_050,
     "web": 11_520,

@@ -7,7 +7,7 @@ approvals. A parent that ends does not wait for its delegates: it cancels them.
 import asyncio
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from temporalio import exceptions, workflow
 from temporalio.common import RawValue, WorkflowIDReusePolicy
@@ -18,6 +18,7 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas.base import json_size
     from holdfast.schemas.internal.solution import Usage
     from holdfast.schemas.message import AskedCall
+    from holdfast.schemas.phrases import no_agent
     from holdfast.schemas.run import RunResult, Spent
     from holdfast.schemas.tool import ResolvedTool
 
@@ -47,6 +48,10 @@ from holdfast.workflows.input import payload_json
 
 if TYPE_CHECKING:
     from holdfast.workflows.commands.step_executor import StepExecutor
+
+_NOTHING = Spent(
+    turns=0, calls=0, usage=Usage(input_tokens=0, output_tokens=0, cached_tokens=0, cost=0)
+)
 
 
 async def execute_delegate(
@@ -123,14 +128,29 @@ async def _end_of(delegate: Delegate, call: ToolCall, executor: "StepExecutor") 
 
 
 async def _run(delegate: Delegate, call: ToolCall, executor: "StepExecutor") -> DelegateEnd:
+    """Run a delegate, from the run's snapshot if the file of its agent was deleted since."""
+    end, known = await _attempt(delegate, call, executor), executor.facts.delegates
+    if not isinstance(end, DelegateFailed) or end.spent != _NOTHING:
+        return end
+    # Its request was refused: nothing of it has run.
+    if delegate.agent not in known or no_agent(delegate.agent) not in end.message:
+        return end
+    agents = {name: agent.to_json() for name, agent in known.items()}
+    return await _attempt(delegate, call, executor, agents)
+
+
+async def _attempt(
+    delegate: Delegate, call: ToolCall, executor: "StepExecutor", *agents: dict[str, Any]
+) -> DelegateEnd:
     # A call that may run once is rejected if its id was used before. A person's decision that it
     # did not happen permits the id again.
-    policies, is_first = WorkflowIDReusePolicy, call.tool.once and not call.unknown_attempts
+    is_first = call.tool.once and not call.unknown_attempts and not agents
+    policies = WorkflowIDReusePolicy
     try:
         async with executor.in_flight(json_size(delegate.request)):
             child = await workflow.start_child_workflow(
                 names.AGENT_WORKFLOW,
-                delegate.request,
+                args=[delegate.request, *agents],
                 id=delegate.workflow_id,
                 result_type=RawValue,
                 cancellation_type=workflow.ChildWorkflowCancellationType.TRY_CANCEL,
@@ -156,9 +176,7 @@ async def _run(delegate: Delegate, call: ToolCall, executor: "StepExecutor") -> 
 def _failure(error: ChildWorkflowError, delegate: Delegate) -> DelegateFailed:
     match error.cause:
         case ApplicationError(type=names.INVALID_REQUEST, message=message):
-            # It never started.
-            nothing = Usage(input_tokens=0, output_tokens=0, cached_tokens=0, cost=0)
-            return DelegateFailed("failed", message, Spent(turns=0, calls=0, usage=nothing))
+            return DelegateFailed("failed", message, _NOTHING)  # it never started
         case ApplicationError(message=message, details=details, type=code):
             spent = None
             with suppress(IndexError, ValueError):

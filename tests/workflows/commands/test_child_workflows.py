@@ -14,6 +14,7 @@ from temporalio.exceptions import CancelledError
 from temporalio.service import RPCError
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
+from holdfast.activities.resolve import DefinitionResolver
 from tests.support import tools
 from tests.support.backend import SIDE_BY_SIDE, Backend, Launch, Run
 from tests.support.eventually import eventually
@@ -204,6 +205,37 @@ async def test_of_a_delegate_cancelled_in_a_payment_the_outcome_is_unknown_above
     above = await run.error()
     assert below["code"] == above["code"] == "outcome_unknown"
     assert "whether `held_payment` took effect is unknown" in above["message"]
+
+
+async def test_delegates_whose_files_were_deleted_run_from_the_snapshot_of_the_run(
+    family: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    resolvers: list[DefinitionResolver] = []
+    begin = DefinitionResolver.__init__
+
+    def recorded(self: DefinitionResolver, *args: Any, **more: Any) -> None:
+        resolvers.append(self)
+        begin(self, *args, **more)
+
+    monkeypatch.setattr(DefinitionResolver, "__init__", recorded)
+    below = {**ASK, "_delegate": "second"}
+    home = await family(
+        {
+            "Test": [Answer(calls=[call("pay", amount=5)]), ASKS, Answer("thanks")],
+            "helper": [ASKS, Answer("asked")],
+            "second": [Answer("done")],
+        },
+        helper={"tools": [below]},
+        second={},
+    )
+    run = await home.start(["pay", ASK])
+    await waits(run)
+    agents: Any = resolvers[-1]._shelf.catalog.agents
+    for name in ("helper", "second"):
+        del agents[name]
+    await run.decide("t1c1", "approve")
+    assert (await run.result())["output"] == "thanks"
+    assert (await run.results())["t2c1"] == "asked"
 
 
 async def test_a_delegate_that_fails_reports_the_reason_and_its_usage(family: Any) -> None:
