@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import AsyncIterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from temporalio.client import Client
 from holdfast.client.diagnosis import StuckRunError
 from holdfast.client.errors import RUN_FAILED, UNREACHABLE, EncryptedError, HoldfastError
 from holdfast.client.holdfast_client import HoldfastClient
+from holdfast.client.stream import heartbeats
 from holdfast.runtime.identity.key_sets import FileKeySet
 from holdfast.runtime.text_sealer import TextSealer
 from holdfast.schemas.run import Principal
@@ -34,6 +36,7 @@ from tests.support.traces import Recorder
 pytestmark = pytest.mark.usefixtures("ledger")
 
 AGENT = "clerk"
+NEVER = {"require": "never"}
 PAYS = [Answer(calls=[call("pay", amount=5)]), Answer("Paid.")]
 
 
@@ -270,6 +273,21 @@ async def test_a_rejected_decision_has_a_reason(stage: Stage, desk: Backend) -> 
     await stage.send(path, {"callId": "t1c1", "decision": "approve"})
     await run.result()
     assert await decided() == (409, "ended")
+
+
+async def test_a_call_that_no_worker_takes_is_shown_with_its_task_queue(
+    free: Stage, desk: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(heartbeats, "UNTAKEN_TIME", timedelta())
+    pay = {"_tool": "pay", "_activity": {"type": "pay", "taskQueue": "gone"}, "_approval": NEVER}
+    agent = {"model": {"endpoint": "fake", "name": "fake"}, "tools": [pay]}
+    run = await started(free, desk, agent=agent)
+
+    async def waits() -> Any:
+        return (await free.http.get(address("runs", run.id))).json().get("waits")
+
+    assert await eventually(waits) == ["for a worker on task queue gone to take t1c1"]
+    await run.handle.terminate()
 
 
 async def test_a_program_is_known_by_its_token_and_its_scopes_are_the_runs(
