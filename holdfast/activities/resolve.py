@@ -6,7 +6,7 @@ A run or a call reads its definition when it starts, and uses it until it ends.
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
@@ -29,9 +29,10 @@ from holdfast.schemas.run import CallRequest, RunRequest
 from holdfast.schemas.tool import ANONYMOUS
 from holdfast.validation.problems import ValueProblem, problems_of, summarize_problems
 
-# For this time, a server that cannot be reached is requested again. Temporal would do so for two
-# minutes, and would then report no reason.
-UNREACHABLE_TIME = timedelta(seconds=30)
+# Of a server that cannot be reached; with the pauses between them (1, 2, 4, 8 and 16 s), half a
+# minute. Temporal would make more, and would then report no reason. The time since the first is not
+# known: after a pause, an attempt of a local activity has a `scheduled_time` of its own.
+MAX_ATTEMPTS = 6
 LISTING_PAUSE = timedelta(seconds=1)
 # Of the definitions of delegates that a run keeps, beside its own.
 MAX_DELEGATES_BYTES = 250_000
@@ -163,9 +164,7 @@ class DefinitionResolver:
         self, faults: Iterable[ValueProblem], listing: Listing | None = None
     ) -> ApplicationError:
         is_unreachable = any(isinstance(each, str) for each in (listing or {}).values())
-        is_retried = is_unreachable and (
-            datetime.now(UTC) - activity.info().scheduled_time < UNREACHABLE_TIME
-        )
+        is_retried = is_unreachable and activity.info().attempt < MAX_ATTEMPTS
         return ApplicationError(
             summarize_problems(list(faults)),
             *self._facts().search_attributes,

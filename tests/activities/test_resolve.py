@@ -9,7 +9,7 @@ import pytest
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 from temporalio.testing import ActivityEnvironment
 
-from holdfast.activities.resolve import LISTING_PAUSE, DefinitionResolver
+from holdfast.activities.resolve import LISTING_PAUSE, MAX_ATTEMPTS, DefinitionResolver
 from holdfast.catalog.loader import CurrentCatalog, load_catalog
 from holdfast.catalog.mcp_tools import ListedTool
 from holdfast.hosting.sdk_workarounds.activity_definitions import activity_definition
@@ -188,9 +188,10 @@ def test_a_server_that_cannot_be_reached_is_requested_again_for_half_a_minute() 
     )
     request = {"agent": {**INLINE, "tools": ["mcp:shop/*"]}, "input": "go"}
     env = ActivityEnvironment()
-    for waited, is_final in ((timedelta(seconds=29), False), (timedelta(seconds=31), True)):
+    for attempt, is_final in ((MAX_ATTEMPTS - 1, False), (MAX_ATTEMPTS, True)):
+        # After a pause, an attempt has a scheduled time of its own.
         env.info = replace(
-            ActivityEnvironment.default_info(), scheduled_time=datetime.now(UTC) - waited
+            ActivityEnvironment.default_info(), attempt=attempt, scheduled_time=datetime.now(UTC)
         )
         with pytest.raises(ApplicationError, match="MCP server `shop`: no route") as refused:
             env.run(resolver.resolve_agent, request)
