@@ -29,7 +29,9 @@ class Thread:
 
     def __init__(self, own: list[Event]) -> None:
         self.position = self.events = 0
-        self._own, self.new = own, set[str]()
+        # A message that the client sent twice is sent to the run once.
+        self._own = [*{(each["id"], each["content"]): each for each in own}.values()]
+        self.new = set[str]()
         self.has_new_state = True
         self._messages: dict[str, Event] = {}
         self._turn, self._in_turn, self._is_answered = 0, False, False

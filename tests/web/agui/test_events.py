@@ -85,6 +85,16 @@ def test_a_message_of_the_client_keeps_its_id_and_is_there_until_the_run_has_rea
     assert [each["id"] for each in thread.snapshot()["messages"]] == ["m1", "m2", "n4"]
 
 
+def test_a_message_that_a_client_sent_twice_is_in_its_thread_once() -> None:
+    more = {"id": "m2", "role": "user", "content": "Also this."}
+    thread = started(USER, more, {**more})
+    thread.new = {"m2"}
+
+    assert thread.snapshot()["messages"] == [USER, more]
+    list(thread.read(message(3, "user", "Also this.")))
+    assert thread.snapshot()["messages"] == [USER, more]
+
+
 def test_a_notice_is_sent_as_a_custom_event_and_is_counted_as_one_of_the_run() -> None:
     thread = started()
 
