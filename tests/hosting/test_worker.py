@@ -202,6 +202,7 @@ async def test_settings_reach_the_runs_of_a_worker(client: Client, place: Path) 
         "catalogOnly": True,
         "notifiers": [],
         "tracing": None,
+        "delegates": {},
     }
 
 
