@@ -169,16 +169,15 @@ async def is_asked(run: Run, count: int) -> bool:
     return await attempts(run) == count
 
 
-@SIZES
 @pytest.mark.usefixtures("ledger")
 async def test_taps_on_one_spot_have_one_effect(
-    browser: Browser, stage: Stage, desk: Backend, size: ViewportSize, dark: bool
+    browser: Browser, stage: Stage, desk: Backend
 ) -> None:
     """Whatever follows Approve at its place, as soon or as late as a thumb comes down again."""
 
-    async def tap(pause_ms: int) -> None:
+    async def tap(size: ViewportSize, pause_ms: int) -> None:
         run, address = await start(desk, "TRANSFER")
-        async with window(browser, stage, size, dark=dark, refused=[409]) as page:
+        async with window(browser, stage, size, dark=size is PHONE, refused=[409]) as page:
             await page.goto(address)
             place = await middle(page.locator("#approve-button"))
             for _ in range(4):
@@ -188,8 +187,9 @@ async def test_taps_on_one_spot_have_one_effect(
             await page.goto(address)
             await expect(page.get_by_role("heading", level=1)).to_contain_text("Did it happen?")
 
-    await asyncio.gather(*map(tap, (300, 1_000, 5_000)))
-    assert tools.read() == ["unsure"] * 3
+    pauses = (300, 1_000, 5_000)
+    await asyncio.gather(*(tap(size, pause) for size in (DESKTOP, PHONE) for pause in pauses))
+    assert tools.read() == ["unsure"] * 6
 
 
 @SIZES

@@ -14,6 +14,7 @@ from tests.browser.window import PHONE, check, fits, window
 from tests.client.crowd import Asks, Crowd
 from tests.support import tools
 from tests.support.backend import SIDE_BY_SIDE, Backend, Run, backend
+from tests.support.eventually import eventually
 from tests.support.inbox import Stage
 from tests.support.model_server import Answer, call
 
@@ -179,7 +180,12 @@ async def test_identical_calls_take_a_second_step_without_scripts_too(
 ) -> None:
     first, second = await run_of(made), await run_of(made)
     async with window(browser, stage, PHONE, scripts=False) as page:
-        await page.goto(f"/?agent={made.task_queue}")
+
+        async def has_answers() -> bool:  # a page without scripts does not wait for them
+            await page.goto(f"/?agent={made.task_queue}")
+            return await page.locator(".row .brief").count() == 2
+
+        await eventually(has_answers)
         await page.locator(".row").first.click()
         await expect(page).to_have_url(re.compile("/waiting/"))
         await page.goto(f"/?agent={made.task_queue}")
