@@ -49,7 +49,7 @@ _LOCAL = (
 )
 # Parts of a call that models write as if they were arguments.
 _WRAPPERS = ("arguments", "args", "parameters", "params", "input", "kwargs", "function")
-# What stands between the items of a list that is written as one text.
+# The separators of the items of a list that is written as one text.
 _SEPARATOR = re.compile("[,;，；、]")
 _NUMBER = re.compile(r"-?[0-9]{1,300}(\.[0-9]{1,300})?([eE][+-]?[0-9]{1,3})?\Z")
 

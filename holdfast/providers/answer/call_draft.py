@@ -106,12 +106,12 @@ class CallDraft:
             return False  # they rarely are, and parsing them after each piece takes long
         return isinstance(parsed_or_none(str(self._pieces)), dict)
 
-    def says(self, name: str, arguments: Any) -> bool:
+    def equals(self, name: str, arguments: Any) -> bool:
         """Report whether the call is of this tool, with just these arguments."""
         is_same = _is_same(self.text, arguments_text(arguments or ""))
         return self.name in ("", name) and self._has_arrived and is_same
 
-    def can_say(self, name: str, arguments: Any) -> bool:
+    def can_equal(self, name: str, arguments: Any) -> bool:
         """Report whether the call may be of this tool with these arguments, one of them cut off."""
         one, other = self.text, arguments_text(arguments or "")
         return self.name in ("", name) and (_is_begin(one, other) or _is_begin(other, one))

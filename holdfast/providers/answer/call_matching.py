@@ -55,14 +55,14 @@ def matched_calls(drafts: list[CallDraft], calls: list[WholeCall]) -> list[CallD
         return bool(call.provider_id) and draft.provider_id == call.provider_id
 
     def can_be(draft: CallDraft, call: WholeCall) -> bool:
-        return draft.can_say(call.name, call.arguments)
+        return draft.can_equal(call.name, call.arguments)
 
     return matched(
         [each for each in drafts if each.name],
         calls,
         lambda draft, call: has_id(draft, call) and can_be(draft, call),
         # A call that was opened without arguments may have any of these.
-        lambda draft, call: draft.has_arguments and draft.says(call.name, call.arguments),
+        lambda draft, call: draft.has_arguments and draft.equals(call.name, call.arguments),
         can_be,
         has_id,
     )
@@ -76,7 +76,7 @@ def are_repeated(drafts: list[CallDraft], calls: list[WholeCall]) -> list[bool]:
     found = matched(
         drafts,
         calls,
-        lambda draft, call: draft.name == call.name and draft.says(call.name, call.arguments),
+        lambda draft, call: draft.name == call.name and draft.equals(call.name, call.arguments),
     )
     is_whole_list = sum(each is not None for each in found) == len(drafts)
     return [is_whole_list and each is not None for each in found]
@@ -89,7 +89,7 @@ def distinct_calls(drafts: list[CallDraft]) -> list[CallDraft]:
         same = kept.get(draft.provider_id)
         if draft.is_empty:
             continue
-        if same is None or not draft.can_say(same.name, same.text):
+        if same is None or not draft.can_equal(same.name, same.text):
             kept[draft if same or not draft.provider_id else draft.provider_id] = draft
         elif len(draft.text) > len(same.text):
             kept[draft.provider_id] = draft
@@ -108,7 +108,7 @@ def join_halves(drafts: list[CallDraft]) -> bool:
             case [name]:
                 name.take_arguments(half)
                 drafts.remove(half)
-            case [] if any(each.says(each.name, half.text) for each in named):
+            case [] if any(each.equals(each.name, half.text) for each in named):
                 drafts.remove(half)
             case _ if named:
                 return False

@@ -181,7 +181,7 @@ class OpenAIAnswerReader(AnswerReader):
             not draft.may_have_id(provider_id)
             or (place is None and not provider_id)
             or (name != draft.name and (place is None or is_known))
-            or (draft.is_whole and not draft.can_say(name, arguments))
+            or (draft.is_whole and not draft.can_equal(name, arguments))
         )
         return None if is_other else draft
 

@@ -59,7 +59,7 @@ class _Item:
         if self.call is None:
             text = _whole_text(value)
             return text == self.text if exactly else text.startswith(self.text)
-        test = self.call.says if exactly else self.call.can_say
+        test = self.call.equals if exactly else self.call.can_equal
         return test(read_text(value.get("name")), value.get("arguments"))
 
 

@@ -123,8 +123,8 @@ def deciders(groups: Sequence[str]) -> str:
     """Return the approvers from the groups of a question."""
     named = [one_line(group, _NAME_CHARS) for group in groups if group != names.FOR_ANYBODY]
     is_open = not groups or len(named) < len(groups)
-    told = filter(None, [distinct_names(named), "anyone" if is_open else ""])
-    return shorten(", ".join(told), _TEXT_CHARS)
+    named_groups = filter(None, [distinct_names(named), "anyone" if is_open else ""])
+    return shorten(", ".join(named_groups), _TEXT_CHARS)
 
 
 def urgency(until: datetime | None, asked: datetime | None) -> str:

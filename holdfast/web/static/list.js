@@ -21,8 +21,8 @@ const add = (map, key, value) => map.set(key, (map.get(key) ?? 0) + value);
 
 // The bar names what it will do: number, kinds, sum by currency; and what is shown again first.
 const count = () => {
-  const [told, boxes, kinds, sums] = [document.getElementById("ticked"), ticked(), new Map(), new Map()];
-  if (told === null) return;
+  const [summary, boxes, kinds, sums] = [document.getElementById("ticked"), ticked(), new Map(), new Map()];
+  if (summary === null) return;
   for (const { title, amount } of boxes.map((box) => box.dataset)) {
     add(kinds, title, 1);
     if (amount) add(sums, amount.split(" ")[1], Number(amount.split(" ")[0]));
@@ -30,7 +30,7 @@ const count = () => {
   const total = [...sums].map(([currency, sum]) => money(sum, currency)).join(" + ");
   const unseen = boxes.filter((box) => !isSeen(box)).length;
   document.querySelector("#bar .main").textContent = `Approve ${boxes.length}${total && `: ${total}`}`;
-  told.textContent = [...kinds].map(([title, n]) => (n > 1 ? `${n} × ${title}` : title)).join(", ")
+  summary.textContent = [...kinds].map(([title, n]) => (n > 1 ? `${n} × ${title}` : title)).join(", ")
     + (unseen ? ` (${unseen} not on the screen: shown again first)` : "");
 };
 for (const event of ["change", "scroll", "htmx:afterSettle"]) document.addEventListener(event, count);

@@ -86,7 +86,7 @@ def _stop(answer: AbstractAnswer) -> Block:
 
 def _events_of(part: str | Thought | Call, mark: Block, choices: Choices) -> list[Event]:
     """The events of one block; a call's input is in its start, in pieces, or both."""
-    begun, calls, is_whole = block(part, choices), frozenset[int](), False
+    opened, calls, is_whole = block(part, choices), frozenset[int](), False
     pieces: list[Block]
     match part:
         case Call(number, _, arguments):
@@ -97,16 +97,16 @@ def _events_of(part: str | Thought | Call, mark: Block, choices: Choices) -> lis
             if not choices.is_lossy:
                 # Without arguments, a piece of no length is their only trace.
                 texts = choices.one(["", *texts], texts, *([] if arguments else [[""]]))
-            begun["input"] = begun["input"] if is_whole else choices.one({}, None, "")
+            opened["input"] = opened["input"] if is_whole else choices.one({}, None, "")
             pieces = [{"type": "input_json_delta", "partial_json": each} for each in texts]
         case Thought(text):
-            begun |= {"thinking": "", "signature": ""}
+            opened |= {"thinking": "", "signature": ""}
             pieces = [{"type": "thinking_delta", "thinking": each} for each in choices.cut(text)]
             pieces.append({"type": "signature_delta", "signature": "c2ln"})
         case text:
-            begun["text"] = ""
+            opened["text"] = ""
             pieces = [{"type": "text_delta", "text": each} for each in choices.cut(text)]
-    start = {"type": "content_block_start", **mark, "content_block": begun}
+    start = {"type": "content_block_start", **mark, "content_block": opened}
     told = [Event(start, pieces=calls, wholes=calls if is_whole else frozenset())]
     for piece in pieces:
         told += choices.one([], [Event(choices.one(*_UNKNOWN))])

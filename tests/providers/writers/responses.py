@@ -134,7 +134,7 @@ class _Writer:
         end = {"type": f"{kind}.done", "arguments": text, **self._mark(index, item)}
         ends = [Event(end, wholes=calls)]
         done = [self._done(index, whole, wholes=calls)]
-        begun = [self._added(index, whole, pieces=calls, wholes=calls)]
+        opened = [self._added(index, whole, pieces=calls, wholes=calls)]
         # Each of these has all of the arguments, and so may the whole response.
         told = choices.one(
             [added, *deltas, *ends, *done],
@@ -143,7 +143,7 @@ class _Writer:
             [added, *done],
             done,
             # An empty object at the begin of a call is no statement.
-            [*begun, *choices.one(deltas, done, deltas if text == "{}" else [])],
+            [*opened, *choices.one(deltas, done, deltas if text == "{}" else [])],
             [added, *ends, self._done(index, {**item, "arguments": ""})],
         )
         return choices.one(told, [added]) if self._output else told
