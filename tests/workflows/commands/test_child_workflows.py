@@ -239,7 +239,8 @@ async def test_delegates_whose_files_were_deleted_run_from_the_snapshot_of_the_r
 
 
 async def test_a_delegate_that_fails_reports_the_reason_and_its_usage(family: Any) -> None:
-    refuses = Answer(status=400, body={"error": {"message": "no such thing"}})
+    # The words of a refused start, after it has run: it does not run again.
+    refuses = Answer(status=400, body={"error": {"message": "there is no agent `helper`"}})
     home = await family(
         {
             "Test": [ASKS, Answer("so be it")],
@@ -252,8 +253,9 @@ async def test_a_delegate_that_fails_reports_the_reason_and_its_usage(family: An
 
     error = await run.error()
     assert error["code"] == "delegate_failed"
-    assert "no such thing" in error["message"]
+    assert "there is no agent `helper`" in error["message"]
     assert (result["turns"], result["calls"], result["usage"]["inputTokens"]) == (3, 2, 30)
+    assert len(home.model.requests) == 4
 
 
 async def test_a_delegate_that_may_act_once_and_was_lost_is_asked_about(family: Any) -> None:
