@@ -13,28 +13,14 @@ import httpx
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
+from holdfast.activities.model import conversation_reader
 from holdfast.activities.model.chat_telemetry import record_chat
 from holdfast.activities.model.conversation_cache import RunKey
-from holdfast.activities.model.conversation_reader import (
-    ConversationChanged,
-    ConversationReader,
-    QueryPage,
-    RunNotOpen,
-    RunUnresponsive,
-)
 from holdfast.activities.model.page_prefetch import PagePrefetch
 from holdfast.activities.model.progress import Progress, RedactingSink, RetryBudget, send_heartbeats
 from holdfast.activities.model.shared_pages import SharedPages
 from holdfast.catalog.endpoints import ModelEndpoints
-from holdfast.providers import model_errors
-from holdfast.providers.base import (
-    AnswerSink,
-    ContextOverflow,
-    FailedAnswer,
-    ProviderError,
-    ProviderRequest,
-    ToolsUnsupported,
-)
+from holdfast.providers import base, model_errors
 from holdfast.providers.context_window import window_of, with_window
 from holdfast.providers.model_errors import model_error
 from holdfast.runtime.secrets import Secrets
@@ -60,7 +46,7 @@ class GenerateActivity:
     def __init__(
         self,
         models: ModelEndpoints,
-        query_page: QueryPage,
+        query_page: conversation_reader.QueryPage,
         prefetch: PagePrefetch,
         longest: timedelta = timedelta.max,
         secrets: Secrets | None = None,
@@ -73,7 +59,7 @@ class GenerateActivity:
         self._secrets = secrets or Secrets()
         self._longest = longest
         self._answers = {} if answers is None else answers
-        self._reader = ConversationReader(query_page, prefetch, shared)
+        self._reader = conversation_reader.ConversationReader(query_page, prefetch, shared)
         # The models that take no tools, by endpoint and name.
         self._without_tools: dict[tuple[str, str], None] = {}
 
@@ -107,9 +93,12 @@ class GenerateActivity:
                 key = sha256(run.workflow_id.encode())
                 request = replace(read, cache_key=key)
                 solution = await self._solve(request, wanted, progress)
-            except (RunNotOpen, ConversationChanged) as error:
+            except (
+                conversation_reader.RunNotOpen,
+                conversation_reader.ConversationChanged,
+            ) as error:
                 raise model_error(str(error)) from None
-            except RunUnresponsive as error:
+            except conversation_reader.RunUnresponsive as error:
                 message = f"the query for the run's conversation failed: {error}"
                 raise retry_budget.limit_retries(model_error(message, retried=True)) from None
             except ApplicationError as error:
@@ -121,7 +110,7 @@ class GenerateActivity:
         return solution.to_json()
 
     async def _solve(
-        self, request: ProviderRequest, pointer: ConversationPointer, progress: Progress
+        self, request: base.ProviderRequest, pointer: ConversationPointer, progress: Progress
     ) -> Solution:
         served = self._models.find(request.ask.model.endpoint)
         target, model = served.target, request.ask.model
@@ -129,7 +118,7 @@ class GenerateActivity:
         is_known = (model.endpoint, model.name) in self._without_tools
         if request.ask.tools and is_known:
             return Solution(no_tools=True)
-        sink: AnswerSink = RedactingSink(progress, self._secrets)
+        sink: base.AnswerSink = RedactingSink(progress, self._secrets)
         attempt = activity.info().attempt
         try:
             with record_chat(self._telemetry, request.ask, target, pointer, attempt) as chat:
@@ -138,18 +127,18 @@ class GenerateActivity:
                 solution = answer.model_copy(update={"usage": usage})
                 if chat is not None:
                     chat.record_answer(solution)
-        except ContextOverflow as error:
+        except base.ContextOverflow as error:
             notice = model_errors.rejection_message(error, target, model.name)
             return Solution(too_long=True, window=error.window, notices=[notice])
-        except (ProviderError, httpx.HTTPError) as error:
-            if isinstance(error, ToolsUnsupported):
+        except (base.ProviderError, httpx.HTTPError) as error:
+            if isinstance(error, base.ToolsUnsupported):
                 self._without_tools[model.endpoint, model.name] = None
                 if len(self._without_tools) > MAX_MODELS_WITHOUT_TOOLS:
                     del self._without_tools[next(iter(self._without_tools))]
                 notice = model_errors.rejection_message(error, target, model.name)
                 return Solution(no_tools=True, notices=[notice])
             progress.withdraw()
-            if isinstance(error, FailedAnswer):
+            if isinstance(error, base.FailedAnswer):
                 cost = with_cost(error.usage, target.endpoint.price)
                 before = progress.failed_usage
                 progress.failed_usage = cost if before is None else before.plus(cost)

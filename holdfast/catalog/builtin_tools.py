@@ -4,26 +4,15 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
+from holdfast.catalog import registry
 from holdfast.catalog.mcp_tools import is_mcp, read_entry
-from holdfast.catalog.registry import (
-    DefinitionRegistry,
-    activity_problems,
-    effect_problems,
-    tools_of_activity,
-)
 from holdfast.runtime.addresses import AddressError, allowed_address
 from holdfast.runtime.settings_files.file_problems import InvalidValueError, UnreadableError
 from holdfast.runtime.settings_files.source import read_text
 from holdfast.schemas import names
 from holdfast.schemas.agent import Knowledge
 from holdfast.schemas.base import Strict
-from holdfast.schemas.internal.memory import (
-    MAX_VALUE_BYTES,
-    MemoryOwner,
-    MemoryRead,
-    MemorySearch,
-    MemoryWrite,
-)
+from holdfast.schemas.internal import memory
 from holdfast.schemas.json_schema import UntitledSchema
 from holdfast.schemas.phrases import quote_value
 from holdfast.schemas.tool import ActivityBinding, KnowledgeSource, ResolvedTool, binding_of
@@ -31,20 +20,20 @@ from holdfast.validation.problems import ValueProblem
 
 _MEMORY_TOOLS: dict[str, tuple[type[Strict], str]] = {
     names.MEMORY_READ: (
-        MemoryRead,
+        memory.MemoryRead,
         "Read from your memory, which remains after this run. With a key: the text under it."
         " Without: the keys, the newest first, or those that begin with a prefix.",
     ),
     names.MEMORY_SEARCH: (
-        MemorySearch,
+        memory.MemorySearch,
         "Search your memory, which remains after this run, for entries whose key or text has any of"
         " the words. The best are first.",
     ),
     names.MEMORY_WRITE: (
-        MemoryWrite,
+        memory.MemoryWrite,
         "Store a text in your memory, which remains after this run, for later runs. It replaces the"
         " text under the key, or is appended to it; null deletes it. The text under a key has at"
-        f" most {MAX_VALUE_BYTES} bytes.",
+        f" most {memory.MAX_VALUE_BYTES} bytes.",
     ),
 }
 
@@ -52,7 +41,7 @@ MAX_KNOWLEDGE_BYTES = 256_000
 
 
 def knowledge_tool(
-    written: Knowledge, world: DefinitionRegistry, tools: Sequence[ResolvedTool] = ()
+    written: Knowledge, world: registry.DefinitionRegistry, tools: Sequence[ResolvedTool] = ()
 ) -> ResolvedTool:
     """Make the tool that returns this knowledge to the model.
 
@@ -70,9 +59,9 @@ def knowledge_tool(
     rules = ResolvedTool(name=written.name, parameters={})
     if written.activity is not None:
         binding = binding_of(written.activity)
-        same = tools_of_activity(binding, tools, world)
+        same = registry.tools_of_activity(binding, tools, world)
         rules = next(iter(same), rules)
-        found = activity_problems(written.activity, world, is_once=False)
+        found = registry.activity_problems(written.activity, world, is_once=False)
         faults += (fault.under("activity") for fault in (*found, *_rules_problems(same)))
     if faults:
         raise InvalidValueError(faults)
@@ -97,7 +86,7 @@ def knowledge_tool(
 
 def _rules_problems(same: Sequence[ResolvedTool]) -> Iterator[ValueProblem]:
     """Yield why knowledge cannot follow the rules of the tools that run its activity."""
-    yield from effect_problems(same)
+    yield from registry.effect_problems(same)
     if len(same) > 1:
         reason = f"{', '.join(f'`{tool.name}`' for tool in same)} run this activity"
         yield ValueProblem((), reason, "name an activity of one tool, whose rules hold, or of none")
@@ -107,7 +96,9 @@ def _rules_problems(same: Sequence[ResolvedTool]) -> Iterator[ValueProblem]:
             yield ValueProblem((), reason, "name an activity that needs no arguments")
 
 
-def _source_problems(written: Knowledge, world: DefinitionRegistry) -> Iterator[ValueProblem]:
+def _source_problems(
+    written: Knowledge, world: registry.DefinitionRegistry
+) -> Iterator[ValueProblem]:
     """Yield why a file, an address or a text is no knowledge."""
     if written.file is not None and (world.is_inline or world.folder is None):
         reason = "only an agent of the catalog can name a file"
@@ -130,7 +121,7 @@ def _source_problems(written: Knowledge, world: DefinitionRegistry) -> Iterator[
             yield ValueProblem(("text",), reason, f"at most {MAX_KNOWLEDGE_BYTES}")
 
 
-def _address_problems(url: str, world: DefinitionRegistry) -> Iterator[ValueProblem]:
+def _address_problems(url: str, world: registry.DefinitionRegistry) -> Iterator[ValueProblem]:
     try:
         if is_mcp(url):
             read_entry(url, world)
@@ -174,13 +165,13 @@ def read_knowledge(folder: Path, file: str) -> str:
     return text
 
 
-def memory_tools(agent: str, world: DefinitionRegistry) -> list[ResolvedTool]:
+def memory_tools(agent: str, world: registry.DefinitionRegistry) -> list[ResolvedTool]:
     """Make the tools with which an agent reads, searches and writes its own memory.
 
     Writing needs no approval, since it affects the agent alone. Reading returns untrusted data: a
     model wrote it, from unknown sources.
     """
-    owner = MemoryOwner(agent=agent, inline=world.is_inline)
+    owner = memory.MemoryOwner(agent=agent, inline=world.is_inline)
     return [
         ResolvedTool(
             name=name,

@@ -11,6 +11,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from holdfast.catalog import python_module
 from holdfast.catalog.advice import (
     agent_advice,
     nullable_advice,
@@ -23,22 +24,10 @@ from holdfast.catalog.catalog_files import AGENTS, TOOLS, list_files, unread_fil
 from holdfast.catalog.constant_calls import cycle_problems
 from holdfast.catalog.limits import LIMITS, limit_advice, load_limits
 from holdfast.catalog.mcp_tools import load_lock, named_servers
-from holdfast.catalog.python_module import (
-    DefinitionReader,
-    PythonActivity,
-    PythonDefinitions,
-    PythonSource,
-    read_python,
-)
 from holdfast.catalog.registry import DefinitionRegistry, unstated_effects
 from holdfast.catalog.tool_reader import resolve_tool
 from holdfast.runtime.addresses import AddressPrefix
-from holdfast.runtime.settings_files.file_problems import (
-    FileProblem,
-    InvalidValueError,
-    LoadError,
-    UnreadableError,
-)
+from holdfast.runtime.settings_files import file_problems
 from holdfast.runtime.settings_files.source import Source, read_source
 from holdfast.schemas import names
 from holdfast.schemas.agent import ResolvedAgent
@@ -61,8 +50,8 @@ class Catalog:
     definitions: DefinitionRegistry
     agents: dict[str, ResolvedAgent] = field(default_factory=dict)
     mcp_agents: dict[str, Source] = field(default_factory=dict)
-    python: PythonDefinitions = field(default_factory=PythonDefinitions)
-    advice: tuple[FileProblem, ...] = ()
+    python: python_module.PythonDefinitions = field(default_factory=python_module.PythonDefinitions)
+    advice: tuple[file_problems.FileProblem, ...] = ()
 
     @cached_property
     def bound_activities(self) -> frozenset[str]:
@@ -100,12 +89,12 @@ class CurrentCatalog:
 
 def load_catalog(
     folder: Path | None = None,
-    python: Iterable[PythonSource] = (),
+    python: Iterable[python_module.PythonSource] = (),
     *,
     endpoints: Collection[str] | None = (),
     task_queue: str = names.TASK_QUEUE,
     knowledge_urls: Collection[AddressPrefix] = (),
-    read_definition: DefinitionReader,
+    read_definition: python_module.DefinitionReader,
     activities: Collection[str] = (),
     servers: Mapping[str, Server] | None = None,
 ) -> Catalog:
@@ -125,12 +114,12 @@ def load_catalog(
         servers=servers or {},
     )
     before = Path.cwd()
-    found = PythonDefinitions()
-    problems: list[FileProblem] = []
+    found = python_module.PythonDefinitions()
+    problems: list[file_problems.FileProblem] = []
     for source in dict.fromkeys(python):
         try:
-            found += read_python(source, read_definition)
-        except LoadError as error:
+            found += python_module.read_python(source, read_definition)
+        except file_problems.LoadError as error:
             problems += error.problems
     if folder is not None and Path.cwd() != before:  # a module has changed the working folder
         folder = before / folder
@@ -155,8 +144,8 @@ class _Loading:
     def __init__(
         self,
         world: DefinitionRegistry,
-        python: PythonDefinitions,
-        problems: list[FileProblem],
+        python: python_module.PythonDefinitions,
+        problems: list[file_problems.FileProblem],
         folder: Path | None,
     ) -> None:
         """Add the activities of Python, all of them before any tool is read."""
@@ -167,9 +156,9 @@ class _Loading:
         self._broken: set[str] = set()
         self._agents: dict[str, ResolvedAgent] = {}
         self._sources: dict[tuple[str, str], Source] = {}
-        self._activities: dict[str, PythonActivity] = {}
-        self._advice: list[FileProblem] = []
-        self._schema_advice: list[FileProblem] = []
+        self._activities: dict[str, python_module.PythonActivity] = {}
+        self._advice: list[file_problems.FileProblem] = []
+        self._schema_advice: list[file_problems.FileProblem] = []
         for found in python.activities:
             if found.name in names.RESERVED_ACTIVITIES:
                 reason = f"the activity name `{found.name}` is the worker's own"
@@ -188,10 +177,12 @@ class _Loading:
         try:
             self._world = replace(self._world, limits=load_limits(folder))
             self._world = replace(self._world, mcp_lock=load_lock(folder))
-        except LoadError as error:
+        except file_problems.LoadError as error:
             problems += error.problems
         for each in policy_advice(self._world.limits.approval):
-            advice = FileProblem(f"{folder}/{LIMITS}", None, each.reason, each.fix, "approval")
+            advice = file_problems.FileProblem(
+                f"{folder}/{LIMITS}", None, each.reason, each.fix, "approval"
+            )
             self._advice.append(advice)
         for found in self._activities.values():
             if found.is_tool:
@@ -224,11 +215,13 @@ class _Loading:
         for name, fault in cycle_problems(self._agents):
             self._problems.append(self._sources["agent", name].problem(fault))
         if self._problems:
-            raise LoadError(self._problems)
+            raise file_problems.LoadError(self._problems)
         for each in self._schema_advice:
             logger.warning("%s", each)
         world = replace(self._world, agents=frozenset(self._agents))
-        python = PythonDefinitions(tuple(self._activities.values()), self._python_agents)
+        python = python_module.PythonDefinitions(
+            tuple(self._activities.values()), self._python_agents
+        )
         mcp_agents = {
             name: source
             for name in self._agents
@@ -247,28 +240,28 @@ class _Loading:
         if is_empty and self._world.mcp_lock is None and not lost:
             reason = "it has neither a folder `tools` nor a folder `agents`"
             fix = "make one of them, or name another folder with `--catalog`"
-            self._problems.append(FileProblem(str(folder), None, reason, fix))
+            self._problems.append(file_problems.FileProblem(str(folder), None, reason, fix))
         written = [source for path in agents or () if (source := self._read(path)) is not None]
         return filter(None, map(self._read, tools or ())), written
 
     def _files(self, folder: Path, kind: str) -> list[Path] | None:
         try:
             return list_files(folder, kind)
-        except UnreadableError as error:
+        except file_problems.UnreadableError as error:
             self._problems.append(error.in_file(folder / kind))
             return []
 
     def _read(self, path: Path) -> Source | None:
         try:
             return read_source(path)
-        except LoadError as error:
+        except file_problems.LoadError as error:
             self._problems += error.problems
             return None
 
     def _add_tool(self, source: Source, name: str | None) -> None:
         try:
             tool = resolve_tool(source.value, name, self._world)
-        except InvalidValueError as refused:
+        except file_problems.InvalidValueError as refused:
             self._broken.add(_name_in(source.value, "_tool") or name or "")
             self._problems.extend(source.problems(refused.faults))
             return
@@ -282,7 +275,7 @@ class _Loading:
     def _add_agent(self, source: Source) -> None:
         try:
             agent = resolve_definition(source.value, Path(source.file).stem, self._world)
-        except InvalidValueError as refused:
+        except file_problems.InvalidValueError as refused:
             self._problems.extend(source.problems(refused.faults))
             return
         if agent.name == ANONYMOUS:

@@ -14,14 +14,8 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
+from holdfast.catalog import registry
 from holdfast.catalog.limits import limited_tool
-from holdfast.catalog.registry import (
-    DefinitionRegistry,
-    activity_problems,
-    agent_problems,
-    hook_bindings,
-    hook_problems,
-)
 from holdfast.runtime.narration.arguments import effect_names
 from holdfast.runtime.narration.schema_shape import ShapeReader
 from holdfast.runtime.settings_files.file_problems import InvalidValueError
@@ -56,7 +50,9 @@ _BESIDE_PARAMETERS = ("$schema", "$comment", "title", "description")
 _RUNNERS = ("_person", "_delegate", "_activity")
 
 
-def resolve_tool(written: Any, name: str | None, world: DefinitionRegistry) -> ResolvedTool:
+def resolve_tool(
+    written: Any, name: str | None, world: registry.DefinitionRegistry
+) -> ResolvedTool:
     """Resolve a written tool to the tool that a run stores, by this name if it has no `_tool`.
 
     Raises:
@@ -89,7 +85,7 @@ def resolve_tool(written: Any, name: str | None, world: DefinitionRegistry) -> R
         activity = ActivityBinding(type=definition.tool or "?")
     normalized.add(_part_problems(definition, normalized.schema))
     normalized.add(_executor_problems(definition, activity, world))
-    normalized.add(hook_problems(definition, world))
+    normalized.add(registry.hook_problems(definition, world))
     if faults:
         raise InvalidValueError(faults)
     # What is unset has the same default in both.
@@ -112,13 +108,13 @@ def resolve_tool(written: Any, name: str | None, world: DefinitionRegistry) -> R
         "output": to_current_draft(definition.output),
         "approval": in_current_draft(definition.approval or ApprovalPolicy()),
         "activity": None if definition.delegate is not None else activity,
-        "hooks": hook_bindings(definition),
+        "hooks": registry.hook_bindings(definition),
         "idempotent": not definition.side_effects if idempotent is None else idempotent,
     }
     return limited_tool(ResolvedTool.model_validate(same | settled), world.limits)
 
 
-def resolve_tool_entry(entry: Any, world: DefinitionRegistry) -> ResolvedTool:
+def resolve_tool_entry(entry: Any, world: registry.DefinitionRegistry) -> ResolvedTool:
     """Return a tool of the catalog by its name, or one that is written out.
 
     Raises:
@@ -145,7 +141,7 @@ def is_pattern(entry: Any) -> bool:
     return isinstance(entry, str) and any(each in entry for each in "*?[")
 
 
-def matching_tools(pattern: str, world: DefinitionRegistry) -> list[ResolvedTool]:
+def matching_tools(pattern: str, world: registry.DefinitionRegistry) -> list[ResolvedTool]:
     """List the tools of the catalog with a name that matches, by name.
 
     Raises:
@@ -302,18 +298,18 @@ def forward_problems(policy: ApprovalPolicy) -> Iterator[ValueProblem]:
 
 
 def _executor_problems(
-    definition: ToolDefinition, activity: ActivityBinding | None, world: DefinitionRegistry
+    definition: ToolDefinition, activity: ActivityBinding | None, world: registry.DefinitionRegistry
 ) -> Iterator[ValueProblem]:
     """Yield the problems of the activity, the agent, or the model that runs the tool."""
     if definition.activity is not None:
         is_once = definition.side_effects and not definition.idempotent
-        faults = activity_problems(definition.activity, world, is_once=is_once)
+        faults = registry.activity_problems(definition.activity, world, is_once=is_once)
         yield from (fault.under("_activity") for fault in faults)
     name, agent = definition.tool, definition.delegate
     if definition.person:
         yield from _person_problems(definition)
     elif agent is not None:
-        yield from agent_problems(agent, world, "_delegate", (ANONYMOUS,))
+        yield from registry.agent_problems(agent, world, "_delegate", (ANONYMOUS,))
     elif name is not None and activity is None:
         near = suggest_names(name, world.activities, "`--tools` gives it some")
         if definition.output is None:

@@ -7,13 +7,8 @@ from typing import Final
 from holdfast.cli.parser import Commands, add_run_command
 from holdfast.client.connection import connect
 from holdfast.client.errors import DONE, RUN_FAILED, HoldfastError, wrong_command, wrong_settings
+from holdfast.client.records import evidence_file
 from holdfast.client.records.evidence import read_evidence
-from holdfast.client.records.evidence_file import (
-    BrokenEvidenceError,
-    read_lines,
-    signed_by,
-    write_lines,
-)
 from holdfast.client.records.signed_decisions import SignedDecisions
 from holdfast.client.signing import load_signer
 from holdfast.runtime.settings_files.file_problems import LoadError
@@ -47,7 +42,7 @@ async def evidence(*, run: str, out: str, key: str | None, kid: str | None) -> i
     signer = load_signer(key, kid)
     records = await read_evidence(await connect(), run)
     records[0]["signed"] = signer is not None
-    lines, file = write_lines(records, run, signer), Path(out)
+    lines, file = evidence_file.write_lines(records, run, signer), Path(out)
     try:
         # Readable for its owner: it holds in plain text what the run has read.
         await asyncio.to_thread(file.touch, 0o600)
@@ -68,13 +63,13 @@ async def verify(*, file: str, keys: str | None, audience: str) -> int:
     try:
         trusted = () if keys is None else read_key_file(Path(keys))
         data = await asyncio.to_thread(Path(file).read_bytes)
-        header, *records, seal = read_lines(data.splitlines(keepends=True), trusted)
+        header, *records, seal = evidence_file.read_lines(data.splitlines(keepends=True), trusted)
     except LoadError as error:
         raise wrong_settings("--keys", error.problems) from None
     except OSError as error:
         wrong = f"{file} cannot be read: {error.strerror}"
         raise wrong_command(wrong, "name a file of holdfast evidence") from None
-    except BrokenEvidenceError as error:
+    except evidence_file.BrokenEvidenceError as error:
         raise wrong_command(f"{file}: {error}", "rely on no part of it: get it again") from None
     names = ("run", "agent", "status", "madeAt")
     run, agent, status, made_at = (name_in_line(str(header.get(one)), _TEXT_CHARS) for one in names)
@@ -84,7 +79,7 @@ async def verify(*, file: str, keys: str | None, audience: str) -> int:
     for text in (first, *decisions.lines(records)):
         print(one_line(text, _TEXT_CHARS))
     count = f"{len(records) + 2} lines, unchanged since they were written"
-    key = signed_by(seal.get("jws"), trusted, {})
+    key = evidence_file.signed_by(seal.get("jws"), trusted, {})
     if key is None:
         lack = (
             "not signed: anyone may have written them" if seal.get("jws") is None else "unchecked"

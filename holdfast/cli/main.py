@@ -26,13 +26,7 @@ from holdfast.cli import (
 )
 from holdfast.cli.parser import Command, take_approver
 from holdfast.cli.servers import codec_command, inbox_command, mcp_command
-from holdfast.client.errors import (
-    INTERRUPTED,
-    PIPE_CLOSED,
-    HoldfastError,
-    rpc_problem,
-    wrong_command,
-)
+from holdfast.client import errors
 from holdfast.hosting.process_exit import StartError, exit_code
 from holdfast.runtime.command_line import CommandParser
 from holdfast.runtime.text_safety import extra_command
@@ -69,7 +63,7 @@ def command_line(arguments: Sequence[str] | None = None) -> int:
         code = _run(words)
         sys.stdout.flush()
     except BrokenPipeError:
-        code = PIPE_CLOSED  # the reader of the output has closed it
+        code = errors.PIPE_CLOSED  # the reader of the output has closed it
     sys.stderr.flush()
     return code
 
@@ -106,12 +100,12 @@ def _run(words: Sequence[str]) -> int:
         if "by" in options:
             options["approver"] = take_approver(options)
         return asyncio.run(command(**options))
-    except HoldfastError as error:
+    except errors.HoldfastError as error:
         problem = error
     except RPCError as error:
-        problem = rpc_problem(error, options.get("run"))
+        problem = errors.rpc_problem(error, options.get("run"))
     except FixableError as error:
-        problem = HoldfastError(error.reason, error.fix, exit_code(error))
+        problem = errors.HoldfastError(error.reason, error.fix, exit_code(error))
     except StartError as error:
         print(error, file=sys.stderr)
         return exit_code(error)
@@ -120,9 +114,9 @@ def _run(words: Sequence[str]) -> int:
         if module not in _EXTRAS:
             raise
         wrong = f"this needs the package {module}, which is not installed"
-        problem = wrong_command(wrong, extra_command(_EXTRAS[module]))
+        problem = errors.wrong_command(wrong, extra_command(_EXTRAS[module]))
     except KeyboardInterrupt:
-        return INTERRUPTED
+        return errors.INTERRUPTED
     print(problem.line(), file=sys.stderr)
     return problem.exit_code
 

@@ -25,13 +25,7 @@ from temporalio.api.workflowservice.v1 import (
 from temporalio.client import Client, WorkflowExecutionDescription, WorkflowExecutionStatus
 from temporalio.exceptions import FailureError
 
-from holdfast.client.errors import (
-    UNREACHABLE,
-    BusyWorkerError,
-    HoldfastError,
-    NoWorkerError,
-    explain_rpc_errors,
-)
+from holdfast.client import errors
 from holdfast.runtime.text_safety import one_line, shell_command
 
 _CAUSE_CHARS: Final = 500
@@ -44,25 +38,25 @@ _TASK_ENDS: Final = (
 )
 
 
-class StuckRunError(HoldfastError):
+class StuckRunError(errors.HoldfastError):
     """The run exists, and its workflow task fails repeatedly."""
 
     def __init__(self, run_id: str, task_queue: str, cause: str) -> None:
         super().__init__(
             f"the worker on task queue {task_queue} cannot continue run {run_id}: {cause}",
             "fix that, and the run continues by itself; the worker's log has more",
-            UNREACHABLE,
+            errors.UNREACHABLE,
         )
 
 
-class TaskTimedOutError(BusyWorkerError):
+class TaskTimedOutError(errors.BusyWorkerError):
     """A worker received the run's workflow task, and did not finish it in time.
 
     Temporal repeats the task. Other runs of the task queue may continue.
     """
 
 
-class NoBuildError(NoWorkerError):
+class NoBuildError(errors.NoWorkerError):
     """The run belongs to a build that has no worker; Temporal moves only an open run."""
 
     def __init__(self, run_id: str, deployment: str, build: str, *, is_open: bool = True) -> None:
@@ -72,18 +66,18 @@ class NoBuildError(NoWorkerError):
             *("--versioning-override-deployment-name", deployment),
             *("--versioning-override-build-id", "BUILD", "--workflow-id", run_id),
         )
-        HoldfastError.__init__(
+        errors.HoldfastError.__init__(
             self,
             f"run {run_id} is on build {build} of deployment {deployment}, of which no worker"
             " answers",
             f"start one, or move the run to another build: {move}"
             if is_open
             else "start one: a run that has ended is read by a worker of its build",
-            UNREACHABLE,
+            errors.UNREACHABLE,
         )
 
 
-class NoCurrentBuildError(NoWorkerError):
+class NoCurrentBuildError(errors.NoWorkerError):
     """There is a worker, and its build receives no new runs."""
 
     def __init__(self, task_queue: str, deployment: str, build: str) -> None:
@@ -91,11 +85,11 @@ class NoCurrentBuildError(NoWorkerError):
             *("temporal", "worker", "deployment", "set-current-version"),
             *("--deployment-name", deployment, "--build-id", build),
         )
-        HoldfastError.__init__(
+        errors.HoldfastError.__init__(
             self,
             f"the workers on task queue {task_queue} are of no build that is current",
             f"make one so: {make}",
-            UNREACHABLE,
+            errors.UNREACHABLE,
         )
 
 
@@ -105,11 +99,13 @@ async def has_pollers(client: Client, task_queue: str) -> bool:
     request = DescribeTaskQueueRequest(
         namespace=client.namespace, task_queue=TaskQueue(name=task_queue), task_queue_type=kind
     )
-    with explain_rpc_errors():
+    with errors.explain_rpc_errors():
         return bool((await client.workflow_service.describe_task_queue(request)).pollers)
 
 
-async def diagnose_silence(client: Client, run: WorkflowExecutionDescription) -> HoldfastError:
+async def diagnose_silence(
+    client: Client, run: WorkflowExecutionDescription
+) -> errors.HoldfastError:
     """Return the reason why the run of this description does not answer.
 
     Raises:
@@ -122,7 +118,7 @@ async def diagnose_silence(client: Client, run: WorkflowExecutionDescription) ->
             execution=WorkflowExecution(workflow_id=run.id, run_id=run.run_id),
             maximum_page_size=_LATEST_EVENTS,
         )
-        with explain_rpc_errors(run.id):
+        with errors.explain_rpc_errors(run.id):
             answer = await client.workflow_service.get_workflow_execution_history_reverse(
                 history, retry=True
             )
@@ -143,16 +139,16 @@ async def diagnose_silence(client: Client, run: WorkflowExecutionDescription) ->
         return NoBuildError(run.id, version.deployment_name, version.build_id, is_open=is_open)
     name = run.task_queue
     request = DescribeTaskQueueRequest(namespace=client.namespace, task_queue=TaskQueue(name=name))
-    with explain_rpc_errors():
+    with errors.explain_rpc_errors():
         found = await client.workflow_service.describe_task_queue(request, retry=True)
     builds = [each.deployment_options for each in found.pollers]
     current = found.versioning_info.current_deployment_version
     if builds and not current.build_id and all(each.build_id for each in builds):
         return NoCurrentBuildError(name, builds[0].deployment_name, builds[0].build_id)
     if not found.pollers:
-        return NoWorkerError(name)
+        return errors.NoWorkerError(name)
     polled = max(each.last_access_time.ToMilliseconds() for each in found.pollers) / 1000
     seconds = max(time.time() - polled, 0)
     if is_repeated:
         return TaskTimedOutError(name, seconds, f"a worker did not finish a task of run {run.id}")
-    return BusyWorkerError(name, seconds)
+    return errors.BusyWorkerError(name, seconds)

@@ -33,26 +33,10 @@ from temporalio.common import QueryRejectCondition
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
-from holdfast.client import result
+from holdfast.client import errors, result
 from holdfast.client.diagnosis import diagnose_silence
-from holdfast.client.errors import (
-    NO_SUCH,
-    RUN_FAILED,
-    BusyWorkerError,
-    HoldfastError,
-    RejectedError,
-    UnansweredUpdateError,
-    explain_rpc_errors,
-    rpc_problem,
-    wrong_command,
-)
 from holdfast.client.result import RunEnding
-from holdfast.client.stream.heartbeats import (
-    is_untaken,
-    read_activity,
-    read_answer_progress,
-    update_in,
-)
+from holdfast.client.stream import heartbeats
 from holdfast.client.stream.live_answers import LiveAnswers
 from holdfast.client.stream.run_watch import Look, Read, ReadT, RunDescription, RunWatches
 from holdfast.runtime.data_converter import ENCODED_FAILURE
@@ -111,22 +95,23 @@ class RemoteRun:
         running = description.raw_description.pending_activities
         converter = self._client.data_converter
         requests = [one.activity_id for one in running if one.activity_type.name == names.GENERATE]
-        updates = [await update_in(one, converter) for one in running]
+        updates = [await heartbeats.update_in(one, converter) for one in running]
         queued = queued_request(description.task_queue, running)
         failing = [
             one
             for one in running
-            if one.HasField("last_failure") or (is_untaken(one) and one.activity_id != queued)
+            if one.HasField("last_failure")
+            or (heartbeats.is_untaken(one) and one.activity_id != queued)
         ][:_MAX_FAILING]
         return RunDescription(
             position=(description.run_id, description.history_length),
             closed=description.status in _CLOSED,
-            streaming=await read_answer_progress(running, converter),
+            streaming=await heartbeats.read_answer_progress(running, converter),
             requests=requests,
             queued_request=queued,
             attempts=attempts(description),
             updates=[update for update in updates if update is not None],
-            failing=[await read_activity(one, converter) for one in failing],
+            failing=[await heartbeats.read_activity(one, converter) for one in failing],
         )
 
     def looks(self, most_lost: float = inf) -> AsyncGenerator[Look, None]:
@@ -148,15 +133,15 @@ class RemoteRun:
 
     async def describe(self) -> WorkflowExecutionDescription:
         """Return Temporal's own description of the run; raises as `observe` does."""
-        with explain_rpc_errors(self.id):
+        with errors.explain_rpc_errors(self.id):
             description = await self._handle.describe()
         workflow = description.workflow_type
         if workflow not in names.WORKFLOWS:
             wrong = f"{self.id} is a {workflow}, not an agent's run or a call"
-            raise HoldfastError(wrong, "holdfast list shows the runs", NO_SUCH)
+            raise errors.HoldfastError(wrong, "holdfast list shows the runs", errors.NO_SUCH)
         return description
 
-    async def diagnose(self) -> HoldfastError:
+    async def diagnose(self) -> errors.HoldfastError:
         """Return the reason why the run does not answer; raises as `observe` does."""
         return await diagnose_silence(self._client, await self.describe())
 
@@ -173,7 +158,7 @@ class RemoteRun:
                 run = await self._client.get_workflow_handle(self.id, run_id=first).describe()
             except RPCError as error:
                 if error.status != RPCStatusCode.NOT_FOUND:
-                    raise rpc_problem(error, self.id) from error
+                    raise errors.rpc_problem(error, self.id) from error
         return RunStart(run.start_time, await run.static_summary())
 
     async def entries(self, log: str, after: int = 0) -> AsyncIterator[Entry]:
@@ -202,7 +187,7 @@ class RemoteRun:
         """
         handle = self._client.get_workflow_handle(self.id, run_id=execution or None)
         try:
-            with explain_rpc_errors(self.id):
+            with errors.explain_rpc_errors(self.id):
                 end = result.ending_of_result(await handle.result())
         except WorkflowFailureError as error:
             return result.ending_of_failure(error)
@@ -230,13 +215,17 @@ class RemoteRun:
                     if error.message == ENCODED_FAILURE:  # and the worker has other keys
                         await self._check_start(name)
                     wrong = f"run {self.id} does not answer `{name}`: {error.message}"
-                    raise HoldfastError(wrong, "see the worker's log", RUN_FAILED) from error
+                    raise errors.HoldfastError(
+                        wrong, "see the worker's log", errors.RUN_FAILED
+                    ) from error
             except RPCError as error:
                 if error.status in _LATE and len(shares) > 1:
                     del shares[0]
                     continue
                 problem, unseen_tries = await self._unanswered(error), unseen_tries - 1
-                is_unseen = isinstance(problem, BusyWorkerError) and error.status not in _LATE
+                is_unseen = (
+                    isinstance(problem, errors.BusyWorkerError) and error.status not in _LATE
+                )
                 if not (is_unseen and unseen_tries and monotonic() < until):
                     raise problem from error
             await asyncio.sleep(_UNSEEN_PAUSE_SECONDS)
@@ -262,12 +251,12 @@ class RemoteRun:
 
         Without its keys, the message would be in history unencrypted, and its answer would be lost.
         """
-        with explain_rpc_errors(self.id):
+        with errors.explain_rpc_errors(self.id):
             async for event in self._handle.fetch_history_events(page_size=1):
                 start = event.workflow_execution_started_event_attributes
                 if name in _FOR_AGENTS and start.workflow_type.name == names.CALL_WORKFLOW:
                     wrong = f"{self.id} is a single call, which receives no messages"
-                    raise wrong_command(wrong, f"see {holdfast_command('show', self.id)}")
+                    raise errors.wrong_command(wrong, f"see {holdfast_command('show', self.id)}")
                 codec = self._client.data_converter.payload_codec
                 if codec is not None:
                     await codec.decode(start.input.payloads)
@@ -279,7 +268,7 @@ class RemoteRun:
         argument: Any,
         stage: WorkflowUpdateStage,
         wait_seconds: float | None = None,
-        rejected: type[RejectedError] = RejectedError,
+        rejected: type[errors.RejectedError] = errors.RejectedError,
         id: str = "",
     ) -> Any:
         """Send an update to a run that answers queries, and return the answer to it.
@@ -302,25 +291,25 @@ class RemoteRun:
                 with _own_cancellation():
                     return await handle.result()
         except WorkflowUpdateRPCTimeoutOrCancelledError as error:
-            raise UnansweredUpdateError(self.id, id) from error
+            raise errors.UnansweredUpdateError(self.id, id) from error
         except WorkflowUpdateFailedError as error:
             if isinstance(error.cause, ApplicationError):
                 raise rejected(self.id, error.cause.type or "", error.cause.message) from error
             wrong = f"run {self.id} ended before it answered: {error.cause}"
             todo = f"see {holdfast_command('show', self.id)}"
-            raise HoldfastError(wrong, todo, RUN_FAILED) from error
+            raise errors.HoldfastError(wrong, todo, errors.RUN_FAILED) from error
         except RPCError as error:
             if error.status in (*_LATE, RPCStatusCode.UNAVAILABLE):
-                raise UnansweredUpdateError(self.id, id) from error
+                raise errors.UnansweredUpdateError(self.id, id) from error
             raise await self._unanswered(error) from error
         finally:
             self._watches.poll(self.id)
 
-    async def _unanswered(self, error: RPCError) -> HoldfastError:
+    async def _unanswered(self, error: RPCError) -> errors.HoldfastError:
         # A run that no worker has started yet, or never will, is not ready for a query.
         if error.status in (*_LATE, RPCStatusCode.FAILED_PRECONDITION):
             return await self.diagnose()
-        return rpc_problem(error, self.id)
+        return errors.rpc_problem(error, self.id)
 
 
 @contextmanager

@@ -13,16 +13,9 @@ from temporalio.converter import DataConverter
 from temporalio.exceptions import ApplicationError, CancelledError, TerminatedError
 
 from holdfast.client.errors import DONE, RUN_FAILED, HoldfastError
+from holdfast.runtime import text_safety
 from holdfast.runtime.storage.locations import VARIABLE, open_store_at, reader_store_location
 from holdfast.runtime.storage.store import StoreError, read_stored_value
-from holdfast.runtime.text_safety import (
-    as_json,
-    as_text,
-    clean,
-    holdfast_command,
-    message_after_code,
-    one_line,
-)
 from holdfast.schemas.internal.solution import Usage
 from holdfast.schemas.internal.stored_value import Stored
 from holdfast.schemas.message import QueuedMessage
@@ -92,7 +85,7 @@ class RunFailedError(HoldfastError):
 
     def __init__(self, run_id: str, ending: RunEnding, unfit: str = "") -> None:
         wrong = f"run {run_id} ended as {ending.status}: {unfit or detail(ending)}"
-        super().__init__(wrong, f"see {holdfast_command('show', run_id)}", RUN_FAILED)
+        super().__init__(wrong, f"see {text_safety.holdfast_command('show', run_id)}", RUN_FAILED)
         self.code = ErrorCode.INVALID_OUTPUT if unfit else ending.code or ending.status
         self.ending = ending
 
@@ -131,12 +124,12 @@ def ending_lines(ending: RunEnding) -> Iterator[tuple[str, str]]:
     """Yield the name and the text of each line: output, state, status; or the error."""
     if ending.result is not None:
         if ending.stored_output_note or ending.result.output is not None:
-            yield "output", as_text(ending.stored_output_note or ending.result.output)
+            yield "output", text_safety.as_text(ending.stored_output_note or ending.result.output)
         if ending.result.state:
-            yield "state", as_text(ending.result.state)
+            yield "state", text_safety.as_text(ending.result.state)
         for name, state in ending.result.instances.items():
             if state:
-                yield f"state of {clean(name)}", as_json(state)
+                yield f"state of {text_safety.clean(name)}", text_safety.as_json(state)
         for message in ending.result.undelivered:
             yield "not delivered", queued_line(message)
     yield ending.status, detail(ending)
@@ -144,16 +137,18 @@ def ending_lines(ending: RunEnding) -> Iterator[tuple[str, str]]:
 
 def queued_line(message: QueuedMessage) -> str:
     """Return a message that no model has read, in a line."""
-    return f"message {message.number}: {one_line(message.text, _MESSAGE_CHARS)}"
+    return f"message {message.number}: {text_safety.one_line(message.text, _MESSAGE_CHARS)}"
 
 
 def detail(ending: RunEnding) -> str:
     """Return the detail of the status: the reason of a failure, and the usage of the run."""
     if ending.result is not None:
-        return "; ".join(filter(None, [clean(ending.message), usage_line(ending.result)]))
+        return "; ".join(
+            filter(None, [text_safety.clean(ending.message), usage_line(ending.result)])
+        )
     if ending.code in (None, ending.status):
-        return clean(ending.message).strip()
-    return f"{ending.code}: {message_after_code(str(ending.code), ending.message)}"
+        return text_safety.clean(ending.message).strip()
+    return f"{ending.code}: {text_safety.message_after_code(str(ending.code), ending.message)}"
 
 
 def usage_line(result: RunResult | Spent) -> str:

@@ -19,13 +19,7 @@ from temporalio.client import Client, WorkflowQueryRejectedError, WorkflowUpdate
 from temporalio.common import QueryRejectCondition
 from typing_extensions import TypeVar
 
-from holdfast.client.errors import (
-    RUN_FAILED,
-    DecisionRejectedError,
-    HoldfastError,
-    RejectedError,
-    explain_rpc_errors,
-)
+from holdfast.client import errors
 from holdfast.client.pending_call import PendingCall
 from holdfast.client.remote_run import RemoteRun
 from holdfast.client.result import RunFailedError
@@ -141,7 +135,9 @@ class Run(RemoteRun, Generic[OutputT]):
             yield
         except ValidationError:
             wrong = f"the answers of run {self.id} are of another version of Holdfast"
-            raise HoldfastError(wrong, "take that of its worker", RUN_FAILED) from None
+            raise errors.HoldfastError(
+                wrong, "take that of its worker", errors.RUN_FAILED
+            ) from None
 
     async def tool(self, name: str) -> ShownTool:
         """Return a tool of the run, as screens show it."""
@@ -165,7 +161,7 @@ class Run(RemoteRun, Generic[OutputT]):
         asked = [one for one in await self.approvals() if one.call_id == decision.call_id]
         question = [(one.nonce, one.digest) for one in asked]
         id = update_id or decision.update_id(self.id, question)
-        stage, rejected = WorkflowUpdateStage.COMPLETED, DecisionRejectedError
+        stage, rejected = WorkflowUpdateStage.COMPLETED, errors.DecisionRejectedError
         answer = await self._update(
             names.DECIDE, decision.to_json(), stage, rejected=rejected, id=id
         )
@@ -206,7 +202,7 @@ class Run(RemoteRun, Generic[OutputT]):
             await self._update(names.SEND, _sent(message), WorkflowUpdateStage.ACCEPTED, 0, id=id)
         except TimeoutError:
             pass  # the answer is for others
-        except RejectedError as error:
+        except errors.RejectedError as error:
             if error.code != names.CONTINUED:
                 raise  # otherwise, the run has it
 
@@ -228,13 +224,13 @@ class Run(RemoteRun, Generic[OutputT]):
 
     async def cancel(self) -> None:
         """Request cancellation of the run."""
-        with explain_rpc_errors(self.id):
+        with errors.explain_rpc_errors(self.id):
             await self._handle.cancel()
         self._watches.poll(self.id)
 
     async def _signal(self, name: str, *args: dict[str, JsonValue]) -> None:
         await self._check_start(name)
-        with explain_rpc_errors(self.id):
+        with errors.explain_rpc_errors(self.id):
             await self._handle.signal(name, args=args)
         self._watches.poll(self.id)
 

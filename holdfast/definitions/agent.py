@@ -14,21 +14,13 @@ from pydantic.alias_generators import to_camel
 
 from holdfast.definitions.json_form import as_written, check_form, check_names, type_schema
 from holdfast.definitions.tool import Approval, JsonObject, Place, Tool
-from holdfast.schemas.agent import (
-    AgentDefinition,
-    Calling,
-    Knowledge,
-    ModelSettings,
-    Plan,
-    SkillDefinition,
-    ToolChoice,
-)
+from holdfast.schemas import agent
 from holdfast.schemas.budget import Budget, BudgetName, OnLimit, ThresholdName
 from holdfast.schemas.tool import ActivityRef, HookRef, RepairRef
 
 OutputT = TypeVar("OutputT")
 AnyTool = Tool[..., object]
-Model = str | ModelSettings | JsonObject
+Model = str | agent.ModelSettings | JsonObject
 Schema = type[object] | JsonObject | bool
 _SCHEMAS = ("input", "output", "state", "when")
 
@@ -40,7 +32,7 @@ class SkillFields(TypedDict, total=False):
     when: Schema
     instructions: str
     tools: Sequence[str | AnyTool | JsonObject]
-    knowledge: Sequence[Knowledge | JsonObject]
+    knowledge: Sequence[agent.Knowledge | JsonObject]
     memory: bool
     activity: ActivityRef | JsonObject
     side_effects: bool
@@ -54,21 +46,21 @@ class AgentFields(TypedDict, total=False):
     model: Model | Sequence[Model]
     calls: Sequence[JsonObject]
     answer: object
-    calling: Calling
+    calling: agent.Calling
     tools: Sequence[str | AnyTool | JsonObject]
     skills: "Sequence[Skill | JsonObject]"
     change_skill: bool
-    knowledge: Sequence[Knowledge | JsonObject]
+    knowledge: Sequence[agent.Knowledge | JsonObject]
     memory: bool
     input: Schema
     state: Schema
-    tool_choice: ToolChoice | JsonObject
+    tool_choice: agent.ToolChoice | JsonObject
     budget: Budget | JsonObject
     on_limit: Mapping[BudgetName, OnLimit]
     on_threshold: Mapping[ThresholdName, float]
     concurrency: int
     approval: Approval | JsonObject
-    plan: Plan
+    plan: agent.Plan
     principal_scopes: Sequence[str]
     reasoning_for_call: bool
     prepare: HookRef | JsonObject
@@ -84,7 +76,7 @@ class Skill:
 
     def __init__(self, name: str, **fields: Unpack[SkillFields]) -> None:
         self.name = name
-        self._form, self.tools = _file_form(SkillDefinition, {"name": name, **fields})
+        self._form, self.tools = _file_form(agent.SkillDefinition, {"name": name, **fields})
 
     def to_json(self) -> dict[str, Any]:
         """Return the skill as an agent's file has it."""
@@ -127,7 +119,7 @@ class Agent(Generic[OutputT]):
         **fields: Unpack[AgentFields],
     ) -> None:
         given = {"name": name, "output": output, **fields}
-        self._form, self.tools = _file_form(AgentDefinition, given)
+        self._form, self.tools = _file_form(agent.AgentDefinition, given)
         is_schema = isinstance(output, Mapping | bool)
         self._settle(str if output is None else JsonValue if is_schema else output)
 
@@ -140,7 +132,7 @@ class Agent(Generic[OutputT]):
         """
         made = cast(Agent[JsonValue], cls.__new__(cls))
         made._form, made.tools = dict(form), []
-        check_form(AgentDefinition, made._form, f"agent `{form.get('name')}`")
+        check_form(agent.AgentDefinition, made._form, f"agent `{form.get('name')}`")
         made._settle(JsonValue)
         return made
 
@@ -156,10 +148,10 @@ class Agent(Generic[OutputT]):
 
 
 def _file_form(
-    definition: type[AgentDefinition] | type[SkillDefinition], given: Mapping[str, Any]
+    definition: type[agent.AgentDefinition] | type[agent.SkillDefinition], given: Mapping[str, Any]
 ) -> tuple[dict[str, Any], list[AnyTool]]:
     """Return arguments as the fields of a file, and the tools among them that are functions."""
-    kind = "agent" if definition is AgentDefinition else "skill"
+    kind = "agent" if definition is agent.AgentDefinition else "skill"
     what = f"{kind} `{given['name']}`"
     check_names(given, definition.model_fields, what)
     form: dict[str, Any] = {}

@@ -18,13 +18,7 @@ from pydantic import BaseModel, create_model
 from pydantic_core import to_jsonable_python
 from temporalio import activity
 
-from holdfast.definitions.json_form import (
-    arguments_schema,
-    as_written,
-    check_form,
-    check_names,
-    type_schema,
-)
+from holdfast.definitions import json_form
 from holdfast.schemas.run import CallContext
 from holdfast.schemas.tool import (
     ApprovalPolicy,
@@ -125,12 +119,12 @@ class Tool(Generic[P, R_co]):
     def __init__(self, function: Callable[P, R_co], fields: ToolFields) -> None:
         self._function = function
         self.name = fields.get("name", function.__name__)
-        check_names(fields, ToolFields.__annotations__, f"tool `{self.name}`")
+        json_form.check_names(fields, ToolFields.__annotations__, f"tool `{self.name}`")
         code = inspect.unwrap(function).__code__
         self.place: Place = code.co_filename, code.co_firstlineno
         self._parameters = _Parameters(function, self.name)
         self._form = _form(self.name, self._parameters, function, fields)
-        check_form(ToolDefinition, self._form, f"tool `{self.name}`")
+        json_form.check_form(ToolDefinition, self._form, f"tool `{self.name}`")
         self.activity = _activity(self.name, self._parameters, function)
         update_wrapper(self, function)
 
@@ -152,15 +146,15 @@ def _form(
 ) -> dict[str, Any]:
     """Return the tool as its file would have it."""
     what = f"a parameter or the result of tool `{name}`"
-    form: dict[str, Any] = {"_tool": name, **arguments_schema(parameters.model, what)}
+    form: dict[str, Any] = {"_tool": name, **json_form.arguments_schema(parameters.model, what)}
     if parameters.result not in (None, type(None)):
-        form["_output"] = type_schema(parameters.result, what, "serialization")
+        form["_output"] = json_form.type_schema(parameters.result, what, "serialization")
     form["description"] = inspect.getdoc(function) or form.get("description", "")
     context = {"input": "call"} if parameters.context else {}
-    form["_activity"] = {**as_written(given.get("activity", {})), **context, "type": name}
+    form["_activity"] = {**json_form.as_written(given.get("activity", {})), **context, "type": name}
     for field, value in given.items():
         if field not in ("name", "activity"):
-            form[ToolDefinition.model_fields[field].alias or field] = as_written(value)
+            form[ToolDefinition.model_fields[field].alias or field] = json_form.as_written(value)
     return form
 
 

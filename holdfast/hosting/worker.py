@@ -16,7 +16,7 @@ from functools import partial
 from temporalio.client import Client
 from temporalio.worker import Worker
 
-from holdfast.hosting import deployment
+from holdfast.hosting import deployment, process_exit
 from holdfast.hosting.check import check
 from holdfast.hosting.dev_server import DevServer, run_dev_server, terminate_dev_servers
 from holdfast.hosting.monitoring.probes import WorkerHealth, serve_probes
@@ -26,13 +26,6 @@ from holdfast.hosting.options import (
 )
 from holdfast.hosting.options import read_options
 from holdfast.hosting.plugin import HoldfastPlugin, worker_parts
-from holdfast.hosting.process_exit import (
-    STOPPED,
-    StartError,
-    exit_code,
-    exit_process,
-    run_until_stopped,
-)
 from holdfast.hosting.resources import (
     WorkerResources,
     load_resources,
@@ -120,13 +113,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return check(settings, how, secrets)
         log_to_stderr(secrets.clean_for_operator)
         work = serve_worker(settings, dev, secrets)
-        asyncio.run(run_until_stopped(work, settings.graceful_timeout, terminate_dev_servers))
-    except (StartError, FixableError) as error:
+        asyncio.run(
+            process_exit.run_until_stopped(work, settings.graceful_timeout, terminate_dev_servers)
+        )
+    except (process_exit.StartError, FixableError) as error:
         text = f"holdfast: {error}" if isinstance(error, FixableError) else str(error)
         print(secrets.clean_for_operator(text), file=sys.stderr)
-        return exit_code(error)
-    return STOPPED
+        return process_exit.exit_code(error)
+    return process_exit.STOPPED
 
 
 if __name__ == "__main__":
-    exit_process(main())
+    process_exit.exit_process(main())

@@ -13,16 +13,7 @@ from functools import partial
 import httpx
 from temporalio.exceptions import ApplicationError
 
-from holdfast.providers.base import (
-    ContextOverflow,
-    FailedAnswer,
-    NoCredentials,
-    ProviderError,
-    ProviderRefused,
-    Rejection,
-    TruncatedAnswer,
-    UnreadableAnswer,
-)
+from holdfast.providers import base
 from holdfast.providers.transport.target import EndpointTarget
 from holdfast.schemas.names import MODEL_ERROR
 
@@ -67,18 +58,18 @@ def request_error(
 model_error = partial(request_error, MODEL_ERROR)
 
 
-def is_doubtful(error: ProviderError | httpx.HTTPError) -> bool:
+def is_doubtful(error: base.ProviderError | httpx.HTTPError) -> bool:
     """Report whether a retry may help, but may also fail again for ever."""
     match error:
-        case NoCredentials():
+        case base.NoCredentials():
             return error.is_missing
-        case ProviderRefused():
+        case base.ProviderRefused():
             return _is_incapable(error)
-    return isinstance(error, UnreadableAnswer | FailedAnswer)
+    return isinstance(error, base.UnreadableAnswer | base.FailedAnswer)
 
 
 def provider_error(
-    error: ProviderError | httpx.HTTPError, target: EndpointTarget, model: str, doubtful: int
+    error: base.ProviderError | httpx.HTTPError, target: EndpointTarget, model: str, doubtful: int
 ) -> ApplicationError:
     """Return the error of a request to the model `model` at `target`.
 
@@ -86,26 +77,26 @@ def provider_error(
     """
     is_early = doubtful < MAX_DOUBTFUL_ATTEMPTS
     match error:
-        case ProviderRefused() if error.status in RETRIED_STATUS or error.status >= 500:
+        case base.ProviderRefused() if error.status in RETRIED_STATUS or error.status >= 500:
             delay = retry_delay(error.headers, datetime.now(UTC))
             is_final = _has_no_credit(error) or _NO_MEMORY in error.message
             is_retried = not is_final and (is_early or not _is_incapable(error))
             message = rejection_message(error, target, model)
             return model_error(message, retried=is_retried, delay=delay)
-        case Rejection():
+        case base.Rejection():
             return model_error(rejection_message(error, target, model))
-        case TruncatedAnswer():
+        case base.TruncatedAnswer():
             return model_error(f"{target.label}: {error}", retried=True)
-        case NoCredentials():
+        case base.NoCredentials():
             message = (
                 f"{target.label}: {target.redact(error.reason)}. Check the worker's environment"
             )
             return model_error(message, retried=not error.is_missing or is_early)
-        case FailedAnswer() | UnreadableAnswer():
+        case base.FailedAnswer() | base.UnreadableAnswer():
             why = target.redact(str(error))
-            fix = ". Check its `baseUrl` and `provider`" * isinstance(error, UnreadableAnswer)
+            fix = ". Check its `baseUrl` and `provider`" * isinstance(error, base.UnreadableAnswer)
             return model_error(f"{target.label}: {why}{fix}", retried=is_early)
-        case ProviderError():
+        case base.ProviderError():
             return model_error(str(error))
         case _:
             detail = target.redact(str(error)) or type(error).__name__
@@ -119,7 +110,7 @@ def provider_error(
             return model_error(f"{target.label} {message}: {detail}", retried=True)
 
 
-def rejection_message(error: Rejection, target: EndpointTarget, model: str) -> str:
+def rejection_message(error: base.Rejection, target: EndpointTarget, model: str) -> str:
     """Return what the provider answered, and what to do about it."""
     message = f"{target.label} answered {error.status}: {target.redact(error.message) or 'nothing'}"
     fix = _fix(error, target, model)
@@ -140,18 +131,18 @@ def retry_delay(headers: Mapping[str, str], now: datetime) -> timedelta | None:
     return min(delay, MAX_RETRY_DELAY) if delay > timedelta() else None
 
 
-def _has_no_credit(error: ProviderRefused) -> bool:
+def _has_no_credit(error: base.ProviderRefused) -> bool:
     return _NO_CREDIT.search(f"{error.message}\n{error.texts}") is not None
 
 
-def _is_incapable(error: ProviderRefused) -> bool:
+def _is_incapable(error: base.ProviderRefused) -> bool:
     message = error.message.lower()
     return error.status in _DOUBTFUL_STATUS and any(word in message for word in _INCAPABLE)
 
 
-def _fix(error: Rejection, target: EndpointTarget, model: str) -> str:
-    if not isinstance(error, ProviderRefused):
-        is_window = isinstance(error, ContextOverflow) and target.endpoint.provider == "ollama"
+def _fix(error: base.Rejection, target: EndpointTarget, model: str) -> str:
+    if not isinstance(error, base.ProviderRefused):
+        is_window = isinstance(error, base.ContextOverflow) and target.endpoint.provider == "ollama"
         return _OLLAMA_WINDOW if is_window else ""
     if _has_no_credit(error):
         return "Check the balance and the limits of the provider's account"

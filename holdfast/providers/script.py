@@ -12,15 +12,8 @@ from typing import Annotated, Any
 
 from pydantic import Field, RootModel, field_validator
 
+from holdfast.providers import base
 from holdfast.providers.answer.streamed_answer import StreamedAnswer
-from holdfast.providers.base import (
-    AnswerSink,
-    ContextOverflow,
-    EncodedMessage,
-    ProviderRequest,
-    ToolNames,
-    UnanswerableRequest,
-)
 from holdfast.providers.content import text_of
 from holdfast.schemas.base import Duration, Strict
 from holdfast.schemas.internal.solution import Solution, StopReason, Usage
@@ -103,18 +96,18 @@ class ScriptProvider:
             script = Scenarios(scenarios=[Scenario(answers=script.root)])
         self._scenarios = script.scenarios
 
-    def encode(self, message: ChatMessage, names: ToolNames) -> EncodedMessage:
+    def encode(self, message: ChatMessage, names: base.ToolNames) -> base.EncodedMessage:
         """Encode the parts of a message that the choice of an answer depends on."""
         match message.role:
             case "assistant":
-                return EncodedMessage((_ANSWER,))
+                return base.EncodedMessage((_ANSWER,))
             case "user":
                 text = text_of(message.content, lambda _: "")
-                return EncodedMessage((_USER + text.encode("utf-8", "replace"),))
+                return base.EncodedMessage((_USER + text.encode("utf-8", "replace"),))
             case _:
-                return EncodedMessage()
+                return base.EncodedMessage()
 
-    async def solve(self, request: ProviderRequest, sink: AnswerSink) -> Solution:
+    async def solve(self, request: base.ProviderRequest, sink: base.AnswerSink) -> Solution:
         """Return the next answer, streamed word by word.
 
         Raises:
@@ -123,7 +116,7 @@ class ScriptProvider:
         """
         scripted = self._next(request.fragments)
         if scripted.too_long is not None:
-            raise ContextOverflow(400, _TOO_LONG, scripted.too_long)
+            raise base.ContextOverflow(400, _TOO_LONG, scripted.too_long)
         answer = StreamedAnswer(sink, request.tool_names)
         answer.usage = Usage(**dict(scripted.usage))
         pause = scripted.pace.total_seconds() if scripted.pace else 0.0
@@ -143,12 +136,14 @@ class ScriptProvider:
         answers = fragments.count(_ANSWER)
         scenario = next((one for one in self._scenarios if re.search(one.match, first)), None)
         if scenario is None:
-            raise UnanswerableRequest(f"no scenario of the script matches `{first[:200]}`; add one")
+            raise base.UnanswerableRequest(
+                f"no scenario of the script matches `{first[:200]}`; add one"
+            )
         number = answers
         for scripted in scenario.answers:
             number -= scripted.times
             if number < 0:
                 return scripted
-        raise UnanswerableRequest(
+        raise base.UnanswerableRequest(
             f"the script has no answer left: {answers} were given; add another to its file"
         )

@@ -20,23 +20,9 @@ from holdfast.schemas.base import MAX_JSON_DEPTH
 from holdfast.schemas.json_schema import target_of
 from holdfast.schemas.reference import MARK
 from holdfast.schemas.tool import Schema
+from holdfast.validation import lenient_json, work_budget
 from holdfast.validation.keyword_checks import TYPES, is_of_types
-from holdfast.validation.lenient_json import (
-    InexactNumber,
-    Number,
-    ensure_json,
-    exact_number,
-    plain_numbers,
-    read_json,
-)
 from holdfast.validation.validator import errors, fits
-from holdfast.validation.work_budget import (
-    APPLICATION_STEPS,
-    SLOW_STEPS,
-    CannotCheck,
-    WorkBudget,
-    bounded,
-)
 
 # The items, types or characters of a reference that count as one step.
 _LOOKED_AT = 8
@@ -71,7 +57,11 @@ def read_arguments(written: dict[str, Any] | str) -> dict[str, Any]:
     if isinstance(written, str) and not written.strip():
         return {}
     try:
-        value = read_json(written) if isinstance(written, str) else ensure_json(written)
+        value = (
+            lenient_json.read_json(written)
+            if isinstance(written, str)
+            else lenient_json.ensure_json(written)
+        )
     except ValueError as error:
         rest = error.doc[error.pos :] if isinstance(error, json.JSONDecodeError) else ""
         why = f"the arguments are no JSON: {error}"
@@ -115,10 +105,10 @@ def fit(value: Any, schema: Schema | bool, *, fill: bool = False) -> Any:
     Raises:
         InvalidArguments: the value does not fit; the message names each field.
     """
-    with bounded():
+    with work_budget.bounded():
         try:
-            coerced = plain_numbers(coerce(value, schema, fill=fill))
-        except InexactNumber as error:
+            coerced = lenient_json.plain_numbers(coerce(value, schema, fill=fill))
+        except lenient_json.InexactNumber as error:
             raise InvalidArguments(str(error)) from None
         problems = errors(coerced, schema)
     if problems:
@@ -155,10 +145,10 @@ def coerce(
     if not (fills or is_resolved):
         return value
     misspelt: list[str] | None = [] if fill and is_resolved else None
-    with bounded() as budget:
+    with work_budget.bounded() as budget:
         try:
             value = _Coercion(schema, budget, fills, is_resolved, misspelt).apply(value, schema, 0)
-        except CannotCheck as error:
+        except work_budget.CannotCheck as error:
             if fills:
                 raise InvalidArguments(str(error)) from None
     if misspelt:
@@ -183,7 +173,7 @@ class _Coercion:
     """One pass over a value and its schema; `root` is the schema that `$ref` points into."""
 
     root: Schema | bool
-    budget: WorkBudget
+    budget: work_budget.WorkBudget
     fills: bool
     is_resolved: bool
     misspelt: list[str] | None
@@ -191,7 +181,7 @@ class _Coercion:
     def apply(self, value: Any, schema: Any, depth: int) -> Any:
         if not isinstance(schema, dict) or depth > MAX_JSON_DEPTH or value is None:
             return value
-        self.budget.spend(SLOW_STEPS)
+        self.budget.spend(work_budget.SLOW_STEPS)
         if isinstance(reference := schema.get("$ref"), str):
             value = self.apply(value, self._target(reference), depth + 1)
         for part in _list_of(schema, "allOf"):
@@ -275,7 +265,7 @@ class _Coercion:
         return value
 
     def _look_at(self, count: int) -> None:
-        self.budget.spend(count // _LOOKED_AT + count * APPLICATION_STEPS)
+        self.budget.spend(count // _LOOKED_AT + count * work_budget.APPLICATION_STEPS)
 
     def _target(self, reference: str) -> Any:
         """Return the schema that a local `$ref` points to; other references coerce nothing."""
@@ -292,9 +282,9 @@ def _is(value: Any, name: Any) -> bool:
     return isinstance(name, str) and is_of_types(value, TYPES.get(name, ()))
 
 
-def _converted(value: Any, name: Any, budget: WorkBudget) -> Any:
+def _converted(value: Any, name: Any, budget: work_budget.WorkBudget) -> Any:
     match name, value:
-        case "integer", Number():
+        case "integer", lenient_json.Number():
             return _number(value.digits, name)
         case "integer", float() if value.is_integer():
             return int(value)
@@ -307,7 +297,7 @@ def _converted(value: Any, name: Any, budget: WorkBudget) -> Any:
         case "string", bool():
             return "true" if value else "false"
         case "string", int() | float():
-            digits = value.digits if isinstance(value, Number) else None
+            digits = value.digits if isinstance(value, lenient_json.Number) else None
             return digits or json.dumps(value)
         case (("object" | "array"), str()):
             return _object_or_list(value, name, budget)
@@ -320,15 +310,15 @@ def _converted(value: Any, name: Any, budget: WorkBudget) -> Any:
 def _number(text: str, name: str) -> int | float | str:
     number = float(text) if any(mark in text for mark in ".eE") else int(text)
     try:
-        exact_number(text)
-    except InexactNumber:
+        lenient_json.exact_number(text)
+    except lenient_json.InexactNumber:
         return text
     if isinstance(number, float) and name == "integer" and number.is_integer():
         return int(number)
     return number
 
 
-def _object_or_list(text: str, name: str, budget: WorkBudget) -> Any:
+def _object_or_list(text: str, name: str, budget: work_budget.WorkBudget) -> Any:
     """Return the object or the list that a text is; the list of it, if it is certainly one item."""
     parsed, written = _parsed(text, "{" if name == "object" else "[", budget), text.strip()
     if name == "object" or isinstance(parsed, list):
@@ -340,12 +330,12 @@ def _object_or_list(text: str, name: str, budget: WorkBudget) -> Any:
     return [text] if is_object or not is_doubtful else text
 
 
-def _parsed(text: str, opening: str, budget: WorkBudget | None = None) -> Any:
+def _parsed(text: str, opening: str, budget: work_budget.WorkBudget | None = None) -> Any:
     if not text.lstrip().startswith(opening):
         return text
     if budget is not None:
         budget.work(len(text), _READ)
     try:
-        return read_json(text)
+        return lenient_json.read_json(text)
     except ValueError:
         return text

@@ -14,15 +14,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from holdfast.schemas.phrases import (
-    NAME_PATTERN,
-    PATTERN_WORDS,
-    TOOL_NAME_PATTERN,
-    did_you_mean,
-    misfit_reason,
-    quote_value,
-    suggest_names,
-)
+from holdfast.schemas import phrases
 
 # By the type of pydantic's error. Names in braces are filled in from its context.
 _WANTED = {
@@ -110,11 +102,13 @@ def name_problem(name: str, key: str) -> ValueProblem | None:
 
     `key` is the field that sets another name.
     """
-    pattern = TOOL_NAME_PATTERN if key == "_tool" else NAME_PATTERN
+    pattern = phrases.TOOL_NAME_PATTERN if key == "_tool" else phrases.NAME_PATTERN
     if re.match(pattern, name):
         return None
-    fix = f"give the file another, or write one as `{key}`: {PATTERN_WORDS[pattern]}"
-    return ValueProblem((), f"the file's name {quote_value(name)} is not valid as a name", fix)
+    fix = f"give the file another, or write one as `{key}`: {phrases.PATTERN_WORDS[pattern]}"
+    return ValueProblem(
+        (), f"the file's name {phrases.quote_value(name)} is not valid as a name", fix
+    )
 
 
 def problems_of(error: ValidationError, value: Any, model: type[BaseModel]) -> list[ValueProblem]:
@@ -134,7 +128,7 @@ def problems_of(error: ValidationError, value: Any, model: type[BaseModel]) -> l
         if len(errors) > 1 and all(is_wrong_type(each) for each in errors):
             wants = list(dict.fromkeys(map(expected_value, errors)))
             fix = _suggestion(errors) or f"write {', or '.join(wants)}"
-            faults.append(ValueProblem(where, misfit_reason(errors[0]["input"]), fix))
+            faults.append(ValueProblem(where, phrases.misfit_reason(errors[0]["input"]), fix))
         else:
             known = field_names(model, where[:-1])
             faults += (ValueProblem(where, *_reason_and_fix(each, known)) for each in errors)
@@ -220,17 +214,17 @@ def _reason_and_fix(error: ErrorDetails, known: Iterable[str]) -> tuple[str, str
             known = [name for name in known if name != last]
             alike = [name for name in known if name.startswith("_") == last.startswith("_")]
             alike = [f"_{last}"] if f"_{last}" in known else alike
-            return f"unknown field {quote_value(last)}", suggest_names(last, alike)
+            return f"unknown field {phrases.quote_value(last)}", phrases.suggest_names(last, alike)
         case "missing":
             return f"`{last}` is missing", "add it"
         case "value_error":
             reason, _, fix = error["msg"].removeprefix("Value error, ").partition("; ")
             if fix or isinstance(error["input"], dict | list):
                 return reason, fix
-            return misfit_reason(error["input"]), reason
+            return phrases.misfit_reason(error["input"]), reason
         case _:
             fix = _suggestion([error]) or f"write {expected_value(error)}{corrected_value(error)}"
-            return misfit_reason(error["input"]), fix
+            return phrases.misfit_reason(error["input"]), fix
 
 
 def _suggestion(errors: list[ErrorDetails]) -> str:
@@ -241,7 +235,7 @@ def _suggestion(errors: list[ErrorDetails]) -> str:
         for word in re.findall(r"'([^']+)'", str((error.get("ctx") or {})["expected"]))
     ]
     value = errors[0]["input"]
-    return did_you_mean(value, words) if isinstance(value, str) and len(words) > 1 else ""
+    return phrases.did_you_mean(value, words) if isinstance(value, str) and len(words) > 1 else ""
 
 
 def is_wrong_type(error: ErrorDetails) -> bool:
@@ -256,7 +250,7 @@ def expected_value(error: ErrorDetails) -> str:
         return str(context["expected"]).replace("'", "`").replace("True", "`true`")
     if error["type"] == "string_pattern_mismatch":
         pattern = context["pattern"]
-        return PATTERN_WORDS.get(pattern, f"a text that matches {pattern}")
+        return phrases.PATTERN_WORDS.get(pattern, f"a text that matches {pattern}")
     words = _WANTED.get(error["type"])
     if words is None:
         return re.sub(r"^(Input|String|Value|List) should (be |have )?", "", error["msg"])

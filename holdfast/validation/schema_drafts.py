@@ -16,25 +16,19 @@ from collections.abc import Iterator
 from typing import Any
 
 from holdfast.schemas.json_schema import ONE_SCHEMA, SEVERAL_SCHEMAS
+from holdfast.validation import schema_references
 from holdfast.validation.problems import Where
-from holdfast.validation.schema_references import (
-    BESIDE_REF,
-    Addresses,
-    TooManyCopies,
-    draft_of,
-    without_dynamic_scope,
-)
 
 
 def to_current_draft(schema: Any) -> Any:
     """Return the schema as draft 2020-12."""
     try:
-        addresses = Addresses(schema)
+        addresses = schema_references.Addresses(schema)
         if addresses.has_dynamic_scope:
-            schema = without_dynamic_scope(schema, addresses)
-            addresses = Addresses(schema)
+            schema = schema_references.without_dynamic_scope(schema, addresses)
+            addresses = schema_references.Addresses(schema)
         return _Translation(schema, addresses).result
-    except TooManyCopies:
+    except schema_references.TooManyCopies:
         raise
     except ValueError:  # an address that is none, which is reported where it is referred to
         return schema
@@ -43,7 +37,7 @@ def to_current_draft(schema: Any) -> Any:
 class _Translation:
     """A document, the addresses in it, and the places of its schemas in the translation."""
 
-    def __init__(self, root: Any, addresses: Addresses) -> None:
+    def __init__(self, root: Any, addresses: schema_references.Addresses) -> None:
         self._addresses = addresses
         # By the id of a schema.
         self._places: dict[int, Where] = {}
@@ -61,9 +55,11 @@ class _Translation:
             return schema
         self._places[id(schema)] = place
         base = self._addresses.base_of(schema)
-        draft = draft_of(schema.get("$schema")) or draft
+        draft = schema_references.draft_of(schema.get("$schema")) or draft
         if draft <= 7 and "$ref" in schema:
-            schema = {key: each for key, each in schema.items() if key in BESIDE_REF}
+            schema = {
+                key: each for key, each in schema.items() if key in schema_references.BESIDE_REF
+            }
         made: dict[str, Any] = {}
         for key, value in _renamed(_with_null(schema), draft):
             if key in ONE_SCHEMA:

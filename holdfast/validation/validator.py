@@ -13,15 +13,7 @@ from typing import Any
 
 from holdfast.schemas.json_schema import target_of
 from holdfast.schemas.tool import Schema
-from holdfast.validation.keyword_checks import (
-    APPLICATIONS,
-    KEYWORD_CHECKS,
-    REFERENCES,
-    Check,
-    Fault,
-    Faults,
-    is_of_types,
-)
+from holdfast.validation import keyword_checks
 from holdfast.validation.work_budget import APPLICATION_STEPS, CannotCheck, WorkBudget, bounded
 
 MAX_ERRORS = 20
@@ -60,15 +52,15 @@ class Node:
         self.nodes: dict[int | str, Node] = {} if root is None else root.nodes
         # The keys of the values of `enum`, once it was applied.
         self.values: frozenset[Any] | None = None
-        self._checks: dict[type, list[tuple[str, Check, Any]]] = {}
+        self._checks: dict[type, list[tuple[str, keyword_checks.Check, Any]]] = {}
         rules = schema.items() if isinstance(schema, dict) else ()
         self._cost = sum(
             1 + (len(rule) // _PARTS_A_STEP if isinstance(rule, dict | list) else 0)
             for keyword, rule in rules
-            if keyword in KEYWORD_CHECKS
+            if keyword in keyword_checks.KEYWORD_CHECKS
         )
 
-    def faults(self, value: Any, budget: WorkBudget) -> Iterable[Fault]:
+    def faults(self, value: Any, budget: WorkBudget) -> Iterable[keyword_checks.Fault]:
         """Return the errors of the value, found one by one within the budget."""
         budget.spend(self._cost + APPLICATION_STEPS)
         checks = self._checks.get(value.__class__)
@@ -98,14 +90,14 @@ class Node:
         """Yield the keys or indexes of the parts that this schema, or one within it, is about."""
         budget.spend(self._cost + len(value))
         for keyword, rule in self.schema.items() if isinstance(self.schema, dict) else ():
-            applied = APPLICATIONS.get(keyword)
-            if applied is None or not isinstance(value, KEYWORD_CHECKS[keyword][0]):
+            applied = keyword_checks.APPLICATIONS.get(keyword)
+            if applied is None or not isinstance(value, keyword_checks.KEYWORD_CHECKS[keyword][0]):
                 continue
             for part, step, _ in applied(rule, value, self, budget):
                 budget.spend(1)
                 if step is not None:
                     yield step
-                elif keyword in REFERENCES or part.fits(value, budget):
+                elif keyword in keyword_checks.REFERENCES or part.fits(value, budget):
                     yield from part.evaluated(value, budget)
 
     def part(self, schema: Any) -> "Node":
@@ -126,8 +118,8 @@ class Node:
         return self.nodes[reference]
 
     def _found(
-        self, checks: list[tuple[str, Check, Any]], value: Any, budget: WorkBudget
-    ) -> Faults:
+        self, checks: list[tuple[str, keyword_checks.Check, Any]], value: Any, budget: WorkBudget
+    ) -> keyword_checks.Faults:
         budget.nested += 1
         if budget.nested > MAX_NESTED_CHECKS:
             raise CannotCheck("too deep to be checked")
@@ -139,14 +131,14 @@ class Node:
                 yield fault
         budget.nested -= 1
 
-    def _chosen(self, value: Any) -> Iterator[tuple[str, Check, Any]]:
+    def _chosen(self, value: Any) -> Iterator[tuple[str, keyword_checks.Check, Any]]:
         if self.schema is False:
             yield "", _nothing, False
         for keyword, rule in self.schema.items() if isinstance(self.schema, dict) else ():
-            types, check = KEYWORD_CHECKS.get(keyword, ((), _nothing))
+            types, check = keyword_checks.KEYWORD_CHECKS.get(keyword, ((), _nothing))
             # Of a float, the value decides whether it is an integer.
             is_certain = keyword == "type" and not isinstance(value, float)
-            if is_of_types(value, types) and not (
+            if keyword_checks.is_of_types(value, types) and not (
                 is_certain and not [*check(rule, value, self, WorkBudget())]
             ):
                 yield keyword, check, rule
@@ -167,8 +159,8 @@ def find_target(reference: str, root: Any) -> Any:
     return None
 
 
-def _nothing(rule: Any, value: Any, node: Node, budget: WorkBudget) -> Faults:
-    yield Fault("False schema does not allow {value}", value, rule)
+def _nothing(rule: Any, value: Any, node: Node, budget: WorkBudget) -> keyword_checks.Faults:
+    yield keyword_checks.Fault("False schema does not allow {value}", value, rule)
 
 
 def violations(value: Any, schema: Schema | bool) -> list[Violation]:
@@ -210,7 +202,9 @@ def fits(value: Any, schema: Schema | bool, part: Any = None) -> bool:
     return not faults(value, schema, 1, part)
 
 
-def faults(value: Any, schema: Schema | bool, most: int, part: Any = None) -> list[Fault]:
+def faults(
+    value: Any, schema: Schema | bool, most: int, part: Any = None
+) -> list[keyword_checks.Fault]:
     """Return the errors of the value by the schema, or by a part of it; at most so many.
 
     Raises:
@@ -233,7 +227,7 @@ def faults(value: Any, schema: Schema | bool, most: int, part: Any = None) -> li
             raise CannotCheck(why) from None
 
 
-def _lines(found: Sequence[Fault]) -> list[str]:
+def _lines(found: Sequence[keyword_checks.Fault]) -> list[str]:
     lines = []
     for each in found[:MAX_ERRORS]:
         place, message = _shortened(".".join(map(str, each.place))), _message(each)
@@ -241,14 +235,14 @@ def _lines(found: Sequence[Fault]) -> list[str]:
     return [*lines, "and more"] if len(found) > MAX_ERRORS else lines
 
 
-def _identity(fault: Fault) -> tuple[Any, ...]:
+def _identity(fault: keyword_checks.Fault) -> tuple[Any, ...]:
     """Return a key that stays the same for an error while the value around it changes."""
     speaks_of_keys = fault.keyword in ("required", "dependentRequired", "additionalProperties")
     keys = fault.message if speaks_of_keys else ""
     return (fault.place, fault.schema_place, fault.keyword, keys)
 
 
-def _message(fault: Fault) -> str:
+def _message(fault: keyword_checks.Fault) -> str:
     with bounded() as budget:
         message = fault.message
         budget.work(len(message), _QUOTED)

@@ -6,15 +6,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from holdfast.client.question_text import call_name
+from holdfast.runtime import text_safety
 from holdfast.runtime.narration.phrases import question_facts
-from holdfast.runtime.text_safety import (
-    as_sentence,
-    clean,
-    format_age,
-    format_argument,
-    local_time,
-    one_line,
-)
 from holdfast.schemas.base import format_duration, parse_duration
 from holdfast.schemas.decision import PendingApproval
 from holdfast.schemas.names import ErrorCode
@@ -54,7 +47,7 @@ def status_label(status: str, code: str | None = None) -> tuple[str, str]:
     """Return the label and the tone of a status; `code` is the error of a failed run."""
     if (status, code) == ("failed", ErrorCode.DENIED):
         return "denied", "dim"
-    return STATUS_LABELS.get(status, (clean(status), "bad"))
+    return STATUS_LABELS.get(status, (text_safety.clean(status), "bad"))
 
 
 @dataclass(frozen=True)
@@ -68,10 +61,10 @@ class DisplayTime:
 
 def display_time(at: Any) -> DisplayTime:
     """Return a time of a list or a log for display: `3 min ago`, `in 7 d`."""
-    time = local_time(at)
+    time = text_safety.local_time(at)
     if time is None:
         return DisplayTime("", "at an unknown time", "")
-    utc, age = time.astimezone(UTC), format_age(time)
+    utc, age = time.astimezone(UTC), text_safety.format_age(time)
     relative = f"in {age}" if time > datetime.now(UTC) else f"{age} ago"
     iso = utc.isoformat(timespec="milliseconds")
     return DisplayTime(iso, utc.strftime("%Y-%m-%d %H:%M UTC"), relative)
@@ -80,8 +73,10 @@ def display_time(at: Any) -> DisplayTime:
 def unknown_reason(approval: PendingApproval) -> str:
     """Return the reason why an outcome is unknown, as a sentence; may be empty."""
     text, name = question_facts(approval.kind, approval.question), call_name(approval)
-    text = clean(text).partition(" Did it happen?")[0].replace(f"`{approval.tool}`", name)
-    return as_sentence(text.replace("`", "")) if text else ""
+    text = (
+        text_safety.clean(text).partition(" Did it happen?")[0].replace(f"`{approval.tool}`", name)
+    )
+    return text_safety.as_sentence(text.replace("`", "")) if text else ""
 
 
 @dataclass(frozen=True)
@@ -99,7 +94,7 @@ class BudgetUse:
 
 def budget_label(name: str) -> str:
     """Return the name of a budget for people: `Cost`."""
-    return BUDGET_LABELS.get(name) or one_line(name, _NAME_CHARS)
+    return BUDGET_LABELS.get(name) or text_safety.one_line(name, _NAME_CHARS)
 
 
 def budget_in_sentence(name: str) -> str:
@@ -111,11 +106,11 @@ def budget_in_sentence(name: str) -> str:
 def limit_reached(approval: PendingApproval, agent: str | None) -> str:
     """Return the limit that a run is at: `lost_property has reached its limit of cost: 1.0`."""
     limits = ", ".join(
-        f"{budget_in_sentence(name)}: {format_argument(limit)}"
+        f"{budget_in_sentence(name)}: {text_safety.format_argument(limit)}"
         for name, limit in approval.arguments.items()
     )
-    who = one_line(agent or "", _NAME_CHARS) or "The run"
-    return one_line(f"{who} has reached its limit of {limits}", _TITLE_CHARS)
+    who = text_safety.one_line(agent or "", _NAME_CHARS) or "The run"
+    return text_safety.one_line(f"{who} has reached its limit of {limits}", _TITLE_CHARS)
 
 
 def budget_uses(budget: Mapping[str, Any]) -> Iterator[BudgetUse]:

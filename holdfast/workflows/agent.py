@@ -22,45 +22,15 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas.names import ErrorCode
     from holdfast.schemas.run import RunRequest
 
+from holdfast.workflows import input
 from holdfast.workflows.base_workflow import BaseWorkflow
 from holdfast.workflows.commands import publisher
 from holdfast.workflows.commands.step_executor import StepExecutor, wait_in_time
+from holdfast.workflows.engine import continue_as_new, execution_base
 from holdfast.workflows.engine.call.activities import Hook
-from holdfast.workflows.engine.continue_as_new import (
-    HistoryLength,
-    WorkflowSnapshot,
-    is_due,
-    read_start_arguments,
-    snapshot_of,
-    start_arguments,
-    stay_in_history,
-)
 from holdfast.workflows.engine.conversation.initial_context import InvalidRequest
 from holdfast.workflows.engine.conversation.mailbox import Mailbox
-from holdfast.workflows.engine.execution_base import (
-    AskModel,
-    AskPeople,
-    AwaitMessage,
-    Fail,
-    Finish,
-    RunCalls,
-    Step,
-)
 from holdfast.workflows.engine.run import AgentRun
-from holdfast.workflows.input import (
-    FAILURES,
-    MISSING_PAYLOAD,
-    InvalidInputError,
-    ParsedRequest,
-    exact_value,
-    fail,
-    parse_model,
-    parse_request,
-    payload_value,
-    raw_payload_handler,
-    restart_problem,
-    update_id,
-)
 from holdfast.workflows.permits import is_delegate, is_foreign_state
 
 _EXAMPLE = '{"agent": …, "input": …}'
@@ -78,18 +48,18 @@ _FOREIGN_STATE = (
 )
 _ANSWERED = "the message is answered already: the answer is in the run's context"
 # The state that the previous run of the chain has passed on, and the pages of its log.
-PreviousRun = tuple[WorkflowSnapshot, list[bytes]]
+PreviousRun = tuple[continue_as_new.WorkflowSnapshot, list[bytes]]
 
 
-@workflow.defn(name=names.AGENT_WORKFLOW, failure_exception_types=FAILURES)
+@workflow.defn(name=names.AGENT_WORKFLOW, failure_exception_types=input.FAILURES)
 class AgentWorkflow(BaseWorkflow[AgentRun]):
     """One run of one agent, from a `schemas.run.RunRequest` to a `RunResult`."""
 
     signals = (names.APPROVE, names.MESSAGE, names.CLOSE)
 
     @workflow.init
-    @raw_payload_handler
-    def __init__(self, request: RawValue = MISSING_PAYLOAD, *more: Any) -> None:
+    @input.raw_payload_handler
+    def __init__(self, request: RawValue = input.MISSING_PAYLOAD, *more: Any) -> None:
         super().__init__()
         self._mailbox = Mailbox()
         # The numbers of the messages with a sender that waits for the answer.
@@ -108,8 +78,8 @@ class AgentWorkflow(BaseWorkflow[AgentRun]):
             self._previous_spans = snapshot.spans
 
     @workflow.run
-    @raw_payload_handler
-    async def run(self, request: RawValue = MISSING_PAYLOAD, *_: Any) -> dict[str, Any]:
+    @input.raw_payload_handler
+    async def run(self, request: RawValue = input.MISSING_PAYLOAD, *_: Any) -> dict[str, Any]:
         """Run the agent from its first step to its end."""
         return await self._run()
 
@@ -133,10 +103,10 @@ class AgentWorkflow(BaseWorkflow[AgentRun]):
                 request, snapshot.agent, self._mailbox, self._pending, workflow.now
             )
         except InvalidRequest as error:
-            fail(names.INVALID_REQUEST, str(error))
+            input.fail(names.INVALID_REQUEST, str(error))
         return run, snapshot.worker
 
-    async def _next_step(self, run: AgentRun, executor: StepExecutor) -> Step:
+    async def _next_step(self, run: AgentRun, executor: StepExecutor) -> execution_base.Step:
         """Return the next step, once every sender has received the answer that is available.
 
         Before the end, pending notifications get a moment for delivery, and people for more
@@ -150,27 +120,29 @@ class AgentWorkflow(BaseWorkflow[AgentRun]):
             await executor.publisher.notifier.wait_for_delivery(unless=lambda: not run.is_ending)
         return run.next()
 
-    async def _execute(self, run: AgentRun, executor: StepExecutor, step: Step) -> None:
+    async def _execute(
+        self, run: AgentRun, executor: StepExecutor, step: execution_base.Step
+    ) -> None:
         match step:
-            case AskModel() as request:
+            case execution_base.AskModel() as request:
                 await executor.ask_model(run, request)
             case Hook() as hook:
                 await executor.ask_hook(run, hook)
-            case RunCalls(turn):
+            case execution_base.RunCalls(turn):
                 await executor.execute_turn(turn)
                 run.closed(turn)
-            case AskPeople(question):
+            case execution_base.AskPeople(question):
                 executor.publisher.update()  # choosing the step opened the question
                 await executor.wait_for_ruling(question)
                 run.budget_decided()
-            case AwaitMessage(idle):
+            case execution_base.AwaitMessage(idle):
                 line = "Waits for the next message (see User Metadata)"
                 mailbox = self._mailbox
                 self._idle_until = None if idle is None else workflow.now() + idle
                 if not await wait_in_time(lambda: mailbox.closed or len(mailbox) > 0, idle, line):
                     run.mailbox.close()
                 self._idle_until = None
-            case Finish() | Fail():
+            case execution_base.Finish() | execution_base.Fail():
                 raise AssertionError("the end is not a step to execute")
             case _:
                 assert_never(step)
@@ -182,7 +154,9 @@ class AgentWorkflow(BaseWorkflow[AgentRun]):
         updates fail with `CONTINUED`.
         """
         now = history_length(executor.facts)
-        if not (run.is_between_turns and is_due(now, run, stored=executor.facts.store)):
+        if not (
+            run.is_between_turns and continue_as_new.is_due(now, run, stored=executor.facts.store)
+        ):
             return
         if now.is_pressing:
             self._releases_senders = True
@@ -211,12 +185,14 @@ class AgentWorkflow(BaseWorkflow[AgentRun]):
         assert self._origin is not None  # `_begin` has set it
         request, snapshot = self._origin
         facts, spans = snapshot.worker, self.trace.progress
-        carried = snapshot_of(run, request, snapshot, self._note_count, spans)
+        carried = continue_as_new.snapshot_of(run, request, snapshot, self._note_count, spans)
         since = run.summaries.progress.since
-        values = start_arguments(carried, run.state.log, stored=facts.store, forgettable=since)
+        values = continue_as_new.start_arguments(
+            carried, run.state.log, stored=facts.store, forgettable=since
+        )
         now = history_length(facts)
         if values is None:
-            stay_in_history(run, now)
+            continue_as_new.stay_in_history(run, now)
             return
         # A copy, since the update below is for this history and not for the next run.
         attributes = TypedSearchAttributes(list(workflow.info().typed_search_attributes))
@@ -237,14 +213,14 @@ class AgentWorkflow(BaseWorkflow[AgentRun]):
         name=names.MESSAGE,
         description="Send a message to the run, or to people: {content, delivery, audience, skill}",
     )
-    @raw_payload_handler
-    def message(self, message: RawValue = MISSING_PAYLOAD, *_: Any) -> None:
+    @input.raw_payload_handler
+    def message(self, message: RawValue = input.MISSING_PAYLOAD, *_: Any) -> None:
         """Put a message into the mailbox, or one for people into the log; note an invalid one."""
         self._accept_input()
         try:
             self._task_budget.admit(message)
-            delivered = _delivered(exact_value(message))
-        except InvalidInputError as error:
+            delivered = _delivered(input.exact_value(message))
+        except input.InvalidInputError as error:
             self._note(f"a message was ignored: {error}")
             return
         if delivered.audience == "model":
@@ -253,8 +229,8 @@ class AgentWorkflow(BaseWorkflow[AgentRun]):
             self._log(RemarkEntry(role=delivered.role, content=delivered.content))
 
     @workflow.signal(name=names.CLOSE, description="End a conversation after its last answer")
-    @raw_payload_handler
-    def close(self, anything: RawValue = MISSING_PAYLOAD, *_: Any) -> None:
+    @input.raw_payload_handler
+    def close(self, anything: RawValue = input.MISSING_PAYLOAD, *_: Any) -> None:
         """Close the mailbox; a payload is ignored."""
         self._accept_input()
         self._mailbox.close()
@@ -262,11 +238,11 @@ class AgentWorkflow(BaseWorkflow[AgentRun]):
     @workflow.update(
         name=names.SEND, description="Send a message to a conversation, and get the answer"
     )
-    @raw_payload_handler
-    async def send(self, message: RawValue = MISSING_PAYLOAD, *_: Any) -> Any:
+    @input.raw_payload_handler
+    async def send(self, message: RawValue = input.MISSING_PAYLOAD, *_: Any) -> Any:
         """Put a message into the mailbox, and return the answer to it."""
-        is_repeated = update_id() in self._mailbox.known
-        number = self._mailbox.put(_delivered(payload_value(message)), update_id())
+        is_repeated = input.update_id() in self._mailbox.known
+        number = self._mailbox.put(_delivered(input.payload_value(message)), input.update_id())
         self._senders.append(number)
         await workflow.wait_condition(
             lambda: (
@@ -277,24 +253,26 @@ class AgentWorkflow(BaseWorkflow[AgentRun]):
         )
         self._senders.remove(number)
         if number in self._mailbox.withdrawn:
-            fail(names.WITHDRAWN, "the message was withdrawn before the run read it")
+            input.fail(names.WITHDRAWN, "the message was withdrawn before the run read it")
         if self._releases_senders and not self._has_answered(number):
-            fail(names.CONTINUED, _CONTINUED)
+            input.fail(names.CONTINUED, _CONTINUED)
         if self._start_failure is not None:
-            fail(self._start_failure.code, self._start_failure.message)
+            input.fail(self._start_failure.code, self._start_failure.message)
         assert self._work is not None  # it has answered
         if is_repeated and self._work.progress.answered_up_to > number:
-            fail(names.CONTINUED, _ANSWERED)
+            input.fail(names.CONTINUED, _ANSWERED)
         problem = self._work.messages.budget_problem(number)
         if problem is not None:
-            fail(names.BUDGET_EXCEEDED, problem)
+            input.fail(names.BUDGET_EXCEEDED, problem)
         if self._work.progress.answered_up_to < number:
-            fail(ErrorCode.CANCELLED, "the run ended before it answered; the message is in its log")
+            input.fail(
+                ErrorCode.CANCELLED, "the run ended before it answered; the message is in its log"
+            )
         return self._work.progress.output
 
     @send.validator
-    @raw_payload_handler
-    def _check_send(self, message: RawValue = MISSING_PAYLOAD, *_: Any) -> None:
+    @input.raw_payload_handler
+    def _check_send(self, message: RawValue = input.MISSING_PAYLOAD, *_: Any) -> None:
         request = self._request.request
         takes_messages = request is not None and request.conversation is not False
         is_over = self._work is not None and self._work.last_step is not None
@@ -302,22 +280,22 @@ class AgentWorkflow(BaseWorkflow[AgentRun]):
         has_idled = until is not None and until <= workflow.now() and len(self._mailbox) == 0
         if not takes_messages or is_over or has_idled or self._mailbox.closed:
             problem = "the run is no open conversation: signal `message` instead"
-            fail(names.NOT_A_CONVERSATION, problem)
+            input.fail(names.NOT_A_CONVERSATION, problem)
         with self._validating(message, names.INVALID_REQUEST):
-            delivered = _delivered(exact_value(message))
+            delivered = _delivered(input.exact_value(message))
         if delivered.audience == "people":
             problem = "`audience`: a message for people gets no answer: signal `message` instead"
-            fail(names.INVALID_REQUEST, problem)
+            input.fail(names.INVALID_REQUEST, problem)
         if delivered.skill is not None and self._work is not None:
             unfit = self._work.messages.skill_problem(delivered.skill)
             if unfit is not None:
-                fail(names.INVALID_REQUEST, unfit)
+                input.fail(names.INVALID_REQUEST, unfit)
 
     @workflow.update(
         name=names.WITHDRAW, description="Take back a message that is not read yet: {message}"
     )
-    @raw_payload_handler
-    async def withdraw(self, which: RawValue = MISSING_PAYLOAD, *_: Any) -> dict[str, Any]:
+    @input.raw_payload_handler
+    async def withdraw(self, which: RawValue = input.MISSING_PAYLOAD, *_: Any) -> dict[str, Any]:
         """Remove a queued message, and return which one; its `send` fails with `WITHDRAWN`."""
         self._accept_input()
         withdrawal = _withdrawal(which)
@@ -326,13 +304,13 @@ class AgentWorkflow(BaseWorkflow[AgentRun]):
         return withdrawal.to_json()
 
     @withdraw.validator
-    @raw_payload_handler
-    def _check_withdraw(self, which: RawValue = MISSING_PAYLOAD, *_: Any) -> None:
+    @input.raw_payload_handler
+    def _check_withdraw(self, which: RawValue = input.MISSING_PAYLOAD, *_: Any) -> None:
         with self._validating(which, names.INVALID_REQUEST):
             number = _withdrawal(which).message
         if not self._mailbox.is_queued(number):
             problem = f"message {number} is not queued: the query `status` lists those that are"
-            fail(names.NO_SUCH_MESSAGE, problem)
+            input.fail(names.NO_SUCH_MESSAGE, problem)
 
     def _queued(self) -> list[dict[str, Any]]:
         return [message.to_json() for message in self._mailbox.queued()]
@@ -356,17 +334,17 @@ class AgentWorkflow(BaseWorkflow[AgentRun]):
 
 
 def _withdrawal(which: RawValue) -> Withdrawal:
-    return parse_model(payload_value(which), Withdrawal, '{"message": 1}')
+    return input.parse_model(input.payload_value(which), Withdrawal, '{"message": 1}')
 
 
 def _delivered(message: Any) -> Delivered:
     value = {"content": message} if isinstance(message, str) else message
-    return parse_model(value, Delivered, '{"content": …}')
+    return input.parse_model(value, Delivered, '{"content": …}')
 
 
 def read_start(
     request: Any, more: tuple[Any, ...]
-) -> tuple[ParsedRequest[RunRequest], PreviousRun | None]:
+) -> tuple[input.ParsedRequest[RunRequest], PreviousRun | None]:
     """Return the request of a run, and what the run has left that it continues, if any.
 
     Only Temporal marks a run as a continuation; no client can. It marks automatic restarts too,
@@ -375,26 +353,26 @@ def read_start(
     """
     previous_id, values = workflow.info().continued_run_id, [request, *more]
     if previous_id is None and len(more) == 1 and workflow.info().parent is not None:
-        with suppress(InvalidInputError):  # reported below
-            raw, agents = map(payload_value, values)
+        with suppress(input.InvalidInputError):  # reported below
+            raw, agents = map(input.payload_value, values)
             if is_delegate(raw, agents):
-                parsed = parse_request(request, (), RunRequest, _EXAMPLE)
+                parsed = input.parse_request(request, (), RunRequest, _EXAMPLE)
                 return replace(parsed, agents=agents), None
-    if previous_id is None or not more or restart_problem():
-        return parse_request(request, more, RunRequest, _EXAMPLE), None
+    if previous_id is None or not more or input.restart_problem():
+        return input.parse_request(request, more, RunRequest, _EXAMPLE), None
     if is_foreign_state(previous_id, values):
-        return ParsedRequest(problem=_FOREIGN_STATE), None
+        return input.ParsedRequest(problem=_FOREIGN_STATE), None
     try:
-        snapshot, pages = read_start_arguments(values)
+        snapshot, pages = continue_as_new.read_start_arguments(values)
     except ValueError as error:
-        return ParsedRequest(problem=str(error)), None
-    return ParsedRequest(request=snapshot.request), (snapshot, pages)
+        return input.ParsedRequest(problem=str(error)), None
+    return input.ParsedRequest(request=snapshot.request), (snapshot, pages)
 
 
-def history_length(facts: WorkerFacts) -> HistoryLength:
+def history_length(facts: WorkerFacts) -> continue_as_new.HistoryLength:
     """Measure the history."""
     info = workflow.info()
-    return HistoryLength(
+    return continue_as_new.HistoryLength(
         events=info.get_current_history_length(),
         size_bytes=info.get_current_history_size(),
         is_suggested=info.is_continue_as_new_suggested(),

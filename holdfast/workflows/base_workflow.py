@@ -31,6 +31,7 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas.run import PrincipalToken
 
 from holdfast.validation.work_budget import use_shared_budget
+from holdfast.workflows import input, token_verification
 from holdfast.workflows.commands.interceptors import Trace
 from holdfast.workflows.commands.publisher import Publisher, updates
 from holdfast.workflows.commands.step_executor import StepExecutor
@@ -40,29 +41,8 @@ from holdfast.workflows.engine.execution_base import ExecutionBase, Fail, Finish
 from holdfast.workflows.engine.log.log import Log
 from holdfast.workflows.engine.log.spans import SpansProgress
 from holdfast.workflows.engine.run_state import TokenRejected
-from holdfast.workflows.input import (
-    FAILURES,
-    MISSING_PAYLOAD,
-    InvalidInputError,
-    ParsedRequest,
-    TaskBudget,
-    activity_failure,
-    fail,
-    parse_decision,
-    parse_model,
-    payload_value,
-    raw_payload_handler,
-)
 from holdfast.workflows.late_decisions import LateDecision, LateDecisions, SignalPlace
 from holdfast.workflows.queries import QueryHandlers
-from holdfast.workflows.token_verification import (
-    RequestT,
-    authorize,
-    count_decision,
-    unverified_decision,
-    verify_decision,
-    verify_principal,
-)
 
 MAX_EARLY_DECISIONS = 256
 MAX_NOTES = 256
@@ -81,7 +61,7 @@ class BaseWorkflow(QueryHandlers, ABC, Generic[WorkT]):
 
     def __init__(self) -> None:
         self._pending = PendingApprovals()
-        self._task_budget = TaskBudget()
+        self._task_budget = input.TaskBudget()
         self.trace = Trace()
         # Both exist from the start of the work on.
         self._work: WorkT | None = None
@@ -156,14 +136,14 @@ class BaseWorkflow(QueryHandlers, ABC, Generic[WorkT]):
             # Temporal passes no details of a cancelled child on to its parent.
             if work.state.is_delegate and (unknown := work.calls_of_unknown_outcome()):
                 message = f"it was cancelled; whether {unknown} took effect is unknown"
-                fail(ErrorCode.OUTCOME_UNKNOWN, message, work.get_spent())
+                input.fail(ErrorCode.OUTCOME_UNKNOWN, message, work.get_spent())
             raise
 
     async def _start(self) -> tuple[WorkT, StepExecutor]:
         """Build the work, and pass to it all input that arrived before it."""
         try:
             work, facts = await self._begin()
-        except (ApplicationError, asyncio.CancelledError, *FAILURES) as error:
+        except (ApplicationError, asyncio.CancelledError, *input.FAILURES) as error:
             match error:
                 case ApplicationError(type=str(code)):
                     self._end_before_start(code, error.message)
@@ -197,8 +177,11 @@ class BaseWorkflow(QueryHandlers, ABC, Generic[WorkT]):
             workflow.upsert_search_attributes(changed)
 
     async def _admit(
-        self, parsed: ParsedRequest[RequestT], what: str, model: type[SnapshotT]
-    ) -> tuple[RequestT, SnapshotT]:
+        self,
+        parsed: input.ParsedRequest[token_verification.RequestT],
+        what: str,
+        model: type[SnapshotT],
+    ) -> tuple[token_verification.RequestT, SnapshotT]:
         """Read the definition (of an agent or a tool) that a request names, and authorize it."""
         self._start_details = (
             f"The run begins: its {what}'s definition is read. If it has ended, the tab"
@@ -217,15 +200,17 @@ class BaseWorkflow(QueryHandlers, ABC, Generic[WorkT]):
         except FailureError as error:
             if workflow.cancellation_reason() is not None:
                 raise asyncio.CancelledError from error
-            failure = activity_failure(error)
+            failure = input.activity_failure(error)
             self._search_attributes = [str(name) for name in failure.details]
-            fail(names.INVALID_REQUEST, parsed.problem or failure.message)
+            input.fail(names.INVALID_REQUEST, parsed.problem or failure.message)
         if parsed.request is None:
-            fail(names.INVALID_REQUEST, parsed.problem)
+            input.fail(names.INVALID_REQUEST, parsed.problem)
         snapshot = model.read(resolved)
         self._search_attributes = snapshot.worker.search_attributes
         values = [parsed.raw, *more.values()]
-        return await authorize(parsed.request, what, snapshot.worker, *values), snapshot
+        return await token_verification.authorize(
+            parsed.request, what, snapshot.worker, *values
+        ), snapshot
 
     async def _finish(self, executor: StepExecutor) -> None:
         """Publish the end, give notifications a moment to be delivered, and let handlers finish."""
@@ -246,8 +231,8 @@ class BaseWorkflow(QueryHandlers, ABC, Generic[WorkT]):
         name=names.APPROVE,
         description="Decide on an approval: an invalid decision is ignored. See User Metadata.",
     )
-    @raw_payload_handler
-    async def approve(self, decision: RawValue = MISSING_PAYLOAD, *_: Any) -> None:
+    @input.raw_payload_handler
+    async def approve(self, decision: RawValue = input.MISSING_PAYLOAD, *_: Any) -> None:
         """Record a decision; a rejected one is noted in the log."""
         self._accept_input()
         place = self._late.place_of_signal()
@@ -261,11 +246,11 @@ class BaseWorkflow(QueryHandlers, ABC, Generic[WorkT]):
     @workflow.signal(
         name=names.DELEGATE_WAITS, description="Internal: the pending approvals of a delegate"
     )
-    @raw_payload_handler
-    def delegate_waits(self, news: RawValue = MISSING_PAYLOAD, *_: Any) -> None:
+    @input.raw_payload_handler
+    def delegate_waits(self, news: RawValue = input.MISSING_PAYLOAD, *_: Any) -> None:
         """Record the pending approvals of a delegate; invalid news is ignored."""
         with suppress(ValueError):
-            known = DelegateNews.read(payload_value(news))
+            known = DelegateNews.read(input.payload_value(news))
             if self._executor is not None:
                 self._executor.work.delegates.update_pending(known)
                 self._executor.publisher.update()
@@ -282,34 +267,36 @@ class BaseWorkflow(QueryHandlers, ABC, Generic[WorkT]):
         name=names.DECIDE,
         description="Decide on an approval: an invalid decision is rejected. See User Metadata.",
     )
-    @raw_payload_handler
-    async def decide(self, decision: RawValue = MISSING_PAYLOAD, *_: Any) -> dict[str, Any]:
+    @input.raw_payload_handler
+    async def decide(self, decision: RawValue = input.MISSING_PAYLOAD, *_: Any) -> dict[str, Any]:
         """Count a decision, and return a `schemas.decision.Receipt`."""
         self._accept_input()
         assert self._executor is not None  # the validator found the call
         at = workflow.now()
         try:
             with self._pending.hold():
-                meant = await verify_decision(self._pending, parse_decision(decision), at)
+                meant = await token_verification.verify_decision(
+                    self._pending, input.parse_decision(decision), at
+                )
                 receipt = self._executor.work.questions.count(meant, at)
         except DecisionRejected as error:
-            fail(error.code, str(error))
+            input.fail(error.code, str(error))
         self._executor.publisher.update()
         return receipt.to_json()
 
     @decide.validator
-    @raw_payload_handler
-    def _check_decide(self, decision: RawValue = MISSING_PAYLOAD, *_: Any) -> None:
+    @input.raw_payload_handler
+    def _check_decide(self, decision: RawValue = input.MISSING_PAYLOAD, *_: Any) -> None:
         with self._validating(decision, names.INVALID_DECISION):
-            meant = unverified_decision(parse_decision(decision))
+            meant = token_verification.unverified_decision(input.parse_decision(decision))
             self._pending.check(meant, workflow.now(), workflow.info().run_id)
 
     @workflow.update(
         name=names.RENEW,
         description="Continue with a new token of the principal, where theirs expires: {token}",
     )
-    @raw_payload_handler
-    async def renew(self, token: RawValue = MISSING_PAYLOAD, *_: Any) -> dict[str, Any]:
+    @input.raw_payload_handler
+    async def renew(self, token: RawValue = input.MISSING_PAYLOAD, *_: Any) -> dict[str, Any]:
         """Renew the principal's token, and return the `schemas.run.Principal`.
 
         A delegate accepts a token for itself, or for the root run.
@@ -321,21 +308,21 @@ class BaseWorkflow(QueryHandlers, ABC, Generic[WorkT]):
         at = workflow.now()
         try:
             with self._pending.hold():
-                known = await verify_principal(_token(token).token, runs)
+                known = await token_verification.verify_principal(_token(token).token, runs)
                 renewed = self._executor.work.questions.renew(known, at)
         except TokenRejected as error:
-            fail(names.INVALID_TOKEN, str(error))
+            input.fail(names.INVALID_TOKEN, str(error))
         self._executor.publisher.update()
         return renewed.to_json()
 
     @renew.validator
-    @raw_payload_handler
-    def _check_renew(self, token: RawValue = MISSING_PAYLOAD, *_: Any) -> None:
+    @input.raw_payload_handler
+    def _check_renew(self, token: RawValue = input.MISSING_PAYLOAD, *_: Any) -> None:
         with self._validating(token, names.INVALID_REQUEST):
             _token(token)
         principal = None if self._work is None else self._work.state.principal
         if principal is None or principal.expires_at is None:
-            fail(names.INVALID_REQUEST, "the run acts for no principal whose token expires")
+            input.fail(names.INVALID_REQUEST, "the run acts for no principal whose token expires")
 
     # Input from people.
 
@@ -346,10 +333,10 @@ class BaseWorkflow(QueryHandlers, ABC, Generic[WorkT]):
         try:
             self._task_budget.admit(payload, trace=False)
             yield
-        except InvalidInputError as error:
-            fail(code, str(error))
+        except input.InvalidInputError as error:
+            input.fail(code, str(error))
         except DecisionRejected as error:
-            fail(error.code, str(error))
+            input.fail(error.code, str(error))
 
     def _accept_input(self) -> None:
         """Charge subsequent work to input, and remember the workflow task of the input."""
@@ -361,8 +348,8 @@ class BaseWorkflow(QueryHandlers, ABC, Generic[WorkT]):
     ) -> None:
         try:
             self._task_budget.admit(raw)
-            decision = parse_decision(raw)
-        except InvalidInputError as error:
+            decision = input.parse_decision(raw)
+        except input.InvalidInputError as error:
             self._note(f"a decision was ignored: {error}")
             return
         if self._pending.add_early(decision):
@@ -371,7 +358,7 @@ class BaseWorkflow(QueryHandlers, ABC, Generic[WorkT]):
         if place is not None and question is not None and question.expires_at <= now:
             await self._late.count(executor.work, LateDecision(decision, raw.payload.data, place))
         else:
-            await count_decision(executor.work, decision, now)
+            await token_verification.count_decision(executor.work, decision, now)
         executor.publisher.update()
 
     def _note(self, text: str) -> None:
@@ -392,11 +379,11 @@ class BaseWorkflow(QueryHandlers, ABC, Generic[WorkT]):
 
 
 def _token(raw: Any) -> PrincipalToken:
-    return parse_model(payload_value(raw), PrincipalToken, '{"token": …}')
+    return input.parse_model(input.payload_value(raw), PrincipalToken, '{"token": …}')
 
 
 def _result(step: Finish | Fail, work: ExecutionBase) -> dict[str, Any]:
     if isinstance(step, Fail):
         # The failure's type is the code.
-        fail(step.code, step.message.removeprefix(f"{step.code}: "), work.get_spent())
+        input.fail(step.code, step.message.removeprefix(f"{step.code}: "), work.get_spent())
     return step.result.to_json()

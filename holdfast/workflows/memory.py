@@ -22,16 +22,8 @@ with workflow.unsafe.imports_passed_through():
         MemoryWrite,
     )
 
+from holdfast.workflows import input
 from holdfast.workflows.engine.memory_store import Memory, WriteRefused
-from holdfast.workflows.input import (
-    MISSING_PAYLOAD,
-    InvalidInputError,
-    fail,
-    parse_model,
-    payload_value,
-    raw_payload_handler,
-    update_id,
-)
 from holdfast.workflows.ui_details.markdown import prose
 
 _NAME_BYTES = 600
@@ -42,21 +34,21 @@ class MemoryWorkflow:
     """The entries that one agent stores for one principal, or for none."""
 
     @workflow.init
-    @raw_payload_handler
-    def __init__(self, state: RawValue = MISSING_PAYLOAD, *_: Any) -> None:
+    @input.raw_payload_handler
+    def __init__(self, state: RawValue = input.MISSING_PAYLOAD, *_: Any) -> None:
         self._is_invalid, self._writes = False, 0
         try:
-            self._memory = Memory(MemoryState.read(payload_value(state)))
-        except (InvalidInputError, ValidationError):
+            self._memory = Memory(MemoryState.read(input.payload_value(state)))
+        except (input.InvalidInputError, ValidationError):
             self._is_invalid = True
             self._memory = Memory(MemoryState(owner=MemoryOwner(agent="nobody"), writes_a_run=1))
 
     @workflow.run
-    @raw_payload_handler
-    async def run(self, state: RawValue = MISSING_PAYLOAD, *_: Any) -> None:
+    @input.raw_payload_handler
+    async def run(self, state: RawValue = input.MISSING_PAYLOAD, *_: Any) -> None:
         """Store writes, and continue as new before the history is long."""
         if self._is_invalid:
-            fail(names.INVALID_REQUEST, "only the first write of a run starts a memory")
+            input.fail(names.INVALID_REQUEST, "only the first write of a run starts a memory")
 
         def is_long() -> bool:
             is_suggested = workflow.info().is_continue_as_new_suggested()
@@ -69,35 +61,37 @@ class MemoryWorkflow:
         name=names.WRITE,
         description="Keep a text: {key, value, append, ifValue}; a value of null deletes it",
     )
-    @raw_payload_handler
-    def write(self, write: RawValue = MISSING_PAYLOAD, *_: Any) -> dict[str, Any]:
+    @input.raw_payload_handler
+    def write(self, write: RawValue = input.MISSING_PAYLOAD, *_: Any) -> dict[str, Any]:
         """Apply a write; a repeated update id changes nothing."""
-        receipt = self._memory.write(_write(write), update_id(), workflow.now())
+        receipt = self._memory.write(_write(write), input.update_id(), workflow.now())
         self._writes += 1
         return receipt
 
     @write.validator
-    @raw_payload_handler
-    def _check_write(self, write: RawValue = MISSING_PAYLOAD, *_: Any) -> None:
+    @input.raw_payload_handler
+    def _check_write(self, write: RawValue = input.MISSING_PAYLOAD, *_: Any) -> None:
         try:
-            self._memory.check(_write(write), update_id())
-        except InvalidInputError as error:
-            fail(names.INVALID_REQUEST, str(error))
+            self._memory.check(_write(write), input.update_id())
+        except input.InvalidInputError as error:
+            input.fail(names.INVALID_REQUEST, str(error))
         except WriteRefused as refusal:
-            fail(refusal.type, str(refusal))
+            input.fail(refusal.type, str(refusal))
 
     @workflow.query(name=names.READ, description="Read entries: {key}, or {prefix, skip} for keys")
-    @raw_payload_handler
-    def read(self, want: RawValue = MISSING_PAYLOAD, *_: Any) -> dict[str, Any]:
+    @input.raw_payload_handler
+    def read(self, want: RawValue = input.MISSING_PAYLOAD, *_: Any) -> dict[str, Any]:
         """Return one entry, or the keys."""
-        wanted = parse_model(payload_value(want) or {}, MemoryRead, '{"key": …}')
+        wanted = input.parse_model(input.payload_value(want) or {}, MemoryRead, '{"key": …}')
         return self._memory.read(wanted.key, wanted.prefix, wanted.skip)
 
     @workflow.query(name=names.SEARCH, description="The entries that fit best: {query, limit}")
-    @raw_payload_handler
-    def search(self, want: RawValue = MISSING_PAYLOAD, *_: Any) -> dict[str, Any]:
+    @input.raw_payload_handler
+    def search(self, want: RawValue = input.MISSING_PAYLOAD, *_: Any) -> dict[str, Any]:
         """Return entries that contain words of the query."""
-        return self._memory.search(parse_model(payload_value(want), MemorySearch, '{"query": …}'))
+        return self._memory.search(
+            input.parse_model(input.payload_value(want), MemorySearch, '{"query": …}')
+        )
 
     def details(self) -> str:
         """Return the current details that Temporal's UI shows, in Markdown."""
@@ -119,11 +113,11 @@ class MovingMemoryWorkflow(MemoryWorkflow):
     """
 
     @workflow.run
-    @raw_payload_handler
-    async def run(self, state: RawValue = MISSING_PAYLOAD, *more: Any) -> None:
+    @input.raw_payload_handler
+    async def run(self, state: RawValue = input.MISSING_PAYLOAD, *more: Any) -> None:
         """Store writes, as any memory does."""
         await super().run(state, *more)
 
 
 def _write(payload: RawValue) -> MemoryWrite:
-    return parse_model(payload_value(payload), MemoryWrite, '{"key": …, "value": …}')
+    return input.parse_model(input.payload_value(payload), MemoryWrite, '{"key": …, "value": …}')

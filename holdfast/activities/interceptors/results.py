@@ -26,13 +26,8 @@ from temporalio.worker import (
     ExecuteActivityInput,
 )
 
+from holdfast.activities.interceptors import secret_redaction
 from holdfast.activities.interceptors.permits import sign_result
-from holdfast.activities.interceptors.secret_redaction import (
-    RedactedHeartbeats,
-    encode_failure,
-    redact_error,
-    redact_payload,
-)
 from holdfast.runtime.encryption.key_ring import KeyRing
 from holdfast.runtime.secrets import Secrets
 from holdfast.schemas import names
@@ -78,15 +73,15 @@ class CheckedResults(ActivityInboundInterceptor):
 
     def init(self, outbound: ActivityOutboundInterceptor) -> None:
         """Redact heartbeats, too; the SDK calls this."""
-        super().init(RedactedHeartbeats(outbound, self._secrets))
+        super().init(secret_redaction.RedactedHeartbeats(outbound, self._secrets))
 
     async def execute_activity(self, call: ExecuteActivityInput) -> Any:
         """Execute the activity, and check what it returns or raises; the SDK calls this."""
         try:
             result = await self.next.execute_activity(call)
         except Exception as error:
-            redacted = redact_error(error, self._secrets)
-            failure = encode_failure(redacted)
+            redacted = secret_redaction.redact_error(error, self._secrets)
+            failure = secret_redaction.encode_failure(redacted)
             if failure is None or failure.ByteSize() > MAX_FAILURE_BYTES:
                 raise _shortened(redacted) from None
             if redacted is error:
@@ -105,7 +100,7 @@ class CheckedResults(ActivityInboundInterceptor):
                     payload.data,
                     parse_constant=lambda name: _no_json(f"{name} is no number of JSON"),
                 )
-        payload = redact_payload(payload, self._secrets)
+        payload = secret_redaction.redact_payload(payload, self._secrets)
         sign_result(payload, self._permit_keys)
         return RawValue(await self._for_history(payload))
 

@@ -26,15 +26,7 @@ from websockets.uri import parse_uri
 
 from holdfast.activities.model.progress import MAX_PIECE_CHARACTERS, Progress
 from holdfast.runtime.secrets import HOW_TO_SET, shared_secret
-from holdfast.schemas.internal.live_answer import (
-    LIVE_ANSWERS_PATH,
-    LIVE_QUERIES,
-    MAX_RESULT_BYTES,
-    VIEWERS_KEY,
-    LiveQuery,
-    QueryResult,
-    WatchChange,
-)
+from holdfast.schemas.internal import live_answer
 from holdfast.validation.problems import FixableError
 
 # Between two pieces of an answer.
@@ -105,7 +97,7 @@ class Viewers:
 
     async def _connect(self, viewer: _Viewer) -> None:
         async for connection in connect(
-            viewer.address.rstrip("/") + LIVE_ANSWERS_PATH,
+            viewer.address.rstrip("/") + live_answer.LIVE_ANSWERS_PATH,
             # The address in a file has a key of its own.
             additional_headers={} if viewer.file else {"Authorization": f"Bearer {self._key}"},
             host=viewer.host,
@@ -132,7 +124,7 @@ class Viewers:
         while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout(BATCH_SECONDS if watched else None):
-                    change = WatchChange.model_validate_json(await connection.recv())
+                    change = live_answer.WatchChange.model_validate_json(await connection.recv())
                     watched |= {at.run: _Watched(at.key, at.offset) for at in change.watch}
                     for run in change.leave:
                         watched.pop(run, None)
@@ -142,15 +134,15 @@ class Viewers:
                 while (piece := each.next_piece(self._answers.get(run))) is not None:
                     await self._send(connection, {"run": run, **piece})
 
-    async def _answer(self, query: LiveQuery) -> QueryResult:
+    async def _answer(self, query: live_answer.LiveQuery) -> live_answer.QueryResult:
         converter = self._converter.payload_converter
-        if query.name in LIVE_QUERIES:
+        if query.name in live_answer.LIVE_QUERIES:
             arguments = converter.to_payloads(query.args)
             found = await asyncio.to_thread(self._query, query.run, query.name, arguments)
-            if found is not None and len(found[1].data) <= MAX_RESULT_BYTES:
+            if found is not None and len(found[1].data) <= live_answer.MAX_RESULT_BYTES:
                 position, [result] = found[0], converter.from_payloads([found[1]])
-                return QueryResult(query=query.id, position=position, result=result)
-        return QueryResult(query=query.id)
+                return live_answer.QueryResult(query=query.id, position=position, result=result)
+        return live_answer.QueryResult(query=query.id)
 
     async def _send(self, connection: ClientConnection, value: dict[str, Any]) -> None:
         payloads = await self._converter.encode([value])
@@ -162,7 +154,7 @@ class Viewers:
         self._reported.add(address)
         reason = str(error) or type(error).__name__
         if isinstance(error, InvalidStatus):
-            todo = f"set {VIEWERS_KEY} to the same text here and at the inbox"
+            todo = f"set {live_answer.VIEWERS_KEY} to the same text here and at the inbox"
             reason = f"it answers {error.response.status_code}; {todo}"
         logger.warning("no live text at %s, which is tried again: %s", address, reason)
 
@@ -197,7 +189,10 @@ def viewers_key(places: Sequence[str]) -> str:
     Raises:
         FixableError: an address is invalid, or the key is missing or invalid.
     """
-    addresses, key = [place for place in places if "://" in place], shared_secret(VIEWERS_KEY)
+    addresses, key = (
+        [place for place in places if "://" in place],
+        shared_secret(live_answer.VIEWERS_KEY),
+    )
     try:
         is_valid = all(parse_uri(address).username is None for address in addresses)
     except (InvalidURI, ValueError):
@@ -206,7 +201,7 @@ def viewers_key(places: Sequence[str]) -> str:
         wrong = "`viewers` has no address of an inbox"
         raise FixableError(wrong, "write wss://HOST or wss://HOST:PORT")
     if addresses and not key:
-        wrong = f"the variable {VIEWERS_KEY}, the key of the inbox, is not set"
+        wrong = f"the variable {live_answer.VIEWERS_KEY}, the key of the inbox, is not set"
         raise FixableError(wrong, HOW_TO_SET)
     return key
 

@@ -22,12 +22,7 @@ from typing import Any
 
 from temporalio.exceptions import ApplicationError
 
-from holdfast.activities.notify.base import (
-    ATTEMPT_SECONDS,
-    EnvironmentValue,
-    Notifier,
-    notification_error,
-)
+from holdfast.activities.notify import base
 from holdfast.activities.notify.decision_links import PATH, DecisionLinks
 from holdfast.activities.notify.message_text import defuse_links, message_text
 from holdfast.runtime.text_safety import one_line
@@ -82,11 +77,11 @@ def message(news: News, mail: Mail, recipients: Iterable[str]) -> EmailMessage:
 
 
 @dataclass(frozen=True)
-class MailNotifier(Notifier):
+class MailNotifier(base.Notifier):
     """A channel of mail: the recipients, and the server."""
 
     mail: Mail
-    password: EnvironmentValue | None
+    password: base.EnvironmentValue | None
     links: DecisionLinks | None = None
 
     def recipients(self, news: News) -> list[str]:
@@ -115,11 +110,11 @@ class MailNotifier(Notifier):
                 made.append(message(own, self.mail, [one]))
         try:
             # The timeout of each step is also that of all steps together.
-            async with asyncio.timeout(ATTEMPT_SECONDS):
+            async with asyncio.timeout(base.ATTEMPT_SECONDS):
                 await asyncio.to_thread(self._send, made)
         except TimeoutError:
-            problem = f"{self.mail.host} did not take the message within {ATTEMPT_SECONDS:g} s"
-            raise notification_error(problem, retried=True) from None
+            problem = f"{self.mail.host} did not take the message within {base.ATTEMPT_SECONDS:g} s"
+            raise base.notification_error(problem, retried=True) from None
 
     def _send(self, made: list[EmailMessage]) -> None:
         refused: dict[str, Any] = {}
@@ -148,7 +143,7 @@ class MailNotifier(Notifier):
         port = mail.port or _PORTS[mail.tls]
         context = ssl.create_default_context()
         open_ = partial(smtplib.SMTP_SSL, context=context) if mail.tls == "tls" else smtplib.SMTP
-        server = open_(mail.host, port, timeout=ATTEMPT_SECONDS)
+        server = open_(mail.host, port, timeout=base.ATTEMPT_SECONDS)
         try:
             if mail.tls == "starttls":
                 server.starttls(context=context)
@@ -178,10 +173,10 @@ class MailNotifier(Notifier):
                 retried = False
             case ssl.SSLCertVerificationError():
                 message = f"the certificate of {host} is not valid: {error.verify_message}"
-                return notification_error(message, retried=True)
+                return base.notification_error(message, retried=True)
             case _:
                 reason = f"could not be reached: {one_line(str(error), ANSWER_CHARACTERS)}"
-        return notification_error(f"{host} {reason}", retried=retried)
+        return base.notification_error(f"{host} {reason}", retried=retried)
 
 
 def _escaped(value: str) -> str:

@@ -11,12 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from holdfast.runtime.narration.phrases import (
-    EXPIRED,
-    decided_phrase,
-    lapse_phrase,
-    request_phrase,
-)
+from holdfast.runtime.narration import phrases
 from holdfast.runtime.text_safety import as_json, label_in_line, name_in_line, one_line
 from holdfast.schemas.phrases import distinct_names
 from holdfast.schemas.settings.notify import Content, News
@@ -68,9 +63,9 @@ def message_text(news: News) -> MessageText:
     match news.kind:
         case "asked" | "reminder":
             again = f"Reminder {news.reminder}: " if news.kind == "reminder" else ""
-            heading = again + request_phrase(news.waiting.kind, news.waiting.attempts)
+            heading = again + phrases.request_phrase(news.waiting.kind, news.waiting.attempts)
         case "expired":
-            heading = EXPIRED.capitalize()
+            heading = phrases.EXPIRED.capitalize()
         case "decided":
             heading = "Decided"
         case "threshold":
@@ -103,11 +98,11 @@ def _lines(news: News) -> Iterator[tuple[str, str]]:
     yield "Filled in", one_line(", ".join(waiting.filled_in), VALUE_CHARACTERS)
     yield "Why", one_line(waiting.reasoning or "", VALUE_CHARACTERS)
     if news.decided is not None:
-        decided = decided_phrase(news.decided, waiting.kind)
+        decided = phrases.decided_phrase(news.decided, waiting.kind)
         reason = one_line(news.decided.reason or "", VALUE_CHARACTERS)
         yield "Decided", f"{decided}: {as_json(reason)}" if reason else decided
     if news.kind == "expired":
-        yield "Result", lapse_phrase(news.lapse)
+        yield "Result", phrases.lapse_phrase(news.lapse)
     if not news.is_over:
         groups = one_line(distinct_names(waiting.approvers), VALUE_CHARACTERS)
         deciding = [f"members of {groups}" if groups else "any user of the inbox"]
@@ -118,7 +113,7 @@ def _lines(news: News) -> Iterator[tuple[str, str]]:
         # Without any content, the approvers are not named.
         yield "Who decides", "; ".join(deciding) if waiting.tool else ""
         until = datetime.fromisoformat(waiting.expires_at).strftime("%Y-%m-%d %H:%M UTC")
-        yield "Until", f"{until}; without a decision, {lapse_phrase(news.lapse)}"
+        yield "Until", f"{until}; without a decision, {phrases.lapse_phrase(news.lapse)}"
     yield "Run", f"{one_line(news.workflow_id, VALUE_CHARACTERS)}, call {waiting.call_id}"
 
 

@@ -5,14 +5,7 @@ from collections.abc import Sequence
 from holdfast.client.stream.heartbeats import AnswerProgress
 from holdfast.client.stream.live_text import answer_text, call_lines
 from holdfast.runtime.text_safety import clean, one_line, shorten
-from holdfast.schemas.log_entry import (
-    ConfirmationRequiredEntry,
-    DecisionEntry,
-    Entry,
-    ToolEndEntry,
-    ToolStartEntry,
-    TurnStartEntry,
-)
+from holdfast.schemas import log_entry
 from holdfast.schemas.run import ReportedCall
 
 _NAME_CHARS = 40
@@ -37,18 +30,18 @@ class Activity:
         self._stages: dict[str, str] = {}
         self._turn = 0
 
-    def add_entry(self, entry: Entry) -> None:
+    def add_entry(self, entry: log_entry.Entry) -> None:
         """Update the activity by the next entry of the log."""
         match entry:
-            case TurnStartEntry(turn=turn):
+            case log_entry.TurnStartEntry(turn=turn):
                 self._turn, self.waits, self._stages = turn, False, {}
-            case ToolStartEntry(call_id=call, tool=tool):
+            case log_entry.ToolStartEntry(call_id=call, tool=tool):
                 self._running[call] = one_line(f"{tool} ({call})", _NAME_CHARS)
-            case ToolEndEntry(call_id=call):
+            case log_entry.ToolEndEntry(call_id=call):
                 self._running.pop(call, None)
-            case DecisionEntry(decided=decided) if decided is not None:
+            case log_entry.DecisionEntry(decided=decided) if decided is not None:
                 self.waits = False
-            case ConfirmationRequiredEntry():
+            case log_entry.ConfirmationRequiredEntry():
                 self.waits = True
 
     def show_answer(self, streaming: AnswerProgress | None) -> None:

@@ -14,13 +14,7 @@ from holdfast.cli.prompts.question_loop import ApprovalPrompts
 from holdfast.cli.screens.console import is_terminal, unread_output
 from holdfast.cli.screens.live import LiveScreen
 from holdfast.cli.screens.plain import PlainScreen
-from holdfast.client.errors import (
-    RUN_FAILED,
-    UNREACHABLE,
-    BusyWorkerError,
-    EncryptedError,
-    HoldfastError,
-)
+from holdfast.client import errors
 from holdfast.client.run import Run
 from holdfast.client.stream.run_watch import MAX_LOST_LOOKS, Look, RunDescription
 from holdfast.runtime.narration.phrases import QUEUED_FOR_MODEL
@@ -75,8 +69,8 @@ class RunFollower:
         report_at = inf
         while True:
             look, before = await anext(looks), self._last_entry
-            if isinstance(look, HoldfastError):
-                if look.exit_code != UNREACHABLE:
+            if isinstance(look, errors.HoldfastError):
+                if look.exit_code != errors.UNREACHABLE:
                     raise look
                 self.screen.print_note(f"{clean(str(look))}; still trying")
                 continue
@@ -101,7 +95,7 @@ class RunFollower:
                 self.screen.print_note(
                     f"To follow it again: {holdfast_command('watch', self.run.id)}"
                 )
-                return RUN_FAILED
+                return errors.RUN_FAILED
 
     async def _catch_up(self, look: RunDescription) -> None:
         """Draw the entries since the last time; report once that the run does not answer."""
@@ -116,11 +110,11 @@ class RunFollower:
             async for entry in self.run.entries(names.CONTEXT, self._last_entry):
                 self._last_entry = entry["n"]
                 self.screen.show_entry(entry)
-        except EncryptedError:
+        except errors.EncryptedError:
             raise  # it is permanent
-        except HoldfastError as error:
+        except errors.HoldfastError as error:
             self._silent_since = self._silent_since or monotonic()
-            wait_seconds = _BUSY_SECONDS if isinstance(error, BusyWorkerError) else 0
+            wait_seconds = _BUSY_SECONDS if isinstance(error, errors.BusyWorkerError) else 0
             if monotonic() >= self._silent_since + wait_seconds:
                 self.screen.print_note(clean(str(error)))
                 self._silent_since = inf

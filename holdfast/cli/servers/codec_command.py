@@ -15,23 +15,13 @@ from temporalio.api.sdk.v1 import ExternalStorageReference
 from temporalio.converter import PayloadCodec
 
 from holdfast.cli.parser import NAME, Commands
-from holdfast.cli.servers.listen_address import (
-    add_listening,
-    check_private,
-    open_listener,
-    public_origin,
-)
+from holdfast.cli.servers import listen_address
 from holdfast.client.connection import client_converter
 from holdfast.client.errors import DONE, wrong_command
 from holdfast.runtime.command_line import read_by
 from holdfast.runtime.encryption.codec import CONVERTER_VARIABLE, VARIABLE, DecryptError
 from holdfast.runtime.secrets import HOW_TO_SET, shared_secret
-from holdfast.runtime.storage.locations import (
-    StoreLocation,
-    open_store_at,
-    parse_store_location,
-    reader_store_location,
-)
+from holdfast.runtime.storage import locations
 from holdfast.runtime.storage.store import Store, StoreError
 from holdfast.schemas import names
 from holdfast.web.http.origins import own_origins, read_origin
@@ -51,12 +41,12 @@ def add_parser(commands: Commands) -> None:
     text = "the address of Temporal's UI, such as http://127.0.0.1:8233; repeatable"
     url = {"metavar": "URL", "type": read_by(read_origin)}
     add("--origin", dest="origins", **url, action="append", required=True, help=text)
-    add_listening(parser, DEFAULT_PORT)
+    listen_address.add_listening(parser, DEFAULT_PORT)
     add("--url", **url, help="its public address behind a proxy")
     text = "the variable that holds its secret (default: %(default)s)"
     add("--token-env", **NAME, default=TOKEN_VARIABLE, help=text)
     text = "the worker's store (default: HOLDFAST_STORE, or that of --dev)"
-    location = read_by(parse_store_location)
+    location = read_by(locations.parse_store_location)
     add("--store", metavar="PLACE", type=location, action="append", default=[], help=text)
     parser.set_defaults(command=codec)
 
@@ -104,10 +94,10 @@ async def codec(
     port: int,
     url: str | None,
     token_env: str,
-    store: Sequence[StoreLocation | None],
+    store: Sequence[locations.StoreLocation | None],
 ) -> int:
     """Serve the endpoint until it is stopped."""
-    check_private(host, url, "`--url https://…`")
+    listen_address.check_private(host, url, "`--url https://…`")
     # Imported here: the other commands need no HTTP server, and start sooner.
     from holdfast.cli.servers.serving import serve, server
     from holdfast.web.codec.endpoint import CodecEndpoint
@@ -124,14 +114,16 @@ async def codec(
     assert converter.payload_codec is not None  # there is one with and without keys
     async with AsyncExitStack() as stack:
         references = None
-        place = store[0] if store else reader_store_location(os.environ)
+        place = store[0] if store else locations.reader_store_location(os.environ)
         if place is not None:
-            opened = await stack.enter_async_context(open_store_at(place, writing=False))
+            opened = await stack.enter_async_context(locations.open_store_at(place, writing=False))
             references = StoredReferences(opened)
-        socket = stack.enter_context(open_listener(host, port))
+        socket = stack.enter_context(listen_address.open_listener(host, port))
         own = own_origins(host, socket.getsockname()[1], url)
         protocol = Protocol(converter.payload_codec, references)
         endpoint = CodecEndpoint(protocol, secret, frozenset(origins), own)
-        shown = f"{public_origin(own)} for {', '.join(sorted(origins))}; sign in there"
+        shown = (
+            f"{listen_address.public_origin(own)} for {', '.join(sorted(origins))}; sign in there"
+        )
         await serve(server(endpoint.app()), socket, f"codec endpoint ready: {shown}")
     return DONE

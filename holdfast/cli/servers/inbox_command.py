@@ -13,12 +13,7 @@ from typing import Final
 
 from holdfast.cli.parser import Commands, add_person
 from holdfast.cli.prompts.answers import Approver
-from holdfast.cli.servers.listen_address import (
-    add_listening,
-    check_private,
-    open_listener,
-    public_origin,
-)
+from holdfast.cli.servers import listen_address
 from holdfast.cli.servers.mcp_command import add_catalog, load_catalog
 from holdfast.client.connection import connect
 from holdfast.client.errors import DONE, wrong_command, wrong_settings
@@ -40,7 +35,7 @@ def add_parser(commands: Commands) -> None:
     parser = commands.add_parser("inbox", help=text, description=f"{text.capitalize()}.")
     text = f"its settings, inbox.yaml (default: {SETTINGS_VARIABLE})"
     parser.add_argument("--settings", metavar="FILE", help=text)
-    add_listening(parser, DEFAULT_PORT)
+    listen_address.add_listening(parser, DEFAULT_PORT)
     add_person(parser)
     add_catalog(parser)
     parser.set_defaults(command=inbox)
@@ -101,7 +96,7 @@ async def inbox(
                 wrong = "the holder of its link would decide in your name, from anywhere"
                 todo = "have people sign in: `oidc` or `proxy` in its `--settings`"
                 raise wrong_command(wrong, todo)
-        check_private(host, url, "`url: https://…` in its `--settings`")
+        listen_address.check_private(host, url, "`url: https://…` in its `--settings`")
         parts = Services(
             await connect(),
             approver.signer,
@@ -111,10 +106,10 @@ async def inbox(
             load_catalog(given)[0] if any(given.values()) else None,
         )
         await stack.enter_async_context(export_metrics(parts.pending, os.environ))
-        socket = stack.enter_context(open_listener(host, port))
+        socket = stack.enter_context(listen_address.open_listener(host, port))
         own = own_origins(host, socket.getsockname()[1], url)
         public = [DOCUMENT] if chosen.openapi == "public" else []
-        at, health = public_origin(own), InboxHealth(parts.client.temporal)
+        at, health = listen_address.public_origin(own), InboxHealth(parts.client.temporal)
         more = []
         if chosen.slack is not None:
             more += SlackActions(parts, chosen.slack, os.environ, others).routes

@@ -16,21 +16,13 @@ from holdfast.runtime.identity.public_keys import PublicKey
 from holdfast.runtime.identity.tokens import InvalidTokenError, SignedToken, decision_claims
 from holdfast.runtime.narration.phrases import EXPIRED, NAME_CHARS, decided_phrase
 from holdfast.runtime.text_safety import arguments_line, as_json, local_time, name_in_line
+from holdfast.schemas import decision
 from holdfast.schemas.base import canonical_json, sha256
-from holdfast.schemas.decision import (
-    MAX_ROUNDS,
-    DecisionClaims,
-    PendingApproval,
-    Verdict,
-    brief_arguments,
-    digest_of,
-    nonce_of,
-)
 from holdfast.schemas.log_entry import ConfirmationRequiredEntry, DecisionEntry, read_record
 from holdfast.schemas.settings.keys import AUDIENCES, MAX_LEEWAY
 
 # What a log has as a decision on an unknown outcome, and what its token has.
-_RECONCILED: Final[dict[Verdict, Verdict]] = {
+_RECONCILED: Final[dict[decision.Verdict, decision.Verdict]] = {
     "respond": "happened",
     "approve": "did_not_happen",
     "deny": "give_up",
@@ -40,7 +32,7 @@ _LEEWAY_SECONDS: Final = MAX_LEEWAY.total_seconds()
 
 class _Token(NamedTuple):
     sent: Record
-    claims: DecisionClaims
+    claims: decision.DecisionClaims
     not_before: float
 
 
@@ -65,7 +57,7 @@ class SignedDecisions:
         """Yield a line for each decision, and for each valid token of no decision."""
         sent = [each["decision"] for each in records if isinstance(each.get("decision"), dict)]
         self._tokens = [token for each in sent if (token := self._read_token(each))]
-        asked, shown = dict[str, PendingApproval](), dict[str, dict[str, Any]]()
+        asked, shown = dict[str, decision.PendingApproval](), dict[str, dict[str, Any]]()
         entries = [each["entry"] for each in records if isinstance(each.get("entry"), dict)]
         for read in map(read_record, entries):
             match read.entry:
@@ -97,7 +89,7 @@ class SignedDecisions:
         return _Token(sent, claims, token.claims.get("nbf", 0)) if is_signed else None
 
     def _parts(
-        self, entry: DecisionEntry, asked: PendingApproval | None, shown: dict[str, Any]
+        self, entry: DecisionEntry, asked: decision.PendingApproval | None, shown: dict[str, Any]
     ) -> Iterator[str]:
         """Yield what is printed of a decision, each part with what its signature does not cover."""
         if (decided := entry.decided) is None:
@@ -120,7 +112,7 @@ class SignedDecisions:
         yield decided_phrase(decided.model_copy(update={"signed": proof is not None}), kind)
         if remark:
             yield remark
-        line = arguments_line(brief_arguments(kind, shown))
+        line = arguments_line(decision.brief_arguments(kind, shown))
         yield f"shown{unsigned if is_edit else ''}: {line}"
         if is_edit:
             yield f"arguments: {as_json(entry.arguments)}"
@@ -130,7 +122,7 @@ class SignedDecisions:
             yield f"reason{unsigned}: {as_json(decided.reason)}"
 
     def _find_proof(
-        self, entry: DecisionEntry, asked: PendingApproval, shown: dict[str, Any]
+        self, entry: DecisionEntry, asked: decision.PendingApproval, shown: dict[str, Any]
     ) -> Record | None:
         """Return the sent decision that proves one of the log."""
         decided, call = entry.decided, entry.call_id
@@ -156,7 +148,7 @@ class SignedDecisions:
             )
             for round_ in self._rounds(call, claims.nonce) if is_covered else ():
                 of = (asked.tool, arguments, asked.kind, round_, asked.form)
-                if digest_of(*of) == claims.digest:
+                if decision.digest_of(*of) == claims.digest:
                     self._tokens.remove(token)  # it proves one decision
                     return sent
         return None
@@ -165,6 +157,6 @@ class SignedDecisions:
         """Yield the round of the question that has this nonce in one of the executions."""
         listed = self._header.get("executions")
         for execution in listed if isinstance(listed, list) else ():
-            for round_ in range(MAX_ROUNDS + 1):
-                if nonce_of(execution, call, round_) == nonce:
+            for round_ in range(decision.MAX_ROUNDS + 1):
+                if decision.nonce_of(execution, call, round_) == nonce:
                     yield round_

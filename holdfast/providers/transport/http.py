@@ -14,17 +14,9 @@ from typing import Any, ClassVar
 
 import httpx
 
+from holdfast.providers import base
 from holdfast.providers.answer.answer_reader import AnswerReader
 from holdfast.providers.answer.streamed_answer import StreamedAnswer
-from holdfast.providers.base import (
-    REDIRECTING_OPTIONS,
-    AnswerSink,
-    EncodedMessage,
-    ProviderRefused,
-    ProviderRequest,
-    ToolNames,
-    UnreadableAnswer,
-)
 from holdfast.providers.call_ids import IdForm, form_of_host
 from holdfast.providers.content import (
     encode_json,
@@ -108,29 +100,29 @@ class ProviderFormat(ABC):
         """
         return False
 
-    def encode(self, message: ChatMessage, names: ToolNames) -> EncodedMessage:
+    def encode(self, message: ChatMessage, names: base.ToolNames) -> base.EncodedMessage:
         """Encode a message."""
         content, is_result = message.content, message.role == "tool"
         # Formats have no result of a call that no request made: it is the user's.
         is_orphan = is_result and not (message.provider_id or message.call_id)
         if message.role == "user" or is_orphan:
-            return EncodedMessage(self.encode_user(content))
+            return base.EncodedMessage(self.encode_user(content))
         encoded, media = self.encode_other(message, names), media_of(content)
         if not media or (is_result and self.results_show_media):
-            return EncodedMessage(encoded)
+            return base.EncodedMessage(encoded)
         introduction = TextPart(text=media_introduction(message, names))
-        return EncodedMessage(encoded, self.encode_user([introduction, *media]))
+        return base.EncodedMessage(encoded, self.encode_user([introduction, *media]))
 
     @abstractmethod
     def encode_user(self, content: Content) -> tuple[bytes, ...]:
         """Encode a content of the user, with its media."""
 
     @abstractmethod
-    def encode_other(self, message: ChatMessage, names: ToolNames) -> tuple[bytes, ...]:
+    def encode_other(self, message: ChatMessage, names: base.ToolNames) -> tuple[bytes, ...]:
         """Encode an answer, a call's result, or a system message within the conversation."""
 
     @abstractmethod
-    def body(self, request: ProviderRequest, host: str) -> bytes:
+    def body(self, request: base.ProviderRequest, host: str) -> bytes:
         """Return the body of the request to the server at `host`."""
 
 
@@ -153,7 +145,7 @@ class HttpProvider:
         # models take no temperature, and an agent without one of its own sends the default.
         self._learned: dict[str, list[ParameterFallback]] = {}
 
-    def encode(self, message: ChatMessage, names: ToolNames) -> EncodedMessage:
+    def encode(self, message: ChatMessage, names: base.ToolNames) -> base.EncodedMessage:
         """Encode a message in the format."""
         fetched = self._format.fetched if self._target.fetches_image_urls else ()
         message = without_remote_media(message, fetched)
@@ -166,12 +158,12 @@ class HttpProvider:
             return encoded
         return replace(encoded, fragments=fragments_with_ids(encoded.fragments, form))
 
-    async def solve(self, request: ProviderRequest, sink: AnswerSink) -> Solution:
+    async def solve(self, request: base.ProviderRequest, sink: base.AnswerSink) -> Solution:
         """Send the request; leave out each part that the server rejects, each once."""
         own = request.ask.model.model_dump(mode="json", exclude={"retry_for"})
         scopes = {"model": request.ask.model.name, "settings": sha256(encode_json(own))}
         reasons = {
-            **dict.fromkeys(sorted(REDIRECTING_OPTIONS), _NOT_REDIRECTED),
+            **dict.fromkeys(sorted(base.REDIRECTING_OPTIONS), _NOT_REDIRECTED),
             **dict.fromkeys(self._format.reserved, "only the engine sets it"),
         }
         ignored = [
@@ -187,7 +179,7 @@ class HttpProvider:
             try:
                 solution = await self._send(request, sink)
                 break
-            except ProviderRefused as refused:
+            except base.ProviderRefused as refused:
                 fallback, request = fallback_for(refused, request)
                 used.append(fallback)
         for fallback in used:
@@ -202,7 +194,7 @@ class HttpProvider:
         data = self._format.data_of_endpoint(solution.provider_data, self._target.name)
         return solution.model_copy(update={"notices": notices, "provider_data": data})
 
-    async def _send(self, request: ProviderRequest, sink: AnswerSink) -> Solution:
+    async def _send(self, request: base.ProviderRequest, sink: base.AnswerSink) -> Solution:
         headers = {
             "content-type": "application/json",
             "accept": "text/event-stream, application/json",
@@ -283,7 +275,7 @@ async def _read(response: httpx.Response, decoder: EventDecoder, reader: AnswerR
             pass
         elif isinstance(error, httpx.DecodingError):
             reason = f"the answer is not compressed as its `content-encoding` states: {error}"
-            raise UnreadableAnswer(reason) from None
+            raise base.UnreadableAnswer(reason) from None
         else:
             raise error from None
     reader.finish(decoder.rest() or "", decoder.stray)

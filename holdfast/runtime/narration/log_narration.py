@@ -9,41 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from holdfast.runtime import text_safety
 from holdfast.runtime.narration.phrases import EXPIRED, NAME_CHARS, SKILL_CHOSEN, decided_phrase
-from holdfast.runtime.text_safety import (
-    arguments_line,
-    as_json,
-    as_text,
-    clean,
-    format_argument,
-    format_clock,
-    holdfast_command,
-    label_in_line,
-    message_after_code,
-    name_in_line,
-    one_line,
-)
-from holdfast.schemas import names
+from holdfast.schemas import log_entry, names
 from holdfast.schemas.base import parsed_or_none
 from holdfast.schemas.decision import Kind, shown_calls
-from holdfast.schemas.log_entry import (
-    BudgetThresholdEntry,
-    ConfirmationRequiredEntry,
-    DecisionEntry,
-    Entry,
-    KnowledgeUsedEntry,
-    LogRecord,
-    MessageEntry,
-    NoticeEntry,
-    RemarkEntry,
-    SkillEntry,
-    SummaryEntry,
-    ToolCallEntry,
-    ToolEndEntry,
-    ToolStartEntry,
-    TurnStartEntry,
-    WriteEntry,
-)
 from holdfast.schemas.message import (
     AskedCall,
     ChatMessage,
@@ -100,28 +70,28 @@ class LogNarration:
         self._with_commands = with_commands
         self._labels: dict[str, str] = {}
         self._instances: dict[str, str] = {}
-        self._successes: dict[str, tuple[str, ToolEndEntry]] = {}
+        self._successes: dict[str, tuple[str, log_entry.ToolEndEntry]] = {}
         self._failed: set[str] = set()
         self._planned: dict[str, dict[str, Any]] = {}
         self._kinds: dict[str, Kind] = {}
 
-    def lines(self, record: LogRecord) -> list[NarrationLine]:
+    def lines(self, record: log_entry.LogRecord) -> list[NarrationLine]:
         """Return the lines of the next entry; none if it adds nothing for a person."""
-        at = format_clock(record.at)
+        at = text_safety.format_clock(record.at)
         match record.entry:
-            case MessageEntry(message=message):
+            case log_entry.MessageEntry(message=message):
                 return self._message(at, message)
-            case ToolEndEntry() as end:
+            case log_entry.ToolEndEntry() as end:
                 return self._end(at, end)
-            case ToolCallEntry() as call:
+            case log_entry.ToolCallEntry() as call:
                 return [self._call(at, call)]
-            case ConfirmationRequiredEntry() as asked:
+            case log_entry.ConfirmationRequiredEntry() as asked:
                 return [self._question(at, asked)]
-            case DecisionEntry() as decision:
+            case log_entry.DecisionEntry() as decision:
                 return [self._decision(at, decision)]
-            case ToolStartEntry() as start:
+            case log_entry.ToolStartEntry() as start:
                 return [self._start(at, start)]
-            case KnowledgeUsedEntry() as used:
+            case log_entry.KnowledgeUsedEntry() as used:
                 text = f"{self.name(used.call_id, used.name)} (from {used.source})"
                 return [NarrationLine(at, "knowledge", text, tone="quiet")]
             case entry:
@@ -130,8 +100,10 @@ class LogNarration:
 
     def name(self, call_id: str, tool: str = "") -> str:
         """Return a call's id and label, and its instance: `t2c1 Refund an order of ada`."""
-        label = label_in_line(self._labels.get(call_id) or tool, NAME_CHARS)
-        return f"{one_line(call_id, NAME_CHARS)} {label}".strip() + self._instances.get(call_id, "")
+        label = text_safety.label_in_line(self._labels.get(call_id) or tool, NAME_CHARS)
+        return f"{text_safety.one_line(call_id, NAME_CHARS)} {label}".strip() + self._instances.get(
+            call_id, ""
+        )
 
     def _message(self, at: str, message: ChatMessage) -> list[NarrationLine]:
         # In composed calling, the content is the model's JSON, which includes the calls.
@@ -160,33 +132,39 @@ class LogNarration:
             case role:
                 return [NarrationLine(at, role, "", body, "said", outside=is_untrusted)]
 
-    def _call(self, at: str, call: ToolCallEntry) -> NarrationLine:
+    def _call(self, at: str, call: log_entry.ToolCallEntry) -> NarrationLine:
         self._labels[call.call_id] = call.label or call.tool
         if call.instance:
             self._instances[call.call_id] = _instance(call.instance)
         text, body = self._with_arguments(call)
-        waits = one_line(", ".join(call.waits_for), _LIST_CHARS)
-        reason = clean(call.reasoning or "")
+        waits = text_safety.one_line(", ".join(call.waits_for), _LIST_CHARS)
+        reason = text_safety.clean(call.reasoning or "")
         head = [waits and f"waits for {waits}", reason and f"because: {reason}"]
         return NarrationLine(at, "call", text, "\n".join(filter(None, [*head, body])))
 
     def _imported(self, at: str, call: AskedCall) -> NarrationLine:
-        text = f"{self.name(call.id, call.tool)}  {arguments_line(call.arguments)}".rstrip()
+        arguments = text_safety.arguments_line(call.arguments)
+        text = f"{self.name(call.id, call.tool)}  {arguments}".rstrip()
         return NarrationLine(at, "call", text, "before this run: it was not run here", "quiet")
 
-    def _with_arguments(self, entry: ToolCallEntry | ToolStartEntry) -> tuple[str, str]:
+    def _with_arguments(
+        self, entry: log_entry.ToolCallEntry | log_entry.ToolStartEntry
+    ) -> tuple[str, str]:
         """Return the call with its arguments in a line, and the arguments that do not fit in it."""
-        name, short = self.name(entry.call_id, entry.tool), arguments_line(entry.arguments)
+        name, short = (
+            self.name(entry.call_id, entry.tool),
+            text_safety.arguments_line(entry.arguments),
+        )
         if self._with_all_arguments and "…" in short:
-            return name, as_json(entry.arguments, indent=2)
+            return name, text_safety.as_json(entry.arguments, indent=2)
         return f"{name}  {short}".rstrip(), ""
 
-    def _question(self, at: str, asked: ConfirmationRequiredEntry) -> NarrationLine:
+    def _question(self, at: str, asked: log_entry.ConfirmationRequiredEntry) -> NarrationLine:
         call_id, approval = asked.call_id, asked.approval
         self._labels.setdefault(call_id, approval.label)
         name = self.name(call_id)
         if asked.forwarded:
-            groups = one_line(distinct_names(asked.forwarded), _LIST_CHARS)
+            groups = text_safety.one_line(distinct_names(asked.forwarded), _LIST_CHARS)
             return NarrationLine(at, "approval forwarded", f"{name} to {groups}", tone="asks")
         if asked.reminder:
             return NarrationLine(at, "approval reminder", f"{name} ({asked.reminder})", tone="asks")
@@ -198,62 +176,69 @@ class LogNarration:
         what = _REQUESTED.get(approval.kind, "approval requested")
         return NarrationLine(at, what, name, tone="asks", minor=True)
 
-    def _decision(self, at: str, entry: DecisionEntry) -> NarrationLine:
+    def _decision(self, at: str, entry: log_entry.DecisionEntry) -> NarrationLine:
         name = self.name(entry.call_id)
         if entry.ignored:
-            why = one_line(entry.ignored, _SENTENCE_CHARS)
+            why = text_safety.one_line(entry.ignored, _SENTENCE_CHARS)
             return NarrationLine(at, "ignored", f"{name}: {why}", tone="bad")
         decided = entry.decided
         if decided is None:
-            outcome = one_line(entry.outcome or EXPIRED, _SENTENCE_CHARS)
+            outcome = text_safety.one_line(entry.outcome or EXPIRED, _SENTENCE_CHARS)
             return NarrationLine(at, "decided", f"{name}: {outcome}")
         verdict = decided_phrase(decided, self._kinds.get(entry.call_id, "call"))
-        body = [f"reason: {clean(decided.reason)}"] if decided.reason else []
+        body = [f"reason: {text_safety.clean(decided.reason)}"] if decided.reason else []
         planned = self._planned.get(entry.call_id)
         if planned is not None and isinstance(entry.arguments, Mapping):
             calls = list(shown_calls(entry.arguments))
             bounds = {call["id"]: call["bound"] for call in calls if call.get("bound") is not None}
             edited = {call["id"]: call.get("arguments") for call in calls}
-            struck = ", ".join(clean(call_id) for call_id in planned if call_id not in edited)
+            struck = ", ".join(
+                text_safety.clean(call_id) for call_id in planned if call_id not in edited
+            )
             body += [f"struck out: {struck}"] if struck else []
             body += (
-                f"{clean(call_id)}: {as_json(arguments)}"
+                f"{text_safety.clean(call_id)}: {text_safety.as_json(arguments)}"
                 for call_id, arguments in edited.items()
                 if arguments is not None and arguments != planned.get(call_id)
             )
-            body += (f"{clean(one)}: within {as_json(bound)}" for one, bound in bounds.items())
+            body += (
+                f"{text_safety.clean(one)}: within {text_safety.as_json(bound)}"
+                for one, bound in bounds.items()
+            )
         elif entry.arguments is not None:
-            body.append(f"arguments: {as_json(entry.arguments)}")
+            body.append(f"arguments: {text_safety.as_json(entry.arguments)}")
         if decided.remember:
             body.append("and every further call of this tool in this run")
         tone: Tone = "bad" if decided.decision in ("deny", "give_up") else "good"
         return NarrationLine(at, "decided", f"{name}: {verdict}", "\n".join(body), tone)
 
-    def _start(self, at: str, start: ToolStartEntry) -> NarrationLine:
+    def _start(self, at: str, start: log_entry.ToolStartEntry) -> NarrationLine:
         text, body = self._with_arguments(start)
         if start.delegate:
-            agent = one_line(start.delegate, NAME_CHARS)
-            watch = holdfast_command("watch", names.delegate_id(self._run_id, start.call_id))
+            agent = text_safety.one_line(start.delegate, NAME_CHARS)
+            watch = text_safety.holdfast_command(
+                "watch", names.delegate_id(self._run_id, start.call_id)
+            )
             run = f": {watch}" if self._with_commands else ", in a run of its own"
             body = "\n".join(filter(None, [f"by {agent}{run}", body]))
         # Only arguments that were not shown before are new to the reader.
         minor = start.arguments is None and not start.delegate
         return NarrationLine(at, "started", text, body, "quiet", minor=minor)
 
-    def _end(self, at: str, end: ToolEndEntry) -> list[NarrationLine]:
+    def _end(self, at: str, end: log_entry.ToolEndEntry) -> list[NarrationLine]:
         if end.error is not None:
             self._failed.add(end.call_id)
             code = end.error.code.value
             name = self.name(end.call_id, end.tool)
-            body = message_after_code(code, end.error.message)
+            body = text_safety.message_after_code(code, end.error.message)
             return [NarrationLine(at, "finished", f"{name}: {code}", body, "bad")]
         if end.value is not None:
             self._successes[end.call_id] = (at, end)
             return []  # the result that the model reads may contain all of it
         return [self._success(at, end, end.details)]
 
-    def _success(self, at: str, end: ToolEndEntry, *values: Any) -> NarrationLine:
-        body = "\n".join(as_text(value) for value in values if value is not None)
+    def _success(self, at: str, end: log_entry.ToolEndEntry, *values: Any) -> NarrationLine:
+        body = "\n".join(text_safety.as_text(value) for value in values if value is not None)
         name = self.name(end.call_id, end.tool)
         return NarrationLine(at, "finished", name, body, "good", minor=not body)
 
@@ -265,36 +250,40 @@ def is_from_outside(content: Content) -> bool:
     return any(_UNTRUSTED.search(text) for text in texts)
 
 
-def _plain_line(at: str, entry: Entry) -> NarrationLine | None:
+def _plain_line(at: str, entry: log_entry.Entry) -> NarrationLine | None:
     """Return the line of an entry that is about no call."""
     match entry:
-        case WriteEntry():
-            path = f"{one_line(entry.path, _LIST_CHARS)}{_instance(entry.instance)}"
+        case log_entry.WriteEntry():
+            path = f"{text_safety.one_line(entry.path, _LIST_CHARS)}{_instance(entry.instance)}"
             how = "" if entry.method == "set" else f" ({entry.method})"
-            value = one_line(as_json(entry.value), _SENTENCE_CHARS)
+            value = text_safety.one_line(text_safety.as_json(entry.value), _SENTENCE_CHARS)
             return NarrationLine(at, "wrote", f"{path}{how} = {value}", tone="quiet")
-        case BudgetThresholdEntry():
-            used = f"{format_argument(entry.used)} of {format_argument(entry.limit)} used"
-            return NarrationLine(at, "budget threshold", f"{entry.budget}: {used}", tone="asks")
-        case TurnStartEntry():
+        case log_entry.BudgetThresholdEntry():
+            used, limit = map(text_safety.format_argument, (entry.used, entry.limit))
+            return NarrationLine(
+                at, "budget threshold", f"{entry.budget}: {used} of {limit} used", tone="asks"
+            )
+        case log_entry.TurnStartEntry():
             return NarrationLine(at, "turn", str(entry.turn), tone="turn")
-        case SkillEntry():
+        case log_entry.SkillEntry():
             sure = "" if entry.confidence is None else f", confidence {entry.confidence:g}"
             by = f" ({SKILL_CHOSEN[entry.by]}{sure})"
-            why = f"because: {clean(entry.reason)}" if entry.reason else ""
-            return NarrationLine(at, "skill", one_line(entry.skill, NAME_CHARS) + by, why)
-        case RemarkEntry():
+            why = f"because: {text_safety.clean(entry.reason)}" if entry.reason else ""
+            return NarrationLine(
+                at, "skill", text_safety.one_line(entry.skill, NAME_CHARS) + by, why
+            )
+        case log_entry.RemarkEntry():
             return NarrationLine(at, "remark", entry.role, _text(entry.content), "said")
-        case SummaryEntry():
+        case log_entry.SummaryEntry():
             replaced = f"the model reads this in place of entries 1 to {entry.upto}"
-            return NarrationLine(at, "summary", replaced, clean(entry.text), "quiet")
-        case NoticeEntry():
-            return NarrationLine(at, "notice", one_line(entry.text, 1000), tone="asks")
+            return NarrationLine(at, "summary", replaced, text_safety.clean(entry.text), "quiet")
+        case log_entry.NoticeEntry():
+            return NarrationLine(at, "notice", text_safety.one_line(entry.text, 1000), tone="asks")
     return None
 
 
 def _instance(instance: str | None) -> str:
-    return f" of {name_in_line(instance, _INSTANCE_CHARS)}" if instance else ""
+    return f" of {text_safety.name_in_line(instance, _INSTANCE_CHARS)}" if instance else ""
 
 
 def _contains(content: Content, value: Any) -> bool:
@@ -314,19 +303,19 @@ def _contains(content: Content, value: Any) -> bool:
 def _text(content: Content) -> str:
     """Return the content of a message as text, with a name in place of each other part."""
     if isinstance(content, str):
-        return clean(content)
+        return text_safety.clean(content)
     texts = []
     for part in content:
         match part:
             case TextPart():
-                texts.append(clean(part.text))
+                texts.append(text_safety.clean(part.text))
             case DataPart():
-                kind = one_line(part.kind, NAME_CHARS)
-                texts.append(f"{kind}{_instance(part.instance)}: {as_json(part.data)}")
+                kind = text_safety.one_line(part.kind, NAME_CHARS)
+                texts.append(f"{kind}{_instance(part.instance)}: {text_safety.as_json(part.data)}")
             case DocumentPart():
-                texts.append(f"[{one_line(part.name or part.media_type, NAME_CHARS)}]")
+                texts.append(f"[{text_safety.one_line(part.name or part.media_type, NAME_CHARS)}]")
             case ImagePart(url=str(url)):
-                texts.append(f"[image {one_line(url, _LIST_CHARS)}]")
+                texts.append(f"[image {text_safety.one_line(url, _LIST_CHARS)}]")
             case ImagePart():
-                texts.append(f"[{one_line(part.media_type or 'image', NAME_CHARS)}]")
+                texts.append(f"[{text_safety.one_line(part.media_type or 'image', NAME_CHARS)}]")
     return "\n".join(texts)

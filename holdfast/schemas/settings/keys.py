@@ -5,14 +5,7 @@ from typing import Annotated, Final, Literal, get_args
 
 from pydantic import AfterValidator, ConfigDict, Field, RootModel, model_validator
 
-from holdfast.schemas.base import (
-    SCHEMA_URI,
-    Duration,
-    OneOf,
-    Strict,
-    format_duration,
-    parse_duration,
-)
+from holdfast.schemas import base
 from holdfast.schemas.decision import Purpose
 
 MAX_LEEWAY = timedelta(minutes=10)
@@ -34,11 +27,11 @@ AUDIENCES: dict[Use, str] = {
 
 def _small(leeway: timedelta) -> timedelta:
     if leeway > MAX_LEEWAY:
-        raise ValueError(f"clocks differ by less; write at most {format_duration(MAX_LEEWAY)}")
+        raise ValueError(f"clocks differ by less; write at most {base.format_duration(MAX_LEEWAY)}")
     return leeway
 
 
-class PersonClaim(Strict):
+class PersonClaim(base.Strict):
     """The claim that the token of a person has, and that of a program does not."""
 
     claim: Annotated[str, Field(min_length=1)]
@@ -47,7 +40,7 @@ class PersonClaim(Strict):
     """Its value, or one of its list (default: any)."""
 
 
-class KeySet(OneOf):
+class KeySet(base.OneOf):
     """Public keys, and the claims that a token signed by one of them must have."""
 
     one_of = ("file", "url")
@@ -77,11 +70,11 @@ class KeySet(OneOf):
     person: PersonClaim | None = None
     """What makes the sender of a token a person, who decides in a trusted client of `holdfast mcp`
     (default: a token without a provider's mark of a program is a person's)."""
-    leeway: Annotated[Duration, AfterValidator(_small)] = parse_duration("30s")
+    leeway: Annotated[base.Duration, AfterValidator(_small)] = base.parse_duration("30s")
     """By how much the clocks of this worker and of the signer may differ."""
-    refresh: Duration = parse_duration("10m")
+    refresh: base.Duration = base.parse_duration("10m")
     """How old keys from a `url` may get before they are fetched again."""
-    keep: Duration = parse_duration("1d")
+    keep: base.Duration = base.parse_duration("1d")
     """How long the last good keys are used while they cannot be read again."""
 
     @model_validator(mode="after")
@@ -108,7 +101,7 @@ class KeySets(RootModel[Annotated[dict[str, KeySet], Field(min_length=1, max_len
     """`keys.yaml`: key sets by name."""
 
     # What an editor checks the file with is no key set.
-    model_config = ConfigDict(json_schema_extra={"properties": {"$schema": SCHEMA_URI}})
+    model_config = ConfigDict(json_schema_extra={"properties": {"$schema": base.SCHEMA_URI}})
 
     @model_validator(mode="after")
     def _distinct(self) -> "KeySets":

@@ -16,15 +16,8 @@ from holdfast.runtime.text_safety import as_sentence, clean
 from holdfast.schemas.base import Lenient, rfc3339
 from holdfast.schemas.run import RunStatus
 from holdfast.schemas.tool import ShownTool
+from holdfast.web.api import models
 from holdfast.web.api.api_request import ApiRequest, read_number
-from holdfast.web.api.models import (
-    AgentEntry,
-    AgentPage,
-    ApprovalEntry,
-    RunEntry,
-    RunPage,
-    ToolPage,
-)
 from holdfast.web.auth.permissions import LISTED
 from holdfast.web.http.problems import HttpProblem
 from holdfast.web.listing.page_query import ListView
@@ -49,8 +42,8 @@ async def list_runs(asked: ApiRequest) -> Response:
     wanted, after = read_run_filter(query)
     found, token = await asked.parts.list_runs(asked.person, wanted, _limit(asked), after)
     shown = ({**vars(one), "run": one.id, "started": rfc3339(one.started)} for one in found)
-    runs = [RunEntry.read(one) for one in shown]
-    return JSONResponse(RunPage(runs=runs, next=token.hex() if token else None).to_json())
+    runs = [models.RunEntry.read(one) for one in shown]
+    return JSONResponse(models.RunPage(runs=runs, next=token.hex() if token else None).to_json())
 
 
 async def list_approvals(asked: ApiRequest) -> Response:
@@ -62,7 +55,7 @@ async def list_approvals(asked: ApiRequest) -> Response:
     _, _, found, answers = await read_page(asked.parts, asked.person, view)
     entries = list[dict[str, Any]]()
     for run in found.runs:
-        entry = ApprovalEntry.read({**vars(run), "run": run.id}).to_json()
+        entry = models.ApprovalEntry.read({**vars(run), "run": run.id}).to_json()
         answer = answers.get(run.id)
         if isinstance(answer, list):
             entries += [{**entry, "approval": one.to_json()} for one in answer]
@@ -81,8 +74,8 @@ async def list_agents(asked: ApiRequest) -> Response:
     Those of the inbox's catalog whose runs you may list or start, by name.
     """
     known = {name: one for name, one in _catalog(asked).agents.items() if _knows(asked, name)}
-    found, following = _page_of(asked, AgentEntry, known)
-    return JSONResponse(AgentPage(agents=found, next=following).to_json())
+    found, following = _page_of(asked, models.AgentEntry, known)
+    return JSONResponse(models.AgentPage(agents=found, next=following).to_json())
 
 
 async def list_tools(asked: ApiRequest) -> Response:
@@ -93,7 +86,7 @@ async def list_tools(asked: ApiRequest) -> Response:
     tools = _catalog(asked).definitions.tools
     known = {name: one for name, one in tools.items() if not one.latent and _knows(asked, None)}
     found, following = _page_of(asked, ShownTool, known)
-    return JSONResponse(ToolPage(tools=found, next=following).to_json())
+    return JSONResponse(models.ToolPage(tools=found, next=following).to_json())
 
 
 def _knows(asked: ApiRequest, agent: str | None) -> bool:

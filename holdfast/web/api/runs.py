@@ -20,20 +20,13 @@ from holdfast.schemas.names import ErrorCode
 from holdfast.web.api.api_request import ApiRequest, read_number
 from holdfast.web.api.models import FailureResponse, NewMessage, NewToken, RunView, Started
 from holdfast.web.call.loader import load_visible_call
+from holdfast.web.http import streaming
 from holdfast.web.http.problems import HttpProblem, problem_of
-from holdfast.web.http.streaming import (
-    HEADERS,
-    MEDIA_TYPE,
-    EventStream,
-    StreamLimit,
-    comment,
-    frame,
-)
 
 MAX_STREAMS: Final = 200
 # A program may follow the runs of many people.
 MAX_STREAMS_OF_ONE: Final = 100
-STREAM_LIMIT: Final = StreamLimit(MAX_STREAMS, MAX_STREAMS_OF_ONE)
+STREAM_LIMIT: Final = streaming.StreamLimit(MAX_STREAMS, MAX_STREAMS_OF_ONE)
 _REMARK_CHARS: Final = 500
 
 MAX_WAIT_SECONDS: Final = 60
@@ -221,15 +214,15 @@ async def follow(asked: ApiRequest) -> Response:
     if position.ended:
         return Response(status_code=204)  # the status by which a browser stops reconnecting
     if asked.request.method == "HEAD":
-        return Response(media_type=MEDIA_TYPE, headers=HEADERS)
+        return Response(media_type=streaming.MEDIA_TYPE, headers=streaming.HEADERS)
     return event_stream(asked, _written(frames(run, position)))
 
 
-def event_stream(asked: ApiRequest, frames: AsyncGenerator[str, None]) -> EventStream:
+def event_stream(asked: ApiRequest, frames: AsyncGenerator[str, None]) -> streaming.EventStream:
     """Return a stream to the sender of a request, if not too many are open."""
     if STREAM_LIMIT.is_full(asked.person.name):
         raise HttpProblem("too_many_streams", "Too many streams are open here; try again.")
-    return EventStream(STREAM_LIMIT, asked.person.name, frames)
+    return streaming.EventStream(STREAM_LIMIT, asked.person.name, frames)
 
 
 async def _written(told: AsyncGenerator[Frame | str, None]) -> AsyncGenerator[str, None]:
@@ -244,5 +237,5 @@ async def _written(told: AsyncGenerator[Frame | str, None]) -> AsyncGenerator[st
 
 def _text(each: Frame | str) -> str:
     if isinstance(each, str):
-        return comment(one_line(each, _REMARK_CHARS))
-    return frame(each.type, as_json(each.data), str(each.position))
+        return streaming.comment(one_line(each, _REMARK_CHARS))
+    return streaming.frame(each.type, as_json(each.data), str(each.position))

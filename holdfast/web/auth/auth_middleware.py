@@ -25,18 +25,9 @@ from holdfast.activities.notify.decision_links import PATH as DECISION_LINKS
 from holdfast.runtime.identity.key_sets import issuer_warnings
 from holdfast.runtime.text_sealer import TextSealer
 from holdfast.schemas.settings.inbox import InboxSettings
+from holdfast.web.auth import sign_in
 from holdfast.web.auth.bearer_tokens import BearerTokens
 from holdfast.web.auth.oidc import OidcProvider, OidcSignIn
-from holdfast.web.auth.sign_in import (
-    SIGN_IN,
-    SIGN_OUT,
-    SIGNED_IN,
-    LinkSignIn,
-    ProxySignIn,
-    requested_path,
-    resubmission_page,
-    sign_in_path,
-)
 from holdfast.web.branding import HOLDFAST, Branding
 from holdfast.web.http.origins import hosts_of
 from holdfast.web.http.problems import RefusedRequest, forbidden, unauthorized
@@ -52,7 +43,7 @@ SLACK_ACTIONS: Final = "/slack/actions"
 HTTP_TIMEOUT_SECONDS: Final = 5
 
 _SAFE: Final = ("GET", "HEAD", "OPTIONS")
-_DOORS: Final = (SIGN_IN, SIGNED_IN, SIGN_OUT)
+_DOORS: Final = (sign_in.SIGN_IN, sign_in.SIGNED_IN, sign_in.SIGN_OUT)
 _FORGED: Final = (
     "nothing was changed: the request does not come from a page of this inbox; open the page and"
     " send it from there"
@@ -60,7 +51,7 @@ _FORGED: Final = (
 
 
 logger = logging.getLogger("holdfast")
-SignInMethod = LinkSignIn | OidcSignIn | ProxySignIn
+SignInMethod = sign_in.LinkSignIn | OidcSignIn | sign_in.ProxySignIn
 
 
 @dataclass(frozen=True)
@@ -138,7 +129,7 @@ class AuthMiddleware:
                 # A form without the token of its own page: refuse it, and keep it.
                 if not (wants_page(request) and is_form(request)):
                     raise forbidden(_FORGED)
-                return resubmission_page(request, await read_form(request), sender.person)
+                return sign_in.resubmission_page(request, await read_form(request), sender.person)
         return self._app
 
 
@@ -157,10 +148,10 @@ async def _sign_in_first(request: Request) -> Response:
     if not wants_page(request):
         raise unauthorized("sign in on the page of this inbox, or send a token")
     if request.method in _SAFE:
-        return RedirectResponse(sign_in_path(requested_path(request)), 303)
+        return RedirectResponse(sign_in.sign_in_path(sign_in.requested_path(request)), 303)
     _check_own_page(request)
     form = await read_form(request) if is_form(request) else None
-    return resubmission_page(request, form, None)
+    return sign_in.resubmission_page(request, form, None)
 
 
 def http_client() -> httpx.AsyncClient:
@@ -172,7 +163,7 @@ def read_access(
     file: Path | None,
     environ: Mapping[str, str],
     sealer: TextSealer,
-    link: LinkSignIn,
+    link: sign_in.LinkSignIn,
     http: httpx.AsyncClient,
 ) -> RequestAccess:
     """Return the rules of the settings file; without `oidc` and `proxy`, people have the link.
@@ -186,7 +177,7 @@ def read_access(
     settings = loaded.settings
     method: SignInMethod = link
     if settings.proxy is not None:
-        method = ProxySignIn(sealer, settings.proxy)
+        method = sign_in.ProxySignIn(sealer, settings.proxy)
     elif settings.oidc is not None:
         provider = OidcProvider(settings.oidc, loaded.secret, http)
         method = OidcSignIn(sealer, settings.oidc, provider)

@@ -34,22 +34,7 @@ from holdfast.runtime.text_safety import one_line
 from holdfast.runtime.text_sealer import TextSealer
 from holdfast.schemas.settings.inbox import Oidc
 from holdfast.schemas.settings.keys import KeySet
-from holdfast.web.auth.sessions import (
-    Sessions,
-    delete_cookie,
-    read_cookie,
-    read_cookies,
-    set_cookie,
-)
-from holdfast.web.auth.sign_in import (
-    HOME,
-    SIGN_IN,
-    SIGNED_IN,
-    failure_page,
-    return_path_of,
-    sign_in_path,
-    sign_out_routes,
-)
+from holdfast.web.auth import sessions, sign_in
 from holdfast.web.http.problems import RefusedRequest, forbidden
 
 SIGN_IN_SECONDS: Final = 600
@@ -88,7 +73,7 @@ class PendingSignIn:
     @classmethod
     def create(cls, home: str) -> "PendingSignIn":
         """Create one with new secrets."""
-        path = home if len(home) <= MAX_RETURN_CHARS else HOME
+        path = home if len(home) <= MAX_RETURN_CHARS else sign_in.HOME
         return cls(path, *(secrets.token_urlsafe(32) for _ in range(3)))
 
     def save(self, answer: Response, request: Request, seal: TextSealer) -> None:
@@ -98,18 +83,18 @@ class PendingSignIn:
         """
         ages = {
             name: opened.seconds_left if (opened := seal.open(_KIND, sealed)) else 0.0
-            for name, sealed in read_cookies(request, f"{_KIND}_").items()
+            for name, sealed in sessions.read_cookies(request, f"{_KIND}_").items()
         }
         for name in sorted(ages, key=ages.__getitem__)[: 1 - MAX_PENDING]:
-            delete_cookie(answer, request, name)
+            sessions.delete_cookie(answer, request, name)
         sealed = seal.seal(_KIND, asdict(self), SIGN_IN_SECONDS)
         # The cookie must be sent when the provider's page redirects the browser back.
-        set_cookie(answer, request, _cookie(self.state), sealed, SIGN_IN_SECONDS, "lax")
+        sessions.set_cookie(answer, request, _cookie(self.state), sealed, SIGN_IN_SECONDS, "lax")
 
     @classmethod
     def find(cls, request: Request, state: str, seal: TextSealer) -> "PendingSignIn | None":
         """Return the sign-in with this state, if this browser started it within the time limit."""
-        opened = seal.open(_KIND, read_cookie(request, _cookie(state)))
+        opened = seal.open(_KIND, sessions.read_cookie(request, _cookie(state)))
         if opened is None:
             return None
         found = cls(**opened.values)
@@ -118,7 +103,7 @@ class PendingSignIn:
 
     def forget(self, answer: Response, request: Request) -> None:
         """Delete its cookie."""
-        delete_cookie(answer, request, _cookie(self.state))
+        sessions.delete_cookie(answer, request, _cookie(self.state))
 
 
 def _cookie(state: str) -> str:
@@ -291,16 +276,16 @@ class OidcSignIn:
 
     def __init__(self, seal: TextSealer, settings: Oidc, provider: OidcProvider) -> None:
         self._seal, self._settings, self._provider = seal, settings, provider
-        self._sessions = Sessions(seal, "oidc")
+        self._sessions = sessions.Sessions(seal, "oidc")
         self.authenticate = self._sessions.authenticate
         self.routes = [
-            Route(SIGN_IN, self._redirect, methods=["GET"]),
-            Route(SIGNED_IN, self._callback, methods=["GET"]),
-            *sign_out_routes(self._sessions),
+            Route(sign_in.SIGN_IN, self._redirect, methods=["GET"]),
+            Route(sign_in.SIGNED_IN, self._callback, methods=["GET"]),
+            *sign_in.sign_out_routes(self._sessions),
         ]
 
     async def _redirect(self, request: Request) -> Response:
-        pending = PendingSignIn.create(return_path_of(request))
+        pending = PendingSignIn.create(sign_in.return_path_of(request))
         try:
             page = await self._provider.authorization_url(pending, _callback_of(request))
         except RefusedRequest as refused:
@@ -313,7 +298,7 @@ class OidcSignIn:
         query = request.query_params
         pending = PendingSignIn.find(request, query.get("state", ""), self._seal)
         if pending is None:
-            return self._failed(request, RefusedRequest(400, _ANOTHER), HOME)
+            return self._failed(request, RefusedRequest(400, _ANOTHER), sign_in.HOME)
         answer: Response = RedirectResponse(pending.return_path, 303)
         try:
             await self._provider.check_issuer(query.get("iss"))
@@ -330,11 +315,13 @@ class OidcSignIn:
 
     def _failed(self, request: Request, refused: RefusedRequest, home: str) -> Response:
         at = httpx.URL(self._settings.issuer).host
-        return failure_page(request, refused, way="oidc", at=at, again=sign_in_path(home))
+        return sign_in.failure_page(
+            request, refused, way="oidc", at=at, again=sign_in.sign_in_path(home)
+        )
 
 
 def _callback_of(request: Request) -> str:
-    return f"{request.state.origin}{SIGNED_IN}"
+    return f"{request.state.origin}{sign_in.SIGNED_IN}"
 
 
 def identity(claims: Mapping[str, Any], settings: Oidc) -> tuple[str, list[str]]:

@@ -24,23 +24,16 @@ from holdfast.validation.validator import Violation
 from holdfast.web.auth.sessions import Person
 from holdfast.web.call.loader import OpenCall
 from holdfast.web.call.plan import PlanSteps, call_place, describe_unusable
+from holdfast.web.forms import form_values
 from holdfast.web.forms.field_builder import build_fields, form_violations
-from holdfast.web.forms.form_values import (
-    DO,
-    MISSING,
-    FormValue,
-    Place,
-    SubmittedForm,
-    initial_value,
-)
 from holdfast.web.forms.structure_edits import apply_action
 from holdfast.web.forms.value_diff import Difference, is_same
 
 # The places of the values in the forms of the page.
-EDIT: Final[Place] = ("arguments",)
-RESULT: Final[Place] = ("result",)
+EDIT: Final[form_values.Place] = ("arguments",)
+RESULT: Final[form_values.Place] = ("result",)
 CHECK: Final = "check"
-_NO_VALUE: Final = FormValue(MISSING, {})
+_NO_VALUE: Final = form_values.FormValue(form_values.MISSING, {})
 
 
 @dataclass(frozen=True)
@@ -59,9 +52,9 @@ class DecisionForm:
     token: str = ""
     again: str = ""
     remember: bool = False
-    edit: FormValue = _NO_VALUE
-    result: FormValue = _NO_VALUE
-    calls: Mapping[str, FormValue] = field(default_factory=dict)
+    edit: form_values.FormValue = _NO_VALUE
+    result: form_values.FormValue = _NO_VALUE
+    calls: Mapping[str, form_values.FormValue] = field(default_factory=dict)
     seen_doubts: str = ""
     is_untouched: bool = False
     kept_calls: Sequence[str] = ()
@@ -71,11 +64,11 @@ class DecisionForm:
     def of(cls, form: FormData) -> "DecisionForm":
         """Read a form; missing fields are empty."""
         items = [(name, text) for name, text in form.multi_items() if isinstance(text, str)]
-        fields, values = dict(items), SubmittedForm(items)
+        fields, values = dict(items), form_values.SubmittedForm(items)
         ids = dict.fromkeys(text for name, text in items if name == "call")
         return cls(
             verdict=fields.get("about", ""),
-            action=fields.get(DO, ""),
+            action=fields.get(form_values.DO, ""),
             digest=fields.get("digest", "").strip(),
             nonce=fields.get("nonce", "").strip(),
             reason=fields.get("reason", "").strip(),
@@ -183,12 +176,12 @@ def _edit(form: DecisionForm, pending: OpenCall) -> dict[str, Any] | FormProblem
 
 def _result(form: DecisionForm, pending: OpenCall) -> dict[str, Any] | FormProblem:
     schema, value = pending.output_schema, form.result.value
-    if value is MISSING and form.verdict == "happened" and schema == {}:
+    if value is form_values.MISSING and form.verdict == "happened" and schema == {}:
         return {"result": None}
     if found := form_violations(value, schema):
         return FormProblem("The answer is invalid; see the marked fields.", result=found)
     has_fields = schema.get("properties") or not pending.approval.form
-    if has_fields and form.is_untouched and is_same(initial_value(schema), value):
+    if has_fields and form.is_untouched and is_same(form_values.initial_value(schema), value):
         return FormProblem("Not sent yet: nothing was filled in. Send it again to confirm.")
     return {"result": value}
 
@@ -201,7 +194,7 @@ def _plan_decision(form: DecisionForm, pending: OpenCall) -> dict[str, Any] | Fo
     problems: dict[str, Sequence[Violation]] = {}
     for step in steps.all:
         value = form.calls.get(step.id, _NO_VALUE).value
-        if step.id in removed or value is MISSING:
+        if step.id in removed or value is form_values.MISSING:
             continue
         # The value of a reference is not known yet.
         violations = [
@@ -230,7 +223,7 @@ def _plan_decision(form: DecisionForm, pending: OpenCall) -> dict[str, Any] | Fo
     return {"arguments": {**remaining, "calls": calls}}
 
 
-def _is_reference(value: Any, place: Place) -> bool:
+def _is_reference(value: Any, place: form_values.Place) -> bool:
     with suppress(KeyError):  # the place of a missing property
         for step in place:
             value = value[step]

@@ -33,24 +33,8 @@ from holdfast.schemas.decision import RUNS_AGAIN, Decision, PendingApproval
 from holdfast.schemas.settings.inbox import Right
 from holdfast.web.auth.permissions import access_of
 from holdfast.web.auth.sessions import Person, person_of
-from holdfast.web.call import phrases
-from holdfast.web.call.decision_form import (
-    DecisionForm,
-    FormProblem,
-    again_token,
-    build_decision,
-    read_decision,
-)
+from holdfast.web.call import decision_form, loader, phrases
 from holdfast.web.call.history import QuestionRound
-from holdfast.web.call.loader import (
-    CLOSED_MARK,
-    ClosedCall,
-    OpenCall,
-    find_next_pending,
-    find_similar_calls,
-    load_call,
-    load_visible_call,
-)
 from holdfast.web.call.plan import argument_differences
 from holdfast.web.call.view_model import build_call_page, build_closed_page
 from holdfast.web.http.request_body import read_form
@@ -87,7 +71,7 @@ class CallPages:
     async def show(self, request: Request) -> Response:
         """Show a call, its outcome, its last decision, or the page that runs it again."""
         found = await self._load(request)
-        if isinstance(found, ClosedCall):
+        if isinstance(found, loader.ClosedCall):
             return await self._closed_page(request, found)
         if "decided" in request.query_params:
             rounds = [*found.history.earlier_requests, found.history.question]
@@ -98,7 +82,7 @@ class CallPages:
 
     async def decide(self, request: Request) -> Response:
         """Send a decision, or change the fields of a form."""
-        form, is_sent = DecisionForm.of(await read_form(request)), False
+        form, is_sent = decision_form.DecisionForm.of(await read_form(request)), False
         run = self._parts.client.run(request.path_params["run"])
         await self._check_visible(request)
         try:
@@ -107,7 +91,7 @@ class CallPages:
                 return found
             approval, decision = found
             runs_again = approval.kind == "reconcile" and decision.decision in RUNS_AGAIN
-            if runs_again and form.again != again_token(approval, person_of(request)):
+            if runs_again and form.again != decision_form.again_token(approval, person_of(request)):
                 return RedirectResponse(f"{_here(request)}?again", 303)
             try:
                 is_sent = True
@@ -125,7 +109,7 @@ class CallPages:
         return RedirectResponse(f"{_here(request)}?decided", 303)
 
     async def _decision(
-        self, request: Request, run: Run, form: DecisionForm
+        self, request: Request, run: Run, form: decision_form.DecisionForm
     ) -> Response | tuple[PendingApproval, Decision]:
         """Return the question and the decision of a form, or the page that it leads to."""
         person, call_id = person_of(request), request.path_params["call"]
@@ -134,19 +118,19 @@ class CallPages:
             pending = await run.approvals()
             approval = next((one for one in pending if one.call_id == call_id), None)
             if approval is not None and form.is_about(approval):
-                decision = build_decision(form, approval, person, {})
+                decision = decision_form.build_decision(form, approval, person, {})
                 if isinstance(decision, Decision):
                     return approval, decision
         found = await self._load(request)
-        if isinstance(found, ClosedCall):
+        if isinstance(found, loader.ClosedCall):
             return await self._closed_page(request, found, form)
         if form.action:
             form = await asyncio.to_thread(form.redraw, found)
             return await self._page(request, found, form=form)
         if not form.is_about(found.approval):
             return await self._changed_page(request, found, form)
-        decision = await asyncio.to_thread(read_decision, form, found, person)
-        if isinstance(decision, FormProblem):
+        decision = await asyncio.to_thread(decision_form.read_decision, form, found, person)
+        if isinstance(decision, decision_form.FormProblem):
             return await self._page(request, found, 422, form=form, problem=decision)
         return found.approval, decision
 
@@ -157,9 +141,9 @@ class CallPages:
         frames = self._frames(**request.path_params, seen=seen, person=person)
         return page_stream(self._room, person.name, frames)
 
-    async def _load(self, request: Request) -> OpenCall | ClosedCall:
+    async def _load(self, request: Request) -> loader.OpenCall | loader.ClosedCall:
         run, call = request.path_params["run"], request.path_params["call"]
-        return await load_visible_call(self._parts, access_of(request), run, call)
+        return await loader.load_visible_call(self._parts, access_of(request), run, call)
 
     async def _check_visible(self, request: Request) -> None:
         """Refuse a person who may only decide, on the approval of others."""
@@ -169,15 +153,17 @@ class CallPages:
     async def _page(
         self,
         request: Request,
-        pending: OpenCall,
+        pending: loader.OpenCall,
         status: int = 200,
         *,
-        form: DecisionForm | None = None,
-        problem: FormProblem | None = None,
+        form: decision_form.DecisionForm | None = None,
+        problem: decision_form.FormProblem | None = None,
         again: bool = False,
     ) -> Response:
         person = person_of(request)
-        again |= form is not None and form.again == again_token(pending.approval, person)
+        again |= form is not None and form.again == decision_form.again_token(
+            pending.approval, person
+        )
         # An untrusted schema can be slow to render and to check, within its bounds.
         values = await asyncio.to_thread(
             build_call_page,
@@ -189,11 +175,11 @@ class CallPages:
             problem=problem,
             again=again and pending.approval.kind == "reconcile",
         )
-        similar = await find_similar_calls(self._parts, pending, person)
+        similar = await loader.find_similar_calls(self._parts, pending, person)
         return page(request, "call/page.html", status, call=values, similar=similar)
 
     async def _changed_page(
-        self, request: Request, pending: OpenCall, form: DecisionForm
+        self, request: Request, pending: loader.OpenCall, form: decision_form.DecisionForm
     ) -> Response:
         """Show the changes since the page of a form was opened, or its decision, and the input."""
         for one in reversed(pending.history.earlier_requests):
@@ -205,28 +191,30 @@ class CallPages:
         found = argument_differences(now.kind, old, now.arguments, pending.tools, pending.schema)
         by = versions[-1].by if versions else None
         who = f"{by} changed it. " if by else ""
-        problem = FormProblem(f"{who}{_CHANGED}", found)
+        problem = decision_form.FormProblem(f"{who}{_CHANGED}", found)
         return await self._page(request, pending, 409, form=form, problem=problem)
 
     async def _rejected_page(
-        self, request: Request, form: DecisionForm, refusal: RejectedError
+        self, request: Request, form: decision_form.DecisionForm, refusal: RejectedError
     ) -> Response:
         """Show why the run rejected a decision, on the page of the call as it is now."""
         found = await self._load(request)
-        if isinstance(found, ClosedCall):
+        if isinstance(found, loader.ClosedCall):
             return await self._closed_page(request, found, form)
         if not form.is_about(found.approval):
             return await self._changed_page(request, found, form)
         status = 422 if refusal.code == names.INVALID_DECISION else 409
-        problem = FormProblem(f"Decision rejected: {clean(refusal.reason).rstrip('.')}.")
+        problem = decision_form.FormProblem(
+            f"Decision rejected: {clean(refusal.reason).rstrip('.')}."
+        )
         return await self._page(request, found, status, form=form, problem=problem)
 
     def _decided_page(
         self,
         request: Request,
-        pending: OpenCall,
+        pending: loader.OpenCall,
         decided: QuestionRound,
-        form: DecisionForm | None = None,
+        form: decision_form.DecisionForm | None = None,
     ) -> Response:
         """Show a decision on a call that has a further question; a `form` came after it."""
         further = request_phrase(pending.approval.kind, pending.approval.attempts).lower()
@@ -235,11 +223,16 @@ class CallPages:
         return page(request, "call/decided.html", status, here=here, phrases=phrases, **values)
 
     async def _closed_page(
-        self, request: Request, closed: ClosedCall, form: DecisionForm | None = None
+        self,
+        request: Request,
+        closed: loader.ClosedCall,
+        form: decision_form.DecisionForm | None = None,
     ) -> Response:
         """Show the decision and the outcome of a closed call, and a link to the next one."""
         person = person_of(request)
-        next_call = await find_next_pending(self._parts, closed.run_id, closed.call_id, person)
+        next_call = await loader.find_next_pending(
+            self._parts, closed.run_id, closed.call_id, person
+        )
         values = build_closed_page(closed, person)
         status = 200 if form is None else 409
         return page(request, "call/closed.html", status, next_call=next_call, form=form, **values)
@@ -248,8 +241,11 @@ class CallPages:
         self, run: str, call: str, seen: str, person: Person
     ) -> AsyncGenerator[str, None]:
         place: tuple[str, int] | None = None
-        follows_outcome = seen.startswith(CLOSED_MARK)
-        watched, load = self._parts.client.run(run), partial(load_call, self._parts, run, call)
+        follows_outcome = seen.startswith(loader.CLOSED_MARK)
+        watched, load = (
+            self._parts.client.run(run),
+            partial(loader.load_call, self._parts, run, call),
+        )
         async with aclosing(watched.looks()) as looks:
             async for look in looks:
                 if isinstance(look, HoldfastError) or look.position == place:
@@ -260,16 +256,16 @@ class CallPages:
                     continue  # the next look loads the call again
                 place = look.position
                 if found.mark != seen:
-                    yield _news(found, person, had_outcome=seen.startswith(CLOSED_MARK))
+                    yield _news(found, person, had_outcome=seen.startswith(loader.CLOSED_MARK))
                     seen = found.mark
                 if is_last_event(found, follows_outcome=follows_outcome):
                     break
         yield frame("over", "")
 
 
-def _news(found: OpenCall | ClosedCall, person: Person, *, had_outcome: bool) -> str:
-    is_closed = isinstance(found, ClosedCall)
-    values = build_closed_page(found, person) if isinstance(found, ClosedCall) else {}
+def _news(found: loader.OpenCall | loader.ClosedCall, person: Person, *, had_outcome: bool) -> str:
+    is_closed = isinstance(found, loader.ClosedCall)
+    values = build_closed_page(found, person) if isinstance(found, loader.ClosedCall) else {}
     values |= {"found": found, "is_closed": is_closed, "had_outcome": had_outcome}
     values |= {"phrases": phrases, "you": person.name}
     event = "outcome" if is_closed and had_outcome else "news"
@@ -280,11 +276,11 @@ def _here(request: Request) -> str:
     return address("waiting", request.path_params["run"], request.path_params["call"])
 
 
-def is_last_event(found: OpenCall | ClosedCall, *, follows_outcome: bool) -> bool:
+def is_last_event(found: loader.OpenCall | loader.ClosedCall, *, follows_outcome: bool) -> bool:
     """Report whether a page needs no more events.
 
     A page that follows an outcome needs them until it is settled, or a decision is needed again.
     """
-    if isinstance(found, OpenCall):
+    if isinstance(found, loader.OpenCall):
         return follows_outcome
     return found.is_settled or not follows_outcome

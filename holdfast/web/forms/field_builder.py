@@ -10,35 +10,12 @@ from dataclasses import replace
 from itertools import count
 from typing import Any, Final
 
+from holdfast.runtime.narration import schema_shape
 from holdfast.runtime.narration.arguments import readable_name
-from holdfast.runtime.narration.schema_shape import (
-    FORMATS,
-    ShapeReader,
-    describe_doubt,
-    describe_limits,
-    schema_hint,
-)
 from holdfast.runtime.text_safety import one_line
 from holdfast.validation.validator import Violation, violations
 from holdfast.validation.work_budget import bounded
-from holdfast.web.forms.fields import (
-    LABEL_CHARS,
-    Button,
-    Field,
-    set_absent,
-    set_choices,
-    set_json,
-    set_scalar,
-    set_unreadable,
-)
-from holdfast.web.forms.form_values import (
-    MISSING,
-    FormValue,
-    Place,
-    UnreadableText,
-    pointer,
-    unreadable_places,
-)
+from holdfast.web.forms import fields, form_values
 
 MAX_FIELDS: Final = 200
 MAX_DEPTH: Final = 8
@@ -54,8 +31,15 @@ class _FieldBuilder:
     from those of other forms of the page.
     """
 
-    def __init__(self, schema: Any, form: FormValue, place: Place, prefix: str, room: int) -> None:
-        self.shapes = ShapeReader(schema)
+    def __init__(
+        self,
+        schema: Any,
+        form: form_values.FormValue,
+        place: form_values.Place,
+        prefix: str,
+        room: int,
+    ) -> None:
+        self.shapes = schema_shape.ShapeReader(schema)
         self._form = form
         self._place = place
         self._prefix = prefix
@@ -63,49 +47,51 @@ class _FieldBuilder:
         self._room = room
         self._used = 0
 
-    def field(self, schema: Any, value: Any, place: Place, label: str, *, required: bool) -> Field:
+    def field(
+        self, schema: Any, value: Any, place: form_values.Place, label: str, *, required: bool
+    ) -> fields.Field:
         """Return the field of a value at a place in the form."""
         shape = self.shapes.read(schema)
         self._used += 1
-        drawn = Field(
+        drawn = fields.Field(
             id=f"{self._prefix}{next(self._ids)}",
             place=(*self._place, *place),
             control="line",
-            label=shape.title or one_line(label, LABEL_CHARS) or "(no name)",
+            label=shape.title or one_line(label, fields.LABEL_CHARS) or "(no name)",
             value=value,
             shape=shape,
             required=required,
-            hint=schema_hint(shape),
-            limits=describe_limits(shape),
-            doubt=describe_doubt(shape, value),
+            hint=schema_shape.schema_hint(shape),
+            limits=schema_shape.describe_limits(shape),
+            doubt=schema_shape.describe_doubt(shape, value),
         )
-        if isinstance(value, UnreadableText):
-            return set_unreadable(drawn, value)
+        if isinstance(value, form_values.UnreadableText):
+            return fields.set_unreadable(drawn, value)
         if self._used > self._room or len(place) > MAX_DEPTH:
-            return set_json(drawn)
+            return fields.set_json(drawn)
         return self._set_control(drawn, place)
 
-    def _set_control(self, drawn: Field, place: Place) -> Field:
+    def _set_control(self, drawn: fields.Field, place: form_values.Place) -> fields.Field:
         shape, value = drawn.shape, drawn.value
         if shape.branches:
             return self._set_branch(drawn, place)
         if shape.choices and not isinstance(value, dict | list):
-            return set_choices(drawn)
+            return fields.set_choices(drawn)
         is_container = "object" in shape.kinds or "array" in shape.kinds
-        if is_container and (value is MISSING or value is None):
-            return set_absent(drawn)
+        if is_container and (value is form_values.MISSING or value is None):
+            return fields.set_absent(drawn)
         if not isinstance(value, dict | list):
-            return set_scalar(drawn)
+            return fields.set_scalar(drawn)
         if isinstance(value, dict) and "object" in shape.kinds:
             parts: Sequence[Any] = [*dict.fromkeys((*shape.properties, *value))]
         elif isinstance(value, list) and "array" in shape.kinds and len(value) <= MAX_ITEMS:
             parts = value
         else:
-            return set_json(drawn)
+            return fields.set_json(drawn)
         has_room = len(parts) <= FEW or self._used + len(parts) <= self._room
-        return self._add_parts(drawn, place, parts) if has_room else set_json(drawn)
+        return self._add_parts(drawn, place, parts) if has_room else fields.set_json(drawn)
 
-    def _set_branch(self, drawn: Field, place: Place) -> Field:
+    def _set_branch(self, drawn: fields.Field, place: form_values.Place) -> fields.Field:
         branches, number = drawn.shape.branches, self._form.branches.get(place)
         if number is None or number >= len(branches):
             # The schema with the fewest violations.
@@ -117,15 +103,19 @@ class _FieldBuilder:
         drawn.shape = replace(branches[number], nullable=nullable)
         drawn.alternatives, drawn.branch = branches, number
         drawn.branches = [
-            Button(f"branch:{pointer(drawn.place)}:{n}", one.title or f"form {n + 1}")
+            fields.Button(
+                f"branch:{form_values.pointer(drawn.place)}:{n}", one.title or f"form {n + 1}"
+            )
             for n, one in enumerate(branches)
         ]
-        drawn.limits = describe_limits(drawn.shape)
+        drawn.limits = schema_shape.describe_limits(drawn.shape)
         self._set_control(drawn, place)
         drawn.label = label
         return drawn
 
-    def _add_parts(self, drawn: Field, place: Place, parts: Sequence[Any]) -> Field:
+    def _add_parts(
+        self, drawn: fields.Field, place: form_values.Place, parts: Sequence[Any]
+    ) -> fields.Field:
         """Add the properties of an object, by name, or the items of a list."""
         shape, value = drawn.shape, drawn.value
         drawn.control = "list" if isinstance(value, list) else "object"
@@ -136,32 +126,36 @@ class _FieldBuilder:
                 one, drop = self.field(*part, required=True), f"Remove {index + 1}"
             else:
                 named, label = (*place, key), readable_name(key) if key in properties else key
-                part = shape.property_schema(key), value.get(key, MISSING), named, label
+                part = shape.property_schema(key), value.get(key, form_values.MISSING), named, label
                 one = self.field(*part, required=shape.requires(key))
                 one.siblings = value
                 drop = "" if key in properties else "Omit"
             if drop:
-                one.buttons.append(Button(f"drop:{pointer(one.place)}", drop))
+                one.buttons.append(fields.Button(f"drop:{form_values.pointer(one.place)}", drop))
             drawn.children.append(one)
         if isinstance(value, list) and len(value) < MAX_ITEMS:
-            drawn.buttons.append(Button(f"add:{pointer(drawn.place)}", "Add entry"))
+            drawn.buttons.append(
+                fields.Button(f"add:{form_values.pointer(drawn.place)}", "Add entry")
+            )
         if not drawn.required:
-            drawn.buttons.append(Button(f"drop:{pointer(drawn.place)}", "Omit"))
+            drawn.buttons.append(fields.Button(f"drop:{form_values.pointer(drawn.place)}", "Omit"))
         if shape.nullable:
-            drawn.buttons.append(Button(f"null:{pointer(drawn.place)}", "Set to null"))
+            drawn.buttons.append(
+                fields.Button(f"null:{form_values.pointer(drawn.place)}", "Set to null")
+            )
         return drawn
 
 
 def build_fields(
     schema: Any,
-    form: FormValue,
+    form: form_values.FormValue,
     *,
-    place: Place = (),
+    place: form_values.Place = (),
     prefix: str = "f",
     room: int = MAX_FIELDS,
     wrong: Sequence[Violation] = (),
     label: str = "",
-) -> Field:
+) -> fields.Field:
     """Return the fields of a form, each with the violations of its value."""
     with bounded():
         builder = _FieldBuilder(schema, form, place, prefix, room)
@@ -179,7 +173,7 @@ def build_fields(
     return whole
 
 
-def _nearest(whole: Field, place: Sequence[Any], skip: int) -> Field:
+def _nearest(whole: fields.Field, place: Sequence[Any], skip: int) -> fields.Field:
     """Return the field of a place, or the nearest one around it."""
     found = whole
     for depth in range(1, len(place) + 1):
@@ -193,16 +187,16 @@ def _nearest(whole: Field, place: Sequence[Any], skip: int) -> Field:
 
 def form_violations(value: Any, schema: Any) -> list[Violation]:
     """Return the violations of a value; where a text was not readable, those alone."""
-    if unreadable := [Violation(place, "", "") for place in unreadable_places(value)]:
+    if unreadable := [Violation(place, "", "") for place in form_values.unreadable_places(value)]:
         return unreadable
-    if value is MISSING:
+    if value is form_values.MISSING:
         return [Violation((), "required", "Required.")]
     found = []
     for one in violations(value, schema):
         if one.keyword == "required":
             one = Violation((*one.place, one.rule), "required", "Required.")
         elif one.keyword == "format":
-            need = FORMATS.get(one.rule, f"what fits the format {one.rule}")
+            need = schema_shape.FORMATS.get(one.rule, f"what fits the format {one.rule}")
             one = Violation(one.place, "format", f"Give {need}.")
         found.append(one)
     return found

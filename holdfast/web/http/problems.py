@@ -9,18 +9,8 @@ import logging
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from holdfast.client import errors
 from holdfast.client.diagnosis import StuckRunError
-from holdfast.client.errors import (
-    NO_SUCH,
-    UNREACHABLE,
-    WRONG_COMMAND,
-    EncryptedError,
-    HasEndedError,
-    HoldfastError,
-    NoWorkerError,
-    RejectedError,
-    UnansweredUpdateError,
-)
 from holdfast.runtime.text_safety import as_sentence
 from holdfast.schemas import names
 from holdfast.schemas.base import Lenient
@@ -80,11 +70,11 @@ _REFUSED: Final = {
 logger = logging.getLogger("holdfast")
 
 
-class NotPermittedError(HoldfastError):
+class NotPermittedError(errors.HoldfastError):
     """The sender does not have the right to do this."""
 
     def __init__(self, wrong: str) -> None:
-        super().__init__(wrong, "ask the operator of the inbox for it", WRONG_COMMAND)
+        super().__init__(wrong, "ask the operator of the inbox for it", errors.WRONG_COMMAND)
 
 
 class FaultView(Lenient):
@@ -160,10 +150,10 @@ class HttpProblem(Exception):
 # Each kind of error of the commands with its code; the others have one by their exit code.
 _COMMAND_CODES: Final = {
     NotPermittedError: "forbidden",
-    EncryptedError: "encrypted",
+    errors.EncryptedError: "encrypted",
     StuckRunError: "stuck",
-    NoWorkerError: "no_worker",
-    UnansweredUpdateError: "no_worker",
+    errors.NoWorkerError: "no_worker",
+    errors.UnansweredUpdateError: "no_worker",
 }
 # What a run rejects, by its own code, and what to do where the run does not report it.
 _REJECTIONS: Final = {
@@ -174,7 +164,7 @@ _REJECTIONS: Final = {
     names.INVALID_REQUEST: ("invalid_request", ""),
     names.INVALID_TOKEN: ("invalid_request", ""),
 }
-_EXIT_CODES: Final = {UNREACHABLE: "no_temporal", WRONG_COMMAND: "bad_request"}
+_EXIT_CODES: Final = {errors.UNREACHABLE: "no_temporal", errors.WRONG_COMMAND: "bad_request"}
 
 
 def problem_of(error: Exception) -> HttpProblem:
@@ -185,16 +175,16 @@ def problem_of(error: Exception) -> HttpProblem:
         case RefusedRequest():
             code = _REFUSED.get(error.status, "refused")
             return HttpProblem(code, as_sentence(error.sentence), headers=error.headers)
-        case HasEndedError():
+        case errors.HasEndedError():
             return HttpProblem("ended", "The run has ended; `GET /runs/{run}` has its result.")
-        case RejectedError():
+        case errors.RejectedError():
             code, todo = _REJECTIONS.get(error.code, ("refused", "see the worker's log"))
             parts = filter(None, [error.reason.rstrip("."), todo])
             return HttpProblem(code, f"The run rejects the request: {'; '.join(parts)}.")
-        case HoldfastError():
+        case errors.HoldfastError():
             by_kind = (code for kind, code in _COMMAND_CODES.items() if isinstance(error, kind))
             code = next(by_kind, None) or _EXIT_CODES.get(error.exit_code, "refused")
-            if code == "refused" and error.exit_code == NO_SUCH:
+            if code == "refused" and error.exit_code == errors.NO_SUCH:
                 todo = "use the `run` that `POST /runs` answered, percent-encoded"
                 return HttpProblem("no_such_run", f"There is no such run; {todo}.")
             return HttpProblem(code, as_sentence(str(error)))

@@ -20,14 +20,8 @@ from dataclasses import dataclass, field, replace
 from time import monotonic
 from typing import Final
 
+from holdfast.client import run_lists
 from holdfast.client.holdfast_client import HoldfastClient
-from holdfast.client.run_lists import (
-    MAX_RUNS,
-    OPEN,
-    MissingAttributesError,
-    RunListing,
-    status_query,
-)
 from holdfast.schemas import names
 from holdfast.schemas.decision import PendingApproval
 from holdfast.web.listing.run_answers import RunAnswers
@@ -53,7 +47,7 @@ class PendingList:
     list for people who may not see all of it (`Services.pending_for`).
     """
 
-    runs: Sequence[RunListing]
+    runs: Sequence[run_lists.RunListing]
     count: int
     missing_attributes: str = ""
     decisions: Mapping[str, int] = field(default_factory=dict)
@@ -71,7 +65,7 @@ class PendingRuns:
     def __init__(self, client: HoldfastClient) -> None:
         self.answers = RunAnswers(client)
         self.changed = asyncio.Event()
-        self.approved = deque[tuple[RunListing, PendingApproval]](maxlen=MAX_APPROVED)
+        self.approved = deque[tuple[run_lists.RunListing, PendingApproval]](maxlen=MAX_APPROVED)
         self._client = client
         self._list = PendingList((), 0)
         self._request: asyncio.Task[None] | None = None
@@ -134,17 +128,19 @@ class PendingRuns:
 
     async def _read_indexed(self) -> PendingList:
         """Read the list by those search attributes that the namespace has."""
-        query, shown = status_query("awaiting_approval"), names.WAITING_ATTRIBUTES
+        query, shown = run_lists.status_query("awaiting_approval"), names.WAITING_ATTRIBUTES
         # True of each run: the server rejects an attribute that it does not have.
         terms = [f"({one} IS NULL OR {one} IS NOT NULL)" for one in (names.PENDING_TOOLS, *shown)]
         for tried, missing in ((" AND ".join([query, *terms]), ""), (query, NO_TIMES)):
-            with suppress(MissingAttributesError):
+            with suppress(run_lists.MissingAttributesError):
                 return await self._read_all(tried, missing)
-        return await self._read_all(OPEN, NO_STATUS)
+        return await self._read_all(run_lists.OPEN, NO_STATUS)
 
     async def _read_all(self, query: str, missing_attributes: str) -> PendingList:
         self._due += EVERY_SECONDS
-        runs = await self._client.list_runs(query, MAX_RUNS)
+        runs = await self._client.list_runs(query, run_lists.MAX_RUNS)
         self._due += EVERY_SECONDS * (len(runs) // PAGE_RUNS)
-        count = len(runs) if len(runs) < MAX_RUNS else await self._client.count_runs(query)
+        count = (
+            len(runs) if len(runs) < run_lists.MAX_RUNS else await self._client.count_runs(query)
+        )
         return PendingList(runs, count, missing_attributes)

@@ -29,21 +29,8 @@ from holdfast.schemas.internal.selected_call import SelectedCall
 from holdfast.web.auth.sessions import Person, person_of
 from holdfast.web.http.request_body import read_form
 from holdfast.web.http.streaming import StreamLimit, frame, page_stream
-from holdfast.web.listing.bulk import (
-    approve_selected,
-    decide_selected,
-    described,
-    read_choices,
-)
+from holdfast.web.listing import bulk, page_query
 from holdfast.web.listing.identical import find_identical
-from holdfast.web.listing.page_query import (
-    MAX_ASKED,
-    MINE,
-    ListPage,
-    ListView,
-    find_page,
-    order_by_answers,
-)
 from holdfast.web.listing.pending_runs import PendingList
 from holdfast.web.listing.rows import PendingRow, pending_rows, plain_names
 from holdfast.web.listing.run_answers import RunAnswer
@@ -71,8 +58,8 @@ def routes(parts: Services) -> list[BaseRoute]:
 
 
 async def read_page(
-    parts: Services, person: Person, view: ListView
-) -> tuple[PendingList, ListPage, ListPage, Mapping[str, RunAnswer]]:
+    parts: Services, person: Person, view: page_query.ListView
+) -> tuple[PendingList, page_query.ListPage, page_query.ListPage, Mapping[str, RunAnswer]]:
     """Return the list, a page by search attributes and by answers, and the answers in time.
 
     All of it is what the person may see.
@@ -84,14 +71,14 @@ async def read_page(
     waits_for_all = pending.missing_attributes or view.q
     ends = monotonic() + (ASK_ALL_SECONDS if waits_for_all else ANSWER_SECONDS)
     while True:
-        seen = found = find_page(pending, view, person.groups)
+        seen = found = page_query.find_page(pending, view, person.groups)
         answers = await parts.pending.answers.read(seen.runs, max(0.0, ends - monotonic()))
         if not parts.pending.hide_settled():
             break
         pending = await parts.pending_for(person)
     answers = parts.visible_answers(person, seen.runs, answers)
     if waits_for_all:
-        found = order_by_answers(seen, answers, view, person.groups)
+        found = page_query.order_by_answers(seen, answers, view, person.groups)
     return pending, seen, found, answers
 
 
@@ -107,7 +94,7 @@ class PendingPages:
 
     async def show(self, request: Request) -> Response:
         """Show one page of the list."""
-        person, view = person_of(request), ListView.parse(request.query_params)
+        person, view = person_of(request), page_query.ListView.parse(request.query_params)
         pending, seen, found, answers = await read_page(self._parts, person, view)
         runs, rows = found.runs, await self._rows(person, pending, found.runs, answers)
         groups = [*person.groups, *(group for run in runs for group in run.groups)]
@@ -130,9 +117,9 @@ class PendingPages:
                 "tools": plain_names({tool for run in runs for tool in run.tools}),
                 "principals": plain_names({run.principal for run in runs if run.principal}),
             },
-            max_asked=MAX_ASKED,
+            max_asked=page_query.MAX_ASKED,
             max_runs=MAX_RUNS,
-            MINE=MINE,
+            MINE=page_query.MINE,
         )
 
     async def _rows(
@@ -175,34 +162,34 @@ class PendingPages:
 
     async def changes(self, request: Request) -> Response:
         """Return a stream with an event for each change of the page."""
-        person, view = person_of(request), ListView.parse(request.query_params)
-        groups = person.groups if view.group == MINE else ()
+        person, view = person_of(request), page_query.ListView.parse(request.query_params)
+        groups = person.groups if view.group == page_query.MINE else ()
         seen = request.headers.get("last-event-id") or request.query_params.get("seen", "")
         frames = self._frames(person, view, groups, seen)
         return page_stream(self._room, person.name, frames, math.inf)
 
     async def decide(self, request: Request) -> Response:
         """Decide all selected calls."""
-        person, view = person_of(request), ListView.parse(request.query_params)
+        person, view = person_of(request), page_query.ListView.parse(request.query_params)
         form = await read_form(request)
-        confirmed, verdict = read_choices(form.getlist("identical")), form.get("decision")
-        choices = list(dict.fromkeys([*read_choices(form.getlist("chosen")), *confirmed]))
+        confirmed, verdict = bulk.read_choices(form.getlist("identical")), form.get("decision")
+        choices = list(dict.fromkeys([*bulk.read_choices(form.getlist("chosen")), *confirmed]))
         reason, here = str(form.get("reason", "")).strip(), view.address
         if not choices:
             return page(request, "listing/result.html", 400, outcomes=[], here=here)
         if verdict not in ("approve", "deny"):
             raise wrong_command("the form has neither approve nor deny", "send it from its page")
         if verdict == "approve":
-            seen = read_choices(form.getlist("seen"))
-            outcomes = await approve_selected(self._parts, person, choices, confirmed, seen)
+            seen = bulk.read_choices(form.getlist("seen"))
+            outcomes = await bulk.approve_selected(self._parts, person, choices, confirmed, seen)
             if any(one.needs_look for one in outcomes):
                 others = [one for one in outcomes if not (one.text or one.group)]
-                values = {"outcomes": outcomes, "others": others, "label": described(others)}
+                values = {"outcomes": outcomes, "others": others, "label": bulk.described(others)}
                 return page(request, "listing/confirm.html", 200, here=here, **values)
         elif 0 < len(reason) <= MAX_REASON_CHARS:
-            outcomes = await decide_selected(self._parts, person, choices, "deny", reason)
+            outcomes = await bulk.decide_selected(self._parts, person, choices, "deny", reason)
         else:
-            outcomes = await decide_selected(self._parts, person, choices, None)
+            outcomes = await bulk.decide_selected(self._parts, person, choices, None)
             wrong = "Enter a reason: the model reads it." if "reason" in form else ""
             if reason:
                 most = f"at most {MAX_REASON_CHARS:,} are allowed"
@@ -212,7 +199,7 @@ class PendingPages:
         return page(request, "listing/result.html", outcomes=outcomes, here=here)
 
     async def _frames(
-        self, person: Person, view: ListView, groups: tuple[str, ...], seen: str
+        self, person: Person, view: page_query.ListView, groups: tuple[str, ...], seen: str
     ) -> AsyncGenerator[str, None]:
         trouble = ""
         while True:
@@ -220,7 +207,7 @@ class PendingPages:
             try:
                 pending = await self._parts.pending_for(person)
                 if (view, groups) not in pending.marks:
-                    pending.marks[view, groups] = find_page(pending, view, groups).mark
+                    pending.marks[view, groups] = page_query.find_page(pending, view, groups).mark
                 mark = pending.marks[view, groups]
             except HoldfastError as error:
                 problem = one_line(str(error), _TROUBLE_CHARS)

@@ -10,32 +10,12 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from holdfast.client.result import token_counts
+from holdfast.runtime import text_safety
 from holdfast.runtime.narration.log_narration import LogNarration, NarrationLine
 from holdfast.runtime.narration.phrases import timeout_phrase
-from holdfast.runtime.text_safety import (
-    as_text,
-    clean,
-    format_age,
-    format_clock,
-    local_time,
-    one_line,
-    shorten,
-)
-from holdfast.schemas import names
+from holdfast.schemas import log_entry, names
 from holdfast.schemas.decision import Decided
 from holdfast.schemas.internal.solution import Usage
-from holdfast.schemas.log_entry import (
-    ConfirmationRequiredEntry,
-    DecisionEntry,
-    DoneEntry,
-    ErrorEntry,
-    LogRecord,
-    MessageEntry,
-    ToolStartEntry,
-    TurnEndEntry,
-    TurnStartEntry,
-    read_record,
-)
 from holdfast.schemas.message import ImagePart
 from holdfast.web.page_text import display_time
 from holdfast.web.pages import address
@@ -101,22 +81,24 @@ class Timeline:
 
     def lines(self, entries: Iterable[Mapping[str, Any]]) -> list[TimelineLine]:
         """Return the lines of these entries."""
-        return [line for entry in entries for line in self._entry_lines(read_record(entry))]
+        return [
+            line for entry in entries for line in self._entry_lines(log_entry.read_record(entry))
+        ]
 
     def full_lines(self, entry: Mapping[str, Any]) -> list[NarrationLine]:
         """Return the lines of an entry in full."""
-        record = read_record(entry)
+        record = log_entry.read_record(entry)
         found = self._narration.lines(record) or self._ending_lines(record)
         return [_plain(line) for line in found]
 
-    def _entry_lines(self, record: LogRecord) -> Iterator[TimelineLine]:
+    def _entry_lines(self, record: log_entry.LogRecord) -> Iterator[TimelineLine]:
         links: list[PageLink] = []
         match record.entry:
-            case ConfirmationRequiredEntry(call_id=call):
+            case log_entry.ConfirmationRequiredEntry(call_id=call):
                 links = [PageLink(address("waiting", self._run_id, call), "Open the request")]
-            case ToolStartEntry(call_id=call, delegate=str(delegate)):
+            case log_entry.ToolStartEntry(call_id=call, delegate=str(delegate)):
                 where = address("run", names.delegate_id(self._run_id, call))
-                agent = one_line(delegate, _NAME_CHARS)
+                agent = text_safety.one_line(delegate, _NAME_CHARS)
                 links = [PageLink(where, f"Open the run of {agent}")]
         number, note = str(record.n), self._note(record)
         picture_links = [
@@ -126,7 +108,7 @@ class Timeline:
             )
             for index in [*pictures(record)][:MAX_PICTURES]
         ]
-        time, time_text = local_time(record.at), ""
+        time, time_text = text_safety.local_time(record.at), ""
         if time is not None:
             utc = time.astimezone(UTC)
             is_today = utc.date() == datetime.now(UTC).date()
@@ -139,7 +121,7 @@ class Timeline:
             if len(line.body) > BODY_CHARS or line.text.endswith("…"):
                 where = address("run", self._run_id, "entry", number)
                 own = [PageLink(where, "Show all"), *own]
-            body = shorten(line.body, BODY_CHARS)
+            body = text_safety.shorten(line.body, BODY_CHARS)
             is_long = len(body) > BRIEF_CHARS or body.count("\n") >= BRIEF_LINES
             yield TimelineLine(
                 replace(line, body=body),
@@ -148,55 +130,67 @@ class Timeline:
                 number=record.n if index == 0 else None,
                 turn=self._turn,
                 note=note if is_last else "",
-                head=one_line(body, HEAD_CHARS),
+                head=text_safety.one_line(body, HEAD_CHARS),
                 is_folded=is_long and line.tone not in ("said", "bad", "asks"),
                 links=own,
                 pictures=picture_links if is_last else (),
             )
 
-    def _note(self, record: LogRecord) -> str:
+    def _note(self, record: log_entry.LogRecord) -> str:
         match record.entry:
-            case TurnStartEntry(turn=turn):
+            case log_entry.TurnStartEntry(turn=turn):
                 self._turn = turn
-            case ConfirmationRequiredEntry(call_id=call, approval=asked):
+            case log_entry.ConfirmationRequiredEntry(call_id=call, approval=asked):
                 self._requested[call] = asked.requested_at
                 lapse = timeout_phrase(
                     asked.kind, asked.on_timeout, is_single_call=self._is_single_call
                 )
                 return f"If no one decides by {display_time(asked.expires_at).text}, {lapse}."
-            case DecisionEntry(call_id=call, decided=Decided(), ignored=None):
-                start, end = local_time(self._requested.get(call)), local_time(record.at)
+            case log_entry.DecisionEntry(call_id=call, decided=Decided(), ignored=None):
+                start, end = (
+                    text_safety.local_time(self._requested.get(call)),
+                    text_safety.local_time(record.at),
+                )
                 if start is not None and end is not None:
-                    return f"Decided after {format_age(datetime.now(UTC) - (end - start))}."
+                    age = text_safety.format_age(datetime.now(UTC) - (end - start))
+                    return f"Decided after {age}."
         return ""
 
-    def _ending_lines(self, record: LogRecord) -> list[NarrationLine]:
+    def _ending_lines(self, record: log_entry.LogRecord) -> list[NarrationLine]:
         """Return the lines of entries that the narration leaves out: the use of a turn, the end."""
-        at = format_clock(record.at)
+        at = text_safety.format_clock(record.at)
         match record.entry:
-            case TurnEndEntry(turn=turn, usage=usage, model=model):
+            case log_entry.TurnEndEntry(turn=turn, usage=usage, model=model):
                 # An entry has the use of the run so far; earlier entries may not be known here.
                 is_next = turn == self._next_turn
                 used = [*token_counts(usage.minus(self._used) if is_next else usage)]
-                used += [f"by {clean(model)}"] if model else []
+                used += [f"by {text_safety.clean(model)}"] if model else []
                 used += [] if is_next else ["in all turns so far"]
                 self._used, self._next_turn = usage, turn + 1
                 return [NarrationLine(at, "used", ", ".join(used), tone="quiet")]
-            case DoneEntry(status=status):
-                return [NarrationLine(at, "ended", clean(status), tone="good")]
-            case ErrorEntry(code=code, message=message):
-                return [NarrationLine(at, "failed", clean(code), clean(message), tone="bad")]
+            case log_entry.DoneEntry(status=status):
+                return [NarrationLine(at, "ended", text_safety.clean(status), tone="good")]
+            case log_entry.ErrorEntry(code=code, message=message):
+                return [
+                    NarrationLine(
+                        at,
+                        "failed",
+                        text_safety.clean(code),
+                        text_safety.clean(message),
+                        tone="bad",
+                    )
+                ]
         return []
 
 
-def pictures(record: LogRecord) -> dict[int, ImagePart]:
+def pictures(record: log_entry.LogRecord) -> dict[int, ImagePart]:
     """Return the parts of a message that are pictures to show, by their index.
 
     They are small data of the log, in formats that every browser supports and that contain no
     script.
     """
     match record.entry:
-        case MessageEntry(message=message) if not isinstance(message.content, str):
+        case log_entry.MessageEntry(message=message) if not isinstance(message.content, str):
             return {
                 index: part
                 for index, part in enumerate(message.content)
@@ -217,4 +211,4 @@ def _plain(line: NarrationLine) -> NarrationLine:
         value = json.loads(data)["value"]
     except (ValueError, RecursionError, KeyError, TypeError):
         return line  # the model receives a part of it
-    return replace(line, body="\n".join(filter(None, [note, as_text(value)])))
+    return replace(line, body="\n".join(filter(None, [note, text_safety.as_text(value)])))

@@ -23,26 +23,9 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas.tool import ResolvedTool
 
 from holdfast.workflows.commands import activity_options
+from holdfast.workflows.engine import delegation
+from holdfast.workflows.engine.call import tool_call
 from holdfast.workflows.engine.call.activities import CallRefused, Hook, HookResult
-from holdfast.workflows.engine.call.tool_call import (
-    WAS_RUN,
-    Failed,
-    Failure,
-    Outcome,
-    Refused,
-    Succeeded,
-    ToolCall,
-    Turn,
-    refuse,
-)
-from holdfast.workflows.engine.delegation import (
-    Delegate,
-    DelegateEnd,
-    DelegateFailed,
-    build_delegate,
-    charge,
-    delegate_outcome,
-)
 from holdfast.workflows.engine.run import AgentRun
 from holdfast.workflows.input import payload_json
 
@@ -55,8 +38,12 @@ _NOTHING = Spent(
 
 
 async def execute_delegate(
-    call: ToolCall, turn: Turn, executor: "StepExecutor", *, is_hook: bool = False
-) -> Outcome:
+    call: tool_call.ToolCall,
+    turn: tool_call.Turn,
+    executor: "StepExecutor",
+    *,
+    is_hook: bool = False,
+) -> tool_call.Outcome:
     """Run a call as a child workflow, and return its outcome.
 
     One that `is_hook` waits for no person, and has the time of a hook.
@@ -64,13 +51,13 @@ async def execute_delegate(
     work, own_id = executor.work, workflow.info().workflow_id
     agent = work.agent if isinstance(work, AgentRun) else None
     try:
-        delegate = build_delegate(call, turn, work.state, agent, own_id)
+        delegate = delegation.build_delegate(call, turn, work.state, agent, own_id)
         if is_hook:
             request = {**delegate.request, "approvals": "deny"}
             longest = activity_options.HOOK_TO_CLOSE
             delegate = replace(delegate, request=request, longest=longest)
     except CallRefused as refusal:
-        return refuse(refusal.error.code, refusal.error.message)
+        return tool_call.refuse(refusal.error.code, refusal.error.message)
     work.state.meter.held[call.id] = delegate.share
     work.delegates.add(delegate)
     executor.publisher.update()
@@ -78,30 +65,32 @@ async def execute_delegate(
         end = await _end_of(delegate, call, executor)
     finally:
         work.delegates.remove(call.id)
-    charge(work.state.meter, delegate, end)
-    return delegate_outcome(call.tool, end)
+    delegation.charge(work.state.meter, delegate, end)
+    return delegation.delegate_outcome(call.tool, end)
 
 
 async def execute_repair(hook: Hook, agent: str, executor: "StepExecutor") -> HookResult:
     """Have an agent correct a call's arguments, in the time of a hook and without people."""
     id = names.hook_id(hook.call_id, hook.name, hook.n)
     tool = ResolvedTool(name=agent, delegate=agent, parameters={})
-    call = ToolCall(AskedCall(id=id, provider_id=id, tool=agent, arguments={}), tool)
+    call = tool_call.ToolCall(AskedCall(id=id, provider_id=id, tool=agent, arguments={}), tool)
     call.set_arguments(hook.arguments[0])
     # The rest of the budget is also for the delegates of the turn that have yet to start.
     work = executor.work
     others = [] if work.open_turn is None else work.open_turn.calls
-    turn = Turn(work.turn_number, [call, *others])
+    turn = tool_call.Turn(work.turn_number, [call, *others])
     match await execute_delegate(call, turn, executor, is_hook=True):
-        case Succeeded() as outcome:
+        case tool_call.Succeeded() as outcome:
             return outcome
-        case Refused(error) | Failed(error, _):
-            return Failure("other", f"agent `{agent}`: {error.message}")
+        case tool_call.Refused(error) | tool_call.Failed(error, _):
+            return tool_call.Failure("other", f"agent `{agent}`: {error.message}")
         case outcome:
             raise AssertionError(f"a delegate that may run again ended with {outcome}")
 
 
-async def _end_of(delegate: Delegate, call: ToolCall, executor: "StepExecutor") -> DelegateEnd:
+async def _end_of(
+    delegate: delegation.Delegate, call: tool_call.ToolCall, executor: "StepExecutor"
+) -> delegation.DelegateEnd:
     """Await a delegate, on the run's time except while the delegate waits for decisions."""
     work = executor.work
     running = asyncio.create_task(_run(delegate, call, executor))
@@ -120,17 +109,19 @@ async def _end_of(delegate: Delegate, call: ToolCall, executor: "StepExecutor") 
             await (change if pending else executor.on_run_time(change))
         if running.done():
             return await running
-        return DelegateFailed("abandoned", "the run ended before its delegate")
+        return delegation.DelegateFailed("abandoned", "the run ended before its delegate")
     finally:
         # Not while the SDK discards a run that was evicted from the cache.
         if workflow.in_workflow():
             running.cancel()
 
 
-async def _run(delegate: Delegate, call: ToolCall, executor: "StepExecutor") -> DelegateEnd:
+async def _run(
+    delegate: delegation.Delegate, call: tool_call.ToolCall, executor: "StepExecutor"
+) -> delegation.DelegateEnd:
     """Run a delegate, from the run's snapshot if the file of its agent was deleted since."""
     end, known = await _attempt(delegate, call, executor), executor.facts.delegates
-    if not isinstance(end, DelegateFailed) or end.spent != _NOTHING:
+    if not isinstance(end, delegation.DelegateFailed) or end.spent != _NOTHING:
         return end
     # Its request was refused: nothing of it has run.
     if delegate.agent not in known or no_agent(delegate.agent) not in end.message:
@@ -140,8 +131,11 @@ async def _run(delegate: Delegate, call: ToolCall, executor: "StepExecutor") -> 
 
 
 async def _attempt(
-    delegate: Delegate, call: ToolCall, executor: "StepExecutor", *agents: dict[str, Any]
-) -> DelegateEnd:
+    delegate: delegation.Delegate,
+    call: tool_call.ToolCall,
+    executor: "StepExecutor",
+    *agents: dict[str, Any],
+) -> delegation.DelegateEnd:
     # A call that may run once is rejected if its id was used before. A person's decision that it
     # did not happen permits the id again.
     is_first = call.tool.once and not call.unknown_attempts and not agents
@@ -164,31 +158,31 @@ async def _attempt(
             )
         return RunResult.read(payload_json(await child))
     except exceptions.WorkflowAlreadyStartedError:
-        return DelegateFailed(
+        return delegation.DelegateFailed(
             "not_started", f"there is, or was, a run `{delegate.workflow_id}` already"
         )
     except ChildWorkflowError as error:
         return _failure(error, delegate)
     except ValueError:
-        return DelegateFailed("failed", f"{WAS_RUN}its result is lost")
+        return delegation.DelegateFailed("failed", f"{tool_call.WAS_RUN}its result is lost")
 
 
-def _failure(error: ChildWorkflowError, delegate: Delegate) -> DelegateFailed:
+def _failure(error: ChildWorkflowError, delegate: delegation.Delegate) -> delegation.DelegateFailed:
     match error.cause:
         case ApplicationError(type=names.INVALID_REQUEST, message=message):
-            return DelegateFailed("failed", message, _NOTHING)  # it never started
+            return delegation.DelegateFailed("failed", message, _NOTHING)  # it never started
         case ApplicationError(message=message, details=details, type=code):
             spent = None
             with suppress(IndexError, ValueError):
                 spent = Spent.read(details[0])
             if code == names.ErrorCode.OUTCOME_UNKNOWN:
-                return DelegateFailed(
+                return delegation.DelegateFailed(
                     "unknown", f"the outcome of `{delegate.tool}` is unknown: {message}", spent
                 )
-            return DelegateFailed("failed", message, spent)
+            return delegation.DelegateFailed("failed", message, spent)
         case exceptions.CancelledError():
-            return DelegateFailed("failed", f"`{delegate.tool}` was cancelled")
+            return delegation.DelegateFailed("failed", f"`{delegate.tool}` was cancelled")
         case exceptions.TerminatedError():
-            return DelegateFailed("lost", f"`{delegate.tool}` was terminated")
+            return delegation.DelegateFailed("lost", f"`{delegate.tool}` was terminated")
         case _:
-            return DelegateFailed("lost", f"`{delegate.tool}` did not end in time")
+            return delegation.DelegateFailed("lost", f"`{delegate.tool}` did not end in time")

@@ -37,14 +37,7 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas import names
     from holdfast.schemas.agent import WorkerFacts
     from holdfast.schemas.base import rfc3339
-    from holdfast.schemas.internal.tracing import (
-        HEADER,
-        Place,
-        SpanBatch,
-        TraceOrigin,
-        Tracing,
-        read_header,
-    )
+    from holdfast.schemas.internal import tracing
 
 from holdfast.workflows.engine.execution_base import ExecutionBase
 from holdfast.workflows.engine.log.spans import Spans, SpansProgress, Subject
@@ -66,14 +59,16 @@ class Trace:
 
     def __init__(self) -> None:
         info = workflow.info()
-        self._origin = TraceOrigin(info.namespace, info.workflow_id, info.first_execution_run_id)
+        self._origin = tracing.TraceOrigin(
+            info.namespace, info.workflow_id, info.first_execution_run_id
+        )
         # The position in the trace that the starter of the run has sent.
-        self._starter: Place | None = None
-        if HEADER in info.headers:
+        self._starter: tracing.Place | None = None
+        if tracing.HEADER in info.headers:
             with suppress(Exception):  # another tracer's format
-                header = workflow.payload_converter().from_payload(info.headers[HEADER])
-                self._starter = read_header(header)
-        self._tracing: Tracing | None = None
+                header = workflow.payload_converter().from_payload(info.headers[tracing.HEADER])
+                self._starter = tracing.read_header(header)
+        self._tracing: tracing.Tracing | None = None
         self._endpoint: str | None = None
         self._spans: Spans | None = None
 
@@ -112,7 +107,7 @@ class Trace:
             return
         ready = self._spans.take(work.state.log, work.get_spent)
         for first in range(0, len(ready), MAX_SPANS_AT_ONCE):
-            batch = SpanBatch(
+            batch = tracing.SpanBatch(
                 trace_id=self._own().trace_id,
                 flags=self._tracing.flags,
                 endpoint=self._endpoint,
@@ -141,7 +136,7 @@ class Trace:
             place = replace(self._own(), span_id=span_id, flags=flags)
         return None if place is None else workflow.payload_converter().to_payload(place.header())
 
-    def _own(self) -> Place:
+    def _own(self) -> tracing.Place:
         return self._starter or self._origin.place()
 
 
@@ -199,7 +194,7 @@ def _add_header(input: Started | StartLocalActivityInput, id: str | None) -> Non
     if trace is not None:
         header = trace.header(None if id is None else names.call_of(id))
         if header is not None:
-            input.headers = {**input.headers, HEADER: header}
+            input.headers = {**input.headers, tracing.HEADER: header}
 
 
 class CommandInterceptor(Interceptor):

@@ -25,22 +25,11 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas import names
     from holdfast.schemas.agent import WorkerFacts
     from holdfast.schemas.base import json_size, parse_duration
-    from holdfast.schemas.internal.delegate import (
-        MAX_ARGUMENTS_CHARACTERS,
-        MAX_PENDING_TOLD,
-        DelegateNews,
-        DelegatePending,
-    )
+    from holdfast.schemas.internal import delegate
     from holdfast.schemas.log_entry import read_record
 
 from holdfast.workflows.commands.activity_options import summary
-from holdfast.workflows.engine.approvals.notifications import (
-    NewsEvent,
-    NewsTracker,
-    QuestionOrigin,
-    build_news,
-    is_for_listener,
-)
+from holdfast.workflows.engine.approvals import notifications
 from holdfast.workflows.engine.approvals.question import Question
 from holdfast.workflows.engine.execution_base import ExecutionBase
 from holdfast.workflows.ui_details.markdown import arguments_line, one_line, short_arguments
@@ -106,7 +95,7 @@ class ParentNotification:
 
     def __init__(self, work: ExecutionBase) -> None:
         self._work = work
-        self._sent: list[DelegatePending] = []
+        self._sent: list[delegate.DelegatePending] = []
         self._sending: asyncio.Task[None] | None = None
         parent = workflow.info().parent
         call_id = workflow.memo_value(names.DELEGATE_OF, default=None)
@@ -128,25 +117,25 @@ class ParentNotification:
         parent = workflow.get_external_workflow_handle(workflow_id)
         while (pending := self._pending()) != self._sent:
             self._sent = pending
-            news = DelegateNews(call_id=call_id, pending=pending)
+            news = delegate.DelegateNews(call_id=call_id, pending=pending)
             try:
                 await parent.signal(names.DELEGATE_WAITS, news.to_json())
             except FailureError:
                 return  # the parent is closed, and cancels this run
 
-    def _pending(self) -> list[DelegatePending]:
+    def _pending(self) -> list[delegate.DelegatePending]:
         own = [
-            DelegatePending(
+            delegate.DelegatePending(
                 workflow_id=workflow.info().workflow_id,
                 call_id=question.call_id,
                 kind=question.kind,
                 tool=question.tool,
-                label=one_line(question.label, MAX_ARGUMENTS_CHARACTERS),
-                arguments=arguments_line(question.brief, MAX_ARGUMENTS_CHARACTERS),
+                label=one_line(question.label, delegate.MAX_ARGUMENTS_CHARACTERS),
+                arguments=arguments_line(question.brief, delegate.MAX_ARGUMENTS_CHARACTERS),
             )
             for question in self._work.state.pending.list_open()
         ]
-        return [*own, *self._work.delegates.list_pending()][:MAX_PENDING_TOLD]
+        return [*own, *self._work.delegates.list_pending()][: delegate.MAX_PENDING_TOLD]
 
 
 def attributes(work: ExecutionBase) -> dict[str, Any]:
@@ -201,7 +190,7 @@ class ApprovalNotifier:
         self._work = work
         self._activity = facts.notify
         self._listeners = facts.notifiers
-        self._followed = NewsTracker()
+        self._followed = notifications.NewsTracker()
         self._pending: list[Delivery] = []
         # The messages that later news of an open question update, by question and channel.
         self._posted: dict[tuple[str, str], dict[str, Any]] = {}
@@ -257,8 +246,12 @@ class ApprovalNotifier:
             retry_policy=RetryPolicy(maximum_attempts=5),
         )
 
-    def _notify(self, question: Question, kind: NewsEvent) -> None:
-        concerned = [each.name for each in self._listeners if is_for_listener(each, kind, question)]
+    def _notify(self, question: Question, kind: notifications.NewsEvent) -> None:
+        concerned = [
+            each.name
+            for each in self._listeners
+            if notifications.is_for_listener(each, kind, question)
+        ]
         if kind == "reminder":
             pending = {each.channel for each in self._pending if each.question is question}
             concerned = [name for name in concerned if name not in pending]
@@ -266,13 +259,13 @@ class ApprovalNotifier:
             return
         self._has_waited = False
         info, principal = workflow.info(), self._work.state.principal
-        origin = QuestionOrigin(
+        origin = notifications.QuestionOrigin(
             workflow_id=info.workflow_id,
             run_id=info.run_id,
             agent=self._work.agent_name,
             principal=principal.id if principal is not None else None,
         )
-        news = build_news(question, kind, origin, workflow.now()).to_json()
+        news = notifications.build_news(question, kind, origin, workflow.now()).to_json()
         for channel in concerned:
             if len(self._pending) >= MAX_PENDING_DELIVERIES:
                 if not self._has_noted:

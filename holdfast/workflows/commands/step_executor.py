@@ -26,24 +26,7 @@ from holdfast.workflows.commands import activity_options, child_workflows, mcp_t
 from holdfast.workflows.commands.interceptors import Trace
 from holdfast.workflows.commands.publisher import Publisher
 from holdfast.workflows.engine.approvals.question import Question
-from holdfast.workflows.engine.call.activities import (
-    Hook,
-    HookRequests,
-    HookResult,
-    advance,
-    outcome_of_failure,
-)
-from holdfast.workflows.engine.call.tool_call import (
-    CallStage,
-    Failure,
-    Outcome,
-    Succeeded,
-    ToolCall,
-    Turn,
-    Unknown,
-    fail,
-    misfit,
-)
+from holdfast.workflows.engine.call import activities, tool_call
 from holdfast.workflows.engine.execution_base import AskModel, ExecutionBase
 from holdfast.workflows.engine.run import AgentRun
 from holdfast.workflows.input import activity_failure, model_failure_message, payload_json
@@ -110,7 +93,7 @@ class StepExecutor:
         take = run.requests.summary_answered if pointer.summary else run.model_answered
         take(solution)
 
-    async def ask_hook(self, run: AgentRun, hook: Hook) -> None:
+    async def ask_hook(self, run: AgentRun, hook: activities.Hook) -> None:
         """Run a hook around a request to the model, and report its outcome to the run."""
         with self._group(run.state.meter.turns + 1).scope():
             result = await self._ask(hook)
@@ -119,7 +102,7 @@ class StepExecutor:
         else:
             run.requests.hook_answered(hook, result)
 
-    async def execute_turn(self, turn: Turn) -> None:
+    async def execute_turn(self, turn: tool_call.Turn) -> None:
         """Execute every call of a turn, together or one after the other."""
         with self._group(turn.number).scope():
             if turn.is_plan:
@@ -137,7 +120,7 @@ class StepExecutor:
             else:
                 await self._execute_calls(turn, turn.calls)
 
-    async def _execute_calls(self, turn: Turn, calls: list[ToolCall]) -> None:
+    async def _execute_calls(self, turn: tool_call.Turn, calls: list[tool_call.ToolCall]) -> None:
         if self.work.is_halting:
             self.work.abandon(turn, "the run ended before this call")
             return
@@ -150,12 +133,14 @@ class StepExecutor:
         unfinished = [
             call
             for call in calls
-            if call.stage is not CallStage.ENDED or call.dependencies.has_dependents
+            if call.stage is not tool_call.CallStage.ENDED or call.dependencies.has_dependents
         ]
         await asyncio.gather(*(self._execute_to_end(turn, call, slots) for call in unfinished))
         await self._decide(deciding.finish(turn.number, calls))
 
-    async def _execute_to_end(self, turn: Turn, call: ToolCall, slots: asyncio.Semaphore) -> None:
+    async def _execute_to_end(
+        self, turn: tool_call.Turn, call: tool_call.ToolCall, slots: asyncio.Semaphore
+    ) -> None:
         """Execute a call from its present stage to its end, and publish its result."""
         try:
             await self._advance_to_end(turn, call, slots)
@@ -165,13 +150,15 @@ class StepExecutor:
         if call.dependencies.has_dependents and not call.result_published:
             await self._decide(self.work.calls.publish_result(call))
 
-    async def _advance_to_end(self, turn: Turn, call: ToolCall, slots: asyncio.Semaphore) -> None:
+    async def _advance_to_end(
+        self, turn: tool_call.Turn, call: tool_call.ToolCall, slots: asyncio.Semaphore
+    ) -> None:
         work = self.work
-        while call.stage is not CallStage.ENDED:
+        while call.stage is not tool_call.CallStage.ENDED:
             match call.stage:
-                case CallStage.PENDING | CallStage.QUEUED:
+                case tool_call.CallStage.PENDING | tool_call.CallStage.QUEUED:
                     await self._wait_for_others(turn, call)
-                case CallStage.RUNNING:
+                case tool_call.CallStage.RUNNING:
                     async with slots:
                         await self._run(turn, call)
                 case _:
@@ -183,10 +170,10 @@ class StepExecutor:
                         work.calls.apply_ruling(turn.number, call)
             self.publisher.update()
 
-    async def _wait_for_others(self, turn: Turn, call: ToolCall) -> None:
+    async def _wait_for_others(self, turn: tool_call.Turn, call: tool_call.ToolCall) -> None:
         """Wait for the dependencies of a call, and prepare it again."""
         work, calls = self.work, self.work.calls
-        queued = call.stage is CallStage.QUEUED
+        queued = call.stage is tool_call.CallStage.QUEUED
         await workflow.wait_condition(
             lambda: (not call.open_dependencies if queued else call.is_decidable) or work.is_halting
         )
@@ -199,7 +186,7 @@ class StepExecutor:
         else:
             await self._decide(calls.resume(turn.number, call))
 
-    async def _run(self, turn: Turn, call: ToolCall) -> None:
+    async def _run(self, turn: tool_call.Turn, call: tool_call.ToolCall) -> None:
         """Execute a call, unless the run ended or a message came while it waited for a slot."""
         work, calls = self.work, self.work.calls
         if work.is_halting and not call.unknown_attempts:
@@ -207,7 +194,7 @@ class StepExecutor:
         elif work.is_steered and not call.unknown_attempts and call.continuation is None:
             work.planning.hold_back([call])
         else:
-            outcome: Outcome | None = calls.doubt_after_reset(call)
+            outcome: tool_call.Outcome | None = calls.doubt_after_reset(call)
             if outcome is None and calls.withhold(turn.number, call):
                 return
             if outcome is None and call.tool.delegate is not None:
@@ -218,21 +205,21 @@ class StepExecutor:
             if outcome is not None:
                 calls.apply_outcome(turn.number, call, outcome)
 
-    async def _decide(self, deciding: HookRequests[None]) -> None:
+    async def _decide(self, deciding: activities.HookRequests[None]) -> None:
         """Run a decision of the engine with the hooks that it requests, one at a time."""
         async with self._hooks:
-            hook = advance(deciding)
+            hook = activities.advance(deciding)
             while hook is not None:
-                hook = advance(deciding, await self._ask(hook))
+                hook = activities.advance(deciding, await self._ask(hook))
 
-    async def _ask(self, hook: Hook) -> HookResult:
+    async def _ask(self, hook: activities.Hook) -> activities.HookResult:
         what = f"the hook _{hook.name} runs for {hook.call_id}"
         turn = self.work.turn_number if names.call_of(hook.call_id) else 0
         line = activity_options.turn_summary(turn, what, {})
         size = json_size(hook.arguments)
         if size > activity_options.MAX_INPUT_BYTES:
             bound = activity_options.MAX_INPUT_BYTES
-            return Failure("other", f"its input has {size} bytes; at most {bound}")
+            return tool_call.Failure("other", f"its input has {size} bytes; at most {bound}")
         if isinstance(hook.activity, RepairAgent):
             return await child_workflows.execute_repair(hook, hook.activity.agent, self)
         id = names.hook_id(hook.call_id, hook.name, hook.n)
@@ -245,13 +232,15 @@ class StepExecutor:
                     hook.activity.type, args=hook.arguments, result_type=RawValue, **config
                 )
             )
-            return Succeeded(payload_json(answer))
+            return tool_call.Succeeded(payload_json(answer))
         except FailureError as error:
             return activity_failure(error)
         except ValueError as error:
-            return Failure("other", str(error))
+            return tool_call.Failure("other", str(error))
 
-    async def _execute_activity(self, turn: int, call: ToolCall) -> Outcome | None:
+    async def _execute_activity(
+        self, turn: int, call: tool_call.ToolCall
+    ) -> tool_call.Outcome | None:
         """Execute a call as an activity; `None` if its principal's token expired before."""
         activity = call.tool.activity
         assert activity is not None  # only an activity is left to execute it
@@ -263,7 +252,7 @@ class StepExecutor:
         if size > activity_options.MAX_INPUT_BYTES:
             bound = activity_options.MAX_INPUT_BYTES
             message = f"the input of `{call.name}` has {size} bytes; at most {bound} can be sent"
-            return fail(ErrorCode.INVALID_ARGUMENTS, message)
+            return tool_call.fail(ErrorCode.INVALID_ARGUMENTS, message)
         async with self.in_flight(size):
             if self.work.calls.withhold(turn, call):
                 return None
@@ -273,8 +262,8 @@ class StepExecutor:
         return outcome
 
     async def _outcome_of_activity(
-        self, call: ToolCall, activity: ActivityBinding, arguments: list[Any]
-    ) -> Outcome | McpTask:
+        self, call: tool_call.ToolCall, activity: ActivityBinding, arguments: list[Any]
+    ) -> tool_call.Outcome | McpTask:
         tool = call.tool
         start_timeout, scheduled_at = None, workflow.now()
         try:
@@ -305,16 +294,16 @@ class StepExecutor:
                 not (failure.started or start_timeout is None)
                 and not start_timeout - MAX_EARLY <= waited <= start_timeout + MAX_LATE
             )
-            late = Failure("other", "its last attempt did not start in time")
-            outcome = outcome_of_failure(tool, late if may_have_started else failure)
-            if not isinstance(outcome, Unknown):
+            late = tool_call.Failure("other", "its last attempt did not start in time")
+            outcome = activities.outcome_of_failure(tool, late if may_have_started else failure)
+            if not isinstance(outcome, tool_call.Unknown):
                 return outcome
             if failure.type == ErrorCode.OUTCOME_UNKNOWN:
                 return outcome
             since = f"it was scheduled at {scheduled_at:%Y-%m-%d %H:%M:%S} UTC"
-            return Unknown(f"{outcome.message}; {since}, and may still be running")
+            return tool_call.Unknown(f"{outcome.message}; {since}, and may still be running")
         except ValueError as error:
-            return misfit(tool, f"result is lost: {error}")
+            return tool_call.misfit(tool, f"result is lost: {error}")
 
     async def on_run_time(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
         """Await a coroutine while the run's time passes, bounded by a timer.

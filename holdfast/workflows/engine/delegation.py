@@ -29,21 +29,7 @@ from holdfast.schemas.run import RunRequest, RunResult, Spent
 from holdfast.schemas.tool import ANONYMOUS, ResolvedTool
 from holdfast.validation.lenient_json import ensure_json
 from holdfast.workflows.engine.budget.meter import BudgetExhausted, Meter
-from holdfast.workflows.engine.call.activities import (
-    CallRefused,
-    check_output,
-    outcome_of_abandoned,
-)
-from holdfast.workflows.engine.call.tool_call import (
-    Outcome,
-    Succeeded,
-    ToolCall,
-    Turn,
-    Unknown,
-    fail,
-    misfit,
-    refuse,
-)
+from holdfast.workflows.engine.call import activities, tool_call
 from holdfast.workflows.engine.conversation import scopes
 from holdfast.workflows.engine.run_state import RunState
 
@@ -85,36 +71,42 @@ DelegateEnd = RunResult | DelegateFailed
 
 
 def build_delegate(
-    call: ToolCall, turn: Turn, state: RunState, agent: ResolvedAgent | None, workflow_id: str
+    call: tool_call.ToolCall,
+    turn: tool_call.Turn,
+    state: RunState,
+    agent: ResolvedAgent | None,
+    workflow_id: str,
 ) -> Delegate:
     """Build the delegate that runs a call of a workflow, or raise `CallRefused`."""
     tool = call.tool
     own_id = names.delegate_id(workflow_id, call.id)
     if len(own_id.encode()) > MAX_ID_BYTES:
         message = f"the id of its run would be too long: {own_id[:60]}…, of more than"
-        raise CallRefused(ErrorCode.BLOCKED, f"{message} {MAX_ID_BYTES} bytes")
+        raise activities.CallRefused(ErrorCode.BLOCKED, f"{message} {MAX_ID_BYTES} bytes")
     try:
         # Without a model, no request reads the results.
         keep = 0 if agent is not None and agent.model is None else 1
         share = state.meter.share(state.clock(), call, turn.calls, keep=keep)
     except BudgetExhausted as error:
-        raise CallRefused(ErrorCode.BLOCKED, f"`{call.name}` was not run: {error}") from None
+        raise activities.CallRefused(
+            ErrorCode.BLOCKED, f"`{call.name}` was not run: {error}"
+        ) from None
     try:
         request = build_request(call, state, agent, share).to_json()
     except ValidationError as error:
         why = f"the input of `{tool.name}` is not valid: {error.errors()[0]['msg']}"
-        raise CallRefused(ErrorCode.INVALID_ARGUMENTS, why) from None
+        raise activities.CallRefused(ErrorCode.INVALID_ARGUMENTS, why) from None
     size = json_size(request)
     if size > MAX_REQUEST_BYTES:
         why = (
             f"the input of `{tool.name}` has {size} bytes; at most {MAX_REQUEST_BYTES} can be sent"
         )
-        raise CallRefused(ErrorCode.INVALID_ARGUMENTS, why)
+        raise activities.CallRefused(ErrorCode.INVALID_ARGUMENTS, why)
     return Delegate(call.id, tool.name, tool.delegate or "", own_id, request, share)
 
 
 def build_request(
-    call: ToolCall, state: RunState, agent: ResolvedAgent | None, share: Budget
+    call: tool_call.ToolCall, state: RunState, agent: ResolvedAgent | None, share: Budget
 ) -> RunRequest:
     """Build a delegate's request; `ValidationError` if a value in its scopes cannot be sent."""
     tool, principal = call.tool, state.principal
@@ -146,27 +138,29 @@ def build_request(
     )
 
 
-def delegate_outcome(tool: ResolvedTool, end: DelegateEnd) -> Outcome:
+def delegate_outcome(tool: ResolvedTool, end: DelegateEnd) -> tool_call.Outcome:
     """Build the outcome of a delegate's call: its output is a value, never an envelope."""
     name = tool.name
     match end:
         case RunResult(status="budget_exceeded"):
-            return fail(ErrorCode.DELEGATE_FAILED, f"`{name}` used up its budget before its end.")
+            return tool_call.fail(
+                ErrorCode.DELEGATE_FAILED, f"`{name}` used up its budget before its end."
+            )
         case RunResult(output=output):
             try:
-                return check_output(tool, Succeeded(ensure_json(output)))
+                return activities.check_output(tool, tool_call.Succeeded(ensure_json(output)))
             except ValueError as error:
-                return misfit(tool, f"output is no JSON that can be kept: {error}")
+                return tool_call.misfit(tool, f"output is no JSON that can be kept: {error}")
         case DelegateFailed("not_started", message):
-            return refuse(ErrorCode.DELEGATE_FAILED, message)
+            return tool_call.refuse(ErrorCode.DELEGATE_FAILED, message)
         case DelegateFailed("abandoned", message):
-            return outcome_of_abandoned(tool, message)
+            return activities.outcome_of_abandoned(tool, message)
         case DelegateFailed("lost", message) if tool.once:
-            return Unknown(f"the outcome of `{name}` is unknown: {message}")
+            return tool_call.Unknown(f"the outcome of `{name}` is unknown: {message}")
         case DelegateFailed("unknown", message):
-            return fail(ErrorCode.OUTCOME_UNKNOWN, message)
+            return tool_call.fail(ErrorCode.OUTCOME_UNKNOWN, message)
         case DelegateFailed(_, message):
-            return fail(ErrorCode.DELEGATE_FAILED, message)
+            return tool_call.fail(ErrorCode.DELEGATE_FAILED, message)
 
 
 def charge(meter: Meter, delegate: Delegate, end: DelegateEnd) -> None:

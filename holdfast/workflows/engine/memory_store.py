@@ -11,16 +11,7 @@ from typing import Any
 
 from holdfast.schemas import names
 from holdfast.schemas.base import json_size, rfc3339, sha256
-from holdfast.schemas.internal.memory import (
-    EMPTY,
-    MAX_ENTRIES,
-    MAX_MEMORY_BYTES,
-    MAX_VALUE_BYTES,
-    MemoryEntry,
-    MemorySearch,
-    MemoryState,
-    MemoryWrite,
-)
+from holdfast.schemas.internal import memory
 
 # Older writes are not repeated: no attempt of an activity takes that long.
 MAX_APPLIED = 1_000
@@ -44,14 +35,14 @@ class WriteRefused(Exception):
 class Memory:
     """One memory, whose `state` has its entries and the marks of the writes that were applied."""
 
-    def __init__(self, state: MemoryState) -> None:
+    def __init__(self, state: memory.MemoryState) -> None:
         self.state = state
         self.size_bytes = sum(_size_bytes(key, entry) for key, entry in state.entries.items())
 
     def __len__(self) -> int:
         return len(self.state.entries)
 
-    def check(self, write: MemoryWrite, write_id: str) -> None:
+    def check(self, write: memory.MemoryWrite, write_id: str) -> None:
         """Raise `WriteRefused` unless a write's condition is met and there is room for it."""
         if _mark(write_id) in self.state.applied:
             return
@@ -62,21 +53,21 @@ class Memory:
         if (text := self._text_after(write)) is None:
             return
         size_bytes = len(text.encode("utf-8", "surrogatepass"))
-        if size_bytes > MAX_VALUE_BYTES:
-            problem = f"the entry would have {size_bytes} bytes of {MAX_VALUE_BYTES}"
+        if size_bytes > memory.MAX_VALUE_BYTES:
+            problem = f"the entry would have {size_bytes} bytes of {memory.MAX_VALUE_BYTES}"
             fix = "append to another key, or replace it by a shorter text"
             raise WriteRefused(names.MEMORY_FULL, f"{problem}; {fix}")
-        entry = MemoryEntry(value=text, written_at="")
+        entry = memory.MemoryEntry(value=text, written_at="")
         would = self.size_bytes - self._held_bytes(write.key) + _size_bytes(write.key, entry)
-        why = f"it would have {would} bytes of {MAX_MEMORY_BYTES}"
-        if held is None and len(self) >= MAX_ENTRIES:
-            why = f"it has {MAX_ENTRIES} entries"
-        elif would <= MAX_MEMORY_BYTES:
+        why = f"it would have {would} bytes of {memory.MAX_MEMORY_BYTES}"
+        if held is None and len(self) >= memory.MAX_ENTRIES:
+            why = f"it has {memory.MAX_ENTRIES} entries"
+        elif would <= memory.MAX_MEMORY_BYTES:
             return
         fix = "delete entries that are not needed (write null), or store less"
         raise WriteRefused(names.MEMORY_FULL, f"the memory is full: {why}; {fix}")
 
-    def write(self, write: MemoryWrite, write_id: str, now: datetime) -> dict[str, Any]:
+    def write(self, write: memory.MemoryWrite, write_id: str, now: datetime) -> dict[str, Any]:
         """Apply a checked write once, and return the answer for the writer."""
         mark = _mark(write_id)
         if mark not in self.state.applied:
@@ -84,7 +75,7 @@ class Memory:
             self.size_bytes -= self._held_bytes(write.key)
             self.state.entries.pop(write.key, None)
             if text is not None:
-                entry = MemoryEntry(value=text, written_at=rfc3339(now))
+                entry = memory.MemoryEntry(value=text, written_at=rfc3339(now))
                 self.state.entries[write.key] = entry
                 self.size_bytes += _size_bytes(write.key, entry)
             self.state.applied.append(mark)
@@ -97,7 +88,7 @@ class Memory:
         They begin with the prefix, without the first `skip`; `more` is the number of others.
         """
         if not self.state.entries:
-            return dict(EMPTY)
+            return dict(memory.EMPTY)
         entry = self.state.entries.get(key) if key is not None else None
         if key is not None and entry is not None:
             return {"key": key, "value": entry.value, "writtenAt": entry.written_at}
@@ -107,10 +98,10 @@ class Memory:
         found = {**missed, "entries": len(self), "keys": shown}
         return {**found, "more": more} if more > 0 else found
 
-    def search(self, search: MemorySearch) -> dict[str, Any]:
+    def search(self, search: memory.MemorySearch) -> dict[str, Any]:
         """Return the entries that contain words of the query, the best first."""
         if not self.state.entries:
-            return dict(EMPTY)
+            return dict(memory.EMPTY)
         words = list(dict.fromkeys(_WORD.findall(search.query.casefold())))
         scored = (
             (_score(words, key, entry.value), key, entry)
@@ -126,7 +117,7 @@ class Memory:
             found.append(shown)
         return {"entries": len(self), "matches": len(best), "found": found}
 
-    def _text_after(self, write: MemoryWrite) -> str | None:
+    def _text_after(self, write: memory.MemoryWrite) -> str | None:
         held = self.state.entries.get(write.key)
         if write.append and held is not None and held.value:
             return f"{held.value}\n{write.value}"
@@ -142,7 +133,7 @@ def _mark(write_id: str) -> str:
     return sha256(write_id.encode("utf-8", "surrogatepass"))[:_MARK_CHARACTERS]
 
 
-def _size_bytes(key: str, entry: MemoryEntry) -> int:
+def _size_bytes(key: str, entry: memory.MemoryEntry) -> int:
     return json_size(key) + json_size(entry.value)
 
 

@@ -24,27 +24,12 @@ from holdfast.schemas.message import ChatMessage
 from holdfast.schemas.names import MODEL_ERROR
 from holdfast.schemas.tool import ActivityBinding
 from holdfast.validation.arguments import InvalidArguments, fit
-from holdfast.workflows.engine.call.activities import (
-    CallRefused,
-    Hook,
-    HookName,
-    HookResult,
-    RunStopped,
-    hook_value,
-    invalid_hook_result,
-)
+from holdfast.workflows.engine.call import activities
 from holdfast.workflows.engine.conversation.summaries import CannotShorten
 from holdfast.workflows.engine.execution_base import AskModel
 from holdfast.workflows.engine.log.compressed_pages import PAGE_BYTES
+from holdfast.workflows.engine.model import request_hooks
 from holdfast.workflows.engine.model.model_choice import TOO_LONG
-from holdfast.workflows.engine.model.request_hooks import (
-    MAX_FURTHER_ATTEMPTS,
-    MAX_PAUSE,
-    changed_request,
-    patched_model,
-    read_value,
-    view_messages,
-)
 from holdfast.workflows.engine.request_settings import RequestSettings
 from holdfast.workflows.engine.run_limits import RunLimits
 from holdfast.workflows.engine.run_messages import RunMessages
@@ -74,14 +59,14 @@ class ModelRequests:
         self._messages = messages
         self._limits = limits
         self._fail = fail
-        self.present: AskModel | Hook | None = None
+        self.present: AskModel | activities.Hook | None = None
         self.has_begun = False
         # Which model answered the open turn, for the log.
         self._answered_by: str | None = None
         # The pause before another attempt, as a hook set it.
         self._pause: timedelta | None = None
         # The uses of each hook, by turn.
-        self._hook_uses: Counter[tuple[HookName, int]] = Counter()
+        self._hook_uses: Counter[tuple[activities.HookName, int]] = Counter()
 
     def begin(self) -> None:
         """Request a summary that is due, or the next turn, from the model."""
@@ -92,25 +77,27 @@ class ModelRequests:
         self._begin_turn()
         self._settings.change(None)
         tools = [tool.name for tool in self._state.tools]
-        messages = view_messages(self._state.log, self._summaries.progress.since)
+        messages = request_hooks.view_messages(self._state.log, self._summaries.progress.since)
         view = {"skill": self._state.skill, "tools": tools, **messages}
         self._ask_hook("beforeModel", activity, view)
 
-    def hook_answered(self, hook: Hook, result: HookResult) -> None:
+    def hook_answered(self, hook: activities.Hook, result: activities.HookResult) -> None:
         """Process the value of a hook; one that fails, fails the run."""
         self.present = None
         try:
-            value = hook_value(hook.name, result)
+            value = activities.hook_value(hook.name, result)
             if hook.name == "beforeModel":
                 state, since = self._state, self._summaries.progress.since
                 agent, tools = self._settings.agent, state.tools
-                self._settings.change(changed_request(value, agent, tools, state.log, since))
+                self._settings.change(
+                    request_hooks.changed_request(value, agent, tools, state.log, since)
+                )
                 self._request()
             else:
                 self._handle_failure(hook.n, hook.arguments[0]["error"]["message"], value)
-        except RunStopped as stop:
+        except activities.RunStopped as stop:
             self._state.progress.stop(str(stop))
-        except CallRefused as refusal:
+        except activities.CallRefused as refusal:
             self._fail(MODEL_ERROR, str(refusal))
 
     def turn_answered(self, solution: Solution) -> bool:
@@ -227,34 +214,38 @@ class ModelRequests:
             self.has_begun = True
             self._state.log.append(TurnStartEntry(turn=self._state.meter.turns + 1))
 
-    def _ask_hook(self, name: HookName, activity: ActivityBinding, view: dict[str, Any]) -> None:
+    def _ask_hook(
+        self, name: activities.HookName, activity: ActivityBinding, view: dict[str, Any]
+    ) -> None:
         agent, turn = self._settings.agent, self._state.meter.turns + 1
         self._hook_uses[name, turn] += 1
         n = self._hook_uses[name, turn]
         about = {"agent": agent.name, "turn": turn, "model": agent.own_model.to_json()}
         attempt = {"attempt": n} if name == "onModelError" else {}
         view = {**about, **attempt, **view}
-        self.present = Hook(name, names.turn_id(turn), n, activity, [view])
+        self.present = activities.Hook(name, names.turn_id(turn), n, activity, [view])
 
     def _handle_failure(self, attempt: int, failure: str, value: Any) -> None:
         """Apply the result of `_onModelError` to a failure; it may add a few attempts to a turn."""
         if value in (None, {}):
             self._use_next_model(failure)
             return
-        ruling = read_value(value, FailureRuling, "onModelError")
+        ruling = request_hooks.read_value(value, FailureRuling, "onModelError")
         if ruling.stop is not None:
-            raise RunStopped(ruling.stop)
+            raise activities.RunStopped(ruling.stop)
         if ruling.fail is not None:
             self._fail(MODEL_ERROR, ruling.fail or failure)
         elif ruling.output is not None:
             self._answer_for_model(ruling.output, failure)
-        elif attempt > MAX_FURTHER_ATTEMPTS:
-            why = f"`_onModelError` may add {MAX_FURTHER_ATTEMPTS} attempts to a turn"
+        elif attempt > request_hooks.MAX_FURTHER_ATTEMPTS:
+            why = f"`_onModelError` may add {request_hooks.MAX_FURTHER_ATTEMPTS} attempts to a turn"
             self._fail(MODEL_ERROR, f"{failure} ({why})")
         elif ruling.model is None:
-            self._pause = min(ruling.after, MAX_PAUSE)
+            self._pause = min(ruling.after, request_hooks.MAX_PAUSE)
         else:
-            other = patched_model(self._choice.agent.own_model, ruling.model, "onModelError")
+            other = request_hooks.patched_model(
+                self._choice.agent.own_model, ruling.model, "onModelError"
+            )
             self._choice.use(other, self._settings.agent.own_model, failure)
             self._summaries.use_model(other.name)
 
@@ -265,7 +256,7 @@ class ModelRequests:
             output = as_text(output) if schema is None else fit(output, schema)
         except InvalidArguments as error:
             why = f"its `output` does not fit: {error}"
-            raise invalid_hook_result("onModelError", why) from None
+            raise activities.invalid_hook_result("onModelError", why) from None
         text = f"the hook `_onModelError` answered for the model, which failed: {failure}"
         self._state.log.add_notice(text)
         self._state.log.add_message(ChatMessage(role="assistant", content=as_text(output)))

@@ -10,12 +10,7 @@ from typing import Any
 from holdfast.schemas import names
 from holdfast.schemas.agent import ForcedTool, ResolvedAgent
 from holdfast.schemas.budget import BudgetName
-from holdfast.schemas.internal.model_request import (
-    Ask,
-    ConversationPage,
-    ConversationPageRequest,
-    ToolOffer,
-)
+from holdfast.schemas.internal import model_request
 from holdfast.schemas.log_entry import SkillChooser
 from holdfast.workflows.engine.conversation.summaries import Summaries
 from holdfast.workflows.engine.model import prompt
@@ -76,7 +71,7 @@ class RequestSettings:
         self._progress.settle(state.meter.turns, choice)
 
     @property
-    def offers(self) -> list[ToolOffer]:
+    def offers(self) -> list[model_request.ToolOffer]:
         """Return the tools that are offered to the model now."""
         return prompt.offers(self.agent, self._state.skill, self._state.data.instances)
 
@@ -140,21 +135,21 @@ class RequestSettings:
                 return tool.name
         return None
 
-    def page(self, want: ConversationPageRequest) -> ConversationPage:
+    def page(self, want: model_request.ConversationPageRequest) -> model_request.ConversationPage:
         """Return a part of the conversation, or of an open latent call's own one."""
         if want.call is not None:
             latent = self.latents.get(want.call)
-            return ConversationPage(items=[]) if latent is None else latent.page(want)
+            return model_request.ConversationPage(items=[]) if latent is None else latent.page(want)
         items, cut = self._state.log.page(want)
         if want.offset:
-            return ConversationPage(items=items, cut=cut)
+            return model_request.ConversationPage(items=items, cut=cut)
         ask = self.ask()
         if want.summary:
             edits = ask.edits.model_copy(update={"added": []})
             ask = self.summaries.ask(ask).model_copy(update={"edits": edits})
-        return ConversationPage(items=items, cut=cut, ask=ask)
+        return model_request.ConversationPage(items=items, cut=cut, ask=ask)
 
-    def ask(self) -> Ask:
+    def ask(self) -> model_request.Ask:
         """Return the settings of the model's next turn."""
         state, choice = self._state, self._progress.choice
         first = state.meter.turns == self._progress.settled_after

@@ -7,11 +7,7 @@ from typing import Any, Self
 
 from holdfast.schemas.agent import AgentRules
 from holdfast.schemas.base import Lenient, json_size, rfc3339
-from holdfast.schemas.internal.continue_as_new import (
-    DescriptionSnapshot,
-    RedactionSnapshot,
-    ValueSnapshot,
-)
+from holdfast.schemas.internal import continue_as_new
 from holdfast.schemas.log_entry import SkillChooser, SkillEntry, WriteEntry
 from holdfast.schemas.phrases import quote_value, suggest_names
 from holdfast.schemas.reference import Path
@@ -48,9 +44,9 @@ class RunStateSnapshot(Lenient):
     log: LogSnapshot = LogSnapshot()
     meter: Meter
     desk: PendingApprovals
-    data: list[ValueSnapshot] = []
-    veils: list[RedactionSnapshot] = []
-    described: list[DescriptionSnapshot] = []
+    data: list[continue_as_new.ValueSnapshot] = []
+    veils: list[continue_as_new.RedactionSnapshot] = []
+    described: list[continue_as_new.DescriptionSnapshot] = []
     started: dict[str, int] = {}
     succeeded: list[str] = []
     skill: str | None = None
@@ -80,7 +76,7 @@ class RunState:
     succeeded: dict[str, None] = field(default_factory=dict)
     skill: str | None = None
     redactions: Redactions = field(default_factory=Redactions)
-    described: dict[Path, DescriptionSnapshot] = field(default_factory=dict)
+    described: dict[Path, continue_as_new.DescriptionSnapshot] = field(default_factory=dict)
     end_reason: str | None = None
     was_reset: bool = False
     is_delegate: bool = False

@@ -7,14 +7,9 @@ pending calls and `start` queued ones; then `finish` them. Log entries are in so
 
 from typing import Any, assert_never
 
+from holdfast.schemas import log_entry
 from holdfast.schemas.base import rfc3339
 from holdfast.schemas.internal.mcp_input import McpInputRequired
-from holdfast.schemas.log_entry import (
-    KnowledgeUsedEntry,
-    ToolCallEntry,
-    ToolEndEntry,
-    ToolStartEntry,
-)
 from holdfast.schemas.names import CHOOSE_SKILL, ErrorCode
 from holdfast.validation.work_budget import bounded
 from holdfast.workflows.engine import skills
@@ -27,15 +22,7 @@ from holdfast.workflows.engine.approvals.question import (
     Question,
     Ruling,
 )
-from holdfast.workflows.engine.call.activities import (
-    CallRefused,
-    HookRequests,
-    RunStopped,
-    hook_activities,
-    outcome_of_abandoned,
-    outcome_of_result,
-    run_after_hooks,
-)
+from holdfast.workflows.engine.call import activities
 from holdfast.workflows.engine.call.tool_call import (
     Answered,
     CallStage,
@@ -53,25 +40,7 @@ from holdfast.workflows.engine.call.tool_call import (
     refuse,
 )
 from holdfast.workflows.engine.conversation.initial_context import append_message
-from holdfast.workflows.engine.execution.dependency_graph import (
-    connect,
-    explain_unresolvable,
-    find_cycles,
-    unwritten,
-    visible_data,
-    write_problem,
-    write_result,
-)
-from holdfast.workflows.engine.execution.preparation import (
-    MAX_REFERENCES_IN_TURN,
-    check_order,
-    count_call,
-    missing_scope,
-    prepare,
-    resolve_arguments,
-    run_before_hooks,
-    uncount_call,
-)
+from holdfast.workflows.engine.execution import dependency_graph, preparation
 from holdfast.workflows.engine.execution.questions import Questions
 from holdfast.workflows.engine.model.answer import as_said, is_shown_whole, result_message, veil_of
 from holdfast.workflows.engine.model.latent_calls import proposed_result
@@ -89,7 +58,7 @@ class CallLifecycle:
         self._state = state
         self._questions = questions
 
-    def check_and_start(self, turn: Turn, calls: list[ToolCall]) -> HookRequests[None]:
+    def check_and_start(self, turn: Turn, calls: list[ToolCall]) -> activities.HookRequests[None]:
         """Refuse, postpone or start the calls of a turn, or ask people about them.
 
         All calls are logged first, then the questions, then the starts. A plan is checked already.
@@ -104,17 +73,19 @@ class CallLifecycle:
 
     def check(
         self, turn: int, calls: list[ToolCall], *, is_sequential: bool = False
-    ) -> HookRequests[None]:
+    ) -> activities.HookRequests[None]:
         """Refuse the calls that cannot run, and log all; resolve only a sequential turn's first."""
-        room = MAX_REFERENCES_IN_TURN
+        room = preparation.MAX_REFERENCES_IN_TURN
         for call in calls:
-            yield from self._end_if_refused(call, prepare(call, self._state, room))
+            yield from self._end_if_refused(call, preparation.prepare(call, self._state, room))
             room -= call.reference_count
         if len(calls) > 1:  # no call depends on itself
-            connect(calls, is_sequential=is_sequential)
+            dependency_graph.connect(calls, is_sequential=is_sequential)
             # A call that only writes after one in a cycle of references is not in that cycle.
             for by_references in (True, False):
-                for call, cycle in find_cycles(calls, by_references=by_references).items():
+                for call, cycle in dependency_graph.find_cycles(
+                    calls, by_references=by_references
+                ).items():
                     message = f"circular references: {cycle}; none of these calls is run"
                     call.end(refuse(ErrorCode.UNRESOLVED_REFERENCE, message))
         for index, call in enumerate(calls):
@@ -124,30 +95,34 @@ class CallLifecycle:
             self._log_call(turn, call)
         for call in calls:
             is_waiting = call.stage is CallStage.PENDING and not call.is_decidable
-            if is_waiting and (why := explain_unresolvable(call, self._state.data)) is not None:
+            if (
+                is_waiting
+                and (why := dependency_graph.explain_unresolvable(call, self._state.data))
+                is not None
+            ):
                 self.refuse(call, ErrorCode.UNRESOLVED_REFERENCE, why)
 
-    def resume(self, turn: int, call: ToolCall) -> HookRequests[None]:
+    def resume(self, turn: int, call: ToolCall) -> activities.HookRequests[None]:
         """Decide on a pending call, once the calls that it needs have ended."""
         yield from self._end_if_refused(call, self._complete(call, is_ready=True))
         if call.stage is CallStage.PENDING:
             self._ask_or_start(turn, [call])
         elif isinstance(call.outcome, Refused):
-            uncount_call(call, self._state)
+            preparation.uncount_call(call, self._state)
 
     def start(self, turn: int, call: ToolCall) -> None:
         """Start a call, if the principal holds its scopes now; end it if it has its result."""
         if call.open_dependencies:
             call.move(CallStage.QUEUED)
             return
-        if (refused := missing_scope(call, self._state)) is not None:
+        if (refused := preparation.missing_scope(call, self._state)) is not None:
             call.end(refused)
             return
         if self.withhold(turn, call):
             return
         call.start(rfc3339(self._state.clock()))
         self._state.log.append(
-            ToolStartEntry(
+            log_entry.ToolStartEntry(
                 turn=turn,
                 call_id=call.id,
                 tool=call.name,
@@ -198,7 +173,7 @@ class CallLifecycle:
     def edit(self, call: ToolCall, arguments: dict[str, Any], edited_by: str | None) -> None:
         """Set a person's arguments; a call is pending until its hooks `_before` have seen them."""
         call.edit(arguments, edited_by)
-        has_guards = bool(hook_activities(call, self._state.rules, "before"))
+        has_guards = bool(activities.hook_activities(call, self._state.rules, "before"))
         if call.stage is not CallStage.PENDING and has_guards:
             call.move(CallStage.PENDING)
 
@@ -232,7 +207,7 @@ class CallLifecycle:
             case Approved():
                 self.start(turn, call)
             case AnsweredByPerson(result):
-                call.end(outcome_of_result(call.tool, result))
+                call.end(activities.outcome_of_result(call.tool, result))
             case Denied(reason):
                 message = "whether it took effect is unknown, and a person decided to give up"
                 message += f": {reason}" if reason else ""
@@ -274,12 +249,15 @@ class CallLifecycle:
             return None
         return Unknown(f"`{tool.name}` may have run before the run was reset")
 
-    def publish_result(self, call: ToolCall) -> HookRequests[None]:
+    def publish_result(self, call: ToolCall) -> activities.HookRequests[None]:
         """Make an ended call's result readable for the calls that depend on it, after its hooks."""
-        yield from run_after_hooks(call, self._state.rules)
+        yield from activities.run_after_hooks(call, self._state.rules)
         outcome = call.ended
-        if error_of(outcome) is None and (problem := write_problem(call, self._state)) is not None:
-            outcome = unwritten(call, problem)
+        if (
+            error_of(outcome) is None
+            and (problem := dependency_graph.write_problem(call, self._state)) is not None
+        ):
+            outcome = dependency_graph.unwritten(call, problem)
         call.advance_result(ResultStage.PUBLISHED, outcome)
 
     def cancel(self, call: ToolCall, why: str) -> None:
@@ -287,26 +265,26 @@ class CallLifecycle:
         self._questions.close(call)
         self._state.pending.withdraw(call.id)
         if call.stage in (CallStage.RUNNING, CallStage.UNSURE):
-            call.end(outcome_of_abandoned(call.tool, why))
+            call.end(activities.outcome_of_abandoned(call.tool, why))
         else:
             self.refuse(call, ErrorCode.CANCELLED, why)
 
     def refuse(self, call: ToolCall, code: ErrorCode, message: str) -> None:
         """End a call that did not run."""
         call.end(refuse(code, message))
-        uncount_call(call, self._state)
+        preparation.uncount_call(call, self._state)
 
-    def finish(self, turn: int, calls: list[ToolCall]) -> HookRequests[None]:
+    def finish(self, turn: int, calls: list[ToolCall]) -> activities.HookRequests[None]:
         """Close calls that have all ended, each after its hooks."""
         for call in calls:
-            yield from run_after_hooks(call, self._state.rules)
+            yield from activities.run_after_hooks(call, self._state.rules)
             self.close(turn, [call])
 
     def close(self, turn: int, calls: list[ToolCall]) -> None:
         """Write the results of ended calls to their places, and log their ends."""
         with bounded():
             for call in calls:
-                outcome = write_result(call, self._state)
+                outcome = dependency_graph.write_result(call, self._state)
                 if isinstance(outcome, Succeeded | Answered):
                     self._state.succeeded[call.name] = None
                 call.advance_result(ResultStage.CLOSED, outcome)
@@ -322,10 +300,12 @@ class CallLifecycle:
         if isinstance(outcome, Succeeded) and used is not None and used.kind is not None:
             source = used.kind
             log.append(
-                KnowledgeUsedEntry(turn=turn, call_id=call.id, name=call.name, source=source)
+                log_entry.KnowledgeUsedEntry(
+                    turn=turn, call_id=call.id, name=call.name, source=source
+                )
             )
         log.append(
-            ToolEndEntry(
+            log_entry.ToolEndEntry(
                 turn=turn,
                 call_id=call.id,
                 tool=call.name,
@@ -339,29 +319,35 @@ class CallLifecycle:
             veil, extra = veil_of(call, None), as_said(call, outcome.message)
             append_message(self._state, extra, within=call.meta.instance, veil=veil)
 
-    def _end_if_refused(self, call: ToolCall, requests: HookRequests[None]) -> HookRequests[None]:
+    def _end_if_refused(
+        self, call: ToolCall, requests: activities.HookRequests[None]
+    ) -> activities.HookRequests[None]:
         try:
             yield from requests
-        except CallRefused as refusal:
+        except activities.CallRefused as refusal:
             call.end(refuse(refusal.error.code, refusal.error.message))
-        except RunStopped as stop:
+        except activities.RunStopped as stop:
             call.end(Stopped(str(stop)))
 
-    def _complete(self, call: ToolCall, *, is_ready: bool) -> HookRequests[None]:
+    def _complete(self, call: ToolCall, *, is_ready: bool) -> activities.HookRequests[None]:
         state = self._state
         if not is_ready:
-            count_call(call, state)
+            preparation.count_call(call, state)
             call.move(CallStage.PENDING)
             return
         sources = call.dependencies.sources
-        check_order(call, state, [one for one in sources if isinstance(one.outcome, Succeeded)])
-        seen = visible_data(call, state.data) if sources else VisibleData(state.data)
+        preparation.check_order(
+            call, state, [one for one in sources if isinstance(one.outcome, Succeeded)]
+        )
+        seen = (
+            dependency_graph.visible_data(call, state.data) if sources else VisibleData(state.data)
+        )
         repairs = call.hook_uses.get("repair", 0)
-        yield from resolve_arguments(call, state, seen)
+        yield from preparation.resolve_arguments(call, state, seen)
         if call.stage is not CallStage.PENDING:
-            count_call(call, state)
+            preparation.count_call(call, state)
         resolved, is_repaired = call.arguments, call.hook_uses.get("repair", 0) > repairs
-        outcome = yield from run_before_hooks(call, state)
+        outcome = yield from preparation.run_before_hooks(call, state)
         if outcome is not None:
             call.end(outcome)
         # An approval does not cover later changes by hooks.
@@ -377,7 +363,7 @@ class CallLifecycle:
             if not self._state.asks_people:
                 message = "this run does not wait for approvals"
                 call.end(refuse(ErrorCode.DENIED, message))
-            elif refused := missing_scope(call, self._state):
+            elif refused := preparation.missing_scope(call, self._state):
                 call.end(refused)
             else:
                 call.move(CallStage.WAITING)
@@ -391,7 +377,7 @@ class CallLifecycle:
         if isinstance(call.outcome, Refused):
             arguments = call.proposal.arguments
         self._state.log.append(
-            ToolCallEntry(
+            log_entry.ToolCallEntry(
                 turn=turn,
                 call_id=call.id,
                 tool=call.name,

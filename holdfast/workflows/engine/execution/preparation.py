@@ -23,35 +23,10 @@ from holdfast.schemas.tool import (
 )
 from holdfast.validation.arguments import InvalidArguments, coerce, fit, unwrapped
 from holdfast.validation.lenient_json import ensure_json, read_json
-from holdfast.workflows.engine.call.activities import (
-    CallRefused,
-    HookName,
-    HookRequests,
-    RunStopped,
-    call_view,
-    hook_activities,
-    invalid_hook_result,
-    outcome_of_result,
-    run_hook,
-)
-from holdfast.workflows.engine.call.tool_call import (
-    WAS_RUN,
-    Final,
-    MetaProperties,
-    Refused,
-    ToolCall,
-    error_of,
-    refuse,
-)
+from holdfast.workflows.engine.call import activities, tool_call
 from holdfast.workflows.engine.run_state import RunState
+from holdfast.workflows.engine.state import references
 from holdfast.workflows.engine.state.data import MISSING, VisibleData, is_same_json
-from holdfast.workflows.engine.state.references import (
-    Unresolved,
-    check_references,
-    instance_of,
-    references,
-    resolve,
-)
 
 MAX_ARGUMENT_BYTES = 1_000_000
 MAX_REASONING_CHARACTERS = 4_000
@@ -61,19 +36,19 @@ MAX_REFERENCES = 5_000
 MAX_REFERENCES_IN_TURN = 20_000
 
 
-def prepare(call: ToolCall, state: RunState, room: int) -> HookRequests[None]:
+def prepare(call: tool_call.ToolCall, state: RunState, room: int) -> activities.HookRequests[None]:
     """Set what is known of a call before its references are resolved.
 
     It raises `CallRefused` or `RunStopped`. `room` is the number of references left for it.
     """
     why = state.meter.refuse_call(call.name)
     if why is not None:
-        raise CallRefused(ErrorCode.BLOCKED, why)
+        raise activities.CallRefused(ErrorCode.BLOCKED, why)
     if room < 0:
         message = f"the calls before it hold more than {MAX_REFERENCES_IN_TURN} references"
-        raise CallRefused(ErrorCode.UNRESOLVED_REFERENCE, message)
+        raise activities.CallRefused(ErrorCode.UNRESOLVED_REFERENCE, message)
     if call.found_tool is None:
-        raise CallRefused(
+        raise activities.CallRefused(
             ErrorCode.TOOL_NOT_ALLOWED,
             f"Tool '{call.name}' is not allowed for {state.describe_tools()}",
         )
@@ -87,45 +62,47 @@ def prepare(call: ToolCall, state: RunState, room: int) -> HookRequests[None]:
         arguments = coerce(arguments, call.tool.parameters, fill=True, is_resolved=False)
     except InvalidArguments as error:
         raise _invalid(error) from None
-    for activity in hook_activities(call, state.rules, "prepare"):
+    for activity in activities.hook_activities(call, state.rules, "prepare"):
         arguments = yield from _rewritten(call, "prepare", activity, arguments)
     set_references(call, arguments)
 
 
-def paths_read(call: ToolCall) -> Iterator[Path]:
+def paths_read(call: tool_call.ToolCall) -> Iterator[Path]:
     """Yield every place that a call's arguments refer to, once for each reference."""
     if not call.is_literal:
-        for reference in references(call.raw_arguments, call.meta.instance):
+        for reference in references.references(call.raw_arguments, call.meta.instance):
             yield from reference.paths
 
 
-def set_references(call: ToolCall, arguments: dict[str, Any]) -> None:
+def set_references(call: tool_call.ToolCall, arguments: dict[str, Any]) -> None:
     """Set the arguments of a call; raise `CallRefused` for too many or malformed references."""
     call.set_raw_arguments(arguments, 0)
     try:
         if not call.is_literal:
-            check_references(arguments)
-    except Unresolved as error:
-        raise CallRefused(ErrorCode.UNRESOLVED_REFERENCE, str(error)) from None
+            references.check_references(arguments)
+    except references.Unresolved as error:
+        raise activities.CallRefused(ErrorCode.UNRESOLVED_REFERENCE, str(error)) from None
     reads = list(islice(paths_read(call), MAX_REFERENCES + 1))
     call.set_raw_arguments(arguments, len(reads))
     if len(reads) > MAX_REFERENCES:
         message = f"the arguments hold more than {MAX_REFERENCES} references"
-        raise CallRefused(ErrorCode.UNRESOLVED_REFERENCE, message)
+        raise activities.CallRefused(ErrorCode.UNRESOLVED_REFERENCE, message)
     if len(set(reads)) > MAX_PLACES_READ:
         message = f"the arguments refer to more than {MAX_PLACES_READ} places"
-        raise CallRefused(ErrorCode.UNRESOLVED_REFERENCE, message)
+        raise activities.CallRefused(ErrorCode.UNRESOLVED_REFERENCE, message)
 
 
-def resolve_arguments(call: ToolCall, state: RunState, seen: VisibleData) -> HookRequests[None]:
+def resolve_arguments(
+    call: tool_call.ToolCall, state: RunState, seen: VisibleData
+) -> activities.HookRequests[None]:
     """Set the arguments that the tool receives, or raise `CallRefused` or `RunStopped`."""
     arguments = call.raw_arguments
     try:
         if not call.is_literal:
-            arguments = resolve(arguments, seen, call.meta.instance)
-    except Unresolved as error:
-        raise CallRefused(ErrorCode.UNRESOLVED_REFERENCE, str(error)) from None
-    hooks, idle = hook_activities(call, state.rules, "repair"), 0
+            arguments = references.resolve(arguments, seen, call.meta.instance)
+    except references.Unresolved as error:
+        raise activities.CallRefused(ErrorCode.UNRESOLVED_REFERENCE, str(error)) from None
+    hooks, idle = activities.hook_activities(call, state.rules, "repair"), 0
     for n in range(MAX_REPAIRS + 1):
         try:
             call.set_arguments(fit_arguments(call.tool, arguments), seen.data)
@@ -139,13 +116,15 @@ def resolve_arguments(call: ToolCall, state: RunState, seen: VisibleData) -> Hoo
         idle = idle + 1 if arguments is before else 0
 
 
-def run_before_hooks(call: ToolCall, state: RunState) -> HookRequests[Final | None]:
+def run_before_hooks(
+    call: tool_call.ToolCall, state: RunState
+) -> activities.HookRequests[tool_call.Final | None]:
     """Run the hooks `_before`; return the outcome of the call if one of them sets it.
 
     It raises `CallRefused` or `RunStopped` if one of them blocks the call or stops the run.
     """
-    for activity in hook_activities(call, state.rules, "before"):
-        value = yield from run_hook(call, "before", activity, call_view(call))
+    for activity in activities.hook_activities(call, state.rules, "before"):
+        value = yield from activities.run_hook(call, "before", activity, activities.call_view(call))
         match value:
             case None | {} if not value:
                 continue
@@ -154,23 +133,25 @@ def run_before_hooks(call: ToolCall, state: RunState) -> HookRequests[Final | No
                     fitted = fit_arguments(call.tool, arguments)
                 except InvalidArguments as error:
                     why = f"its arguments do not fit: {error}"
-                    raise invalid_hook_result("before", why) from None
+                    raise activities.invalid_hook_result("before", why) from None
                 if fitted != call.arguments:
                     call.drop_model_result()
                 call.set_arguments(fitted)
             case {"result": result} if len(value) == 1:
-                outcome = outcome_of_result(call.tool, result)
-                if (misfit := error_of(outcome)) is not None:
-                    raise invalid_hook_result("before", misfit.message.removeprefix(WAS_RUN))
+                outcome = activities.outcome_of_result(call.tool, result)
+                if (misfit := tool_call.error_of(outcome)) is not None:
+                    raise activities.invalid_hook_result(
+                        "before", misfit.message.removeprefix(tool_call.WAS_RUN)
+                    )
                 return outcome
             case {"block": str(reason)} if len(value) == 1:
                 why = reason or "a rule of this agent blocks the call"
-                raise CallRefused(ErrorCode.BLOCKED, why)
+                raise activities.CallRefused(ErrorCode.BLOCKED, why)
             case {"stop": str(reason)} if len(value) == 1:
-                raise RunStopped(reason)
+                raise activities.RunStopped(reason)
             case _:
                 may = 'null, {"arguments"}, {"result"}, {"block"} or {"stop"}'
-                raise invalid_hook_result("before", f"it has to return {may}")
+                raise activities.invalid_hook_result("before", f"it has to return {may}")
     return None
 
 
@@ -189,54 +170,58 @@ def fit_arguments(tool: ResolvedTool, arguments: dict[str, Any]) -> dict[str, An
     return fitted
 
 
-def count_call(call: ToolCall, state: RunState) -> None:
+def count_call(call: tool_call.ToolCall, state: RunState) -> None:
     """Count a call against its tool's `_limits.perRun`, or raise `CallRefused`."""
     most, made = call.tool.limits.per_run, state.started.get(call.name, 0)
     if most is not None and made >= most:
-        raise CallRefused(ErrorCode.BLOCKED, f"`{call.name}` may be called {most} times in a run")
+        raise activities.CallRefused(
+            ErrorCode.BLOCKED, f"`{call.name}` may be called {most} times in a run"
+        )
     state.started[call.name] = made + 1
     call.mark_counted(is_counted=True)
 
 
-def uncount_call(call: ToolCall, state: RunState) -> None:
+def uncount_call(call: tool_call.ToolCall, state: RunState) -> None:
     """Take back the count of a call that did not start."""
     if call.is_counted:
         state.started[call.name] -= 1
         call.mark_counted(is_counted=False)
 
 
-def check_order(call: ToolCall, state: RunState, others: Iterable[ToolCall]) -> None:
+def check_order(
+    call: tool_call.ToolCall, state: RunState, others: Iterable[tool_call.ToolCall]
+) -> None:
     """Raise `CallRefused` unless all of `_limits.after` succeeded, in the run or these calls."""
     succeeded = {*state.succeeded, *(other.name for other in others)}
     missing = [name for name in call.tool.limits.after if name not in succeeded]
     if missing:
-        raise CallRefused(
+        raise activities.CallRefused(
             ErrorCode.BLOCKED, f"`{call.name}` may be called after {', '.join(missing)} only"
         )
 
 
-def missing_scope(call: ToolCall, state: RunState) -> Refused | None:
+def missing_scope(call: tool_call.ToolCall, state: RunState) -> tool_call.Refused | None:
     """Return the refusal of a call whose principal lacks a scope that the tool requires."""
     held = state.scopes()
     missing = [scope for scope in call.tool.requires if scope not in held]
     if not missing:
         return None
     message = f"`{call.name}` needs the scope {', '.join(missing)}, which this run does not have"
-    return refuse(ErrorCode.TOKEN_SCOPE_INSUFFICIENT, message)
+    return tool_call.refuse(ErrorCode.TOKEN_SCOPE_INSUFFICIENT, message)
 
 
 def _rewritten(
-    call: ToolCall,
-    name: HookName,
+    call: tool_call.ToolCall,
+    name: activities.HookName,
     activity: ActivityBinding | RepairAgent,
     arguments: dict[str, Any],
     *more: list[str],
-) -> HookRequests[dict[str, Any]]:
+) -> activities.HookRequests[dict[str, Any]]:
     given: tuple[Any, ...] = (arguments, *more)
     if isinstance(activity, RepairAgent):
         task = {"tool": call.name, "arguments": arguments, "schema": call.tool.parameters}
         given = ({**task, "errors": more[0]},)
-    value = yield from run_hook(call, name, activity, *given)
+    value = yield from activities.run_hook(call, name, activity, *given)
     who, is_text = "it", False
     if isinstance(activity, RepairAgent):
         who, is_text = f"agent `{activity.agent}`", isinstance(value, str)
@@ -246,24 +231,26 @@ def _rewritten(
             raise ValueError("this is no object")
     except ValueError as error:
         why = f"{who} has to return an object, the arguments: {error}"
-        raise invalid_hook_result(name, why) from None
+        raise activities.invalid_hook_result(name, why) from None
     if value != arguments:
         call.drop_model_result()
     # A number has lost its digits on the way.
     return arguments if is_same_json(value, arguments) else dict(value)
 
 
-def _invalid(error: InvalidArguments) -> CallRefused:
-    return CallRefused(ErrorCode.INVALID_ARGUMENTS, str(error))
+def _invalid(error: InvalidArguments) -> activities.CallRefused:
+    return activities.CallRefused(ErrorCode.INVALID_ARGUMENTS, str(error))
 
 
-def _read_meta_properties(call: ToolCall, arguments: dict[str, Any], state: RunState) -> None:
+def _read_meta_properties(
+    call: tool_call.ToolCall, arguments: dict[str, Any], state: RunState
+) -> None:
     """Move the meta-properties from the arguments to the call.
 
     Properties that the model may not choose are dropped. Those that were set before an error are
     logged with it.
     """
-    tool, meta = call.tool, MetaProperties()
+    tool, meta = call.tool, tool_call.MetaProperties()
     own = tool.parameters.get("properties", {})
     others = [key for key in arguments if key.startswith("_") and key not in own]
     written = {key: arguments.pop(key) for key in others}
@@ -283,7 +270,7 @@ def _read_meta_properties(call: ToolCall, arguments: dict[str, Any], state: RunS
         scopes = chosen.get("_scopes", tool.scopes)
         if not (isinstance(scopes, list) and all(isinstance(item, str) for item in scopes)):
             raise InvalidArguments("_scopes: a list of names")
-        instance = instance_of(written.get("_instance"), tool, state.data)
+        instance = references.instance_of(written.get("_instance"), tool, state.data)
         meta = replace(meta, instance=instance, output_method=method, scopes=scopes)
         path = chosen.get("_outputPath", tool.output_path)
         if path is not None:

@@ -26,16 +26,8 @@ from holdfast.schemas.tool import ResolvedTool, Schema
 from holdfast.validation.arguments import InvalidArguments, fit, read_arguments
 from holdfast.validation.lenient_json import read_json
 from holdfast.validation.validator import errors
+from holdfast.workflows.engine.call import tool_call
 from holdfast.workflows.engine.call.activities import content_parts
-from holdfast.workflows.engine.call.tool_call import (
-    Answered,
-    Failed,
-    Final,
-    Refused,
-    Stopped,
-    Succeeded,
-    ToolCall,
-)
 from holdfast.workflows.engine.log.log import Log
 from holdfast.workflows.engine.model.composed import MalformedAnswer, read_answer
 from holdfast.workflows.engine.state.data import MISSING, Data, VisibleData
@@ -123,7 +115,7 @@ def parse_answer(
 
 def propose_calls(
     solution: Solution, turn: int, tools: Sequence[ResolvedTool], seen: dict[str, None]
-) -> list[ToolCall]:
+) -> list[tool_call.ToolCall]:
     """Build the calls of an answer, with ids by position.
 
     A provider's id is kept if it is new in the run, since the provider matches results by it.
@@ -165,7 +157,7 @@ def propose_calls(
             arguments=arguments,
             written=text if isinstance(text, str) else None,
         )
-        calls.append(ToolCall(proposal, tool, unreadable))
+        calls.append(tool_call.ToolCall(proposal, tool, unreadable))
     return calls
 
 
@@ -231,19 +223,21 @@ def is_copied_error(text: str, log: Log) -> bool:
 # Results.
 
 
-def result_message(call: ToolCall, outcome: Final, path: str | None) -> ChatMessage:
+def result_message(
+    call: tool_call.ToolCall, outcome: tool_call.Final, path: str | None
+) -> ChatMessage:
     """Return the one message that holds the result of a call for the model."""
     content: Content
     match outcome:
-        case Failed(error, _) if is_untrusted_error(call, outcome):
+        case tool_call.Failed(error, _) if is_untrusted_error(call, outcome):
             content = as_text({"error": untrusted_value(call.name, error.to_json())})
-        case Refused(error) | Failed(error, _):
+        case tool_call.Refused(error) | tool_call.Failed(error, _):
             content = as_text({"error": error.to_json()})
-        case Stopped(message):
+        case tool_call.Stopped(message):
             content = f"The run was stopped: {message}"
-        case Succeeded(message=Message()):
+        case tool_call.Succeeded(message=Message()):
             content = "The message follows."
-        case Succeeded(value, _, _, _) | Answered(value):
+        case tool_call.Succeeded(value, _, _, _) | tool_call.Answered(value):
             content = _shown(call, value, path)
     if call.edited_by is not None:
         changed = canonical_json(call.raw_arguments).decode("utf-8", "surrogatepass")
@@ -256,16 +250,16 @@ def result_message(call: ToolCall, outcome: Final, path: str | None) -> ChatMess
         provider_id=call.proposal.provider_id,
         tool=call.name,
         content=content,
-        is_error=isinstance(outcome, Refused | Failed),
+        is_error=isinstance(outcome, tool_call.Refused | tool_call.Failed),
     )
 
 
-def is_untrusted_error(call: ToolCall, outcome: Final) -> bool:
+def is_untrusted_error(call: tool_call.ToolCall, outcome: tool_call.Final) -> bool:
     """Return whether an outcome is an error in the words of a tool from outside."""
-    return isinstance(outcome, Failed) and call.tool.untrusted
+    return isinstance(outcome, tool_call.Failed) and call.tool.untrusted
 
 
-def _shown(call: ToolCall, value: Any, path: str | None) -> Content:
+def _shown(call: tool_call.ToolCall, value: Any, path: str | None) -> Content:
     """Return the value of a result as the model reads it; `path` is where it is kept."""
     tool = call.tool
     place = f" Its whole value is kept at {path}." if path else ""
@@ -290,7 +284,7 @@ def _shown(call: ToolCall, value: Any, path: str | None) -> Content:
     return f"{size}{place}\n{content[:PREVIEW_CHARACTERS]}"
 
 
-def _from_outside(call: ToolCall, content: Content, value: Any) -> Content:
+def _from_outside(call: tool_call.ToolCall, content: Content, value: Any) -> Content:
     """Return an untrusted value, marked as such; pictures and documents stay."""
     if isinstance(content, str):
         return as_text(untrusted_value(call.name, value))
@@ -300,7 +294,7 @@ def _from_outside(call: ToolCall, content: Content, value: Any) -> Content:
     return [TextPart(text=text), *pictures] if pictures else text
 
 
-def as_said(call: ToolCall, message: Message) -> Message:
+def as_said(call: tool_call.ToolCall, message: Message) -> Message:
     """Return a tool's message as the model reads it: one from outside is marked as data."""
     if not call.tool.untrusted:
         return message
@@ -319,7 +313,7 @@ def as_said(call: ToolCall, message: Message) -> Message:
     return Message(content=parts)
 
 
-def veil_of(call: ToolCall, value: Any) -> Redaction | None:
+def veil_of(call: tool_call.ToolCall, value: Any) -> Redaction | None:
     """Return the redaction of a value in the state, which shows no more than the call's result."""
     most = {"full": None, "none": -1, "preview": PREVIEW_CHARACTERS, None: MAX_SHOWN_CHARACTERS}
     room = most[call.tool.show]
@@ -329,12 +323,12 @@ def veil_of(call: ToolCall, value: Any) -> Redaction | None:
     return Redaction(call.name, hidden=hidden, trusted=not call.tool.untrusted)
 
 
-def is_shown_whole(outcome: Final, message: ChatMessage) -> bool:
+def is_shown_whole(outcome: tool_call.Final, message: ChatMessage) -> bool:
     """Return whether the message holds the whole result, which then need not be stored again."""
     match outcome:
-        case Succeeded(value, _, _, _) | Answered(value):
+        case tool_call.Succeeded(value, _, _, _) | tool_call.Answered(value):
             return message.content == as_text(value) or message.content == content_parts(value)
-        case Failed(_, value):
+        case tool_call.Failed(_, value):
             return value is None
-        case Refused() | Stopped():
+        case tool_call.Refused() | tool_call.Stopped():
             return True

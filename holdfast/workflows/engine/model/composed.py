@@ -20,18 +20,7 @@ from holdfast.schemas.names import CHOOSE_SKILL
 from holdfast.schemas.tool import REASONING, TOOL, ResolvedTool, Schema
 from holdfast.validation.lenient_json import read_json
 from holdfast.validation.work_budget import bounded
-from holdfast.workflows.engine.model.strict_schema import (
-    Property,
-    StrictForm,
-    StrictForms,
-    closed,
-    json_text,
-    or_null,
-    or_reference,
-    read_properties,
-    refers,
-    takes_others,
-)
+from holdfast.workflows.engine.model import strict_schema
 from holdfast.workflows.engine.state.data import MISSING
 from holdfast.workflows.engine.state.references import INSTANCE, instance_property
 
@@ -70,15 +59,17 @@ def composed_schema(
 ) -> Schema:
     """Return the schema of an answer: the calls that the choice allows, and the output."""
     output = _output_form(agent, tools).schema
-    refer = refers(tools)
+    refer = strict_schema.refers(tools)
     if isinstance(choice, ForcedTool):
         tools = [tool for tool in tools if tool.name == choice.name]
     if choice == "none" or not tools:
-        return closed({}, output=output)
+        return strict_schema.closed({}, output=output)
     calls = [_call_schema(tool, agent, instances, refer=refer) for tool in tools]
     items = calls[0] if len(calls) == 1 else {"anyOf": calls}
     least = {} if choice == "auto" else {"minItems": 1}
-    return closed({}, calls={"type": "array", "items": items, **least}, output=or_null(output))
+    return strict_schema.closed(
+        {}, calls={"type": "array", "items": items, **least}, output=strict_schema.or_null(output)
+    )
 
 
 def read_answer(text: str, agent: ResolvedAgent, tools: list[ResolvedTool]) -> ComposedAnswer:
@@ -89,14 +80,14 @@ def read_answer(text: str, agent: ResolvedAgent, tools: list[ResolvedTool]) -> C
         written = []
     if not isinstance(written, list):
         raise MalformedAnswer("`calls` is no list")
-    known: dict[str, dict[str, Property]] = {}
+    known: dict[str, dict[str, strict_schema.Property]] = {}
     output: Any = MISSING
     with bounded():
         calls = [_read_call(call, index, tools, known) for index, call in enumerate(written)]
         if "output" in answer:
             output = _output_form(agent, tools).read(answer["output"])
         if output is None:  # null is an output if there are no calls and it fits
-            fits = StrictForms(agent.output).fits(agent.output)
+            fits = strict_schema.StrictForms(agent.output).fits(agent.output)
             output = None if agent.output is not None and not calls and fits(None) else MISSING
     return ComposedAnswer(calls, output, beside)
 
@@ -112,48 +103,51 @@ def _call_schema(
         own[REASONING] = WHY
     own |= instance_property(tool, instances)
     properties = {
-        name: each.map(or_reference) if refer and name not in tool.chosen else each
+        name: each.map(strict_schema.or_reference) if refer and name not in tool.chosen else each
         for name, each in _properties(tool).items()
         if name != INSTANCE
     }
     described = {"description": tool.description} if tool.description else {}
-    return {**closed(properties, **own), **described}
+    return {**strict_schema.closed(properties, **own), **described}
 
 
-def _properties(tool: ResolvedTool) -> dict[str, Property]:
-    forms = StrictForms(tool.parameters)
+def _properties(tool: ResolvedTool) -> dict[str, strict_schema.Property]:
+    forms = strict_schema.StrictForms(tool.parameters)
     schema = forms.target(tool.parameters)[0] or {}
     properties = forms.properties(schema, 0)
     any_other = schema.get("properties") is None and schema.get("additionalProperties") is not False
-    if takes_others(schema) or any_other:
+    if strict_schema.takes_others(schema) or any_other:
         text = "Further arguments, written as a text that holds a JSON object; null: none"
-        fits = StrictForms({"type": "object"}).fits(True)
-        form = json_text({"type": ["string", "null"], "description": text}, fits)
-        properties[OTHERS] = Property(form, fits)
+        fits = strict_schema.StrictForms({"type": "object"}).fits(True)
+        form = strict_schema.json_text({"type": ["string", "null"], "description": text}, fits)
+        properties[OTHERS] = strict_schema.Property(form, fits)
     for name, chosen in tool.chosen.items():
-        properties[name] = StrictForms(chosen).property(chosen, 0, required=False)
+        properties[name] = strict_schema.StrictForms(chosen).property(chosen, 0, required=False)
     if tool.latent and tool.name != CHOOSE_SKILL:
         # The result that the model itself proposes for the call.
         result: Schema | bool = {"type": "string"} if tool.output is None else tool.output
-        latent = StrictForms(result).property(result, 0, required=False)
+        latent = strict_schema.StrictForms(result).property(result, 0, required=False)
         own = latent.form.schema.get("description")
         note = f"{_RESULT}. {own}" if own else _RESULT
         properties[OUTPUT] = latent.map(lambda asked: {**asked, "description": note})
     return properties
 
 
-def _output_form(agent: ResolvedAgent, tools: list[ResolvedTool]) -> StrictForm:
+def _output_form(agent: ResolvedAgent, tools: list[ResolvedTool]) -> strict_schema.StrictForm:
     if agent.output is None:
-        return StrictForm({"type": "string"})
-    form = StrictForms(agent.output).form(agent.output)
-    return form.map(or_reference) if refers(tools) else form
+        return strict_schema.StrictForm({"type": "string"})
+    form = strict_schema.StrictForms(agent.output).form(agent.output)
+    return form.map(strict_schema.or_reference) if strict_schema.refers(tools) else form
 
 
 # Reading.
 
 
 def _read_call(
-    call: Any, index: int, tools: list[ResolvedTool], known: dict[str, dict[str, Property]]
+    call: Any,
+    index: int,
+    tools: list[ResolvedTool],
+    known: dict[str, dict[str, strict_schema.Property]],
 ) -> WrittenCall:
     """Return one call, without what was left out; `known` caches the properties of tools."""
     if not isinstance(call, dict):
@@ -167,7 +161,7 @@ def _read_call(
         return WrittenCall(tool=name, arguments=written)
     if name not in known:
         known[name] = _properties(tool)
-    read = read_properties(written, known[name])
+    read = strict_schema.read_properties(written, known[name])
     others = read.pop(OTHERS, None) if OTHERS in known[name] else None
     fields = {key: item for key, item in read.items() if item is not None or key[:1] != "_"}
     arguments = {**others, **fields} if isinstance(others, dict) else fields

@@ -20,24 +20,9 @@ from holdfast.schemas.reference import OutputPath
 from holdfast.validation.arguments import InvalidArguments, fit, without_unknown
 from holdfast.validation.problems import problems_of, summarize_problems
 from holdfast.validation.schema_check import schema_problems
+from holdfast.workflows.engine.call import tool_call
 from holdfast.workflows.engine.call.activities import CallRefused, hook_activities
-from holdfast.workflows.engine.call.tool_call import (
-    CallStage,
-    Dependencies,
-    Refused,
-    ToolCall,
-    Turn,
-)
-from holdfast.workflows.engine.execution.dependency_graph import (
-    connect,
-    explain_unresolvable,
-    find_cycles,
-)
-from holdfast.workflows.engine.execution.preparation import (
-    check_order,
-    fit_arguments,
-    set_references,
-)
+from holdfast.workflows.engine.execution import dependency_graph, preparation
 from holdfast.workflows.engine.run_state import RunState
 from holdfast.workflows.engine.state.data import is_same_json
 from holdfast.workflows.engine.state.references import references
@@ -46,17 +31,21 @@ from holdfast.workflows.engine.state.references import references
 _FIXED = ("tool", "label", "reasoning", "waits_for", "writes", "instance", "delegate")
 
 
-def unstarted(calls: Sequence[ToolCall]) -> list[ToolCall]:
+def unstarted(calls: Sequence[tool_call.ToolCall]) -> list[tool_call.ToolCall]:
     """List the calls that have neither ended nor started."""
-    return [call for call in calls if call.stage in (CallStage.PROPOSED, CallStage.PENDING)]
+    return [
+        call
+        for call in calls
+        if call.stage in (tool_call.CallStage.PROPOSED, tool_call.CallStage.PENDING)
+    ]
 
 
-def known_arguments(call: ToolCall) -> dict[str, Any]:
+def known_arguments(call: tool_call.ToolCall) -> dict[str, Any]:
     """Return the known arguments of a call."""
-    return call.raw_arguments if call.stage is CallStage.PENDING else call.arguments
+    return call.raw_arguments if call.stage is tool_call.CallStage.PENDING else call.arguments
 
 
-def plan_json(calls: Sequence[ToolCall], *, sequential: bool) -> dict[str, Any]:
+def plan_json(calls: Sequence[tool_call.ToolCall], *, sequential: bool) -> dict[str, Any]:
     """Return calls as the JSON of a plan."""
     planned = []
     for index, call in enumerate(calls):
@@ -86,7 +75,7 @@ def format_output_path(output: OutputPath | None) -> str | None:
     return " || ".join([result, *map(str, output.error)])
 
 
-def check_known_arguments(call: ToolCall, state: RunState) -> None:
+def check_known_arguments(call: tool_call.ToolCall, state: RunState) -> None:
     """Raise `InvalidArguments` unless known arguments fit, or a hook may repair them."""
     if hook_activities(call, state.rules, "repair"):
         return
@@ -95,26 +84,31 @@ def check_known_arguments(call: ToolCall, state: RunState) -> None:
 
 
 def find_unrunnable(
-    turn: Turn, calls: Sequence[ToolCall], state: RunState, gone: Callable[[ToolCall], bool]
-) -> dict[ToolCall, CallRefused]:
+    turn: tool_call.Turn,
+    calls: Sequence[tool_call.ToolCall],
+    state: RunState,
+    gone: Callable[[tool_call.ToolCall], bool],
+) -> dict[tool_call.ToolCall, CallRefused]:
     """Find the pending calls that cannot run without those that are `gone`, and the reasons."""
-    found: dict[ToolCall, CallRefused] = {}
+    found: dict[tool_call.ToolCall, CallRefused] = {}
 
-    def lost(call: ToolCall) -> bool:
+    def lost(call: tool_call.ToolCall) -> bool:
         return gone(call) or call in found
 
-    def refusal_of(call: ToolCall, before: Sequence[ToolCall]) -> CallRefused | None:
+    def refusal_of(
+        call: tool_call.ToolCall, before: Sequence[tool_call.ToolCall]
+    ) -> CallRefused | None:
         try:
-            check_order(call, state, [other for other in before if not lost(other)])
+            preparation.check_order(call, state, [other for other in before if not lost(other)])
         except CallRefused as refusal:
             return refusal
-        why = explain_unresolvable(call, state.data, lost)
+        why = dependency_graph.explain_unresolvable(call, state.data, lost)
         return None if why is None else CallRefused(ErrorCode.UNRESOLVED_REFERENCE, why)
 
     while more := {
         call: refusal
         for index, call in enumerate(calls)
-        if call.stage is CallStage.PENDING and not lost(call)
+        if call.stage is tool_call.CallStage.PENDING and not lost(call)
         if (
             refusal := refusal_of(
                 call, calls[:index] if turn.is_sequential else call.dependencies.sources
@@ -126,7 +120,7 @@ def find_unrunnable(
 
 
 def edit_plan(
-    turn: Turn, state: RunState, now: dict[str, Any], edited: dict[str, Any]
+    turn: tool_call.Turn, state: RunState, now: dict[str, Any], edited: dict[str, Any]
 ) -> dict[str, Any]:
     """Return the remaining plan after an edit, or raise `InvalidArguments`."""
     try:
@@ -138,28 +132,29 @@ def edit_plan(
     bounds = {entry.id: entry.bound for entry in shown.calls}
     bounds |= {entry.id: entry.bound for entry in plan.calls if "bound" in entry.model_fields_set}
     trial = [
-        replace(call, dependencies=Dependencies(), bound=bounds.get(call.id)) for call in turn.calls
+        replace(call, dependencies=tool_call.Dependencies(), bound=bounds.get(call.id))
+        for call in turn.calls
     ]
     staying = [copy for copy in trial if copy.id in new_arguments]
     for copy in staying:
         copy.edit(new_arguments[copy.id], None)
         if copy.bound is not None:
             _check_bound(copy, copy.bound)
-    connect(trial, is_sequential=turn.is_sequential)
+    dependency_graph.connect(trial, is_sequential=turn.is_sequential)
     for call in staying:
-        if call.stage is CallStage.PENDING:
+        if call.stage is tool_call.CallStage.PENDING:
             try:
-                set_references(call, call.raw_arguments)
+                preparation.set_references(call, call.raw_arguments)
                 check_known_arguments(call, state)
             except (CallRefused, InvalidArguments) as error:
                 raise InvalidArguments(f"{call.id}: {error}") from None
-    for call, circle in find_cycles(staying, by_references=False).items():
+    for call, circle in dependency_graph.find_cycles(staying, by_references=False).items():
         raise InvalidArguments(f"{call.id}: circular references: {circle}")
 
-    def is_gone(call: ToolCall) -> bool:
+    def is_gone(call: tool_call.ToolCall) -> bool:
         """Return whether a call never writes a result: it was struck out, or refused earlier."""
         struck = call.outcome is None and call.id not in new_arguments
-        return struck or isinstance(call.outcome, Refused)
+        return struck or isinstance(call.outcome, tool_call.Refused)
 
     found = find_unrunnable(turn, trial, state, is_gone)
     if found:
@@ -169,7 +164,7 @@ def edit_plan(
     return plan_json(staying, sequential=turn.is_sequential)
 
 
-def _given(turn: Turn, now: Plan, edited: Plan) -> dict[str, dict[str, Any]]:
+def _given(turn: tool_call.Turn, now: Plan, edited: Plan) -> dict[str, dict[str, Any]]:
     calls, shown_now = {call.id: call for call in turn.calls}, {call.id: call for call in now.calls}
     arguments: dict[str, dict[str, Any]] = {}
     for entry in edited.calls:
@@ -183,7 +178,7 @@ def _given(turn: Turn, now: Plan, edited: Plan) -> dict[str, dict[str, Any]]:
     return arguments
 
 
-def _arguments(call: ToolCall, now: PlannedCall, entry: PlannedCall) -> dict[str, Any]:
+def _arguments(call: tool_call.ToolCall, now: PlannedCall, entry: PlannedCall) -> dict[str, Any]:
     for name in _FIXED:
         if name in entry.model_fields_set and getattr(entry, name) != getattr(now, name):
             alias = PlannedCall.model_fields[name].alias
@@ -191,15 +186,15 @@ def _arguments(call: ToolCall, now: PlannedCall, entry: PlannedCall) -> dict[str
     shown = now.arguments or {}
     if entry.arguments is None or is_same_json(entry.arguments, shown):
         return shown
-    if call.stage is CallStage.PENDING:
+    if call.stage is tool_call.CallStage.PENDING:
         return entry.arguments
     try:
-        return fit_arguments(call.tool, entry.arguments)
+        return preparation.fit_arguments(call.tool, entry.arguments)
     except InvalidArguments as error:
         raise InvalidArguments(f"{call.id}: {error}") from None
 
 
-def _check_bound(call: ToolCall, bound: dict[str, Any]) -> None:
+def _check_bound(call: tool_call.ToolCall, bound: dict[str, Any]) -> None:
     if not is_unseen(call):
         raise InvalidArguments(f"{call.id}: `bound` is for arguments that are not known yet")
     if not bound:
@@ -208,9 +203,9 @@ def _check_bound(call: ToolCall, bound: dict[str, Any]) -> None:
         raise InvalidArguments(f"{call.id}: `bound`: {problem.reason}; {problem.fix}")
 
 
-def is_unseen(call: ToolCall) -> bool:
+def is_unseen(call: tool_call.ToolCall) -> bool:
     """Return whether a call has arguments that a plan shows as references without a value."""
-    is_read = call.stage is CallStage.PENDING and not call.is_literal
+    is_read = call.stage is tool_call.CallStage.PENDING and not call.is_literal
     return is_read and has_references(call.raw_arguments)
 
 

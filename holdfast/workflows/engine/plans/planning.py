@@ -38,17 +38,8 @@ from holdfast.workflows.engine.approvals.policy import (
     strictest_policy,
 )
 from holdfast.workflows.engine.approvals.question import Approved, Denied, Expired, Question
+from holdfast.workflows.engine.call import tool_call
 from holdfast.workflows.engine.call.activities import HookRequests
-from holdfast.workflows.engine.call.tool_call import (
-    Answered,
-    CallStage,
-    Refused,
-    Succeeded,
-    ToolCall,
-    Turn,
-    error_of,
-    refuse,
-)
 from holdfast.workflows.engine.execution.dependency_graph import connect, visible_data
 from holdfast.workflows.engine.execution.lifecycle import CallLifecycle
 from holdfast.workflows.engine.execution.preparation import fit_arguments, missing_scope
@@ -74,7 +65,7 @@ from holdfast.workflows.engine.state.data import (
 from holdfast.workflows.engine.state.redaction import truncate
 from holdfast.workflows.engine.state.references import Unresolved, resolve
 
-Keys = Mapping[ToolCall, str | None]
+Keys = Mapping[tool_call.ToolCall, str | None]
 
 HELD_BACK = "a message came before this call started: propose it again if it is still needed"
 STRUCK = "a person struck this call out of the plan"
@@ -102,25 +93,25 @@ class Planning:
         self._calls = calls
         self._questions = questions
         # The calls of the latest approved plan.
-        self._approved: dict[ToolCall, None] = {}
+        self._approved: dict[tool_call.ToolCall, None] = {}
         self._held: Keys = {}
 
-    def check(self, turn: Turn) -> HookRequests[None]:
+    def check(self, turn: tool_call.Turn) -> HookRequests[None]:
         """Refuse the calls that can never run, and log all of them."""
         yield from self._calls.check(turn.number, turn.calls, is_sequential=turn.is_sequential)
         for call in unstarted(turn.calls):
             refused = missing_scope(call, self._state)
             try:
-                if refused is None and call.stage is CallStage.PENDING:
+                if refused is None and call.stage is tool_call.CallStage.PENDING:
                     check_known_arguments(call, self._state)
             except InvalidArguments as error:
-                refused = refuse(ErrorCode.INVALID_ARGUMENTS, str(error))
+                refused = tool_call.refuse(ErrorCode.INVALID_ARGUMENTS, str(error))
             if refused is not None:
                 self._refuse([call], refused.error.code, refused.error.message)
         for call, why in find_unrunnable(turn, turn.calls, self._state, _is_refused).items():
             self._refuse([call], why.error.code, why.error.message)
 
-    def ask(self, turn: Turn) -> Question | None:
+    def ask(self, turn: tool_call.Turn) -> Question | None:
         """Request approval of a checked plan; return None if none is needed."""
         calls = unstarted(turn.calls)
         if not calls or turn.stop_message is not None or self._take_up(calls):
@@ -133,7 +124,7 @@ class Planning:
         self._questions.ask(question)
         return question
 
-    def apply_ruling(self, turn: Turn, question: Question) -> None:
+    def apply_ruling(self, turn: tool_call.Turn, question: Question) -> None:
         """Apply the ruling on the plan; without one, withdraw the question."""
         calls = unstarted(turn.calls)
         match question.ruling:
@@ -148,13 +139,13 @@ class Planning:
             case _:
                 self._state.pending.withdraw(question.call_id)
 
-    def hold_back(self, calls: Sequence[ToolCall]) -> None:
+    def hold_back(self, calls: Sequence[tool_call.ToolCall]) -> None:
         """End calls because a message arrived; approved ones stay in the plan's remainder."""
-        calls = [call for call in calls if call.stage is not CallStage.ENDED]
+        calls = [call for call in calls if call.stage is not tool_call.CallStage.ENDED]
         approved = [call for call in calls if call in self._approved]
         self._held = identity_keys(approved, self._state.data, self._held)
         for call in calls:
-            if call.stage is CallStage.WAITING:
+            if call.stage is tool_call.CallStage.WAITING:
                 self._calls.cancel(call, HELD_BACK)
             else:
                 self._refuse([call], ErrorCode.CANCELLED, HELD_BACK)
@@ -165,7 +156,10 @@ class Planning:
 
     def describe_progress(self) -> str | None:
         """Describe the approved plan for the model; None if all of it has run."""
-        if all(isinstance(call.outcome, Succeeded | Answered) for call in self._approved):
+        if all(
+            isinstance(call.outcome, tool_call.Succeeded | tool_call.Answered)
+            for call in self._approved
+        ):
             return None
         lines = []
         for call in self._approved:
@@ -173,7 +167,7 @@ class Planning:
                 short = truncate(call.raw_arguments, MAX_STANDING_BYTES)
                 state = f" {json.dumps(short, ensure_ascii=False)}: left"
             else:
-                error = error_of(call.outcome)
+                error = tool_call.error_of(call.outcome)
                 state = ": done" if error is None else f": not done ({error.code})"
             lines.append(f"- {call.id} {call.name}{state}")
         more = len(lines) - MAX_STANDING_CALLS
@@ -190,7 +184,7 @@ class Planning:
                 covered=call.is_approved and call.bound is None,
                 held=call in self._held,
                 key=self._held.get(call),
-                error=error_of(call.ended),
+                error=tool_call.error_of(call.ended),
                 approver=call.approver,
             )
             for call in self._approved
@@ -200,16 +194,18 @@ class Planning:
         """Continue with the approved plan of a snapshot."""
         for step in steps:
             proposal = AskedCall(id=step.id, provider_id=step.id, tool=step.tool, arguments={})
-            call = ToolCall(proposal, raw_arguments=step.given)
+            call = tool_call.ToolCall(proposal, raw_arguments=step.given)
             call.cover(is_approved=step.covered, approver=step.approver)
-            call.end(Succeeded(None) if step.error is None else Refused(step.error))
+            call.end(
+                tool_call.Succeeded(None) if step.error is None else tool_call.Refused(step.error)
+            )
             self._approved[call] = None
             if step.held:
                 self._held = {**self._held, call: step.key}
 
-    def _take_up(self, calls: Sequence[ToolCall]) -> bool:
+    def _take_up(self, calls: Sequence[tool_call.ToolCall]) -> bool:
         """Continue with calls that all remain of the approved plan; return whether this applies."""
-        left, taken = self._left(), dict[ToolCall, ToolCall]()
+        left, taken = self._left(), dict[tool_call.ToolCall, tool_call.ToolCall]()
         for call, key in identity_keys(calls, self._state.data).items():
             old = next((old for old in left if self._held[old] == key and old not in taken), None)
             if old is None:
@@ -221,10 +217,10 @@ class Planning:
         self._approved = {taken.get(call, call): None for call in self._approved}
         return True
 
-    def _left(self) -> list[ToolCall]:
+    def _left(self) -> list[tool_call.ToolCall]:
         return [call for call, key in self._held.items() if key is not None]
 
-    def _question_on(self, turn: Turn, calls: Sequence[ToolCall]) -> Question:
+    def _question_on(self, turn: tool_call.Turn, calls: Sequence[tool_call.ToolCall]) -> Question:
         count = "1 call" if len(calls) == 1 else f"{len(calls)} calls"
         text, refusals = _TEXT, [call.id for call in turn.calls if _is_refused(call)]
         if refusals:
@@ -251,13 +247,13 @@ class Planning:
         )
         return question
 
-    def _policy(self, call: ToolCall) -> ApprovalPolicy:
+    def _policy(self, call: tool_call.ToolCall) -> ApprovalPolicy:
         """Return the policy for a call; the agent's own, if the call would need no approval."""
-        arguments = None if call.stage is CallStage.PENDING else call.arguments
+        arguments = None if call.stage is tool_call.CallStage.PENDING else call.arguments
         policy = self._questions.required_policy(call, arguments)
         return policy or self._state.rules.approval.over(APPROVAL_DEFAULTS)
 
-    def _edit(self, turn: Turn, plan: Plan, edited_by: str | None) -> None:
+    def _edit(self, turn: tool_call.Turn, plan: Plan, edited_by: str | None) -> None:
         arguments_by_call = {call.id: call.arguments for call in plan.calls}
         bounds = {call.id: call.bound for call in plan.calls}
         for call in unstarted(turn.calls):
@@ -269,7 +265,7 @@ class Planning:
                 self._calls.edit(call, arguments, edited_by)
         connect(turn.calls, is_sequential=turn.is_sequential)
 
-    def _approve(self, calls: Sequence[ToolCall], question: Question) -> None:
+    def _approve(self, calls: Sequence[tool_call.ToolCall], question: Question) -> None:
         self._approved = dict.fromkeys(calls)
         by, state = question.agreeing_decisions(), self._state
         for call in unstarted(calls):
@@ -281,7 +277,7 @@ class Planning:
                 is_covered = call.bound is not None and not policy.signed
             call.cover(is_approved=is_covered, approver=question.approver)
 
-    def _expire(self, calls: Sequence[ToolCall], question: Question) -> None:
+    def _expire(self, calls: Sequence[tool_call.ToolCall], question: Question) -> None:
         self._questions.log_expiry(question)
         if question.policy.on_timeout == "approve":
             self._approved = dict.fromkeys(calls)
@@ -293,18 +289,18 @@ class Planning:
         if question.policy.on_timeout == "fail":
             self._state.request_end(message)
 
-    def _refuse(self, calls: Sequence[ToolCall], code: ErrorCode, message: str) -> None:
+    def _refuse(self, calls: Sequence[tool_call.ToolCall], code: ErrorCode, message: str) -> None:
         for call in calls:
             self._calls.refuse(call, code, message)
 
 
-def _is_refused(call: ToolCall) -> bool:
-    return isinstance(call.outcome, Refused)
+def _is_refused(call: tool_call.ToolCall) -> bool:
+    return isinstance(call.outcome, tool_call.Refused)
 
 
 def identity_keys(
-    calls: Sequence[ToolCall], data: Data, others: Keys | None = None
-) -> dict[ToolCall, str | None]:
+    calls: Sequence[tool_call.ToolCall], data: Data, others: Keys | None = None
+) -> dict[tool_call.ToolCall, str | None]:
     """Add to `others` the key of each call that has not started; None if it is not known.
 
     A call with another effect has another key. A reference counts as its value, or, to a place that
@@ -314,7 +310,7 @@ def identity_keys(
     order = {call: [one for one in call.dependencies.sources if one in members] for call in calls}
     for call in TopologicalSorter(order).static_order():
         waits = [keys[source] for source in call.dependencies.sources if source in keys]
-        is_pending = call.stage is CallStage.PENDING
+        is_pending = call.stage is tool_call.CallStage.PENDING
         arguments = _known_arguments(call, data, keys) if is_pending else call.arguments
         meant = {
             "tool": call.name,
@@ -330,7 +326,7 @@ def identity_keys(
     return keys
 
 
-def _known_arguments(call: ToolCall, data: Data, keys: Keys) -> dict[str, Any] | None:
+def _known_arguments(call: tool_call.ToolCall, data: Data, keys: Keys) -> dict[str, Any] | None:
     awaited = [source for source in call.dependencies.sources if source in keys]
     seen, by = visible_data(call, data), [(source, str(keys[source])) for source in awaited]
     seen = _Seen(seen.data, seen.void, by)
@@ -349,7 +345,7 @@ def _known_arguments(call: ToolCall, data: Data, keys: Keys) -> dict[str, Any] |
 class _Seen(VisibleData):
     """The data that a call reads; for places that calls have yet to write, their keys."""
 
-    awaited: list[tuple[ToolCall, str]] = field(default_factory=list)
+    awaited: list[tuple[tool_call.ToolCall, str]] = field(default_factory=list)
 
     def read(self, path: Path) -> Any | MissingValue:
         """Return the value at a path, or the calls that will write it."""
