@@ -150,7 +150,7 @@ test-image: $(VENV)/.test ## build the image, and run deploy/compose.yaml with i
 	    $(BIN)/python -m pytest -s -m image $(ARGS); \
 	fi
 
-lint: $(VENV)/.test ## check rules, format, words and names
+lint: $(VENV)/.test ## check rules, format, words, names and docstrings
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
 	@$(BIN)/python -m tests.contract.style

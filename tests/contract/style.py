@@ -1,7 +1,8 @@
 """Check words and names: `python -m tests.contract.style`.
 
-Three rules: prose uses no word of the table `AVOIDED`, nor do the names of tests and of what they
-use, and no two public classes of the product share a name, nor two of the tests.
+Four rules: prose uses no word of the table `AVOIDED`, nor do the names of tests and of what they
+use, no two public classes of the product share a name, nor two of the tests, and a public function
+of the product has a docstring, but for a property and one of a few lines.
 Prose is every comment, docstring and string literal with a space in it, and the text of the
 templates; names and fields are no prose, since clients depend on them, nor is what is in backticks.
 A string of a test is no prose: it is input, or what the product wrote.
@@ -53,7 +54,10 @@ AVOIDED = {
     r"shall": "approval needed",
     r"broke off|passed over|in the open|to come": "closed, ignored, unencrypted, pending",
 }
-_NAMED = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+_FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
+_NAMED = _FUNCTION | ast.ClassDef
+# The longest body of a function that may do without a docstring.
+PLAIN_LINES = 3
 _AVOIDED = re.compile("|".join(rf"\b(?:{pattern})\b" for pattern in AVOIDED), re.IGNORECASE)
 
 
@@ -125,8 +129,28 @@ def shared_names(paths: Iterable[Path]) -> Iterator[str]:
             yield f"{found[0]}: class `{name}` has the name of {', '.join(found[1:])}"
 
 
+def undocumented(paths: Iterable[Path]) -> Iterator[str]:
+    """Yield a line for each public function without a docstring that its name cannot replace."""
+    for path in paths:
+        module = ast.parse(path.read_text(encoding="utf-8"))
+        public = [
+            node
+            for owner in (module, *module.body)
+            if owner is module or (isinstance(owner, ast.ClassDef) and owner.name[0] != "_")
+            for node in owner.body
+            if isinstance(node, _FUNCTION) and node.name[0] != "_"
+        ]
+        for node in public:
+            lines = (node.end_lineno or 0) - node.body[0].lineno + 1
+            marks = {ast.unparse(mark).rpartition(".")[2] for mark in node.decorator_list}
+            is_plain = lines <= PLAIN_LINES or marks & {"property", "override", "overload"}
+            if not is_plain and ast.get_docstring(node) is None:
+                place = f"{path.relative_to(ROOT)}:{node.lineno}"
+                yield f"{place}: write a docstring for `{node.name}`: what does a caller get?"
+
+
 if __name__ == "__main__":
     shared = [*shared_names(files_of_product(ROOT)), *shared_names(files_of_tests(ROOT))]
-    problems = [*avoided(), *shared]
-    print("\n".join(problems) or "words and names: OK")
+    problems = [*avoided(), *shared, *undocumented(files_of_product(ROOT))]
+    print("\n".join(problems) or "words, names and docstrings: OK")
     sys.exit(bool(problems))
