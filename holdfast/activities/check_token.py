@@ -188,6 +188,9 @@ def _is_signed(
         raise InvalidTokenError(f"the token lacks `{error.claim}`: sign one with it") from None
     except exceptions.PyJWTError as error:
         raise InvalidTokenError(_WHY.get(type(error), "the token cannot be parsed")) from None
+    latest = (datetime.now(UTC) - age + settings.leeway).timestamp()
+    if age and any(token.claims.get(claim, 0) > latest for claim in ("nbf", "iat")):
+        raise InvalidTokenError(_WHY[exceptions.ImmatureSignatureError])
     if not {*AUDIENCES.values()}.difference([audience]).isdisjoint(token.audiences):
         raise InvalidTokenError("the token's `aud` lists several uses: sign one for each")
     own = settings.subject

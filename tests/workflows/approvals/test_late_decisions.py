@@ -1,6 +1,7 @@
 """Decisions that a run reads after an expiry, since no worker ran: each counts as of its time."""
 
 import asyncio
+import time
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -21,6 +22,7 @@ from holdfast.activities import find_signals
 from tests.support import tools
 from tests.support.backend import SIDE_BY_SIDE, Backend, Run, backend
 from tests.support.eventually import eventually
+from tests.support.identity.signing import SIGNED_PAY, Approver, write_keys
 from tests.support.model_server import Answer, call
 
 pytestmark = pytest.mark.usefixtures("ledger")
@@ -127,6 +129,11 @@ async def timer_fired(run: Run) -> bool:
     return any(e.event_type == EventType.EVENT_TYPE_TIMER_FIRED for e in await run.history())
 
 
+async def clock_is_after(seconds: float) -> bool:
+    """Return whether a time has passed."""
+    return time.time() > seconds
+
+
 async def is_ignored(run: Run) -> bool:
     """Return whether the run has read a decision that it rejects."""
     return any("ignored" in entry for entry in await run.context())
@@ -195,6 +202,29 @@ async def test_a_decision_counts_as_of_its_time_if_no_worker_ran_at_the_expiry(
             error = await update
             assert error.type == "already_decided"
             assert "the approval of call t1c1 expired at" in error.message
+
+
+async def test_a_signed_decision_counts_if_its_token_was_valid_when_it_was_sent(
+    client: Client, tmp_path: Path
+) -> None:
+    ann = Approver()
+    write_keys(tmp_path / "jwks.json", ann)
+    keys = tmp_path / "keys.yaml"
+    keys.write_text("staff: {file: jwks.json, leeway: 1s}")
+    at = {"task_queue": f"signed-{uuid.uuid4().hex[:8]}", "keys": str(keys), **SIDE_BY_SIDE}
+    pays = [Answer(calls=[call("pay_out", amount=5)]), Answer("paid")]
+    tool = {**SIGNED_PAY, "_approval": {"signed": True, "timeout": "12s"}}
+    async with backend(client, tmp_path, pays, **at) as home:
+        run = await home.start([tool])
+        [waiting] = await run.waiting()
+    expiry = int(time.time()) + 5
+    await run.signal("t1c1", "approve", token=ann.on(run.id, waiting, exp=expiry))
+    await eventually(partial(timer_fired, run))
+    await eventually(partial(clock_is_after, expiry + 1))
+
+    async with backend(client, tmp_path, pays, **at):
+        assert (await run.result())["output"] == "paid"
+    assert tools.read() == [f"pay 5 {run.id}/t1c1"]
 
 
 async def test_a_late_message_by_update_finds_its_conversation_ended(
