@@ -15,12 +15,10 @@ from temporalio.service import RPCError
 
 import holdfast
 from holdfast.cli import (
-    check_command,
+    catalog_commands,
     decide_command,
-    evidence_command,
-    export_command,
-    forget_command,
     project_commands,
+    record_commands,
     run_commands,
     show_commands,
 )
@@ -80,13 +78,11 @@ def client_parser() -> CommandParser:
     run_commands.add_parsers(commands)
     show_commands.add_parsers(commands)
     decide_command.add_parser(commands)
-    check_command.add_parser(commands)
-    export_command.add_parser(commands)
+    catalog_commands.add_parsers(commands)
     codec_command.add_parser(commands)
     inbox_command.add_parser(commands)
     mcp_command.add_parser(commands)
-    forget_command.add_parser(commands)
-    evidence_command.add_parsers(commands)
+    record_commands.add_parsers(commands)
     for one in commands.choices.values():
         one.set_defaults(parser=one)
     return parser

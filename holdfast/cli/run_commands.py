@@ -14,8 +14,7 @@ from holdfast.cli import option_values
 from holdfast.cli.parser import NAME, OBJECT, TIME, UPDATE_ID, Commands, add_person, add_run_command
 from holdfast.cli.prompts.answers import AnswerSource, Approver
 from holdfast.cli.screens.console import is_terminal
-from holdfast.cli.screens.follow import follow, screen_for
-from holdfast.cli.screens.json_lines import print_json_lines
+from holdfast.cli.screens.follow import follow, print_json_lines, screen_for
 from holdfast.client.connection import connect
 from holdfast.client.errors import (
     DONE,

@@ -1,13 +1,17 @@
 """Follow a run: draw its events as they happen, and ask people for decisions meanwhile.
 
-The run itself is queried only when a look at it shows progress.
+The run itself is queried only when a look at it shows progress. For programs, a run is one JSON
+object a line. `holdfast run` begins with `{"type": "run", "run": ID}`. Then come the frames of the
+run as the HTTP API sends them (`client.stream.frames`): its events, with `token`,
+`tool_call_delta` and `tool_update` between them, and last either `done` or `error`. An output that
+is a reference to the worker's store is whole in `done`, where it is available.
 """
 
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from math import inf
 from time import monotonic
-from typing import Final, TextIO
+from typing import Any, Final, TextIO
 
 from holdfast.cli.prompts.answers import AnswerSource
 from holdfast.cli.prompts.question_loop import ApprovalPrompts
@@ -16,9 +20,11 @@ from holdfast.cli.screens.live import LiveScreen
 from holdfast.cli.screens.plain import PlainScreen
 from holdfast.client import errors
 from holdfast.client.run import Run
+from holdfast.client.stream.deltas import Frame, StreamCursor
+from holdfast.client.stream.frames import frames
 from holdfast.client.stream.run_watch import MAX_LOST_LOOKS, Look, RunDescription
 from holdfast.runtime.narration.phrases import QUEUED_FOR_MODEL
-from holdfast.runtime.text_safety import clean, holdfast_command
+from holdfast.runtime.text_safety import as_json, clean, holdfast_command
 from holdfast.schemas import names
 from holdfast.schemas.decision import PendingApproval
 
@@ -48,6 +54,27 @@ async def follow(run: Run, *, out: PlainScreen, ask: AnswerSource | None = None)
     with out.live():
         async with aclosing(run.looks(MAX_LOST_LOOKS)) as looks:
             return await RunFollower(run, out, ApprovalPrompts(run, out, ask)).follow(looks)
+
+
+async def print_json_lines(run: Run, stream: TextIO) -> int:
+    """Print a run to its end, without notes for people; return the exit code.
+
+    Raises:
+        HoldfastError: there is no such run, Temporal does not answer for a minute, or the output of
+            the run is not available; all other lines are printed before.
+    """
+    last = dict[str, Any]()
+    await run.observe()  # a run that cannot be reached at first is an error at once
+    async for each in frames(run, StreamCursor(), most_lost=MAX_LOST_LOOKS):
+        if isinstance(each, Frame):
+            last = each.data
+            if each.type not in ("done", "error"):
+                print(as_json(last), file=stream, flush=True)
+    ending = await run.ending(unread=unread_output(run.id))
+    print(as_json(ending.whole(last)), file=stream, flush=True)
+    if ending.output_error is not None:
+        raise ending.output_error
+    return ending.exit_code
 
 
 class RunFollower:

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from temporalio.contrib.aws.s3driver import S3StorageDriverClient
 
-from holdfast.runtime.storage.bucket import BucketStore
 from holdfast.runtime.storage.locations import (
     BucketLocation,
+    BucketStore,
     StoreLocation,
     dev_store_location,
     open_store_at,

@@ -1,4 +1,4 @@
-"""`holdfast evidence` and `holdfast verify`: what happened in a run, and whether it was changed."""
+"""`holdfast forget`, `evidence` and `verify`: the records that are kept of people and runs."""
 
 import asyncio
 from pathlib import Path
@@ -7,19 +7,30 @@ from typing import Final
 from holdfast.cli.parser import Commands, add_run_command
 from holdfast.client.connection import connect
 from holdfast.client.errors import DONE, RUN_FAILED, HoldfastError, wrong_command, wrong_settings
+from holdfast.client.personal_data import forget_principal
 from holdfast.client.records import evidence_file
 from holdfast.client.records.evidence import read_evidence
 from holdfast.client.records.signed_decisions import SignedDecisions
 from holdfast.client.signing import load_signer
+from holdfast.runtime.command_line import read_name
 from holdfast.runtime.settings_files.file_problems import LoadError
-from holdfast.runtime.text_safety import clean, name_in_line, one_line
+from holdfast.runtime.text_safety import clean, holdfast_command, name_in_line, one_line
 from holdfast.schemas.settings.keys import AUDIENCES
 
 _TEXT_CHARS: Final = 500
 
 
 def add_parsers(commands: Commands) -> None:
-    """Add `evidence` and `verify`."""
+    """Add `forget`, `evidence` and `verify`."""
+    text = "delete what agents keep of a person"
+    about = "It lists every memory of the namespace, and asks nothing before it deletes."
+    parser = commands.add_parser("forget", help=text, description=about)
+    text = "the id of the principal whose memories are deleted"
+    parser.add_argument("principal", metavar="PRINCIPAL", type=read_name, help=text)
+    text = "delete the principal's finished runs, too, with the record of their approvals"
+    parser.add_argument("--runs", action="store_true", help=text)
+    parser.set_defaults(command=forget)
+
     text = "write a file that shows what happened in a run, and who decided"
     parser = add_run_command(commands, "evidence", evidence, text)
     parser.add_argument("--out", metavar="FILE", required=True, help="the file")
@@ -35,6 +46,19 @@ def add_parsers(commands: Commands) -> None:
     text = "the `aud` of signed decisions, if the workers require their own (default: %(default)s)"
     parser.add_argument("--audience", default=AUDIENCES["decisions"], help=text)
     parser.set_defaults(command=verify)
+
+
+async def forget(*, principal: str, runs: bool) -> int:
+    """Delete the memories of a principal, and its finished runs if `runs`."""
+    who = clean(principal)
+    memories, ended = await forget_principal(await connect(), principal, runs=runs)
+    print(f"Memories of {who} deleted: {memories}.")
+    if runs:
+        print(f"Finished runs of {who} deleted: {ended}.")
+    elif ended:
+        print(f"Finished runs of {who} kept until the namespace's retention ends: {ended}.")
+        print(f"To delete them: {holdfast_command('forget', principal, '--runs')}")
+    return DONE
 
 
 async def evidence(*, run: str, out: str, key: str | None, kid: str | None) -> int:

@@ -1,30 +1,39 @@
-"""`holdfast check`: the problems that loading would report, found by the worker itself.
+"""`holdfast check` and `export`: what a worker would load, and Python definitions as files.
 
-The worker runs in a process of its own: it imports the modules of others, whose effects must not
-reach this command.
+`check` runs the worker in a process of its own: it imports the modules of others, whose effects
+must not reach this command. `export` imports them here. The file of an exported tool names the
+activity, which stays in its module: with `--task-queue`, workers that lack it find it on that
+queue.
 """
 
 import asyncio
+import json
 import os
+import re
 import sys
 from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Final
+from pathlib import Path
+from typing import Any, Final
 
 from holdfast.cli.parser import TIME, Commands
-from holdfast.client.errors import DONE, WRONG_COMMAND, wrong_command
+from holdfast.client.errors import DONE, WRONG_COMMAND, wrong_command, wrong_settings
+from holdfast.runtime.settings_files.file_problems import LoadError
+from holdfast.runtime.text_safety import one_line
 from holdfast.schemas import names
 from holdfast.schemas.base import format_duration
+from holdfast.schemas.phrases import TOOL_NAME_PATTERN
 from holdfast.schemas.settings.endpoints import MODEL_PROVIDERS
 
 WORKER: Final = "holdfast.hosting.worker"
 # The worker stops by itself when its modules take too long, unless one of them blocks it entirely.
 PATIENCE_SECONDS = 15
+_NAME_CHARS = 200
 
 
-def add_parser(commands: Commands) -> None:
-    """Add `check`."""
+def add_parsers(commands: Commands) -> None:
+    """Add `check` and `export`."""
     text = "find the problems that a worker would report"
     parser = commands.add_parser("check", help=text, description=f"{text.capitalize()}.")
     add = parser.add_argument
@@ -52,6 +61,15 @@ def add_parser(commands: Commands) -> None:
     add("--json", action="store_true", help="print a JSON array")
     parser.set_defaults(command=check)
 
+    text = "write the files of the agents and tools of Python modules"
+    parser = commands.add_parser("export", help=text, description=f"{text.capitalize()}.")
+    add = parser.add_argument
+    add("folder", metavar="DIR", type=Path, help="the catalog to write: its agents/ and tools/")
+    text = "a Python module of agents and tools; repeatable"
+    add("--tools", metavar="MODULE", action="append", required=True, help=text)
+    add("--task-queue", metavar="NAME", help="the task queue of the worker that runs the tools")
+    parser.set_defaults(command=export)
+
 
 async def check(
     *, tools: Sequence[str], timeout: timedelta, **given: str | Sequence[str] | bool | None
@@ -60,8 +78,8 @@ async def check(
 
     `given` has the worker's other options: a text, a list of texts, a switch, or None.
     """
-    arguments = [f"--tools={module}" for module in tools]
-    for name, value in given.items():
+    arguments = []
+    for name, value in {"tools": tools, **given}.items():
         option = f"--{name.replace('_', '-')}"
         if isinstance(value, bool):
             arguments += [option] * value
@@ -97,3 +115,49 @@ async def check(
         wrong = f"the check was cut short: it ended with code {process.returncode}"
         raise wrong_command(wrong, todo)
     return process.returncode
+
+
+async def export(*, folder: Path, tools: Sequence[str], task_queue: str | None) -> int:
+    """Write the files into a folder; those of the same names are replaced."""
+    # Imported here: the other commands read no modules, and start sooner.
+    from holdfast.catalog.advice import schema_advice
+    from holdfast.catalog.python_module import PythonDefinitions, read_python
+    from holdfast.hosting.sdk_workarounds.activity_definitions import activity_definition
+
+    found = PythonDefinitions()
+    try:
+        for module in tools:
+            found += read_python(module, activity_definition)
+    except LoadError as error:
+        raise wrong_settings("--tools", error.problems) from None
+    forms: dict[Path, dict[str, Any]] = {
+        _file("agents", each.value["name"]): each.value for each in found.agents
+    }
+    for each in found.activities:
+        if each.is_tool:
+            queue = {} if task_queue is None else {"taskQueue": task_queue}
+            binding = {**each.source.value["_activity"], **queue}
+            forms[_file("tools", each.name)] = {**each.source.value, "_activity": binding}
+    written = [(each, False) for each in found.agents]
+    written += [(each.source, True) for each in found.activities if each.is_tool]
+    for source, is_tool in written:
+        for problem in source.problems(schema_advice(source.value, is_tool=is_tool)):
+            print(problem, file=sys.stderr)
+    try:
+        for path, form in forms.items():
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            text = json.dumps(form, indent=2, ensure_ascii=False)
+            (folder / path).write_text(f"{text}\n", encoding="utf-8")
+    except OSError as error:
+        wrong = f"{error.filename} cannot be written: {error.strerror}"
+        raise wrong_command(wrong, "name another folder: holdfast export DIR") from error
+    print("\n".join(str(folder / path) for path in forms))
+    return DONE
+
+
+def _file(folder: str, name: str) -> Path:
+    """Return the file of an agent or a tool; an activity may have any name."""
+    if not re.fullmatch(TOOL_NAME_PATTERN, name):
+        wrong = f"`{one_line(name, _NAME_CHARS)}` is no name of a file in {folder}/"
+        raise wrong_command(wrong, "rename it: letters, digits, `_`, `.` and `-`")
+    return Path(folder, f"{name}.json")
