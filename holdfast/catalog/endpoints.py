@@ -17,11 +17,10 @@ import httpx
 
 from holdfast.providers.anthropic.format import AnthropicFormat
 from holdfast.providers.base import Provider
-from holdfast.providers.bedrock.format import BedrockFormat
-from holdfast.providers.gemini.format import GeminiFormat
+from holdfast.providers.bedrock import BedrockFormat
+from holdfast.providers.gemini import GeminiFormat
 from holdfast.providers.model_errors import model_error
-from holdfast.providers.ollama.format import OllamaFormat
-from holdfast.providers.ollama.host import ollama_endpoint
+from holdfast.providers.ollama import OllamaFormat, ollama_endpoint
 from holdfast.providers.openai.format import OpenAIFormat
 from holdfast.providers.openai_responses.format import OpenAIResponsesFormat
 from holdfast.providers.script import Scenarios, ScriptedAnswers, ScriptProvider

@@ -28,7 +28,7 @@ from holdfast.hosting.options import WorkerSettings
 from holdfast.hosting.process_exit import StartError
 from holdfast.hosting.sdk_workarounds.activity_definitions import activity_definition, activity_name
 from holdfast.providers.base import Provider
-from holdfast.providers.ollama.host import with_local_ollama
+from holdfast.providers.ollama import with_local_ollama
 from holdfast.runtime.addresses import AddressPrefix
 from holdfast.runtime.encryption.key_ring import KeyRing
 from holdfast.runtime.identity.key_sets import LiveKeySet, issuer_warnings, load_key_sets

@@ -12,9 +12,8 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
-from holdfast.providers.call_ids import IdForm
 from holdfast.schemas.agent import ForcedTool
 from holdfast.schemas.internal.model_request import Ask, ToolOffer
 from holdfast.schemas.internal.solution import Solution, Usage
@@ -38,6 +37,32 @@ REDIRECTING_OPTIONS = frozenset(
     }
 )
 _SCHEMA_INSTRUCTION = "Answer with JSON alone, valid against this JSON Schema:\n"
+
+
+class IdForm(NamedTuple):
+    """The form of ids of calls that a server requires: which fit, and how one is made of a digest.
+
+    An id goes back unchanged to the server that it came from. One from elsewhere, such as another
+    model of the agent's list, or the run's own where a server gave none, may not fit: then it is
+    replaced by one made of its digest, the same in each request.
+    """
+
+    fits: re.Pattern[str]
+    prefix: str
+    digits: int
+
+    def fitted(self, number: str) -> str:
+        """Return an id that fits, itself if it does."""
+        if self.fits.fullmatch(number):
+            return number
+        digest = hashlib.sha256(number.encode("utf-8", "surrogatepass")).hexdigest()
+        return f"{self.prefix}{digest[: self.digits]}"
+
+
+# By their names in a request (`ProviderRequest.id_form`).
+NINE: Final = IdForm(re.compile(r"[a-zA-Z0-9]{9}"), "", 9)  # Mistral
+FORTY: Final = IdForm(re.compile(r".{1,40}", re.DOTALL), "call_", 32)  # OpenAI, chat completions
+SIXTY_FOUR: Final = IdForm(re.compile(r".{1,64}", re.DOTALL), "call_", 32)  # OpenAI, responses
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import groupby
 from typing import Any
 
-from holdfast.providers.base import ProviderRequest, ToolNames
-from holdfast.providers.call_ids import IdForm, with_ids
+from holdfast.providers.base import IdForm, ProviderRequest, ToolNames
 from holdfast.providers.content import encode_json, system_text, text_of
 from holdfast.providers.json_fields import read_object, read_objects
 from holdfast.schemas.base import parsed_or_none
@@ -29,6 +28,8 @@ _CLOSING = b"]}"
 # The fields of an answer and of its calls that every server has.
 _FIELDS = {"role", "content", "tool_calls"}
 _CALL_FIELDS = {"id", "type", "function"}
+# The fields of encoded messages that hold the ids of calls.
+_ID_FIELDS = ("tool_call_id", "call_id")
 
 Message = dict[str, Any]
 
@@ -73,6 +74,17 @@ def list_messages(request: ProviderRequest) -> list[bytes]:
     if request.alternates_roles:
         decoded = alternate_roles(decoded)
     return [encode_json(message) for message in decoded]
+
+
+def with_ids(message: dict[str, Any], form: IdForm) -> dict[str, Any]:
+    """Return an encoded message, or an item of it, with ids that fit."""
+    fitted: dict[str, Any] = {
+        name: form.fitted(message[name]) for name in _ID_FIELDS if name in message
+    }
+    if "tool_calls" in message:
+        calls = message["tool_calls"]
+        fitted["tool_calls"] = [{**call, "id": form.fitted(call["id"])} for call in calls]
+    return {**message, **fitted}
 
 
 def fragments_with_ids(fragments: Iterable[bytes], form: IdForm) -> tuple[bytes, ...]:

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from holdfast.providers import base
 from holdfast.providers.base import ProviderRefused, ProviderRequest, ToolsUnsupported
-from holdfast.providers.call_ids import FORTY, NINE, SIXTY_FOUR
 from holdfast.providers.message_list import further_fields
 from holdfast.schemas.agent import ModelSettings
 
@@ -216,9 +216,9 @@ _FALLBACKS = (
     ParameterFallback(
         _flag("cache_key", ""), of=("prompt_cache_key", "prompt caching"), statuses=(400, 403, 422)
     ),
-    ParameterFallback(_flag("id_form", NINE), of=_CALL_IDS, how=("length of 9",)),
-    ParameterFallback(_flag("id_form", FORTY), of=_CALL_IDS, how=("40",)),
-    ParameterFallback(_flag("id_form", SIXTY_FOUR), of=_CALL_IDS, how=("64",)),
+    ParameterFallback(_flag("id_form", base.NINE), of=_CALL_IDS, how=("length of 9",)),
+    ParameterFallback(_flag("id_form", base.FORTY), of=_CALL_IDS, how=("40",)),
+    ParameterFallback(_flag("id_form", base.SIXTY_FOUR), of=_CALL_IDS, how=("64",)),
     ParameterFallback(_flag("alternates_roles", True), of=_ALTERNATION, statuses=(400, 422, 500)),
     ParameterFallback(
         _flag("omits_reasoning", True),

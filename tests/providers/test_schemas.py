@@ -15,8 +15,8 @@ from ollama import Tool
 
 from holdfast.providers.anthropic.schema import answer_schema
 from holdfast.providers.base import ToolNames
-from holdfast.providers.gemini.schema import gemini_schema
-from holdfast.providers.ollama.schema import MAX_SCHEMAS, ollama_schema
+from holdfast.providers.gemini import gemini_schema
+from holdfast.providers.ollama import MAX_SCHEMAS, ollama_schema
 from holdfast.providers.tool_schemas import (
     MAX_CACHED_SCHEMAS,
     arguments_schema,

@@ -10,8 +10,7 @@ from typing import Any, ClassVar
 
 from holdfast.providers.answer.answer_reader import AnswerReader
 from holdfast.providers.answer.part_order import Part
-from holdfast.providers.base import ProviderRequest, ToolNames
-from holdfast.providers.call_ids import FORTY, NINE, IdForm
+from holdfast.providers.base import FORTY, NINE, IdForm, ProviderRequest, ToolNames
 from holdfast.providers.content import (
     data_url,
     encode_json,

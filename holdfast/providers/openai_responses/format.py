@@ -12,8 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
 from holdfast.providers.answer.part_order import Part, in_order
-from holdfast.providers.base import ProviderRequest, ToolNames
-from holdfast.providers.call_ids import SIXTY_FOUR, IdForm
+from holdfast.providers.base import SIXTY_FOUR, IdForm, ProviderRequest, ToolNames
 from holdfast.providers.content import (
     data_url,
     encode_json,

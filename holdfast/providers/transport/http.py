@@ -2,11 +2,13 @@
 
 A `ProviderFormat` is the difference between two providers: how messages, requests and answers are
 written. This module makes the request, bounds what is read of the answer, and leaves out the parts
-of a request that a server cannot accept.
+of a request that a server cannot accept. The setting `reasoning` is translated to each provider's
+options here, by the model's name.
 """
 
 import asyncio
 import contextlib
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
@@ -17,7 +19,6 @@ import httpx
 from holdfast.providers import base
 from holdfast.providers.answer.answer_reader import AnswerReader
 from holdfast.providers.answer.streamed_answer import StreamedAnswer
-from holdfast.providers.call_ids import IdForm, form_of_host
 from holdfast.providers.content import (
     encode_json,
     media_introduction,
@@ -26,10 +27,10 @@ from holdfast.providers.content import (
 )
 from holdfast.providers.message_list import fragments_with_ids
 from holdfast.providers.parameter_fallback import ParameterFallback, fallback_for
-from holdfast.providers.reasoning import with_reasoning
 from holdfast.providers.transport.error_response import error_of_response
 from holdfast.providers.transport.event_decoders import EventDecoder, LineDecoder
 from holdfast.providers.transport.target import EndpointTarget
+from holdfast.schemas.agent import ModelSettings, Reasoning
 from holdfast.schemas.base import sha256
 from holdfast.schemas.internal.model_request import Ask
 from holdfast.schemas.internal.solution import Solution
@@ -45,6 +46,16 @@ END_SECONDS = 0.05
 
 _NOT_REDIRECTED = "only the worker decides where requests go"
 _TOO_LARGE = f"the answer was larger than {MAX_ANSWER_BYTES} bytes; the rest was not read"
+# Claude's models that decide by themselves how long to think, at an effort. Others take a budget.
+_ADAPTIVE = re.compile(
+    r"claude-(?:fable|mythos|(?:opus|sonnet)-4[-.][6-9]|(?:opus|sonnet|haiku)-[5-9])"
+)
+_BETWEEN_TOOLS = re.compile(r"claude-sonnet-5[-.]5")
+_CLAUDE_BUDGETS = {"low": 1_024, "medium": 8_192, "high": 16_384}
+# As Google translates the efforts of OpenAI's format.
+_GEMINI_BUDGETS = {"none": 0, "low": 1_024, "medium": 8_192, "high": 24_576}
+# An agent's own fields of these are merged with those here; any other replaces its whole option.
+_MERGED = ("output_config", "reasoning")
 
 
 class ProviderFormat(ABC):
@@ -67,7 +78,7 @@ class ProviderFormat(ABC):
     carries: ClassVar[tuple[str, ...]] = ("image", "document")
     fetched: ClassVar[tuple[str, ...]] = ("https://", "http://", "gs://")
     results_show_media: ClassVar[bool] = False
-    id_forms: ClassVar[Mapping[tuple[str, ...], IdForm]] = {}
+    id_forms: ClassVar[Mapping[tuple[str, ...], base.IdForm]] = {}
     answer_reader: ClassVar[type[AnswerReader]]
     event_decoder: ClassVar[type[EventDecoder]] = LineDecoder
 
@@ -153,7 +164,8 @@ class HttpProvider:
             data = self._format.data_for_endpoint(message.provider_data, self._target.name)
             message = message.model_copy(update={"provider_data": data})
         encoded = self._format.encode(message, names)
-        form = form_of_host(self._target.host, self._format.id_forms)
+        forms, host = self._format.id_forms.items(), self._target.host
+        form = next((each for hosts, each in forms if host.endswith(hosts)), None)
         if form is None or message.role not in ("assistant", "tool"):
             return encoded
         return replace(encoded, fragments=fragments_with_ids(encoded.fragments, form))
@@ -279,3 +291,69 @@ async def _read(response: httpx.Response, decoder: EventDecoder, reader: AnswerR
         else:
             raise error from None
     reader.finish(decoder.rest() or "", decoder.stray)
+
+
+def with_reasoning(kind: str, model: ModelSettings) -> ModelSettings:
+    """Return the model with the options that its `reasoning` means; its own options win.
+
+    Sources: OpenAI's, Google's and Ollama's API references (`reasoning_effort`, `reasoning.effort`;
+    `thinkingConfig`; `think`), Anthropic's "Thinking" and "Effort", Amazon's "Extended thinking in
+    Amazon Nova 2", and answers of Bedrock in the tests of Vercel's AI SDK. What a model does not
+    take, its server refuses: `providers.parameter_fallback`.
+    """
+    if model.reasoning is None:
+        return model
+    translated = _reasoning_options(kind, model, model.reasoning)
+    own = dict(model.options)
+    for name in _MERGED:
+        if isinstance(own.get(name), dict):
+            own[name] = translated.get(name, {}) | own[name]
+    changes: dict[str, Any] = {"options": translated | own}
+    if "reasoningConfig" in translated and model.reasoning == "high":
+        # "`maxTokens` must be unset when … maxReasoningEffort is 'high'", and the temperature too.
+        changes |= {"max_output_tokens": None, "temperature": None}
+    return model.model_copy(update=changes)
+
+
+def _reasoning_options(kind: str, model: ModelSettings, level: Reasoning) -> dict[str, Any]:
+    name = model.name.lower()
+    match kind:
+        case "openai-responses":
+            return {"reasoning": {"effort": level}}
+        case "anthropic":
+            return _claude(name, level, model.max_output_tokens)
+        case "bedrock" if "claude" in name:
+            return _claude(name, level, model.max_output_tokens)
+        case "bedrock" if "nova" in name:
+            # Nova does not reason by default, and its first models reject the field.
+            enabled = {"type": "enabled", "maxReasoningEffort": level}
+            return {} if level == "none" else {"reasoningConfig": enabled}
+        case "bedrock" if re.search(r"openai\.(?!gpt-oss)", name):
+            return {"reasoning": {"effort": level}}
+        case "gemini" if "gemini-2" in name:
+            return {"thinkingConfig": {"thinkingBudget": _GEMINI_BUDGETS[level]}}
+        case "gemini":
+            least = "MINIMAL" if level == "none" else level.upper()
+            return {"thinkingConfig": {"thinkingLevel": least}}
+        case "ollama":
+            # Only gpt-oss has levels, and it always thinks.
+            levels = "gpt-oss" in name and level != "none"
+            return {"think": level if levels else level != "none"}
+    return {"reasoning_effort": level}
+
+
+def _claude(name: str, level: Reasoning, max_output_tokens: int | None) -> dict[str, Any]:
+    if (adaptive := _ADAPTIVE.search(name)) is not None:
+        if level != "none":
+            return {"thinking": {"type": "adaptive"}, "output_config": {"effort": level}}
+        kind = "between_tools" if _BETWEEN_TOOLS.search(name) else "disabled"
+        # Before the fifth generation they do not think by default.
+        return {} if "-4" in adaptive[0] else {"thinking": {"type": kind}}
+    if level == "none":
+        return {}
+    # The budget is a part of the longest answer, and has a least value.
+    budget = _CLAUDE_BUDGETS[level]
+    if max_output_tokens is not None:
+        budget = min(budget, max_output_tokens // 2)
+    least = _CLAUDE_BUDGETS["low"]
+    return {"thinking": {"type": "enabled", "budget_tokens": max(budget, least)}}

@@ -15,8 +15,12 @@ import pytest
 from ollama._client import _parse_host
 
 from holdfast.catalog.endpoints import http_client, load_models
-from holdfast.providers.ollama.format import OllamaFormat
-from holdfast.providers.ollama.host import VARIABLE, ollama_url, with_local_ollama
+from holdfast.providers.ollama import (
+    HOST_VARIABLE,
+    OllamaFormat,
+    ollama_url,
+    with_local_ollama,
+)
 from holdfast.runtime.settings_files.file_problems import LoadError
 from tests.providers.fakes import TOOLS, sent_body, target
 from tests.providers.wire.exchange import Exchange
@@ -73,9 +77,9 @@ def test_its_own_client_reads_the_variable_in_the_same_way(host: str) -> None:
 @pytest.mark.parametrize(
     ("environ", "url", "key"),
     [
-        ({VARIABLE: "gpu:1234"}, "http://gpu:1234/api/chat", None),
+        ({HOST_VARIABLE: "gpu:1234"}, "http://gpu:1234/api/chat", None),
         (
-            {VARIABLE: "ollama.com", "OLLAMA_API_KEY": "k"},
+            {HOST_VARIABLE: "ollama.com", "OLLAMA_API_KEY": "k"},
             "https://ollama.com/api/chat",
             "OLLAMA_API_KEY",
         ),
@@ -92,15 +96,15 @@ def test_without_a_file_ollama_is_at_the_address_of_its_variables(
 @pytest.mark.parametrize("host", ["ftp://x", ":port", "a:b:c", "gpu:99999"])
 def test_a_meaningless_variable_is_reported(host: str) -> None:
     with pytest.raises(LoadError, match="the environment"):
-        load_models(None, {VARIABLE: host}, http_client())
+        load_models(None, {HOST_VARIABLE: host}, http_client())
 
 
 def test_an_ollama_is_looked_for_on_its_port_unless_the_variable_names_one(listening: int) -> None:
     assert with_local_ollama({"A": "b"}, listening) == {
         "A": "b",
-        VARIABLE: f"127.0.0.1:{listening}",
+        HOST_VARIABLE: f"127.0.0.1:{listening}",
     }
-    assert with_local_ollama({VARIABLE: "gpu"}, listening) == {VARIABLE: "gpu"}
+    assert with_local_ollama({HOST_VARIABLE: "gpu"}, listening) == {HOST_VARIABLE: "gpu"}
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     assert with_local_ollama({}, port) == {}

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.providers.bedrock.event_stream import EventStreamDecoder
+from holdfast.providers.bedrock import EventStreamDecoder
 from holdfast.providers.transport.event_decoders import EventDecoder, LineDecoder
 from tests.providers.writers.framing import event_stream, event_stream_message
 

@@ -18,7 +18,7 @@ from botocore.model import ServiceModel
 from botocore.serialize import create_serializer
 from botocore.validate import ParamValidator
 
-from holdfast.providers.bedrock.format import BedrockFormat
+from holdfast.providers.bedrock import BedrockFormat
 from holdfast.schemas.internal.solution import Usage
 from tests.providers.wire.base import Wire, check_key
 from tests.providers.writers import converse

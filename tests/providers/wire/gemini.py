@@ -9,7 +9,7 @@ import httpx
 from google.genai import types
 from pydantic import TypeAdapter
 
-from holdfast.providers.gemini.format import GeminiFormat
+from holdfast.providers.gemini import GeminiFormat
 from holdfast.schemas.internal.solution import Usage
 from tests.providers.fakes import stream
 from tests.providers.wire.base import Wire, check_key

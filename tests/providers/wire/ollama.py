@@ -8,7 +8,7 @@ import httpx
 from ollama import ChatResponse, Message, Options
 from ollama._types import ChatRequest
 
-from holdfast.providers.ollama.format import OllamaFormat
+from holdfast.providers.ollama import OllamaFormat
 from holdfast.schemas.internal.solution import Usage
 from tests.providers.wire.base import Wire, check_key
 from tests.providers.writers import ollama

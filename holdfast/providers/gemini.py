@@ -6,15 +6,23 @@ Sources: Google's API reference ("Generating content", v1beta) and its guides ("
 
 All results of a turn must be in one content behind their calls, in the order of these ("Function
 calling"), so neighbours of one role are joined.
+
+Every event of an answer has the form of a whole answer, and holds more of its parts. A call comes
+whole, its arguments an object, which is absent where it is empty; newer models give it an id, older
+ones none. The last event has the reason why the model stopped.
 """
 
 import re
-from typing import Any
+from typing import Any, ClassVar
 
 import httpx
 
+from holdfast.providers.answer.answer_reader import AnswerReader, UsageCounts
+from holdfast.providers.answer.bounded_text import well_formed
+from holdfast.providers.answer.call_draft import CallDraft
+from holdfast.providers.answer.call_matching import WholeCall
 from holdfast.providers.answer.part_order import Part, in_order
-from holdfast.providers.base import ProviderRequest, ToolNames
+from holdfast.providers.base import ProviderRefused, ProviderRequest, ToolNames
 from holdfast.providers.content import (
     EMPTY_MESSAGE,
     inline_data,
@@ -24,15 +32,23 @@ from holdfast.providers.content import (
     text_of,
     unsupported_image_text,
 )
-from holdfast.providers.gemini.answer import GeminiAnswerReader
-from holdfast.providers.gemini.schema import gemini_schema
-from holdfast.providers.json_fields import read_object
+from holdfast.providers.json_fields import read_counts, read_object, read_objects, read_text
 from holdfast.providers.message_list import encode_parts, joined_messages
+from holdfast.providers.tool_schemas import cached_by_value
+from holdfast.providers.transport.error_response import shortened
 from holdfast.providers.transport.http import ProviderFormat
 from holdfast.providers.transport.target import EndpointTarget
 from holdfast.schemas.internal.model_request import Ask, ToolOffer
 from holdfast.schemas.message import ChatMessage, Content, ImagePart, Media
 
+_DEFINITIONS = "#/definitions/"
+_SCHEMAS_BY_NAME = ("properties", "$defs", "definitions")
+_SCHEMA_LISTS = ("anyOf", "oneOf", "prefixItems", "allOf")
+_SCHEMAS = ("items", "additionalProperties")
+_FIELDS = ("candidates", "promptFeedback", "usageMetadata")
+# Arguments by path, of the option `streamFunctionCallArguments`.
+_PART_FIELDS = ("partialArgs", "willContinue")
+_PARTS_NOT_READ = "Gemini sent a call's arguments in parts, which are not read"
 # The beginnings of models' names in addresses.
 _COLLECTIONS = ("models/", "tunedModels/")
 # Of Vertex AI, a base that ends with the publisher contains the version.
@@ -52,12 +68,127 @@ _MODES = {"auto": {"mode": "AUTO"}, "none": {"mode": "NONE"}, "required": {"mode
 _SCHEMA_WITH_TOOLS = (
     "Gemini cannot enforce an output's schema beside tools: the answer is only validated"
 )
-
-
 _CALLING = "functionCallingConfig"
 # The option with which arguments arrive in parts by path.
 _IN_PARTS = "streamFunctionCallArguments"
 _ONLY_WHOLE = f"the option `{_IN_PARTS}` was left out of the request: only whole calls are read"
+
+
+@cached_by_value
+def gemini_schema(schema: Any) -> Any:
+    """Return the schema as it is sent.
+
+    Gemini ignores keywords that it does not use. It rejects a `$ref` beside other keywords, and
+    knows neither `definitions` nor `const` nor `allOf` (API reference, `responseJsonSchema`), so
+    these are expressed by keywords that it knows. Arguments and answers are checked by the whole
+    schema anyway.
+    """
+    return _converted(schema)
+
+
+def _converted(schema: Any) -> Any:
+    if not isinstance(schema, dict):
+        return schema
+    keywords: dict[str, Any] = {}
+    for name, value in schema.items():
+        match value:
+            case dict() if name in _SCHEMAS_BY_NAME:
+                value = {key: _converted(each) for key, each in value.items()}
+            case list() if name in _SCHEMA_LISTS:
+                value = [_converted(each) for each in value]
+            case dict() if name in _SCHEMAS:
+                value = _converted(value)
+            case str() if name == "$ref" and value.startswith(_DEFINITIONS):
+                value = f"#/$defs/{value.removeprefix(_DEFINITIONS)}"
+        keywords["$defs" if name == "definitions" else name] = value
+    keywords.pop("$schema", None)
+    const = keywords.get("const")
+    if isinstance(const, str | int | float) and not isinstance(const, bool):
+        # An `enum` has only texts and numbers.
+        kind = "string" if isinstance(const, str) else "number"
+        keywords = {"type": kind, **keywords, "enum": [const]}
+        del keywords["const"]
+    match keywords:
+        case {"$ref": reference, **others} if any(not name.startswith("$") for name in others):
+            return {**others, "anyOf": [{"$ref": reference}]}
+        case {"allOf": [only], **others}:
+            return {"anyOf": [only], **others}
+    return keywords
+
+
+class GeminiAnswerReader(AnswerReader):
+    """One answer, as it arrives: events of a stream, or the whole."""
+
+    format_name = "Gemini answer"
+    marker = '"candidates"'
+    whole_endings = ("stop",)
+    # The input of Google's own tools is input, and reasoning is output.
+    counts: ClassVar[UsageCounts] = {
+        "input_tokens": (("promptTokenCount", "toolUsePromptTokenCount"),),
+        "output_tokens": (("candidatesTokenCount", "thoughtsTokenCount"),),
+        "cached_tokens": ("cachedContentTokenCount",),
+    }
+    # The request lacks what it must have, or the model called too often; or no reason is given.
+    refused_endings = ("missing_thought_signature", "too_many_tool_calls", "other")
+
+    def read_event(self, value: dict[str, Any]) -> bool:
+        """Read more of the answer, or the whole of it.
+
+        Raises:
+            ProviderRefused: the request was blocked.
+        """
+        if not any(isinstance(value.get(name), dict | list) for name in _FIELDS):
+            return False
+        self.answer.model = read_text(value.get("modelVersion")) or self.answer.model
+        if usage := read_counts(value.get("usageMetadata")):
+            self.read_usage({"candidatesTokenCount": 0} | usage)  # it is absent where it is zero
+        for candidate in read_objects(value.get("candidates")):
+            if candidate.get("index", 0) in (0, None):
+                self._read_candidate(candidate)
+        feedback = read_object(value.get("promptFeedback"))
+        reason = read_text(feedback.get("blockReason"))
+        if reason and not value.get("candidates"):
+            # An error: the same request would be blocked again.
+            message = read_text(feedback.get("blockReasonMessage"))
+            why = f"the request was blocked, {reason}"
+            raise ProviderRefused(400, shortened(f"{why}: {message}" if message else why))
+        return True
+
+    def data_beside(self, calls: list[CallDraft]) -> Any:
+        """Return the parts of the answer, if any is signed."""
+        parts = self.order.items(calls)
+        return parts if any("signature" in part for part in parts) else None
+
+    def _read_candidate(self, candidate: dict[str, Any]) -> None:
+        reason = read_text(candidate.get("finishReason"))
+        if reason != "FINISH_REASON_UNSPECIFIED":
+            self.read_stop(reason, read_text(candidate.get("finishMessage")))
+        parts = read_objects(read_object(candidate.get("content")).get("parts"))
+        # A part may also be a summary of the reasoning, which is no answer.
+        parts = [part for part in parts if part.get("thought") is not True]
+        made = [read_object(part["functionCall"]) for part in parts if "functionCall" in part]
+        calls = [
+            WholeCall.read(
+                *(call.get("name"), call.get("id")),
+                None if _is_in_parts(call) else call.get("args") or {},
+            )
+            for call in made
+        ]
+        drafts = iter(self.add_whole_calls(calls, is_closing=bool(reason)))
+        for part in parts:
+            signature = well_formed(read_text(part.get("thoughtSignature")))
+            signed = {"signature": signature} if signature else {}
+            if "functionCall" not in part:
+                self.add_text(read_text(part.get("text")), **signed)
+            elif (draft := next(drafts)) is not None:
+                self.order.add("call", call=draft, **signed)
+                notices = self.answer.notices
+                if _is_in_parts(part["functionCall"]) and _PARTS_NOT_READ not in notices:
+                    notices.append(_PARTS_NOT_READ)
+
+
+def _is_in_parts(call: Any) -> bool:
+    return any(name in read_object(call) for name in _PART_FIELDS)
 
 
 class GeminiFormat(ProviderFormat):

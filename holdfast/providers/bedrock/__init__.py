@@ -1,1 +1,0 @@
-"""Amazon Bedrock's Converse: `format` of requests, `answer`, `event_stream`."""

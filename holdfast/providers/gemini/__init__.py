@@ -1,1 +1,0 @@
-"""Google's Gemini API: `format` of requests, `answer`, `schema`."""

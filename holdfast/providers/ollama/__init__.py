@@ -1,1 +1,0 @@
-"""Ollama's chats: `format` of requests, `answer`, `schema`, and the server's `host`."""
