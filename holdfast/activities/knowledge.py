@@ -21,8 +21,9 @@ from temporalio import activity
 from holdfast.activities.ssrf_guard import NoPublicAddressError
 from holdfast.catalog.builtin_tools import MAX_KNOWLEDGE_BYTES, read_knowledge
 from holdfast.catalog.mcp_tools import MCP, Listing, is_mcp
-from holdfast.providers.model_errors import RETRIED_STATUS, request_error, retry_delay
+from holdfast.providers.model_errors import RETRIED_STATUS
 from holdfast.runtime.addresses import AddressError, AddressPrefix, allowed_address, display_address
+from holdfast.runtime.http_post import request_error, retry_delay
 from holdfast.runtime.settings_files.file_problems import UnreadableError
 from holdfast.schemas import names
 from holdfast.schemas.names import ErrorCode

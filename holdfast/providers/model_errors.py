@@ -5,9 +5,7 @@ apply it. Errors are raised `from None`: their causes may quote secrets.
 """
 
 import re
-from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
-from email.utils import parsedate_to_datetime
+from datetime import UTC, datetime
 from functools import partial
 
 import httpx
@@ -15,10 +13,10 @@ from temporalio.exceptions import ApplicationError
 
 from holdfast.providers import base
 from holdfast.providers.transport.target import EndpointTarget
+from holdfast.runtime.http_post import request_error, retry_delay
 from holdfast.schemas.names import MODEL_ERROR
 
 RETRIED_STATUS = (408, 409, 425, 429)
-MAX_RETRY_DELAY = timedelta(hours=1)
 # Another server than a model's may answer for a moment; for longer, the address is wrong. And a
 # server's internal error may mean that it can never do what the request needs.
 MAX_DOUBTFUL_ATTEMPTS = 3
@@ -46,13 +44,6 @@ _NO_CREDIT = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _NO_MEMORY = "requires more system memory"  # Of Ollama.
-
-
-def request_error(
-    kind: str, message: str, *, retried: bool = False, delay: timedelta | None = None
-) -> ApplicationError:
-    """Return the error of an activity's request, retried (after `delay`) or not."""
-    return ApplicationError(message, type=kind, non_retryable=not retried, next_retry_delay=delay)
 
 
 model_error = partial(request_error, MODEL_ERROR)
@@ -117,20 +108,6 @@ def rejection_message(error: base.Rejection, target: EndpointTarget, model: str)
     return f"{message}. {fix}" if fix else message
 
 
-def retry_delay(headers: Mapping[str, str], now: datetime) -> timedelta | None:
-    """Return the provider's delay of a retry, at most an hour from `now`, if it has one."""
-    delay = _delay(milliseconds=headers.get("retry-after-ms"))
-    if delay is None:
-        delay = _delay(seconds=headers.get("retry-after"))
-    if delay is None:
-        try:
-            moment = parsedate_to_datetime(headers.get("retry-after") or "")
-        except (ValueError, OverflowError):
-            return None
-        delay = (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)) - now
-    return min(delay, MAX_RETRY_DELAY) if delay > timedelta() else None
-
-
 def _has_no_credit(error: base.ProviderRefused) -> bool:
     return _NO_CREDIT.search(f"{error.message}\n{error.texts}") is not None
 
@@ -166,10 +143,3 @@ def _fix(error: base.Rejection, target: EndpointTarget, model: str) -> str:
         case status if 300 <= status < 400:
             return "Check the endpoint's `baseUrl`: redirects are not followed"
     return ""
-
-
-def _delay(**units: str | None) -> timedelta | None:
-    try:
-        return timedelta(**{unit: float(text or "") for unit, text in units.items()})
-    except (ValueError, OverflowError):
-        return None

@@ -24,6 +24,13 @@ _ESCAPES = re.compile(
 )
 # A name, or a time.
 _PLAIN_NAME = re.compile(r"[\w.@/+-]*|[\dT.:Z+-]*")
+_BREAK = "\u2060"
+# The beginnings of addresses, mentions and Markdown links: an invisible character breaks each.
+# Addresses may be written in full width, with the dots that browsers read as one.
+_LINKING = re.compile(
+    r"(?<=\w)[.\u2024\u3002\ufe52\uff0e\uff61](?=\w)|[:\uff1a](?=[/\uff0f]{2})|[@\ufe6b\uff20]"
+    r"|\](?=\()|[#\uff03](?=\w)"
+)
 # The reader of a page.
 _OWN_WORDS = ("you",)
 _ARGUMENT_CHARS = 60
@@ -34,6 +41,11 @@ def clean(text: str) -> str:
     """Remove everything that a terminal obeys; line breaks and tabs remain."""
     text = re.sub(r"\r\n?", "\n", _ESCAPES.sub("", text))
     return INVISIBLE.sub("", text)
+
+
+def defuse_links(text: str) -> str:
+    """Return the text without addresses and mentions that a mail or chat program would link."""
+    return _LINKING.sub(lambda found: f"{found.group()}{_BREAK}", text)
 
 
 def shorten(text: str, limit_chars: int) -> str:

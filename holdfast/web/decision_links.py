@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from holdfast.activities.notify.decision_links import KIND, PATH
+from holdfast.runtime.decision_links import KIND, PATH
 from holdfast.runtime.text_sealer import TextSealer
 from holdfast.schemas.base import sha256
 from holdfast.schemas.internal.selected_call import SelectedCall

@@ -17,8 +17,8 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from holdfast.activities.notify.decision_links import PATH as DECISION_LINKS
 from holdfast.client.errors import HoldfastError
+from holdfast.runtime.decision_links import PATH as DECISION_LINKS
 from holdfast.runtime.text_safety import as_sentence, clean, one_line
 from holdfast.schemas.phrases import distinct_names
 from holdfast.web.branding import HOLDFAST

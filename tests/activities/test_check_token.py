@@ -17,7 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from temporalio.exceptions import ApplicationError
 
-from holdfast.activities.check_token import MAX_KEYS_TRIED, CheckTokenActivity
+from holdfast.activities.check_token import CheckTokenActivity
+from holdfast.runtime.identity.key_matching import MAX_KEYS_TRIED
 from holdfast.runtime.identity.key_sets import FileKeySet, LiveKeySet, UrlKeySet
 from holdfast.runtime.identity.public_keys import MAX_KEYS, parse_key_set
 from holdfast.runtime.settings_files.source import Source

@@ -13,7 +13,7 @@ import pytest
 from playwright.async_api import Browser, Locator, Route, ViewportSize, expect
 from temporalio.client import Client
 
-from holdfast.activities.notify.decision_links import KIND
+from holdfast.runtime.decision_links import KIND
 from holdfast.runtime.text_sealer import TextSealer
 from holdfast.schemas.decision import digest_of
 from holdfast.schemas.internal.selected_call import SelectedCall

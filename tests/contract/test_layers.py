@@ -20,7 +20,7 @@ THIRD_PARTY = {
     "definitions": {"pydantic", "pydantic_core", "temporalio"},
     "runtime": {
         *("pydantic", "temporalio", "google", "httpx", "yaml", "jwt", "cryptography"),
-        *("opentelemetry", "aioboto3"),
+        *("opentelemetry", "aioboto3", "httpx2", "mcp_types"),
     },
     "providers": {
         *("pydantic", "pydantic_core", "temporalio", "httpx"),

@@ -6,12 +6,13 @@ import pytest
 
 from holdfast.activities import generate, resolve
 from holdfast.activities.interceptors import auto_heartbeat, results
-from holdfast.activities.mcp import authorization, held_calls, http_client, input_forms, servers
+from holdfast.activities.mcp import authorization, held_calls, http_client, servers
 from holdfast.catalog import advice, agent_reader, builtin_tools, catalog_files
 from holdfast.client.records import transcript
 from holdfast.hosting.worker_parts import MAX_ACTIVITIES
 from holdfast.providers.answer import call_draft, streamed_answer
 from holdfast.providers.transport import cloud_identity, http
+from holdfast.runtime.mcp import input_forms
 from holdfast.runtime.settings_files import json_and_yaml, source
 from holdfast.schemas import agent, base, tool
 from holdfast.schemas.internal import live_answer, memory

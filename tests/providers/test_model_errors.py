@@ -17,9 +17,10 @@ from holdfast.providers.base import (
     UnanswerableRequest,
     UnreadableAnswer,
 )
-from holdfast.providers.model_errors import is_doubtful, provider_error, retry_delay
+from holdfast.providers.model_errors import is_doubtful, provider_error
 from holdfast.providers.transport.error_response import CUT, error_in_event, error_of_response
 from holdfast.providers.transport.target import MIN_SECRET_CHARACTERS
+from holdfast.runtime.http_post import retry_delay
 from holdfast.schemas.internal.solution import Usage
 from tests.providers.fakes import KEY, target
 

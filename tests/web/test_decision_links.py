@@ -10,8 +10,8 @@ import httpx
 import pytest
 from temporalio.client import Client
 
-from holdfast.activities.notify.decision_links import KIND, LINK_SECRET
 from holdfast.client.holdfast_client import HoldfastClient
+from holdfast.runtime.decision_links import KIND, LINK_SECRET
 from holdfast.runtime.text_sealer import TextSealer
 from holdfast.web.app import application
 from holdfast.web.auth.bearer_tokens import BearerTokens

@@ -15,7 +15,7 @@ from temporalio.exceptions import ApplicationError, CancelledError
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput
 
 from holdfast.activities.interceptors.lost_replies import lost_reply
-from holdfast.activities.mcp.errors import UnreadableReplyError, no_result, quote
+from holdfast.runtime.mcp.errors import UnreadableReplyError, no_result, quote
 from holdfast.schemas import names
 from holdfast.schemas.names import ErrorCode
 

@@ -25,8 +25,8 @@ from mcp.client.auth.extensions.client_credentials import (
 from mcp.client.auth.utils import extract_field_from_www_auth
 from mcp.shared.auth import OAuthToken
 
-from holdfast.activities.mcp.errors import ServerUnreachableError, describe
 from holdfast.providers.transport.error_response import shortened
+from holdfast.runtime.mcp.errors import ServerUnreachableError, describe
 from holdfast.runtime.secrets import Secrets
 from holdfast.schemas.settings.servers import ClientAuth
 

@@ -24,12 +24,12 @@ from mcp_types import (
 from pydantic import TypeAdapter, ValidationError
 from temporalio import activity
 
-from holdfast.activities.mcp.errors import NoResultError, ServerUnreachableError, quote
 from holdfast.activities.mcp.held_calls import HELD_CALL, HeldCall
-from holdfast.activities.mcp.input_forms import MAX_NAME_CHARACTERS, read_forms
 from holdfast.activities.mcp.server_tasks import TaskResult, request_state
 from holdfast.activities.mcp.servers import McpServers
-from holdfast.providers.model_errors import request_error
+from holdfast.runtime.http_post import request_error
+from holdfast.runtime.mcp.errors import NoResultError, ServerUnreachableError, quote
+from holdfast.runtime.mcp.input_forms import MAX_NAME_CHARACTERS, read_forms
 from holdfast.runtime.text_safety import name_in_line
 from holdfast.schemas import names
 from holdfast.schemas.internal.mcp_input import INPUT_REQUIRED, TASK, McpContinuation, McpTask

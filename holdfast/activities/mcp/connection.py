@@ -31,10 +31,10 @@ from holdfast.activities.mcp.authorization import (
     TokenMemory,
     Tokens,
 )
-from holdfast.activities.mcp.errors import ServerUnreachableError, UnreadableReplyError, describe
 from holdfast.activities.mcp.http_client import MAX_ANSWER_BYTES, McpHttpClient
-from holdfast.activities.mcp.received import LOST_CODES, fitted, own_error, repaired
 from holdfast.catalog.endpoints import trusted_certificates
+from holdfast.runtime.mcp.errors import ServerUnreachableError, UnreadableReplyError, describe
+from holdfast.runtime.mcp.received import LOST_CODES, fitted, own_error, repaired
 from holdfast.runtime.secrets import StreamRedactor
 from holdfast.runtime.text_safety import clean
 from holdfast.schemas.settings.servers import Server

@@ -20,8 +20,8 @@ from mcp_types import (
     InputRequiredResult,
 )
 
-from holdfast.activities.mcp.errors import NoResultError, ServerUnreachableError, no_result
-from holdfast.activities.mcp.input_forms import read_forms
+from holdfast.runtime.mcp.errors import NoResultError, ServerUnreachableError, no_result
+from holdfast.runtime.mcp.input_forms import read_forms
 from holdfast.schemas.internal.mcp_input import McpTask
 from holdfast.schemas.names import ErrorCode
 

@@ -13,14 +13,14 @@ import httpx2
 from mcp import MCPError
 
 from holdfast.activities.mcp.authorization import Tokens
-from holdfast.activities.mcp.errors import (
+from holdfast.runtime.mcp.errors import (
     ServerUnreachableError,
     SessionEndedError,
     UnreadableReplyError,
     describe,
     quote,
 )
-from holdfast.activities.mcp.received import readable
+from holdfast.runtime.mcp.received import readable
 
 MAX_ANSWER_BYTES = 64_000_000
 MAX_CONNECT_SECONDS = 10.0

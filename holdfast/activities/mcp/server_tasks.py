@@ -14,8 +14,8 @@ from mcp_types import (
 )
 from pydantic import TypeAdapter
 
-from holdfast.activities.mcp.errors import NoResultError, ServerUnreachableError, quote
-from holdfast.activities.mcp.received import fitted
+from holdfast.runtime.mcp.errors import NoResultError, ServerUnreachableError, quote
+from holdfast.runtime.mcp.received import fitted
 from holdfast.schemas.internal.mcp_input import McpTask
 from holdfast.schemas.names import ErrorCode
 

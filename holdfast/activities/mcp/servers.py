@@ -20,11 +20,11 @@ from pydantic import ValidationError
 
 from holdfast.activities.mcp.authorization import TokenMemory
 from holdfast.activities.mcp.connection import Connection
-from holdfast.activities.mcp.errors import ServerUnreachableError, SessionEndedError
 from holdfast.activities.mcp.held_calls import HeldCalls
-from holdfast.activities.mcp.received import PROBLEM
 from holdfast.catalog.builtin_tools import MAX_KNOWLEDGE_BYTES
 from holdfast.catalog.mcp_tools import PROMPT, ListedTool, Listing
+from holdfast.runtime.mcp.errors import ServerUnreachableError, SessionEndedError
+from holdfast.runtime.mcp.received import PROBLEM
 from holdfast.runtime.secrets import Secrets, address_secrets
 from holdfast.runtime.text_safety import one_line
 from holdfast.schemas.settings.servers import Server

@@ -6,8 +6,8 @@ from urllib.parse import quote, urlsplit
 
 from temporalio import activity
 
-from holdfast.activities.notify.base import Notifier, notification_error
-from holdfast.activities.notify.message_text import limit_content
+from holdfast.activities.notify.message_text import Notifier, limit_content
+from holdfast.runtime.http_post import notification_error
 from holdfast.schemas import names
 from holdfast.schemas.settings.notify import Channel, Listener, News
 

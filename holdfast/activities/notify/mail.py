@@ -22,10 +22,10 @@ from typing import Any
 
 from temporalio.exceptions import ApplicationError
 
-from holdfast.activities.notify import base
-from holdfast.activities.notify.decision_links import PATH, DecisionLinks
-from holdfast.activities.notify.message_text import defuse_links, message_text
-from holdfast.runtime.text_safety import one_line
+from holdfast.activities.notify.message_text import Notifier, message_text
+from holdfast.runtime import http_post
+from holdfast.runtime.decision_links import PATH, DecisionLinks
+from holdfast.runtime.text_safety import defuse_links, one_line
 from holdfast.schemas.base import sha256
 from holdfast.schemas.settings.notify import Mail, News, Tls
 
@@ -77,11 +77,11 @@ def message(news: News, mail: Mail, recipients: Iterable[str]) -> EmailMessage:
 
 
 @dataclass(frozen=True)
-class MailNotifier(base.Notifier):
+class MailNotifier(Notifier):
     """A channel of mail: the recipients, and the server."""
 
     mail: Mail
-    password: base.EnvironmentValue | None
+    password: http_post.EnvironmentValue | None
     links: DecisionLinks | None = None
 
     def recipients(self, news: News) -> list[str]:
@@ -110,11 +110,12 @@ class MailNotifier(base.Notifier):
                 made.append(message(own, self.mail, [one]))
         try:
             # The timeout of each step is also that of all steps together.
-            async with asyncio.timeout(base.ATTEMPT_SECONDS):
+            async with asyncio.timeout(http_post.ATTEMPT_SECONDS):
                 await asyncio.to_thread(self._send, made)
         except TimeoutError:
-            problem = f"{self.mail.host} did not take the message within {base.ATTEMPT_SECONDS:g} s"
-            raise base.notification_error(problem, retried=True) from None
+            within = f"within {http_post.ATTEMPT_SECONDS:g} s"
+            problem = f"{self.mail.host} did not take the message {within}"
+            raise http_post.notification_error(problem, retried=True) from None
 
     def _send(self, made: list[EmailMessage]) -> None:
         refused: dict[str, Any] = {}
@@ -143,7 +144,7 @@ class MailNotifier(base.Notifier):
         port = mail.port or _PORTS[mail.tls]
         context = ssl.create_default_context()
         open_ = partial(smtplib.SMTP_SSL, context=context) if mail.tls == "tls" else smtplib.SMTP
-        server = open_(mail.host, port, timeout=base.ATTEMPT_SECONDS)
+        server = open_(mail.host, port, timeout=http_post.ATTEMPT_SECONDS)
         try:
             if mail.tls == "starttls":
                 server.starttls(context=context)
@@ -173,10 +174,10 @@ class MailNotifier(base.Notifier):
                 retried = False
             case ssl.SSLCertVerificationError():
                 message = f"the certificate of {host} is not valid: {error.verify_message}"
-                return base.notification_error(message, retried=True)
+                return http_post.notification_error(message, retried=True)
             case _:
                 reason = f"could not be reached: {one_line(str(error), ANSWER_CHARACTERS)}"
-        return base.notification_error(f"{host} {reason}", retried=retried)
+        return http_post.notification_error(f"{host} {reason}", retried=retried)
 
 
 def _escaped(value: str) -> str:

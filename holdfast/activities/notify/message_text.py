@@ -1,33 +1,43 @@
-"""The text of a notification: a title, a few lines of facts, and a link.
+"""A way to notify people, and the text of a notification: a title, a few facts, and a link.
 
 Text of models and tools is not trusted: it is confined to its line, and makes no link, mention or
 markup where it is shown. The only link is that of the inbox.
 """
 
 import json
-import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from holdfast.runtime.http_post import EnvironmentValue
 from holdfast.runtime.narration import phrases
 from holdfast.runtime.text_safety import as_json, label_in_line, name_in_line, one_line
 from holdfast.schemas.phrases import distinct_names
-from holdfast.schemas.settings.notify import Content, News
+from holdfast.schemas.settings.notify import Content, News, PostedMessage
 
 NAME_CHARACTERS = 100
 TITLE_CHARACTERS = 140
 VALUE_CHARACTERS = 300
 MAX_ARGUMENTS_SHOWN = 20
 
-_BREAK = "\u2060"
-# The beginnings of addresses, mentions and Markdown links: an invisible character breaks each.
-# Addresses may be written in full width, with the dots that browsers read as one.
-_LINKING = re.compile(
-    r"(?<=\w)[.\u2024\u3002\ufe52\uff0e\uff61](?=\w)|[:\uff1a](?=[/\uff0f]{2})|[@\ufe6b\uff20]"
-    r"|\](?=\()|[#\uff03](?=\w)"
-)
+
+class Notifier(ABC):
+    """One way to notify people."""
+
+    @property
+    def environment_values(self) -> list[EnvironmentValue]:
+        """Return the fields that are values of the environment."""
+        return [each for each in vars(self).values() if isinstance(each, EnvironmentValue)]
+
+    @abstractmethod
+    async def notify(self, news: News) -> PostedMessage | None:
+        """Send a notification, once; return the message that later news update, if any.
+
+        Raises:
+            ApplicationError: it was not sent, or it is unknown whether it was.
+        """
 
 
 @dataclass(frozen=True)
@@ -79,11 +89,6 @@ def message_text(news: News) -> MessageText:
         link=news.link or "",
         action="Open the run" if news.is_over else "Review and decide",
     )
-
-
-def defuse_links(text: str) -> str:
-    """Return the text without addresses and mentions that a mail or chat program would link."""
-    return _LINKING.sub(lambda found: f"{found.group()}{_BREAK}", text)
 
 
 def _lines(news: News) -> Iterator[tuple[str, str]]:

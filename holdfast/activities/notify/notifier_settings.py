@@ -9,16 +9,10 @@ from pathlib import Path
 
 import httpx
 
-from holdfast.activities.notify.base import EnvironmentValue, Notifier
 from holdfast.activities.notify.channels import NotificationChannels
-from holdfast.activities.notify.decision_links import (
-    LINK_SECRET,
-    MIN_SECRET_CHARACTERS,
-    DecisionLinks,
-)
 from holdfast.activities.notify.mail import MailNotifier
-from holdfast.activities.notify.slack import SlackNotifier
-from holdfast.activities.notify.slack_app import SlackAppNotifier
+from holdfast.activities.notify.message_text import Notifier
+from holdfast.activities.notify.slack import SlackAppNotifier, SlackNotifier
 from holdfast.activities.notify.webhook import BadSecret, WebhookNotifier, signing_secrets
 from holdfast.runtime.addresses import (
     AddressError,
@@ -26,6 +20,12 @@ from holdfast.runtime.addresses import (
     parse_address,
     parse_secure_address,
 )
+from holdfast.runtime.decision_links import (
+    LINK_SECRET,
+    MIN_SECRET_CHARACTERS,
+    DecisionLinks,
+)
+from holdfast.runtime.http_post import EnvironmentValue
 from holdfast.runtime.settings_files.file_problems import LoadError
 from holdfast.runtime.settings_files.source import read_source
 from holdfast.schemas.settings.notify import Channel, Notifiers, Webhook

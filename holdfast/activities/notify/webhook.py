@@ -16,9 +16,10 @@ from typing import Any, Literal
 
 import httpx
 
-from holdfast.activities.notify.base import EnvironmentValue, Notifier, post
-from holdfast.activities.notify.decision_links import DecisionLinks
-from holdfast.activities.notify.message_text import MessageText, defuse_links, message_text
+from holdfast.activities.notify.message_text import MessageText, Notifier, message_text
+from holdfast.runtime.decision_links import DecisionLinks
+from holdfast.runtime.http_post import EnvironmentValue, post
+from holdfast.runtime.text_safety import defuse_links
 from holdfast.schemas.settings.notify import LinkPerson, News
 
 LEAST_SECRET_BYTES, MOST_SECRET_BYTES = 24, 64

@@ -51,9 +51,9 @@ async def inbox(
 ) -> int:
     """Serve the inbox until it is stopped."""
     # Imported here: the other commands need no HTTP server, and start sooner.
-    from holdfast.activities.notify.decision_links import LINK_SECRET, MIN_SECRET_CHARACTERS
     from holdfast.cli.servers.serving import serve, server
     from holdfast.client.stream.local_viewer import local_viewer
+    from holdfast.runtime.decision_links import LINK_SECRET, MIN_SECRET_CHARACTERS
     from holdfast.runtime.text_sealer import TextSealer
     from holdfast.web.api.openapi import DOCUMENT
     from holdfast.web.app import application

@@ -21,7 +21,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from holdfast.activities.notify.decision_links import PATH as DECISION_LINKS
+from holdfast.runtime.decision_links import PATH as DECISION_LINKS
 from holdfast.runtime.identity.key_sets import issuer_warnings
 from holdfast.runtime.text_sealer import TextSealer
 from holdfast.schemas.settings.inbox import InboxSettings

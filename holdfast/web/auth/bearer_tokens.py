@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from starlette.requests import Request
 
-from holdfast.activities.check_token import check_groups, matching_key_set
+from holdfast.runtime.identity.key_matching import check_groups, matching_key_set
 from holdfast.runtime.identity.key_sets import KeysUnavailableError, LiveKeySet
 from holdfast.runtime.identity.tokens import InvalidTokenError, SignedToken, principal_claims
 from holdfast.runtime.text_sealer import TextSealer

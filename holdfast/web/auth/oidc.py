@@ -26,8 +26,8 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from holdfast.activities.check_token import matching_key_set
 from holdfast.runtime.addresses import AddressError, parse_secure_address
+from holdfast.runtime.identity.key_matching import matching_key_set
 from holdfast.runtime.identity.key_sets import KeysUnavailableError, UrlKeySet
 from holdfast.runtime.identity.tokens import InvalidTokenError, SignedToken
 from holdfast.runtime.text_safety import one_line

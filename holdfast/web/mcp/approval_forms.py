@@ -11,11 +11,11 @@ from mcp.server.context import ServerRequestContext
 from mcp_types import ElicitRequest, ElicitRequestFormParams, ElicitResult, InputRequiredResult
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from holdfast.activities.mcp.errors import NoResultError
-from holdfast.activities.mcp.input_forms import read_forms
 from holdfast.client import question_text
 from holdfast.client.question_text import MAX_CALLS
 from holdfast.client.run import Run
+from holdfast.runtime.mcp.errors import NoResultError
+from holdfast.runtime.mcp.input_forms import read_forms
 from holdfast.runtime.narration.phrases import decision_phrase
 from holdfast.runtime.text_safety import clean
 from holdfast.schemas.decision import PendingApproval

@@ -8,7 +8,7 @@ from mcp_types import INVALID_REQUEST, PARSE_ERROR, ErrorData, JSONRPCError
 from pydantic import ValidationError
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from holdfast.activities.mcp.received import sent_json
+from holdfast.runtime.mcp.received import sent_json
 
 _ANY_CASE = (b"content-type", b"accept")
 

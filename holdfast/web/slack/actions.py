@@ -23,9 +23,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 from temporalio.exceptions import ApplicationError
 
-from holdfast.activities.notify.base import EnvironmentValue, post
-from holdfast.activities.notify.slack import escaped
-from holdfast.activities.notify.slack_app import SlackApi
+from holdfast.runtime.http_post import EnvironmentValue, post
+from holdfast.runtime.slack import SlackApi, escaped
 from holdfast.schemas.settings.inbox import SlackSettings
 from holdfast.web.auth.auth_middleware import SLACK_ACTIONS
 from holdfast.web.auth.sessions import Person

@@ -13,7 +13,7 @@ from time import time
 from typing import Final
 from urllib.parse import parse_qs
 
-from holdfast.activities.notify.base import EnvironmentValue
+from holdfast.runtime.http_post import EnvironmentValue
 from holdfast.schemas.internal.selected_call import SelectedCall
 from holdfast.web.http.problems import RefusedRequest, unauthorized
 

@@ -3,8 +3,8 @@
 import json
 from typing import Any, Final
 
-from holdfast.activities.notify.slack import block, escaped
 from holdfast.client.question_text import call_name
+from holdfast.runtime.slack import block, escaped
 from holdfast.runtime.text_safety import arguments_line
 from holdfast.schemas.decision import PendingApproval
 from holdfast.web.slack.clicks import Click

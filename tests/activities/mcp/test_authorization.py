@@ -19,8 +19,8 @@ from mcp_types import CallToolRequest, CallToolRequestParams, CallToolResult
 
 from holdfast.activities.mcp import authorization
 from holdfast.activities.mcp import servers as servers_module
-from holdfast.activities.mcp.errors import ServerUnreachableError
 from holdfast.activities.mcp.servers import McpServers
+from holdfast.runtime.mcp.errors import ServerUnreachableError
 from holdfast.runtime.secrets import Secrets
 from holdfast.schemas import names
 from holdfast.schemas.settings.servers import Server

@@ -8,8 +8,8 @@ from mcp.client.session import ClientRequestContext
 from mcp_types import ElicitRequestFormParams, ElicitResult
 
 from holdfast.activities.mcp import held_calls
-from holdfast.activities.mcp.errors import NoResultError
 from holdfast.activities.mcp.held_calls import MAX_MISSES, HeldCall, HeldCalls
+from holdfast.runtime.mcp.errors import NoResultError
 from holdfast.schemas.internal.mcp_input import McpTask
 
 SESSION: Any = object()

@@ -21,7 +21,7 @@ from pydantic import ValidationError
 
 from holdfast.activities.mcp import servers
 from holdfast.activities.mcp.http_client import McpHttpClient
-from holdfast.activities.mcp.received import PROBLEM, fitted, repaired
+from holdfast.runtime.mcp.received import PROBLEM, fitted, repaired
 
 HEAD = '{"jsonrpc": "2.0", "id": 7, '
 OBJECT: dict[str, Any] = {"type": "object"}

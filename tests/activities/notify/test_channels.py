@@ -15,11 +15,11 @@ from jsonschema import Draft202012Validator
 from starlette.responses import Response, StreamingResponse
 from temporalio.exceptions import ApplicationError
 
-from holdfast.activities.notify import base as sending
-from holdfast.activities.notify.base import EnvironmentValue
 from holdfast.activities.notify.channels import NotificationChannels
 from holdfast.activities.notify.notifier_settings import load_notifiers
 from holdfast.activities.notify.webhook import WebhookNotifier, signature, signing_secrets
+from holdfast.runtime import http_post as sending
+from holdfast.runtime.http_post import EnvironmentValue
 from holdfast.runtime.secrets import REPLACED, Secrets
 from holdfast.schemas.publish import FOLDER
 from tests.docs.page import File, steps

@@ -16,11 +16,11 @@ import pytest
 from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword, Session
 from temporalio.exceptions import ApplicationError
 
-from holdfast.activities.notify import base
-from holdfast.activities.notify.base import EnvironmentValue
 from holdfast.activities.notify.channels import NotificationChannels
-from holdfast.activities.notify.decision_links import KIND, LINK_SECRET, DecisionLinks
 from holdfast.activities.notify.mail import MailNotifier, message
+from holdfast.runtime import http_post
+from holdfast.runtime.decision_links import KIND, LINK_SECRET, DecisionLinks
+from holdfast.runtime.http_post import EnvironmentValue
 from holdfast.runtime.text_sealer import TextSealer
 from holdfast.schemas.internal.selected_call import SelectedCall
 from holdfast.schemas.settings.notify import Channel, Mail
@@ -91,7 +91,7 @@ async def serving(post: Post, **how: Any) -> AsyncIterator[Post]:
 def context(certificate: Path, monkeypatch: pytest.MonkeyPatch) -> ssl.SSLContext:
     """A server's side of a certificate that this process trusts."""
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
-    monkeypatch.setattr(base, "ATTEMPT_SECONDS", 10.0)
+    monkeypatch.setattr(http_post, "ATTEMPT_SECONDS", 10.0)
     made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     made.load_cert_chain(certificate)
     return made
@@ -234,7 +234,7 @@ async def test_a_server_that_cannot_be_reached_is_tried_again() -> None:
 async def test_a_slow_server_is_given_up_for_now(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(base, "ATTEMPT_SECONDS", 0.5)
+    monkeypatch.setattr(http_post, "ATTEMPT_SECONDS", 0.5)
     left = asyncio.Event()
 
     async def slow(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from holdfast.activities.notify.message_text import (
-    defuse_links,
     limit_content,
     message_text,
 )
+from holdfast.runtime.text_safety import defuse_links
 from tests.support.news_receivers import news
 
 

@@ -14,7 +14,7 @@ from temporalio.exceptions import ApplicationError
 
 from holdfast.activities.notify.channels import NotificationChannels
 from holdfast.activities.notify.notifier_settings import load_notifiers
-from holdfast.activities.notify.slack_app import app_message
+from holdfast.activities.notify.slack import app_message
 from holdfast.schemas.decision import digest_of
 from holdfast.schemas.internal.selected_call import SelectedCall
 from holdfast.schemas.settings.notify import PostedMessage

@@ -16,8 +16,8 @@ import pytest
 from slack_sdk.models.views import View
 from temporalio.client import Client
 
-from holdfast.activities.notify.base import EnvironmentValue
 from holdfast.client.holdfast_client import HoldfastClient
+from holdfast.runtime.http_post import EnvironmentValue
 from holdfast.runtime.text_sealer import TextSealer
 from holdfast.schemas.settings.inbox import SlackSettings
 from holdfast.web.app import application

@@ -13,9 +13,9 @@ from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any, Final, Literal, get_args
 
-from holdfast.activities.notify.decision_links import LINK_SECRET, DecisionLinks
-from holdfast.activities.notify.slack_app import app_message
+from holdfast.activities.notify.slack import app_message
 from holdfast.client.question_text import OPTIONS
+from holdfast.runtime.decision_links import LINK_SECRET, DecisionLinks
 from holdfast.schemas.decision import Decision, Kind, PendingApproval
 from holdfast.schemas.settings.notify import News
 from holdfast.web.agui.events import interrupt_of

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-from holdfast.activities.notify.base import EnvironmentValue
+from holdfast.runtime.http_post import EnvironmentValue
 from holdfast.runtime.text_sealer import MAX_SEALED_CHARS, TextSealer
 from holdfast.schemas.internal.selected_call import SelectedCall
 from holdfast.schemas.settings.notify import News

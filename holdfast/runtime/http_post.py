@@ -1,23 +1,22 @@
-"""The common parts of notifiers: secrets of the environment, HTTP requests, errors.
+"""Send a message by HTTP, once, to an address that the operator configured.
 
-A message is sent once, to the address that the operator configured. The server's answer decides
-whether it is sent again: done, never, or later, and when.
+The server's answer decides whether it is sent again: done, never, or later, and when. The errors
+and delays of other requests of activities are made here, too.
 """
 
 import asyncio
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
 from functools import partial
 from typing import NoReturn
 
 import httpx
+from temporalio.exceptions import ApplicationError
 
-from holdfast.providers.model_errors import request_error, retry_delay
 from holdfast.runtime.text_safety import one_line
 from holdfast.schemas.names import TELLING_FAILED
-from holdfast.schemas.settings.notify import News, PostedMessage
 
 ANSWER_BYTES = 1_000
 ANSWER_CHARACTERS = 200
@@ -26,6 +25,14 @@ _RETRIED_STATUS = (408, 425, 429)
 
 # An attempt ends before Temporal's timeout, so that it reports why.
 ATTEMPT_SECONDS = 20.0
+MAX_RETRY_DELAY = timedelta(hours=1)
+
+
+def request_error(
+    kind: str, message: str, *, retried: bool = False, delay: timedelta | None = None
+) -> ApplicationError:
+    """Return the error of an activity's request, retried (after `delay`) or not."""
+    return ApplicationError(message, type=kind, non_retryable=not retried, next_retry_delay=delay)
 
 
 notification_error = partial(request_error, TELLING_FAILED)
@@ -52,23 +59,6 @@ class EnvironmentValue:
         if not self.text:
             raise notification_error(f"the environment variable {self.variable} is not set")
         return self.text
-
-
-class Notifier(ABC):
-    """One way to notify people."""
-
-    @property
-    def environment_values(self) -> list[EnvironmentValue]:
-        """Return the fields that are values of the environment."""
-        return [each for each in vars(self).values() if isinstance(each, EnvironmentValue)]
-
-    @abstractmethod
-    async def notify(self, news: News) -> PostedMessage | None:
-        """Send a notification, once; return the message that later news update, if any.
-
-        Raises:
-            ApplicationError: it was not sent, or it is unknown whether it was.
-        """
 
 
 async def post(
@@ -123,3 +113,24 @@ async def _refuse(response: httpx.Response, shown: str) -> NoReturn:
     is_redirect = 300 <= status < 400
     check = ": redirects are not followed" if is_redirect else ", and whether it still exists"
     raise notification_error(f"{message}. Check the channel's address{check}")
+
+
+def retry_delay(headers: Mapping[str, str], now: datetime) -> timedelta | None:
+    """Return the provider's delay of a retry, at most an hour from `now`, if it has one."""
+    delay = _delay(milliseconds=headers.get("retry-after-ms"))
+    if delay is None:
+        delay = _delay(seconds=headers.get("retry-after"))
+    if delay is None:
+        try:
+            moment = parsedate_to_datetime(headers.get("retry-after") or "")
+        except (ValueError, OverflowError):
+            return None
+        delay = (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)) - now
+    return min(delay, MAX_RETRY_DELAY) if delay > timedelta() else None
+
+
+def _delay(**units: str | None) -> timedelta | None:
+    try:
+        return timedelta(**{unit: float(text or "") for unit, text in units.items()})
+    except (ValueError, OverflowError):
+        return None

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from mcp_types import ElicitRequest, ElicitRequestURLParams, InputRequiredResult, ListRootsRequest
 
-from holdfast.activities.mcp import input_forms
-from holdfast.activities.mcp.errors import NoResultError
-from holdfast.activities.mcp.input_forms import is_secret, read_forms
+from holdfast.runtime.mcp import input_forms
+from holdfast.runtime.mcp.errors import NoResultError
+from holdfast.runtime.mcp.input_forms import is_secret, read_forms
 from tests.activities.mcp.servers.airline import form
 
 SECRET = [

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from mcp_types import ElicitRequest, ElicitRequestURLParams, InputRequiredResult
 
-from holdfast.activities.mcp.errors import NoResultError
+from holdfast.runtime.mcp.errors import NoResultError
 from holdfast.runtime.text_safety import one_line
 from holdfast.schemas.base import json_size
 from holdfast.schemas.internal.mcp_input import McpForm, McpInputRequired

@@ -1,0 +1,1 @@
+"""Read what MCP clients and servers send."""
