@@ -1,0 +1,350 @@
+"""Play a run from a text: what happens to it, and the lines that its log gains by that.
+
+A play is a file of three parts: a sentence that states the rule, the run in YAML, and the
+transcript. A line of the transcript that begins with `> ` is an input, one key and its value in
+YAML; the lines after it are what the log gained.
+
+    > model: [pay: {amount: 5}]       the model answers: a text, its calls, or {text, calls}
+    > model: {fails: no connection}   the request fails
+    > summary: …                      the model summarizes; as `model`
+    > t1c1: ok                        the activity of a call returns a value
+    > t1c1: {error: TEXT}             … fails; {unknown: TEXT}: no one knows whether it happened;
+                                      {form: TEXT, fields: SCHEMA}: an MCP server asks for input
+    > ann: approve t1c1               a person decides; or {deny: t1c1, reason: …, groups: […]}
+    > message: …                      a person sends a message; or {content, delivery, …}
+    > time: 10m                       time passes, and what is due by the clock is applied
+    > renew: {id, scopes, for: 1h}    a new token of the principal arrives
+    > run: cancel                     or `close`, `continue as new`
+
+The run is a request with its agent, as `holdfast run` takes it, or a single `call`; `hooks` is what
+the activity of each hook returns.
+"""
+
+import re
+from collections.abc import Collection, Iterator
+from datetime import datetime, timedelta
+from typing import Any
+
+import yaml
+
+from holdfast.catalog.agent_reader import resolve_definition
+from holdfast.catalog.registry import DefinitionRegistry
+from holdfast.schemas.agent import ResolvedAgent
+from holdfast.schemas.base import parse_duration
+from holdfast.schemas.decision import Decision
+from holdfast.schemas.internal.mcp_input import McpForm, McpInputRequired
+from holdfast.schemas.internal.solution import Solution, WrittenCall
+from holdfast.schemas.run import CallRequest, Principal, RunRequest
+from holdfast.workflows.engine.approvals.pending import PendingApprovals
+from holdfast.workflows.engine.approvals.question import Question
+from holdfast.workflows.engine.approvals.signed_decision import DecisionRejected
+from holdfast.workflows.engine.call.activities import outcome_of_failure
+from holdfast.workflows.engine.call.tool_call import (
+    CallStage,
+    Failure,
+    Outcome,
+    ToolCall,
+    Turn,
+    Unknown,
+)
+from holdfast.workflows.engine.conversation.mailbox import Mailbox
+from holdfast.workflows.engine.execution_base import (
+    AskModel,
+    AskPeople,
+    AwaitMessage,
+    Fail,
+    Finish,
+    RunCalls,
+    SingleCall,
+)
+from holdfast.workflows.engine.run import AgentRun
+from tests.engine.driver import NOON, NoAnswer, Play, Playing, reply
+
+_CALL = re.compile(r"t\d+c\d+(-\w+)?")
+_EXECUTORS = {"_activity", "_delegate", "_person", "_knowledge"}
+_DECISIONS = ("approve", "deny", "edit", "respond", "happened", "did_not_happen", "give_up")
+
+
+class Transcript(Play):
+    """A run whose inputs come one by one; it rests where it needs the next one."""
+
+    def __init__(self, said: dict[str, Any]) -> None:
+        self.now: datetime = NOON
+        self.shown = 0
+        # The outcomes of calls that nothing has read, and the turn that is being executed.
+        self.arrived: dict[str, Outcome | Any] = {}
+        self.turn: Iterator[None] | None = None
+        self.idle_since: datetime | None = None
+        hooks, desk = said.pop("hooks", None), PendingApprovals()
+        self.mailbox, self.clock = Mailbox(), lambda: self.now
+        run: Any
+        if "call" in said:
+            [tool] = read_agent({"tools": [said["call"].pop("tool")]}).tools
+            request = CallRequest.model_validate({**said.pop("call"), **said, "tool": tool.name})
+            run = SingleCall(request, tool, desk, self.clock)
+        else:
+            self.definition = read_agent(said.pop("agent", {}))
+            self.request = RunRequest.model_validate({"agent": "tester", "input": "go", **said})
+            run = AgentRun.start(self.request, self.definition, self.mailbox, desk, self.clock)
+        Playing.__init__(self, run, desk, hooks=hooks)
+        self.model, self.summaries = [], []
+        self.settle()
+
+    def settle(self) -> None:
+        """Take every step that needs no input."""
+        while True:
+            step = self.run.next()
+            match step:
+                case RunCalls(turn):
+                    self.turn = self.turn or self.execute(turn)
+                    if next(self.turn, "closed") is None:
+                        return
+                    self.turn = None
+                    self.run.closed(turn)
+                case AskPeople(question) if self.is_over(question):
+                    self.run.budget_decided()
+                case AskModel() | AskPeople() | AwaitMessage() | Finish() | Fail():
+                    return
+                case _:
+                    self.take(step)
+
+    def execute(self, turn: Turn) -> Iterator[None]:
+        """Execute a turn; yield where it needs input."""
+        if turn.is_plan:
+            planning = self.run.planning
+            self.decided(planning.check(turn))
+            question = None if self.run.is_steered else planning.ask(turn)
+            while question is not None and not self.is_over(question):
+                yield
+            if question is not None:
+                planning.apply_ruling(turn, question)
+        for calls in [[one] for one in turn.calls] if turn.is_sequential else [turn.calls]:
+            if self.run.is_halting:
+                self.run.abandon(turn, "the run ended before this call")
+                return
+            if self.run.is_steered:
+                self.run.planning.hold_back(calls)
+            self.decided(self.run.calls.check_and_start(turn, calls))
+            while any(self.is_open(one) for one in calls):
+                ready = [one for one in calls if self.is_ready(one)]
+                for one in ready:
+                    self.advance_call(turn, one)
+                if not ready:
+                    yield
+            self.decided(self.run.calls.finish(turn.number, calls))
+
+    def is_open(self, one: ToolCall) -> bool:
+        """Whether a call has moves left."""
+        publishes = one.dependencies.has_dependents and not one.result_published
+        return one.stage is not CallStage.ENDED or publishes
+
+    def is_ready(self, one: ToolCall) -> bool:
+        """Whether a call can make a move without input."""
+        if one.stage is CallStage.RUNNING:
+            return one.id in self.arrived
+        if one.stage in (CallStage.ENDED, CallStage.PENDING, CallStage.QUEUED):
+            return self.can_advance(one)
+        return self.is_over(self.run.questions.of(one))
+
+    def is_over(self, question: Question) -> bool:
+        """Whether nothing is to be decided on a question any more."""
+        return question.ruling is not None or self.run.needs_no_decision(question)
+
+    def ask(self, question: Question) -> None:
+        """Leave a question to the inputs."""
+
+    def outcome(self, one: ToolCall) -> Outcome:
+        """Take the outcome that arrived for a call."""
+        said = self.arrived.pop(one.id)
+        if isinstance(said, Failure):
+            return outcome_of_failure(one.tool, said)
+        self.outcomes[one.id] = said
+        return super().outcome(one)
+
+    # Inputs.
+
+    def input(self, key: str, value: Any) -> None:
+        """Apply one input, and take the steps that follow from it."""
+        match key:
+            case "model" | "summary":
+                step = self.run.next()
+                assert isinstance(step, AskModel), f"the model is not asked: {step}"
+                assert bool(step.pointer.summary) == (key == "summary"), f"it is asked for {step}"
+                (self.summaries if step.pointer.summary else self.model).append(read_answer(value))
+                self.take(step)
+            case "message":
+                content = value if isinstance(value, dict) else {"content": value}
+                self.receive(**content)
+            case "time":
+                self.pass_time(parse_duration(value))
+            case "renew":
+                self.renew(value)
+            case "run" if value == "cancel":
+                self.run.cancel()
+            case "run" if value == "close":
+                self.mailbox.close()
+            case "run":
+                self.continue_as_new()
+            case _ if _CALL.fullmatch(key):
+                calls = self.run.open_turn.calls if self.run.open_turn else []
+                running = [one.id for one in calls if one.stage is CallStage.RUNNING]
+                assert key in running, f"{key} does not run: {running}"
+                self.arrived[key] = read_outcome(value)
+            case _:
+                self.decide_as(key, value)
+        self.settle()
+
+    def decide_as(self, person: str, value: Any) -> None:
+        """Count a decision of a person; a rejected one adds the line of its refusal."""
+        if isinstance(value, str):
+            decision, call_id = value.split()
+            value = {decision: call_id}
+        [decision] = [name for name in value if name in _DECISIONS]
+        sent = {"callId": value.pop(decision), "decision": decision, "by": person, **value}
+        question = self.desk.find_open(sent["callId"])
+        if decision == "did_not_happen" and question is not None:
+            sent |= {"digest": question.digest, "nonce": question.nonce("run")}
+        try:
+            self.run.questions.count(Decision.model_validate(sent))
+        except DecisionRejected as error:
+            self.refusals.append(str(error))
+
+    def renew(self, principal: dict[str, Any]) -> None:
+        """Take a new token of the principal, which expires so long from now."""
+        expires_at = self.now + parse_duration(principal["for"])
+        said = {"id": principal["id"], "scopes": principal["scopes"], "expiresAt": expires_at}
+        self.run.questions.renew(Principal.model_validate(said))
+
+    def pass_time(self, how_long: timedelta) -> None:
+        """Advance the clock; questions are forwarded, reminded of, or expire."""
+        self.now += how_long
+        for question in self.desk.list_open():
+            self.run.questions.forward(question, self.now)
+            if question.ruling is None:
+                self.run.questions.end_or_remind(question, self.now)
+        step = self.run.next()
+        if isinstance(step, AwaitMessage) and (step.idle_timeout or how_long * 2) <= how_long:
+            self.mailbox.close()
+
+    # Lines.
+
+    def new_lines(self) -> list[str]:
+        """Return a line for each entry that the log gained, and for each refusal."""
+        records = self.records()
+        lines = [line(record) for record in records[self.shown :]]
+        self.shown = len(records)
+        lines += [f"refused: {why}" for why in self.refusals]
+        self.refusals.clear()
+        return lines
+
+
+def read_agent(written: dict[str, Any]) -> ResolvedAgent:
+    """Return the agent of a play; a tool without an executor is run by the activity of its name."""
+    model = {} if "calls" in written else {"model": {"endpoint": "script", "name": "script"}}
+    definition = {"name": "tester", **model, **written}
+    for part in [definition, *definition.get("skills", [])]:
+        part["tools"] = [
+            {**({} if _EXECUTORS & {*tool} else {"_activity": tool["_tool"]}), **tool}
+            for tool in part.get("tools", [])
+        ]
+    world = DefinitionRegistry("default", endpoints=["script"], agents=None, is_incomplete=True)
+    return resolve_definition(definition, "tester", world)
+
+
+def read_answer(said: Any) -> Solution:
+    """Return a model's answer."""
+    if isinstance(said, dict) and "fails" in said:
+        return NoAnswer(text=said["fails"])
+    if isinstance(said, str):
+        return reply(said)
+    said = {"calls": said} if isinstance(said, list) else dict(said)
+    calls = [
+        WrittenCall(tool=name, arguments=arguments or {})
+        for one in said.pop("calls", [])
+        for name, arguments in (one.items() if isinstance(one, dict) else [(one, {})])
+    ]
+    return reply(said.pop("text", ""), *calls, **said)
+
+
+def read_outcome(said: Any) -> Any:
+    """Return the outcome of an activity, or the value that it returned."""
+    match said:
+        case {"error": str(message)}:
+            return Failure("other", message)
+        case {"unknown": str(message)}:
+            return Unknown(message)
+        case {"form": str(message), "fields": fields}:
+            return McpInputRequired(state="s", forms={"f": McpForm(message=message, fields=fields)})
+        case _:
+            return said
+
+
+# Lines of the log.
+
+# What a line does not show: places in the log, what the line of the call shows, and constants.
+_UNSHOWN = {
+    *("n", "at", "type", "digest", "requestedAt", "expiresAt", "question", "providerId", "turn"),
+    *("callId", "tool", "label", "turns"),
+}
+
+
+def line(record: dict[str, Any]) -> str:
+    """Return an entry of the log as a line: its type, its call, and its fields."""
+    kind, call_id = record["type"], record.get("callId")
+    match record:
+        case {"type": "message", "message": message}:
+            content = message.get("content")
+            is_error = isinstance(content, str) and content.startswith('{"error": {"code"')
+            text = "(its error)" if is_error else _flow(content)
+            shown = [message["role"], message.get("callId"), text]
+            shown += [f"{each['id']} {_call(each)}" for each in message.get("calls", ())]
+        case {"type": "tool_call"}:
+            shown = [call_id, _call(record)]
+        case {"type": "confirmation_required", "approval": approval}:
+            more = {name: value for name, value in approval.items() if name != "arguments"}
+            shown = [call_id, *_fields(more), *_fields(record, {"approval"})]
+        case {"type": "decision", "decided": decided}:
+            decision = f"{decided['decision']} by {decided.get('by', '-')}"
+            more = {
+                name: value for name, value in decided.items() if name not in ("decision", "by")
+            }
+            shown = [call_id, decision, *_fields(more), *_fields(record, {"decided"})]
+        case {"turn": turn} if call_id is None:
+            shown = [str(turn), *_fields(record)]
+        case _:
+            shown = [call_id, *_fields(record)]
+    return "  ".join(filter(None, [kind, *shown]))
+
+
+def _call(call: dict[str, Any]) -> str:
+    return f"{call['tool']} {_flow(call['arguments'])}"
+
+
+def _fields(record: dict[str, Any], unshown: Collection[str] = ()) -> Iterator[str]:
+    for name, value in record.items():
+        if name not in _UNSHOWN and name not in unshown:
+            yield f"{name}: {_flow(value)}"
+
+
+def _flow(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return value.replace("\n", " ⏎ ")
+    text = yaml.safe_dump(
+        value, default_flow_style=True, sort_keys=False, width=10_000, allow_unicode=True
+    )
+    return text.strip().removesuffix("...").strip()
+
+
+def play(text: str) -> str:
+    """Return the text of a play with the lines that its run gives now."""
+    head, _, transcript = text.partition("\n---\n")
+    _, _, run = head.partition("\n\n")
+    transcribed = Transcript(yaml.safe_load(run) or {})
+    lines = [*transcribed.new_lines()]
+    for command in (one for one in transcript.splitlines() if one.startswith("> ")):
+        [(key, value)] = yaml.safe_load(command[2:]).items()
+        transcribed.input(str(key), value)
+        lines += [command, *transcribed.new_lines()]
+    return "\n".join([f"{head}\n---", *lines, ""])
