@@ -24,8 +24,8 @@ from holdfast.validation.problems import ValueProblem, Where, format_place
 from holdfast.validation.schema_check import schema_problems
 from holdfast.validation.schema_drafts import to_current_draft
 from holdfast.validation.schema_keywords import subschemas
+from holdfast.validation.schema_node import CannotCheck
 from holdfast.validation.validator import fits
-from holdfast.validation.work_budget import CannotCheck
 
 # Of one definition or server: the library takes up to a third of a millisecond for each.
 MAX_SUBSCHEMAS = 5_000

@@ -43,7 +43,7 @@ from holdfast.runtime.data_converter import encrypts, with_encryption, with_pyda
 from holdfast.runtime.storage.locations import StoreLocation, open_store_at, parse_store_location
 from holdfast.runtime.storage.store import DeferredStore
 from holdfast.workflows.agent import AgentWorkflow
-from holdfast.workflows.call import CallWorkflow
+from holdfast.workflows.base_workflow import CallWorkflow
 from holdfast.workflows.commands.interceptors import CommandInterceptor
 from holdfast.workflows.memory import MemoryWorkflow, MovingMemoryWorkflow
 

@@ -20,8 +20,8 @@ from holdfast.schemas.base import MAX_JSON_DEPTH
 from holdfast.schemas.json_schema import target_of
 from holdfast.schemas.reference import MARK
 from holdfast.schemas.tool import Schema
-from holdfast.validation import lenient_json, work_budget
-from holdfast.validation.keyword_checks import TYPES, is_of_types
+from holdfast.validation import lenient_json, schema_node
+from holdfast.validation.keyword_checks import TYPES
 from holdfast.validation.validator import errors, fits
 
 # The items, types or characters of a reference that count as one step.
@@ -105,7 +105,7 @@ def fit(value: Any, schema: Schema | bool, *, fill: bool = False) -> Any:
     Raises:
         InvalidArguments: the value does not fit; the message names each field.
     """
-    with work_budget.bounded():
+    with schema_node.bounded():
         try:
             coerced = lenient_json.plain_numbers(coerce(value, schema, fill=fill))
         except lenient_json.InexactNumber as error:
@@ -145,10 +145,10 @@ def coerce(
     if not (fills or is_resolved):
         return value
     misspelt: list[str] | None = [] if fill and is_resolved else None
-    with work_budget.bounded() as budget:
+    with schema_node.bounded() as budget:
         try:
             value = _Coercion(schema, budget, fills, is_resolved, misspelt).apply(value, schema, 0)
-        except work_budget.CannotCheck as error:
+        except schema_node.CannotCheck as error:
             if fills:
                 raise InvalidArguments(str(error)) from None
     if misspelt:
@@ -173,7 +173,7 @@ class _Coercion:
     """One pass over a value and its schema; `root` is the schema that `$ref` points into."""
 
     root: Schema | bool
-    budget: work_budget.WorkBudget
+    budget: schema_node.WorkBudget
     fills: bool
     is_resolved: bool
     misspelt: list[str] | None
@@ -181,7 +181,7 @@ class _Coercion:
     def apply(self, value: Any, schema: Any, depth: int) -> Any:
         if not isinstance(schema, dict) or depth > MAX_JSON_DEPTH or value is None:
             return value
-        self.budget.spend(work_budget.SLOW_STEPS)
+        self.budget.spend(schema_node.SLOW_STEPS)
         if isinstance(reference := schema.get("$ref"), str):
             value = self.apply(value, self._target(reference), depth + 1)
         for part in _list_of(schema, "allOf"):
@@ -265,7 +265,7 @@ class _Coercion:
         return value
 
     def _look_at(self, count: int) -> None:
-        self.budget.spend(count // _LOOKED_AT + count * work_budget.APPLICATION_STEPS)
+        self.budget.spend(count // _LOOKED_AT + count * schema_node.APPLICATION_STEPS)
 
     def _target(self, reference: str) -> Any:
         """Return the schema that a local `$ref` points to; other references coerce nothing."""
@@ -279,10 +279,10 @@ def _list_of(schema: Schema, key: str) -> list[Any]:
 
 
 def _is(value: Any, name: Any) -> bool:
-    return isinstance(name, str) and is_of_types(value, TYPES.get(name, ()))
+    return isinstance(name, str) and schema_node.is_of_types(value, TYPES.get(name, ()))
 
 
-def _converted(value: Any, name: Any, budget: work_budget.WorkBudget) -> Any:
+def _converted(value: Any, name: Any, budget: schema_node.WorkBudget) -> Any:
     match name, value:
         case "integer", lenient_json.Number():
             return _number(value.digits, name)
@@ -318,7 +318,7 @@ def _number(text: str, name: str) -> int | float | str:
     return number
 
 
-def _object_or_list(text: str, name: str, budget: work_budget.WorkBudget) -> Any:
+def _object_or_list(text: str, name: str, budget: schema_node.WorkBudget) -> Any:
     """Return the object or the list that a text is; the list of it, if it is certainly one item."""
     parsed, written = _parsed(text, "{" if name == "object" else "[", budget), text.strip()
     if name == "object" or isinstance(parsed, list):
@@ -330,7 +330,7 @@ def _object_or_list(text: str, name: str, budget: work_budget.WorkBudget) -> Any
     return [text] if is_object or not is_doubtful else text
 
 
-def _parsed(text: str, opening: str, budget: work_budget.WorkBudget | None = None) -> Any:
+def _parsed(text: str, opening: str, budget: schema_node.WorkBudget | None = None) -> Any:
     if not text.lstrip().startswith(opening):
         return text
     if budget is not None:

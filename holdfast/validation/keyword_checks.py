@@ -4,21 +4,27 @@ A check counts its work; long work counts as several steps. Errors have the word
 `jsonschema`, with values as JSON, and its order: the order of the schema, then of the value.
 """
 
-import json
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from fractions import Fraction
 from itertools import islice
 from operator import ge, gt, le, lt
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from holdfast.validation.formats import FORMATS, fits_format
-from holdfast.validation.work_budget import WorkBudget
+from holdfast.validation.schema_node import (
+    REFERENCES,
+    Application,
+    Applied,
+    Check,
+    Fault,
+    Faults,
+    Node,
+    Vocabulary,
+    WorkBudget,
+    as_json,
+    is_of_types,
+)
 
-if TYPE_CHECKING:
-    from holdfast.validation.validator import Node
-
-REFERENCES = ("$ref", "$dynamicRef")
 # What takes ten microseconds: comparing so many values.
 _COMPARED = 8
 
@@ -33,68 +39,21 @@ TYPES: dict[str, tuple[type, ...]] = {
 }
 
 
-@dataclass(slots=True)
-class Fault:
-    """What does not fit: a value, and a keyword with its rule in the schema.
-
-    `text` is the message, in which `{value}` and `{rule}` are filled in as JSON, and a rule that is
-    a text as `{words}`. `schema_place` is the path of keywords to the rule.
-    """
-
-    text: str
-    value: Any
-    rule: Any
-    keyword: str = ""
-    place: tuple[str | int, ...] = ()
-    schema_place: tuple[str | int, ...] = ()
-
-    @property
-    def message(self) -> str:
-        """Return the error in one line, which quotes the whole value."""
-        value, rule = as_json(self.value), as_json(self.rule)
-        return self.text.format(value=value, rule=rule, words=self.rule)
-
-
-def as_json(value: Any) -> str:
-    """Return a value as an error quotes it: as JSON, with half of a surrogate pair escaped."""
-    # A form has a value of its own for what is missing.
-    text = json.dumps(value, ensure_ascii=False, default=repr)
-    return text.encode("utf-8", "backslashreplace").decode()
-
-
-Faults = Iterator[Fault]
-# From the keyword's rule, the value, the node of its schema.
-Check = Callable[[Any, Any, "Node", WorkBudget], Faults]
-# Each schema that a keyword applies, the key or index of its part of the value (None: the value
-# itself), and the path of the schema within the rule.
-Applied = Iterator[tuple["Node", Any, tuple[str | int, ...]]]
-Application = Callable[[Any, Any, "Node", WorkBudget], Applied]
-
-KEYWORD_CHECKS: dict[str, tuple[tuple[type, ...], Check]] = {}
-"""By keyword: the types of the values that it is about, and its check."""
-APPLICATIONS: dict[str, Application] = {}
-"""By keyword: the schemas that it applies, of those of a choice the ones that may be chosen."""
-
-
-def is_of_types(value: Any, types: tuple[type, ...]) -> bool:
-    """Return whether a JSON value is of one of the types; `true` is no number."""
-    return isinstance(value, types) and (
-        not isinstance(value, bool) or bool in types or object in types
-    )
+VOCABULARY = Vocabulary(checks={}, applications={})
 
 
 def _keyword_check(name: str, *types: type) -> Callable[[Check], Check]:
     """Register the check of a keyword for values of these types, or of any."""
 
     def register(check: Check) -> Check:
-        KEYWORD_CHECKS[name] = (types or (object,), check)
+        VOCABULARY.checks[name] = (types or (object,), check)
         return check
 
     return register
 
 
 def _applies(
-    name: str, *types: type, closed: "Callable[[list[Any], Any, Node], Fault] | None" = None
+    name: str, *types: type, closed: Callable[[list[Any], Any, Node], Fault] | None = None
 ) -> Callable[[Application], Application]:
     """Register a keyword whose schemas must all fit, for values of these types, or of any.
 
@@ -102,10 +61,10 @@ def _applies(
     """
 
     def register(applied: Application) -> Application:
-        APPLICATIONS[name] = applied
+        VOCABULARY.applications[name] = applied
 
         @_keyword_check(name, *types)
-        def check(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Faults:
+        def check(rule: Any, value: Any, node: Node, budget: WorkBudget) -> Faults:
             found = applied(rule, value, node, budget)
             if closed is not None and rule is False:
                 if extras := [step for _, step, _ in found]:
@@ -126,7 +85,7 @@ def _applies(
 def _compares(keyword: str, types: str, fits: Callable[[Any, Any], bool], text: str) -> None:
 
     @_keyword_check(keyword, *TYPES[types])
-    def check(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Faults:
+    def check(rule: Any, value: Any, node: Node, budget: WorkBudget) -> Faults:
         if not fits(value, rule):
             words = _EMPTY.get((keyword[:4], rule), text)
             yield Fault(f"{{value}} {words}", value, rule)
@@ -161,7 +120,7 @@ _compares("multipleOf", "number", _is_multiple, "is not a multiple of {rule}")
 
 
 @_keyword_check("type")
-def _type(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Faults:
+def _type(rule: Any, value: Any, node: Node, budget: WorkBudget) -> Faults:
     names = [rule] if isinstance(rule, str) else rule
     is_whole = isinstance(value, float) and "integer" in names and value.is_integer()
     if not is_whole and not any(is_of_types(value, TYPES[name]) for name in names):
@@ -169,19 +128,19 @@ def _type(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Faults:
 
 
 @_keyword_check("pattern", str)
-def _pattern(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Faults:
+def _pattern(rule: Any, value: Any, node: Node, budget: WorkBudget) -> Faults:
     if not budget.matches(rule, value):
         yield Fault("{value} does not match {rule}", value, rule)
 
 
 @_keyword_check("format", str)
-def _format(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Faults:
+def _format(rule: Any, value: Any, node: Node, budget: WorkBudget) -> Faults:
     if rule in FORMATS and not fits_format(rule, value):
         yield Fault("{value} is not a {rule}", value, rule)
 
 
 @_keyword_check("enum")
-def _enum(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Faults:
+def _enum(rule: Any, value: Any, node: Node, budget: WorkBudget) -> Faults:
     if node.values is None:
         node.values = frozenset(_key(each, budget) for each in rule)
     if _key(value, budget) not in node.values:
@@ -189,13 +148,13 @@ def _enum(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Faults:
 
 
 @_keyword_check("const")
-def _const(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Faults:
+def _const(rule: Any, value: Any, node: Node, budget: WorkBudget) -> Faults:
     if _key(value, budget) != _key(rule, budget):
         yield Fault("{rule} was expected", value, rule)
 
 
 @_keyword_check("uniqueItems", list)
-def _unique_items(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Faults:
+def _unique_items(rule: Any, value: Any, node: Node, budget: WorkBudget) -> Faults:
     """Check in one pass: to compare each item with each other one takes long."""
     if rule and len({_key(item, budget) for item in value}) < len(value):
         yield Fault("an item occurs in it twice", value, rule)
@@ -225,23 +184,23 @@ def _key(value: Any, budget: WorkBudget) -> Any:
 
 @_keyword_check("$dynamicRef")
 @_keyword_check("$ref")
-def _reference(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Faults:
+def _reference(rule: Any, value: Any, node: Node, budget: WorkBudget) -> Faults:
     yield from node.target(rule).faults(value, budget)
 
 
 @_applies("allOf")
-def _all_of(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Applied:
+def _all_of(rule: Any, value: Any, node: Node, budget: WorkBudget) -> Applied:
     return ((node.part(each), None, (n,)) for n, each in enumerate(rule))
 
 
 @_keyword_check("anyOf")
-def _any_of(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Faults:
+def _any_of(rule: Any, value: Any, node: Node, budget: WorkBudget) -> Faults:
     if not any(node.part(each).fits(value, budget) for each in rule):
         yield Fault("{value} is not valid under any of the given schemas", value, rule)
 
 
 @_keyword_check("oneOf")
-def _one_of(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Faults:
+def _one_of(rule: Any, value: Any, node: Node, budget: WorkBudget) -> Faults:
     fitting = [each for each in rule if node.part(each).fits(value, budget)]
     if not fitting:
         yield from _any_of((), value, node, budget)
@@ -251,42 +210,42 @@ def _one_of(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Faults:
 
 
 @_keyword_check("not")
-def _not(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Faults:
+def _not(rule: Any, value: Any, node: Node, budget: WorkBudget) -> Faults:
     if node.part(rule).fits(value, budget):
         yield Fault("{value} should not be valid under {rule}", value, rule)
 
 
 @_applies("if")
-def _if(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Applied:
+def _if(rule: Any, value: Any, node: Node, budget: WorkBudget) -> Applied:
     way = "then" if node.part(rule).fits(value, budget) else "else"
     yield node.part(node.schema.get(way, True)), None, (way,)
 
 
 @_applies("dependentSchemas", dict)
-def _dependent_schemas(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Applied:
+def _dependent_schemas(rule: Any, value: Any, node: Node, budget: WorkBudget) -> Applied:
     return ((node.part(rule[key]), None, (key,)) for key in rule if key in value)
 
 
 @_applies("prefixItems", list)
-def _prefix_items(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Applied:
+def _prefix_items(rule: Any, value: Any, node: Node, budget: WorkBudget) -> Applied:
     return ((node.part(each), n, (n,)) for n, each in enumerate(rule[: len(value)]))
 
 
-def _extra_items(extras: list[Any], value: Any, node: "Node") -> Fault:
+def _extra_items(extras: list[Any], value: Any, node: Node) -> Fault:
     prefix, items = extras[0], "item" if extras[0] == 1 else "items"
     text = f"Expected at most {prefix} {items} but found {len(extras)} extra: {{value}}"
     return Fault(text, value[prefix:] if len(extras) > 1 else value[prefix], False)
 
 
 @_applies("items", list, closed=_extra_items)
-def _items(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Applied:
+def _items(rule: Any, value: Any, node: Node, budget: WorkBudget) -> Applied:
     budget.spend(len(value))
     part, prefix = node.part(rule), len(node.schema.get("prefixItems", ()))
     return ((part, n, ()) for n in range(prefix, len(value)))
 
 
 @_keyword_check("contains", list)
-def _contains(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Faults:
+def _contains(rule: Any, value: Any, node: Node, budget: WorkBudget) -> Faults:
     budget.spend(len(value))
     least, most = node.schema.get("minContains", 1), node.schema.get("maxContains", len(value))
     count = len([*islice(_fitting(rule, value, node, budget), int(most) + 1)])
@@ -301,13 +260,13 @@ def _contains(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Faults
 
 
 @_applies("properties", dict)
-def _properties(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Applied:
+def _properties(rule: Any, value: Any, node: Node, budget: WorkBudget) -> Applied:
     return ((node.part(rule[key]), key, (key,)) for key in rule if key in value)
 
 
 # The most frequent keyword by far: its own check takes two thirds of the time.
 @_keyword_check("properties", dict)
-def _check_properties(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Faults:
+def _check_properties(rule: Any, value: Any, node: Node, budget: WorkBudget) -> Faults:
     for key in rule:
         if key in value:
             for fault in node.part(rule[key]).faults(value[key], budget):
@@ -317,7 +276,7 @@ def _check_properties(rule: Any, value: Any, node: "Node", budget: WorkBudget) -
 
 
 @_applies("patternProperties", dict)
-def _pattern_properties(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Applied:
+def _pattern_properties(rule: Any, value: Any, node: Node, budget: WorkBudget) -> Applied:
     budget.spend(len(value))
     for pattern, each in rule.items():
         keys = (key for key in value if budget.matches(pattern, key))
@@ -328,7 +287,7 @@ def _list_extras(extras: list[Any]) -> str:
     return f"{', '.join(map(as_json, extras))} {'was' if len(extras) == 1 else 'were'}"
 
 
-def _extra_properties(extras: list[Any], value: Any, node: "Node") -> Fault:
+def _extra_properties(extras: list[Any], value: Any, node: Node) -> Fault:
     if patterns := node.schema.get("patternProperties"):
         does = "does" if len(extras) == 1 else "do"
         regexes = ", ".join(map(as_json, sorted(patterns)))
@@ -339,7 +298,7 @@ def _extra_properties(extras: list[Any], value: Any, node: "Node") -> Fault:
 
 
 @_applies("additionalProperties", dict, closed=_extra_properties)
-def _additional_properties(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Applied:
+def _additional_properties(rule: Any, value: Any, node: Node, budget: WorkBudget) -> Applied:
     budget.spend(len(value))
     known, patterns = (node.schema.get(each, {}) for each in ("properties", "patternProperties"))
     for key in value:
@@ -348,47 +307,49 @@ def _additional_properties(rule: Any, value: Any, node: "Node", budget: WorkBudg
 
 
 @_keyword_check("propertyNames", dict)
-def _property_names(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Faults:
+def _property_names(rule: Any, value: Any, node: Node, budget: WorkBudget) -> Faults:
     budget.spend(len(value))
     for key in value:
         yield from node.part(rule).faults(key, budget)
 
 
 @_keyword_check("required", dict)
-def _required(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Faults:
+def _required(rule: Any, value: Any, node: Node, budget: WorkBudget) -> Faults:
     for name in rule:
         if name not in value:
             yield Fault("{rule} is a required property", value, name)
 
 
 @_keyword_check("dependentRequired", dict)
-def _dependent_required(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Faults:
+def _dependent_required(rule: Any, value: Any, node: Node, budget: WorkBudget) -> Faults:
     for key in (key for key in rule if key in value):
         for name in rule[key]:
             if name not in value:
                 yield Fault("{words}", value, f"{as_json(name)} is a dependency of {as_json(key)}")
 
 
-def _condition(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Applied:
+def _condition(rule: Any, value: Any, node: Node, budget: WorkBudget) -> Applied:
     yield node.part(rule), None, ()
     yield from _if(rule, value, node, budget)
 
 
-def _fitting(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Applied:
+def _fitting(rule: Any, value: Any, node: Node, budget: WorkBudget) -> Applied:
     part = node.part(rule)
     return ((part, step, ()) for step in _steps(value) if part.fits(value[step], budget))
 
 
-APPLICATIONS |= dict.fromkeys(
-    REFERENCES, lambda rule, value, node, budget: iter([(node.target(rule), None, ())])
+VOCABULARY.applications.update(
+    dict.fromkeys(
+        REFERENCES, lambda rule, value, node, budget: iter([(node.target(rule), None, ())])
+    )
+    | {"anyOf": _all_of, "oneOf": _all_of, "if": _condition}
+    | dict.fromkeys(("contains", "unevaluatedItems", "unevaluatedProperties"), _fitting)
 )
-APPLICATIONS |= {"anyOf": _all_of, "oneOf": _all_of, "if": _condition}
-APPLICATIONS |= dict.fromkeys(("contains", "unevaluatedItems", "unevaluatedProperties"), _fitting)
 
 
 @_keyword_check("unevaluatedProperties", dict)
 @_keyword_check("unevaluatedItems", list)
-def _unevaluated(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Faults:
+def _unevaluated(rule: Any, value: Any, node: Node, budget: WorkBudget) -> Faults:
     budget.spend(len(value))
     evaluated = set(node.evaluated(value, budget))
     extras = [step for step in _steps(value) if step not in evaluated]

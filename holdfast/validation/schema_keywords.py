@@ -12,8 +12,8 @@ from holdfast.schemas.base import parsed_or_none
 from holdfast.schemas.json_schema import EXTENSIONS, KEYWORDS, ONE_SCHEMA, SEVERAL_SCHEMAS, TYPES
 from holdfast.schemas.phrases import closest_names, did_you_mean, misfit_reason, quote_value
 from holdfast.schemas.tool import META_PROPERTIES, OTHERS_PARAMETERS
-from holdfast.validation.keyword_checks import Fault
 from holdfast.validation.problems import ValueProblem, Where
+from holdfast.validation.schema_node import Fault
 from holdfast.validation.validator import fits
 
 _NEARLY = 0.85

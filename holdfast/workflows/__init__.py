@@ -3,7 +3,7 @@
 | workflow type | module | what it runs |
 | --- | --- | --- |
 | `AgentWorkflow` | `agent.py` | one agent, from a request to a result |
-| `CallWorkflow` | `call.py` | one call of one tool, without a model |
+| `CallWorkflow` | `base_workflow.py` | one call of one tool, without a model |
 | `MemoryWorkflow` | `memory.py` | one agent's memory, which outlives its runs |
 
 `base_workflow.py` has the handlers and the main loop that agents and single calls share.

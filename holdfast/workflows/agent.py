@@ -25,7 +25,8 @@ with workflow.unsafe.imports_passed_through():
 from holdfast.workflows import input
 from holdfast.workflows.base_workflow import BaseWorkflow
 from holdfast.workflows.commands import publisher
-from holdfast.workflows.commands.step_executor import StepExecutor, wait_in_time
+from holdfast.workflows.commands.base_executor import wait_in_time
+from holdfast.workflows.commands.step_executor import StepExecutor
 from holdfast.workflows.engine import continue_as_new, execution_base
 from holdfast.workflows.engine.call.activities import Hook
 from holdfast.workflows.engine.conversation.initial_context import InvalidRequest

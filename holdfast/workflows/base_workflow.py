@@ -1,4 +1,4 @@
-"""Run a workflow's steps, and answer its signals, updates and queries.
+"""Run a workflow's steps, and answer its signals and updates; `CallWorkflow`, one call of one tool.
 
 `BaseWorkflow` holds the common part of runs and single calls. The engine returns the next step, a
 `StepExecutor` executes it, and the engine processes its outcome; this module makes no decisions:
@@ -28,16 +28,23 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas.log_entry import Entry, ErrorEntry, NoticeEntry
     from holdfast.schemas.names import ErrorCode
     from holdfast.schemas.phrases import quote_value, suggest_names
-    from holdfast.schemas.run import PrincipalToken
+    from holdfast.schemas.run import CallRequest, PrincipalToken
 
-from holdfast.validation.work_budget import use_shared_budget
+from holdfast.validation.schema_node import use_shared_budget
 from holdfast.workflows import input, token_verification
 from holdfast.workflows.commands.interceptors import Trace
 from holdfast.workflows.commands.publisher import Publisher, updates
 from holdfast.workflows.commands.step_executor import StepExecutor
 from holdfast.workflows.engine.approvals.pending import PendingApprovals
 from holdfast.workflows.engine.approvals.signed_decision import DecisionRejected
-from holdfast.workflows.engine.execution_base import ExecutionBase, Fail, Finish, Step
+from holdfast.workflows.engine.execution_base import (
+    ExecutionBase,
+    Fail,
+    Finish,
+    RunCalls,
+    SingleCall,
+    Step,
+)
 from holdfast.workflows.engine.log.log import Log
 from holdfast.workflows.engine.log.spans import SpansProgress
 from holdfast.workflows.engine.run_state import TokenRejected
@@ -387,3 +394,35 @@ def _result(step: Finish | Fail, work: ExecutionBase) -> dict[str, Any]:
         # The failure's type is the code.
         input.fail(step.code, step.message.removeprefix(f"{step.code}: "), work.get_spent())
     return step.result.to_json()
+
+
+@workflow.defn(name=names.CALL_WORKFLOW, failure_exception_types=input.FAILURES)
+class CallWorkflow(BaseWorkflow[SingleCall]):
+    """One call of one tool, from a `schemas.run.CallRequest` to a `RunResult`.
+
+    A call that ends in an error fails the workflow with it: its type is the error's code.
+    """
+
+    @workflow.init
+    @input.raw_payload_handler
+    def __init__(self, request: RawValue = input.MISSING_PAYLOAD, *more: Any) -> None:
+        super().__init__()
+        self._request = input.parse_request(
+            request, more, CallRequest, '{"tool": …, "arguments": {…}}'
+        )
+
+    @workflow.run
+    @input.raw_payload_handler
+    async def run(self, request: RawValue = input.MISSING_PAYLOAD, *_: Any) -> dict[str, Any]:
+        """Run the call from its request to its end."""
+        return await self._run()
+
+    async def _begin(self) -> tuple[SingleCall, WorkerFacts]:
+        request, snapshot = await self._admit(self._request, "tool", ToolSnapshot)
+        call = SingleCall(request, snapshot.tool, self._pending, workflow.now)
+        return call, snapshot.worker
+
+    async def _execute(self, call: SingleCall, executor: StepExecutor, step: Step) -> None:
+        assert isinstance(step, RunCalls)  # a single call has no other step but its end
+        await executor.execute_turn(step.turn)
+        call.closed(step.turn)

@@ -37,7 +37,7 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.validation.text_safety import plain_name
 
 from holdfast.validation.lenient_json import inexact_number
-from holdfast.validation.work_budget import INPUT_STEPS, TASK_STEPS, WORK_STEPS, SharedWorkBudget
+from holdfast.validation.schema_node import INPUT_STEPS, TASK_STEPS, WORK_STEPS, SharedWorkBudget
 from holdfast.workflows.engine.call.tool_call import Failure
 
 # A payload with more values is neither a decision nor a message.

@@ -39,7 +39,7 @@ from holdfast.hosting.sdk_workarounds.workflow_runner import workflow_runner
 from holdfast.runtime.data_converter import data_converter
 from holdfast.schemas import names
 from holdfast.workflows.agent import AgentWorkflow
-from holdfast.workflows.call import CallWorkflow
+from holdfast.workflows.base_workflow import CallWorkflow
 from holdfast.workflows.commands.interceptors import CommandInterceptor
 from holdfast.workflows.permits import PERMIT_KEYS
 from tests.attacks.test_admission import ANN, ASK, ASKS, DESK, INLINE, PAYS, begin, token

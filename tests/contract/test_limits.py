@@ -21,8 +21,8 @@ from holdfast.validation import (
     lenient_json,
     regex,
     schema_check,
+    schema_node,
     schema_references,
-    work_budget,
 )
 from holdfast.workflows import base_workflow, late_decisions
 from holdfast.workflows.commands import activity_options, publisher
@@ -123,12 +123,12 @@ LIMITS: dict[str, list[str]] = {
         f"{schema_check.MAX_PATTERNS_STEPS:,} steps",
     ],
     "validating values against schemas": [
-        f"{work_budget.MAX_STEPS:,} steps",
-        f"{work_budget.TASK_STEPS:,} in one workflow task",
+        f"{schema_node.MAX_STEPS:,} steps",
+        f"{schema_node.TASK_STEPS:,} in one workflow task",
     ],
     "messages and decisions": [
         f"{MAX_INPUT_VALUES:,} values",
-        f"{work_budget.INPUT_STEPS:,} steps",
+        f"{schema_node.INPUT_STEPS:,} steps",
     ],
     "messages that `status` lists as queued, and a result as undelivered": [
         str(mailbox.MAX_LISTED_MESSAGES),

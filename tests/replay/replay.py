@@ -19,7 +19,7 @@ from temporalio.worker import Replayer
 from holdfast.hosting.process_exit import exit_process
 from holdfast.hosting.sdk_workarounds.workflow_runner import workflow_runner
 from holdfast.workflows.agent import AgentWorkflow
-from holdfast.workflows.call import CallWorkflow
+from holdfast.workflows.base_workflow import CallWorkflow
 from holdfast.workflows.memory import MemoryWorkflow
 from tests.replay.decided import DecisionReader
 from tests.replay.shelf import stored

@@ -13,13 +13,13 @@ import pytest
 from holdfast.schemas.tool import Schema
 from holdfast.validation.arguments import InvalidArguments, fit
 from holdfast.validation.lenient_json import read_json
-from holdfast.validation.validator import errors
-from holdfast.validation.work_budget import (
+from holdfast.validation.schema_node import (
     MAX_STEPS,
     SharedWorkBudget,
     bounded,
     use_shared_budget,
 )
+from holdfast.validation.validator import errors
 from tests.support.costs import some_of
 
 INTEGER = {"type": "integer"}

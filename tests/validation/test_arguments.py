@@ -17,8 +17,8 @@ from holdfast.validation.arguments import (
     unwrapped,
 )
 from holdfast.validation.lenient_json import inexact_number
+from holdfast.validation.schema_node import SharedWorkBudget, use_shared_budget
 from holdfast.validation.validator import errors, fits, new_errors
-from holdfast.validation.work_budget import SharedWorkBudget, use_shared_budget
 
 
 def nested(levels: int, inner: Any = 1) -> Any:

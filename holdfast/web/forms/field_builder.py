@@ -13,8 +13,8 @@ from typing import Any, Final
 from holdfast.runtime.narration import schema_shape
 from holdfast.runtime.narration.arguments import readable_name
 from holdfast.runtime.text_safety import one_line
+from holdfast.validation.schema_node import bounded
 from holdfast.validation.validator import Violation, violations
-from holdfast.validation.work_budget import bounded
 from holdfast.web.forms import fields, form_values
 
 MAX_FIELDS: Final = 200

@@ -7,7 +7,7 @@ approvals. A parent that ends does not wait for its delegates: it cancels them.
 import asyncio
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from temporalio import exceptions, workflow
 from temporalio.common import RawValue, WorkflowIDReusePolicy
@@ -23,14 +23,12 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas.tool import ResolvedTool
 
 from holdfast.workflows.commands import activity_options
+from holdfast.workflows.commands.base_executor import BaseExecutor
 from holdfast.workflows.engine import delegation
 from holdfast.workflows.engine.call import tool_call
 from holdfast.workflows.engine.call.activities import CallRefused, Hook, HookResult
 from holdfast.workflows.engine.run import AgentRun
 from holdfast.workflows.input import payload_json
-
-if TYPE_CHECKING:
-    from holdfast.workflows.commands.step_executor import StepExecutor
 
 _NOTHING = Spent(
     turns=0, calls=0, usage=Usage(input_tokens=0, output_tokens=0, cached_tokens=0, cost=0)
@@ -40,7 +38,7 @@ _NOTHING = Spent(
 async def execute_delegate(
     call: tool_call.ToolCall,
     turn: tool_call.Turn,
-    executor: "StepExecutor",
+    executor: BaseExecutor,
     *,
     is_hook: bool = False,
 ) -> tool_call.Outcome:
@@ -69,7 +67,7 @@ async def execute_delegate(
     return delegation.delegate_outcome(call.tool, end)
 
 
-async def execute_repair(hook: Hook, agent: str, executor: "StepExecutor") -> HookResult:
+async def execute_repair(hook: Hook, agent: str, executor: BaseExecutor) -> HookResult:
     """Have an agent correct a call's arguments, in the time of a hook and without people."""
     id = names.hook_id(hook.call_id, hook.name, hook.n)
     tool = ResolvedTool(name=agent, delegate=agent, parameters={})
@@ -89,7 +87,7 @@ async def execute_repair(hook: Hook, agent: str, executor: "StepExecutor") -> Ho
 
 
 async def _end_of(
-    delegate: delegation.Delegate, call: tool_call.ToolCall, executor: "StepExecutor"
+    delegate: delegation.Delegate, call: tool_call.ToolCall, executor: BaseExecutor
 ) -> delegation.DelegateEnd:
     """Await a delegate, on the run's time except while the delegate waits for decisions."""
     work = executor.work
@@ -117,7 +115,7 @@ async def _end_of(
 
 
 async def _run(
-    delegate: delegation.Delegate, call: tool_call.ToolCall, executor: "StepExecutor"
+    delegate: delegation.Delegate, call: tool_call.ToolCall, executor: BaseExecutor
 ) -> delegation.DelegateEnd:
     """Run a delegate, from the run's snapshot if the file of its agent was deleted since."""
     end, known = await _attempt(delegate, call, executor), executor.facts.delegates
@@ -133,7 +131,7 @@ async def _run(
 async def _attempt(
     delegate: delegation.Delegate,
     call: tool_call.ToolCall,
-    executor: "StepExecutor",
+    executor: BaseExecutor,
     *agents: dict[str, Any],
 ) -> delegation.DelegateEnd:
     # A call that may run once is rejected if its id was used before. A person's decision that it

@@ -6,7 +6,7 @@ the next one, so that only the server, or the call's time, ends a task.
 
 from contextlib import suppress
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from temporalio import workflow
 from temporalio.common import RawValue
@@ -20,13 +20,11 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas.tool import ActivityBinding
 
 from holdfast.workflows.commands import activity_options
+from holdfast.workflows.commands.base_executor import BaseExecutor
 from holdfast.workflows.engine.call.activities import outcome_of_failure, outcome_of_result
 from holdfast.workflows.engine.call.tool_call import Outcome, ToolCall, Unknown, fail, misfit
 from holdfast.workflows.input import activity_failure, payload_json
 from holdfast.workflows.permits import is_foreign_result
-
-if TYPE_CHECKING:
-    from holdfast.workflows.commands.step_executor import StepExecutor
 
 SHORTEST_PAUSE: Final = timedelta(seconds=1)
 # Of the time so far: about a hundred requests in an hour.
@@ -54,7 +52,7 @@ def read_result(
 
 
 async def follow(
-    call: ToolCall, activity: ActivityBinding, task: McpTask, executor: "StepExecutor"
+    call: ToolCall, activity: ActivityBinding, task: McpTask, executor: BaseExecutor
 ) -> Outcome:
     """Request the state of a call's task until it ends or requires input, or its time is over."""
     began, name, answers = workflow.now(), call.name, bool(task.responses)
@@ -88,7 +86,7 @@ def pause_before(waited: timedelta, poll_ms: float) -> timedelta:
     return max(timedelta(milliseconds=poll_ms), SHORTEST_PAUSE, waited / PAUSE_SHARE)
 
 
-async def cancel(call: ToolCall, executor: "StepExecutor") -> None:
+async def cancel(call: ToolCall, executor: BaseExecutor) -> None:
     """Request once that the server cancels the task of a call, if it still runs one."""
     # Not while the SDK discards a run that was evicted from the cache.
     if call.task is None or call.tool.activity is None or not workflow.in_workflow():
@@ -100,7 +98,7 @@ async def cancel(call: ToolCall, executor: "StepExecutor") -> None:
 
 
 async def _request(
-    call: ToolCall, activity: ActivityBinding, executor: "StepExecutor"
+    call: ToolCall, activity: ActivityBinding, executor: BaseExecutor
 ) -> Outcome | McpTask:
     id = names.hook_id(call.id, "task", call.number_hook_use("task"))
     run_id = workflow.info().workflow_id

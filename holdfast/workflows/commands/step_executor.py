@@ -1,11 +1,11 @@
 """Execute the steps that the engine returns, as activities, timers and waits for decisions.
 
-The engine processes the outcome of each; this module makes no decisions.
+The engine processes the outcome of each; this module makes no decisions. A call that the model
+itself answers is a request of its own.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from collections.abc import Coroutine
 from datetime import timedelta
 from typing import Any
 
@@ -22,49 +22,33 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas.names import ErrorCode
     from holdfast.schemas.tool import ActivityBinding, RepairAgent
 
-from holdfast.workflows.commands import activity_options, child_workflows, mcp_tasks, model_tools
+from holdfast.workflows.commands import activity_options, child_workflows, mcp_tasks
+from holdfast.workflows.commands.base_executor import BaseExecutor, wait_in_time
 from holdfast.workflows.commands.interceptors import Trace
 from holdfast.workflows.commands.publisher import Publisher
 from holdfast.workflows.engine.approvals.question import Question
+from holdfast.workflows.engine.budget.meter import BudgetExhausted
 from holdfast.workflows.engine.call import activities, tool_call
 from holdfast.workflows.engine.execution_base import AskModel, ExecutionBase
+from holdfast.workflows.engine.model.latent_calls import Latent
+from holdfast.workflows.engine.model.model_choice import TOO_LONG
 from holdfast.workflows.engine.run import AgentRun
 from holdfast.workflows.input import activity_failure, model_failure_message, payload_json
 from holdfast.workflows.token_verification import count_decision
 
-# The commands of one workflow task stay far under the server's limit of four megabytes.
-MAX_BYTES_IN_FLIGHT = 2_000_000
 # After an operator's command, Temporal reports of an activity that was started before that it was
 # not started in time. Only a timeout at its own time proves that it never was.
 MAX_EARLY, MAX_LATE = timedelta(seconds=1), timedelta(seconds=10)
 
 
-async def wait_in_time(condition: Callable[[], bool], longest: timedelta | None, line: str) -> bool:
-    """Wait for a condition; return whether it became true within the time.
-
-    Input and the timer may come in one workflow task: the order in which the SDK applies them does
-    not matter.
-    """
-    try:
-        await workflow.wait_condition(condition, timeout=longest, timeout_summary=line)
-    except TimeoutError:
-        await asyncio.sleep(0)
-        return condition()
-    return True
-
-
-class StepExecutor:
+class StepExecutor(BaseExecutor):
     """An executor of the steps of one workflow."""
 
     def __init__(
         self, work: ExecutionBase, facts: WorkerFacts, publisher: Publisher, trace: Trace
     ) -> None:
-        self.work = work
-        self.facts = facts
-        self.publisher = publisher
+        super().__init__(work, facts, publisher)
         self._trace = trace
-        self._bytes_in_flight = 0
-        self._timer: asyncio.Task[None] | None = None
         self._groups: tuple[int, EventGroup] | None = None
         self._hooks = asyncio.Lock()
 
@@ -83,7 +67,7 @@ class StepExecutor:
         config = activity_options.model_request_config(run, model, self.facts, line, left)
         with self._group(pointer.turn).scope():
             try:
-                solution = await model_tools.request_model(pointer, config, run.settings.page, self)
+                solution = await self.request_model(pointer, config, run.settings.page)
             except ActivityError as error:
                 if left is not None and meter.out_of_time:
                     run.requests.leave_turn()
@@ -200,7 +184,7 @@ class StepExecutor:
             if outcome is None and call.tool.delegate is not None:
                 outcome = await child_workflows.execute_delegate(call, turn, self)
             elif outcome is None and call.tool.latent:
-                outcome = await model_tools.execute_model_tool(call, turn.number, self)
+                outcome = await execute_model_tool(call, turn.number, self)
             outcome = outcome or await self._execute_activity(turn.number, call)
             if outcome is not None:
                 calls.apply_outcome(turn.number, call, outcome)
@@ -305,61 +289,6 @@ class StepExecutor:
         except ValueError as error:
             return tool_call.misfit(tool, f"result is lost: {error}")
 
-    async def on_run_time(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
-        """Await a coroutine while the run's time passes, bounded by a timer.
-
-        Raises:
-            CancelledError: The run is cancelled: a failure of an activity reports only that.
-        """
-        meter = self.work.state.meter
-        meter.begin_work(workflow.now())
-        left = meter.remaining(workflow.now())
-        if left is not None and self._timer is None:
-
-            async def end_time(longest: timedelta) -> None:
-                await workflow.sleep(longest, summary="Ends the run's time at work (maxDuration)")
-                meter.run_out_of_time()
-
-            self._timer = asyncio.create_task(end_time(left))
-        try:
-            return await coroutine
-        except FailureError as error:
-            if workflow.cancellation_reason() is not None:
-                raise asyncio.CancelledError from error
-            raise
-        finally:
-            # Not while the SDK discards a run that was evicted from the cache.
-            is_idle = workflow.in_workflow() and meter.end_work(workflow.now())
-            if is_idle and self._timer is not None:
-                self._timer.cancel()
-                self._timer = None
-
-    async def has_time_after(self, pause: timedelta) -> bool:
-        """Wait, and return whether the run continues."""
-        work = self.work
-
-        def is_over() -> bool:
-            return work.is_halting or work.state.meter.out_of_time
-
-        line = "Waits before the state of a task is requested again"
-        return not await self.on_run_time(wait_in_time(is_over, pause, line))
-
-    @asynccontextmanager
-    async def in_flight(self, size: int) -> AsyncIterator[None]:
-        """Reserve this many bytes of commands, as soon as they fit beside the pending ones."""
-
-        def fits() -> bool:
-            pending = self._bytes_in_flight
-            return pending == 0 or pending + size <= MAX_BYTES_IN_FLIGHT
-
-        while not fits():
-            await workflow.wait_condition(fits)
-        self._bytes_in_flight += size
-        try:
-            yield
-        finally:
-            self._bytes_in_flight -= size
-
     async def wait_for_ruling(self, question: Question) -> None:
         """Wait for the decision on a question, with reminders, until it expires."""
         what = f"decision needed (see User Metadata): {question.label}"
@@ -396,3 +325,57 @@ class StepExecutor:
             label = f"turn {turn}" if turn else "call"
             self._groups = (turn, workflow.create_event_group(label))
         return self._groups[1]
+
+
+async def execute_model_tool(
+    call: tool_call.ToolCall, turn: int, executor: BaseExecutor
+) -> tool_call.Outcome:
+    """Let the model answer a call, a second time if the answer does not fit."""
+    work = executor.work
+    assert isinstance(work, AgentRun)  # a single call never has a tool that a model answers
+    meter = work.state.meter
+    latent = work.settings.latents[call.id] = Latent(call, work.agent, work.state)
+    try:
+        while True:
+            now = workflow.now()
+            try:
+                meter.hold_request(call.id)
+            except BudgetExhausted as error:
+                return tool_call.refuse(
+                    ErrorCode.BLOCKED, f"`{call.name}` was not answered: {error}"
+                )
+            model = work.agent.own_model
+            pointer = latent.pointer(turn, model)
+            what = f"the model answers {call.tool.label or call.tool.name}"
+            line = activity_options.turn_summary(turn, what, call.arguments)
+            left = meter.remaining(now)
+            config = activity_options.model_request_config(work, model, executor.facts, line, left)
+            config["activity_id"] = names.answer_id(call.id, latent.requests)
+            try:
+                solution = await executor.request_model(pointer, config, latent.page)
+            except ActivityError as error:
+                if meter.out_of_time:
+                    return tool_call.fail(
+                        ErrorCode.TIMEOUT, f"`{call.name}` was not answered in time."
+                    )
+                failure: str | None = model_failure_message(error)
+            else:
+                is_answer = work.requests.charge_answer(solution, model)
+                if not is_answer and work.requests.next_model(TOO_LONG, failed=model):
+                    continue
+                failure = latent.failure(solution)
+            finally:
+                meter.held.pop(call.id, None)
+            if failure is not None:
+                if work.requests.next_model(failure, failed=model):
+                    continue
+                # The reason goes to the log, not to the model.
+                work.state.log.add_notice(f"{call.id} was not answered: {failure}")
+                return tool_call.fail(
+                    ErrorCode.TOOL_ERROR, f"`{call.name}` could not be answered now."
+                )
+            outcome = latent.answered(solution)
+            if outcome is not None:
+                return outcome
+    finally:
+        del work.settings.latents[call.id]

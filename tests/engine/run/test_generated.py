@@ -12,8 +12,8 @@ from holdfast.schemas.decision import Decision
 from holdfast.schemas.internal.solution import Solution
 from holdfast.schemas.reference import parse_reference
 from holdfast.validation.arguments import InvalidArguments, coerce, fit, read_arguments
+from holdfast.validation.schema_node import CannotCheck
 from holdfast.validation.validator import errors, fits
-from holdfast.validation.work_budget import CannotCheck
 from holdfast.workflows.engine.approvals.signed_decision import DecisionRejected
 from tests.engine.driver import Play, call, read_again, reply, tool
 from tests.engine.generated import JSON, NOISE, OBJECTS, RUNS, SCHEMAS, Anything, Drawn

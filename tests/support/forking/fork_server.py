@@ -182,7 +182,7 @@ def _import_all() -> None:
     import holdfast.web.codec.endpoint  # noqa: F401
     from holdfast.hosting.sdk_workarounds.workflow_runner import workflow_runner
     from holdfast.workflows.agent import AgentWorkflow
-    from holdfast.workflows.call import CallWorkflow
+    from holdfast.workflows.base_workflow import CallWorkflow
     from holdfast.workflows.memory import MemoryWorkflow
 
     for workflow in (AgentWorkflow, CallWorkflow, MemoryWorkflow):

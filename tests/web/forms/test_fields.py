@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from holdfast.schemas.base import canonical_json
-from holdfast.validation.work_budget import MAX_STEPS, WorkBudget
+from holdfast.validation.schema_node import MAX_STEPS, WorkBudget
 from holdfast.web.forms.field_builder import MAX_FIELDS, build_fields, form_violations
 from holdfast.web.forms.fields import Field
 from holdfast.web.forms.form_values import FormValue, UnreadableText

@@ -13,9 +13,9 @@ from holdfast.schemas.agent import AgentRules
 from holdfast.schemas.decision import Decided
 from holdfast.schemas.run import Principal
 from holdfast.schemas.tool import APPROVAL_DEFAULTS, ApprovalPolicy, ResolvedTool, Schema
+from holdfast.validation.schema_node import CannotCheck
 from holdfast.validation.text_safety import is_same_person
 from holdfast.validation.validator import fits
-from holdfast.validation.work_budget import CannotCheck
 
 # The stricter one comes first.
 _ON_TIMEOUT = ("fail", "deny", "approve")

@@ -20,8 +20,8 @@ from holdfast.schemas.message import Content, Message
 from holdfast.schemas.names import CallError, ErrorCode
 from holdfast.schemas.tool import ActivityBinding, Envelope, RepairAgent, ResolvedTool
 from holdfast.validation.lenient_json import ensure_json
+from holdfast.validation.schema_node import bounded
 from holdfast.validation.validator import errors
-from holdfast.validation.work_budget import bounded
 from holdfast.workflows.engine.call.tool_call import (
     MAX_MESSAGE_CHARACTERS,
     WAS_RUN,

@@ -11,7 +11,7 @@ from holdfast.schemas import log_entry
 from holdfast.schemas.base import rfc3339
 from holdfast.schemas.internal.mcp_input import McpInputRequired
 from holdfast.schemas.names import CHOOSE_SKILL, ErrorCode
-from holdfast.validation.work_budget import bounded
+from holdfast.validation.schema_node import bounded
 from holdfast.workflows.engine import skills
 from holdfast.workflows.engine.approvals.policy import is_within
 from holdfast.workflows.engine.approvals.question import (

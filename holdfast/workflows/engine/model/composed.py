@@ -19,7 +19,7 @@ from holdfast.schemas.internal.solution import WrittenCall
 from holdfast.schemas.names import CHOOSE_SKILL
 from holdfast.schemas.tool import REASONING, TOOL, ResolvedTool, Schema
 from holdfast.validation.lenient_json import read_json
-from holdfast.validation.work_budget import bounded
+from holdfast.validation.schema_node import bounded
 from holdfast.workflows.engine.model import strict_schema
 from holdfast.workflows.engine.state.data import MISSING
 from holdfast.workflows.engine.state.references import INSTANCE, instance_property

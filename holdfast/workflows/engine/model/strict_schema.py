@@ -19,8 +19,8 @@ from holdfast.schemas.base import readable_json
 from holdfast.schemas.json_schema import target_of
 from holdfast.schemas.tool import ResolvedTool, Schema
 from holdfast.validation.lenient_json import read_json
+from holdfast.validation.schema_node import CannotCheck
 from holdfast.validation.validator import fits as fits_schema
-from holdfast.validation.work_budget import CannotCheck
 
 REFERENCE: Schema = {"type": "string", "description": "or a reference such as †state.path"}
 # The keywords that do not restrict a text.

@@ -27,7 +27,7 @@ from holdfast.hosting.sdk_workarounds.workflow_runner import workflow_runner
 from holdfast.hosting.temporal import connect
 from holdfast.hosting.worker import WorkerSettings, build_worker
 from holdfast.workflows.agent import AgentWorkflow
-from holdfast.workflows.call import CallWorkflow
+from holdfast.workflows.base_workflow import CallWorkflow
 from holdfast.workflows.memory import MemoryWorkflow
 from tests.faults.harness import tools
 from tests.faults.harness.points import READY, Points, watch
