@@ -16,8 +16,8 @@ from holdfast.client.errors import DONE, RUN_FAILED, HoldfastError
 from holdfast.runtime import text_safety
 from holdfast.runtime.storage.locations import VARIABLE, open_store_at, reader_store_location
 from holdfast.runtime.storage.store import StoreError, read_stored_value
+from holdfast.schemas.base import Stored
 from holdfast.schemas.internal.solution import Usage
-from holdfast.schemas.internal.stored_value import Stored
 from holdfast.schemas.message import QueuedMessage
 from holdfast.schemas.names import ErrorCode
 from holdfast.schemas.run import RunResult, Spent

@@ -1,4 +1,4 @@
-"""The two base classes of every model, durations, and the canonical JSON for digests.
+"""The two base classes of every model, durations, JSON and its digests, and stored values.
 
 `Strict` is for the input of a person or a model: an unknown field is reported as an error.
 `Lenient` is for values from history: a newer worker may have added a field.
@@ -18,6 +18,7 @@ from pydantic import (
     Field,
     JsonValue,
     PlainSerializer,
+    ValidationError,
     WithJsonSchema,
     model_validator,
 )
@@ -238,3 +239,35 @@ def json_size(value: Any) -> int:
     """Return how many bytes the value takes as JSON."""
     text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
     return len(text.encode("utf-8", "surrogatepass"))
+
+
+_STORED = "_stored"
+BEGINNING_CHARACTERS = 2_000
+
+
+class Stored(Lenient):
+    """A result that is kept outside of Temporal, in the worker's store, and is never read by a run.
+
+    It is in a run as `{"_stored": {…}}`.
+    """
+
+    sha256: str
+    """What it is kept under."""
+    size_bytes: int
+    """How large it is, as JSON."""
+    beginning: str
+    """Its first characters: of a text as it is, of all else as JSON."""
+
+    @classmethod
+    def of(cls, value: Any) -> Self | None:
+        """Return the stored value that a value represents, where it represents one."""
+        if not (isinstance(value, dict) and value.keys() == {_STORED}):
+            return None
+        try:
+            return cls.read(value[_STORED])
+        except ValidationError:
+            return None
+
+    def value(self) -> dict[str, Any]:
+        """Return its representation in the run."""
+        return {_STORED: self.to_json()}

@@ -30,8 +30,8 @@ from holdfast.workflows.commands.step_executor import StepExecutor
 from holdfast.workflows.engine import continue_as_new, execution_base
 from holdfast.workflows.engine.call.activities import Hook
 from holdfast.workflows.engine.conversation.initial_context import InvalidRequest
-from holdfast.workflows.engine.conversation.mailbox import Mailbox
 from holdfast.workflows.engine.run import AgentRun
+from holdfast.workflows.engine.run_messages import Mailbox
 from holdfast.workflows.permits import is_delegate, is_foreign_state
 
 _EXAMPLE = '{"agent": …, "input": …}'

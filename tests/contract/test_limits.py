@@ -26,12 +26,18 @@ from holdfast.validation import (
 )
 from holdfast.workflows import base_workflow, late_decisions
 from holdfast.workflows.commands import activity_options, publisher
-from holdfast.workflows.engine import continue_as_new, memory_store, run_state
+from holdfast.workflows.engine import (
+    continue_as_new,
+    memory_store,
+    request_settings,
+    run_messages,
+    run_state,
+)
 from holdfast.workflows.engine.approvals import notifications, pending, question
-from holdfast.workflows.engine.conversation import data_messages, mailbox, scopes
+from holdfast.workflows.engine.conversation import data_messages, scopes
 from holdfast.workflows.engine.execution import lifecycle, preparation, questions
 from holdfast.workflows.engine.log import compressed_pages
-from holdfast.workflows.engine.model import model_choice, request_hooks
+from holdfast.workflows.engine.model import request_hooks
 from holdfast.workflows.engine.state import references
 from holdfast.workflows.input import MAX_INPUT_VALUES
 
@@ -52,7 +58,7 @@ LIMITS: dict[str, list[str]] = {
     ],
     "[models](agents/models.md) of an agent": [
         str(agent.MAX_MODELS),
-        str(model_choice.MAX_COUNTED_MODELS),
+        str(request_settings.MAX_COUNTED_MODELS),
     ],
     "a [hook around a request](agents/models.md#hooks-around-a-request)": [
         kb(request_hooks.MAX_VIEW_BYTES),
@@ -131,8 +137,8 @@ LIMITS: dict[str, list[str]] = {
         f"{schema_node.INPUT_STEPS:,} steps",
     ],
     "messages that `status` lists as queued, and a result as undelivered": [
-        str(mailbox.MAX_LISTED_MESSAGES),
-        f"{mailbox.MAX_LISTED_CHARACTERS} characters",
+        str(run_messages.MAX_LISTED_MESSAGES),
+        f"{run_messages.MAX_LISTED_CHARACTERS} characters",
     ],
     "decisions before their request": [str(pending.MAX_EARLY_DECISIONS)],
     "notes on ignored input": [str(base_workflow.MAX_NOTES)],

@@ -9,7 +9,7 @@ from temporalio.client import Client
 from holdfast.runtime.encryption.codec import DecryptError
 from holdfast.runtime.storage.folder import FolderStore
 from holdfast.runtime.storage.store import read_stored_value
-from holdfast.schemas.internal.stored_value import Stored
+from holdfast.schemas.base import Stored
 from tests.encryption.conftest import Keyed
 from tests.encryption.keys import NEW
 from tests.encryption.reader import Reader, payloads

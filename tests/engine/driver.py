@@ -35,7 +35,6 @@ from holdfast.workflows.engine.continue_as_new import (
     snapshot_of,
     start_arguments,
 )
-from holdfast.workflows.engine.conversation.mailbox import Mailbox
 from holdfast.workflows.engine.execution_base import (
     AskModel,
     AskPeople,
@@ -49,6 +48,7 @@ from holdfast.workflows.engine.execution_base import (
 )
 from holdfast.workflows.engine.log.log import Log
 from holdfast.workflows.engine.run import AgentRun
+from holdfast.workflows.engine.run_messages import Mailbox
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 MODEL = ModelSettings(endpoint="script", name="script")

@@ -7,7 +7,7 @@ retried.
 
 A worker with a store puts large results there. Up to 2 MB, the run has the result, and only history
 has a reference in its place. A larger one could not be processed within the two seconds of a
-workflow task: the run has a `schemas.internal.stored_value` in its place.
+workflow task: the run has a `schemas.base.Stored` in its place.
 """
 
 import json
@@ -31,7 +31,7 @@ from holdfast.activities.interceptors.permits import sign_result
 from holdfast.runtime.encryption.key_ring import KeyRing
 from holdfast.runtime.secrets import Secrets
 from holdfast.schemas import names
-from holdfast.schemas.internal.stored_value import BEGINNING_CHARACTERS, Stored
+from holdfast.schemas.base import BEGINNING_CHARACTERS, Stored
 from holdfast.schemas.names import ErrorCode
 
 MAX_RESULT_BYTES = 2_000_000

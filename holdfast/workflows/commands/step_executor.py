@@ -31,7 +31,7 @@ from holdfast.workflows.engine.budget.meter import BudgetExhausted
 from holdfast.workflows.engine.call import activities, tool_call
 from holdfast.workflows.engine.execution_base import AskModel, ExecutionBase
 from holdfast.workflows.engine.model.latent_calls import Latent
-from holdfast.workflows.engine.model.model_choice import TOO_LONG
+from holdfast.workflows.engine.request_settings import TOO_LONG
 from holdfast.workflows.engine.run import AgentRun
 from holdfast.workflows.input import activity_failure, model_failure_message, payload_json
 from holdfast.workflows.token_verification import count_decision

@@ -29,8 +29,7 @@ from holdfast.workflows.engine.conversation.summaries import CannotShorten
 from holdfast.workflows.engine.execution_base import AskModel
 from holdfast.workflows.engine.log.compressed_pages import PAGE_BYTES
 from holdfast.workflows.engine.model import request_hooks
-from holdfast.workflows.engine.model.model_choice import TOO_LONG
-from holdfast.workflows.engine.request_settings import RequestSettings
+from holdfast.workflows.engine.request_settings import TOO_LONG, RequestSettings
 from holdfast.workflows.engine.run_limits import RunLimits
 from holdfast.workflows.engine.run_messages import RunMessages
 from holdfast.workflows.engine.run_state import RunState

@@ -22,7 +22,7 @@ from holdfast.activities.interceptors.results import (
     CheckedResults,
 )
 from holdfast.schemas import names
-from holdfast.schemas.internal.stored_value import BEGINNING_CHARACTERS, Stored
+from holdfast.schemas.base import BEGINNING_CHARACTERS, Stored
 from tests.activities.interceptors.test_secret_redaction import Does
 
 QUOTES = len('""')

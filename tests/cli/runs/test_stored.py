@@ -14,8 +14,8 @@ from holdfast.cli.screens.console import unread_output
 from holdfast.client.result import RunEnding, with_stored_output
 from holdfast.runtime.data_converter import with_store
 from holdfast.runtime.storage.folder import FolderStore
+from holdfast.schemas.base import Stored
 from holdfast.schemas.internal.solution import Usage
-from holdfast.schemas.internal.stored_value import Stored
 from holdfast.schemas.run import RunResult
 from tests.cli.conftest import Holdfast
 from tests.support.backend import backend

@@ -1,7 +1,7 @@
 """The mailbox: no message to a run is lost, and each one is read in its time."""
 
 from holdfast.schemas.message import Delivered
-from holdfast.workflows.engine.conversation.mailbox import MAX_KNOWN, MAX_KNOWN_CHARACTERS, Mailbox
+from holdfast.workflows.engine.run_messages import MAX_KNOWN, MAX_KNOWN_CHARACTERS, Mailbox
 
 
 def box_of(*deliveries: str) -> Mailbox:

@@ -4,7 +4,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from holdfast.schemas.reference import Path
-from holdfast.workflows.engine.state.path_index import PathIndex
+from holdfast.workflows.engine.state.data import PathIndex
 from tests.engine.generated import part_in_a_list
 
 STEPS = st.lists(st.sampled_from(["a", "b", 0, 1]), max_size=3).map(tuple)

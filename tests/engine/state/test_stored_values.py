@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.schemas.internal.stored_value import Stored
+from holdfast.schemas.base import Stored
 from holdfast.schemas.tool import ActivityBinding, AgentHooks
 from holdfast.workflows.engine.call.activities import outcome_of_result
 from holdfast.workflows.engine.call.tool_call import Succeeded

@@ -10,7 +10,7 @@ from temporalio.client import Client
 from holdfast.runtime.data_converter import with_store
 from holdfast.runtime.storage.folder import FolderStore
 from holdfast.runtime.storage.store import Store, read_stored_value
-from holdfast.schemas.internal.stored_value import Stored
+from holdfast.schemas.base import Stored
 from tests.support.backend import TOOLS, Backend, Launch, backend
 from tests.support.model_server import Answer, call
 

@@ -15,7 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from holdfast.schemas import names
 from holdfast.schemas.agent import AgentRules
-from holdfast.schemas.internal.stored_value import Stored
+from holdfast.schemas.base import Stored
 from holdfast.schemas.message import Content, Message
 from holdfast.schemas.names import CallError, ErrorCode
 from holdfast.schemas.tool import ActivityBinding, Envelope, RepairAgent, ResolvedTool

@@ -17,9 +17,8 @@ from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 from typing import Any, Literal
 
-from holdfast.schemas.base import readable_json
+from holdfast.schemas.base import BEGINNING_CHARACTERS, Stored, readable_json
 from holdfast.schemas.internal.mcp_input import McpContinuation, McpInputRequired, McpTask
-from holdfast.schemas.internal.stored_value import BEGINNING_CHARACTERS, Stored
 from holdfast.schemas.message import AskedCall, Message
 from holdfast.schemas.names import CallError, ErrorCode
 from holdfast.schemas.reference import OutputPath, Path

@@ -13,23 +13,15 @@ to write a place has failed, the place is empty: no call uses an old value in pl
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from holdfast.schemas.internal.stored_value import Stored
-from holdfast.schemas.names import ErrorCode
 from holdfast.schemas.reference import Path
 from holdfast.workflows.engine.call.tool_call import (
     CallStage,
     Dependencies,
-    Final,
     ToolCall,
-    error_of,
-    fail,
-    misfit,
 )
 from holdfast.workflows.engine.execution.preparation import paths_read
-from holdfast.workflows.engine.model.answer import is_untrusted_error, veil_of
-from holdfast.workflows.engine.run_state import MAX_STATE_BYTES, RunState
-from holdfast.workflows.engine.state.data import MISSING, CannotWrite, Data, VisibleData
-from holdfast.workflows.engine.state.path_index import PathIndex
+from holdfast.workflows.engine.run_state import RunState
+from holdfast.workflows.engine.state.data import MISSING, CannotWrite, Data, PathIndex, VisibleData
 from holdfast.workflows.engine.state.references import missing_reason, references
 
 MAX_CYCLE_CALLS = 20
@@ -158,35 +150,6 @@ def write_problem(call: ToolCall, state: RunState) -> str | None:
     except CannotWrite as error:
         return str(error)
     return None
-
-
-def unwritten(call: ToolCall, why: str) -> Final:
-    """Build the outcome of a call whose result cannot be written."""
-    value = getattr(call.ended, "value", None)
-    if not call.has_run:
-        return fail(ErrorCode.INVALID_OUTPUT, why, value)
-    return misfit(call.tool, f"result cannot be written: {why}", value)
-
-
-def write_result(call: ToolCall, state: RunState) -> Final:
-    """Write a call's result to its places; return its outcome."""
-    outcome = call.ended
-    paths, value = call.writes
-    if not paths:
-        return outcome
-    try:
-        if (stored := Stored.of(value)) is not None:
-            most = f"{paths[0]} can take in at most {MAX_STATE_BYTES}"
-            raise CannotWrite(f"it has {stored.size_bytes} bytes, and {most}")
-        is_marked = error_of(outcome) is None or is_untrusted_error(call, outcome)
-        veil = veil_of(call, value) if is_marked else None
-        state.write(paths, value, call.meta.output_method, call.id, veil)
-    except CannotWrite as problem:
-        if error_of(outcome) is None:
-            return unwritten(call, str(problem))
-        text = f"the error of {call.id} was not kept: {problem}"
-        state.log.add_notice(text)
-    return outcome
 
 
 def _with_writes(data: Data, call: ToolCall) -> tuple[Data, Sequence[Path]]:

@@ -8,7 +8,7 @@ pending calls and `start` queued ones; then `finish` them. Log entries are in so
 from typing import Any, assert_never
 
 from holdfast.schemas import log_entry
-from holdfast.schemas.base import rfc3339
+from holdfast.schemas.base import Stored, rfc3339
 from holdfast.schemas.internal.mcp_input import McpInputRequired
 from holdfast.schemas.names import CHOOSE_SKILL, ErrorCode
 from holdfast.validation.schema_node import bounded
@@ -37,15 +37,22 @@ from holdfast.workflows.engine.call.tool_call import (
     Unknown,
     error_of,
     fail,
+    misfit,
     refuse,
 )
 from holdfast.workflows.engine.conversation.initial_context import append_message
 from holdfast.workflows.engine.execution import dependency_graph, preparation
 from holdfast.workflows.engine.execution.questions import Questions
-from holdfast.workflows.engine.model.answer import as_said, is_shown_whole, result_message, veil_of
+from holdfast.workflows.engine.model.answer import (
+    as_said,
+    is_shown_whole,
+    is_untrusted_error,
+    result_message,
+    veil_of,
+)
 from holdfast.workflows.engine.model.latent_calls import proposed_result
-from holdfast.workflows.engine.run_state import RunState
-from holdfast.workflows.engine.state.data import VisibleData, is_same_json
+from holdfast.workflows.engine.run_state import MAX_STATE_BYTES, RunState
+from holdfast.workflows.engine.state.data import CannotWrite, VisibleData, is_same_json
 
 # The forms of one call of an MCP server's tool.
 MAX_FORMS = 20
@@ -257,7 +264,7 @@ class CallLifecycle:
             error_of(outcome) is None
             and (problem := dependency_graph.write_problem(call, self._state)) is not None
         ):
-            outcome = dependency_graph.unwritten(call, problem)
+            outcome = _unwritten(call, problem)
         call.advance_result(ResultStage.PUBLISHED, outcome)
 
     def cancel(self, call: ToolCall, why: str) -> None:
@@ -284,7 +291,7 @@ class CallLifecycle:
         """Write the results of ended calls to their places, and log their ends."""
         with bounded():
             for call in calls:
-                outcome = dependency_graph.write_result(call, self._state)
+                outcome = _write_result(call, self._state)
                 if isinstance(outcome, Succeeded | Answered):
                     self._state.succeeded[call.name] = None
                 call.advance_result(ResultStage.CLOSED, outcome)
@@ -388,3 +395,31 @@ class CallLifecycle:
                 instance=call.meta.instance,
             )
         )
+
+
+def _unwritten(call: ToolCall, why: str) -> Final:
+    value = getattr(call.ended, "value", None)
+    if not call.has_run:
+        return fail(ErrorCode.INVALID_OUTPUT, why, value)
+    return misfit(call.tool, f"result cannot be written: {why}", value)
+
+
+def _write_result(call: ToolCall, state: RunState) -> Final:
+    """Write a call's result to its places; return its outcome."""
+    outcome = call.ended
+    paths, value = call.writes
+    if not paths:
+        return outcome
+    try:
+        if (stored := Stored.of(value)) is not None:
+            most = f"{paths[0]} can take in at most {MAX_STATE_BYTES}"
+            raise CannotWrite(f"it has {stored.size_bytes} bytes, and {most}")
+        is_marked = error_of(outcome) is None or is_untrusted_error(call, outcome)
+        veil = veil_of(call, value) if is_marked else None
+        state.write(paths, value, call.meta.output_method, call.id, veil)
+    except CannotWrite as problem:
+        if error_of(outcome) is None:
+            return _unwritten(call, str(problem))
+        text = f"the error of {call.id} was not kept: {problem}"
+        state.log.add_notice(text)
+    return outcome

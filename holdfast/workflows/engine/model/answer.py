@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.schemas.agent import ResolvedAgent
-from holdfast.schemas.base import canonical_json
+from holdfast.schemas.base import Stored, canonical_json
 from holdfast.schemas.internal.solution import Solution
-from holdfast.schemas.internal.stored_value import Stored
 from holdfast.schemas.message import (
     AskedCall,
     ChatMessage,
