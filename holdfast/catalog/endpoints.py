@@ -7,7 +7,7 @@ missing key is reported when it is needed. No key is read here, and the file can
 import re
 import ssl
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from importlib import import_module
@@ -29,7 +29,7 @@ from holdfast.providers.transport.http import HttpProvider, ProviderFormat
 from holdfast.providers.transport.target import EndpointTarget
 from holdfast.runtime.secrets import Secrets
 from holdfast.runtime.settings_files.file_problems import LoadError
-from holdfast.runtime.settings_files.source import Source, read_source
+from holdfast.runtime.settings_files.source import Source, read_source, values_hidden
 from holdfast.runtime.text_safety import extra_command
 from holdfast.schemas.settings.endpoints import Endpoint, Endpoints, ProviderName
 from holdfast.validation.problems import ValueProblem
@@ -67,7 +67,7 @@ KEPT_SECONDS = 30.0
 MAX_PORT = 65_535
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+\Z")
 # The values of these fields may be a key.
-_SECRET = frozenset({"headers", "headersEnv"})
+_VALUES_HIDDEN = values_hidden("headers", "headersEnv")
 
 _WHOLE = "write it whole, like https://api.openai.com/v1 or http://localhost:8080/v1"
 _IN_HEADER = (
@@ -190,7 +190,7 @@ def load_models(
         fix = "write each under a name of your own, `NAME: {provider: …}`, and let agents name it"
         raise LoadError([source.problem(ValueProblem((), "endpoints are listed by name", fix))])
     source.value.pop("$schema", None)
-    endpoints = source.parse_as(Endpoints, _hide_value).root
+    endpoints = source.parse_as(Endpoints, _VALUES_HIDDEN).root
     faults = [
         fault.under(name) for name, each in endpoints.items() for fault in _endpoint_problems(each)
     ]
@@ -220,13 +220,7 @@ def load_script(file: Path) -> ScriptProvider:
     kind: type[ScriptedAnswers | Scenarios] = (
         ScriptedAnswers if isinstance(source.value, list) else Scenarios
     )
-    return ScriptProvider(source.parse_as(kind, _hide_value))
-
-
-def _hide_value(fault: ValueProblem) -> ValueProblem:
-    """Remove the value from a problem if it may be a key."""
-    is_shown = _SECRET.isdisjoint(fault.where) or not fault.reason.endswith("does not fit")
-    return fault if is_shown else replace(fault, reason="the value does not fit")
+    return ScriptProvider(source.parse_as(kind, _VALUES_HIDDEN))
 
 
 def _endpoint_problems(endpoint: Endpoint) -> Iterator[ValueProblem]:

@@ -16,17 +16,19 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from holdfast.catalog.registry import DefinitionRegistry
 from holdfast.catalog.tool_reader import resolve_tool, resolve_tool_entry
-from holdfast.runtime.settings_files.file_problems import InvalidValueError
-from holdfast.runtime.settings_files.source import read_source
+from holdfast.runtime.settings_files.file_problems import InvalidValueError, LoadError
+from holdfast.runtime.settings_files.source import read_source, values_hidden
+from holdfast.runtime.text_safety import extra_command
 from holdfast.schemas import names
 from holdfast.schemas.base import format_duration
 from holdfast.schemas.phrases import suggest_names
-from holdfast.schemas.settings.servers import McpLock, McpLocked
+from holdfast.schemas.settings.servers import McpLock, McpLocked, Server, Servers
 from holdfast.schemas.tool import McpTool, ResolvedTool
 from holdfast.validation.problems import ValueProblem
 
@@ -39,6 +41,8 @@ _PROMPT_ENTRY = re.compile(rf"mcp:([^/\s]+/{PROMPT}\S+)")
 _MAX_NAME_CHARACTERS = 128
 _DIGEST_CHARACTERS = 8
 _PART_CHARACTERS = 12
+# The values of these fields of a server may hold a key.
+_VALUES_HIDDEN = values_hidden("url", "headersEnv", "args", "envFrom", "auth", "principalTokens")
 
 
 @dataclass(frozen=True)
@@ -81,6 +85,29 @@ def _sha256(value: Any) -> str:
 # resource is by `SERVER/prompt/NAME` or `SERVER/URI`: its text is the description of the one there.
 Listing = Mapping[str, Sequence[ListedTool] | str]
 ListServers = Callable[[Collection[str]], Listing]
+
+
+def load_servers(file: Path | None) -> dict[str, Server]:
+    """Load the servers of a file such as `servers.yaml`, by name.
+
+    The library is imported only if there are some.
+
+    Raises:
+        LoadError: the file does not load, or the library is not installed.
+    """
+    if file is None:
+        return {}
+    source = read_source(file)
+    if isinstance(source.value, dict):
+        source.value.pop("$schema", None)
+    servers = source.parse_as(Servers, _VALUES_HIDDEN).root
+    try:
+        import_module("mcp")
+    except ImportError as error:
+        reason = f"MCP servers need the package {error.name}, which is not installed"
+        fault = ValueProblem((), reason, extra_command("mcp"))
+        raise LoadError([source.problem(fault)]) from None
+    return servers
 
 
 def is_mcp(entry: Any) -> bool:

@@ -7,7 +7,7 @@ from typing import Final
 from holdfast.cli.parser import Commands, add_run_command
 from holdfast.client.connection import connect
 from holdfast.client.errors import DONE, RUN_FAILED, HoldfastError, wrong_command, wrong_settings
-from holdfast.client.personal_data import forget_principal
+from holdfast.client.holdfast_client import forget_principal
 from holdfast.client.records import evidence_file
 from holdfast.client.records.evidence import read_evidence
 from holdfast.client.records.signed_decisions import SignedDecisions

@@ -24,8 +24,7 @@ from holdfast.client.errors import (
     invalid_input,
     wrong_command,
 )
-from holdfast.client.holdfast_client import HoldfastClient
-from holdfast.client.records.transcript import continue_run
+from holdfast.client.holdfast_client import HoldfastClient, continue_run
 from holdfast.client.run import Run
 from holdfast.client.start import StartRequest, environment_caller
 from holdfast.runtime.command_line import read_count, read_name

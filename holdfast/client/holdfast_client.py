@@ -1,4 +1,4 @@
-"""A client of agents: it starts runs, finds them, and follows their pending calls.
+"""A client of agents: it starts runs, finds them, follows their pending calls, and deletes them.
 
     agents = HoldfastClient(client, task_queue="support")
     run = await agents.start(support, "Order 7 arrived broken", id="order-7")
@@ -19,30 +19,16 @@ from datetime import timedelta
 from typing import Any, Final, Unpack, overload
 
 from pydantic import JsonValue, ValidationError
+from temporalio.api.common.v1 import WorkflowExecution
+from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
 from temporalio.client import Client
 from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
+from temporalio.service import RPCError, RPCStatusCode
 
-from holdfast.client.errors import (
-    HoldfastError,
-    NoSuchRunError,
-    UnansweredRunsError,
-    explain_rpc_errors,
-    invalid_input,
-    wrong_command,
-)
+from holdfast.client import errors, run_lists
 from holdfast.client.pending_call import PendingCall
 from holdfast.client.run import OutputT, Run
-from holdfast.client.run_lists import (
-    ANSWER,
-    EVERY_RUN,
-    MAX_RUNS,
-    OPEN,
-    MissingAttributesError,
-    RunFilter,
-    RunListing,
-    explain_list_errors,
-)
 from holdfast.client.start import (
     REQUEST_MEMO,
     RunExistsError,
@@ -54,11 +40,16 @@ from holdfast.client.stream.live_answers import LiveAnswers
 from holdfast.client.stream.run_watch import RunWatches
 from holdfast.definitions.agent import Agent
 from holdfast.definitions.run_request import RequestFields, RunInput, run_request
+from holdfast.runtime.text_safety import clean, holdfast_command
 from holdfast.schemas import names
+from holdfast.schemas.base import json_size
+from holdfast.schemas.log_entry import read_record, transcript
 from holdfast.schemas.run import RunRequest
 
 # A worker answers some hundred queries a second, one after the other: more would wait there.
 _CONCURRENT_QUERIES: Final = 32
+# Temporal takes two megabytes, of which the rest of the request needs a part.
+MAX_TRANSCRIPT_BYTES: Final = 1_500_000
 
 
 class StartFields(RequestFields, total=False):
@@ -110,9 +101,9 @@ class HoldfastClient:
             checked = RunRequest.model_validate(request)
         except ValidationError as error:
             todo = "see the fields of `RunRequest`"
-            raise invalid_input("run", error, request, RunRequest, todo) from error
+            raise errors.invalid_input("run", error, request, RunRequest, todo) from error
         if lack := checked.lack_of_input():
-            raise wrong_command(lack, "write the task as `input`")
+            raise errors.wrong_command(lack, "write the task as `input`")
         new = StartRequest.of(checked, request, started_by="a program")
         run = await self.start_request(new, run_id, timeout, reuse=True)
         return self.run(run.id, agent.output_type if isinstance(agent, Agent) else output)
@@ -137,7 +128,7 @@ class HoldfastClient:
         run_id = id or run_of_token(new.payload.get("principal"))
         run_id = run_id or f"{prefix}-{uuid.uuid4().hex[:8]}"
         try:
-            with explain_rpc_errors(run_id):
+            with errors.explain_rpc_errors(run_id):
                 await client_in_trace(self.temporal, new.caller).start_workflow(
                     new.workflow,
                     new.payload,
@@ -163,7 +154,9 @@ class HoldfastClient:
         """Return the run with this id, whose result is an `output`; sends no request."""
         return Run(self.temporal, id, output, self._watches)
 
-    async def approvals(self, where: RunFilter = EVERY_RUN) -> AsyncIterator[PendingCall]:
+    async def approvals(
+        self, where: run_lists.RunFilter = run_lists.EVERY_RUN
+    ) -> AsyncIterator[PendingCall]:
         """Yield the calls that are pending now, of all runs or of those of a filter.
 
         Temporal's list of these runs is read once, and each of them is queried once.
@@ -173,54 +166,144 @@ class HoldfastClient:
         """
         try:
             runs = await self.list_runs(replace(where, status="awaiting_approval"), None)
-        except MissingAttributesError:
-            runs = await self.list_runs(OPEN, None)  # the status of runs is not indexed
-        errors: list[HoldfastError] = []
+        except run_lists.MissingAttributesError:
+            runs = await self.list_runs(run_lists.OPEN, None)  # the status of runs is not indexed
+        failures: list[errors.HoldfastError] = []
         for start in range(0, len(runs), _CONCURRENT_QUERIES):
             some = runs[start : start + _CONCURRENT_QUERIES]
             queries = (self.run(each.id).approvals() for each in some)
             for found in await asyncio.gather(*queries, return_exceptions=True):
                 match found:
-                    case NoSuchRunError():
+                    case errors.NoSuchRunError():
                         pass  # it was deleted since it was listed
-                    case HoldfastError():
-                        errors.append(found)
+                    case errors.HoldfastError():
+                        failures.append(found)
                     case BaseException():
                         raise found
                     case _:
                         for call in found:
                             yield call
-        if errors:
-            raise UnansweredRunsError(errors)
+        if failures:
+            raise errors.UnansweredRunsError(failures)
 
     async def list_runs(
-        self, where: RunFilter | str = EVERY_RUN, limit: int | None = MAX_RUNS
-    ) -> list[RunListing]:
+        self,
+        where: run_lists.RunFilter | str = run_lists.EVERY_RUN,
+        limit: int | None = run_lists.MAX_RUNS,
+    ) -> list[run_lists.RunListing]:
         """Return the runs of a filter or of a query, in the server's own order; None: all of them.
 
         Raises:
             MissingAttributesError: the namespace does not have a search attribute of the query.
         """
-        found = self.temporal.list_workflows(str(where), limit=limit, rpc_timeout=ANSWER)
-        with explain_list_errors():
-            return [RunListing.of(run) async for run in found]
+        found = self.temporal.list_workflows(str(where), limit=limit, rpc_timeout=run_lists.ANSWER)
+        with run_lists.explain_list_errors():
+            return [run_lists.RunListing.of(run) async for run in found]
 
     async def list_page(
-        self, where: RunFilter | str, size: int, after: bytes | None = None
-    ) -> tuple[list[RunListing], bytes | None]:
+        self, where: run_lists.RunFilter | str, size: int, after: bytes | None = None
+    ) -> tuple[list[run_lists.RunListing], bytes | None]:
         """Return one page of a list, by one request, and the token of the page after it.
 
         Open runs come first, the latest started first; then the others, the latest ended first.
         Raises as `list_runs` does.
         """
         found = self.temporal.list_workflows(
-            str(where), page_size=size, next_page_token=after, rpc_timeout=ANSWER
+            str(where), page_size=size, next_page_token=after, rpc_timeout=run_lists.ANSWER
         )
-        with explain_list_errors():
+        with run_lists.explain_list_errors():
             await found.fetch_next_page()
-        return [*map(RunListing.of, found.current_page or ())], found.next_page_token
+        return [*map(run_lists.RunListing.of, found.current_page or ())], found.next_page_token
 
-    async def count_runs(self, where: RunFilter | str = EVERY_RUN) -> int:
+    async def count_runs(self, where: run_lists.RunFilter | str = run_lists.EVERY_RUN) -> int:
         """Return the number of runs of a filter or of a query; raises as `list_runs` does."""
-        with explain_list_errors():
-            return (await self.temporal.count_workflows(str(where), rpc_timeout=ANSWER)).count
+        with run_lists.explain_list_errors():
+            return (
+                await self.temporal.count_workflows(str(where), rpc_timeout=run_lists.ANSWER)
+            ).count
+
+
+async def continue_run(
+    client: HoldfastClient, run_id: str, fields: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the fields of a request, with the transcript of a run before their own `context`.
+
+    Where they name no agent, the request has that of the run, and its skill.
+
+    Raises:
+        HoldfastError: the run does not exist, is not over, does not answer, or is too long.
+    """
+    run = client.run(run_id)
+    listing = run_lists.RunListing.of(await run.describe())
+    if listing.single:
+        todo = f"see {holdfast_command('show', run_id)}"
+        raise errors.wrong_command(f"{run_id} is a single call, which cannot be continued", todo)
+    if not (await run.observe()).closed:
+        todo = f"send it a message: {holdfast_command('send', run_id)} TEXT --steer"
+        raise errors.wrong_command(f"run {run_id} has not ended", todo)
+    entries = [entry async for entry in run.entries(names.CONTEXT)]
+    earlier = transcript([read_record(entry) for entry in entries], has_input="input" in fields)
+    context = [*(message.to_json() for message in earlier), *fields.get("context", ())]
+    # A message that is too large for a page is not whole.
+    lost = sum(entry.get("cut", 0) for entry in entries if entry["type"] == "message")
+    size = json_size(context) + lost
+    if size > MAX_TRANSCRIPT_BYTES:
+        todo = f"at most {MAX_TRANSCRIPT_BYTES}: start a run with a summary as its input"
+        raise errors.wrong_command(f"the transcript of run {run_id} has {size} bytes", todo)
+    if "agent" in fields:
+        return {**fields, "context": context}
+    agent, skill = listing.agent, (await run.status()).skill
+    if agent in (None, names.UNNAMED_AGENT):
+        todo = f"name one: {holdfast_command('run', 'AGENT', '--continue', run_id)}"
+        raise errors.wrong_command(f"run {run_id} has no agent of a catalog", todo)
+    return {"agent": agent, **({"skill": skill} if skill else {}), **fields, "context": context}
+
+
+async def forget_principal(
+    client: HoldfastClient, principal: str, *, runs: bool
+) -> tuple[int, int]:
+    """Delete the memories of a principal, and its finished runs if `runs`.
+
+    Temporal's lists find runs by the search attribute of their principal, and memories by their
+    ids: no worker is needed, and no key, since neither reads content. A memory's id ends with its
+    principal, and Temporal searches for beginnings alone: every memory of the namespace is listed.
+    The lists can lag behind by a moment.
+
+    Returns:
+        The number of its memories, and of its finished runs.
+
+    Raises:
+        HoldfastError: an open run could write to a memory again, or Temporal does not answer, or
+            cannot search for this principal.
+    """
+    who = clean(principal)
+    is_unclear = principal != who.strip("'") or not {*principal}.isdisjoint('"\\')
+    if is_unclear or len(principal) > run_lists.MAX_FILTER_CHARS:
+        todo = "delete its runs and memories with `temporal workflow delete`"
+        raise errors.wrong_command(f"Temporal cannot search for the principal {who!r}", todo)
+    of_principal = run_lists.RUN_TYPES + run_lists.RunFilter(principal=principal).terms()
+    # Before the memories: a run that ends meanwhile has written to its own before they are listed.
+    running = await client.list_runs(f'{of_principal} AND ExecutionStatus = "Running"', None)
+    if running:
+        first, more = running[0].id, len(running) - 1
+        wrong = f"open runs of {who} could write to a memory again: {clean(first)}"
+        todo = f"end them first, as with {holdfast_command('cancel', first)}"
+        raise errors.HoldfastError(
+            f"{wrong} and {more} more" if more else wrong, todo, errors.RUN_FAILED
+        )
+    listed = await client.list_runs(f'WorkflowType = "{names.MEMORY_WORKFLOW}"', None)
+    memories = [each for each in listed if names.is_memory_of(each.id, principal)]
+    ended = await client.list_runs(f'{of_principal} AND ExecutionStatus != "Running"', None)
+    for each in [*memories, *ended] if runs else memories:
+        # With its history; an open memory is terminated first.
+        execution = WorkflowExecution(workflow_id=each.id, run_id=each.execution)
+        request = DeleteWorkflowExecutionRequest(
+            namespace=client.temporal.namespace, workflow_execution=execution
+        )
+        try:
+            await client.temporal.workflow_service.delete_workflow_execution(request, retry=True)
+        except RPCError as error:
+            if error.status != RPCStatusCode.NOT_FOUND:  # a list may still have it
+                raise
+    # One that continued as new is several executions.
+    return len({each.id for each in memories}), len({each.id for each in ended})

@@ -18,7 +18,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final, NamedTuple, NoReturn, TextIO
 
-from holdfast.activities.interceptors.lost_replies import LOST_REPLIES
+from holdfast.activities.interceptors.once import LOST_REPLIES
 from holdfast.catalog.advice import server_advice
 from holdfast.catalog.agent_reader import resolve_definition
 from holdfast.catalog.mcp_tools import MCP_LOCK, Listing, lock_problems, named_servers

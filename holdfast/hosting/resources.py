@@ -14,14 +14,13 @@ import httpx
 from temporalio.client import Plugin
 from temporalio.plugin import SimplePlugin
 
-from holdfast.activities.mcp.server_settings import load_servers
 from holdfast.activities.model.viewers import viewers_key
-from holdfast.activities.notify.channels import NotificationChannels
-from holdfast.activities.notify.notifier_settings import load_notifiers
+from holdfast.activities.notify.channels import NotificationChannels, load_notifiers
 from holdfast.activities.ssrf_guard import knowledge_client, read_network
 from holdfast.catalog.catalog_files import folder_signature
 from holdfast.catalog.endpoints import ModelEndpoints, http_client, load_models
 from holdfast.catalog.loader import CurrentCatalog, load_catalog
+from holdfast.catalog.mcp_tools import load_servers
 from holdfast.catalog.python_module import load_converter, load_object
 from holdfast.catalog.reload import CatalogReloader
 from holdfast.hosting.options import WorkerSettings

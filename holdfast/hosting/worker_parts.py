@@ -19,13 +19,13 @@ from holdfast.activities.interceptors.permits import PermitCheck
 from holdfast.activities.interceptors.results import CheckedResults
 from holdfast.activities.knowledge import FetchKnowledgeActivity
 from holdfast.activities.memory_access import MemoryActivities
+from holdfast.activities.model.chat_telemetry import SpanRecorder
 from holdfast.activities.model.conversation_cache import ConversationCache, RunKey
 from holdfast.activities.model.page_prefetch import Answer, PagePrefetch
 from holdfast.activities.model.progress import Progress
 from holdfast.activities.model.run_queries import RunQueries
 from holdfast.activities.model.shared_pages import SharedPages
 from holdfast.activities.model.viewers import QueryCached, Viewers
-from holdfast.activities.record_spans import SpanRecorder
 from holdfast.activities.resolve import DefinitionResolver
 from holdfast.hosting.options import WorkerSettings
 from holdfast.hosting.own_runs import OwnRunsInterceptor

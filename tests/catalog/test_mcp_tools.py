@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from holdfast.activities.mcp.server_settings import load_servers
 from holdfast.catalog.advice import server_advice
 from holdfast.catalog.agent_reader import resolve_definition
 from holdfast.catalog.loader import Catalog, load_catalog
@@ -19,6 +18,7 @@ from holdfast.catalog.mcp_tools import (
     ListedTool,
     Listing,
     left_out,
+    load_servers,
     lock_changes,
     lock_problems,
     lock_text,

@@ -8,8 +8,7 @@ import pytest
 from temporalio.contrib.pydantic import pydantic_data_converter
 
 from holdfast.client.errors import HoldfastError
-from holdfast.client.holdfast_client import HoldfastClient
-from holdfast.client.records.transcript import continue_run
+from holdfast.client.holdfast_client import HoldfastClient, continue_run
 from holdfast.client.run import Run
 from holdfast.client.run_lists import RunListing
 from holdfast.schemas import names

@@ -8,7 +8,7 @@ from holdfast.activities import generate, resolve
 from holdfast.activities.interceptors import auto_heartbeat, results
 from holdfast.activities.mcp import authorization, held_calls, http_client, servers
 from holdfast.catalog import advice, agent_reader, builtin_tools, catalog_files
-from holdfast.client.records import transcript
+from holdfast.client import holdfast_client
 from holdfast.hosting.worker_parts import MAX_ACTIVITIES
 from holdfast.providers.answer import call_draft, streamed_answer
 from holdfast.providers.transport import cloud_identity, http
@@ -101,7 +101,9 @@ LIMITS: dict[str, list[str]] = {
         kb(activity_options.MAX_INPUT_BYTES),
         kb(scopes.MAX_TRANSCRIPT_BYTES),
     ],
-    "the transcript of a run that another one continues": [kb(transcript.MAX_TRANSCRIPT_BYTES)],
+    "the transcript of a run that another one continues": [
+        kb(holdfast_client.MAX_TRANSCRIPT_BYTES)
+    ],
     "repairs of a call's arguments": [
         str(preparation.MAX_REPAIRS),
         base.format_duration(activity_options.HOOK_TO_CLOSE),

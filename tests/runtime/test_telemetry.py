@@ -13,7 +13,7 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 from opentelemetry.sdk._logs import LoggerProvider
 from opentelemetry.sdk.trace.sampling import TraceIdRatioBased
 
-from holdfast.activities.record_spans import SpanRecorder
+from holdfast.activities.model.chat_telemetry import SpanRecorder
 from holdfast.runtime.secrets import Secrets
 from holdfast.runtime.telemetry import startup
 from holdfast.runtime.telemetry.metrics import MAX_VALUES_OF_LABEL, OTHERS

@@ -1,4 +1,4 @@
-"""The results and errors of activities, checked before they are sent.
+"""The results, errors and heartbeats of activities, bounded and redacted before they are sent.
 
 The server takes at most 2 MB a payload. Left to the SDK, an activity with a larger result runs
 again until its attempts are used up, and in a local activity it fails the run's workflow task for
@@ -18,7 +18,9 @@ from typing import Any, NoReturn
 
 from temporalio import activity
 from temporalio.api.common.v1 import Payload
+from temporalio.api.failure.v1 import Failure
 from temporalio.common import RawValue
+from temporalio.converter import DefaultFailureConverter
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory, FailureError
 from temporalio.worker import (
     ActivityInboundInterceptor,
@@ -26,7 +28,6 @@ from temporalio.worker import (
     ExecuteActivityInput,
 )
 
-from holdfast.activities.interceptors import secret_redaction
 from holdfast.activities.interceptors.permits import sign_result
 from holdfast.runtime.encryption.key_ring import KeyRing
 from holdfast.runtime.secrets import Secrets
@@ -73,15 +74,15 @@ class CheckedResults(ActivityInboundInterceptor):
 
     def init(self, outbound: ActivityOutboundInterceptor) -> None:
         """Redact heartbeats, too; the SDK calls this."""
-        super().init(secret_redaction.RedactedHeartbeats(outbound, self._secrets))
+        super().init(_RedactedHeartbeats(outbound, self._secrets))
 
     async def execute_activity(self, call: ExecuteActivityInput) -> Any:
         """Execute the activity, and check what it returns or raises; the SDK calls this."""
         try:
             result = await self.next.execute_activity(call)
         except Exception as error:
-            redacted = secret_redaction.redact_error(error, self._secrets)
-            failure = secret_redaction.encode_failure(redacted)
+            redacted = _redact_error(error, self._secrets)
+            failure = _encode_failure(redacted)
             if failure is None or failure.ByteSize() > MAX_FAILURE_BYTES:
                 raise _shortened(redacted) from None
             if redacted is error:
@@ -100,7 +101,7 @@ class CheckedResults(ActivityInboundInterceptor):
                     payload.data,
                     parse_constant=lambda name: _no_json(f"{name} is no number of JSON"),
                 )
-        payload = secret_redaction.redact_payload(payload, self._secrets)
+        payload = _redact_payload(payload, self._secrets)
         sign_result(payload, self._permit_keys)
         return RawValue(await self._for_history(payload))
 
@@ -182,4 +183,81 @@ def _shortened(error: Exception) -> ApplicationError:
         non_retryable=error.non_retryable,
         next_retry_delay=error.next_retry_delay,
         category=error.category,
+    )
+
+
+class _RedactedHeartbeats(ActivityOutboundInterceptor):
+    """Sends an activity's heartbeats without secrets."""
+
+    def __init__(self, outbound: ActivityOutboundInterceptor, secrets: Secrets) -> None:
+        super().__init__(outbound)
+        self._secrets = secrets
+
+    def heartbeat(self, *details: Any) -> None:
+        """Send a heartbeat; the SDK calls this."""
+        payloads = activity.payload_converter().to_payloads(details)
+        if any(self._secrets.occur_in(payload.data) for payload in payloads):
+            details = tuple(RawValue(_redact_payload(each, self._secrets)) for each in payloads)
+        super().heartbeat(*details)
+
+
+def _redact_payload(payload: Payload, secrets: Secrets) -> Payload:
+    """Return the value without secrets."""
+    if not secrets.occur_in(payload.data):
+        return payload
+    _warn("sent")
+    return _cleaned(payload, secrets)
+
+
+def _encode_failure(error: Exception) -> Failure | None:
+    """Return the failure that would be sent; None if its details cannot be encoded."""
+    failure = Failure()
+    try:
+        DefaultFailureConverter().to_failure(error, activity.payload_converter(), failure)
+    except Exception:
+        return None
+    return failure
+
+
+def _redact_error(error: Exception, secrets: Secrets) -> Exception:
+    """Return the error; if it holds a secret, one that is sent like it but without the secret."""
+    failure = _encode_failure(error)
+    if failure is None or not secrets.occur_in(failure.SerializeToString()):
+        return error
+    _warn("raised")
+    if isinstance(error, ApplicationError):
+        failure.stack_trace = ""  # it was raised on purpose
+    _clean_failure(failure, secrets)
+    cleaned = DefaultFailureConverter().from_failure(failure, activity.payload_converter())
+    assert isinstance(cleaned, FailureError)
+    return cleaned
+
+
+def _clean_failure(failure: Failure, secrets: Secrets) -> None:
+    failure.message = secrets.clean(failure.message)
+    failure.stack_trace = secrets.clean(failure.stack_trace)
+    info = failure.application_failure_info
+    if failure.HasField("application_failure_info"):
+        info.type = secrets.clean(info.type)
+    for details in (info.details, failure.canceled_failure_info.details):
+        for payload in details.payloads:
+            payload.CopyFrom(_cleaned(payload, secrets))
+    if failure.HasField("cause"):
+        _clean_failure(failure.cause, secrets)
+
+
+def _cleaned(payload: Payload, secrets: Secrets) -> Payload:
+    if not payload.metadata["encoding"].startswith(b"json/"):
+        return Payload(metadata=payload.metadata, data=secrets.clean_bytes(payload.data))
+    # Not in its text: the replacement of a secret could be outside of a string.
+    value = secrets.clean_value(json.loads(payload.data))
+    data = json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass")
+    return Payload(metadata=payload.metadata, data=data)
+
+
+def _warn(what: str) -> None:
+    logger.warning(
+        "the activity `%s` %s a secret of this worker; it was removed",
+        activity.info().activity_type,
+        what,
     )

@@ -1,15 +1,16 @@
-"""The activity `call_mcp_tool`: one call of a tool of an MCP server.
+"""The activity `call_mcp_tool`: one call of a tool of an MCP server, or a request about its task.
 
 A server's reply is the content of an `Envelope`, so that none can be taken for one, or for a
 message. A server that cannot be reached has not run the call; if it may have, and no answer came,
-the interceptor `once.py` makes the error an unknown outcome where the call may run once.
+the interceptor `once.py` makes the error an unknown outcome where the call may run once. A server
+may run a task in place of a call: the requests about it read its state, send answers, or end it.
 """
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, Final, Literal
 
 from mcp import Client, MCPError
 from mcp_types import (
@@ -20,16 +21,19 @@ from mcp_types import (
     ElicitResult,
     ImageContent,
     InputRequiredResult,
+    Request,
+    RequestParams,
+    Result,
 )
 from pydantic import TypeAdapter, ValidationError
 from temporalio import activity
 
 from holdfast.activities.mcp.held_calls import HELD_CALL, HeldCall
-from holdfast.activities.mcp.server_tasks import TaskResult, request_state
 from holdfast.activities.mcp.servers import McpServers
 from holdfast.runtime.http_post import request_error
 from holdfast.runtime.mcp.errors import NoResultError, ServerUnreachableError, quote
 from holdfast.runtime.mcp.input_forms import MAX_NAME_CHARACTERS, read_forms
+from holdfast.runtime.mcp.received import fitted
 from holdfast.runtime.text_safety import name_in_line
 from holdfast.schemas import names
 from holdfast.schemas.internal.mcp_input import INPUT_REQUIRED, TASK, McpContinuation, McpTask
@@ -37,11 +41,93 @@ from holdfast.schemas.message import ImagePart, Part, TextPart
 from holdfast.schemas.names import ErrorCode
 from holdfast.schemas.tool import ACTIVITY_TIMEOUT, McpCall, McpTool
 
-Reply = CallToolResult | InputRequiredResult | TaskResult
-_REPLY: TypeAdapter[Reply] = TypeAdapter(Reply)
-_error = partial(request_error, ErrorCode.TOOL_ERROR)
 # A server may return a state alone, and is then called again at once, after these pauses.
 STATE_PAUSES_SECONDS = (0.05, 0.2, 0.5, 1.0, 2.0)
+MAX_POLL_MS: Final = 24 * 3600 * 1000.0
+_STATE: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[str, Any])
+Found = dict[str, Any]
+_error = partial(request_error, ErrorCode.TOOL_ERROR)
+
+
+class TaskResult(Result):
+    """The reply to a call that the server runs as a task."""
+
+    result_type: Literal["task"]
+    task_id: str
+    poll_interval_ms: float | None = None
+
+    @property
+    def task(self) -> McpTask:
+        return McpTask(id=self.task_id, poll_ms=_poll_ms(self.poll_interval_ms))
+
+
+class _Params(RequestParams):
+    task_id: str
+    input_responses: dict[str, ElicitResult] | None = None
+
+
+class _TaskRequest(Request[_Params, str]):
+    name_param = "taskId"
+
+
+async def request_state(
+    task: McpTask, request: Callable[[Callable[[Client], Awaitable[Found]]], Awaitable[Found]]
+) -> CallToolResult | InputRequiredResult | McpTask:
+    """Make the next request about a task of a server; return it if it runs, or did not answer.
+
+    Raises:
+        NoResultError: it failed, or the server does not know it.
+        ValidationError: its result does not fit the protocol.
+    """
+
+    async def send(client: Client) -> Found:
+        async def ask(method: str, **more: Any) -> Found:
+            params = _Params(task_id=task.id, **more)
+            made = _TaskRequest(method=method, params=params)
+            # A type of the library is only for models.
+            return await client.session.send_request(made, _STATE)  # type: ignore[type-var]
+
+        if task.cancel:
+            return await ask("tasks/cancel")
+        if task.responses:
+            await ask("tasks/update", input_responses=task.responses)
+        return await ask("tasks/get")
+
+    try:
+        found = await request(send)
+    except (ServerUnreachableError, ConnectionResetError):
+        return task
+    except MCPError as error:
+        raise NoResultError(
+            f"its task is lost: {quote(error.message)}", ErrorCode.OUTCOME_UNKNOWN
+        ) from None
+    return _read(found, task)
+
+
+def _read(found: Found, task: McpTask) -> CallToolResult | InputRequiredResult | McpTask:
+    match found:
+        case {"status": "completed", "result": result}:
+            result = fitted(result) if isinstance(result, dict) else result
+            return CallToolResult.model_validate(result, by_name=False)
+        case {"status": "failed" | "cancelled" as status, **more}:
+            error = more.get("error")
+            why = error.get("message") if isinstance(error, Mapping) else more.get("statusMessage")
+            raise NoResultError(f"its task ended as {status}: {why or 'no reason'}")
+        case {"status": "input_required", "inputRequests": dict(asked)}:
+            new = {key: each for key, each in asked.items() if key not in task.answered}
+            if new:
+                return InputRequiredResult.model_validate({"inputRequests": new}, by_name=False)
+    poll_ms = _poll_ms(found.get("pollIntervalMs"))
+    return task.model_copy(update={"responses": {}, "poll_ms": poll_ms})
+
+
+def _poll_ms(value: Any) -> float:
+    # In this order, not a number is 0.
+    return min(max(0.0, value), MAX_POLL_MS) if isinstance(value, int | float) else 0.0
+
+
+Reply = CallToolResult | InputRequiredResult | TaskResult
+_REPLY: TypeAdapter[Reply] = TypeAdapter(Reply)
 
 
 class CallMcpToolActivity:

@@ -1,4 +1,9 @@
-"""One request to a model as a span and in the metrics: one for each attempt."""
+"""Spans and metrics of runs: each attempt of a request to a model, and a run's finished parts.
+
+No process can hold a span open for days. So a run reports each part once it is over, to the
+activity `record_spans`, and it is recorded with its own times. A run reports it again only if its
+worker dies at that moment: the ids are then the same.
+"""
 
 import json
 from collections.abc import Iterator
@@ -7,14 +12,18 @@ from time import monotonic
 from typing import Any, Final
 
 from opentelemetry.trace import INVALID_SPAN, Span, SpanKind, Status, StatusCode, use_span
+from temporalio import activity
 
 from holdfast.activities.interceptors.attempt_spans import current_place
+from holdfast.catalog.endpoints import ModelEndpoints
 from holdfast.providers.answer.call_draft import arguments_text
 from holdfast.providers.base import AnswerSink, ProviderRefused
 from holdfast.providers.transport.target import EndpointTarget
 from holdfast.runtime.telemetry.telemetry import Telemetry
 from holdfast.schemas.internal.model_request import Ask, ConversationPointer
 from holdfast.schemas.internal.solution import Solution, StopReason
+from holdfast.schemas.internal.tracing import SpanBatch
+from holdfast.schemas.names import RECORD_SPANS
 
 MAX_CONTENT_CHARACTERS: Final = 8_000
 # The names of the OpenTelemetry conventions; other providers have their own.
@@ -153,3 +162,23 @@ class ChatRecord:
     @property
     def _seconds(self) -> float:
         return monotonic() - self._began
+
+
+class SpanRecorder:
+    """Records the spans of runs; without `telemetry`, none: a run may have started with it."""
+
+    def __init__(self, telemetry: Telemetry | None, models: ModelEndpoints) -> None:
+        self._telemetry = telemetry
+        self._models = models
+
+    @activity.defn(name=RECORD_SPANS)
+    async def record_spans(self, batch: dict[str, Any]) -> None:
+        """Record the finished spans of a `SpanBatch`."""
+        if self._telemetry is None:
+            return
+        spans = SpanBatch.read(batch)
+        for span in spans.spans:
+            if span.kind == "run" and spans.endpoint in self._models.names:
+                served = self._models.find(spans.endpoint)
+                span.attributes["gen_ai.provider.name"] = provider_name(served.target)
+            self._telemetry.record_span(span, spans)

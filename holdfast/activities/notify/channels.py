@@ -1,15 +1,39 @@
-"""The activity `tell_people`, and the channels of a worker in which it notifies people."""
+"""The activity `tell_people`, and the channels of a worker from `--notifiers`: `notify.yaml`.
 
-from collections.abc import Iterator, Mapping
+The file is checked when the worker starts, and each problem is reported with file, line and fix.
+Only a variable that is not set is reported when it is needed; the values of others are checked, and
+never shown.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
+import httpx
 from temporalio import activity
 
+from holdfast.activities.notify.mail import MailNotifier
 from holdfast.activities.notify.message_text import Notifier, limit_content
-from holdfast.runtime.http_post import notification_error
+from holdfast.activities.notify.slack import SlackAppNotifier, SlackNotifier
+from holdfast.activities.notify.webhook import BadSecret, WebhookNotifier, signing_secrets
+from holdfast.runtime.addresses import (
+    AddressError,
+    is_loopback,
+    parse_address,
+    parse_secure_address,
+)
+from holdfast.runtime.decision_links import (
+    LINK_SECRET,
+    MIN_SECRET_CHARACTERS,
+    DecisionLinks,
+)
+from holdfast.runtime.http_post import EnvironmentValue, notification_error
+from holdfast.runtime.settings_files.file_problems import LoadError
+from holdfast.runtime.settings_files.source import read_source
 from holdfast.schemas import names
-from holdfast.schemas.settings.notify import Channel, Listener, News
+from holdfast.schemas.settings.notify import Channel, Listener, News, Notifiers, Webhook
+from holdfast.validation.problems import ValueProblem
 
 
 class NotificationChannels:
@@ -75,3 +99,94 @@ class NotificationChannels:
         link = self._inbox + "".join(f"/{quote(part, safe='')}" for part in place)
         posted = await notifier.notify(news.model_copy(update={"link": link}))
         return None if posted is None else posted.to_json()
+
+
+def load_notifiers(
+    file: Path | None, environ: Mapping[str, str], http: httpx.AsyncClient
+) -> NotificationChannels:
+    """Return the channels of `file`, if there is one.
+
+    Raises:
+        LoadError: the file has problems.
+    """
+    if file is None:
+        return NotificationChannels()
+    source = read_source(file)
+    settings = source.parse_as(Notifiers)
+    faults: list[ValueProblem] = []
+    try:
+        inbox = parse_address(settings.inbox)
+        if inbox.query or inbox.fragment:
+            raise AddressError("links are appended to it", "leave out `?` and `#`")
+    except AddressError as error:
+        faults.append(ValueProblem(("inbox",), error.reason, error.fix))
+    served = {}
+    links = DecisionLinks(LINK_SECRET, environ, settings.inbox.rstrip("/"))
+    for name, channel in settings.channels.items():
+        kind = next(each for each in Channel.one_of if getattr(channel, each) is not None)
+        notifier, wrong = _notifier(channel, environ, http, links)
+        faults += [fault.under("channels", name, kind) for fault in wrong]
+        if links in notifier.environment_values and 0 < len(links.text) < MIN_SECRET_CHARACTERS:
+            reason = f"the secret in the variable {LINK_SECRET} is too short"
+            todo = f"write at least {MIN_SECRET_CHARACTERS} characters: openssl rand -hex 32"
+            faults.append(ValueProblem(("channels", name, kind, "links"), reason, todo))
+        served[name] = channel, notifier
+    if faults:
+        raise LoadError(source.problems(faults))
+    return NotificationChannels(settings.inbox, served)
+
+
+def _notifier(
+    channel: Channel, environ: Mapping[str, str], http: httpx.AsyncClient, links: DecisionLinks
+) -> tuple[Notifier, Iterable[ValueProblem]]:
+    """Return the notifier of a channel, and the problems of its settings."""
+    if (webhook := channel.webhook) is not None:
+        url = webhook.url or EnvironmentValue(webhook.url_env or "", environ)
+        variable = webhook.secret_env
+        secret = None if variable is None else EnvironmentValue(variable, environ)
+        own_links = links if webhook.links else None
+        made = WebhookNotifier(url, secret, http, webhook.format, own_links, webhook.links)
+        return made, _wrong_webhook(webhook, environ)
+    if (slack := channel.slack) is not None and slack.channel is not None:
+        token = EnvironmentValue(slack.token_env or "", environ)
+        return SlackAppNotifier(token, slack, channel.content == "full", http), ()
+    if slack is not None:
+        url_env = slack.url_env or ""
+        return SlackNotifier(EnvironmentValue(url_env, environ), http), _wrong_url(url_env, environ)
+    mail, wrong = channel.mail, []
+    assert mail is not None  # Channel demands one of them
+    if mail.tls == "none" and not is_loopback(mail.host):
+        fix = "write `tls: starttls` or `tls: tls`; `none` is for a server on this machine"
+        wrong = [ValueProblem(("tls",), "mail would be sent unencrypted", fix)]
+    variable = mail.password_env
+    password = None if variable is None else EnvironmentValue(variable, environ)
+    return MailNotifier(mail, password, links if mail.links else None), wrong
+
+
+def _wrong_webhook(webhook: Webhook, environ: Mapping[str, str]) -> Iterator[ValueProblem]:
+    if webhook.url is not None:
+        try:
+            parse_address(webhook.url)
+        except AddressError as error:
+            yield ValueProblem(("url",), error.reason, error.fix)
+    if webhook.url_env is not None:
+        yield from _wrong_url(webhook.url_env, environ)
+    value = environ.get(webhook.secret_env or "", "")
+    try:
+        signing_secrets(value) if value else []
+    except BadSecret as error:
+        reason = f"the variable {webhook.secret_env} holds no secret to sign with"
+        yield ValueProblem(("secretEnv",), reason, str(error))
+
+
+def _wrong_url(variable: str, environ: Mapping[str, str]) -> list[ValueProblem]:
+    """Return the problems of a variable's address: a secret must not be sent unencrypted."""
+    value = environ.get(variable, "").strip()
+    if not value:
+        return []
+    try:
+        parse_secure_address(value)
+    except AddressError:
+        reason = f"the variable {variable} holds no address"
+        return [ValueProblem(("urlEnv",), reason, "write https://… in it")]
+    return []

@@ -182,7 +182,7 @@ def _read_address(text: str) -> "ProbeAddress":
 
 def load_catalog(given: dict[str, str | Sequence[str] | None]) -> tuple["Catalog", str]:
     """Load the catalog of these options as a worker does; return it with the task queue."""
-    from holdfast.activities.mcp.server_settings import load_servers
+    from holdfast.catalog.mcp_tools import load_servers
     from holdfast.hosting.options import read_options
     from holdfast.hosting.resources import load_worker_catalog
 
@@ -206,8 +206,14 @@ def load_catalog(given: dict[str, str | Sequence[str] | None]) -> tuple["Catalog
 async def lock(*, catalog: str | None, servers: str | None, **_: object) -> int:
     """Print what has changed since the tools were locked, and lock them as they are listed now."""
     # Imported here: the other commands need no worker, and start sooner.
-    from holdfast.activities.mcp.server_settings import load_servers
-    from holdfast.catalog.mcp_tools import MCP_LOCK, Listing, load_lock, lock_changes, lock_text
+    from holdfast.catalog.mcp_tools import (
+        MCP_LOCK,
+        Listing,
+        load_lock,
+        load_servers,
+        lock_changes,
+        lock_text,
+    )
     from holdfast.hosting.options import read_options
     from holdfast.hosting.resources import mcp_servers
 

@@ -1,1 +1,1 @@
-"""What is read of a run's records: its cost, and its conversation for a run that continues it."""
+"""What is read of the records of a run: its cost, and its evidence."""

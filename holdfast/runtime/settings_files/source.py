@@ -8,7 +8,7 @@ import json
 import os
 import stat
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
@@ -80,6 +80,16 @@ class Source:
         """Return the problems in the order of their lines."""
         in_order = sorted(faults, key=lambda fault: self.line(fault.where))
         return [self.problem(fault) for fault in in_order]
+
+
+def values_hidden(*fields: str) -> Callable[[ValueProblem], ValueProblem]:
+    """Return what removes the values of these fields from a problem, since they may be secrets."""
+
+    def hide_value(fault: ValueProblem) -> ValueProblem:
+        is_shown = {*fields}.isdisjoint(fault.where) or not fault.reason.endswith("does not fit")
+        return fault if is_shown else replace(fault, reason="the value does not fit")
+
+    return hide_value
 
 
 def read_source(path: Path) -> Source:

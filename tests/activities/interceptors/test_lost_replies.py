@@ -11,7 +11,7 @@ import httpx
 import pytest
 import requests
 
-from holdfast.activities.interceptors.lost_replies import LOST_REPLIES, lost_reply
+from holdfast.activities.interceptors.once import LOST_REPLIES, lost_reply
 
 
 @asynccontextmanager

@@ -9,7 +9,7 @@ import httpx2
 import pytest
 from mcp import MCPError
 
-from holdfast.activities.mcp import http_client, server_tasks, servers
+from holdfast.activities.mcp import call_tool, http_client, servers
 from holdfast.activities.mcp.http_client import McpHttpClient
 from holdfast.activities.mcp.servers import McpServers
 from holdfast.catalog.mcp_tools import ListedTool, lock_problems
@@ -35,7 +35,7 @@ async def test_an_answer_is_measured_as_it_unpacks(monkeypatch: pytest.MonkeyPat
 
 
 def test_an_interval_that_is_no_number_is_none() -> None:
-    made = server_tasks.TaskResult(result_type="task", task_id="t", poll_interval_ms=float("nan"))
+    made = call_tool.TaskResult(result_type="task", task_id="t", poll_interval_ms=float("nan"))
     assert made.task.poll_ms == 0
 
 

@@ -7,9 +7,9 @@ import httpx2
 import pytest
 from mcp import MCPError
 
+from holdfast.activities.mcp.call_tool import request_state
 from holdfast.activities.mcp.connection import Connection
 from holdfast.activities.mcp.http_client import McpHttpClient
-from holdfast.activities.mcp.server_tasks import request_state
 from holdfast.runtime.mcp.errors import NoResultError
 from holdfast.schemas.internal.mcp_input import McpTask
 from tests.activities.mcp.conftest import Open, serving

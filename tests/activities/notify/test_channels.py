@@ -15,8 +15,7 @@ from jsonschema import Draft202012Validator
 from starlette.responses import Response, StreamingResponse
 from temporalio.exceptions import ApplicationError
 
-from holdfast.activities.notify.channels import NotificationChannels
-from holdfast.activities.notify.notifier_settings import load_notifiers
+from holdfast.activities.notify.channels import NotificationChannels, load_notifiers
 from holdfast.activities.notify.webhook import WebhookNotifier, signature, signing_secrets
 from holdfast.runtime import http_post as sending
 from holdfast.runtime.http_post import EnvironmentValue

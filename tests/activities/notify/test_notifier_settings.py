@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from holdfast.activities.notify.notifier_settings import load_notifiers
+from holdfast.activities.notify.channels import load_notifiers
 from holdfast.runtime.settings_files.file_problems import LoadError
 from tests.support.news_receivers import SECRET
 

@@ -12,8 +12,7 @@ from slack_sdk.models.blocks import ActionsBlock, Block
 from starlette.responses import JSONResponse, Response
 from temporalio.exceptions import ApplicationError
 
-from holdfast.activities.notify.channels import NotificationChannels
-from holdfast.activities.notify.notifier_settings import load_notifiers
+from holdfast.activities.notify.channels import NotificationChannels, load_notifiers
 from holdfast.activities.notify.slack import app_message
 from holdfast.schemas.decision import digest_of
 from holdfast.schemas.internal.selected_call import SelectedCall
