@@ -21,8 +21,9 @@ from temporalio.common import RetryPolicy
 from temporalio.exceptions import ActivityError, ApplicationError, TimeoutType
 from temporalio.worker import Worker
 
+from holdfast.activities.interceptors import auto_heartbeat
 from holdfast.activities.interceptors.auto_heartbeat import AutoHeartbeat, OutlivedAttempts
-from holdfast.activities.interceptors.chain import ActivityInterceptors, auto_heartbeat
+from holdfast.activities.interceptors.chain import ActivityInterceptors
 from holdfast.workflows.commands.interceptors import CommandInterceptor
 from tests.support.eventually import eventually
 
