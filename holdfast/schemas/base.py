@@ -39,34 +39,51 @@ SCHEMA_URI: JsonValue = {
 }
 
 
-class _Written(BaseModel):
-    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, frozen=True)
+class Lenient(BaseModel):
+    """An object that the engine writes and reads back, perhaps with another version's fields."""
 
-    writes_defaults: ClassVar[bool] = False
-    """Whether fields are written also at their defaults: see `Explicit`."""
+    model_config = ConfigDict(
+        alias_generator=to_camel, populate_by_name=True, frozen=True, extra="ignore"
+    )
+
+    @classmethod
+    def read(cls, data: Any) -> Self:
+        """Read the object, and every strict object inside it, without minding unknown fields."""
+        return cls.model_validate(data, extra="ignore")
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the object as others read it, in camelCase, without fields at their defaults."""
+        return self.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+
+
+class Explicit(Lenient):
+    """An object that is written with all of its fields, also those at their defaults."""
+
     left_out_if_empty: ClassVar[tuple[str, ...]] = ()
-    """Of an object that writes defaults, the fields that are left out if they are empty."""
+    """The fields that are left out if they are empty."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the object as others read it, in camelCase."""
-        return self.model_dump(
-            mode="json",
-            by_alias=True,
-            exclude_defaults=not self.writes_defaults,
-            exclude={name for name in self.left_out_if_empty if not getattr(self, name)},
-        )
+        empty = {name for name in self.left_out_if_empty if not getattr(self, name)}
+        return self.model_dump(mode="json", by_alias=True, exclude=empty)
 
 
-class Strict(_Written):
-    """An object that a person or a model writes."""
+class Strict(Lenient):
+    """An object that a person or a model writes.
+
+    `use_attribute_docstrings` is set only where descriptions are shown: reading docstrings takes a
+    program's start longer.
+    """
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
-
-class Described(Strict):
-    """An object whose descriptions are shown: reading docstrings takes a program's start longer."""
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
+    def over(self, defaults: "Strict") -> Self:
+        """Return this object, with each unset field (None) taken from `defaults`."""
+        values = dict(self)
+        for name, value in values.items():
+            if value is None:
+                values[name] = getattr(defaults, name, None)
+        return type(self).model_validate(values)
 
 
 def _publish_one_of(schema: dict[str, Any], model: type["OneOf"]) -> None:
@@ -91,39 +108,11 @@ class OneOf(Strict):
         return self
 
 
-class Partial(Strict):
-    """An object with optional fields; what is unset falls back to another one's."""
-
-    def over(self, defaults: "Partial") -> Self:
-        """Return this object, with what it leaves unset taken from `defaults`."""
-        fields = type(self).model_fields
-        inherited = {name: value for name, value in defaults if name in fields}
-        own = {name: value for name, value in self if value is not None}
-        return type(self).model_validate(inherited | own)
-
-
 class SettingsFile(Strict):
     """A file that a person writes."""
 
     schema_uri: Annotated[str | None, Field(alias="$schema")] = None
     """What an editor checks the file with; not read."""
-
-
-class Lenient(_Written):
-    """An object that the engine writes and reads back, perhaps with another version's fields."""
-
-    model_config = ConfigDict(extra="ignore")
-
-    @classmethod
-    def read(cls, data: Any) -> Self:
-        """Read the object, and every strict object inside it, without minding unknown fields."""
-        return cls.model_validate(data, extra="ignore")
-
-
-class Explicit(Lenient):
-    """An object that is written with all of its fields, also those at their defaults."""
-
-    writes_defaults = True
 
 
 def _variable_name(value: Any) -> str:

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from holdfast.schemas.base import Described, Duration, Partial
+from holdfast.schemas.base import Duration, Strict
 
 OnLimit = Literal["finalize", "fail", "ask"]
 BudgetName = Literal[
@@ -22,7 +22,7 @@ BudgetName = Literal[
 ThresholdName = Literal["maxIterations", "maxTurns", "maxCalls", "maxTokens", "maxCost"]
 
 
-class BudgetLimits(Described, Partial):
+class BudgetLimits(Strict, use_attribute_docstrings=True):
     """The most of each budget; what is unset has no bound."""
 
     max_iterations: Annotated[int, Field(ge=0)] | None = None

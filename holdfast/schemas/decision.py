@@ -302,14 +302,13 @@ class PrincipalClaims(Explicit):
     """Until when: `exp`."""
 
 
-class PlannedCall(Strict):
+class PlannedCall(Explicit, extra="forbid", allow_inf_nan=False):
     """One call of a plan.
 
     Where a plan is edited, `id` is enough for a call that stays as it is. Only `arguments` and
     `bound` may be others than those that are shown.
     """
 
-    writes_defaults = True
     left_out_if_empty = ("delegate", "bound")
 
     id: Annotated[str, Field(min_length=1, max_length=200)]

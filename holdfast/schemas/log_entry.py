@@ -278,7 +278,8 @@ def digested(record: dict[str, Any]) -> bytes:
 
     A pending call is digested without its decisions too: they have entries of their own.
     """
-    timeless = _without(record, "at")
+    timeless = {**record}
+    timeless.pop("at", None)
     if "decided" in timeless:
         timeless["decided"] = _without(timeless["decided"], "at")
     if "approval" in timeless:

@@ -17,7 +17,7 @@ from pydantic import (
     model_validator,
 )
 
-from holdfast.schemas.base import Described, Duration, Explicit, Lenient, Partial, Strict
+from holdfast.schemas.base import Duration, Explicit, Lenient, Strict
 from holdfast.schemas.internal.mcp_input import McpContinuation, McpTask
 from holdfast.schemas.internal.memory import MemoryOwner
 from holdfast.schemas.json_schema import IS_JSON_SCHEMA
@@ -124,7 +124,7 @@ class Forward(Strict):
     """The groups whose members may decide from then on."""
 
 
-class ApprovalPolicy(Partial):
+class ApprovalPolicy(Strict):
     """When a call needs an approval, who approves it, and how long it waits.
 
     Unset fields fall back: to the agent's defaults, then to `APPROVAL_DEFAULTS`.
@@ -207,13 +207,15 @@ def _as_parameter(name: str, kind: dict[str, Any]) -> dict[str, Any]:
     return parameter if name in CHOSEN_BY_MODEL else {**parameter, "required": ["const"]}
 
 
-class ToolDefinition(Described):
+class ToolDefinition(Strict):
     """A tool as a person writes it: a JSON Schema (draft 2020-12) with meta-properties.
 
     Besides the meta-properties below, every keyword of JSON Schema is allowed.
     """
 
-    model_config = ConfigDict(extra="allow", frozen=True, json_schema_extra=_for_editors)
+    model_config = ConfigDict(
+        extra="allow", use_attribute_docstrings=True, json_schema_extra=_for_editors
+    )
 
     tool: Annotated[
         str | None,

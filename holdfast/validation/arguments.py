@@ -187,7 +187,8 @@ class _Coercion:
         for part in _list_of(schema, "allOf"):
             value = self.apply(value, part, depth + 1)
         for name in ("anyOf", "oneOf"):
-            value = self._branch(value, _list_of(schema, name), depth + 1)
+            if branches := _list_of(schema, name):
+                value = self._branch(value, branches, depth + 1)
         types = schema.get("type")
         wanted = [types] if isinstance(types, str) else types if isinstance(types, list) else []
         self._look_at(len(wanted))

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
 from holdfast.schemas import names
-from holdfast.schemas.base import Described, Lenient
+from holdfast.schemas.base import Lenient, Strict
 
 MAX_ENTRIES = 1_000
 MAX_KEY_CHARACTERS = 200
@@ -53,7 +53,7 @@ def _small(value: str) -> str:
 Text = Annotated[str, AfterValidator(_small)]
 
 
-class MemoryWrite(Described):
+class MemoryWrite(Strict, use_attribute_docstrings=True):
     """What is to be kept under a key from now on; null is nothing."""
 
     key: Key
@@ -73,7 +73,7 @@ class MemoryWrite(Described):
         return self
 
 
-class MemoryRead(Described):
+class MemoryRead(Strict, use_attribute_docstrings=True):
     """Which entry is wanted, or which keys."""
 
     key: Key | SkipJsonSchema[None] = None
@@ -84,7 +84,7 @@ class MemoryRead(Described):
     """Without a key: how many of the newest to leave out."""
 
 
-class MemorySearch(Described):
+class MemorySearch(Strict, use_attribute_docstrings=True):
     """What is looked for."""
 
     query: Annotated[str, Field(min_length=1, max_length=MAX_QUERY_CHARACTERS)]

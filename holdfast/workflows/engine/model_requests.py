@@ -191,7 +191,8 @@ class ModelRequests:
     def end_turn(self) -> None:
         """Log the end of a turn."""
         meter, log = self._state.meter, self._state.log
-        self._limits.log_thresholds()
+        for name in meter.pass_thresholds():
+            self._limits.log_threshold(name)
         log.append(TurnEndEntry(turn=meter.turns, usage=meter.usage(), model=self._answered_by))
         self._answered_by = None
         log.seal(PAGE_BYTES)

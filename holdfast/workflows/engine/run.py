@@ -282,11 +282,12 @@ class AgentRun(ExecutionBase):
 
     def _take_up_skill(self, turn: Turn) -> bool:
         """Activate a turn's chosen skill; return whether the turn continues, with its activity."""
-        choices = [one for one in turn.calls if one.name == CHOOSE_SKILL]
-        taken = [call for call in choices if isinstance(call.outcome, Succeeded)]
-        if not taken:
+        for call in reversed(turn.calls):  # the last one applies
+            if call.name == CHOOSE_SKILL and isinstance(call.outcome, Succeeded):
+                break
+        else:
             return False
-        call, changes = taken[-1], not self.state.is_choosing_skill  # the last one applies
+        changes = not self.state.is_choosing_skill
         chosen, sure = str(call.arguments["skill"]), call.arguments.get("confidence")
         self.settings.take_skill(chosen, "model", confidence=sure, reason=call.meta.reasoning)
         return not changes and self._begin_fixed(turn=turn.number, calls=len(turn.calls))
@@ -304,7 +305,8 @@ class AgentRun(ExecutionBase):
         if turn.number:
             self.requests.end_turn()
         else:
-            self.limits.log_thresholds()
+            for name in self.state.meter.pass_thresholds():
+                self.limits.log_threshold(name)
         if isinstance(call.outcome, Failed) and self.state.meter.out_of_time:
             self._exceed("maxDuration")
             return

@@ -68,15 +68,14 @@ class RunLimits:
         may_finish = state.meter.on_limit.get(name, "finalize") == "finalize"
         return is_share and may_finish
 
-    def log_thresholds(self) -> None:
-        """Log the budgets that have come to their threshold, and have people notified of them."""
+    def log_threshold(self, name: BudgetName) -> None:
+        """Log that a budget has come to its threshold, and have people notified of that."""
         meter = self._state.meter
-        for name in meter.pass_thresholds():
-            used, limit = meter.shown(name, meter.used()[name]), meter.limit(name)
-            self._state.log.append(BudgetThresholdEntry(budget=name, used=used, limit=limit))
-            label = f"{name}: {used} of {limit} used"
-            shown = replace(self._question_on(name), label=label, arguments={}, text=label)
-            self._state.reached.append(shown)
+        used, limit = meter.shown(name, meter.used()[name]), meter.limit(name)
+        self._state.log.append(BudgetThresholdEntry(budget=name, used=used, limit=limit))
+        label = f"{name}: {used} of {limit} used"
+        shown = replace(self._question_on(name), label=label, arguments={}, text=label)
+        self._state.reached.append(shown)
 
     def extend(self) -> bool:
         """Apply the ruling on the budget; return whether the ruling extends it."""

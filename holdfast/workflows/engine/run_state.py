@@ -22,7 +22,7 @@ from holdfast.schemas.log_entry import SkillChooser, SkillEntry, WriteEntry
 from holdfast.schemas.phrases import quote_value, suggest_names
 from holdfast.schemas.reference import Path
 from holdfast.schemas.run import CallRequest, Ended, Principal, PrincipalToken, RunRequest
-from holdfast.schemas.tool import OutputMethod, ResolvedTool, ShownTool
+from holdfast.schemas.tool import OutputMethod, ShownTool
 from holdfast.validation.validator import new_errors
 from holdfast.workflows.engine.approvals.pending import PendingApprovals
 from holdfast.workflows.engine.approvals.policy import effective_policy
@@ -277,12 +277,6 @@ class RunState:
         held = self.principal.scopes if self.principal is not None else []
         most = self.rules.principal_scopes
         return held if most is None else [scope for scope in held if scope in most]
-
-    def principal_expired(self, tool: ResolvedTool) -> bool:
-        """Return whether a call needs a token of the principal, and the one of the run expired."""
-        until = self.principal.expires_at if self.principal is not None else None
-        is_expired = until is not None and until <= self.clock()
-        return is_expired and (tool.side_effects or bool(tool.requires))
 
     def renew(self, principal: Principal) -> Principal:
         """Continue with a new token's principal and no more scopes, or raise `TokenRejected`."""

@@ -47,7 +47,6 @@ from holdfast.workflows.engine.call.tool_call import (
     Turn,
     Unknown,
 )
-from holdfast.workflows.engine.conversation.mailbox import Mailbox
 from holdfast.workflows.engine.execution_base import (
     AskModel,
     AskPeople,
@@ -58,6 +57,7 @@ from holdfast.workflows.engine.execution_base import (
     SingleCall,
 )
 from holdfast.workflows.engine.run import AgentRun
+from holdfast.workflows.engine.run_messages import Mailbox
 from tests.engine.driver import NOON, NoAnswer, Play, Playing, reply
 
 _CALL = re.compile(r"t\d+c\d+(-\w+)?")

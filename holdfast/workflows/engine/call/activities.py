@@ -98,7 +98,7 @@ def hook_activities(
     both = [getattr(rules.hooks, name), getattr(call.tool.hooks, name)]
     if name == "after":
         both.reverse()
-    return [activity for activity in both if activity is not None]
+    return [*filter(None, both)]
 
 
 def run_hook(

@@ -147,7 +147,10 @@ class CallLifecycle:
 
         `start` checks this, and so does the moment of the command: a call may wait for its slot.
         """
-        if not self._state.principal_expired(call.tool):
+        principal, now = self._state.principal, self._state.clock()
+        until = None if principal is None else principal.expires_at
+        needs_token = call.tool.side_effects or call.tool.requires
+        if until is None or until > now or not needs_token:
             return False
         if self._state.asks_people:
             call.move(CallStage.WAITING)
@@ -344,7 +347,7 @@ class CallLifecycle:
             return
         sources = call.dependencies.sources
         preparation.check_order(
-            call, state, [one for one in sources if isinstance(one.outcome, Succeeded)]
+            call, state, {one.name for one in sources if isinstance(one.outcome, Succeeded)}
         )
         seen = (
             dependency_graph.visible_data(call, state.data) if sources else VisibleData(state.data)

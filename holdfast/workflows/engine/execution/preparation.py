@@ -6,7 +6,7 @@ for invalid arguments (`resolve_arguments`); then the hook `_before` (`run_befor
 and scopes are checked separately. Nothing here has effects.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from itertools import islice
 from typing import Any, get_args
@@ -188,12 +188,10 @@ def uncount_call(call: tool_call.ToolCall, state: RunState) -> None:
         call.mark_counted(is_counted=False)
 
 
-def check_order(
-    call: tool_call.ToolCall, state: RunState, others: Iterable[tool_call.ToolCall]
-) -> None:
-    """Raise `CallRefused` unless all of `_limits.after` succeeded, in the run or these calls."""
-    succeeded = {*state.succeeded, *(other.name for other in others)}
-    missing = [name for name in call.tool.limits.after if name not in succeeded]
+def check_order(call: tool_call.ToolCall, state: RunState, others: Collection[str]) -> None:
+    """Raise `CallRefused` unless all of `_limits.after` succeeded, in the run or in `others`."""
+    after = call.tool.limits.after
+    missing = [name for name in after if name not in state.succeeded and name not in others]
     if missing:
         raise activities.CallRefused(
             ErrorCode.BLOCKED, f"`{call.name}` may be called after {', '.join(missing)} only"
@@ -202,8 +200,7 @@ def check_order(
 
 def missing_scope(call: tool_call.ToolCall, state: RunState) -> tool_call.Refused | None:
     """Return the refusal of a call whose principal lacks a scope that the tool requires."""
-    held = state.scopes()
-    missing = [scope for scope in call.tool.requires if scope not in held]
+    missing = [scope for scope in call.tool.requires if scope not in state.scopes()]
     if not missing:
         return None
     message = f"`{call.name}` needs the scope {', '.join(missing)}, which this run does not have"
@@ -252,8 +249,8 @@ def _read_meta_properties(
     """
     tool, meta = call.tool, tool_call.MetaProperties()
     own = tool.parameters.get("properties", {})
-    others = [key for key in arguments if key.startswith("_") and key not in own]
-    written = {key: arguments.pop(key) for key in others}
+    names = [*arguments]
+    written = {key: arguments.pop(key) for key in names if key[:1] == "_" and key not in own}
     model_result = written.get("_output", MISSING) if tool.latent else MISSING
     try:
         if isinstance(reasoning := written.get(REASONING), str):

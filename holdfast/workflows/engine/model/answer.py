@@ -132,7 +132,7 @@ def propose_calls(
         arguments: dict[str, Any] = {}
         text = unreadable = None
         tool, sent = known.get(written.tool), written.arguments
-        has_parameters = tool is None or _has_parameters(tool)
+        has_parameters = tool is None or any(map(tool.parameters.get, _DECLARING))
         try:
             if sent is None and tool is not None and has_parameters:
                 raise InvalidArguments(_NO_ARGUMENTS)
@@ -158,10 +158,6 @@ def propose_calls(
         )
         calls.append(tool_call.ToolCall(proposal, tool, unreadable))
     return calls
-
-
-def _has_parameters(tool: ResolvedTool) -> bool:
-    return any(tool.parameters.get(keyword) for keyword in _DECLARING)
 
 
 def answer_output(answer: ParsedAnswer, agent: ResolvedAgent, data: Data, *, last: bool) -> Any:

@@ -99,7 +99,7 @@ def find_unrunnable(
         call: tool_call.ToolCall, before: Sequence[tool_call.ToolCall]
     ) -> CallRefused | None:
         try:
-            preparation.check_order(call, state, [other for other in before if not lost(other)])
+            preparation.check_order(call, state, {each.name for each in before if not lost(each)})
         except CallRefused as refusal:
             return refusal
         why = dependency_graph.explain_unresolvable(call, state.data, lost)

@@ -6,6 +6,7 @@ large value.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from holdfast.schemas.base import json_size, readable_json
@@ -76,13 +77,13 @@ def missing_reason(paths: Sequence[Path], data: VisibleData) -> str:
     return f"there is no value at {places}{reasons}"
 
 
+@dataclass
 class _Reading:
     """One pass over a call's arguments."""
 
-    def __init__(self, data: VisibleData, instance: str | None) -> None:
-        self._data = data
-        self._instance = instance
-        self._room_bytes = MAX_RESOLVED_BYTES
+    data: VisibleData
+    instance: str | None
+    room_bytes: int = MAX_RESOLVED_BYTES
 
     def of(self, value: Any) -> Any:
         match value:
@@ -101,22 +102,22 @@ class _Reading:
     def _named(self, reference: Reference) -> Any:
         if reference.choose == "all":
             return [self._at(path) for path in reference.paths][-1]
-        paths = [path.within(self._instance) for path in reference.paths]
+        paths = [path.within(self.instance) for path in reference.paths]
         for path in paths:
-            if (found := self._data.read(path)) is not MISSING:
+            if (found := self.data.read(path)) is not MISSING:
                 return found
-        raise Unresolved(missing_reason(paths, self._data))
+        raise Unresolved(missing_reason(paths, self.data))
 
     def _at(self, path: Path) -> Any:
-        path = path.within(self._instance)
-        found = self._data.read(path)
+        path = path.within(self.instance)
+        found = self.data.read(path)
         if found is MISSING:
-            raise Unresolved(missing_reason([path], self._data))
+            raise Unresolved(missing_reason([path], self.data))
         return found
 
     def _fitting(self, value: Any) -> Any:
-        self._room_bytes -= json_size(value)
-        if self._room_bytes < 0:
+        self.room_bytes -= json_size(value)
+        if self.room_bytes < 0:
             limit = f"{MAX_RESOLVED_BYTES} bytes"
             raise Unresolved(f"the values of the references exceed {limit} in all")
         return value
