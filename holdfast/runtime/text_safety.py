@@ -9,7 +9,7 @@ import json
 import re
 import shlex
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from typing import Any
 
 from holdfast.schemas.names import DISTRIBUTION
@@ -150,10 +150,10 @@ def local_time(at: Any) -> datetime | None:
         return None
 
 
-def format_clock(at: Any) -> str:
-    """Return the local time of day, `14:03:07`."""
+def format_clock(at: Any, zone: tzinfo | None = None) -> str:
+    """Return the time of day, `14:03:07`; by default, in the local zone."""
     time = local_time(at)
-    return time.strftime("%H:%M:%S") if time else "        "
+    return time.astimezone(zone).strftime("%H:%M:%S") if time else "        "
 
 
 def format_date(at: Any) -> str:

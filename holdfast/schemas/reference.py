@@ -89,6 +89,22 @@ def parse_reference(text: str) -> Reference | None:
     return Reference(tuple(paths), choose)
 
 
+def references_in(value: Any, instance: str | None = None) -> Iterator[Reference]:
+    """Yield every reference in a value, as in a call for the instance."""
+    match value:
+        case str() if MARK in value:
+            reference = parse_reference(value)
+            inside = [Reference((path,)) for path in paths_inside(value)]
+            for one in inside if reference is None else [reference]:
+                yield Reference(tuple(path.within(instance) for path in one.paths), one.choose)
+        case list():
+            for item in value:
+                yield from references_in(item, instance)
+        case dict():
+            for item in value.values():
+                yield from references_in(item, instance)
+
+
 def malformed_references(value: Any, place: str = "") -> Iterator[tuple[str, str]]:
     """Yield the texts in a value that begin as a reference, or one in `†{`, and are none.
 

@@ -17,6 +17,7 @@ from temporalio.client import Client
 
 from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.client.question_text import MAX_CALLS
+from holdfast.client.run_lists import RunListing
 from holdfast.schemas.decision import PendingApproval, digest_of
 from holdfast.schemas.run import RunReport
 from holdfast.web.api.operations import Resource
@@ -26,7 +27,6 @@ from holdfast.web.call.history import CallHistory
 from holdfast.web.call.loader import OpenCall
 from holdfast.web.call.view_model import build_call_page
 from holdfast.web.pages import ENVIRONMENT, HERE
-from holdfast.web.run.snapshot import RunInfo
 from holdfast.web.services import Services
 from tests.support import tools
 from tests.support.backend import SIDE_BY_SIDE, backend
@@ -215,7 +215,7 @@ def page_of(waiting: dict[str, Any], run_id: str = "run") -> str:
         "expiresAt": "2026-01-02T00:00:00Z",
         **waiting,
     }
-    known = RunInfo(run_id, "desk", datetime.now(UTC), "running")
+    known = RunListing(run_id, "desk", datetime.now(UTC), "running")
     report = RunReport(status="running")
     asked = OpenCall(run_id, known, PendingApproval.read(given), [], CallHistory(), report)
     ann = Person("ann")

@@ -7,6 +7,7 @@ decide nothing else. Every text in a line is clean: see `runtime.text_safety`.
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC
 from typing import Any, Final, Literal
 
 from holdfast.runtime import text_safety
@@ -56,18 +57,19 @@ class LogNarration:
     """Describes the entries of one run in order, and remembers its calls to name them later."""
 
     def __init__(
-        self, run_id: str, *, with_all_arguments: bool = False, with_commands: bool = True
+        self, run_id: str, *, with_all_arguments: bool = False, in_terminal: bool = True
     ) -> None:
         """Start before the first entry.
 
         Args:
             run_id: the workflow id of the run.
             with_all_arguments: show arguments in full, below the line if they do not fit in it.
-            with_commands: show the `holdfast` command that shows more.
+            in_terminal: use local times, and show the `holdfast` command that shows more;
+                otherwise, use times in UTC.
         """
         self._run_id = run_id
         self._with_all_arguments = with_all_arguments
-        self._with_commands = with_commands
+        self._in_terminal = in_terminal
         self._labels: dict[str, str] = {}
         self._instances: dict[str, str] = {}
         self._successes: dict[str, tuple[str, log_entry.ToolEndEntry]] = {}
@@ -77,7 +79,7 @@ class LogNarration:
 
     def lines(self, record: log_entry.LogRecord) -> list[NarrationLine]:
         """Return the lines of the next entry; none if it adds nothing for a person."""
-        at = text_safety.format_clock(record.at)
+        at = text_safety.format_clock(record.at, None if self._in_terminal else UTC)
         match record.entry:
             case log_entry.MessageEntry(message=message):
                 return self._message(at, message)
@@ -219,7 +221,7 @@ class LogNarration:
             watch = text_safety.holdfast_command(
                 "watch", names.delegate_id(self._run_id, start.call_id)
             )
-            run = f": {watch}" if self._with_commands else ", in a run of its own"
+            run = f": {watch}" if self._in_terminal else ", in a run of its own"
             body = "\n".join(filter(None, [f"by {agent}{run}", body]))
         # Only arguments that were not shown before are new to the reader.
         minor = start.arguments is None and not start.delegate

@@ -5,13 +5,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC
 from typing import Any, Final, Literal
 
 from holdfast.client.run import Run
 from holdfast.runtime.narration.log_narration import LogNarration, NarrationLine
 from holdfast.runtime.narration.phrases import EXPIRED, author_phrase
-from holdfast.runtime.text_safety import clean, local_time, message_after_code, one_line
+from holdfast.runtime.text_safety import clean, message_after_code, one_line
 from holdfast.schemas import names
 from holdfast.schemas.decision import Decided, PendingApproval, brief_arguments, shown_calls
 from holdfast.schemas.log_entry import (
@@ -70,6 +69,14 @@ class QuestionRound:
     verdict: Decided | None = None
     expired: bool = False
 
+    def add(self, record: LogRecord, entry: DecisionEntry) -> None:
+        """Take a decision on the question, or its end, from the log."""
+        if entry.decided is not None:
+            self.decisions.append((entry.decided, entry.arguments))
+        if self.end_number is None and entry.outcome in ("decided", "expired"):
+            self.end_number, self.at, self.verdict = record.n, record.at, entry.decided
+            self.expired = entry.outcome == "expired"
+
     @property
     def is_denied(self) -> bool:
         """Report whether a person denied it."""
@@ -127,13 +134,16 @@ def history_of(
     access: RunAccess | None = None,
 ) -> CallHistory:
     """Return the history of a call from these entries of a log."""
-    narrated = _visible(_narrate(entries, run_id), access)
-    questions, asked_first, started_at = list[QuestionRound](), list[PendingApproval](), ""
-    for record, _ in narrated:
+    narration = LogNarration(run_id, with_all_arguments=True, in_terminal=False)
+    records = map(read_record, entries)
+    narrated = _visible([(record, narration.lines(record)) for record in records], access)
+    questions, others, started_at = list[QuestionRound](), list[NarrationLine](), ""
+    limits: dict[tuple[str, str], Any] = {}
+    for record, lines in narrated:
         is_own = _call_id(record) == call_id
         match record.entry:
             case ConfirmationRequiredEntry(approval=asked) as entry if not entry.reminder:
-                asked_first.append(asked)
+                limits.setdefault((asked.kind, asked.tool), asked.arguments.get(asked.tool))
                 if is_own:
                     questions.append(QuestionRound(asked, record.n, record.at))
             case ConfirmationRequiredEntry(approval=asked) if is_own and questions:
@@ -142,45 +152,32 @@ def history_of(
             case ToolStartEntry() if is_own:
                 started_at = record.at
             case DecisionEntry() as entry if is_own and questions:
-                last = questions[-1]
-                if entry.decided is not None:
-                    last.decisions.append((entry.decided, entry.arguments))
-                if last.end_number is None and entry.outcome in ("decided", "expired"):
-                    last.end_number, last.at, last.verdict = record.n, record.at, entry.decided
-                    last.expired = entry.outcome == "expired"
+                questions[-1].add(record, entry)
+            case DecisionEntry() as entry if not (is_own or entry.ignored):
+                others += lines
     if not questions:
         return CallHistory()
     *earlier, last = questions
-    approval, end = last.approval, last.end_number
-    after = [one for one in narrated if end is not None and one[0].n > end]
-    decisions = [
-        line
-        for one, lines in narrated
-        if isinstance(one.entry, DecisionEntry) and one.entry.call_id != call_id
-        for line in lines
-        if not one.entry.ignored
-    ]
-    versions = _versions(last)
-    lead_up, hidden = _lead_up(
-        [one for one in narrated if one[0].n < last.number], call_id, approval
-    )
-    own_limits = [
-        one.arguments.get(one.tool)
-        for one in asked_first
-        if one.kind == "budget" and one.tool == approval.tool
-    ]
-    return CallHistory(
+    before = [one for one in narrated if one[0].n < last.number]
+    lead_up, hidden = _lead_up(before, call_id, last.approval)
+    history = CallHistory(
         question=last,
-        versions=versions,
+        versions=_versions(last),
         lead_up=lead_up,
-        earlier_decisions=decisions[-MAX_DECISIONS:],
-        outcome_lines=_outcome_lines(after, call_id, last)[:MAX_LINES],
+        earlier_decisions=others[-MAX_DECISIONS:],
         earlier_requests=earlier,
-        steps=_step_results(last, versions[-1], after) if end is not None else [],
         hidden_entries=hidden,
-        stage=_stage(approval, [one for one, _ in after]) if end is not None else "settled",
-        first_limit=own_limits[0] if own_limits and narrated[0][0].n == 1 else None,
+        first_limit=limits.get(("budget", last.approval.tool)) if narrated[0][0].n == 1 else None,
         started_at=started_at,
+    )
+    if (end := last.end_number) is None:
+        return history
+    after = [one for one in narrated if one[0].n > end]
+    return replace(
+        history,
+        outcome_lines=_outcome_lines(after, call_id, last)[:MAX_LINES],
+        steps=_step_results(last, history.versions[-1], after),
+        stage=_stage(last.approval, [one for one, _ in after]),
     )
 
 
@@ -202,17 +199,6 @@ def _visible(narrated: list[Narrated], access: RunAccess | None) -> list[Narrate
         if ((call := _call_id(one[0])) in approvers and access.sees(approvers[call]))
         or (call not in approvers and call in {"", *ended})
     ]
-
-
-def _narrate(entries: Sequence[Mapping[str, Any]], run_id: str) -> list[Narrated]:
-    """Return the records of a log with their lines, at the time in UTC."""
-    narration = LogNarration(run_id, with_all_arguments=True, with_commands=False)
-    narrated: list[Narrated] = []
-    for record in map(read_record, entries):
-        time = local_time(record.at)
-        clock = time.astimezone(UTC).strftime("%H:%M:%S") if time else ""
-        narrated.append((record, [replace(line, at=clock) for line in narration.lines(record)]))
-    return narrated
 
 
 def _outcome_lines(

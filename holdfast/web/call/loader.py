@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from holdfast.client.errors import NO_SUCH, HoldfastError
+from holdfast.client.errors import NO_SUCH, EncryptedError, HoldfastError
 from holdfast.client.run import Run
 from holdfast.client.run_lists import RunFilter, RunListing
 from holdfast.runtime.text_safety import one_line
@@ -25,7 +25,6 @@ from holdfast.web.call.history import CallHistory, QuestionRound, read_history
 from holdfast.web.listing.identical import request_key
 from holdfast.web.listing.page_query import EXPIRING, ListView, sort_runs
 from holdfast.web.pages import address
-from holdfast.web.run.snapshot import RunInfo, read_run_info
 from holdfast.web.services import Services
 
 MAX_TOOLS: Final = 30
@@ -42,15 +41,19 @@ CLOSED_MARK: Final = "over:"
 
 @dataclass(frozen=True)
 class OpenCall:
-    """A call that needs a decision; `tools` are the tools of its calls by name."""
+    """A call that needs a decision; `tools` are the tools of its calls by name.
+
+    `summary` is that of its run.
+    """
 
     run_id: str
-    run_info: RunInfo
+    run_info: RunListing
     approval: PendingApproval
     others: list[PendingApproval]
     history: CallHistory
     report: RunReport
     tools: Mapping[str, ShownTool] = field(default_factory=dict)
+    summary: str = ""
 
     @property
     def tool(self) -> ShownTool | None:
@@ -104,20 +107,16 @@ class ClosedCall:
 
     run_id: str
     call_id: str
-    run_info: RunInfo
+    run_info: RunListing
     history: CallHistory
     question: QuestionRound
     report: RunReport
+    run_ended: bool
 
     @property
     def approval(self) -> PendingApproval:
         """Return the last question, as it was requested."""
         return self.question.approval
-
-    @property
-    def run_ended(self) -> bool:
-        """Report whether the run has ended."""
-        return self.run_info.ended is not None
 
     @property
     def is_unexplained(self) -> bool:
@@ -177,19 +176,22 @@ async def _load(
     parts: Services, run_id: str, call_id: str, access: RunAccess | None
 ) -> OpenCall | ClosedCall:
     run = parts.client.run(run_id)
-    info = await read_run_info(parts.client.temporal, await run.describe())
+    description = await run.describe()
+    info, is_ended = RunListing.of(description), description.close_time is not None
     pending = await run.approvals()
     report = await run.status()
     history = await read_history(run, call_id, report.log.entries, access)
     here = next((one for one in pending if one.call_id == call_id), None)
     if here is not None:
         others: list[PendingApproval] = [one for one in pending if one is not here]
-        tools = await load_tools(run, here)
-        return OpenCall(run_id, info, here, others, history, report, tools)
+        tools, summary = await load_tools(run, here), None
+        with suppress(EncryptedError):
+            summary = await description.static_summary()
+        return OpenCall(run_id, info, here, others, history, report, tools, summary or "")
     if history.question is None:
         problem = f"no call {quote_value(call_id)} of run {run_id} is pending"
         raise HoldfastError(problem, "see the pending approvals, or the run", NO_SUCH)
-    return ClosedCall(run_id, call_id, info, history, history.question, report)
+    return ClosedCall(run_id, call_id, info, history, history.question, report, is_ended)
 
 
 async def load_tools(run: Run, approval: PendingApproval) -> dict[str, ShownTool]:

@@ -17,6 +17,7 @@ from holdfast.schemas.reference import (
     parse_output_path,
     parse_reference,
     paths_inside,
+    references_in,
     replace_inside,
 )
 from holdfast.schemas.tool import ShownTool
@@ -25,7 +26,6 @@ from holdfast.web.forms.field_builder import MAX_FIELDS, build_fields
 from holdfast.web.forms.fields import Field
 from holdfast.web.forms.form_values import FormValue, Place
 from holdfast.web.forms.value_diff import Difference, differences, is_plain, is_same
-from holdfast.workflows.engine.state.references import references
 
 MAX_NAMED: Final = 10
 _PLAN_FIELDS: Final = 120
@@ -93,7 +93,7 @@ class PlanSteps:
                 )
             )
         self._of = {step.id: step for step in self.all}
-        self._uses = {step.id: [*references(step.arguments)] for step in self.all}
+        self._uses = {step.id: [*references_in(step.arguments)] for step in self.all}
 
     def order_text(self, step: PlanStep) -> str:
         """Return the steps that a step waits for: `After steps 1 and 2`; empty for none."""
@@ -108,7 +108,7 @@ class PlanSteps:
         self, struck: Collection[str], edited: Mapping[str, Any]
     ) -> list[UnusableStep]:
         """Return the remaining steps that refer to values that only removed steps write."""
-        uses = self._uses | {one: [*references(arguments)] for one, arguments in edited.items()}
+        uses = self._uses | {one: [*references_in(arguments)] for one, arguments in edited.items()}
         gone, found = {*struck}, list[UnusableStep]()
         just_gone = gone
         # Only steps that wait for a newly removed step can be affected: a plan can be a long chain.

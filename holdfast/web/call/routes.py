@@ -33,10 +33,9 @@ from holdfast.schemas.decision import RUNS_AGAIN, Decision, PendingApproval
 from holdfast.schemas.settings.inbox import Right
 from holdfast.web.auth.permissions import access_of
 from holdfast.web.auth.sessions import Person, person_of
-from holdfast.web.call import decision_form, loader, phrases
+from holdfast.web.call import decision_form, loader, view_model
 from holdfast.web.call.history import QuestionRound
 from holdfast.web.call.plan import argument_differences
-from holdfast.web.call.view_model import build_call_page, build_closed_page
 from holdfast.web.http.request_body import read_form
 from holdfast.web.http.routing import RunRoute
 from holdfast.web.http.streaming import StreamLimit, frame, page_stream
@@ -166,7 +165,7 @@ class CallPages:
         )
         # An untrusted schema can be slow to render and to check, within its bounds.
         values = await asyncio.to_thread(
-            build_call_page,
+            view_model.build_call_page,
             pending,
             person,
             signs=self._parts.signer is not None,
@@ -219,8 +218,9 @@ class CallPages:
         """Show a decision on a call that has a further question; a `form` came after it."""
         further = request_phrase(pending.approval.kind, pending.approval.attempts).lower()
         values = {"call": pending, "decided": decided, "form": form, "further": further}
-        status, here = 200 if form is None else 409, _here(request)
-        return page(request, "call/decided.html", status, here=here, phrases=phrases, **values)
+        values["heading"] = view_model.heading(decided.approval, pending.run_info.agent)
+        values |= {"decision_text": view_model.decision_text, "here": _here(request)}
+        return page(request, "call/decided.html", 200 if form is None else 409, **values)
 
     async def _closed_page(
         self,
@@ -233,7 +233,7 @@ class CallPages:
         next_call = await loader.find_next_pending(
             self._parts, closed.run_id, closed.call_id, person
         )
-        values = build_closed_page(closed, person)
+        values = view_model.build_closed_page(closed, person)
         status = 200 if form is None else 409
         return page(request, "call/closed.html", status, next_call=next_call, form=form, **values)
 
@@ -265,9 +265,11 @@ class CallPages:
 
 def _news(found: loader.OpenCall | loader.ClosedCall, person: Person, *, had_outcome: bool) -> str:
     is_closed = isinstance(found, loader.ClosedCall)
-    values = build_closed_page(found, person) if isinstance(found, loader.ClosedCall) else {}
+    values = (
+        view_model.build_closed_page(found, person) if isinstance(found, loader.ClosedCall) else {}
+    )
     values |= {"found": found, "is_closed": is_closed, "had_outcome": had_outcome}
-    values |= {"phrases": phrases, "you": person.name}
+    values |= {"decision_text": view_model.decision_text, "you": person.name}
     event = "outcome" if is_closed and had_outcome else "news"
     return frame(event, ENVIRONMENT.get_template(f"call/{event}.html").render(**values))
 

@@ -1,34 +1,35 @@
-"""The values of the templates of a call's page: of a pending call, and of a closed one.
+"""The values and the texts of a call's page: of a pending call, and of a closed one.
 
-They contain no markup and decide nothing. The forms contain the input as it was entered.
+They contain no markup and decide nothing; the forms contain the input as it was entered. The terms
+for decisions and timeouts are those of `runtime.narration.phrases`. No text here is written by a
+model or a tool's author.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
-from holdfast.client.question_text import how_to_decide, how_to_renew
-from holdfast.runtime.narration.phrases import (
-    EXPIRED,
-    filled_in_phrase,
-    request_phrase,
-    timeout_phrase,
+from holdfast.client.question_text import call_name, how_to_decide, how_to_renew, times_phrase
+from holdfast.runtime.narration import phrases
+from holdfast.runtime.narration.arguments import arguments_in_line, fits_in_line, total_text
+from holdfast.runtime.text_safety import (
+    as_json,
+    clean,
+    format_argument,
+    holdfast_command,
+    one_line,
+    shorten,
 )
-from holdfast.runtime.text_safety import as_json, clean, holdfast_command, shorten
-from holdfast.schemas.decision import Decision, shown_calls
+from holdfast.schemas.decision import Decided, Decision, Kind, PendingApproval, shown_calls
+from holdfast.schemas.phrases import distinct_names
+from holdfast.schemas.tool import ShownTool
 from holdfast.validation.text_safety import is_same_person
-from holdfast.web.auth.permissions import MAY_NOT_DECIDE, has_decided
+from holdfast.web import page_text
+from holdfast.web.auth.permissions import MAY_NOT_DECIDE, has_decided, is_approver
 from holdfast.web.auth.sessions import Person
-from holdfast.web.call import phrases
-from holdfast.web.call.decision_form import (
-    CHECK,
-    EDIT,
-    RESULT,
-    DecisionForm,
-    FormProblem,
-    again_token,
-    read_decision,
-)
+from holdfast.web.call import decision_form
+from holdfast.web.call.decision_form import DecisionForm, FormProblem
+from holdfast.web.call.history import CallStage, QuestionRound
 from holdfast.web.call.loader import ClosedCall, OpenCall
 from holdfast.web.call.plan import PlanRow, argument_differences, plan_consequence, plan_rows
 from holdfast.web.forms.field_builder import MAX_FIELDS, build_fields
@@ -36,8 +37,24 @@ from holdfast.web.forms.fields import Field
 from holdfast.web.forms.form_values import MISSING, FormValue, initial_value
 from holdfast.web.forms.value_diff import Difference, is_same
 from holdfast.web.listing.rows import MAX_BRIEF_CHARS, argument_line
-from holdfast.web.page_text import budget_uses, unknown_reason
-from holdfast.workflows.engine.approvals.policy import strictest_policy
+
+_GROUPS_CHARS: Final = 300
+_NAME_CHARS: Final = 100
+_BUTTON_CHARS: Final = 72
+# Budgets whose use a provider may not report.
+_REPORTED: Final = ("maxTokens", "maxCost")
+_CONSEQUENCES: Final[Mapping[Kind, str]] = {
+    "input": "Only a person can answer it.",
+    "budget": "Without an extension the run ends; in a conversation, only the answer.",
+    "principal_expired": "It starts when the run receives a new token of the same principal.",
+}
+_STAGES: Final[Mapping[CallStage, str]] = {
+    "ready": "Not started yet.",
+    "begun": "Running.",
+    "done": "Executed.",
+    "failed": "Failed: the error is below.",
+    "settled": "",
+}
 
 
 @dataclass(frozen=True)
@@ -66,114 +83,125 @@ def build_call_page(
     `signs`: the inbox signs decisions for the person. `problem` prevents a decision of the `form`.
     `again`: it is the page that runs the call again.
     """
-    approval, history, form = pending.approval, pending.history, form or DecisionForm()
-    is_edit, is_answer = form.verdict == "edit", form.verdict in ("respond", "happened")
-    decision = read_decision(form, pending, person) if form.action == CHECK else None
+    approval, form = pending.approval, form or DecisionForm()
+    is_edit, is_check = form.verdict == "edit", form.action == decision_form.CHECK
+    decision = decision_form.read_decision(form, pending, person) if is_check else None
     if isinstance(decision, FormProblem):
         problem = decision
-    wrong, requested = problem or FormProblem(""), FormValue(approval.arguments, {})
-    approvals = [tool.approval for tool in pending.tools.values()]
-    policy = strictest_policy(approvals) if approvals else None
-    principal = pending.run_info.principal
-    obstacle, terms = phrases.check_eligibility(approval, policy, person, principal, signs=signs)
+    obstacle, terms = check_eligibility(pending, person, signs=signs)
     obstacle = obstacle if may_decide else MAY_NOT_DECIDE
-    may_edit = not obstacle and pending.is_editable
-    edit, plan = _edit_form(pending, form, wrong, may_edit=may_edit)
-    result = build_fields(
-        pending.output_schema,
-        form.result if is_answer else FormValue(initial_value(pending.output_schema), {}),
-        place=RESULT,
-        prefix="r",
-        wrong=wrong.result,
-        label="Result" if approval.kind == "reconcile" else "Answer",
-    )
-    forms = [one for one in (edit, result, *(row.edit for row in plan)) if one is not None]
-    selects_steps = any(row.edit is not None for row in plan)
-    changes: list[Difference] = []
-    if len(history.versions) > 1:
-        first = history.versions[0].arguments
-        changes = argument_differences(
-            approval.kind, first, approval.arguments, pending.tools, pending.schema
-        )
-    return {
+    edit, result, plan = _forms(pending, form, problem or FormProblem(""), may_edit=not obstacle)
+    selects_steps = bool(plan) and plan[0].edit is not None
+    return _question_texts(pending, plan, again=again) | {
         "pending": pending,
-        "phrases": phrases,
         "form": form,
-        "notice": _notice(pending, form, forms, problem or decision),
+        "notice": _notice(
+            pending, form, [edit, result, *(row.edit for row in plan)], problem or decision
+        ),
         "signs": signs,
         "obstacle": obstacle,
         "terms": terms,
-        "timeout_effect": timeout_phrase(
-            approval.kind, approval.on_timeout, is_single_call=pending.run_info.single
-        ),
         "has_decided": has_decided(person, approval),
-        "title": request_phrase(approval.kind, approval.attempts),
-        "heading": phrases.heading(approval, pending.run_info.agent),
-        "again": again_token(approval, person) if again else "",
-        "unknown_reason": unknown_reason,
-        "consequence": plan_consequence(plan) or phrases.consequence(approval, pending.tool),
-        "approve_text": phrases.approve_button(
-            approval, pending.tool, pending.report.budget, history.first_limit
-        ),
-        "earlier_times": sum(
-            one.approval.kind == approval.kind for one in history.earlier_requests
-        ),
-        "changes": changes,
-        "budget_uses": [*budget_uses(pending.report.budget)],
-        "arguments": build_fields(pending.schema, requested, prefix="v", room=5 * MAX_FIELDS),
-        "as_json": as_json(approval.arguments, indent=2),
-        "filled_in": filled_in_phrase(approval.filled_in),
+        "again": decision_form.again_token(approval, person) if again else "",
         "edit": edit,
         "result": result,
         "plan": plan,
         "hidden_steps": len([*shown_calls(approval.arguments)]) - len(plan) if plan else 0,
         "is_changed": is_edit and not is_same(form.edit.value, approval.arguments),
-        "is_checked": form.action == CHECK and is_edit and (edit is not None or selects_steps),
-        "is_answer": is_answer,
+        "is_checked": is_check and is_edit and (edit is not None or selects_steps),
+        "is_answer": form.verdict in ("respond", "happened"),
         "selects_steps": selects_steps,
-        "command": how_to_decide(pending.run_id, approval),
-        "renew_command": how_to_renew(pending.run_id),
-        "show_command": holdfast_command("show", pending.run_id, "--json"),
     }
 
 
-def _edit_form(
+def _question_texts(pending: OpenCall, plan: Sequence[PlanRow], *, again: bool) -> dict[str, Any]:
+    """Return the values of the page that depend on the question alone."""
+    approval, tool, versions = pending.approval, pending.tool, pending.history.versions
+    kind, arguments, budget = approval.kind, approval.arguments, pending.report.budget
+    changes: list[Difference] = []
+    if len(versions) > 1:
+        first = versions[0].arguments
+        changes = argument_differences(kind, first, arguments, pending.tools, pending.schema)
+    effect = phrases.timeout_phrase(
+        kind, approval.on_timeout, is_single_call=pending.run_info.single
+    )
+    return {
+        "title": phrases.request_phrase(kind, approval.attempts),
+        "heading": heading(approval, pending.run_info.agent),
+        "again_heading": f"{call_name(approval)} {times_phrase(approval)}?" if again else "",
+        "again_button": again_button(approval, tool) if again else "",
+        "timeout_effect": effect,
+        "consequence": plan_consequence(plan) if plan else consequence(approval, tool),
+        "approve_text": approve_button(approval, tool, budget, pending.history.first_limit),
+        "changes": changes,
+        "budget_uses": [*page_text.budget_uses(budget)] if kind == "budget" else [],
+        "arguments": build_fields(
+            pending.schema, FormValue(arguments, {}), prefix="v", room=5 * MAX_FIELDS
+        ),
+        "as_json": as_json(arguments, indent=2),
+        "filled_in": phrases.filled_in_phrase(approval.filled_in),
+        "repetition": repetition(tool) if tool else "",
+        "command": how_to_decide(pending.run_id, approval),
+        "renew_command": how_to_renew(pending.run_id) if kind == "principal_expired" else "",
+        "show_command": holdfast_command("show", pending.run_id, "--json"),
+        "decision_text": decision_text,
+        "unknown_reason": page_text.unknown_reason,
+        "total_text": total_text,
+    }
+
+
+def _forms(
     pending: OpenCall, form: DecisionForm, wrong: FormProblem, *, may_edit: bool
-) -> tuple[Field | None, list[PlanRow]]:
-    """Return the fields of the arguments, or the steps of a plan; None if they are not edited."""
-    approval, is_edit = pending.approval, form.verdict == "edit"
+) -> tuple[Field | None, Field, list[PlanRow]]:
+    """Return the fields of the arguments, those of an answer, and the steps of a plan.
+
+    The arguments have no fields where they are not edited.
+    """
+    approval, schema, edit, plan = pending.approval, pending.output_schema, None, list[PlanRow]()
+    may_edit = may_edit and pending.is_editable
+    is_edit, is_answer = form.verdict == "edit", form.verdict in ("respond", "happened")
     if approval.kind == "plan":
-        kept = form.kept_calls if is_edit else None
-        return None, plan_rows(
+        plan = plan_rows(
             approval,
             pending.tools,
             may_edit=may_edit,
             entered=form.calls,
-            kept_calls=kept,
+            kept_calls=form.kept_calls if is_edit else None,
             problems=wrong.calls,
         )
-    if approval.kind in ("input", "reconcile") or not may_edit:
-        return None, []
-    has_value = is_edit and form.edit.value is not MISSING
-    value = form.edit if has_value else FormValue(approval.arguments, {})
-    return build_fields(pending.schema, value, place=EDIT, prefix="e", wrong=wrong.edit), []
+    elif approval.kind not in ("input", "reconcile") and may_edit:
+        has_value = is_edit and form.edit.value is not MISSING
+        value = form.edit if has_value else FormValue(approval.arguments, {})
+        place = decision_form.EDIT
+        edit = build_fields(pending.schema, value, place=place, prefix="e", wrong=wrong.edit)
+    result = build_fields(
+        schema,
+        form.result if is_answer else FormValue(initial_value(schema), {}),
+        place=decision_form.RESULT,
+        prefix="r",
+        wrong=wrong.result,
+        label="Result" if approval.kind == "reconcile" else "Answer",
+    )
+    return edit, result, plan
 
 
 def _notice(
     pending: OpenCall,
     form: DecisionForm,
-    forms: Sequence[Field],
+    forms: Sequence[Field | None],
     decision: Decision | FormProblem | None,
 ) -> Notice | None:
     """Return what prevents a decision, or the effect of a checked one."""
+    if decision is None:
+        return None
     kind, arguments = pending.approval.kind, pending.approval.arguments
-    fields = [one for whole in forms for one in whole.walk()]
+    fields = [one for whole in forms if whole is not None for one in whole.walk()]
     doubts = [one for one in fields if one.doubt and form.verdict == "edit"]
     if isinstance(decision, FormProblem):
         problems = [(one, text) for one in fields for text in one.problems]
         doubts = [] if problems else doubts
         return Notice("bad", decision.message, decision.differences, problems, doubts)
-    if decision is None or form.verdict != "edit":
+    if form.verdict != "edit":
         return None
     # Without arguments, the plan is approved as it is.
     if decision.arguments is None:
@@ -191,9 +219,9 @@ def build_closed_page(closed: ClosedCall, person: Person) -> dict[str, Any]:
     approval, verdict = question.approval, question.verdict
     first, last = history.versions[0].arguments, history.versions[-1].arguments
     if verdict is not None:
-        text, at = phrases.decision_text(verdict, approval.kind, person.name), verdict.at
+        text, at = decision_text(verdict, approval.kind, person.name), verdict.at
     elif question.expired:
-        text, at = EXPIRED.capitalize(), approval.expires_at
+        text, at = phrases.EXPIRED.capitalize(), approval.expires_at
     elif closed.run_ended:
         text, at = "Withdrawn: the run ended before a decision", ""
     else:
@@ -210,15 +238,160 @@ def build_closed_page(closed: ClosedCall, person: Person) -> dict[str, Any]:
         arguments = shorten(in_line, MAX_BRIEF_CHARS)
     return {
         "closed": closed,
-        "phrases": phrases,
+        "decision_text": decision_text,
         "verdict": text,
         "decided_at": at,
-        "outcome": phrases.outcome_text(question, history.stage),
-        "heading": phrases.heading(approval, closed.run_info.agent),
+        "outcome": outcome_text(question, history.stage),
+        "heading": heading(approval, closed.run_info.agent),
         "arguments": arguments,
-        "limit": phrases.limit_outcome(approval, verdict, last, budget.get("limit")),
+        "limit": limit_outcome(approval, verdict, last, budget.get("limit")),
         "reason": clean(verdict.reason or "") if verdict else "",
         "is_own": verdict is not None and is_same_person(verdict.by, person.name),
         "changes": changes,
         "you": person.name,
     }
+
+
+def check_eligibility(pending: OpenCall, person: Person, *, signs: bool) -> tuple[str, list[str]]:
+    """Return why a person may not decide on a call, if so, and the terms.
+
+    The run checks it again; the tools of a call are known as far as they could be loaded. `signs`:
+    the inbox signs decisions for the person.
+    """
+    approval, principal = pending.approval, pending.run_info.principal
+    # A plan has the strictest of its calls' policies.
+    not_own = any(tool.approval.not_by for tool in pending.tools.values())
+    groups = one_line(distinct_names(approval.approvers, " or "), _GROUPS_CHARS)
+    reason = ""
+    if not is_approver(person, approval.approvers):
+        own = one_line(distinct_names(person.groups), _GROUPS_CHARS)
+        yours = f"Your groups: {own}." if own else "You are in no group."
+        reason = f"Only members of {groups} can decide. {yours}"
+    elif not_own and is_same_person(person.name, principal):
+        reason = "This run acts on your behalf, and its principal cannot decide."
+    terms = [f"Anyone in {groups} can decide." if groups else "Anyone with access can decide."]
+    if not_own:
+        whom = f", {one_line(principal, _NAME_CHARS)}," if principal else ""
+        terms.append(f"The principal of the run{whom} cannot decide.")
+    if approval.quorum > 1:
+        terms.append(f"{approval.quorum} people must approve; a single denial denies it.")
+    if approval.signed:
+        how = "the inbox signs yours" if signs else "add your token"
+        terms.append(f"Decisions must be signed: {how}.")
+    return reason, terms
+
+
+def heading(approval: PendingApproval, agent: str | None) -> str:
+    """Return the subject of a question: the call, the plan, or the limit."""
+    if approval.kind == "plan":
+        number = len(list(shown_calls(approval.arguments)))
+        return f"A plan of {number} step{'' if number == 1 else 's'}"
+    if approval.kind == "budget":
+        return page_text.limit_reached(approval, agent)
+    return f"{'Did it happen? ' * (approval.kind == 'reconcile')}{call_name(approval)}"
+
+
+def consequence(approval: PendingApproval, tool: ShownTool | None) -> str:
+    """Return the most important consequence of a decision, as a sentence; may be empty."""
+    if approval.kind != "call" or tool is None:
+        return _CONSEQUENCES.get(approval.kind, "")
+    return "Once approved, it can’t be undone." if tool.side_effects else "It has no side effects."
+
+
+def repetition(tool: ShownTool) -> str:
+    """Return whether a call could be executed twice, as a sentence."""
+    if not tool.side_effects:
+        return "Its author declares that it has no side effects."
+    if tool.idempotent:
+        return "It is idempotent: after a failure it is retried."
+    return "It is started once: if its result is lost, people are asked whether it happened."
+
+
+def approve_button(
+    approval: PendingApproval,
+    tool: ShownTool | None = None,
+    budget: Mapping[str, Any] | None = None,
+    granted: Any = None,
+) -> str:
+    """Return the label of the button that approves: `Approve refund of €249.00`.
+
+    Without an `effect` of the tool it names every value or none: a label with a part of them would
+    look complete. For a limit, it names the limits after an approval: `Extend: calls from 5 to 10`.
+    `budget` is that of the status of the run, `granted` the first limit.
+    """
+    if approval.kind == "budget":
+        texts = []
+        for name, limit in approval.arguments.items():
+            use = (budget or {}).get(name) or {}
+            used, total = use.get("used"), use.get("total", {}).get("limit")
+            more = page_text.extended_limit(name, limit, used, granted) if total is None else None
+            least = "at least " if used is None and name in _REPORTED else ""
+            after = f"from {format_argument(limit)} to {least}{format_argument(more)}"
+            if more is None:
+                after = "by its first limit" + ("" if total is None else ", within the total")
+            texts.append(f"{page_text.budget_in_sentence(name)} {after}")
+        return f"Extend: {', '.join(texts)}"
+    arguments, schema = approval.arguments, True if tool is None else tool.parameters
+    line = arguments_in_line(arguments, schema, _BUTTON_CHARS)
+    named = f"Approve: {' · '.join(filter(None, [call_name(approval), line]))}"
+    label = f"Approve {approval.effect}" if approval.effect else named
+    is_whole = approval.effect or all(map(fits_in_line, arguments.values()))
+    return label if is_whole and len(label) <= _BUTTON_CHARS else "Approve as shown"
+
+
+def again_button(approval: PendingApproval, tool: ShownTool | None) -> str:
+    """Return the label of the button that runs a call again, with the number of the attempt.
+
+    `Send a payment a third time: €1,200.00 · IBAN DE02120300000000202051`
+    """
+    schema = True if tool is None else tool.parameters
+    line = approval.effect or arguments_in_line(approval.arguments, schema, _BUTTON_CHARS + 1)
+    is_whole = approval.effect or all(map(fits_in_line, approval.arguments.values()))
+    if not is_whole or len(line) > _BUTTON_CHARS:
+        line = total_text([approval.amount]) or "as shown"
+    return f"{call_name(approval)} {times_phrase(approval)}{': ' * bool(line)}{line}"
+
+
+def limit_outcome(
+    approval: PendingApproval, decided: Decided | None, last: Mapping[str, Any], now: Any
+) -> str:
+    """Return the outcome of a limit; `last` are the decided arguments, `now` the current limit."""
+    if approval.kind != "budget" or decided is None or decided.decision not in ("approve", "edit"):
+        return ""
+    [(name, limit), *_] = approval.arguments.items()
+    was = f"The limit of {page_text.budget_in_sentence(name)} was {format_argument(limit)}"
+    if decided.decision == "edit":
+        return f"{was}, and was set to {format_argument(last.get(name))}."
+    if now is None:
+        return f"{was}. It was extended by its first limit, and by what was used beyond it."
+    return f"{was}, and is now {format_argument(now)}."
+
+
+def decision_text(decided: Decided | None, kind: Kind, you: str) -> str:
+    """Return a decision and its author: `Approved by you`, `It happened (grace, signed)`."""
+    if decided is None:
+        return "Withdrawn"
+    words = phrases.decided_phrase(decided, kind, you=you, unnamed="a person")
+    return f"{words[:1].upper()}{words[1:]}"
+
+
+def outcome_text(question: QuestionRound, stage: CallStage) -> str:
+    """Return the outcome after the decision, as a sentence; empty for a plan: see its steps."""
+    kind = question.approval.kind
+    if kind not in ("call", "input", "reconcile"):
+        return ""
+    verdict = question.verdict.decision if question.verdict else ""
+    is_reconcile = kind == "reconcile"
+    if is_reconcile and verdict in ("deny", "give_up"):
+        return "It is not executed again, and its outcome stays unknown."
+    if question.approval.form and verdict == "respond":
+        return "The call is continued with the answer."
+    if kind == "input":
+        return "The answer is its result." if verdict == "respond" else "It has no answer."
+    if verdict == "deny":
+        return "Not executed."
+    if verdict in ("respond", "happened"):
+        return f"Not executed{' again' if is_reconcile else ''}: the answer is its result."
+    if not verdict and stage == "failed":
+        return "" if is_reconcile else "Not executed."
+    return _STAGES[stage]

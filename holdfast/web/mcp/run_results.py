@@ -49,7 +49,7 @@ async def next_step(
     Raises:
         HoldfastError: the run cannot be read.
     """
-    narration = LogNarration(run.id, with_commands=False)
+    narration = LogNarration(run.id, in_terminal=False)
     since = "" if known is None else rfc3339(datetime.now(UTC) - _CLOCK_DIFFERENCE)
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds), aclosing(run.events()) as events:
@@ -111,7 +111,7 @@ class RunResults:
                     link = self._link(there.workflow_id, there.call_id) if self.inbox else ""
                     lines.append(f"Approval needed {question_text.delegate_line(there)} {link}")
                 if with_log:
-                    narration = LogNarration(run.id, with_commands=False)
+                    narration = LogNarration(run.id, in_terminal=False)
                     entries = run.entries(names.EVENTS)
                     texts = [_narrate(narration, read_record(each)) async for each in entries]
                     lines.append("\n".join(filter(None, texts[-_SHOWN_EVENTS:])))

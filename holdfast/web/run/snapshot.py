@@ -8,7 +8,7 @@ from datetime import datetime
 from functools import partial
 from typing import Final
 
-from temporalio.client import Client, WorkflowExecutionDescription, WorkflowExecutionStatus
+from temporalio.client import Client, WorkflowExecutionDescription
 
 from holdfast.client.errors import EncryptedError, HoldfastError
 from holdfast.client.remote_run import Entry, attempts, queued_request
@@ -22,7 +22,6 @@ from holdfast.schemas.run import RunReport
 from holdfast.web.services import Services
 
 MAX_ACTIVITIES: Final = 50
-_LIVE: Final = (WorkflowExecutionStatus.RUNNING, WorkflowExecutionStatus.CONTINUED_AS_NEW)
 PAGE_ENTRIES: Final = 100
 # Earlier entries that are read for the labels of calls: an entry of a call has its tool only.
 LEAD_ENTRIES: Final = 100
@@ -134,7 +133,7 @@ async def read_run_info(client: Client, description: WorkflowExecutionDescriptio
     return RunInfo(
         **vars(RunListing.of(description)),
         place=place(description.run_id, description.history_length, attempts(description)),
-        ended=None if description.status in _LIVE else description.close_time,
+        ended=description.close_time,
         summary=summary or "",
         root=description.root_id or description.id,
         activities=tuple([await read_activity(one, converter) for one in pending[:MAX_ACTIVITIES]]),

@@ -67,7 +67,7 @@ class Timeline:
         self, run_id: str, lead: Iterable[Mapping[str, Any]] = (), *, is_single_call: bool = False
     ) -> None:
         self._run_id, self._is_single_call = run_id, is_single_call
-        self._narration = LogNarration(run_id, with_all_arguments=True, with_commands=False)
+        self._narration = LogNarration(run_id, with_all_arguments=True, in_terminal=False)
         self._turn: int | None = None
         # The use of the run up to the turn before `_next_turn`.
         self._used = Usage(input_tokens=0, output_tokens=0, cached_tokens=0, cost=0.0)

@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 
 from holdfast.schemas.base import canonical_json
 from holdfast.schemas.names import ErrorCode
-from holdfast.schemas.reference import Path, parse_output_path, parse_reference
+from holdfast.schemas.reference import Path, parse_output_path, parse_reference, references_in
 from holdfast.workflows.engine.call.tool_call import fail
 from holdfast.workflows.engine.state.data import MISSING, Data
-from holdfast.workflows.engine.state.references import references
 from tests.engine.driver import Play, call, reply, tool
 from tests.engine.generated import part_in_a_list
 
@@ -174,7 +173,7 @@ def test_what_does_not_run_refers_to_what_is_not_there(
     for index, each in enumerate(calls):
         if f"t1c{index + 1}" in played.started:
             continue
-        read = [one for text in each.reads for one in references(text)]
+        read = [one for text in each.reads for one in references_in(text)]
         bad = [[_is_bad(played, calls, index, path) for path in one.paths] for one in read]
         assert any(
             all(paths) if one.choose == "first" else any(paths)

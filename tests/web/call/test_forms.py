@@ -9,16 +9,16 @@ from temporalio.client import Client
 
 from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.client.run import Run
+from holdfast.client.run_lists import RunListing
 from holdfast.schemas.decision import Decision
 from holdfast.schemas.run import RunReport
 from holdfast.schemas.tool import ShownTool
-from holdfast.web.call import routes
+from holdfast.web.call import loader, routes
 from holdfast.web.call.decision_form import DecisionForm, FormProblem, read_decision
 from holdfast.web.call.history import CallHistory, history_of
 from holdfast.web.call.loader import MAX_EDIT_BYTES, ClosedCall, OpenCall
 from holdfast.web.call.view_model import build_call_page, build_closed_page
 from holdfast.web.pages import ENVIRONMENT
-from holdfast.web.run.snapshot import RunInfo
 from holdfast.web.services import Services
 from tests.web.call.test_loading import request
 from tests.web.call.test_page import question, typed
@@ -274,8 +274,8 @@ def edited_plan(*edits: list[dict[str, Any]]) -> CallHistory:
 def test_changes_of_a_plan_are_shown_step_by_step() -> None:
     past = edited_plan([{"id": "t1c1"}, {"id": "t1c2", "arguments": {"amount": 9}}])
     assert past.question is not None
-    known, report = RunInfo("order-7", "desk", AT, "running"), RunReport(status="running")
-    closed = ClosedCall("order-7", "t1c1", known, past, past.question, report)
+    known, report = RunListing("order-7", "desk", AT, "running"), RunReport(status="running")
+    closed = ClosedCall("order-7", "t1c1", known, past, past.question, report, run_ended=False)
     told = build_closed_page(closed, ANN)["changes"]
     steps = [("Step 2: Pay › amount", "2", "9"), ("Step 3: Pay", "to be executed", "removed")]
     assert [(one.place, one.before, one.after) for one in told] == steps
@@ -298,8 +298,8 @@ async def test_so_it_is_where_a_plan_was_changed_meanwhile(
     async def none(*_: Any) -> list[Any]:
         return []
 
-    monkeypatch.setattr(routes, "load_visible_call", look)
-    monkeypatch.setattr(routes, "find_similar_calls", none)
+    monkeypatch.setattr(loader, "load_visible_call", look)
+    monkeypatch.setattr(loader, "find_similar_calls", none)
     monkeypatch.setattr(Run, "approvals", none)
     sent = request(ANN, ("about", "deny"), ("digest", past.versions[0].digest))
     answer = await routes.CallPages(Services(HoldfastClient(nowhere))).decide(sent)

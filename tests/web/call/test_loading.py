@@ -25,9 +25,10 @@ from holdfast.schemas import names
 from holdfast.schemas.decision import PendingApproval
 from holdfast.web.auth.permissions import RunAccess
 from holdfast.web.auth.sessions import Person
-from holdfast.web.call import decision_form, loader, routes
+from holdfast.web.call import loader, routes
 from holdfast.web.call.decision_form import DecisionForm
 from holdfast.web.call.loader import OpenCall, find_next_pending
+from holdfast.web.forms import form_values
 from holdfast.web.forms.form_values import SubmittedForm
 from holdfast.web.listing.pending_runs import PendingList, PendingRuns
 from holdfast.web.services import Services
@@ -219,7 +220,7 @@ async def test_a_call_that_changed_while_a_decision_was_on_its_way_is_shown_agai
     monkeypatch.setattr(Services, "decide", refuses)
     monkeypatch.setattr(Run, "approvals", pending)
     for name, instead in {"load_visible_call": look, "find_similar_calls": none}.items():
-        monkeypatch.setattr(routes, name, instead)
+        monkeypatch.setattr(loader, name, instead)
     form = [("about", "deny"), ("digest", before.approval.digest), ("reason", "Too much.")]
     answer = await routes.CallPages(Services(HoldfastClient(nowhere))).decide(request(ANN, *form))
     text = bytes(answer.body).decode()
@@ -242,7 +243,7 @@ async def test_an_open_page_receives_what_others_do(
     async def observe(_: Run) -> Any:
         return RunDescription(("r", len(found)), closed=False, streaming=None)
 
-    monkeypatch.setattr(routes, "load_call", look)
+    monkeypatch.setattr(loader, "load_call", look)
     monkeypatch.setattr(Run, "observe", observe)
     for said, seen in (
         ("Approved with changes by grace (unverified), just now.", ""),
@@ -297,7 +298,7 @@ def test_a_form_with_many_calls_is_taken_apart_once(monkeypatch: pytest.MonkeyPa
             taken.append(len(items))
             super().__init__(items)
 
-    monkeypatch.setattr(decision_form, "SubmittedForm", Counting)
+    monkeypatch.setattr(form_values, "SubmittedForm", Counting)
     calls = [("call", f"t1c{n}") for n in range(100)]
     found = DecisionForm.of(FormData([*calls, ("text:/calls/t1c7", "x"), ("text:/result", "y")]))
     assert (len(found.calls), found.calls["t1c7"].value, found.result.value) == (100, "x", "y")

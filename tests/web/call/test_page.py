@@ -7,17 +7,17 @@ from typing import Any
 import pytest
 from starlette.datastructures import FormData
 
+from holdfast.client.run_lists import RunListing
 from holdfast.schemas.decision import Decision, digest_of
 from holdfast.schemas.run import RunReport
 from holdfast.schemas.tool import ShownTool
 from holdfast.web.auth.sessions import Person
-from holdfast.web.call import phrases
+from holdfast.web.call import view_model
 from holdfast.web.call.decision_form import DecisionForm, FormProblem, read_decision
 from holdfast.web.call.history import CallHistory, history_of
 from holdfast.web.call.loader import MAX_EDIT_BYTES, ClosedCall, OpenCall
 from holdfast.web.call.view_model import build_call_page, build_closed_page
 from holdfast.web.pages import ENVIRONMENT
-from holdfast.web.run.snapshot import RunInfo
 from tests.web.call.test_texts import asks, decided, log
 from tests.web.listing.test_rows import ANN, AT, waiting
 
@@ -30,7 +30,7 @@ def question(
 ) -> OpenCall:
     told = {"name": "pay", "parameters": {"type": "object"}, "approval": {}, **(tool or {})}
     tools = {} if tool is None else {"pay": ShownTool.read(told)}
-    known = RunInfo("order-7", "desk", AT, "running", principal=principal)
+    known = RunListing("order-7", "desk", AT, "running", principal=principal)
     past, report = past or CallHistory(), RunReport(status="running")
     return OpenCall("order-7", known, waiting(**said), [], past, report, tools)
 
@@ -283,17 +283,21 @@ def test_the_editor_of_a_call_and_its_changed_values_are_shown() -> None:
 
 
 def over(*since: dict[str, Any], ended: bool = False) -> ClosedCall:
-    return closed_call(log(asks(), *since), ended=AT if ended else None)
+    return closed_call(log(asks(), *since), ended=ended)
 
 
 def closed_call(
-    entries: list[dict[str, Any]], *, budget: dict[str, Any] | None = None, **info: Any
+    entries: list[dict[str, Any]],
+    *,
+    budget: dict[str, Any] | None = None,
+    ended: bool = False,
+    **info: Any,
 ) -> ClosedCall:
     history = history_of(entries, "order-7", "t1c1")
     assert history.question is not None
-    known = RunInfo("order-7", "desk", AT, "running", **info)
+    known = RunListing("order-7", "desk", AT, "running", **info)
     report = RunReport(status="running", budget=budget or {})
-    return ClosedCall("order-7", "t1c1", known, history, history.question, report)
+    return ClosedCall("order-7", "t1c1", known, history, history.question, report, ended)
 
 
 @pytest.mark.parametrize(
@@ -389,4 +393,4 @@ def test_the_outcome_of_an_answer_is_shown(verdict: str, outcome: str) -> None:
     past = history_of(log(asks(kind="input"), decided(verdict), {"type": "tool_end"}), "r", "t1c1")
 
     assert past.question is not None
-    assert phrases.outcome_text(past.question, past.stage) == outcome
+    assert view_model.outcome_text(past.question, past.stage) == outcome

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from holdfast.client.question_text import explanations
+from holdfast.client.run_lists import RunListing
 from holdfast.schemas.decision import Decision, PendingApproval
 from holdfast.schemas.run import RunReport
 from holdfast.web.call.decision_form import read_decision
@@ -18,7 +19,6 @@ from holdfast.web.call.loader import OpenCall
 from holdfast.web.call.view_model import build_closed_page
 from holdfast.web.listing.rows import pending_rows
 from holdfast.web.pages import ENVIRONMENT
-from holdfast.web.run.snapshot import RunInfo
 from tests.web.call.test_page import closed_call, page, question, typed
 from tests.web.call.test_texts import decided, log
 from tests.web.listing.test_rows import ANN, AT, LOST, run, shown, waiting
@@ -95,7 +95,7 @@ def test_what_is_known_of_an_unknown_outcome_is_read_before_the_reason_of_the_mo
 
 
 def limit(used: Any = 1.42, granted: Any = 1.0, agent: str = "lost_property") -> OpenCall:
-    known = RunInfo("order-7", "desk", AT, "running", agent=agent)
+    known = RunListing("order-7", "desk", AT, "running", agent=agent)
     one = waiting(kind="budget", tool="maxCost", label="budget maxCost", arguments={"maxCost": 1.0})
     budget = {
         "maxCost": {"used": used, "limit": 1.0},

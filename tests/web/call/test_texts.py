@@ -10,7 +10,7 @@ from holdfast.schemas.budget import Budget
 from holdfast.schemas.decision import Decided, Kind, PendingApproval
 from holdfast.schemas.tool import ShownTool
 from holdfast.web import page_text
-from holdfast.web.call import phrases
+from holdfast.web.call import view_model
 from holdfast.web.call.history import MAX_DECISIONS, MAX_LINES, CallHistory, history_of
 from holdfast.web.page_text import display_time
 from holdfast.workflows.engine.budget.meter import Meter
@@ -55,7 +55,7 @@ def decided(decision: str) -> dict[str, Any]:
     ],
 )
 def test_the_button_names_every_value_or_none(arguments: dict[str, Any], button: str) -> None:
-    assert phrases.approve_button(waiting(**arguments)) == button
+    assert view_model.approve_button(waiting(**arguments)) == button
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_what_came_of_a_decision_is_a_sentence(decision: str, later: list[str], 
     failed = {"type": "error", "callId": None, "code": "denied", "message": "no"}
     past = history_of(log(asks(), decided(decision), *after, failed), "r", "t1c1")
     assert past.question is not None
-    assert phrases.outcome_text(past.question, past.stage) == came
+    assert view_model.outcome_text(past.question, past.stage) == came
 
 
 def test_a_beginning_that_is_not_shown_is_counted() -> None:
@@ -108,15 +108,19 @@ def test_the_button_names_the_effect_where_all_of_it_fits() -> None:
         ("", "Approve: Pay · Of 7"),
     ):
         asked = waiting(of=7).model_copy(update={"effect": effect})
-        assert phrases.approve_button(asked) == label
+        assert view_model.approve_button(asked) == label
 
 
 def test_the_most_important_consequence_is_one_sentence() -> None:
     one = waiting()
-    assert phrases.consequence(one, None) == phrases.consequence(waiting("plan"), tool()) == ""
-    assert phrases.consequence(one, tool()) == "It has no side effects."
-    assert phrases.consequence(one, tool(sideEffects=True)) == "Once approved, it can’t be undone."
-    assert "It is started once" in phrases.repetition(tool(sideEffects=True, idempotent=False))
+    assert (
+        view_model.consequence(one, None) == view_model.consequence(waiting("plan"), tool()) == ""
+    )
+    assert view_model.consequence(one, tool()) == "It has no side effects."
+    assert (
+        view_model.consequence(one, tool(sideEffects=True)) == "Once approved, it can’t be undone."
+    )
+    assert "It is started once" in view_model.repetition(tool(sideEffects=True, idempotent=False))
 
 
 @pytest.mark.parametrize(
@@ -158,12 +162,12 @@ def test_the_button_shows_what_an_approval_grants(
     budget: dict[str, Any], used: Any, granted: Any, button: str
 ) -> None:
     status = {name: {"used": used} for name in budget}
-    assert phrases.approve_button(waiting("budget", **budget), None, status, granted) == button
+    assert view_model.approve_button(waiting("budget", **budget), None, status, granted) == button
 
 
 def test_the_button_names_no_limit_beyond_that_of_the_whole() -> None:
     status = {"maxCalls": {"used": 5, "limit": 5, "total": {"used": 8, "limit": 9}}}
-    button = phrases.approve_button(waiting("budget", maxCalls=5), None, status, 5)
+    button = view_model.approve_button(waiting("budget", maxCalls=5), None, status, 5)
     assert button == "Extend: calls by its first limit, within the total"
 
 
@@ -206,7 +210,7 @@ def test_an_extension_restarts_the_count_of_calls_in_a_row_and_adds_time() -> No
 )
 def test_the_outcome_of_a_limit_is_described_in_words(decision: str, now: Any, said: str) -> None:
     one = Decided.read({"decision": decision, "at": AT, "digest": "d"})
-    told = phrases.limit_outcome(waiting("budget", maxCost=1.0), one, {"maxCost": 4}, now)
+    told = view_model.limit_outcome(waiting("budget", maxCost=1.0), one, {"maxCost": 4}, now)
     assert told.endswith(said)
     assert bool(told) is bool(said)
 
@@ -229,15 +233,20 @@ def test_what_a_budget_was_first_is_that_of_its_first_question() -> None:
 def test_the_approver_is_named_and_the_viewer_is_you() -> None:
     one = {"decision": "approve", "at": AT, "digest": "d"}
     told = [
-        phrases.decision_text(Decided.read({**one, "by": by, "signed": by == "ada"}), "call", "ada")
+        view_model.decision_text(
+            Decided.read({**one, "by": by, "signed": by == "ada"}), "call", "ada"
+        )
         for by in ("ada", "grace", "\u200b", None)
     ]
     others = ("grace (unverified)", "a person (unverified)", "a person")
     assert told == ["Approved by you (signed)", *(f"Approved by {by}" for by in others)]
     edit = Decided.read({**one, "by": "ada", "decision": "edit"})
-    assert phrases.decision_text(edit, "call", "ada") == "Approved with changes by you (unverified)"
     assert (
-        phrases.decision_text(edit, "plan", "grace") == "Approved with changes by ada (unverified)"
+        view_model.decision_text(edit, "call", "ada") == "Approved with changes by you (unverified)"
+    )
+    assert (
+        view_model.decision_text(edit, "plan", "grace")
+        == "Approved with changes by ada (unverified)"
     )
 
 

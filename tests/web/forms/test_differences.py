@@ -14,7 +14,7 @@ from tests.web.forms.test_bounds import TEXT, field, of_object
 
 ADDRESSES = [f"person-{n}@lantern.example" for n in range(36)]
 LESS = [*ADDRESSES[:22], *ADDRESSES[23:]]
-FIELDS = ENVIRONMENT.get_template("call/fields.html").module
+FIELDS = ENVIRONMENT.get_template("call/parts.html").module
 PARTS = ENVIRONMENT.get_template("call/parts.html").module
 
 

@@ -60,7 +60,7 @@ REFUND: dict[str, Any] = {
     },
 }
 SMALL = {"order_id": "7", "amount": 20}
-FIELDS = ENVIRONMENT.get_template("call/fields.html").module
+FIELDS = ENVIRONMENT.get_template("call/parts.html").module
 
 
 def html(field: Field) -> str:

@@ -13,7 +13,7 @@ to write a place has failed, the place is empty: no call uses an old value in pl
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from holdfast.schemas.reference import Path
+from holdfast.schemas.reference import Path, references_in
 from holdfast.workflows.engine.call.tool_call import (
     CallStage,
     Dependencies,
@@ -22,7 +22,7 @@ from holdfast.workflows.engine.call.tool_call import (
 from holdfast.workflows.engine.execution.preparation import paths_read
 from holdfast.workflows.engine.run_state import RunState
 from holdfast.workflows.engine.state.data import MISSING, CannotWrite, Data, PathIndex, VisibleData
-from holdfast.workflows.engine.state.references import missing_reason, references
+from holdfast.workflows.engine.state.references import missing_reason
 
 MAX_CYCLE_CALLS = 20
 # Maps each call to the calls that it needs.
@@ -116,7 +116,7 @@ def explain_unresolvable(
             if not coming.meets(place):
                 lost.add(place, source.id)
     seen = VisibleData(data, lost)
-    for reference in references(call.raw_arguments, call.meta.instance):
+    for reference in references_in(call.raw_arguments, call.meta.instance):
         paths = reference.paths
         missing = [path for path in paths if not coming.meets(path) and seen.read(path) is MISSING]
         if missing and (reference.choose == "all" or len(missing) == len(paths)):

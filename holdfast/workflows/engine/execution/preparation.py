@@ -13,7 +13,7 @@ from typing import Any, get_args
 
 from holdfast.schemas.base import json_size
 from holdfast.schemas.names import ErrorCode
-from holdfast.schemas.reference import Path, parse_output_path
+from holdfast.schemas.reference import Path, parse_output_path, references_in
 from holdfast.schemas.tool import (
     REASONING,
     ActivityBinding,
@@ -70,7 +70,7 @@ def prepare(call: tool_call.ToolCall, state: RunState, room: int) -> activities.
 def paths_read(call: tool_call.ToolCall) -> Iterator[Path]:
     """Yield every place that a call's arguments refer to, once for each reference."""
     if not call.is_literal:
-        for reference in references.references(call.raw_arguments, call.meta.instance):
+        for reference in references_in(call.raw_arguments, call.meta.instance):
             yield from reference.paths
 
 

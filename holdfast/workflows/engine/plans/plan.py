@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from holdfast.schemas.decision import Plan, PlannedCall, no_such_call
 from holdfast.schemas.names import ErrorCode
-from holdfast.schemas.reference import OutputPath
+from holdfast.schemas.reference import OutputPath, references_in
 from holdfast.validation.arguments import InvalidArguments, fit, without_unknown
 from holdfast.validation.problems import problems_of, summarize_problems
 from holdfast.validation.schema_check import schema_problems
@@ -25,7 +25,6 @@ from holdfast.workflows.engine.call.activities import CallRefused, hook_activiti
 from holdfast.workflows.engine.execution import dependency_graph, preparation
 from holdfast.workflows.engine.run_state import RunState
 from holdfast.workflows.engine.state.data import is_same_json
-from holdfast.workflows.engine.state.references import references
 
 # The parts of a call that cannot be edited.
 _FIXED = ("tool", "label", "reasoning", "waits_for", "writes", "instance", "delegate")
@@ -211,4 +210,4 @@ def is_unseen(call: tool_call.ToolCall) -> bool:
 
 def has_references(value: Any) -> bool:
     """Return whether a value holds references."""
-    return any(True for _ in references(value))
+    return any(True for _ in references_in(value))

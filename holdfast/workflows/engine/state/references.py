@@ -5,7 +5,7 @@ The total size of the values of one call's references is limited, since a few ch
 large value.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,6 @@ from holdfast.schemas.reference import (
     Reference,
     malformed_references,
     parse_reference,
-    paths_inside,
     replace_inside,
 )
 from holdfast.schemas.tool import ResolvedTool, Schema
@@ -39,22 +38,6 @@ class Unresolved(Exception):
 
 class NoSuchInstance(ValueError):
     """A run has no instance of this name."""
-
-
-def references(value: Any, instance: str | None = None) -> Iterator[Reference]:
-    """Yield every reference in a value, as in a call for the instance."""
-    match value:
-        case str() if MARK in value:
-            reference = parse_reference(value)
-            inside = [Reference((path,)) for path in paths_inside(value)]
-            for one in inside if reference is None else [reference]:
-                yield Reference(tuple(path.within(instance) for path in one.paths), one.choose)
-        case list():
-            for item in value:
-                yield from references(item, instance)
-        case dict():
-            for item in value.values():
-                yield from references(item, instance)
 
 
 def check_references(value: Any) -> None:
