@@ -79,7 +79,6 @@ class Skill:
         self._form, self.tools = _file_form(agent.SkillDefinition, {"name": name, **fields})
 
     def to_json(self) -> dict[str, Any]:
-        """Return the skill as an agent's file has it."""
         return dict(self._form)
 
 
@@ -143,7 +142,6 @@ class Agent(Generic[OutputT]):
         self.place: Place = caller.f_code.co_filename, caller.f_lineno
 
     def to_json(self) -> dict[str, Any]:
-        """Return the agent as its file has it."""
         return dict(self._form)
 
 

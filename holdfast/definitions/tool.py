@@ -129,7 +129,6 @@ class Tool(Generic[P, R_co]):
         update_wrapper(self, function)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
-        """Call the function."""
         return self._function(*args, **kwargs)
 
     def arguments(self, *args: object, **kwargs: object) -> dict[str, Any]:
@@ -137,14 +136,12 @@ class Tool(Generic[P, R_co]):
         return self._parameters.as_json(*args, **kwargs)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the tool as its file would have it."""
         return dict(self._form)
 
 
 def _form(
     name: str, parameters: _Parameters, function: Callable[..., Any], given: ToolFields
 ) -> dict[str, Any]:
-    """Return the tool as its file would have it."""
     what = f"a parameter or the result of tool `{name}`"
     form: dict[str, Any] = {"_tool": name, **json_form.arguments_schema(parameters.model, what)}
     if parameters.result not in (None, type(None)):

@@ -64,7 +64,6 @@ class ModelSettings(Strict):
 
     @property
     def label(self) -> str:
-        """Return the model in one word, with its endpoint: `openai/gpt-5`."""
         return f"{self.endpoint}/{self.name}" if self.name else self.endpoint
 
 
@@ -271,7 +270,6 @@ class AgentDefinition(SettingsFile):
 
     @property
     def models(self) -> list[ModelSettings]:
-        """Return its models, in the order in which they are tried."""
         if isinstance(self.model, list):
             return list(self.model)
         return [] if self.model is None else [self.model]

@@ -63,7 +63,6 @@ class Explicit(Lenient):
     """The fields that are left out if they are empty."""
 
     def to_json(self) -> dict[str, Any]:
-        """Return the object as others read it, in camelCase."""
         empty = {name for name in self.left_out_if_empty if not getattr(self, name)}
         return self.model_dump(mode="json", by_alias=True, exclude=empty)
 
@@ -191,7 +190,6 @@ def rfc3339(moment: datetime) -> str:
 
 
 def readable_json(value: Any) -> str:
-    """Return a value as JSON, as people and models read it."""
     return json.dumps(value, ensure_ascii=False)
 
 
@@ -215,7 +213,6 @@ def canonical_json(value: Any) -> bytes:
 
 
 def sha256(data: bytes) -> str:
-    """Return the SHA-256 digest of the bytes, in hexadecimal."""
     return hashlib.sha256(data).hexdigest()
 
 
@@ -225,7 +222,6 @@ def link(previous: str, entry_digest: str) -> str:
 
 
 def json_size(value: Any) -> int:
-    """Return how many bytes the value takes as JSON."""
     text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
     return len(text.encode("utf-8", "surrogatepass"))
 
@@ -258,5 +254,4 @@ class Stored(Lenient):
             return None
 
     def value(self) -> dict[str, Any]:
-        """Return its representation in the run."""
         return {_STORED: self.to_json()}

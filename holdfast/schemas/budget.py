@@ -75,11 +75,9 @@ class Budget(BudgetLimits):
         )
 
     def of_run(self) -> BudgetLimits:
-        """Return the limits of a run that is no conversation."""
         return self.within(self.total or BudgetLimits())
 
     def of_message(self) -> BudgetLimits:
-        """Return the limits of one message of a conversation."""
         plain = self.within(BudgetLimits())
         return plain if self.per_message is None else self.per_message.over(plain)
 

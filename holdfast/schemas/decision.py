@@ -345,7 +345,6 @@ class Plan(Strict):
     """The calls, in the order in which the model made them."""
 
     def to_json(self) -> dict[str, Any]:
-        """Return every field of every call."""
         return {"calls": [call.to_json() for call in self.calls]}
 
 

@@ -172,7 +172,6 @@ def call_id(turn: int, index: int) -> str:
 
 
 def turn_id(turn: int) -> str:
-    """Return the id of a turn, in the ids of the hooks around its request."""
     return f"t{turn}"
 
 

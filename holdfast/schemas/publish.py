@@ -54,7 +54,6 @@ class _Published(UntitledSchema):
     """
 
     def model_schema(self, schema: ModelSchema) -> JsonSchemaValue:
-        """Return the schema of a model, with the description of each field."""
         made = super().model_schema(schema)
         properties = made.get("properties", {})
         for name, text in _field_docstrings(schema["cls"]).items():
@@ -63,7 +62,6 @@ class _Published(UntitledSchema):
         return made
 
     def encode_default(self, dft: Any) -> Any:
-        """Return a default as people would write it."""
         return format_duration(dft) if isinstance(dft, timedelta) else super().encode_default(dft)
 
 
@@ -213,7 +211,6 @@ _NUMBERED: dict[str, Any] = {
 
 
 def text_of(name: str) -> str:
-    """Return the published schema of that name, as its file holds it."""
     return json.dumps(schema_of(name), indent=2, ensure_ascii=False) + "\n"
 
 

@@ -40,16 +40,13 @@ class Path:
         return f"{MARK}{self.kind}{''.join(steps)}"
 
     def within(self, instance: str | None) -> "Path":
-        """Return the same place in the data of an instance."""
         return replace(self, instance=instance)
 
     def covers(self, other: "Path") -> bool:
-        """Return whether the other place is this one, or inside it."""
         whose = (self.kind, self.instance) == (other.kind, other.instance)
         return whose and other.steps[: len(self.steps)] == self.steps
 
     def overlaps(self, other: "Path") -> bool:
-        """Return whether one of the two places is inside the other."""
         return self.covers(other) or other.covers(self)
 
 
@@ -130,7 +127,6 @@ def replace_inside(text: str, text_at: Callable[[Path], str]) -> str:
 
 
 def paths_inside(text: str) -> list[Path]:
-    """Return the places that are named inside a text."""
     return [_steps(match.group(1)) for match in _INSIDE.finditer(text)]
 
 

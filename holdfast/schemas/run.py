@@ -189,7 +189,6 @@ class ModelUsage(Explicit):
     """What it used, for summaries and for calls that it answered too."""
 
     def plus(self, usage: Usage, turns: int) -> "ModelUsage":
-        """Return the use with that of a further answer."""
         return ModelUsage(model=self.model, turns=self.turns + turns, usage=self.usage.plus(usage))
 
 
@@ -289,7 +288,6 @@ class RunReport(Explicit):
 
     @property
     def delegate_approvals(self) -> list[DelegatePending]:
-        """Return the pending approvals in the delegates."""
         return [there for delegate in self.delegates for there in delegate.pending]
 
 

@@ -111,7 +111,6 @@ RepairRef = Annotated[
 
 
 def binding_of(written: "ActivityRef") -> ActivityBinding:
-    """Return the activity that is meant, with its options."""
     return ActivityBinding(type=written) if isinstance(written, str) else written
 
 

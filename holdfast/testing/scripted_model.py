@@ -80,7 +80,6 @@ class ScriptedModel:
         }
 
     def encode(self, message: ChatMessage, names: base.ToolNames) -> base.EncodedMessage:
-        """Encode a message as it is."""
         return base.EncodedMessage((json.dumps(message.to_json()).encode(),))
 
     async def solve(self, request: base.ProviderRequest, sink: base.AnswerSink) -> Solution:

@@ -239,7 +239,6 @@ def _suggestion(errors: list[ErrorDetails]) -> str:
 
 
 def is_wrong_type(error: ErrorDetails) -> bool:
-    """Return whether the value is of the wrong type, and not merely out of bounds."""
     return _WRONG_TYPE.search(error["type"]) is not None
 
 

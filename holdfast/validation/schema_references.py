@@ -79,7 +79,6 @@ class Addresses:
                 self._add(part, base, draft)
 
     def base_of(self, schema: Any) -> str:
-        """Return the address of the resource around a schema."""
         return self._bases.get(id(schema), "")
 
     def find(self, reference: str, base: str) -> Any:
@@ -92,7 +91,6 @@ class Addresses:
         return self._schemas.get(f"{address}#{unquote(fragment)}")
 
     def dynamic_anchors(self, base: str) -> dict[str, dict[str, Any]]:
-        """Return the schemas of a resource with a dynamic anchor, by its name."""
         return self._dynamic.get(base, {})
 
 

@@ -57,6 +57,5 @@ def normalized_person(by: str | None) -> str | None:
 
 
 def is_same_person(one: str | None, other: str | None) -> bool:
-    """Return whether two names, from anywhere, are those of one person."""
     found = normalized_person(plain_name(one or ""))
     return bool(found) and found == normalized_person(plain_name(other or ""))

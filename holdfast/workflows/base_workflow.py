@@ -97,7 +97,6 @@ class BaseWorkflow(QueryHandlers, ABC, Generic[WorkT]):
         """Build the work from the request, or from the state of the previous run."""
 
     async def _next_step(self, work: WorkT, executor: StepExecutor) -> Step:
-        """Return the next step as soon as it can be executed."""
         return work.next()
 
     @abstractmethod
@@ -105,7 +104,6 @@ class BaseWorkflow(QueryHandlers, ABC, Generic[WorkT]):
         """Execute a step that is not the end, and report its outcome to the work."""
 
     def runs_once(self, activity_id: str) -> bool:
-        """Return whether an activity executes a call that may run only once."""
         turn = None if self._work is None else self._work.open_turn
         calls = [] if turn is None else turn.calls
         return any(call.id == activity_id and call.tool.once for call in calls)
@@ -175,7 +173,6 @@ class BaseWorkflow(QueryHandlers, ABC, Generic[WorkT]):
         return work, executor
 
     def _end_before_start(self, code: str, message: str) -> None:
-        """Log and publish the end of a run that cannot start."""
         self._start_failure = end = Fail(code, message)
         for entry in (*self._early_entries, ErrorEntry(code=code, message=message)):
             self._start_log.append(entry)

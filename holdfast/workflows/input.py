@@ -206,7 +206,6 @@ def own_plain_name(name: str, field: str) -> str:
 
 
 def update_id() -> str:
-    """Return the id of the current update."""
     return cast(workflow.UpdateInfo, workflow.current_update_info()).id
 
 

@@ -39,7 +39,6 @@ class MemoryOwner(Lenient):
 
     @property
     def workflow_id(self) -> str:
-        """The id of the workflow that keeps it."""
         return names.memory_id(self.agent, self.principal, inline=self.inline)
 
 

@@ -51,7 +51,6 @@ class Place:
     more: dict[str, str] = field(default_factory=dict)
 
     def header(self) -> dict[str, str]:
-        """Return what others are sent."""
         parent = f"{_VERSION}-{self.trace_id}-{self.span_id}-{self.flags}"
         return {**self.more, TRACEPARENT: parent}
 
@@ -87,7 +86,6 @@ class TraceOrigin:
         return self._derived("span", what)[:_SPAN_CHARACTERS]
 
     def place(self, what: str = "", flags: str = SAMPLED) -> Place:
-        """Return that span, in the run's own trace."""
         return Place(self.trace_id(), self.span_id(what), flags)
 
     def _derived(self, *what: str) -> str:

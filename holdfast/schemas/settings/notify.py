@@ -242,7 +242,6 @@ class News(Lenient):
 
     @property
     def is_over(self) -> bool:
-        """Return whether the question is closed."""
         return self.kind in ("expired", "decided", "threshold")
 
     def to_json(self) -> dict[str, Any]:

@@ -165,7 +165,6 @@ def updates(
 
 
 def _fitting(found: Iterable[str]) -> list[str]:
-    """Return the distinct names, from the first, that fit."""
     fitting: list[str] = []
     for name in dict.fromkeys(found):
         if json_size([*fitting, name]) > MAX_LIST_BYTES:
@@ -203,7 +202,6 @@ class ApprovalNotifier:
 
     @property
     def is_settled(self) -> bool:
-        """Return whether no notification is pending."""
         return all(each.task.done() for each in self._pending)
 
     def update(self) -> None:

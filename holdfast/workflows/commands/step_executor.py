@@ -125,7 +125,6 @@ class StepExecutor(BaseExecutor):
     async def _execute_to_end(
         self, turn: tool_call.Turn, call: tool_call.ToolCall, slots: asyncio.Semaphore
     ) -> None:
-        """Execute a call from its present stage to its end, and publish its result."""
         try:
             await self._advance_to_end(turn, call, slots)
         finally:
@@ -155,7 +154,6 @@ class StepExecutor(BaseExecutor):
             self.publisher.update()
 
     async def _wait_for_others(self, turn: tool_call.Turn, call: tool_call.ToolCall) -> None:
-        """Wait for the dependencies of a call, and prepare it again."""
         work, calls = self.work, self.work.calls
         queued = call.stage is tool_call.CallStage.QUEUED
         await workflow.wait_condition(
@@ -190,7 +188,6 @@ class StepExecutor(BaseExecutor):
                 calls.apply_outcome(turn.number, call, outcome)
 
     async def _decide(self, deciding: activities.HookRequests[None]) -> None:
-        """Run a decision of the engine with the hooks that it requests, one at a time."""
         async with self._hooks:
             hook = activities.advance(deciding)
             while hook is not None:

@@ -190,7 +190,6 @@ class Delegates:
         )
 
     def remove(self, call_id: str) -> None:
-        """Remove a delegate that has ended."""
         self._open.pop(call_id, None)
 
     def update_pending(self, news: DelegateNews) -> None:
@@ -206,11 +205,9 @@ class Delegates:
         )
 
     def has_pending(self, call_id: str) -> bool:
-        """Return whether the delegate of a call has pending approvals."""
         return call_id in self._open and bool(self._open[call_id].pending)
 
     def list_pending(self) -> list[DelegatePending]:
-        """List the first pending approvals of all delegates."""
         found = [one for delegate in self._open.values() for one in delegate.pending]
         return found[:MAX_PENDING_TOLD]
 

@@ -95,7 +95,6 @@ class Fail:
 
     @property
     def status(self) -> RunStatus:
-        """Return the status of the ended run in one word."""
         return "cancelled" if self.code == ErrorCode.CANCELLED else "failed"
 
 
@@ -121,7 +120,6 @@ class ExecutionBase(ABC):
         """Return the next step; the same one until it is executed."""
 
     def fail(self, code: str, message: str) -> None:
-        """End with an error."""
         self._log_unused_decisions()
         self.state.log.append(ErrorEntry(code=code, message=message))
         self.last_step = Fail(code, message)
@@ -159,7 +157,6 @@ class ExecutionBase(ABC):
 
     @property
     def status(self) -> RunStatus:
-        """Return the status in one word."""
         match self.last_step:
             case Finish(result):
                 return result.status
@@ -190,11 +187,9 @@ class ExecutionBase(ABC):
 
     @property
     def open_turn(self) -> Turn | None:
-        """Return the turn whose calls are running, if there is one."""
         return self._turn if self.last_step is None else None
 
     def get_spent(self) -> Spent:
-        """Return the usage so far."""
         meter = self.state.meter
         return Spent(turns=meter.requests, calls=meter.calls, usage=meter.usage())
 
@@ -265,5 +260,4 @@ class SingleCall(ExecutionBase):
         return self.last_step or RunCalls(self._only_turn)
 
     def closed(self, turn: Turn) -> None:
-        """End with the result of the only call, which is closed."""
         self._end_as(turn.calls[0])

@@ -163,7 +163,6 @@ class RequestSettings:
 
     @property
     def offers(self) -> list[model_request.ToolOffer]:
-        """Return the tools that are offered to the model now."""
         return prompt.offers(self.agent, self._state.skill, self._state.data.instances)
 
     def read_output(self, answer: ParsedAnswer, *, called: bool) -> Any:

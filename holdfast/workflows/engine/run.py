@@ -156,7 +156,6 @@ class AgentRun(ExecutionBase):
 
     @property
     def status(self) -> RunStatus:
-        """Return the status of the run in one word."""
         status = super().status
         return "awaiting_message" if status == "running" and self._idle else status
 
@@ -251,13 +250,11 @@ class AgentRun(ExecutionBase):
             self._conclude(self._given, called=True)
 
     def budget_decided(self) -> None:
-        """Apply the ruling on a budget."""
         asked = self.limits.question
         if asked is not None and not self.limits.extend():
             self._exceed(asked.budget, is_noted=True)
 
     def fail(self, code: str, message: str) -> None:
-        """End the run with an error."""
         self.messages.read(ending=True, is_over=True)
         super().fail(code, message)
 
@@ -293,7 +290,6 @@ class AgentRun(ExecutionBase):
         return not changes and self._begin_fixed(turn=turn.number, calls=len(turn.calls))
 
     def _begin_fixed(self, *, turn: int, calls: int) -> bool:
-        """Start the calls of a run without a model; return whether there are any."""
         self.fixed = self._turn = propose_fixed_calls(
             self.agent, self.state, turn=turn, calls=calls
         )

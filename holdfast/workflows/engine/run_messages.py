@@ -65,25 +65,20 @@ class Mailbox(Lenient, frozen=False):
         return self.received
 
     def close(self) -> None:
-        """Accept no further message."""
         self.closed = True
 
     def queued(self) -> list[QueuedMessage]:
-        """List the first messages that are not read yet."""
         return [_listed(*item) for item in self.line[:MAX_LISTED_MESSAGES]]
 
     def is_queued(self, number: int) -> bool:
-        """Return whether a message is not read yet."""
         return any(each == number for each, _ in self.line)
 
     def withdraw(self, number: int) -> None:
-        """Remove a message that is queued."""
         self.line = [item for item in self.line if item[0] != number]
         self.withdrawn = [*self.withdrawn, number][-MAX_KNOWN:]
 
     @property
     def has_steering_message(self) -> bool:
-        """Return whether a message must be read before the next request."""
         return any(message.delivery == "steer" for _, message in self.line)
 
     def take(self, *, ending: bool) -> list[Delivered]:
@@ -121,7 +116,6 @@ class RunMessages:
 
     @property
     def is_open(self) -> bool:
-        """Return whether the run awaits a message after an answer."""
         return self.conversation is not None and not self.mailbox.closed
 
     def read(self, *, ending: bool, is_over: bool = False) -> bool:

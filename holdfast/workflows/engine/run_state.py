@@ -77,11 +77,9 @@ class RunProgress(Lenient, frozen=False):
         self.settled_after, self.choice = turns, choice
 
     def finalize(self, turns: int) -> None:
-        """Record the request to finish."""
         self.finalizing = turns
 
     def note_cut(self, *, is_told: bool) -> None:
-        """Record whether the model has read that its last text was cut off."""
         self.cut_told = is_told
 
     def note_refusal(self, *, is_refused: bool) -> bool:
@@ -106,7 +104,6 @@ class RunProgress(Lenient, frozen=False):
         self.note_rejection(None)
 
     def stop(self, output: Any) -> None:
-        """End the run with an output, because a tool or a hook stopped it."""
         self.output, self.ending = output, "stopped"
 
     def exceed(self, name: BudgetName, upto: int | None) -> str:
@@ -245,7 +242,6 @@ class RunState:
         self._allow_tools()
 
     def offer_tools(self, rules: AgentRules) -> None:
-        """Allow the tools of these rules until the next request."""
         self.tools = allowed_tools(rules, self.skill)
 
     def _allow_tools(self) -> None:

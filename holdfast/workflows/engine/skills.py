@@ -41,7 +41,6 @@ _CONFIDENCE = {
 
 
 def skill_of(rules: AgentRules, name: str | None) -> ResolvedSkill | None:
-    """Return the skill of this name."""
     return next((skill for skill in rules.skills if skill.name == name), None)
 
 
@@ -103,6 +102,5 @@ def choice(
 
 
 def answer(call: ToolCall) -> Succeeded:
-    """Return the result of the call with which the model chooses a skill."""
     chosen = call.arguments["skill"]
     return Succeeded(f"The skill `{chosen}` is active: its instructions and tools apply now.")

@@ -103,7 +103,6 @@ def arguments_line(arguments: Mapping[str, Any], most_characters: int) -> str:
 
 
 def short_arguments(arguments: Mapping[str, Any]) -> str:
-    """Return the arguments in one line of a list of calls."""
     return arguments_line(arguments, _LIST_ARGUMENTS_CHARACTERS)
 
 
@@ -128,7 +127,6 @@ def _escaped(mark: re.Match[str]) -> str:
 
 
 def _fitting(text: str, room_bytes: int) -> str:
-    """Return the beginning of the text that fits; each line break costs its bar."""
     piece = text[:room_bytes]
     while (cost := cost_bytes(piece.replace("\n", "``<br>│ "))) > room_bytes:
         piece = piece[: len(piece) * room_bytes // cost]

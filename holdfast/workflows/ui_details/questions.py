@@ -141,7 +141,6 @@ def _ways(
 
 
 def _items(arguments: Mapping[str, Any], room_bytes: int) -> tuple[list[str], bool]:
-    """Return the arguments in one or more lines each, and whether they are complete."""
     lines, whole = [], True
     for name, value in list(arguments.items())[:MAX_ARGUMENTS_SHOWN]:
         block, complete = value_block(value, max(room_bytes, _LEAST_VALUE_BYTES))

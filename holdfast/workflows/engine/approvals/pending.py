@@ -44,7 +44,6 @@ class PendingApprovals(Lenient, frozen=False):
     _holds: int = 0
 
     def list_open(self) -> list[Question]:
-        """List the questions without a ruling, in the order of their requests."""
         return list(self._open.values())
 
     def describe_open(self, run_id: str) -> list[dict[str, Any]]:
@@ -98,7 +97,6 @@ class PendingApprovals(Lenient, frozen=False):
         return True
 
     def name_unused(self) -> str:
-        """Name the calls that early decisions wait for."""
         calls = dict.fromkeys(quote_value(decision.call_id) for decision in self.early)
         return first_names(calls, MAX_CALLS_NAMED)
 
@@ -113,11 +111,9 @@ class PendingApprovals(Lenient, frozen=False):
 
     @property
     def is_held(self) -> bool:
-        """Return whether no question may expire now."""
         return self._holds > 0
 
     def find_open(self, call_id: str) -> Question | None:
-        """Return the question without a ruling on a call, if there is one."""
         return self._open.get(call_id)
 
     def check(
@@ -184,7 +180,6 @@ class PendingApprovals(Lenient, frozen=False):
         self.approvers = {name: by for name, by in self.approvers.items() if name not in gone}
 
     def expire(self, question: Question) -> None:
-        """End a wait whose timeout passed."""
         question.expire()
         self._close(question, "expired")
 

@@ -22,7 +22,6 @@ _ON_TIMEOUT = ("fail", "deny", "approve")
 
 
 def effective_policy(tool: ResolvedTool, rules: AgentRules) -> ApprovalPolicy:
-    """Return the tool's policy, over its agent's, over the defaults."""
     return tool.approval.over(rules.approval).over(APPROVAL_DEFAULTS)
 
 

@@ -150,18 +150,15 @@ class Question:
 
     @property
     def digest(self) -> str:
-        """Return the digest that a decision must have now."""
         return self._digest_of(self.arguments)
 
     @property
     def expires_at(self) -> datetime:
-        """Return the time at which the wait ends."""
         assert self.policy.timeout is not None  # APPROVAL_DEFAULTS has one
         return self.requested_at + self.policy.timeout
 
     @property
     def last_moment(self) -> datetime:
-        """Return the last time at which a decision counts."""
         return self.expires_at - timedelta.resolution
 
     def next_alarm(self, now: datetime) -> timedelta:
@@ -183,7 +180,6 @@ class Question:
         return self.reminder_intervals > before
 
     def count_reminder(self) -> None:
-        """Count a reminder."""
         self.reminders += 1
 
     def take_forward(self, now: datetime) -> bool:
@@ -230,7 +226,6 @@ class Question:
         return decided
 
     def expire(self) -> None:
-        """Set the question's ruling when it expired without a decision."""
         self.ruling = Expired()
 
     def nonce(self, run_id: str) -> str:
@@ -327,18 +322,15 @@ class Question:
 
     @property
     def tools(self) -> list[str]:
-        """Return the tools whose calls wait for the decision."""
         return [self.tool] if self.kind != "plan" else list(self.brief.values())
 
     @property
     def last_edit(self) -> Decided | None:
-        """Return the decision that changed the arguments last, if any did."""
         edits = (decided for decided, _ in reversed(self.decisions) if decided.decision == "edit")
         return next(edits, None)
 
     @property
     def brief(self) -> dict[str, Any]:
-        """Return a summary of the arguments, if there is one."""
         return brief_arguments(self.kind, self.arguments)
 
     @property
@@ -365,7 +357,6 @@ class Question:
 
     @property
     def approves_always(self) -> bool:
-        """Return whether every deciding person approves all further calls of the tool."""
         if not isinstance(self.ruling, Approved):
             return False
         agreed = self.decisions[-1][1]

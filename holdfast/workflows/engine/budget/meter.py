@@ -95,7 +95,6 @@ class Meter(Lenient, frozen=False):
     def set_actions(
         self, on_limit: Mapping[str, OnLimit], on_threshold: Mapping[ThresholdName, float]
     ) -> None:
-        """Set the action for each limit that is reached, and the thresholds before them."""
         self.on_limit, self.on_threshold = dict(on_limit), dict(on_threshold)
 
     def pass_thresholds(self) -> list[BudgetName]:
@@ -111,11 +110,9 @@ class Meter(Lenient, frozen=False):
         return passed
 
     def action(self, name: BudgetName) -> OnLimit:
-        """Return the action for a limit that is reached."""
         return self.on_limit.get(name, ON_LIMIT_DEFAULTS.get(name, "fail"))
 
     def begin_work(self, now: datetime) -> None:
-        """Count one more running task, and start the clock."""
         if self._at_work == 0:
             self._since = now
         self._at_work += 1
@@ -129,7 +126,6 @@ class Meter(Lenient, frozen=False):
         return self._at_work == 0
 
     def time_at_work(self, now: datetime) -> timedelta:
-        """Return the running time so far."""
         return self.worked + (now - self._since if self._since is not None else timedelta())
 
     def remaining(self, now: datetime) -> timedelta | None:
@@ -139,11 +135,9 @@ class Meter(Lenient, frozen=False):
         return max(self.budget.max_duration - self.time_at_work(now), timedelta(seconds=1))
 
     def run_out_of_time(self) -> None:
-        """Record that the running time is used up."""
         self.out_of_time = True
 
     def count_iteration(self) -> None:
-        """Count a round of calls."""
         self.iterations += 1
 
     def begin_message(self) -> None:
@@ -159,14 +153,12 @@ class Meter(Lenient, frozen=False):
         self.reached = []
 
     def is_total(self, name: BudgetName) -> bool:
-        """Return whether a limit is that of all messages of a conversation together."""
         field = to_snake(name)
         total = getattr(self.total, field)
         return total is not None and bool(total == getattr(self.budget, field))
 
     @property
     def requests(self) -> int:
-        """Return the number of requests to models, for any purpose."""
         return self.turns + self.besides
 
     def charge(self, usage: Usage, *, turns: int = 0, requests: int = 1, calls: int = 0) -> None:
@@ -239,7 +231,6 @@ class Meter(Lenient, frozen=False):
         return format_duration(amount) if isinstance(amount, timedelta) else amount
 
     def frees(self, name: BudgetName, to: BudgetLimits) -> bool:
-        """Return whether the run could continue with such a limit."""
         new, limit = getattr(to, to_snake(name)), getattr(self.budget, to_snake(name))
         used = self.used().get(name, limit) - getattr(self.before, to_snake(name), type(limit)())
         return name == "maxSameTool" or bool(new > used)

@@ -125,7 +125,6 @@ def hook_value(name: HookName, result: HookResult) -> Any:
 
 
 def invalid_hook_result(name: HookName, why: str) -> CallRefused:
-    """Build the refusal of a call with a hook that failed or returned an invalid result."""
     return CallRefused(ErrorCode.BLOCKED, f"the hook `_{name}` failed: {why}")
 
 

@@ -94,12 +94,10 @@ class Failure:
 
 
 def refuse(code: ErrorCode, message: str) -> Refused:
-    """Build the outcome of a call that does not run."""
     return Refused(CallError(code=code, message=message[:MAX_MESSAGE_CHARACTERS]))
 
 
 def fail(code: ErrorCode, message: str, value: Any = None) -> Failed:
-    """Build the outcome of a call that ran and failed."""
     return Failed(CallError(code=code, message=message[:MAX_MESSAGE_CHARACTERS]), value)
 
 
@@ -117,7 +115,6 @@ def misfit(tool: ResolvedTool, why: str, value: Any = None) -> Failed:
 
 
 def error_of(outcome: Final | None) -> CallError | None:
-    """Return the error of an outcome, if it is one."""
     return outcome.error if isinstance(outcome, Refused | Failed) else None
 
 
@@ -232,7 +229,6 @@ class ToolCall:
 
     @property
     def id(self) -> str:
-        """Return its id, from its position in the run."""
         return self.proposal.id
 
     @property
@@ -249,7 +245,6 @@ class ToolCall:
 
     @property
     def label(self) -> str:
-        """Return the tool's name for people."""
         return (self.found_tool and self.found_tool.label) or self.name
 
     @property
@@ -267,7 +262,6 @@ class ToolCall:
 
     @property
     def is_closed(self) -> bool:
-        """Return whether its result is in the log."""
         return self.result_stage is ResultStage.CLOSED
 
     @property
@@ -282,7 +276,6 @@ class ToolCall:
 
     @property
     def places(self) -> tuple[Path, ...]:
-        """Return every place that it may write to."""
         output = self.meta.output_path
         return () if output is None else (*output.result, *output.error)
 
@@ -311,7 +304,6 @@ class ToolCall:
             self.continuation = self.task = None
 
     def start(self, at: str) -> None:
-        """Start an attempt at this time."""
         self.move(CallStage.RUNNING)
         self.started_at = at
 
@@ -332,16 +324,13 @@ class ToolCall:
             self.task = self.task.model_copy(update=update)
 
     def follow(self, task: McpTask | None) -> None:
-        """Set the task in which the server runs the call now, if it does."""
         self.task = task
 
     def end(self, outcome: Final) -> None:
-        """End the call with its one result."""
         self.move(CallStage.ENDED)
         self.outcome = outcome
 
     def annotate(self, meta: MetaProperties, model_result: Any = MISSING) -> None:
-        """Set the meta-properties, and the result that the model proposed."""
         self.meta, self.model_result = meta, model_result
 
     def drop_model_result(self) -> None:
@@ -363,7 +352,6 @@ class ToolCall:
         self.edited_by = edited_by
 
     def depend(self, on: Dependencies) -> None:
-        """Set the calls that it depends on, and whether another call depends on it."""
         self.dependencies = on
 
     def number_hook_use(self, name: str) -> int:
@@ -376,7 +364,6 @@ class ToolCall:
         self.bound = bound
 
     def set_approver(self, approver: CallApprover) -> None:
-        """Set who approved the call with its present arguments."""
         self.approver = approver
 
     def cover(self, *, is_approved: bool, approver: CallApprover | None = None) -> None:
@@ -385,7 +372,6 @@ class ToolCall:
         self.approver = (approver or self.approver) if is_approved else None
 
     def mark_counted(self, *, is_counted: bool) -> None:
-        """Set whether the call counts against the limits of its tool."""
         self.is_counted = is_counted
 
     def advance_result(self, stage: ResultStage, outcome: Final | None = None) -> None:

@@ -178,7 +178,6 @@ class Summaries:
         self._requests, self._most_bytes = 0, None
 
     def turn_refused(self, solution: Solution) -> None:
-        """Record that a turn's request was too long."""
         self._update(solution)
         self._too_long, self._settled = True, False
 
@@ -216,7 +215,6 @@ class Summaries:
         self.progress = self.progress.model_copy(update={"window": window, **known})
 
     def _new_tokens(self) -> int:
-        """Return the estimated tokens since the last answer."""
         records = self._state.log.records_after(self.progress.counted)
         return sum(_bytes_of(record) for record in records) // BYTES_PER_TOKEN
 

@@ -280,7 +280,6 @@ class CallLifecycle:
             self.refuse(call, ErrorCode.CANCELLED, why)
 
     def refuse(self, call: ToolCall, code: ErrorCode, message: str) -> None:
-        """End a call that did not run."""
         call.end(refuse(code, message))
         preparation.uncount_call(call, self._state)
 
@@ -408,7 +407,6 @@ def _unwritten(call: ToolCall, why: str) -> Final:
 
 
 def _write_result(call: ToolCall, state: RunState) -> Final:
-    """Write a call's result to its places; return its outcome."""
     outcome = call.ended
     paths, value = call.writes
     if not paths:

@@ -182,7 +182,6 @@ def count_call(call: tool_call.ToolCall, state: RunState) -> None:
 
 
 def uncount_call(call: tool_call.ToolCall, state: RunState) -> None:
-    """Take back the count of a call that did not start."""
     if call.is_counted:
         state.started[call.name] -= 1
         call.mark_counted(is_counted=False)

@@ -41,11 +41,9 @@ class Questions:
         self._of_calls: dict[str, Question] = {}
 
     def of(self, call: ToolCall) -> Question:
-        """Return the question on a call whose approval is pending."""
         return self._of_calls[call.id]
 
     def close(self, call: ToolCall) -> None:
-        """Forget the question on a call, if there is one."""
         self._of_calls.pop(call.id, None)
 
     def required_policy(
@@ -162,11 +160,9 @@ class Questions:
         return renewed
 
     def log_ignored(self, decision: Decision, why: str) -> None:
-        """Log a rejected decision."""
         self._state.log.append(DecisionEntry(call_id=decision.call_id, ignored=why))
 
     def log_expiry(self, question: Question) -> None:
-        """Log that the timeout for a decision passed."""
         self._state.log.append(DecisionEntry(call_id=question.call_id, outcome="expired"))
 
     def _log(self, question: Question, forwarded: Sequence[str] = ()) -> None:

@@ -37,7 +37,6 @@ class CompressedPage(Lenient):
 
     @property
     def last(self) -> int:
-        """Return the number of its last entry."""
         return self.first + self.entries - 1
 
     @property
@@ -47,7 +46,6 @@ class CompressedPage(Lenient):
 
     @property
     def is_left_out(self) -> bool:
-        """Return whether its entries were dropped."""
         return not self.data
 
     def records(self) -> list[Record]:
@@ -116,5 +114,4 @@ def events_in(records: Iterable[Record]) -> Iterator[Record]:
 
 
 def renumber(events: Iterable[Record], first: int) -> list[Record]:
-    """Return the events under event numbers, starting with `first`."""
     return [{**event, "n": number} for number, event in enumerate(events, start=first)]

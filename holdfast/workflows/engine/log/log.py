@@ -73,7 +73,6 @@ class Log:
         return self._before + len(self._tail)
 
     def add_message(self, message: ChatMessage) -> None:
-        """Write a message of the conversation."""
         self.append(MessageEntry(message=message))
 
     def add_notice(self, text: str) -> None:
@@ -143,11 +142,9 @@ class Log:
         yield from islice(self._tail, max(after - self._before, 0), None)
 
     def messages(self) -> list[Record]:
-        """Return every message, unshortened."""
         return self.entries("message")
 
     def entries(self, type_: str) -> list[Record]:
-        """Return every entry of a type, unshortened."""
         return [record for record in self.records_after(0) if record["type"] == type_]
 
     def page(self, want: ConversationPageRequest) -> tuple[list[str], bool]:

@@ -80,7 +80,6 @@ class ParsedAnswer:
 
     @property
     def text(self) -> str:
-        """Return its text without the calls."""
         return self.solution.text if self.said is None else self.said
 
 

@@ -55,7 +55,6 @@ class StrictForm:
     is_json: bool = False
 
     def map(self, change: Callable[[Schema], Schema]) -> "StrictForm":
-        """Return the form with a changed schema."""
         return replace(self, schema=change(self.schema))
 
 
@@ -83,7 +82,6 @@ class Property:
     needed: bool = False
 
     def map(self, change: Callable[[Schema], Schema]) -> "Property":
-        """Return the property with a changed schema."""
         return replace(self, form=self.form.map(change))
 
 
@@ -261,7 +259,6 @@ def read_properties(written: dict[str, Any], properties: dict[str, Property]) ->
 
 
 def is_open(schema: Schema) -> bool:
-    """Return whether an object may have properties with unknown names."""
     named = schema.get("properties")
     return not (isinstance(named, dict) and named) or takes_others(schema)
 

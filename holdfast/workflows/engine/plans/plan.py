@@ -40,7 +40,6 @@ def unstarted(calls: Sequence[tool_call.ToolCall]) -> list[tool_call.ToolCall]:
 
 
 def known_arguments(call: tool_call.ToolCall) -> dict[str, Any]:
-    """Return the known arguments of a call."""
     return call.raw_arguments if call.stage is tool_call.CallStage.PENDING else call.arguments
 
 
@@ -209,5 +208,4 @@ def is_unseen(call: tool_call.ToolCall) -> bool:
 
 
 def has_references(value: Any) -> bool:
-    """Return whether a value holds references."""
     return any(True for _ in references_in(value))

@@ -151,7 +151,6 @@ class Planning:
                 self._refuse([call], ErrorCode.CANCELLED, HELD_BACK)
 
     def discard(self) -> None:
-        """Drop the remainder of the approved plan."""
         self._approved, self._held = {}, {}
 
     def describe_progress(self) -> str | None:

@@ -122,7 +122,6 @@ class Data:
 
     @classmethod
     def resumed(cls, snapshot: Iterable[ValueSnapshot]) -> Self:
-        """Return the values of a snapshot."""
         return cls({(one.kind, one.instance): _resumed(one.value) for one in snapshot})
 
     def snapshot(self) -> list[ValueSnapshot]:
@@ -133,7 +132,6 @@ class Data:
         ]
 
     def copy(self) -> "Data":
-        """Return the same values in a copy for independent writes."""
         return Data(self._values)
 
     def set(self, kind: str, value: Any, instance: str | None = None) -> None:
@@ -329,7 +327,6 @@ class VisibleData:
     void: PathIndex[str] = NOTHING_VOID
 
     def read(self, path: Path) -> Any | MissingValue:
-        """Return the value at the path, or `MISSING`."""
         return MISSING if self.void.covering(path) else self.data.read(path)
 
     def why(self, path: Path) -> str:

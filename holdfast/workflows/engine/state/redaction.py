@@ -106,7 +106,6 @@ def untrusted_value(tool: str, value: Any) -> dict[str, Any]:
 
 
 def hidden_value(value: Any, path: Path) -> str:
-    """Return the replacement of a hidden value: its size, and its name."""
     return f"({len(as_text(value)):,} characters, not shown; refer to them as {path})"
 
 

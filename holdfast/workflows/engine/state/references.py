@@ -54,7 +54,6 @@ def resolve(value: Any, data: VisibleData, instance: str | None = None) -> Any:
 
 
 def missing_reason(paths: Sequence[Path], data: VisibleData) -> str:
-    """Return the message that none of the places has a value."""
     places = " or ".join(map(str, paths))
     reasons = "".join(dict.fromkeys(map(data.why, paths)))
     return f"there is no value at {places}{reasons}"
