@@ -24,20 +24,8 @@ from holdfast.schemas.tool import ResolvedTool
 from holdfast.workflows.engine.approvals.pending import PendingApprovals
 from holdfast.workflows.engine.approvals.question import Question
 from holdfast.workflows.engine.budget.meter import Meter
+from holdfast.workflows.engine.call import tool_call
 from holdfast.workflows.engine.call.activities import Hook, Reviewed, hook_activities
-from holdfast.workflows.engine.call.tool_call import (
-    Answered,
-    CallStage,
-    Failed,
-    Refused,
-    ResultStage,
-    Stopped,
-    Succeeded,
-    ToolCall,
-    Turn,
-    fail,
-    misfit,
-)
 from holdfast.workflows.engine.delegation import Delegates
 from holdfast.workflows.engine.execution.lifecycle import CallLifecycle
 from holdfast.workflows.engine.execution.questions import Questions
@@ -61,7 +49,7 @@ class AskModel:
 class RunCalls:
     """Run the calls of a turn."""
 
-    turn: Turn
+    turn: tool_call.Turn
 
 
 @dataclass(frozen=True)
@@ -111,7 +99,7 @@ class ExecutionBase(ABC):
         self.calls = CallLifecycle(state, self.questions)
         self.planning = Planning(state, self.calls, self.questions)
         self.delegates = Delegates()
-        self._turn: Turn | None = None
+        self._turn: tool_call.Turn | None = None
         # The step that ended the execution, if any.
         self.last_step: Finish | Fail | None = None
 
@@ -134,19 +122,21 @@ class ExecutionBase(ABC):
             self.state.pending.withdraw(question.call_id)
         self.fail(ErrorCode.CANCELLED, "the run was cancelled")
 
-    def abandon(self, turn: Turn, why: str) -> None:
+    def abandon(self, turn: tool_call.Turn, why: str) -> None:
         """End and close a turn's open calls; withhold results that hooks have yet to review."""
         still_open = [call for call in turn.calls if not call.is_closed]
         for call in still_open:
-            if call.stage is not CallStage.ENDED:
+            if call.stage is not tool_call.CallStage.ENDED:
                 self.calls.cancel(call, why)
             elif (
-                call.result_stage < ResultStage.REVIEWED
+                call.result_stage < tool_call.ResultStage.REVIEWED
                 and isinstance(call.outcome, Reviewed)
                 and hook_activities(call, self.state.rules, "after")
             ):
                 message = f"the call was run, and its result is withheld: {why}"
-                call.advance_result(ResultStage.REVIEWED, fail(ErrorCode.CANCELLED, message))
+                call.advance_result(
+                    tool_call.ResultStage.REVIEWED, tool_call.fail(ErrorCode.CANCELLED, message)
+                )
         self.calls.close(turn.number, still_open)
 
     def calls_of_unknown_outcome(self) -> str:
@@ -186,34 +176,34 @@ class ExecutionBase(ABC):
         return self._turn.number if self._turn is not None else self.state.meter.turns
 
     @property
-    def open_turn(self) -> Turn | None:
+    def open_turn(self) -> tool_call.Turn | None:
         return self._turn if self.last_step is None else None
 
     def get_spent(self) -> Spent:
         meter = self.state.meter
         return Spent(turns=meter.requests, calls=meter.calls, usage=meter.usage())
 
-    def _end_as(self, call: ToolCall) -> None:
+    def _end_as(self, call: tool_call.ToolCall) -> None:
         match call.ended:
-            case Succeeded(value, _, terminate, _):
+            case tool_call.Succeeded(value, _, terminate, _):
                 self._hand_on(call, "stopped" if terminate else "completed", value)
-            case Answered(value):
+            case tool_call.Answered(value):
                 self._hand_on(call, "completed", value)
-            case Stopped(message):
+            case tool_call.Stopped(message):
                 self._hand_on(call, "stopped", message)
-            case Refused(error) | Failed(error, _):
+            case tool_call.Refused(error) | tool_call.Failed(error, _):
                 self.fail(error.code, error.message)
             case outcome:
                 assert_never(outcome)
 
-    def _hand_on(self, call: ToolCall, status: Ended, output: Any) -> None:
+    def _hand_on(self, call: tool_call.ToolCall, status: Ended, output: Any) -> None:
         result = self._result(status, output)
         size_bytes = json_size(result.to_json())
         if size_bytes <= MAX_RESULT_BYTES:
             self._finish(result)
             return
         why = f"result is too large to pass on: {size_bytes} bytes, of at most {MAX_RESULT_BYTES}"
-        error = misfit(call.tool, why, output).error
+        error = tool_call.misfit(call.tool, why, output).error
         self.fail(error.code, error.message)
 
     def _result(self, status: Ended, output: Any) -> RunResult:
@@ -253,11 +243,11 @@ class SingleCall(ExecutionBase):
         written = WrittenCall(tool=tool.name, arguments=request.arguments)
         [call] = propose_calls(Solution(calls=[written]), 1, rules.tools, {})
         self.state.log.add_message(ChatMessage(role="user", calls=[call.proposal]))
-        self._turn = self._only_turn = Turn(0, [call])
+        self._turn = self._only_turn = tool_call.Turn(0, [call])
 
     def next(self) -> RunCalls | Finish | Fail:
         """Return the next step; the same one until it is executed."""
         return self.last_step or RunCalls(self._only_turn)
 
-    def closed(self, turn: Turn) -> None:
+    def closed(self, turn: tool_call.Turn) -> None:
         self._end_as(turn.calls[0])
