@@ -12,7 +12,7 @@ from temporalio.common import RawValue
 
 from holdfast.schemas import names
 from holdfast.schemas.base import sha256
-from holdfast.schemas.internal.received_signals import ReceivedSignals
+from holdfast.schemas.decision import ReceivedSignals
 
 
 @activity.defn(name=names.FIND_SIGNALS)

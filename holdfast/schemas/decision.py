@@ -389,3 +389,16 @@ def no_such_call(name: str, ids: Iterable[str]) -> tuple[str, str]:
     """
     has = first_names([f"`{one}`" for one in ids], MAX_NAMES_TOLD)
     return f"{quote_value(name)} is no call of this plan", f"it has {has}"
+
+
+class ReceivedSignals(Lenient):
+    """Signals of one name in one execution.
+
+    `digests` has the SHA-256 of each one's payload, by its number among the signals of this name
+    after the event `after`. The activity returns the time of each that it finds, by that number.
+    """
+
+    run_id: str
+    name: str
+    after: int
+    digests: dict[int, str]

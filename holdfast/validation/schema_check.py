@@ -15,10 +15,9 @@ from holdfast.schemas.json_schema import DEFINITION, DRAFT, JSON_SCHEMA, KEYWORD
 from holdfast.schemas.phrases import quote_value, suggest_names
 from holdfast.validation.problems import ValueProblem, Where
 from holdfast.validation.regex import PatternRefused, pattern, steps_of
-from holdfast.validation.schema_drafts import to_current_draft
+from holdfast.validation.schema_drafts import MAX_COPIES, TooManyCopies, draft_of, to_current_draft
 from holdfast.validation.schema_keywords import keyword_faults, value_fault
 from holdfast.validation.schema_node import REFERENCES, find_target
-from holdfast.validation.schema_references import MAX_COPIES, TooManyCopies, draft_of
 from holdfast.validation.validator import faults
 
 MAX_SCHEMA_BYTES = 256_000

@@ -16,8 +16,7 @@ from temporalio.exceptions import FailureError
 with workflow.unsafe.imports_passed_through():
     from holdfast.schemas import names
     from holdfast.schemas.base import sha256
-    from holdfast.schemas.decision import Decision
-    from holdfast.schemas.internal.received_signals import ReceivedSignals
+    from holdfast.schemas.decision import Decision, ReceivedSignals
 
 from holdfast.workflows.engine.execution_base import ExecutionBase
 from holdfast.workflows.token_verification import count_decision

@@ -21,8 +21,8 @@ from holdfast.validation import (
     lenient_json,
     regex,
     schema_check,
+    schema_drafts,
     schema_node,
-    schema_references,
 )
 from holdfast.workflows import base_workflow, late_decisions
 from holdfast.workflows.commands import activity_options, publisher
@@ -34,9 +34,9 @@ from holdfast.workflows.engine import (
     run_state,
 )
 from holdfast.workflows.engine.approvals import notifications, pending, question
-from holdfast.workflows.engine.conversation import data_messages, scopes
+from holdfast.workflows.engine.conversation import initial_context, scopes
 from holdfast.workflows.engine.execution import lifecycle, preparation, questions
-from holdfast.workflows.engine.log import compressed_pages
+from holdfast.workflows.engine.log.log import MAX_INFLATED_BYTES
 from holdfast.workflows.engine.model import request_hooks
 from holdfast.workflows.engine.state import references
 from holdfast.workflows.input import MAX_INPUT_VALUES
@@ -109,9 +109,9 @@ LIMITS: dict[str, list[str]] = {
         base.format_duration(activity_options.HOOK_TO_CLOSE),
     ],
     "a run's state, and each other kind of its data": [kb(run_state.MAX_STATE_BYTES)],
-    "instances of a run": [str(data_messages.MAX_INSTANCES)],
+    "instances of a run": [str(initial_context.MAX_INSTANCES)],
     "what a run copies when it continues as new": [kb(continue_as_new.MAX_CARRIED_BYTES)],
-    "one part of that copy, decompressed": [kb(compressed_pages.MAX_INFLATED_BYTES)],
+    "one part of that copy, decompressed": [kb(MAX_INFLATED_BYTES)],
     "an agent with its tools": [kb(agent_reader.MAX_AGENT_BYTES)],
     "the definitions of a run's delegates that it keeps": [kb(resolve.MAX_DELEGATES_BYTES)],
     "[constant calls](agents/constant-calls.md) of an agent": [str(agent.MAX_CONSTANT_CALLS)],
@@ -119,7 +119,7 @@ LIMITS: dict[str, list[str]] = {
         kb(schema_check.MAX_SCHEMA_BYTES),
         f"{schema_check.MAX_SCHEMA_DEPTH} levels",
         f"{schema_check.MAX_SCHEMA_PARTS:,} objects and lists",
-        f"{schema_references.MAX_COPIES:,} copies",
+        f"{schema_drafts.MAX_COPIES:,} copies",
     ],
     "schemas of one tool, agent or MCP server that the library `jsonschema` checks, too": [
         f"{advice.MAX_SUBSCHEMAS:,} schemas"

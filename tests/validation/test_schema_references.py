@@ -6,8 +6,7 @@ import pytest
 
 from holdfast.schemas.json_schema import DRAFT
 from holdfast.validation.schema_check import schema_problems
-from holdfast.validation.schema_drafts import to_current_draft
-from holdfast.validation.schema_references import MAX_COPIES
+from holdfast.validation.schema_drafts import MAX_COPIES, to_current_draft
 from holdfast.validation.validator import fits
 
 LIST = {

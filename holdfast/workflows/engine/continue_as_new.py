@@ -23,8 +23,7 @@ from holdfast.schemas.base import Lenient
 from holdfast.schemas.internal.continue_as_new import Continued
 from holdfast.schemas.names import ErrorCode
 from holdfast.schemas.run import RunRequest
-from holdfast.workflows.engine.log.compressed_pages import decompress
-from holdfast.workflows.engine.log.log import Log
+from holdfast.workflows.engine.log.log import Log, decompress
 from holdfast.workflows.engine.log.spans import SpansProgress
 from holdfast.workflows.engine.run import AgentRun, RunSnapshot
 from holdfast.workflows.engine.state.references import as_text

@@ -27,7 +27,7 @@ from holdfast.validation.arguments import InvalidArguments, fit
 from holdfast.workflows.engine.call import activities
 from holdfast.workflows.engine.conversation.summaries import CannotShorten
 from holdfast.workflows.engine.execution_base import AskModel
-from holdfast.workflows.engine.log.compressed_pages import PAGE_BYTES
+from holdfast.workflows.engine.log.log import SEALED_BYTES
 from holdfast.workflows.engine.model import request_hooks
 from holdfast.workflows.engine.request_settings import TOO_LONG, RequestSettings
 from holdfast.workflows.engine.run_limits import RunLimits
@@ -195,7 +195,7 @@ class ModelRequests:
             self._limits.log_threshold(name)
         log.append(TurnEndEntry(turn=meter.turns, usage=meter.usage(), model=self._answered_by))
         self._answered_by = None
-        log.seal(PAGE_BYTES)
+        log.seal(SEALED_BYTES)
 
     def _request(self) -> None:
         turn = self._state.meter.turns + 1

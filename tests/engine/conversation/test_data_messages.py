@@ -8,8 +8,7 @@ from holdfast.schemas.internal.model_request import ConversationPageRequest
 from holdfast.schemas.message import Message
 from holdfast.schemas.reference import Path
 from holdfast.workflows.engine.conversation import initial_context
-from holdfast.workflows.engine.conversation.data_messages import MAX_INSTANCES
-from holdfast.workflows.engine.conversation.initial_context import InvalidRequest
+from holdfast.workflows.engine.conversation.initial_context import MAX_INSTANCES, InvalidRequest
 from holdfast.workflows.engine.state.redaction import Redaction
 from tests.engine.driver import Play, call, reply, tool
 

@@ -29,7 +29,7 @@ from holdfast.workflows.engine.continue_as_new import (
     stay_in_history,
 )
 from holdfast.workflows.engine.execution_base import AskModel
-from holdfast.workflows.engine.log import compressed_pages
+from holdfast.workflows.engine.log import log as run_log
 from holdfast.workflows.engine.log.log import SMALL_BYTES, Log
 from tests.engine.driver import NOON, Play, call, everything, noon, read_again, reply, tool
 from tests.engine.generated import RUNS, Anything, Drawn
@@ -261,7 +261,7 @@ def test_nothing_that_was_left_is_decompressed_beyond_its_bound(
     log.seal()
     values = start_arguments(carried(log), log, stored=False, forgettable=0)
     assert values is not None
-    monkeypatch.setattr(compressed_pages, "MAX_INFLATED_BYTES", 100)
+    monkeypatch.setattr(run_log, "MAX_INFLATED_BYTES", 100)
 
     with pytest.raises(ValueError, match="more than 100 bytes"):
         read_start_arguments(values)

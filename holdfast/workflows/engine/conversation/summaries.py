@@ -27,8 +27,7 @@ from holdfast.schemas.log_entry import SummaryEntry
 from holdfast.schemas.message import ChatMessage
 from holdfast.workflows.engine.budget.meter import BudgetExhausted
 from holdfast.workflows.engine.conversation.scopes import content_text
-from holdfast.workflows.engine.log.compressed_pages import Record
-from holdfast.workflows.engine.log.log import Log
+from holdfast.workflows.engine.log.log import Log, Record
 from holdfast.workflows.engine.run_state import RunState
 
 MAX_SUMMARY_CHARACTERS = 20_000

@@ -20,8 +20,7 @@ from holdfast.schemas.base import Lenient
 from holdfast.schemas.internal.tracing import SpanRecord, TraceOrigin
 from holdfast.schemas.names import CALL_WORKFLOW, ErrorCode
 from holdfast.schemas.run import Spent
-from holdfast.workflows.engine.log.compressed_pages import Record
-from holdfast.workflows.engine.log.log import Log
+from holdfast.workflows.engine.log.log import Log, Record
 from holdfast.workflows.engine.state.references import as_text
 
 # The most characters of a reported value, as JSON.
