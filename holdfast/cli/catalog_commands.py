@@ -19,12 +19,13 @@ from typing import Any, Final
 
 from holdfast.cli.parser import TIME, Commands
 from holdfast.client.errors import DONE, WRONG_COMMAND, wrong_command, wrong_settings
+from holdfast.hosting.options import CheckOptions
+from holdfast.runtime.command_line import options_of
 from holdfast.runtime.settings_files.file_problems import LoadError
 from holdfast.runtime.text_safety import one_line
 from holdfast.schemas import names
 from holdfast.schemas.base import format_duration
 from holdfast.schemas.phrases import TOOL_NAME_PATTERN
-from holdfast.schemas.settings.endpoints import MODEL_PROVIDERS
 
 WORKER: Final = "holdfast.hosting.worker"
 # The worker stops by itself when its modules take too long, unless one of them blocks it entirely.
@@ -50,12 +51,8 @@ def add_parsers(commands: Commands) -> None:
     add("--task-queue", metavar="NAME", help=f"the worker's (default: {names.TASK_QUEUE})")
     text = "a prefix of the addresses of knowledge; repeatable"
     add("--knowledge-url", metavar="PREFIX", action="append", default=[], help=text)
-    text = "print the schema of its answers in composed calling"
-    add("--composed", metavar="AGENT[:SKILL]", help=text)
-    text = "print what it does not accept of tools and outputs, or does not show to a model"
-    add("--provider", choices=MODEL_PROVIDERS, help=text)
-    text = "print the tools whose outcome is unknown after a lost reply"
-    add("--lost-replies", action="store_true", help=text)
+    for name in ("--composed", "--provider", "--lost-replies"):
+        add(name, **options_of(CheckOptions)[name].metadata)
     text = "the time limit of the check (default: %(default)s)"
     add("--timeout", **TIME, default="1m", help=text)
     add("--json", action="store_true", help="print a JSON array")

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from temporalio.client import Client
 
+from holdfast.runtime.command_line import option, read_path, read_port
 from holdfast.runtime.connection_errors import TemporalConnectionError
 from holdfast.runtime.storage.locations import DEV_DATABASE
 from holdfast.runtime.text_safety import extra_command
@@ -45,9 +46,9 @@ CONFIG_OPTIONS = (
 class DevServer:
     """The settings of the embedded server; port 0 is any free port."""
 
-    db: Path = DEV_DATABASE
-    port: int = 7233
-    ui_port: int = 8233
+    db: Path = option(DEV_DATABASE, "FILE", f"default: {DEV_DATABASE}", read_path, flag="dev-db")
+    port: int = option(7233, "N", "default: 7233", read_port, flag="dev-port")
+    ui_port: int = option(8233, "N", "default: 8233", read_port, flag="dev-ui-port")
     namespace: str = "default"
     encryption: Path | None = None
 

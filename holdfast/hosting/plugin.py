@@ -12,11 +12,12 @@ import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final, Self, TypedDict, Unpack, cast
 
+from temporalio.api.common.v1 import Payload
 from temporalio.client import ClientConfig, WorkflowHistory
 from temporalio.common import VersioningBehavior
 from temporalio.converter import DataConverter
@@ -26,19 +27,23 @@ from temporalio.worker import (
     ReplayerConfig,
     Worker,
     WorkerConfig,
+    WorkflowInstance,
+    WorkflowInstanceDetails,
     WorkflowReplayResult,
     WorkflowRunner,
 )
+from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
 
 from holdfast.definitions.agent import Agent, AnyTool
 from holdfast.hosting.monitoring.worker_telemetry import with_telemetry
 from holdfast.hosting.options import WorkerSettings
 from holdfast.hosting.resources import WorkerResources, load_key_ring, load_resources
+from holdfast.hosting.sdk_workarounds import workflow_runner
 from holdfast.hosting.sdk_workarounds.activity_definitions import activity_name
 from holdfast.hosting.sdk_workarounds.worker_shutdown import end_shutdown
-from holdfast.hosting.sdk_workarounds.workflow_runner import HoldfastRunner
 from holdfast.hosting.worker_parts import MAX_ACTIVITIES, WorkerParts
 from holdfast.providers.base import Provider
+from holdfast.runtime.command_line import read_path
 from holdfast.runtime.data_converter import encrypts, with_encryption, with_pydantic, with_store
 from holdfast.runtime.storage.locations import StoreLocation, open_store_at, parse_store_location
 from holdfast.runtime.storage.store import DeferredStore
@@ -80,6 +85,69 @@ class PluginSettings(TypedDict, total=False):
     between_looks: timedelta
 
 
+@dataclass(frozen=True)
+class HoldfastRunner(SandboxedWorkflowRunner):
+    """Run Holdfast's workflows with a runner of ours, and all others as before.
+
+    The others run in Temporal's sandbox with these `restrictions`, which other plugins replace, or
+    with `theirs` if the worker had another kind of runner.
+    """
+
+    ours: WorkflowRunner = field(kw_only=True)
+    theirs: WorkflowRunner | None = field(default=None, kw_only=True)
+    parts: WorkerParts | None = field(default=None, kw_only=True)
+    """What the plugin has added to the worker."""
+
+    @classmethod
+    def beside(cls, theirs: WorkflowRunner | None) -> Self:
+        """Return a runner for one worker, which had another one."""
+        assert theirs is not None  # a worker has one
+        ours: WorkflowRunner = workflow_runner.workflow_runner()
+        if type(ours) is not SandboxedWorkflowRunner:
+            from holdfast.hosting.sdk_workarounds.cached_runs import TrackingRunner
+
+            ours = TrackingRunner(ours)
+        if type(theirs) is SandboxedWorkflowRunner:
+            # Modules of their workflows may import us: a client, an agent, a type.
+            restrictions = theirs.restrictions.with_passthrough_modules("holdfast")
+            return cls(restrictions, theirs.runner_class, ours=ours)
+        return cls(ours=ours, theirs=theirs)
+
+    def attach(self, worker: Worker) -> None:
+        """Complete the workarounds with their worker, in whose event loop this is called."""
+        if type(self.ours) is not SandboxedWorkflowRunner:
+            self.ours.attach(worker)  # type: ignore[attr-defined]  # not imported before
+
+    def query(
+        self, workflow_id: str, name: str, arguments: Sequence[Payload]
+    ) -> tuple[tuple[str, int], Payload] | None:
+        """Answer a query of a run in the cache; see `TrackingRunner`. None: it is not there."""
+        run = getattr(self.ours, "runs", {}).get(workflow_id)
+        return run and run.query(name, arguments)
+
+    def prepare_workflow(self, defn: Any) -> None:
+        """Prepare a workflow; the SDK calls this."""
+        runner = self._runner_of(defn)
+        super().prepare_workflow(defn) if runner is None else runner.prepare_workflow(defn)
+
+    def create_instance(self, det: WorkflowInstanceDetails) -> WorkflowInstance:
+        """Create a run; the SDK calls this."""
+        runner = self._runner_of(det.defn)
+        if runner is self.ours:
+            # What fails a run of the user's is a defect in one of ours: its task is repeated.
+            det = replace(det, worker_level_failure_exception_types=[])
+        return super().create_instance(det) if runner is None else runner.create_instance(det)
+
+    def set_worker_level_failure_exception_types(self, types: Any) -> None:
+        """Pass on the types of the worker; the SDK calls this."""
+        super().set_worker_level_failure_exception_types(types)
+        if self.theirs is not None:
+            self.theirs.set_worker_level_failure_exception_types(types)
+
+    def _runner_of(self, defn: Any) -> WorkflowRunner | None:
+        return self.ours if workflow_runner.is_own_workflow(defn.cls) else self.theirs
+
+
 class HoldfastPlugin(SimplePlugin):
     """Runs agents on the workers of a client, beside what these run already.
 
@@ -99,11 +167,10 @@ class HoldfastPlugin(SimplePlugin):
         **settings: Unpack[PluginSettings],
     ) -> None:
         values: dict[str, Any] = {**settings}
-        for name in ("catalog", "endpoints", "servers", "notifiers", "encryption", "permits"):
-            if isinstance(values.get(name), str):
-                values[name] = Path(values[name])
-        if isinstance(values.get("store"), str):
-            values["store"] = parse_store_location(values["store"])
+        for each in fields(WorkerSettings):
+            text, read = values.get(each.name), each.metadata.get("type")
+            if isinstance(text, str) and read in (read_path, parse_store_location):
+                values[each.name] = read(text)
         self._settings = WorkerSettings(**values)
         self._resources, self._provider = resources, provider
         self._store = None if self._settings.store is None else DeferredStore()
@@ -111,7 +178,7 @@ class HoldfastPlugin(SimplePlugin):
             "holdfast",
             data_converter=self._converter,
             workflows=lambda given: [*(given or ()), AgentWorkflow, CallWorkflow, MemoryWorkflow],
-            workflow_runner=_runner,
+            workflow_runner=HoldfastRunner.beside,
         )
 
     @classmethod
@@ -230,11 +297,6 @@ def worker_parts(worker: Worker) -> WorkerParts:
     parts = _runner_of(worker.config(active_config=True)).parts
     assert parts is not None  # set with the runner
     return parts
-
-
-def _runner(theirs: WorkflowRunner | None) -> WorkflowRunner:
-    assert theirs is not None  # a worker has one
-    return HoldfastRunner.beside(theirs)
 
 
 def _runner_of(config: WorkerConfig) -> HoldfastRunner:

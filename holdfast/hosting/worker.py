@@ -2,21 +2,29 @@
 
 A worker runs `AgentWorkflow`, `CallWorkflow` and `MemoryWorkflow`, makes requests to models, and
 runs the tools of its own Python modules. External workers, in any language, may run other tools.
+
+If its options name a deployment and a build, Temporal keeps a run on its build. A run moves to the
+build that is current, or that the deployment is ramping up, where it continues as new: see
+`workflows.agent`. New runs start on these builds, too: a worker of another build receives none.
 """
 
 import asyncio
 import logging
 import os
+import shlex
 import sys
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
 
+from temporalio.api.workflowservice.v1 import DescribeWorkerDeploymentRequest
 from temporalio.client import Client
-from temporalio.worker import Worker
+from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
+from temporalio.service import RPCError, RPCStatusCode
+from temporalio.worker import Worker, WorkerDeploymentConfig
 
-from holdfast.hosting import deployment, process_exit
+from holdfast.hosting import process_exit
 from holdfast.hosting.check import check
 from holdfast.hosting.dev_server import DevServer, run_dev_server, terminate_dev_servers
 from holdfast.hosting.monitoring.probes import WorkerHealth, serve_probes
@@ -53,6 +61,12 @@ def build_worker(
         StartError: something that the settings name does not load.
     """
     has_plugin = any(isinstance(each, HoldfastPlugin) for each in client.config()["plugins"])
+    deployment = None
+    if (version := settings.version) is not None:
+        pinned = VersioningBehavior.PINNED
+        deployment = WorkerDeploymentConfig(
+            version=version, use_worker_versioning=True, default_versioning_behavior=pinned
+        )
     return Worker(
         client,
         task_queue=settings.task_queue,
@@ -62,7 +76,7 @@ def build_worker(
         max_concurrent_local_activities=MAX_ACTIVITIES,
         max_heartbeat_throttle_interval=settings.tool_heartbeat / names.BEATS_PER_TIMEOUT,
         graceful_shutdown_timeout=settings.graceful_timeout,
-        deployment_config=deployment.deployment_config(settings.version),
+        deployment_config=deployment,
     )
 
 
@@ -99,9 +113,35 @@ async def serve_worker(settings: WorkerSettings, dev: DevServer | None, secrets:
         print(f"holdfast worker ready: {summary}", flush=True)
         health.started(lambda: worker.is_running and parts.is_running, client, parts.outlived)
         stack.callback(health.stopping)
-        if settings.version and (todo := await deployment.routing_advice(client, settings.version)):
+        if settings.version and (todo := await routing_advice(client, settings.version)):
             logger.info("%s", todo)
         await asyncio.Event().wait()
+
+
+async def routing_advice(client: Client, version: WorkerDeploymentVersion) -> str | None:
+    """Return the command that routes new runs to this build, or None if it is not needed."""
+    request = DescribeWorkerDeploymentRequest(
+        namespace=client.namespace, deployment_name=version.deployment_name
+    )
+    try:
+        answer = await client.workflow_service.describe_worker_deployment(request, retry=True)
+        routing = answer.worker_deployment_info.routing_config
+    except RPCError as error:
+        if error.status != RPCStatusCode.NOT_FOUND:
+            return None
+        builds = []
+    else:
+        both = (routing.current_deployment_version, routing.ramping_deployment_version)
+        builds = [each.build_id for each in both]
+    if version.build_id in builds:
+        return None
+    name, build = version.deployment_name, version.build_id
+    named = ("--deployment-name", name, "--build-id", build)
+    return (
+        f"build {build} of deployment {name} is not current: it receives no new runs;"
+        " to make it current: temporal worker deployment set-current-version"
+        f" {shlex.join(named)}"
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,12 +1,16 @@
 """Parsers of command lines whose errors are one line, and readers of the values of options.
 
-A reader is an argparse `type`; its error names what is wrong, and the fix.
+A reader is an argparse `type`; its error names what is wrong, and the fix. The options of a
+dataclass are stated at its fields, by `option` and `switch`: parsers, environment variables and
+help are derived from them.
 """
 
 import argparse
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import Field, field, fields
 from math import inf
+from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 from holdfast.schemas.phrases import did_you_mean, misfit_reason, quote_value
@@ -97,3 +101,38 @@ def number_reader(least: int, most: float, fix: str) -> Callable[[str], int]:
 
 read_port = number_reader(0, 65_535, "a port is a number up to 65535; 0 is any free one")
 read_count = number_reader(1, inf, "write a whole number from 1 on")
+
+
+def read_path(text: str) -> Path:
+    """Return a path that is not empty."""
+    return Path(read_name(text))
+
+
+def option(
+    default: Any, metavar: str, about: str, read: Callable[[str], Any] = read_name, **more: Any
+) -> Any:
+    """Return a field that an option sets: the one of its name, or `flag`.
+
+    `read` raises `ValueError` for a text that does not fit; `more` is for argparse.
+    """
+    metadata = {"metavar": metavar, "help": about, "type": read, **more}
+    return field(default=default, metadata=metadata)
+
+
+def switch(about: str) -> Any:
+    """Return a field that is false unless its option is given."""
+    return field(default=False, metadata={"action": "store_true", "help": about})
+
+
+def options_of(model: type) -> dict[str, Field[Any]]:
+    """Return the fields of a dataclass that have an option, by the option, such as `--catalog`."""
+    named = ((each.metadata.get("flag", each.name), each) for each in fields(model))
+    return {f"--{name.replace('_', '-')}": each for name, each in named if each.metadata}
+
+
+def add_options(add: Callable[..., object], model: type) -> None:
+    """Add the options of a dataclass by the `add_argument` of a parser or a group."""
+    for name, each in options_of(model).items():
+        how = {key: value for key, value in each.metadata.items() if key != "flag"}
+        readers = {"type": read_by(how["type"])} if "type" in how else {}
+        add(name, dest=each.name, **how | readers)

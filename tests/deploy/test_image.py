@@ -15,12 +15,8 @@ from typing import Any
 import pytest
 
 from holdfast.cli.servers.inbox_command import DEFAULT_PORT
-from holdfast.hosting.monitoring.probes import (
-    ProbeAddress,
-    WorkerHealth,
-    read_probe_address,
-    serve_probes,
-)
+from holdfast.hosting.monitoring.probes import WorkerHealth, serve_probes
+from holdfast.hosting.options import ProbeAddress, read_probe_address
 from holdfast.web.monitoring import HEALTH
 from tests.deploy.reading import DEPLOY, PROBES_PORT, ROOT, USER, check_command
 

@@ -15,8 +15,7 @@ import kubernetes_validate
 import pytest
 
 from holdfast.cli.servers.inbox_command import SETTINGS_VARIABLE
-from holdfast.hosting.deployment import MAX_NAME_CHARACTERS
-from holdfast.hosting.monitoring.probes import read_probe_address
+from holdfast.hosting.options import MAX_NAME_CHARACTERS, read_probe_address
 from holdfast.hosting.process_exit import PATIENCE
 from holdfast.schemas.base import parse_duration
 from holdfast.schemas.settings.inbox import InboxSettings

@@ -11,10 +11,9 @@ from temporalio.api.workflowservice.v1 import DescribeWorkerDeploymentResponse
 from temporalio.client import Client
 from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
 
-from holdfast.hosting.deployment import routing_advice
 from holdfast.hosting.options import read_options
 from holdfast.hosting.plugin import worker_parts
-from holdfast.hosting.worker import WorkerSettings, build_worker
+from holdfast.hosting.worker import WorkerSettings, build_worker, routing_advice
 from holdfast.validation.problems import FixableError
 
 
@@ -49,7 +48,7 @@ def test_what_temporal_does_not_take_is_refused(arguments: list[str], said: str)
 async def test_every_worker_of_a_process_is_of_its_build(client: Client, tmp_path: Path) -> None:
     endpoints = tmp_path / "endpoints.yaml"
     endpoints.write_text("fake: {provider: openai, baseUrl: 'http://127.0.0.1:1/v1'}\n")
-    settings = WorkerSettings(version=WorkerDeploymentVersion("desk", "1"), endpoints=endpoints)
+    settings = WorkerSettings(deployment="desk", build="1", endpoints=endpoints)
     worker = build_worker(client, settings)
     others = worker_parts(worker).request_workers(worker)
     assert others

@@ -17,11 +17,10 @@ from holdfast.activities.interceptors.auto_heartbeat import OutlivedAttempts
 from holdfast.hosting.monitoring import probes
 from holdfast.hosting.monitoring.probes import (
     MAX_CONNECTIONS,
-    ProbeAddress,
     WorkerHealth,
     serve_probes,
 )
-from holdfast.hosting.options import read_options
+from holdfast.hosting.options import ProbeAddress, read_options
 from holdfast.validation.problems import FixableError
 from tests.support.eventually import eventually
 

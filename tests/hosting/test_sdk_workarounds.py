@@ -27,12 +27,12 @@ from temporalio.testing import ActivityEnvironment
 from temporalio.worker import WorkflowInstance, WorkflowRunner
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, _importer
 
+from holdfast.hosting.plugin import HoldfastRunner
 from holdfast.hosting.sdk_workarounds import shared_sandbox
 from holdfast.hosting.sdk_workarounds import workflow_runner as selection
 from holdfast.hosting.sdk_workarounds.activity_definitions import with_raw_arguments
 from holdfast.hosting.sdk_workarounds.cached_runs import TrackingRunner
 from holdfast.hosting.sdk_workarounds.query_divergence import DivergenceDetector
-from holdfast.hosting.sdk_workarounds.workflow_runner import HoldfastRunner
 from holdfast.hosting.worker import WorkerSettings, build_worker
 from holdfast.schemas.names import AHEAD_OF_HISTORY
 from holdfast.schemas.run import CallContext, CallPrincipal

@@ -199,7 +199,7 @@ async def test_an_activity_with_the_name_of_a_tool_keeps_the_worker_from_being_m
 def test_the_plugin_has_all_settings_but_those_that_temporal_s_worker_has() -> None:
     named = {each.name for each in fields(WorkerSettings)} - PluginSettings.__annotations__.keys()
     of_client = {"converter", "plugins"}
-    of_worker = {"task_queue", "graceful_timeout", "version", "health", "cached_runs"}
+    of_worker = {"task_queue", "graceful_timeout", "deployment", "build", "health", "cached_runs"}
     assert named == of_client | of_worker
 
 

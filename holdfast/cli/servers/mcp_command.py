@@ -24,6 +24,7 @@ from holdfast.cli.prompts.answers import Approver
 from holdfast.cli.servers.listen_address import check_private, open_listener, public_origin
 from holdfast.client.connection import connect
 from holdfast.client.errors import DONE, INTERRUPTED, wrong_command, wrong_settings
+from holdfast.hosting.options import ProbeAddress, read_options, read_probe_address
 from holdfast.hosting.process_exit import StartError
 from holdfast.runtime.command_line import read_by, read_name
 from holdfast.runtime.encryption.key_ring import KEY_BYTES, KeyRing
@@ -35,7 +36,6 @@ from holdfast.web.http.origins import hosts_of, own_origins, read_origin
 
 if TYPE_CHECKING:
     from holdfast.catalog.loader import Catalog
-    from holdfast.hosting.monitoring.probes import ProbeAddress
     from holdfast.web.mcp.server import McpHandlers
 
 _LINE_CHARS = 1_000
@@ -56,7 +56,7 @@ def add_parser(commands: Commands) -> None:
     text = "the person at the program that starts this one: answers to its forms are decisions"
     add_person(parser, "--approver", text)
     text = "serve over HTTP at this port, on this machine or at this address"
-    add("--listen", metavar="[ADDRESS:]PORT", type=read_by(_read_address), help=text)
+    add("--listen", metavar="[ADDRESS:]PORT", type=read_by(read_probe_address), help=text)
     url: dict[str, Any] = {"metavar": "URL", "type": read_by(read_origin)}
     add("--url", **url, help="with --listen: its public address behind a proxy")
     text = "with --listen: the keys that verify tokens, as of the inbox (keys.yaml)"
@@ -90,7 +90,7 @@ async def serve_mcp(
     *,
     inbox_url: str | None,
     approver: Approver,
-    listen: "ProbeAddress | None",
+    listen: ProbeAddress | None,
     url: str | None,
     keys: str | None,
     trusted: Sequence[str],
@@ -143,7 +143,7 @@ async def serve_mcp(
 async def _serve_http(
     make: Callable[..., "McpHandlers"],
     secrets: Sequence[bytes],
-    listen: "ProbeAddress",
+    listen: ProbeAddress,
     url: str | None,
     keys: str | None,
     trusted: Sequence[str],
@@ -174,16 +174,9 @@ async def _serve_http(
         await serve(server(accepting(app), _MAX_CONNECTIONS), socket, f"mcp ready: {at}")
 
 
-def _read_address(text: str) -> "ProbeAddress":
-    from holdfast.hosting.monitoring.probes import read_probe_address
-
-    return read_probe_address(text)
-
-
 def load_catalog(given: dict[str, str | Sequence[str] | None]) -> tuple["Catalog", str]:
     """Load the catalog of these options as a worker does; return it with the task queue."""
     from holdfast.catalog.mcp_tools import load_servers
-    from holdfast.hosting.options import read_options
     from holdfast.hosting.resources import load_worker_catalog
 
     words = []
@@ -214,7 +207,6 @@ async def lock(*, catalog: str | None, servers: str | None, **_: object) -> int:
         lock_changes,
         lock_text,
     )
-    from holdfast.hosting.options import read_options
     from holdfast.hosting.resources import mcp_servers
 
     given = {"--catalog": catalog, "--servers": servers}

@@ -15,47 +15,22 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 from http import HTTPStatus
-from ipaddress import ip_address
-from typing import Final, NamedTuple
+from typing import Final
 
 from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
 from holdfast.activities.interceptors.auto_heartbeat import OutlivedAttempts
+from holdfast.hosting.options import ProbeAddress
 from holdfast.validation.problems import FixableError
 
-DEFAULT_HOST: Final = "127.0.0.1"
-MAX_PORT: Final = 65_535
 MAX_REQUEST_BYTES: Final = 8_192
 MAX_CONNECTIONS: Final = 32
 REQUEST_TIMEOUT_SECONDS: Final = 2.0
 ASK_TIMEOUT_SECONDS: Final = 2.0
 # For so long as many activities as there are slots may run on after their attempts.
 MAX_FULL_SECONDS: Final = 60.0
-
-
-class ProbeAddress(NamedTuple):
-    """An address of this machine at which probes are answered; port 0 is any free port."""
-
-    host: str
-    port: int
-
-
-def read_probe_address(text: str) -> ProbeAddress:
-    """Read `PORT` (this machine alone) or `ADDRESS:PORT`.
-
-    Raises:
-        ValueError: the text is neither; the message names the fix.
-    """
-    host, _, port = text.rpartition(":")
-    try:
-        address = str(ip_address(host.strip("[]") or DEFAULT_HOST))
-    except ValueError:
-        address = ""
-    if not address or not port.isdecimal() or int(port) > MAX_PORT:
-        raise ValueError("write a port, as 8236, or an address and a port, as 0.0.0.0:8236")
-    return ProbeAddress(address, int(port))
 
 
 class WorkerHealth:

@@ -12,24 +12,16 @@ randomness or the outside world is rejected.
 import logging
 import os
 import time
-from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Final
 
-from temporalio.api.common.v1 import Payload
-from temporalio.worker import Worker, WorkflowInstance, WorkflowInstanceDetails, WorkflowRunner
 from temporalio.worker.workflow_sandbox import (
     RestrictedWorkflowAccessError,
     SandboxedWorkflowRunner,
     SandboxRestrictions,
 )
-
-if TYPE_CHECKING:
-    from holdfast.hosting.sdk_workarounds.shared_sandbox import SharedSandboxRunner
-    from holdfast.hosting.worker_parts import WorkerParts
 
 # The minor versions with which every workaround was tested.
 KNOWN_VERSIONS: Final = ("1.34", "1.35")
@@ -53,68 +45,6 @@ _WORKAROUNDS: Final = (
 logger = logging.getLogger("holdfast")
 
 
-@dataclass(frozen=True)
-class HoldfastRunner(SandboxedWorkflowRunner):
-    """Run Holdfast's workflows with a runner of ours, and all others as before.
-
-    The others run in Temporal's sandbox with these `restrictions`, which other plugins replace, or
-    with `theirs` if the worker had another kind of runner.
-    """
-
-    ours: WorkflowRunner = field(kw_only=True)
-    theirs: WorkflowRunner | None = field(default=None, kw_only=True)
-    parts: "WorkerParts | None" = field(default=None, kw_only=True)
-    """What the plugin has added to the worker."""
-
-    @classmethod
-    def beside(cls, theirs: WorkflowRunner) -> Self:
-        """Return a runner for one worker, which had another one."""
-        ours: WorkflowRunner = workflow_runner()
-        if type(ours) is not SandboxedWorkflowRunner:
-            from holdfast.hosting.sdk_workarounds.cached_runs import TrackingRunner
-
-            ours = TrackingRunner(ours)
-        if type(theirs) is SandboxedWorkflowRunner:
-            # Modules of their workflows may import us: a client, an agent, a type.
-            restrictions = theirs.restrictions.with_passthrough_modules("holdfast")
-            return cls(restrictions, theirs.runner_class, ours=ours)
-        return cls(ours=ours, theirs=theirs)
-
-    def attach(self, worker: Worker) -> None:
-        """Complete the workarounds with their worker, in whose event loop this is called."""
-        if type(self.ours) is not SandboxedWorkflowRunner:
-            self.ours.attach(worker)  # type: ignore[attr-defined]  # not imported before
-
-    def query(
-        self, workflow_id: str, name: str, arguments: Sequence[Payload]
-    ) -> tuple[tuple[str, int], Payload] | None:
-        """Answer a query of a run in the cache; see `TrackingRunner`. None: it is not there."""
-        run = getattr(self.ours, "runs", {}).get(workflow_id)
-        return run and run.query(name, arguments)
-
-    def prepare_workflow(self, defn: Any) -> None:
-        """Prepare a workflow; the SDK calls this."""
-        runner = self._runner_of(defn)
-        super().prepare_workflow(defn) if runner is None else runner.prepare_workflow(defn)
-
-    def create_instance(self, det: WorkflowInstanceDetails) -> WorkflowInstance:
-        """Create a run; the SDK calls this."""
-        runner = self._runner_of(det.defn)
-        if runner is self.ours:
-            # What fails a run of the user's is a defect in one of ours: its task is repeated.
-            det = replace(det, worker_level_failure_exception_types=[])
-        return super().create_instance(det) if runner is None else runner.create_instance(det)
-
-    def set_worker_level_failure_exception_types(self, types: Any) -> None:
-        """Pass on the types of the worker; the SDK calls this."""
-        super().set_worker_level_failure_exception_types(types)
-        if self.theirs is not None:
-            self.theirs.set_worker_level_failure_exception_types(types)
-
-    def _runner_of(self, defn: Any) -> WorkflowRunner | None:
-        return self.ours if is_own_workflow(defn.cls) else self.theirs
-
-
 def is_own_workflow(cls: type) -> bool:
     """Return whether a workflow is one of Holdfast's."""
     return cls.__module__.startswith("holdfast.workflows.")
@@ -132,7 +62,7 @@ def workflow_runner() -> SandboxedWorkflowRunner:
     return SandboxedWorkflowRunner(restrictions=restrictions)
 
 
-def _shared_runner(restrictions: SandboxRestrictions) -> "SharedSandboxRunner | None":
+def _shared_runner(restrictions: SandboxRestrictions) -> SandboxedWorkflowRunner | None:
     """Return the shared sandbox if it restricts modules and builtins; trying has no effect."""
     try:
         from holdfast.hosting.sdk_workarounds.shared_sandbox import SharedSandboxRunner

@@ -17,9 +17,8 @@ from temporalio.common import WorkerDeploymentVersion
 from temporalio.service import RPCError
 
 from holdfast.client import remote_run
-from holdfast.hosting.deployment import routing_advice
 from holdfast.hosting.dev_server import temporal_binary
-from holdfast.hosting.worker import WorkerSettings, build_worker
+from holdfast.hosting.worker import WorkerSettings, build_worker, routing_advice
 from holdfast.schemas import names
 from tests.support import tools
 from tests.support.backend import Backend, Run
@@ -76,7 +75,8 @@ class Rollout:
             catalog=self._folder / "catalog",
             tools=[str(self._module(build))],
             task_queue=self.name,
-            version=WorkerDeploymentVersion(self.name, build),
+            deployment=self.name,
+            build=build,
             cached_runs=0,
         )
         worker = build_worker(self.backend.client, settings)
