@@ -4,6 +4,7 @@ import ast
 import re
 import sys
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 from holdfast.hosting.sdk_workarounds.workflow_runner import workflow_runner
@@ -113,6 +114,23 @@ def test_no_import_points_upward() -> None:
                 assert not is_engine or module[1] != "workflows", wrong
             elif module[0] not in sys.stdlib_module_names and module[0] != "holdfast":
                 assert module[0] in THIRD_PARTY["engine" if is_engine else parts[0]], wrong
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    """Also for types alone, and inside functions: `imported` lists every import."""
+    names = {}
+    for path in files(""):
+        parts = path.relative_to(PRODUCT.parent).with_suffix("").parts
+        names[parts[:-1] if parts[-1] == "__init__" else parts] = path
+    graph = {
+        name: {
+            next(one for one in (module, module[:-1], ()) if one in names or not one)
+            for module in imported(path)
+        }
+        - {name, ()}
+        for name, path in names.items()
+    }
+    TopologicalSorter(graph).prepare()  # raises `CycleError`, which names the modules
 
 
 def test_the_page_names_every_package() -> None:
