@@ -116,7 +116,7 @@ def test_no_import_points_upward() -> None:
                 assert module[0] in THIRD_PARTY["engine" if is_engine else parts[0]], wrong
 
 
-def test_no_modules_import_each_other_in_a_circle() -> None:
+def test_no_import_is_circular() -> None:
     """Also for types alone, and inside functions: `imported` lists every import."""
     names = {}
     for path in files(""):
