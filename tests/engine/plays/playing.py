@@ -74,7 +74,6 @@ class Transcript(Play):
         # The outcomes of calls that nothing has read, and the turn that is being executed.
         self.arrived: dict[str, Outcome | Any] = {}
         self.turn: Iterator[None] | None = None
-        self.idle_since: datetime | None = None
         hooks, desk = said.pop("hooks", None), PendingApprovals()
         self.mailbox, self.clock = Mailbox(), lambda: self.now
         run: Any
