@@ -84,12 +84,10 @@ def token(given: str) -> str:
 
 
 def principal_token(given: str) -> dict[str, Any]:
-    """Return the principal of a token."""
     return {"token": token(given)}
 
 
 def groups(given: str) -> list[str]:
-    """Split groups at their commas."""
     return [name.strip() for name in given.split(",") if name.strip()]
 
 

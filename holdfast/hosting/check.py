@@ -26,13 +26,7 @@ from holdfast.catalog.python_module import stuck_import_problem
 from holdfast.catalog.registry import DefinitionRegistry
 from holdfast.hosting.options import CheckOptions, WorkerSettings
 from holdfast.hosting.process_exit import STOPPED, WRONG_SETUP
-from holdfast.hosting.resources import (
-    ResourcesError,
-    WorkerResources,
-    load_resources,
-    summarize_resources,
-    trust_warnings,
-)
+from holdfast.hosting.resources import ResourcesError, WorkerResources, load_resources
 from holdfast.providers.anthropic.schema import answer_schema
 from holdfast.providers.openai.schema import fits_strict_mode
 from holdfast.providers.tool_schemas import schema_notes
@@ -97,21 +91,31 @@ def _check(settings: WorkerSettings, options: CheckOptions, secrets: Secrets) ->
     except ResourcesError as error:
         return _failure([*error.problems, *problems], options)
     unfit = list(_unfit_schemas(resources, options.provider)) if options.provider else []
-    # Settings that are valid, but perhaps not intended.
+    notes += _unintended(settings, resources)
+    if options.lost_replies:
+        notes += _lost_replies(resources)
+    advice = resources.current_catalog.catalog.advice
+    warnings = [*advice, *notes, *resources.trust_warnings(settings), *unfit]
+    warnings = [*dict.fromkeys(warnings)]  # agents share tools
+    if options.json:
+        return CheckResult(STOPPED, _as_json(warnings))
+    lines = [*warnings, f"{resources.summary()}: OK"]
+    return CheckResult(STOPPED, "".join(f"{line}\n" for line in lines))
+
+
+def _unintended(settings: WorkerSettings, resources: WorkerResources) -> Iterator[FileProblem]:
+    """Yield warnings about settings that are valid, but perhaps not intended."""
     reason = "is registered, and is no tool: its one parameter is no pydantic model"
     fix = "give it one, or bind it in `tools/`, if models are to call it"
     catalog = resources.current_catalog.catalog
-    notes += [
-        each.source.problem(ValueProblem((), f"activity `{each.name}` {reason}", fix))
-        for each in catalog.python.activities
-        if each.name not in catalog.bound_activities and each.name != settings.notify
-    ]
+    for each in catalog.python.activities:
+        if each.name not in catalog.bound_activities and each.name != settings.notify:
+            yield each.source.problem(ValueProblem((), f"activity `{each.name}` {reason}", fix))
     file, reason = str(settings.servers), "`principalTokens`, and no principal of a run is verified"
-    notes += [
-        FileProblem(file, None, f"MCP server `{name}`: {reason}", "add `--principal-tokens`")
-        for name, server in catalog.definitions.servers.items()
-        if server.principal_tokens is not None and not settings.principal_tokens
-    ]
+    for name, server in catalog.definitions.servers.items():
+        if server.principal_tokens is not None and not settings.principal_tokens:
+            wrong = f"MCP server `{name}`: {reason}"
+            yield FileProblem(file, None, wrong, "add `--principal-tokens`")
     owners: list[ResolvedTool | ResolvedAgent] = [*catalog.all_tools, *catalog.agents.values()]
     repairs = [each.hooks.repair for each in owners]
     fix = "write its `output: {type: object}`"
@@ -119,21 +123,19 @@ def _check(settings: WorkerSettings, options: CheckOptions, secrets: Secrets) ->
         output = catalog.agents[name].output
         if not isinstance(output, dict) or output.get("type") != "object":
             reason = f"agent `{name}`, named by `_repair`, has to return an object, the arguments"
-            notes.append(FileProblem(str(settings.catalog), None, reason, fix))
-    if options.lost_replies:
-        once = {tool.activity.type for tool in catalog.all_tools if tool.once and tool.activity}
-        reason = f"is unknown after a lost reply ({_LIBRARIES})"
-        notes += [
-            each.source.problem(ValueProblem((), f"the outcome of `{each.name}` {reason}", ""))
-            for each in catalog.python.activities
-            if each.name in once
-        ]
-    warnings = [*catalog.advice, *notes, *trust_warnings(settings, resources), *unfit]
-    warnings = [*dict.fromkeys(warnings)]  # agents share tools
-    if options.json:
-        return CheckResult(STOPPED, _as_json(warnings))
-    lines = [*warnings, f"{summarize_resources(resources)}: OK"]
-    return CheckResult(STOPPED, "".join(f"{line}\n" for line in lines))
+            yield FileProblem(str(settings.catalog), None, reason, fix)
+
+
+def _lost_replies(resources: WorkerResources) -> Iterator[FileProblem]:
+    """Yield the tools whose outcome is unknown after a lost reply."""
+    catalog = resources.current_catalog.catalog
+    once = {tool.activity.type for tool in catalog.all_tools if tool.once and tool.activity}
+    reason = f"is unknown after a lost reply ({_LIBRARIES})"
+    for each in catalog.python.activities:
+        if each.name in once:
+            yield each.source.problem(
+                ValueProblem((), f"the outcome of `{each.name}` {reason}", "")
+            )
 
 
 def _add_server_tools(

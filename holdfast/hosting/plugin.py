@@ -126,7 +126,6 @@ class HoldfastRunner(SandboxedWorkflowRunner):
         return run and run.query(name, arguments)
 
     def prepare_workflow(self, defn: Any) -> None:
-        """Prepare a workflow; the SDK calls this."""
         runner = self._runner_of(defn)
         super().prepare_workflow(defn) if runner is None else runner.prepare_workflow(defn)
 
@@ -139,7 +138,6 @@ class HoldfastRunner(SandboxedWorkflowRunner):
         return super().create_instance(det) if runner is None else runner.create_instance(det)
 
     def set_worker_level_failure_exception_types(self, types: Any) -> None:
-        """Pass on the types of the worker; the SDK calls this."""
         super().set_worker_level_failure_exception_types(types)
         if self.theirs is not None:
             self.theirs.set_worker_level_failure_exception_types(types)
@@ -183,7 +181,6 @@ class HoldfastPlugin(SimplePlugin):
 
     @classmethod
     def of(cls, settings: WorkerSettings, resources: WorkerResources | None) -> Self:
-        """Return the plugin of a worker with these settings."""
         given = {name: getattr(settings, name) for name in PluginSettings.__annotations__}
         return cls(resources=resources, **given)
 

@@ -79,6 +79,5 @@ class StartError(Exception):
 
 
 def exit_code(error: StartError | FixableError) -> int:
-    """Return the exit code of a process that cannot start."""
     is_unreachable = isinstance(error, TemporalConnectionError) and not error.in_settings
     return UNREACHABLE if is_unreachable else WRONG_SETUP

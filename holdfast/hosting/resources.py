@@ -4,7 +4,7 @@ Everything is checked before a worker starts, and every problem has its file, li
 """
 
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -33,12 +33,12 @@ from holdfast.runtime.encryption.key_ring import KeyRing
 from holdfast.runtime.identity.key_sets import LiveKeySet, issuer_warnings, load_key_sets
 from holdfast.runtime.secrets import Secrets, environment_secrets
 from holdfast.runtime.settings_files.file_problems import FileProblem, LoadError
-from holdfast.runtime.telemetry.telemetry import Telemetry
-from holdfast.runtime.telemetry.telemetry_settings import (
+from holdfast.runtime.telemetry.startup import (
     TelemetrySettings,
     TelemetrySettingsError,
     read_telemetry,
 )
+from holdfast.runtime.telemetry.telemetry import Telemetry
 from holdfast.schemas.phrases import suggest_names
 from holdfast.schemas.settings.servers import Server
 from holdfast.validation.problems import FixableError
@@ -72,6 +72,34 @@ class WorkerResources:
     telemetry_settings: TelemetrySettings = field(default_factory=TelemetrySettings)
     telemetry: Telemetry | None = None
     plugins: Sequence[Plugin] = ()
+
+    def trust_warnings(self, settings: WorkerSettings) -> list[FileProblem]:
+        """Return warnings if other programs, or people of other issuers, are trusted."""
+        found, catalog = issuer_warnings(self.key_sets), self.current_catalog.catalog
+        policies = [tool.approval for tool in catalog.all_tools]
+        policies += [agent.approval for agent in catalog.agents.values()]
+        is_strict = settings.catalog_only or settings.principal_tokens
+        is_strict = is_strict or any(one.signed for one in policies)
+        if self.permit_keys is not None or not is_strict:
+            return found
+        reason = (
+            "the worker has `--catalog-only`, `--principal-tokens` or a `signed` tool, but any"
+            " program of the Temporal namespace can run its tools without a decision"
+        )
+        return [*found, FileProblem("--permits", None, reason, "give it the keys of `--permits`")]
+
+    def summary(self) -> str:
+        """Return the numbers of tools and agents and the endpoints, in one line."""
+        catalog = self.current_catalog.catalog
+        tools, agents = len(catalog.definitions.tools), len(catalog.agents)
+        endpoints = [
+            name if limit is None else f"{name} ({limit} a minute)"
+            for name, limit in self.models.request_limits().items()
+        ]
+        return (
+            f"{tools} tool{'' if tools == 1 else 's'}, {agents} agent{'' if agents == 1 else 's'}, "
+            f"endpoints {', '.join(endpoints) or 'none'}"
+        )
 
 
 class ResourcesError(StartError):
@@ -120,16 +148,7 @@ def load_resources(
             problems.append(FileProblem("the environment", None, error.reason, error.fix))
         return default
 
-    try:
-        networks = _read_each("--knowledge-network", read_network, settings.knowledge_networks)
-        http, knowledge_http = http_client(), knowledge_client(networks)
-    except LoadError as error:
-        raise ResourcesError(error.problems) from None
-    except (ValueError, ImportError, httpx.InvalidURL):
-        # The error's text may hold the proxy's password.
-        reason = "a proxy that it names (HTTP_PROXY, HTTPS_PROXY, ALL_PROXY) cannot be used"
-        fix = "write it like http://proxy.acme.org:3128 (SOCKS is not supported)"
-        raise ResourcesError([FileProblem("the environment", None, reason, fix)]) from None
+    http, knowledge_http = _http_clients(settings)
     environ = os.environ if settings.endpoints else with_local_ollama(os.environ)
     models = attempt(
         lambda: load_models(settings.endpoints, environ, http, secrets, provider),
@@ -151,10 +170,7 @@ def load_resources(
     attempt(lambda: _read_each("--viewers", viewers_key, [settings.viewers]), default=list[str]())
     telemetry_settings = attempt(lambda: read_telemetry(os.environ), default=TelemetrySettings())
     plugins: list[Plugin] = attempt(lambda: _plugins(settings), default=[])
-    known = list(activities)
-    for each in plugins:  # as far as `SimplePlugin` describes its activities
-        given = getattr(each, "activities", None) or ()
-        known += map(activity_name, given(None) if callable(given) else given)
+    known = [*activities, *(name for each in plugins for name in _activities_of(each))]
     try:
         current_catalog, reloader = load_worker_catalog(settings, endpoints, known, servers)
     except LoadError as error:
@@ -168,6 +184,19 @@ def load_resources(
         *(channels, telemetry_settings),
         plugins=plugins,
     )
+
+
+def _http_clients(settings: WorkerSettings) -> tuple[httpx.AsyncClient, httpx.AsyncClient]:
+    try:
+        networks = _read_each("--knowledge-network", read_network, settings.knowledge_networks)
+        return http_client(), knowledge_client(networks)
+    except LoadError as error:
+        raise ResourcesError(error.problems) from None
+    except (ValueError, ImportError, httpx.InvalidURL):
+        # The error's text may hold the proxy's password.
+        reason = "a proxy that it names (HTTP_PROXY, HTTPS_PROXY, ALL_PROXY) cannot be used"
+        fix = "write it like http://proxy.acme.org:3128 (SOCKS is not supported)"
+        raise ResourcesError([FileProblem("the environment", None, reason, fix)]) from None
 
 
 def mcp_servers(servers: Mapping[str, Server], secrets: Secrets) -> "McpServers | None":
@@ -185,6 +214,12 @@ def mcp_servers(servers: Mapping[str, Server], secrets: Secrets) -> "McpServers 
 def _plugins(settings: WorkerSettings) -> list[Plugin]:
     converter = SimplePlugin("converter", data_converter=load_converter(settings.converter))
     return [converter, *(load_object(each, Plugin) for each in settings.plugins)]
+
+
+def _activities_of(plugin: Plugin) -> Iterator[str]:
+    """Yield the names of a plugin's activities, as far as `SimplePlugin` describes them."""
+    given = getattr(plugin, "activities", None) or ()
+    yield from map(activity_name, given(None) if callable(given) else given)
 
 
 def load_worker_catalog(
@@ -225,33 +260,3 @@ def _read_each(option: str, read: Callable[[S], T], values: Sequence[S]) -> list
         return [read(value) for value in values]
     except FixableError as error:
         raise LoadError([FileProblem(option, None, error.reason, error.fix)]) from None
-
-
-def trust_warnings(settings: WorkerSettings, resources: WorkerResources) -> list[FileProblem]:
-    """Return warnings if other programs, or people of other issuers, are trusted."""
-    found = issuer_warnings(resources.key_sets)
-    catalog = resources.current_catalog.catalog
-    policies = [tool.approval for tool in catalog.all_tools]
-    policies += [agent.approval for agent in catalog.agents.values()]
-    is_strict = settings.catalog_only or settings.principal_tokens
-    if resources.permit_keys is not None or not (is_strict or any(one.signed for one in policies)):
-        return found
-    reason = (
-        "the worker has `--catalog-only`, `--principal-tokens` or a `signed` tool, but any"
-        " program of the Temporal namespace can run its tools without a decision"
-    )
-    return [*found, FileProblem("--permits", None, reason, "give it the keys of `--permits`")]
-
-
-def summarize_resources(resources: WorkerResources) -> str:
-    """Return the numbers of tools and agents and the endpoints, in one line."""
-    catalog = resources.current_catalog.catalog
-    tools, agents = len(catalog.definitions.tools), len(catalog.agents)
-    endpoints = [
-        name if limit is None else f"{name} ({limit} a minute)"
-        for name, limit in resources.models.request_limits().items()
-    ]
-    return (
-        f"{tools} tool{'' if tools == 1 else 's'}, {agents} agent{'' if agents == 1 else 's'}, "
-        f"endpoints {', '.join(endpoints) or 'none'}"
-    )

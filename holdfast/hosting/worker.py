@@ -34,12 +34,7 @@ from holdfast.hosting.options import (
 )
 from holdfast.hosting.options import read_options
 from holdfast.hosting.plugin import HoldfastPlugin, worker_parts
-from holdfast.hosting.resources import (
-    WorkerResources,
-    load_resources,
-    summarize_resources,
-    trust_warnings,
-)
+from holdfast.hosting.resources import WorkerResources, load_resources
 from holdfast.hosting.temporal import connect
 from holdfast.hosting.worker_parts import MAX_ACTIVITIES
 from holdfast.runtime.connection_errors import read_settings
@@ -88,7 +83,7 @@ async def serve_worker(settings: WorkerSettings, dev: DevServer | None, secrets:
     """
     resources = load_resources(settings, secrets)
     warnings = [*resources.models.warnings(), *resources.channels.warnings()]
-    for warning in [*warnings, *trust_warnings(settings, resources)]:
+    for warning in [*warnings, *resources.trust_warnings(settings)]:
         logger.warning("%s", warning)
     async with AsyncExitStack() as stack:
         resources = with_telemetry(resources)
@@ -109,7 +104,7 @@ async def serve_worker(settings: WorkerSettings, dev: DevServer | None, secrets:
         parts = worker_parts(worker)
         while not (worker.is_running and parts.is_running):
             await asyncio.sleep(0.01)
-        summary = f"task queue {settings.task_queue}, {summarize_resources(resources)}"
+        summary = f"task queue {settings.task_queue}, {resources.summary()}"
         print(f"holdfast worker ready: {summary}", flush=True)
         health.started(lambda: worker.is_running and parts.is_running, client, parts.outlived)
         stack.callback(health.stopping)

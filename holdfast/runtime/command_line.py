@@ -46,11 +46,9 @@ class CommandParser(argparse.ArgumentParser):
 
     @property
     def todo(self) -> str:
-        """Return what to do where an error has no fix of its own."""
         return f"see {self.prog} --help"
 
     def option_names(self) -> list[str]:
-        """Return the names of the options, such as `--catalog`."""
         return [each for each in self._option_string_actions if each.startswith("--")]
 
     def error(self, message: str) -> NoReturn:
@@ -82,7 +80,6 @@ def read_by(read: Callable[[str], T]) -> Callable[[str], T]:
 
 
 def read_name(text: str) -> str:
-    """Return a text that is not empty."""
     if text.strip():
         return text
     raise argparse.ArgumentTypeError(f"{misfit_reason('')}; write a name")
@@ -104,7 +101,6 @@ read_count = number_reader(1, inf, "write a whole number from 1 on")
 
 
 def read_path(text: str) -> Path:
-    """Return a path that is not empty."""
     return Path(read_name(text))
 
 

@@ -130,7 +130,6 @@ def with_encryption(converter: DataConverter, ring: KeyRing | None) -> DataConve
 
 
 def encrypts(converter: DataConverter) -> bool:
-    """Return whether the data converter has our codec with keys."""
     codec = converter.payload_codec
     return isinstance(codec.ours if isinstance(codec, ComposedCodec) else codec, EncryptionCodec)
 
@@ -189,7 +188,6 @@ class ComposedCodec(PayloadCodec):
         return encoded
 
     async def decode(self, payloads: Sequence[Payload]) -> list[Payload]:
-        """Decode with both; the SDK calls this."""
         return await self.ours.decode(await self._theirs.decode(payloads))
 
 

@@ -119,7 +119,6 @@ class Secrets:
                 return value
 
     def clean_bytes(self, data: bytes) -> bytes:
-        """Return the bytes without the secrets."""
         for form in self._written:
             data = data.replace(form, REPLACED.encode())
         return data

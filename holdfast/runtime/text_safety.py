@@ -54,12 +54,10 @@ def shorten(text: str, limit_chars: int) -> str:
 
 
 def as_sentence(text: str) -> str:
-    """Return the text as a sentence of its own."""
     return f"{text[:1].upper()}{text[1:].rstrip('.')}."
 
 
 def one_line(text: str, limit_chars: int) -> str:
-    """Return the text in one line, clean and short."""
     return shorten(" ".join(clean(text[: 8 * limit_chars]).split()), limit_chars)
 
 

@@ -21,10 +21,10 @@ from temporalio.service import RPCError
 from holdfast.client.errors import HoldfastError, wrong_command
 from holdfast.runtime.secrets import Secrets, environment_secrets
 from holdfast.runtime.telemetry.metrics import OLDEST, WAITING
-from holdfast.runtime.telemetry.startup import start_telemetry
-from holdfast.runtime.telemetry.telemetry_settings import (
+from holdfast.runtime.telemetry.startup import (
     TelemetrySettingsError,
     read_telemetry,
+    start_telemetry,
     telemetry_secrets,
 )
 from holdfast.web.listing.pending_runs import NO_STATUS, PendingList, PendingRuns

@@ -25,7 +25,7 @@ from holdfast import HoldfastPlugin
 from holdfast.hosting.monitoring.worker_telemetry import core_metrics
 from holdfast.hosting.options import WorkerSettings
 from holdfast.hosting.resources import ResourcesError, WorkerResources, load_resources
-from holdfast.runtime.telemetry.telemetry_settings import TelemetrySettings
+from holdfast.runtime.telemetry.startup import TelemetrySettings
 from tests.support import tools
 from tests.support.model_server import Answer, call, serve
 from tests.support.traces import Recorder

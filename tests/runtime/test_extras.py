@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.runtime.telemetry.telemetry_settings import TelemetrySettingsError, read_telemetry
+from holdfast.runtime.telemetry.startup import TelemetrySettingsError, read_telemetry
 
 OF_EXTRAS = [
     *("starlette", "uvicorn", "jinja2", "python_multipart", "aioboto3"),

@@ -20,10 +20,10 @@ from holdfast.runtime.telemetry.metrics import MAX_VALUES_OF_LABEL, OTHERS
 from holdfast.runtime.telemetry.startup import (
     BETWEEN_TROUBLES_SECONDS,
     RateLimitedHandler,
+    read_telemetry,
     start_telemetry,
 )
 from holdfast.runtime.telemetry.telemetry import Telemetry
-from holdfast.runtime.telemetry.telemetry_settings import read_telemetry
 from holdfast.runtime.telemetry.trace_context import context_below
 from holdfast.schemas.internal.solution import Usage
 from holdfast.schemas.internal.tracing import Place, SpanBatch, SpanRecord, TraceOrigin, read_header

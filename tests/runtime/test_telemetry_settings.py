@@ -3,7 +3,7 @@
 import pytest
 
 from holdfast.runtime.secrets import Secrets
-from holdfast.runtime.telemetry.telemetry_settings import (
+from holdfast.runtime.telemetry.startup import (
     TelemetrySettings,
     TelemetrySettingsError,
     read_telemetry,

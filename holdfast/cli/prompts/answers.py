@@ -71,7 +71,6 @@ class AnswerSource:
                 termios.tcflush(self._descriptor, termios.TCIFLUSH)
 
     def keep_draft(self, text: str) -> None:
-        """Keep a text to be edited further."""
         self.draft = text
 
     async def line(self) -> str:

@@ -22,7 +22,6 @@ class _Console(Console):
 
 
 def is_terminal(stream: TextIO) -> bool:
-    """Check whether the stream is a terminal that can draw."""
     return stream.isatty() and os.environ.get("TERM", "") not in ("", "dumb")
 
 

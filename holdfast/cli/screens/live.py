@@ -94,12 +94,10 @@ class LiveScreen(PlainScreen):
         self._console.print(command, soft_wrap=True)
 
     def print_waiting(self, text: str) -> None:
-        """Draw a line."""
         line = Text.assemble(("waiting", "bold yellow"), " ", text)
         self._console.print(line, soft_wrap=True)
 
     def print_note(self, text: str) -> None:
-        """Draw a note."""
         self._console.print(Text(text, style="yellow"), soft_wrap=True)
 
     @contextmanager
@@ -115,7 +113,6 @@ class LiveScreen(PlainScreen):
             self._live.start()
 
     def prompt(self, text: str) -> None:
-        """Draw a prompt; the typed text follows on its line."""
         self._console.print(Text(text, style="bold yellow"), end="", soft_wrap=True)
         self._console.file.flush()
 

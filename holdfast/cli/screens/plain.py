@@ -1,6 +1,7 @@
 """A run as plain lines, one for each event: for pipes, files and logs.
 
-A line is the local time, a word, and its subject. Words, order and separators are stable.
+A line is the local time, a word, and its subject. Words, order and separators are stable. A screen
+has the current activity of the run in a few words, for the line beside a spinner.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,19 +9,106 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
-from holdfast.cli.screens.activity_line import Activity
 from holdfast.client import question_text
 from holdfast.client.result import RunEnding, ending_lines
-from holdfast.client.stream.heartbeats import PendingActivity, new_failure_lines
+from holdfast.client.stream.heartbeats import AnswerProgress, PendingActivity, new_failure_lines
+from holdfast.client.stream.live_text import answer_text, call_lines
 from holdfast.runtime.narration.log_narration import LogNarration, NarrationLine
-from holdfast.runtime.text_safety import format_clock, one_line
+from holdfast.runtime.text_safety import clean, format_clock, one_line, shorten
+from holdfast.schemas import log_entry
 from holdfast.schemas.decision import PendingApproval
-from holdfast.schemas.log_entry import read_record
+from holdfast.schemas.run import ReportedCall
 
 _WORD_COLUMNS = 10
 _BODY_CHARS = 500
 _NAME_CHARS = 80
 _ARGUMENT_CHARS = 2_000
+
+_ACTIVITY_CHARS = 40
+_LAST_LINES = 10
+_RUNNING_CHARS = 48
+# The stages of a call that was started and is not running now, of a call that needs a decision,
+# and of a call that other calls of its turn delay.
+_OVER = ("ended", "unsure")
+_UNDECIDED = ("waiting", "unsure")
+_DELAYED = ("pending", "queued")
+
+
+class Activity:
+    """The current activity of a run, by its entries."""
+
+    def __init__(self) -> None:
+        self.streaming: AnswerProgress | None = None
+        self.waits = False
+        self.waits_elsewhere = False
+        self.retry = ""
+        self._running: dict[str, str] = {}
+        self._stages: dict[str, str] = {}
+        self._turn = 0
+
+    def add_entry(self, entry: log_entry.Entry) -> None:
+        """Update the activity by the next entry of the log."""
+        match entry:
+            case log_entry.TurnStartEntry(turn=turn):
+                self._turn, self.waits, self._stages = turn, False, {}
+            case log_entry.ToolStartEntry(call_id=call, tool=tool):
+                self._running[call] = one_line(f"{tool} ({call})", _ACTIVITY_CHARS)
+            case log_entry.ToolEndEntry(call_id=call):
+                self._running.pop(call, None)
+            case log_entry.DecisionEntry(decided=decided) if decided is not None:
+                self.waits = False
+            case log_entry.ConfirmationRequiredEntry():
+                self.waits = True
+
+    def show_answer(self, streaming: AnswerProgress | None) -> None:
+        self.streaming = streaming
+
+    def show_delegates_wait(self, waits: bool) -> None:
+        self.waits_elsewhere = waits
+
+    def show_calls(self, calls: Sequence[ReportedCall]) -> None:
+        """Set the stages of the calls of the turn.
+
+        The log has their results when all of them have ended.
+        """
+        self._stages = {call.call_id: call.stage for call in calls}
+
+    def text(self) -> str:
+        """Return the activity, the numbers of ended and delayed calls of the turn, and a retry."""
+        ended = sum(stage == "ended" for stage in self._stages.values())
+        delayed = sum(
+            stage in _DELAYED and call not in self._running for call, stage in self._stages.items()
+        )
+        counts = [f"{ended} ended"] if ended else []
+        counts += [f"{delayed} delayed by the rate limit"] if delayed else []
+        return "; ".join(filter(None, [self._current(), ", ".join(counts), self.retry]))
+
+    def _current(self) -> str:
+        if self.waits_elsewhere:
+            return "waiting for a person's decision in a delegate"
+        stages = self._stages
+        running = [name for call, name in self._running.items() if stages.get(call) not in _OVER]
+        if running:
+            return shorten(f"running {', '.join(running)}", _RUNNING_CHARS)
+        if self.waits or any(stage in _UNDECIDED for stage in stages.values()):
+            return "waiting for a person's decision"
+        if self.streaming is not None:
+            attempt = self.streaming.attempt
+            again = f" (attempt {attempt})" if attempt > 1 else ""
+            return f"turn {self._turn}: the model answers{again}"
+        return f"turn {self._turn}" if self._turn else "starting"
+
+    def last_lines(self, width: int, height: int) -> list[str]:
+        """Return the end of the model's answer, in lines that fit the terminal."""
+        if self.streaming is None:
+            return []
+        text = clean(answer_text(self.streaming)[-width * _LAST_LINES :])
+        lines = [
+            line[start : start + width]
+            for line in [*text.expandtabs(4).split("\n"), *call_lines(self.streaming)]
+            for start in range(0, max(len(line), 1), width)
+        ]
+        return lines[-min(_LAST_LINES, max(height - 3, 1)) :]
 
 
 class PlainScreen:
@@ -44,8 +132,7 @@ class PlainScreen:
         yield
 
     def show_entry(self, entry: Mapping[str, Any]) -> None:
-        """Write the lines of an entry."""
-        for line in self._narration.lines(read_record(entry)):
+        for line in self._narration.lines(log_entry.read_record(entry)):
             self._write_line(line)
 
     def show_approval(self, waiting: PendingApproval, *, asked: bool) -> None:
@@ -80,11 +167,9 @@ class PlainScreen:
         print(text, file=self._stream, flush=True)
 
     def prompt(self, text: str) -> None:
-        """Write a prompt; the answer follows on its line."""
         print(text, end="", file=self._stream, flush=True)
 
     def show_ending(self, ending: RunEnding) -> None:
-        """Write the output, the state and the usage of the run."""
         for name, text in ending_lines(ending):
             self.print_note(f"{name}: {text}")
 

@@ -47,7 +47,6 @@ class WorkerHealth:
         self._started = is_running, client, outlived
 
     def stopping(self) -> None:
-        """Record that the worker accepts no more work."""
         self._stopping = True
 
     def describe_outlived(self) -> str:

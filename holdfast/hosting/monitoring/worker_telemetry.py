@@ -25,8 +25,7 @@ from temporalio.runtime import (
 from holdfast.hosting.own_runs import ForeignRunError
 from holdfast.hosting.resources import WorkerResources
 from holdfast.runtime.storage.store import StoreError
-from holdfast.runtime.telemetry.startup import start_telemetry
-from holdfast.runtime.telemetry.telemetry_settings import telemetry_secrets
+from holdfast.runtime.telemetry.startup import start_telemetry, telemetry_secrets
 from holdfast.runtime.telemetry.trace_context import TraceContextFilter
 from holdfast.schemas import names
 

@@ -72,11 +72,9 @@ class TrackingRunner(WorkflowRunner):
         self.evict, self.remove = evict, remove
 
     def prepare_workflow(self, defn: Any) -> None:
-        """Prepare a workflow; the SDK calls this."""
         self._inner.prepare_workflow(defn)
 
     def create_instance(self, det: WorkflowInstanceDetails) -> WorkflowInstance:
-        """Create a run; the SDK calls this."""
         return _TrackedRun(self._inner.create_instance(det), self)
 
 

@@ -37,7 +37,6 @@ class _Context(RestrictionContext):
 
     @property
     def is_runtime(self) -> bool:  # type: ignore[override]  # read-only
-        """Return whether restrictions at run time apply."""
         return get_ident() != self.importing_thread
 
     @property

@@ -46,7 +46,6 @@ logger = logging.getLogger("holdfast")
 
 
 def is_own_workflow(cls: type) -> bool:
-    """Return whether a workflow is one of Holdfast's."""
     return cls.__module__.startswith("holdfast.workflows.")
 
 

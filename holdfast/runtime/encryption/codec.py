@@ -142,7 +142,6 @@ class EncryptionCodec(PayloadCodec):
 
 
 def is_encrypted(payload: Payload) -> bool:
-    """Return whether a payload is marked as encrypted."""
     return payload.metadata.get(ENCODING) == ENCRYPTED
 
 

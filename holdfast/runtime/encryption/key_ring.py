@@ -103,7 +103,6 @@ class KeyRing:
         return f"KeyRing({list(self._by_id)})"
 
     def find(self, id: str) -> AesKey | None:
-        """Return the key of this id, or None."""
         return self._by_id.get(id)
 
     def derive(self, purpose: bytes) -> list[bytes]:
@@ -111,7 +110,6 @@ class KeyRing:
         return [key.sign(purpose) for key in self._by_id.values()]
 
     def has_signed(self, data: bytes, signature: bytes) -> bool:
-        """Return whether a key of the ring has signed the data."""
         return any(hmac.compare_digest(key.sign(data), signature) for key in self._by_id.values())
 
     @classmethod

@@ -43,7 +43,6 @@ class PermittedUse:
         return keys.newest.sign(self._text())
 
     def is_signed(self, keys: KeyRing, signature: bytes) -> bool:
-        """Return whether one of the keys has made the signature."""
         return keys.has_signed(self._text(), signature)
 
     def _text(self) -> bytes:

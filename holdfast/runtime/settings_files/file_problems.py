@@ -29,7 +29,6 @@ class UnreadableError(FixableError):
         self.line = line
 
     def in_file(self, file: object) -> "FileProblem":
-        """Return the problem with its file."""
         return FileProblem(str(file), self.line, self.reason, self.fix)
 
 
@@ -55,7 +54,6 @@ class FileProblem:
         return clean(" ".join(f"{place}: {field}{message}".split()))
 
     def to_json(self) -> dict[str, Any]:
-        """Return the problem as programs read it."""
         place = {"file": self.file, "line": self.line}
         return {**place, "reason": self.reason, "mend": self.fix, "field": self.field}
 

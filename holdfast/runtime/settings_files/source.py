@@ -72,7 +72,6 @@ class Source:
             raise LoadError(self.problems(faults)) from None
 
     def problem(self, fault: ValueProblem) -> FileProblem:
-        """Return the problem with its file and line."""
         field = format_place((*self.base_path, *fault.where))
         return FileProblem(self.file, self.line(fault.where), fault.reason, fault.fix, field)
 

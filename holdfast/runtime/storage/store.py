@@ -55,24 +55,20 @@ class Store(StorageDriver):
         self.shown = shown
 
     def name(self) -> str:
-        """Return the driver's name in references; the SDK calls this."""
         return names.STORE
 
     def type(self) -> str:
-        """Return the kind of store; the SDK calls this."""
         return names.STORE
 
     async def store(
         self, context: StorageDriverStoreContext, payloads: Sequence[Payload]
     ) -> list[StorageDriverClaim]:
-        """Store payloads; the SDK calls this."""
         digests = [await self.keep(_bytes_of(payload)) for payload in payloads]
         return [StorageDriverClaim({"sha256": digest}) for digest in digests]
 
     async def retrieve(
         self, context: StorageDriverRetrieveContext, claims: Sequence[StorageDriverClaim]
     ) -> list[Payload]:
-        """Fetch the payloads; the SDK calls this."""
         return [await self.fetch_payload(claim.claim_data.get("sha256", "")) for claim in claims]
 
     async def fetch_payload(self, digest: str) -> Payload:

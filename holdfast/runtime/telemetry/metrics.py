@@ -88,7 +88,6 @@ class Metrics:
             self._turns.add(1, labels)
 
     def record_failure(self, labels: Labels, seconds: float, error: str) -> None:
-        """Record a failed request to a model."""
         labels = self._bounded({**labels, "error.type": error})
         self._duration.record(seconds, labels)
         self._errors.add(1, {"error.type": labels["error.type"], "holdfast.of": "model"})

@@ -112,7 +112,6 @@ class Telemetry:
         made.end(end)
 
     def clean(self, attributes: Mapping[str, Any]) -> dict[str, Any]:
-        """Return attributes without the secrets of this process."""
         return {name: self._secrets.clean_value(value) for name, value in attributes.items()}
 
     def on_close(self, stop: Callable[[], object]) -> None:

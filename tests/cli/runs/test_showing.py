@@ -12,8 +12,7 @@ from temporalio.client import Client
 
 from holdfast.cli import show_commands
 from holdfast.cli.prompts.question_loop import ApprovalPrompts
-from holdfast.cli.screens.activity_line import Activity
-from holdfast.cli.screens.plain import PlainScreen
+from holdfast.cli.screens.plain import Activity, PlainScreen
 from holdfast.client import question_text, remote_run
 from holdfast.client.pending_call import PendingCall
 from holdfast.client.run import Run as ClientRun
