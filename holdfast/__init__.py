@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from holdfast.client.errors import DecisionRejectedError as DecisionRejectedError
     from holdfast.client.errors import HoldfastError as HoldfastError
     from holdfast.client.holdfast_client import HoldfastClient as HoldfastClient
-    from holdfast.client.pending_call import PendingCall as PendingCall
     from holdfast.client.result import RunFailedError as RunFailedError
+    from holdfast.client.run import PendingCall as PendingCall
     from holdfast.client.run import Run as Run
     from holdfast.client.run_lists import RunFilter as RunFilter
     from holdfast.definitions.agent import Agent as Agent
@@ -32,7 +32,7 @@ _MODULES = {
     "HoldfastClient": "holdfast.client.holdfast_client",
     "HoldfastError": "holdfast.client.errors",
     "HoldfastPlugin": "holdfast.hosting.plugin",
-    "PendingCall": "holdfast.client.pending_call",
+    "PendingCall": "holdfast.client.run",
     "Run": "holdfast.client.run",
     "RunFailedError": "holdfast.client.result",
     "RunFilter": "holdfast.client.run_lists",

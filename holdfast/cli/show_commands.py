@@ -21,12 +21,11 @@ from holdfast.client.errors import (
     wrong_command,
 )
 from holdfast.client.holdfast_client import HoldfastClient
-from holdfast.client.pending_call import PendingCall
 from holdfast.client.question_text import call_name, delegate_line, how_to_decide, subject
 from holdfast.client.records.run_cost import read_run_cost
 from holdfast.client.remote_run import RunStart
 from holdfast.client.result import ending_lines, queued_line, token_counts
-from holdfast.client.run import Run
+from holdfast.client.run import PendingCall, Run
 from holdfast.client.run_lists import MissingAttributesError, RunFilter, RunListing
 from holdfast.client.stream.heartbeats import new_failure_lines
 from holdfast.runtime.command_line import read_count

@@ -27,8 +27,7 @@ from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
 from holdfast.client import errors, run_lists
-from holdfast.client.pending_call import PendingCall
-from holdfast.client.run import OutputT, Run
+from holdfast.client.run import OutputT, PendingCall, Run
 from holdfast.client.start import (
     REQUEST_MEMO,
     RunExistsError,

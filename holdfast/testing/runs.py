@@ -18,9 +18,8 @@ from temporalio.worker import Plugin, Replayer, Worker
 
 from holdfast.client.diagnosis import has_pollers
 from holdfast.client.holdfast_client import HoldfastClient, StartFields
-from holdfast.client.pending_call import DecisionFields, PendingCall
 from holdfast.client.result import RunEnding
-from holdfast.client.run import OutputT, Run
+from holdfast.client.run import DecisionFields, OutputT, PendingCall, Run
 from holdfast.client.run_lists import RunFilter
 from holdfast.client.stream.heartbeats import new_failure_lines
 from holdfast.client.stream.run_watch import RunDescription

@@ -26,8 +26,7 @@ from holdfast.schemas.settings.inbox import Programs, Right
 from holdfast.web.auth.permissions import ALL, LISTED, Permissions, Rights, RunAccess, is_approver
 from holdfast.web.auth.sessions import Person
 from holdfast.web.http.problems import NotPermittedError
-from holdfast.web.listing.pending_runs import PendingList, PendingRuns
-from holdfast.web.listing.run_answers import RunAnswer
+from holdfast.web.listing.pending_runs import PendingList, PendingRuns, RunAnswer
 
 if TYPE_CHECKING:
     from holdfast.catalog.loader import Catalog

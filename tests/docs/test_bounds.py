@@ -14,7 +14,7 @@ from holdfast.web.call import history, loader
 from holdfast.web.codec import shared_secret
 from holdfast.web.forms import field_builder
 from holdfast.web.http import request_body, streaming
-from holdfast.web.listing import bulk, page_query, pending_runs, routes, run_answers
+from holdfast.web.listing import bulk, page_query, pending_runs, routes
 from holdfast.web.mcp import approval_forms, offered_tools, tasks
 from holdfast.web.mcp import server as mcp_server
 from holdfast.web.run import routes as live
@@ -48,8 +48,8 @@ BOUNDS = {
         f"{pending_runs.PAGE_RUNS:,} a request, while someone looks, and makes at most one request "
         f"in {WORDS[pending_runs.EVERY_SECONDS]} seconds on average",
         f"Only the {page_query.PAGE_RUNS} runs of a page are queried for their calls, "
-        f"{WORDS[run_answers.AT_ONCE]} at a time",
-        f"shows a change, or after {run_answers.KEPT_SECONDS:g} seconds",
+        f"{WORDS[pending_runs.AT_ONCE]} at a time",
+        f"shows a change, or after {pending_runs.KEPT_SECONDS:g} seconds",
         f"an inbox lists {run_lists.MAX_RUNS:,} runs with pending approvals",
         f"It has {routes.MAX_STREAMS} open lists, {streaming.MAX_STREAMS_OF_ONE} of one person",
         f"has not answered in {WORDS[routes.ANSWER_SECONDS]}",

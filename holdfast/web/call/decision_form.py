@@ -1,8 +1,9 @@
-"""Read the form of a call's page as a decision.
+"""Read the form of a call's page as a decision, or change it by a button of its fields.
 
     form ─► `DecisionForm` ─► `Decision`, or the `FormProblem` that prevents it
 
-The input is kept unchanged until a decision is accepted.
+The input is kept unchanged until a decision is accepted. The buttons need no script: the form is
+submitted, changed, and shown again with all input.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +16,8 @@ from starlette.datastructures import FormData
 
 from holdfast.client.errors import HoldfastError
 from holdfast.client.question_text import strike_calls
-from holdfast.runtime.text_safety import as_sentence
+from holdfast.runtime.narration.schema_shape import ShapeReader
+from holdfast.runtime.text_safety import as_sentence, one_line
 from holdfast.schemas.base import canonical_json, sha256
 from holdfast.schemas.decision import Decision, PendingApproval
 from holdfast.schemas.reference import MARK
@@ -24,16 +26,26 @@ from holdfast.validation.validator import Violation
 from holdfast.web.auth.sessions import Person
 from holdfast.web.call.loader import OpenCall
 from holdfast.web.call.plan import PlanSteps, call_place, describe_unusable
-from holdfast.web.forms import form_values
 from holdfast.web.forms.field_builder import build_fields, form_violations
-from holdfast.web.forms.structure_edits import apply_action
+from holdfast.web.forms.form_values import (
+    DO,
+    MISSING,
+    EditNotice,
+    FormValue,
+    Place,
+    SubmittedForm,
+    UnreadableText,
+    initial_value,
+    start_value,
+)
 from holdfast.web.forms.value_diff import Difference, is_same
 
 # The places of the values in the forms of the page.
-EDIT: Final[form_values.Place] = ("arguments",)
-RESULT: Final[form_values.Place] = ("result",)
+EDIT: Final[Place] = ("arguments",)
+RESULT: Final[Place] = ("result",)
 CHECK: Final = "check"
-_NO_VALUE: Final = form_values.FormValue(form_values.MISSING, {})
+_VALUE_CHARS: Final = 100
+_NO_VALUE: Final = FormValue(MISSING, {})
 
 
 @dataclass(frozen=True)
@@ -52,9 +64,9 @@ class DecisionForm:
     token: str = ""
     again: str = ""
     remember: bool = False
-    edit: form_values.FormValue = _NO_VALUE
-    result: form_values.FormValue = _NO_VALUE
-    calls: Mapping[str, form_values.FormValue] = field(default_factory=dict)
+    edit: FormValue = _NO_VALUE
+    result: FormValue = _NO_VALUE
+    calls: Mapping[str, FormValue] = field(default_factory=dict)
     seen_doubts: str = ""
     is_untouched: bool = False
     kept_calls: Sequence[str] = ()
@@ -64,25 +76,37 @@ class DecisionForm:
     def of(cls, form: FormData) -> "DecisionForm":
         """Read a form; missing fields are empty."""
         items = [(name, text) for name, text in form.multi_items() if isinstance(text, str)]
-        fields, values = dict(items), form_values.SubmittedForm(items)
-        ids = dict.fromkeys(text for name, text in items if name == "call")
-        return cls(
+        fields = dict(items)
+        read = cls(
             verdict=fields.get("about", ""),
-            action=fields.get(form_values.DO, ""),
+            action=fields.get(DO, ""),
             digest=fields.get("digest", "").strip(),
             nonce=fields.get("nonce", "").strip(),
             reason=fields.get("reason", "").strip(),
             token=fields.get("token", "").strip(),
             again=fields.get("again", ""),
             remember="remember" in fields,
+            seen_doubts=fields.get("doubted", "").strip(),
+            is_untouched="untouched" in fields,
+            items=items,
+        )
+        # A form without them has no values.
+        if not (read.has_values or "call" in fields):
+            return read
+        values = SubmittedForm(items)
+        ids = dict.fromkeys(text for name, text in items if name == "call")
+        return replace(
+            read,
             edit=values.value_at(EDIT),
             result=values.value_at(RESULT),
             calls={one: values.value_at(call_place(one)) for one in ids},
-            seen_doubts=fields.get("doubted", "").strip(),
-            is_untouched="untouched" in fields,
             kept_calls=[text for name, text in items if name == "keep"],
-            items=items,
         )
+
+    @property
+    def has_values(self) -> bool:
+        """Report whether its values count: the schemas of the tools are needed to read them."""
+        return bool(self.action) or self.verdict in ("edit", "respond", "happened")
 
     def is_about(self, approval: PendingApproval) -> bool:
         """Report whether its page showed this question, as it is now."""
@@ -176,12 +200,12 @@ def _edit(form: DecisionForm, pending: OpenCall) -> dict[str, Any] | FormProblem
 
 def _result(form: DecisionForm, pending: OpenCall) -> dict[str, Any] | FormProblem:
     schema, value = pending.output_schema, form.result.value
-    if value is form_values.MISSING and form.verdict == "happened" and schema == {}:
+    if value is MISSING and form.verdict == "happened" and schema == {}:
         return {"result": None}
     if found := form_violations(value, schema):
         return FormProblem("The answer is invalid; see the marked fields.", result=found)
     has_fields = schema.get("properties") or not pending.approval.form
-    if has_fields and form.is_untouched and is_same(form_values.initial_value(schema), value):
+    if has_fields and form.is_untouched and is_same(initial_value(schema), value):
         return FormProblem("Not sent yet: nothing was filled in. Send it again to confirm.")
     return {"result": value}
 
@@ -194,7 +218,7 @@ def _plan_decision(form: DecisionForm, pending: OpenCall) -> dict[str, Any] | Fo
     problems: dict[str, Sequence[Violation]] = {}
     for step in steps.all:
         value = form.calls.get(step.id, _NO_VALUE).value
-        if step.id in removed or value is form_values.MISSING:
+        if step.id in removed or value is MISSING:
             continue
         # The value of a reference is not known yet.
         violations = [
@@ -223,8 +247,85 @@ def _plan_decision(form: DecisionForm, pending: OpenCall) -> dict[str, Any] | Fo
     return {"arguments": {**remaining, "calls": calls}}
 
 
-def _is_reference(value: Any, place: form_values.Place) -> bool:
+def _is_reference(value: Any, place: Place) -> bool:
     with suppress(KeyError):  # the place of a missing property
         for step in place:
             value = value[step]
     return isinstance(value, str) and MARK in value
+
+
+def apply_action(
+    form: FormValue, action: str, schema: Any, key: str = "", place: Place = ()
+) -> FormValue:
+    """Return the value of a form after a button; an unknown button changes nothing.
+
+    `action` is the button's: `add:/items`, `drop:/items/2`, `make:/address`, `null:/address`,
+    `key:/labels` with the property's name as `key`, `branch:/payment:1`.
+    """
+    fields = build_fields(schema, form, place=place).walk()
+    found = next((one for one in fields if action in one.actions), None)
+    if found is None:
+        return form
+    inner, shapes, value = found.place[len(place) :], ShapeReader(schema), found.value
+    notice_place, branches, new = inner, form.branches, value
+    match action.partition(":")[0]:
+        case "drop":
+            new, is_empty = MISSING, value == "" or found.children
+            text = value.text if isinstance(value, UnreadableText) else found.display_text
+            text = "" if is_empty else one_line(text, _VALUE_CHARS)
+            is_item = isinstance(found.place[-1], int)
+            notice = f"Removed entry {found.key}" if is_item else f"Omitted “{found.label}”"
+            notice += f": {text}" if text else "."
+        case "null":
+            new, notice = None, f"“{found.label}” is now null."
+        case "make":
+            new, notice = (
+                start_value(found.shape, shapes),
+                f"Added “{found.label}”: fill it in.",
+            )
+        case "add":
+            new = [*value, _new_value(found.shape.item_schema(len(value)), shapes)]
+            notice_place, notice = (*inner, len(value)), f"Added entry {len(new)}."
+        case "branch":
+            number = int(action.rpartition(":")[2])
+            shape = found.alternatives[number]
+            new = start_value(shape, shapes)
+            if isinstance(new, dict) and isinstance(value, dict):
+                # The properties that both schemas have stay.
+                same = {name: one for name, one in value.items() if name in shape.properties}
+                new = {**same, **new}
+            others = {at: one for at, one in branches.items() if at[: len(inner)] != inner}
+            branches = {**others, inner: number}
+            notice = f"“{found.label}” is now: {found.branches[number].label}."
+        case _ if not key or key in value:
+            why = "a property of that name exists." if key else "enter a name first."
+            text = f"Nothing was added: {why}"
+            return replace(form, notice=EditNotice(inner, text, after_children=True))
+        case _:
+            new = {**value, key: _new_value(found.shape.property_schema(key), shapes)}
+            notice_place, notice = (*inner, key), f"Added “{one_line(key, _VALUE_CHARS)}”."
+    return FormValue(_put(form.value, inner, new), branches, EditNotice(notice_place, notice))
+
+
+def _put(value: Any, place: Place, new: Any) -> Any:
+    if not place:
+        return new
+    step, *rest = place
+    parts = dict(enumerate(value) if isinstance(value, list) else value)
+    parts[step] = _put(parts.get(step, MISSING), tuple(rest), new)
+    if parts[step] is MISSING:
+        del parts[step]
+    return [*parts.values()] if isinstance(value, list) else parts
+
+
+def _new_value(schema: Any, shapes: ShapeReader) -> Any:
+    """Return a new item or property: empty, but present."""
+    shape = shapes.read(schema)
+    value = start_value(shape, shapes)
+    if value is not MISSING:
+        return value
+    if shape.choices:
+        return UnreadableText("", "pick")
+    if shape.kinds and "string" not in shape.kinds:
+        return UnreadableText("", "number" if {"number", "integer"} & set(shape.kinds) else "json")
+    return ""

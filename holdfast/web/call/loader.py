@@ -22,8 +22,8 @@ from holdfast.schemas.tool import ShownTool
 from holdfast.web.auth.permissions import RunAccess, has_decided, is_approver
 from holdfast.web.auth.sessions import Person
 from holdfast.web.call.history import CallHistory, QuestionRound, read_history
-from holdfast.web.listing.identical import request_key
 from holdfast.web.listing.page_query import EXPIRING, ListView, sort_runs
+from holdfast.web.listing.pending_runs import request_key
 from holdfast.web.pages import address
 from holdfast.web.services import Services
 

@@ -112,8 +112,8 @@ class CallPages:
     ) -> Response | tuple[PendingApproval, Decision]:
         """Return the question and the decision of a form, or the page that it leads to."""
         person, call_id = person_of(request), request.path_params["call"]
-        # Only values need the schemas of the tools, and only a page needs the log.
-        if not form.action and form.verdict not in ("edit", "respond", "happened"):
+        # Only a page needs the log.
+        if not form.has_values:
             pending = await run.approvals()
             approval = next((one for one in pending if one.call_id == call_id), None)
             if approval is not None and form.is_about(approval):

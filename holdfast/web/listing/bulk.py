@@ -15,7 +15,7 @@ from holdfast.schemas import names
 from holdfast.schemas.decision import PendingApproval
 from holdfast.schemas.internal.selected_call import SelectedCall
 from holdfast.web.auth.sessions import Person
-from holdfast.web.listing.identical import find_identical
+from holdfast.web.listing.pending_runs import find_identical
 from holdfast.web.listing.rows import MAX_BRIEF_CHARS, argument_line
 from holdfast.web.services import Services
 

@@ -20,9 +20,8 @@ from holdfast.client.errors import wrong_command
 from holdfast.client.run_lists import RunFilter, RunListing
 from holdfast.runtime.text_safety import as_json, local_time
 from holdfast.schemas import names
-from holdfast.web.listing.pending_runs import NO_STATUS, PendingList
+from holdfast.web.listing.pending_runs import NO_STATUS, PendingList, RunAnswer
 from holdfast.web.listing.rows import SOON
-from holdfast.web.listing.run_answers import RunAnswer
 
 MINE: Final = "mine"
 _GROUP: Final = "group:"

@@ -30,10 +30,8 @@ from holdfast.web.auth.sessions import Person, person_of
 from holdfast.web.http.request_body import read_form
 from holdfast.web.http.streaming import StreamLimit, frame, page_stream
 from holdfast.web.listing import bulk, page_query
-from holdfast.web.listing.identical import find_identical
-from holdfast.web.listing.pending_runs import PendingList
+from holdfast.web.listing.pending_runs import PendingList, RunAnswer, find_identical
 from holdfast.web.listing.rows import PendingRow, pending_rows, plain_names
-from holdfast.web.listing.run_answers import RunAnswer
 from holdfast.web.listing.runs import RunsPage
 from holdfast.web.pages import page
 from holdfast.web.services import Services

@@ -21,7 +21,7 @@ from holdfast.schemas.internal.selected_call import SelectedCall
 from holdfast.schemas.phrases import distinct_names
 from holdfast.web.auth.permissions import MAY_NOT_DECIDE, has_decided, is_approver
 from holdfast.web.auth.sessions import Person
-from holdfast.web.listing.run_answers import RunAnswer
+from holdfast.web.listing.pending_runs import RunAnswer
 from holdfast.web.page_text import DisplayTime, display_time, limit_reached, unknown_reason
 
 SOON: Final = timedelta(hours=1)

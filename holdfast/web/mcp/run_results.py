@@ -12,9 +12,8 @@ from mcp_types import CallToolResult, ContentBlock, ImageContent, TextContent
 
 from holdfast.client import question_text
 from holdfast.client.errors import HoldfastError
-from holdfast.client.pending_call import PendingCall
 from holdfast.client.result import RunEnding
-from holdfast.client.run import Run
+from holdfast.client.run import PendingCall, Run
 from holdfast.runtime.narration.log_narration import LogNarration
 from holdfast.runtime.text_safety import arguments_line, as_text, clean, one_line
 from holdfast.schemas import names

@@ -21,9 +21,8 @@ from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 from mcp_types import INVALID_PARAMS, CallToolRequestParams, InputRequiredResult, ListToolsResult
 
 from holdfast.client.errors import NO_SUCH, HoldfastError, NoSuchRunError, wrong_command
-from holdfast.client.pending_call import PendingCall
 from holdfast.client.result import RunEnding
-from holdfast.client.run import Run
+from holdfast.client.run import PendingCall, Run
 from holdfast.client.start import REQUEST_MEMO, RunExistsError
 from holdfast.schemas import names
 from holdfast.schemas.base import canonical_json, sha256

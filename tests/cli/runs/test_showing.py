@@ -14,7 +14,7 @@ from holdfast.cli import show_commands
 from holdfast.cli.prompts.question_loop import ApprovalPrompts
 from holdfast.cli.screens.plain import Activity, PlainScreen
 from holdfast.client import question_text, remote_run
-from holdfast.client.pending_call import PendingCall
+from holdfast.client.run import PendingCall
 from holdfast.client.run import Run as ClientRun
 from holdfast.schemas.internal.delegate import DelegatePending
 from holdfast.schemas.log_entry import ToolStartEntry

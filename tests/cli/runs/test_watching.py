@@ -30,9 +30,9 @@ from holdfast.cli.screens.follow import RunFollower, follow
 from holdfast.cli.screens.plain import PlainScreen
 from holdfast.client import remote_run
 from holdfast.client.errors import NO_SUCH, UNREACHABLE, BusyWorkerError, HoldfastError
-from holdfast.client.pending_call import PendingCall
 from holdfast.client.remote_run import Entry, RunStart, queued_request
 from holdfast.client.result import RunEnding
+from holdfast.client.run import PendingCall
 from holdfast.client.run import Run as ClientRun
 from holdfast.client.stream import run_watch
 from holdfast.client.stream.heartbeats import PendingActivity

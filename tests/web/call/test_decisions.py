@@ -15,7 +15,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from temporalio.client import Client
 
-from holdfast.client.pending_call import PendingCall
+from holdfast.client.run import PendingCall
 from holdfast.client.run import Run as ClientRun
 from holdfast.client.signing import Signer
 from tests.support import tools

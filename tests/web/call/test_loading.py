@@ -25,10 +25,9 @@ from holdfast.schemas import names
 from holdfast.schemas.decision import PendingApproval
 from holdfast.web.auth.permissions import RunAccess
 from holdfast.web.auth.sessions import Person
-from holdfast.web.call import loader, routes
+from holdfast.web.call import decision_form, loader, routes
 from holdfast.web.call.decision_form import DecisionForm
 from holdfast.web.call.loader import OpenCall, find_next_pending
-from holdfast.web.forms import form_values
 from holdfast.web.forms.form_values import SubmittedForm
 from holdfast.web.listing.pending_runs import PendingList, PendingRuns
 from holdfast.web.services import Services
@@ -298,7 +297,7 @@ def test_a_form_with_many_calls_is_taken_apart_once(monkeypatch: pytest.MonkeyPa
             taken.append(len(items))
             super().__init__(items)
 
-    monkeypatch.setattr(form_values, "SubmittedForm", Counting)
+    monkeypatch.setattr(decision_form, "SubmittedForm", Counting)
     calls = [("call", f"t1c{n}") for n in range(100)]
     found = DecisionForm.of(FormData([*calls, ("text:/calls/t1c7", "x"), ("text:/result", "y")]))
     assert (len(found.calls), found.calls["t1c7"].value, found.result.value) == (100, "x", "y")

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from temporalio.client import Client
 
+from holdfast.client import run_lists
 from holdfast.client.errors import UNREACHABLE, HoldfastError
 from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.client.remote_run import RunStart
@@ -19,7 +20,7 @@ from holdfast.schemas.decision import Decision, PendingApproval, Receipt
 from holdfast.schemas.settings.inbox import PermissionRule
 from holdfast.web.auth.permissions import Permissions
 from holdfast.web.auth.sessions import Person
-from holdfast.web.listing import page_query, pending_runs, routes, run_answers
+from holdfast.web.listing import page_query, pending_runs, routes
 from holdfast.web.listing.pending_runs import NO_STATUS, NO_TIMES, PendingRuns
 from holdfast.web.services import Services
 from tests.web.conftest import Clock
@@ -65,8 +66,7 @@ class ListingServer:
 def serve(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> Callable[..., ListingServer]:
     """Have the server list these runs."""
     monkeypatch.setattr(pending_runs, "EVERY_SECONDS", EVERY_SECONDS)
-    for module in (pending_runs, run_answers):
-        monkeypatch.setattr(module, "monotonic", clock)
+    monkeypatch.setattr(pending_runs, "monotonic", clock)
 
     def serve(*runs: RunListing) -> ListingServer:
         lists = ListingServer([*runs])
@@ -130,7 +130,7 @@ async def test_a_list_of_several_requests_is_kept_as_many_times_longer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(pending_runs, "PAGE_RUNS", 2)
-    monkeypatch.setattr(pending_runs, "MAX_RUNS", 4)
+    monkeypatch.setattr(run_lists, "MAX_RUNS", 4)
     lists = serve(*(listed(f"{n}") for n in range(3)))
     pending = PendingRuns(HoldfastClient(nowhere))
     assert await shown(pending) == ["0", "1", "2"]
@@ -211,7 +211,7 @@ async def test_a_decided_run_is_hidden_at_once_and_its_next_question_is_not(
 async def test_a_page_shows_a_decision_at_once_and_whatever_else_does_not_answer(
     nowhere: Client, serve: Callable[..., ListingServer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    silent = [listed(f"silent-{n}") for n in range(run_answers.AT_ONCE)]
+    silent = [listed(f"silent-{n}") for n in range(pending_runs.AT_ONCE)]
     serve(listed("a", tools=("pay",)), listed("b"), *silent)
     parts = Services(HoldfastClient(nowhere))
     found = {"a": [waiting()], "b": [waiting()]}
@@ -340,5 +340,5 @@ async def test_a_run_that_answers_nothing_is_listed_again_after_a_while(
     assert pending.hide_settled()
     assert not pending.hide_settled()
     assert await shown(pending) == []
-    clock.seconds += run_answers.KEPT_SECONDS + 0.1
+    clock.seconds += pending_runs.KEPT_SECONDS + 0.1
     assert await shown(pending) == ["a"]

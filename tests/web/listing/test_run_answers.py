@@ -29,10 +29,9 @@ from holdfast.schemas import names
 from holdfast.schemas.decision import Decision, PendingApproval, Receipt
 from holdfast.schemas.internal.selected_call import SelectedCall
 from holdfast.web.auth.sessions import Person
-from holdfast.web.listing import bulk, routes, run_answers, runs
+from holdfast.web.listing import bulk, pending_runs, routes, runs
 from holdfast.web.listing.bulk import approve_selected, decide_selected, read_choices
-from holdfast.web.listing.pending_runs import PendingList, PendingRuns
-from holdfast.web.listing.run_answers import RunAnswers
+from holdfast.web.listing.pending_runs import PendingList, PendingRuns, RunAnswers
 from holdfast.web.pages import ENVIRONMENT
 from holdfast.web.services import Services
 from tests.web.conftest import FULL_FOR_ANN, Clock
@@ -71,7 +70,7 @@ async def answers(questions: RunAnswers, *runs: RunListing) -> dict[str, Any]:
 async def test_an_answer_is_valid_for_a_moment_and_while_the_list_is_unchanged(
     monkeypatch: pytest.MonkeyPatch, nowhere: Client, clock: Clock
 ) -> None:
-    monkeypatch.setattr(run_answers, "monotonic", clock)
+    monkeypatch.setattr(pending_runs, "monotonic", clock)
     asks, questions = (
         answering(monkeypatch, lambda _: [waiting()]),
         RunAnswers(HoldfastClient(nowhere)),
@@ -79,14 +78,14 @@ async def test_an_answer_is_valid_for_a_moment_and_while_the_list_is_unchanged(
     placed = run(since=AT)
     for found in await asyncio.gather(*(answers(questions, placed) for _ in range(2))):
         assert found == {"order-7": [waiting()]}
-    clock.seconds += run_answers.KEPT_SECONDS - 0.1
+    clock.seconds += pending_runs.KEPT_SECONDS - 0.1
     await answers(questions, placed)
     assert len(asks.asked) == 1
     for changed in (replace(placed, until=AT), replace(placed, tools=("tell",)), run()):
         await answers(questions, changed)
     assert len(asks.asked) == 4
     # Of a run without times, the list shows no change.
-    clock.seconds += run_answers.SILENT_SECONDS + 0.1
+    clock.seconds += pending_runs.SILENT_SECONDS + 0.1
     await answers(questions, run())
     assert len(asks.asked) == 5
     await answers(questions, placed)
@@ -104,7 +103,7 @@ async def test_a_task_queue_without_workers_is_not_queried_for_a_while(
         }
         raise own.get(id, unanswered)
 
-    monkeypatch.setattr(run_answers, "monotonic", clock)
+    monkeypatch.setattr(pending_runs, "monotonic", clock)
     asks, questions = answering(monkeypatch, answer_of), RunAnswers(HoldfastClient(nowhere))
     own = ["on-a-build", "timed-out"]
     for id in (*own, "a"):
@@ -113,7 +112,7 @@ async def test_a_task_queue_without_workers_is_not_queried_for_a_while(
     assert told["b"] is unanswered
     assert asks.asked == [*own, "a"]
     await answers(questions, RunListing("c", "another desk", AT, "awaiting_approval"))
-    clock.seconds += run_answers.SILENT_SECONDS + 0.1
+    clock.seconds += pending_runs.SILENT_SECONDS + 0.1
     await answers(questions, run("b"))
     assert asks.asked == [*own, "a", "c", "b"]
     assert [*questions._silent] == ["desk"], "what is over is not kept"
@@ -140,11 +139,11 @@ async def test_a_failed_query_of_a_run_does_not_end_the_list(
 async def test_a_few_runs_are_asked_at_a_time_and_not_more_than_are_kept(
     monkeypatch: pytest.MonkeyPatch, nowhere: Client
 ) -> None:
-    monkeypatch.setattr(run_answers, "MAX_KEPT", 20)
+    monkeypatch.setattr(pending_runs, "MAX_KEPT", 20)
     asks = answering(monkeypatch, lambda _: [])
     questions, runs = RunAnswers(HoldfastClient(nowhere)), [run(f"order-{n}") for n in range(30)]
     told = await answers(questions, *runs)
-    assert (len(told), len(asks.asked), asks.most) == (20, 20, run_answers.AT_ONCE)
+    assert (len(told), len(asks.asked), asks.most) == (20, 20, pending_runs.AT_ONCE)
     # Those of other pages make room.
     assert len(await answers(questions, *runs[20:])) == 10
 
