@@ -152,7 +152,6 @@ class GenerateActivity:
 
 
 def with_cost(usage: Usage, price: Price | None) -> Usage:
-    """Return the usage with the cost of its tokens."""
     return usage.model_copy(update={"cost": token_cost(usage, price)})
 
 

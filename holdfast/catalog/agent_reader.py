@@ -78,7 +78,6 @@ class _ToolPart:
     instructions: str = ""
 
     def add_tool(self, tool: ResolvedTool, *place: str | int) -> None:
-        """Add a tool and the place where it is written."""
         self.tools.append(tool)
         self.places.append((*self.where, *place))
 

@@ -97,7 +97,6 @@ class ModelEndpoints:
 
     @property
     def names(self) -> list[str]:
-        """Return the names of the endpoints, sorted."""
         return sorted(self._served)
 
     def request_limits(self) -> dict[str, int | None]:

@@ -172,7 +172,6 @@ def output_path_problems(written: str) -> Iterator[ValueProblem]:
 
 
 def in_current_draft(policy: PolicyT) -> PolicyT:
-    """Return the policy with `when` as it is stored."""
     return policy.model_copy(update={"when": to_current_draft(policy.when)})
 
 

@@ -74,7 +74,6 @@ class ReportingCodec(PayloadCodec):
         self._encodings = getattr(converter.payload_converter_class(), "converters", ())
 
     async def encode(self, payloads: Sequence[Payload]) -> list[Payload]:
-        """Encrypt the payloads that the command sends; the SDK calls this."""
         return await self._inner.encode(payloads)
 
     async def decode(self, payloads: Sequence[Payload]) -> list[Payload]:

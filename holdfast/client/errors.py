@@ -41,7 +41,6 @@ class HoldfastError(Exception):
         self.wrong, self.todo, self.exit_code = wrong, todo, exit_code
 
     def line(self) -> str:
-        """Return the line for standard error."""
         return f"holdfast: {one_line(str(self), _LINE_CHARS)}"
 
 

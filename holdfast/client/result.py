@@ -45,7 +45,6 @@ class RunEnding:
 
     @property
     def exit_code(self) -> int:
-        """Return 0 for a run that completed or stopped, 1 for every other."""
         return DONE if self.status in _GOOD else RUN_FAILED
 
     def require_output(self, run_id: str) -> JsonValue:
@@ -136,7 +135,6 @@ def ending_lines(ending: RunEnding) -> Iterator[tuple[str, str]]:
 
 
 def queued_line(message: QueuedMessage) -> str:
-    """Return a message that no model has read, in a line."""
     return f"message {message.number}: {text_safety.one_line(message.text, _MESSAGE_CHARS)}"
 
 

@@ -107,7 +107,6 @@ class ProviderRequest:
 
     @cached_property
     def tool_names(self) -> "ToolNames":
-        """Return the names of the tools as the provider knows them."""
         return ToolNames(self.ask.tools)
 
     def tool_choice(self, words: Mapping[str, Any], forced: Callable[[str], Any]) -> Any:
@@ -132,7 +131,6 @@ class ProviderRequest:
         return self.with_changes(instructions=instructions, output_told=True)
 
     def with_changes(self, *notices: str, **changes: Any) -> "ProviderRequest":
-        """Return the request with `changes` of its ask, and notices of them."""
         ask = self.ask.model_copy(update=changes)
         return replace(self, ask=ask, notices=(*self.notices, *notices))
 
@@ -275,7 +273,6 @@ class ToolNames:
         return self._from_provider.get(name, name)
 
     def is_known(self, name: str) -> bool:
-        """Report whether a provider knows a tool by this name."""
         return name in self._from_provider
 
     def declare(

@@ -57,7 +57,6 @@ def parts_of(
 
 
 def media_of(content: Content) -> list[Media]:
-    """Return the images and documents of the content, in order."""
     if isinstance(content, str):
         return []
     return [part for part in content if isinstance(part, Media)]
@@ -72,22 +71,18 @@ def inline_data(part: Media) -> tuple[str, str] | None:
 
 
 def data_url(part: Media) -> str:
-    """Return the part's data as an address."""
     return part.url or f"data:{part.media_type};base64,{part.data}"
 
 
 def file_name(part: DocumentPart) -> str:
-    """Return the name of the document's file."""
     return part.name or "document.pdf"
 
 
 def unfetched_text(part: Media) -> str:
-    """Return the text in place of a part at an address that no request is made to."""
     return f"({_noun(part)} at {part.url}, which was not fetched)"
 
 
 def unsupported_image_text(media_type: str) -> str:
-    """Return the text in place of an image of a type that the provider does not accept."""
     return f"(a picture of type {media_type}, which cannot be shown)"
 
 

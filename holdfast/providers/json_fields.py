@@ -19,15 +19,12 @@ def read_place(value: Any) -> str | None:
 
 
 def read_text(value: Any) -> str:
-    """Return the text, if the value is one."""
     return value if isinstance(value, str) else ""
 
 
 def read_object(value: Any) -> dict[str, Any]:
-    """Return the object, if the value is one."""
     return value if isinstance(value, dict) else {}
 
 
 def read_objects(value: Any) -> list[dict[str, Any]]:
-    """Return the objects in a list, if the value is one."""
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []

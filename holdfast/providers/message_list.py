@@ -88,7 +88,6 @@ def with_ids(message: dict[str, Any], form: IdForm) -> dict[str, Any]:
 
 
 def fragments_with_ids(fragments: Iterable[bytes], form: IdForm) -> tuple[bytes, ...]:
-    """Return encoded messages, or items of them, with ids that fit."""
     return tuple(encode_json(with_ids(json.loads(each), form)) for each in fragments)
 
 

@@ -183,7 +183,6 @@ class OllamaFormat(ProviderFormat):
         return ["Ollama has no tool choice: the model decides whether to call a tool"]
 
     def encode_user(self, content: Content) -> tuple[bytes, ...]:
-        """Encode a message, its images beside its text."""
         user: dict[str, Any] = {"role": "user", "content": text_of(content, lambda _: "")}
         images = [inline[1] for each in media_of(content) if (inline := inline_data(each))]
         return (encode_json({**user, "images": images} if images else user),)

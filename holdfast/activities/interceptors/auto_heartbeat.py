@@ -87,7 +87,6 @@ class AutoHeartbeat(ActivityInboundInterceptor):
         self._activity_types, self._outlived = activity_types, outlived
 
     def init(self, outbound: ActivityOutboundInterceptor) -> None:
-        """Note how heartbeats are sent; the SDK calls this."""
         self._heartbeats = _Heartbeats(outbound)
         super().init(self._heartbeats)
 

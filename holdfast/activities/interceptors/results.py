@@ -73,7 +73,6 @@ class CheckedResults(ActivityInboundInterceptor):
         self._permit_keys = permit_keys
 
     def init(self, outbound: ActivityOutboundInterceptor) -> None:
-        """Redact heartbeats, too; the SDK calls this."""
         super().init(_RedactedHeartbeats(outbound, self._secrets))
 
     async def execute_activity(self, call: ExecuteActivityInput) -> Any:

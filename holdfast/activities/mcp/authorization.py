@@ -199,7 +199,6 @@ class ClientTokens:
         return answer
 
     async def get_tokens(self) -> OAuthToken | None:
-        """Return the last tokens; the library calls this."""
         return self._tokens
 
     async def set_tokens(self, tokens: OAuthToken) -> None:

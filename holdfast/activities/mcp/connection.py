@@ -82,7 +82,6 @@ class Connection:
 
     @property
     def is_ended(self) -> bool:
-        """Return whether no further request can be made."""
         return self._is_retired or self._ended.is_set() or self._task.done()
 
     async def request(self, send: Callable[[Client], Awaitable[T]]) -> T:

@@ -104,17 +104,14 @@ class ChatRecord:
         return self
 
     def text(self, piece: str) -> None:
-        """Receive more of the answer's text."""
         self._note_output()
         self._sink.text(piece)
 
     def call(self, index: int, tool: str, piece: str) -> None:
-        """Receive more of the arguments of a call."""
         self._note_output()
         self._sink.call(index, tool, piece)
 
     def withdraw(self) -> None:
-        """Forget what was received."""
         self._sink.withdraw()
 
     def _note_output(self) -> None:

@@ -101,7 +101,6 @@ class Progress:
         self.version += 1
 
     def end(self) -> None:
-        """Note that the request has ended, in whatever way."""
         self._ended = True
         self.version += 1
 
@@ -148,16 +147,13 @@ class RedactingSink:
         self._arguments: dict[int, StreamRedactor] = {}
 
     def text(self, piece: str) -> None:
-        """Receive more of the answer's text."""
         self._sink.text(self._text.redact_next(piece))
 
     def call(self, index: int, tool: str, piece: str) -> None:
-        """Receive more of the arguments of a call."""
         arguments = self._arguments.setdefault(index, StreamRedactor(self._secrets))
         self._sink.call(index, self._secrets.clean(tool), arguments.redact_next(piece))
 
     def withdraw(self) -> None:
-        """Forget what was received."""
         self._text, self._arguments = StreamRedactor(self._secrets), {}
         self._sink.withdraw()
 

@@ -35,7 +35,6 @@ logger = logging.getLogger("holdfast")
 
 
 def page_secret(run: RunKey, pointer: ConversationPointer) -> str:
-    """Return the secret of the page of a request."""
     return sha256(canonical_json([*run, pointer.to_json()]))
 
 

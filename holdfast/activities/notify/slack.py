@@ -58,7 +58,6 @@ class SlackNotifier(Notifier):
     http: httpx.AsyncClient
 
     async def notify(self, news: News) -> None:
-        """Send the notification, as `Notifier` requires."""
         body = json.dumps(message(message_text(news))).encode()
         await post(self.http, self.url.value(), body, {})
 

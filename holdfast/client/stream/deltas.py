@@ -66,17 +66,14 @@ class StreamCursor:
         return f"{self.after}.{self.attempt}.{self.sent_chars}.{self.checksum:08x}"
 
     def advanced(self, text: str) -> Self:
-        """Return the cursor after these characters."""
         return replace(
             self, sent_chars=self.sent_chars + len(text), checksum=_checksum(text, self.checksum)
         )
 
     def in_attempt(self, attempt: int) -> Self:
-        """Return the cursor at the start of an attempt."""
         return replace(self, attempt=attempt, sent_chars=0, checksum=0)
 
     def is_prefix_of(self, text: str) -> bool:
-        """Check whether the characters sent are the beginning of a text."""
         prefix = text[: self.sent_chars]
         return len(prefix) == self.sent_chars and _checksum(prefix) == self.checksum
 
@@ -94,7 +91,6 @@ class Frame:
 
     @property
     def type(self) -> str:
-        """Return the type of its data."""
         return str(self.data["type"])
 
 

@@ -64,7 +64,6 @@ class CallProgress:
 
     @property
     def turn(self) -> int:
-        """Return the turn of the call."""
         return int(self.call_id[1:].partition("c")[0])
 
 

@@ -101,7 +101,6 @@ class AnswerReader(ABC):
 
     @property
     def usage(self) -> Usage:
-        """Return the usage that the server has reported so far."""
         return Usage(**{field: self._count(names) for field, names in self.counts.items()})
 
     def add_text(self, piece: str, **signature: str) -> None:
@@ -110,7 +109,6 @@ class AnswerReader(ABC):
         self.order.add_text(piece, **signature)
 
     def add_call(self, name: Any, provider_id: Any) -> CallDraft:
-        """Add a call by its name, and its id if it has one."""
         return self.answer.add_call(read_text(name), read_text(provider_id))
 
     def add_whole_calls(

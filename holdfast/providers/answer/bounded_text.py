@@ -29,7 +29,6 @@ class BoundedText:
 
     @property
     def is_over(self) -> bool:
-        """Report whether there was more than is stored."""
         return self.bytes > self._limit_bytes
 
     def as_json(self) -> str:

@@ -73,12 +73,10 @@ class CallDraft:
 
     @property
     def text(self) -> str:
-        """The text of the arguments so far."""
         return self._whole.as_json() or self._pieces.as_json()
 
     @property
     def has_pieces(self) -> bool:
-        """Report whether a piece of the arguments has arrived that is not empty."""
         return self._pieces.bytes > 0
 
     @property
@@ -98,7 +96,6 @@ class CallDraft:
 
     @property
     def is_whole(self) -> bool:
-        """Report whether the arguments so far are a whole object."""
         if self._whole.bytes or not self.has_pieces:
             return self.has_arguments
         last = next((piece for piece in reversed(self._pieces.pieces) if piece.strip()), "")
@@ -107,7 +104,6 @@ class CallDraft:
         return isinstance(parsed_or_none(str(self._pieces)), dict)
 
     def equals(self, name: str, arguments: Any) -> bool:
-        """Report whether the call is of this tool, with just these arguments."""
         is_same = _is_same(self.text, arguments_text(arguments or ""))
         return self.name in ("", name) and self._has_arrived and is_same
 

@@ -24,7 +24,6 @@ class WholeCall(NamedTuple):
 
     @classmethod
     def read(cls, name: Any, provider_id: Any, arguments: Any) -> "WholeCall":
-        """Return the call of these fields."""
         return cls(read_text(name), read_text(provider_id), arguments)
 
 

@@ -80,7 +80,6 @@ class StreamedAnswer:
         return draft
 
     def add_arguments(self, draft: CallDraft, piece: str) -> None:
-        """Add a piece of a call's arguments."""
         draft.add_piece(piece)
         self._show(draft, piece)
 

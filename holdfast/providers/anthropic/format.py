@@ -65,7 +65,6 @@ class AnthropicFormat(ProviderFormat):
     results_show_media = True
 
     def unsupported_notices(self, ask: Ask) -> list[str]:
-        """Return a notice for a schema that cannot be enforced."""
         is_loose = isinstance(ask.output, dict) and held_schema(ask) is None
         return [f"{self.title} {_LOOSE_SCHEMA}"] if is_loose else []
 
@@ -114,7 +113,6 @@ class AnthropicFormat(ProviderFormat):
         return encode_parts(opening, [*map(self.block, blocks)])
 
     def block(self, block: Part) -> Part:
-        """Return a block as it is sent."""
         return block
 
     def body(self, request: ProviderRequest, host: str) -> bytes:

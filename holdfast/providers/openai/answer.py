@@ -67,7 +67,6 @@ class OpenAIAnswerReader(AnswerReader):
         return super().solution()
 
     def data_beside(self, calls: list[CallDraft]) -> Any:
-        """Return the fields that the server requires back."""
         return self._extra.beside(calls)
 
     def read(self, data: str) -> None:

@@ -59,7 +59,6 @@ class OpenAIFormat(ProviderFormat):
         return [_LOOSE_SCHEMA] if is_loose and not fits_strict_mode(ask.output) else []
 
     def data_of_endpoint(self, data: Any, endpoint: str) -> Any:
-        """Return the further fields of an answer with the name of their endpoint."""
         is_own = isinstance(data, dict) and data.keys() - {REASONING}
         return {**data, "endpoint": endpoint} if is_own else data
 
@@ -89,7 +88,6 @@ class OpenAIFormat(ProviderFormat):
         return (encode_json(encoded),)
 
     def declared_functions(self, request: ProviderRequest) -> list[Part]:
-        """Return the tools of a request."""
         accepted = partial(arguments_schema, "openai")
         return request.tool_names.declare(request.ask.tools, "parameters", accepted)
 

@@ -45,11 +45,9 @@ class _Item:
 
     @property
     def text(self) -> str:
-        """Return the text so far, of a message."""
         return "".join(self.pieces)
 
     def has_id(self, value: dict[str, Any]) -> bool:
-        """Report whether an item has one of the ids of this one."""
         return bool(self.ids.items() & _texts(value, "id", "call_id").items())
 
     def can_be(self, value: dict[str, Any], *, exactly: bool = False) -> bool:

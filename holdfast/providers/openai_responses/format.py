@@ -46,7 +46,6 @@ class OpenAIResponsesFormat(OpenAIFormat):
     id_forms: ClassVar[Mapping[tuple[str, ...], IdForm]] = {OWN_HOSTS: SIXTY_FOUR}
 
     def encode_user(self, content: Content) -> tuple[bytes, ...]:
-        """Encode a message as an item."""
         return (encode_json({"type": "message", "role": "user", "content": _shown(content)}),)
 
     def encode_other(self, message: ChatMessage, names: ToolNames) -> tuple[bytes, ...]:

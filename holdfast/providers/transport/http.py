@@ -83,7 +83,6 @@ class ProviderFormat(ABC):
     event_decoder: ClassVar[type[EventDecoder]] = LineDecoder
 
     def url(self, target: EndpointTarget, ask: Ask) -> httpx.URL:
-        """Return the address of the request."""
         return target.url(self.path, self.version)
 
     def headers(self, key: str | None) -> dict[str, str]:

@@ -70,7 +70,6 @@ class EndpointTarget:
 
     @property
     def host(self) -> str:
-        """Return the host of the endpoint's address."""
         return self._base.host
 
     @property
