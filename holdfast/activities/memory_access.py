@@ -27,14 +27,6 @@ from holdfast.activities.model.run_queries import RunQueries
 from holdfast.schemas import names
 from holdfast.schemas.base import Strict
 from holdfast.schemas.internal import memory
-from holdfast.schemas.internal.memory import (
-    EMPTY,
-    MemoryOwner,
-    MemoryRead,
-    MemorySearch,
-    MemoryState,
-    MemoryWrite,
-)
 from holdfast.schemas.names import ErrorCode
 from holdfast.validation.problems import problems_of, summarize_problems
 
@@ -56,21 +48,21 @@ class MemoryActivities:
     @activity.defn(name=names.MEMORY_READ)
     async def memory_read(self, arguments: dict[str, Any], owner: dict[str, Any]) -> Any:
         """Return one entry of a memory, or its keys, for a `MemoryRead` and a `MemoryOwner`."""
-        return await self._query(owner, names.READ, _read(arguments, MemoryRead))
+        return await self._query(owner, names.READ, _read(arguments, memory.MemoryRead))
 
     @activity.defn(name=names.MEMORY_SEARCH)
     async def memory_search(self, arguments: dict[str, Any], owner: dict[str, Any]) -> Any:
         """Return the entries of a memory that match a `MemorySearch` best."""
-        return await self._query(owner, names.SEARCH, _read(arguments, MemorySearch))
+        return await self._query(owner, names.SEARCH, _read(arguments, memory.MemorySearch))
 
     @activity.defn(name=names.MEMORY_WRITE)
     async def memory_write(self, arguments: dict[str, Any], owner: dict[str, Any]) -> Any:
         """Write a `MemoryWrite` to a memory, once for each call."""
-        write, whose = _read(arguments, MemoryWrite), MemoryOwner.read(owner)
+        write, whose = _read(arguments, memory.MemoryWrite), memory.MemoryOwner.read(owner)
         info = activity.info()
         start: WithStartWorkflowOperation[Any, Any] = WithStartWorkflowOperation(
             names.MEMORY_WORKFLOW,
-            MemoryState(owner=whose, writes_a_run=memory.MAX_WRITES_A_RUN).to_json(),
+            memory.MemoryState(owner=whose, writes_a_run=memory.MAX_WRITES_A_RUN).to_json(),
             id=whose.workflow_id,
             task_queue=info.task_queue,
             id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
@@ -97,11 +89,11 @@ class MemoryActivities:
             raise _error("the memory did not answer") from error
 
     async def _query(self, owner: dict[str, Any], query: str, want: Strict) -> Any:
-        execution = WorkflowExecution(workflow_id=MemoryOwner.read(owner).workflow_id)
+        execution = WorkflowExecution(workflow_id=memory.MemoryOwner.read(owner).workflow_id)
         try:
             return await self._queries.query(execution, query, want.to_json())
         except RunNotOpen:
-            return dict(EMPTY)  # nothing was ever written, or an operator ended it
+            return dict(memory.EMPTY)  # nothing was ever written, or an operator ended it
         except RunUnresponsive as error:
             raise _error("the memory did not answer") from error
 

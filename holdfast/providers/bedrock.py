@@ -26,7 +26,7 @@ from holdfast.providers.answer.part_order import Part
 from holdfast.providers.anthropic.answer import AnthropicAnswerReader
 from holdfast.providers.anthropic.format import ASSISTANT, USER, AnthropicFormat, held_schema
 from holdfast.providers.base import ProviderRequest
-from holdfast.providers.content import encode_json, media_of, request_body, text_of
+from holdfast.providers.contents import encode_json, media_of, request_body, text_of
 from holdfast.providers.json_fields import read_object, read_objects
 from holdfast.providers.message_list import joined_messages
 from holdfast.providers.tool_schemas import arguments_schema

@@ -17,21 +17,13 @@ from typing import Any, ClassVar
 
 import httpx
 
+from holdfast.providers import contents
 from holdfast.providers.answer.answer_reader import AnswerReader, UsageCounts
 from holdfast.providers.answer.bounded_text import well_formed
 from holdfast.providers.answer.call_draft import CallDraft
 from holdfast.providers.answer.call_matching import WholeCall
 from holdfast.providers.answer.part_order import Part, in_order
 from holdfast.providers.base import ProviderRefused, ProviderRequest, ToolNames
-from holdfast.providers.content import (
-    EMPTY_MESSAGE,
-    inline_data,
-    parts_of,
-    request_body,
-    system_text,
-    text_of,
-    unsupported_image_text,
-)
 from holdfast.providers.json_fields import read_counts, read_object, read_objects, read_text
 from holdfast.providers.message_list import encode_parts, joined_messages
 from holdfast.providers.tool_schemas import cached_by_value
@@ -220,14 +212,16 @@ class GeminiFormat(ProviderFormat):
 
     def encode_user(self, content: Content) -> tuple[bytes, ...]:
         """Encode a content of the user; one without parts is rejected."""
-        return encode_parts(_USER, parts_of(content, _texts, _media) or _texts(EMPTY_MESSAGE))
+        return encode_parts(
+            _USER, contents.parts_of(content, _texts, _media) or _texts(contents.EMPTY_MESSAGE)
+        )
 
     def encode_other(self, message: ChatMessage, names: ToolNames) -> tuple[bytes, ...]:
         """Encode a content of the user or of the model: a system message is a user's.
 
         Only newer models take images within a result, so these follow it.
         """
-        text = text_of(message.content)
+        text = contents.text_of(message.content)
         match message.role:
             case "assistant":
                 return encode_parts(_MODEL, _answer(message, names))
@@ -238,7 +232,7 @@ class GeminiFormat(ProviderFormat):
                 }
                 result = _identified(named, message.call_id, message.provider_id)
                 return encode_parts(_USER, [{"functionResponse": result}])
-        return encode_parts(_USER, _texts(system_text(message.content)))
+        return encode_parts(_USER, _texts(contents.system_text(message.content)))
 
     def body(self, request: ProviderRequest, host: str) -> bytes:
         """Return the request's body: the contents first, then the settings."""
@@ -265,7 +259,7 @@ class GeminiFormat(ProviderFormat):
             **top_level,
         }
         messages = joined_messages(request, (_USER, _MODEL), _texts)
-        return request_body(messages, settings, "contents")
+        return contents.request_body(messages, settings, "contents")
 
 
 def _answer(message: ChatMessage, names: ToolNames) -> list[Part]:
@@ -298,11 +292,11 @@ def _texts(text: str) -> list[Part]:
 
 
 def _media(part: Media) -> Part:
-    inline = inline_data(part)
+    inline = contents.inline_data(part)
     if inline is not None:
         media_type, data = inline
         if isinstance(part, ImagePart) and media_type not in _IMAGE_TYPES:
-            return {"text": unsupported_image_text(media_type)}
+            return {"text": contents.unsupported_image_text(media_type)}
         return {"inlineData": {"mimeType": media_type, "data": data}}
     url = part.url or ""
     ending = url.partition("?")[0].rpartition(".")[2].lower()

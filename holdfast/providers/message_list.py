@@ -13,7 +13,7 @@ from itertools import groupby
 from typing import Any
 
 from holdfast.providers.base import IdForm, ProviderRequest, ToolNames
-from holdfast.providers.content import encode_json, system_text, text_of
+from holdfast.providers.contents import encode_json, system_text, text_of
 from holdfast.providers.json_fields import read_object, read_objects
 from holdfast.schemas.base import parsed_or_none
 from holdfast.schemas.message import AskedCall, ChatMessage

@@ -18,7 +18,7 @@ from holdfast.providers.answer.answer_reader import AnswerReader, UsageCounts
 from holdfast.providers.answer.call_draft import CallDraft
 from holdfast.providers.answer.call_matching import WholeCall
 from holdfast.providers.base import ProviderRequest, ToolNames
-from holdfast.providers.content import encode_json, inline_data, media_of, request_body, text_of
+from holdfast.providers.contents import encode_json, inline_data, media_of, request_body, text_of
 from holdfast.providers.json_fields import read_object, read_objects, read_text
 from holdfast.providers.message_list import answer_or_result, list_messages
 from holdfast.providers.tool_schemas import cached_by_value

@@ -14,7 +14,7 @@ from pydantic import Field, RootModel, field_validator
 
 from holdfast.providers import base
 from holdfast.providers.answer.streamed_answer import StreamedAnswer
-from holdfast.providers.content import text_of
+from holdfast.providers.contents import text_of
 from holdfast.schemas.base import Duration, Strict
 from holdfast.schemas.internal.solution import Solution, StopReason, Usage
 from holdfast.schemas.message import ChatMessage

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache, wraps
 from typing import Any, ParamSpec, TypeVar
 
-from holdfast.providers.content import encode_json
+from holdfast.providers.contents import encode_json
 from holdfast.validation.schema_keywords import subschemas
 
 Schema = dict[str, Any]

@@ -11,7 +11,7 @@ import httpx
 from holdfast.activities.model.conversation_cache import CachedConversation, fragments
 from holdfast.providers.answer.streamed_answer import StreamedAnswer
 from holdfast.providers.base import EncodedMessage, ProviderRequest, ToolNames
-from holdfast.providers.content import without_remote_media
+from holdfast.providers.contents import without_remote_media
 from holdfast.providers.openai.format import OpenAIFormat
 from holdfast.providers.transport.http import HttpProvider, ProviderFormat
 from holdfast.providers.transport.target import EndpointTarget

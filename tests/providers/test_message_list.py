@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from holdfast.catalog.endpoints import FORMATS
 from holdfast.providers.base import ProviderRequest
-from holdfast.providers.content import encode_json
+from holdfast.providers.contents import encode_json
 from holdfast.providers.message_list import alternate_roles, merge_neighbours
 from holdfast.schemas.message import ChatMessage
 from tests.providers.fakes import ask, chat_message, fragments_of

@@ -12,19 +12,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any, Final, Literal
 
+import mcp_types as types
 from mcp import Client, MCPError
-from mcp_types import (
-    INVALID_PARAMS,
-    CallToolRequest,
-    CallToolRequestParams,
-    CallToolResult,
-    ElicitResult,
-    ImageContent,
-    InputRequiredResult,
-    Request,
-    RequestParams,
-    Result,
-)
 from pydantic import TypeAdapter, ValidationError
 from temporalio import activity
 
@@ -49,7 +38,7 @@ Found = dict[str, Any]
 _error = partial(request_error, ErrorCode.TOOL_ERROR)
 
 
-class TaskResult(Result):
+class TaskResult(types.Result):
     """The reply to a call that the server runs as a task."""
 
     result_type: Literal["task"]
@@ -61,18 +50,18 @@ class TaskResult(Result):
         return McpTask(id=self.task_id, poll_ms=_poll_ms(self.poll_interval_ms))
 
 
-class _Params(RequestParams):
+class _Params(types.RequestParams):
     task_id: str
-    input_responses: dict[str, ElicitResult] | None = None
+    input_responses: dict[str, types.ElicitResult] | None = None
 
 
-class _TaskRequest(Request[_Params, str]):
+class _TaskRequest(types.Request[_Params, str]):
     name_param = "taskId"
 
 
 async def request_state(
     task: McpTask, request: Callable[[Callable[[Client], Awaitable[Found]]], Awaitable[Found]]
-) -> CallToolResult | InputRequiredResult | McpTask:
+) -> types.CallToolResult | types.InputRequiredResult | McpTask:
     """Make the next request about a task of a server; return it if it runs, or did not answer.
 
     Raises:
@@ -104,11 +93,13 @@ async def request_state(
     return _read(found, task)
 
 
-def _read(found: Found, task: McpTask) -> CallToolResult | InputRequiredResult | McpTask:
+def _read(
+    found: Found, task: McpTask
+) -> types.CallToolResult | types.InputRequiredResult | McpTask:
     match found:
         case {"status": "completed", "result": result}:
             result = fitted(result) if isinstance(result, dict) else result
-            return CallToolResult.model_validate(result, by_name=False)
+            return types.CallToolResult.model_validate(result, by_name=False)
         case {"status": "failed" | "cancelled" as status, **more}:
             error = more.get("error")
             why = error.get("message") if isinstance(error, Mapping) else more.get("statusMessage")
@@ -116,7 +107,9 @@ def _read(found: Found, task: McpTask) -> CallToolResult | InputRequiredResult |
         case {"status": "input_required", "inputRequests": dict(asked)}:
             new = {key: each for key, each in asked.items() if key not in task.answered}
             if new:
-                return InputRequiredResult.model_validate({"inputRequests": new}, by_name=False)
+                return types.InputRequiredResult.model_validate(
+                    {"inputRequests": new}, by_name=False
+                )
     poll_ms = _poll_ms(found.get("pollIntervalMs"))
     return task.model_copy(update={"responses": {}, "poll_ms": poll_ms})
 
@@ -126,7 +119,7 @@ def _poll_ms(value: Any) -> float:
     return min(max(0.0, value), MAX_POLL_MS) if isinstance(value, int | float) else 0.0
 
 
-Reply = CallToolResult | InputRequiredResult | TaskResult
+Reply = types.CallToolResult | types.InputRequiredResult | TaskResult
 _REPLY: TypeAdapter[Reply] = TypeAdapter(Reply)
 
 
@@ -151,7 +144,7 @@ class CallMcpToolActivity:
         where = f"MCP server `{reference.server}`, tool `{name}`"
         try:
             result = await self._reply(reference, arguments, McpCall.read(call))
-            if isinstance(result, InputRequiredResult):
+            if isinstance(result, types.InputRequiredResult):
                 return {INPUT_REQUIRED: read_forms(result).to_json()}
         except NoResultError as error:
             raise request_error(error.code, f"{where}: {error}") from None
@@ -164,7 +157,7 @@ class CallMcpToolActivity:
             message = f"{where}: it was run, and its result does not fit the protocol"
             raise _error(message) from None
         except MCPError as error:
-            is_misfit = error.code == INVALID_PARAMS
+            is_misfit = error.code == types.INVALID_PARAMS
             kind = names.INVALID_ARGUMENTS if is_misfit else ErrorCode.TOOL_ERROR
             raise request_error(kind, f"{where}: {error.message}") from None
         if isinstance(result, McpTask):
@@ -176,10 +169,10 @@ class CallMcpToolActivity:
 
     async def _reply(
         self, tool: McpTool, arguments: dict[str, Any], call: McpCall
-    ) -> CallToolResult | InputRequiredResult | McpTask:
+    ) -> types.CallToolResult | types.InputRequiredResult | McpTask:
         """Make or continue a call; one that may be made again is, if its state was refused."""
         if call.task is not None and call.task.id.startswith(HELD_CALL):
-            found: CallToolResult | InputRequiredResult | McpTask
+            found: types.CallToolResult | types.InputRequiredResult | McpTask
             found = await self._servers.held_calls.request_state(call.task)
             return found
         longest = activity.info().start_to_close_timeout or ACTIVITY_TIMEOUT
@@ -187,21 +180,24 @@ class CallMcpToolActivity:
         if call.task is not None:
             return await request_state(call.task, request)
         meta: Any = {names.MCP_IDEMPOTENCY_KEY: call.idempotency_key}
-        params = CallToolRequestParams(name=tool.tool, arguments=arguments, meta=meta)
+        params = types.CallToolRequestParams(name=tool.tool, arguments=arguments, meta=meta)
         send, given = partial(self._send, request, params), call.continuation
         try:
             result = await send(given)
         except MCPError as error:
-            if given is None or given.state is None or error.code != INVALID_PARAMS:
+            if given is None or given.state is None or error.code != types.INVALID_PARAMS:
                 raise
             if not given.may_repeat:
                 why = f"it no longer accepts the state of the call: {quote(error.message)}"
                 raise NoResultError(why, ErrorCode.OUTCOME_UNKNOWN) from None
             result = await send(None)
-            if isinstance(result, InputRequiredResult) and read_forms(result).digest == given.forms:
+            if (
+                isinstance(result, types.InputRequiredResult)
+                and read_forms(result).digest == given.forms
+            ):
                 result = await send(given.model_copy(update={"state": result.request_state}))
         for pause_seconds in STATE_PAUSES_SECONDS:
-            if not isinstance(result, InputRequiredResult) or result.input_requests:
+            if not isinstance(result, types.InputRequiredResult) or result.input_requests:
                 break
             await asyncio.sleep(pause_seconds)
             result = await send(McpContinuation(state=result.request_state, responses={}, forms=""))
@@ -210,12 +206,12 @@ class CallMcpToolActivity:
     async def _send(
         self,
         request: Callable[[Callable[[Client], Awaitable[Reply]]], Awaitable[Reply]],
-        params: CallToolRequestParams,
+        params: types.CallToolRequestParams,
         given: McpContinuation | None,
     ) -> Reply | McpTask:
         """Make a call once; it is a task if the server waits for a person within it."""
         if given is not None:
-            answers = {key: ElicitResult(**each) for key, each in given.responses.items()}
+            answers = {key: types.ElicitResult(**each) for key, each in given.responses.items()}
             continued = {"input_responses": answers or None, "request_state": given.state}
             params = params.model_copy(update=continued)
 
@@ -223,19 +219,19 @@ class CallMcpToolActivity:
             held.session = client.session
             # Not by `Client.call_tool`: that sends a call again after some errors, and lists the
             # tools again to check a result, which the run does by what it has pinned.
-            return await client.session.send_request(CallToolRequest(params=params), _REPLY)
+            return await client.session.send_request(types.CallToolRequest(params=params), _REPLY)
 
         return await self._servers.held_calls.reply(lambda held: request(partial(send, held)))
 
 
-def _content(result: CallToolResult, *, is_object: bool) -> Any:
+def _content(result: types.CallToolResult, *, is_object: bool) -> Any:
     """Return the structured content if it is wanted, or all: else one text, or several parts."""
     if "structured_content" in result.model_fields_set and (is_object or not result.content):
         return result.structured_content
     # As `received.fitted` leaves them.
     parts: list[Part] = [
         ImagePart(data=block.data, media_type=block.mime_type)
-        if isinstance(block, ImageContent)
+        if isinstance(block, types.ImageContent)
         else TextPart(text=getattr(block, "text", ""))
         for block in result.content
     ]

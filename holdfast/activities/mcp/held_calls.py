@@ -11,14 +11,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
+import mcp_types as types
 from mcp.client.session import ClientRequestContext, ClientSession
-from mcp_types import (
-    ElicitRequest,
-    ElicitRequestParams,
-    ElicitResult,
-    InputRequests,
-    InputRequiredResult,
-)
 
 from holdfast.runtime.mcp.errors import NoResultError, ServerUnreachableError, no_result
 from holdfast.runtime.mcp.input_forms import read_forms
@@ -44,9 +38,9 @@ class HeldCall:
 
     reply: "asyncio.Future[Any]" = field(default_factory=asyncio.Future)
     session: ClientSession | None = None
-    form: ElicitRequestParams | None = None
+    form: types.ElicitRequestParams | None = None
     forms: int = 0
-    answer: "asyncio.Future[ElicitResult]" = field(default_factory=asyncio.Future)
+    answer: "asyncio.Future[types.ElicitResult]" = field(default_factory=asyncio.Future)
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def end(self) -> None:
@@ -54,7 +48,7 @@ class HeldCall:
         if self.form is None or self.answer.done():
             self.reply.cancel()
         else:
-            self.answer.set_result(ElicitResult(action="decline"))
+            self.answer.set_result(types.ElicitResult(action="decline"))
 
 
 class HeldCalls:
@@ -91,7 +85,9 @@ class HeldCalls:
             self._calls.pop(held[0]).end()
         return McpTask(id=id)
 
-    async def ask(self, context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
+    async def ask(
+        self, context: ClientRequestContext, params: types.ElicitRequestParams
+    ) -> types.ElicitResult:
         """Wait for a person's answer to a form; `cancel` where it is not known of which call.
 
         The request names none: it is of the one call of its connection that has no form.
@@ -100,7 +96,7 @@ class HeldCalls:
         free = [each for each in calls if each.answer.done() or each.form is None]
         open_ones = [each for each in free if not each.reply.done()]
         if len(open_ones) != 1:
-            return ElicitResult(action="cancel")
+            return types.ElicitResult(action="cancel")
         [call] = open_ones
         call.form, call.answer = params, asyncio.Future()
         call.forms += 1
@@ -124,7 +120,7 @@ class HeldCalls:
             return task
         if (given := task.responses.get(str(call.forms))) and not call.answer.done():
             call.changed.clear()
-            call.answer.set_result(ElicitResult(**given))
+            call.answer.set_result(types.ElicitResult(**given))
         if call.answer.done():
             with suppress(TimeoutError):
                 await asyncio.wait_for(call.changed.wait(), SOON_SECONDS)
@@ -136,8 +132,8 @@ class HeldCalls:
             except (ServerUnreachableError, ConnectionResetError) as error:
                 raise NoResultError(no_result(error), ErrorCode.OUTCOME_UNKNOWN) from None
         if call.form is not None and str(call.forms) not in task.answered:
-            requests: InputRequests = {str(call.forms): ElicitRequest(params=call.form)}
-            required = InputRequiredResult(input_requests=requests)
+            requests: types.InputRequests = {str(call.forms): types.ElicitRequest(params=call.form)}
+            required = types.InputRequiredResult(input_requests=requests)
             try:
                 read_forms(required)
             except NoResultError:

@@ -17,12 +17,7 @@ from holdfast.activities.notify.mail import MailNotifier
 from holdfast.activities.notify.message_text import Notifier, limit_content
 from holdfast.activities.notify.slack import SlackAppNotifier, SlackNotifier
 from holdfast.activities.notify.webhook import BadSecret, WebhookNotifier, signing_secrets
-from holdfast.runtime.addresses import (
-    AddressError,
-    is_loopback,
-    parse_address,
-    parse_secure_address,
-)
+from holdfast.runtime import addresses
 from holdfast.runtime.decision_links import (
     LINK_SECRET,
     MIN_SECRET_CHARACTERS,
@@ -115,10 +110,10 @@ def load_notifiers(
     settings = source.parse_as(Notifiers)
     faults: list[ValueProblem] = []
     try:
-        inbox = parse_address(settings.inbox)
+        inbox = addresses.parse_address(settings.inbox)
         if inbox.query or inbox.fragment:
-            raise AddressError("links are appended to it", "leave out `?` and `#`")
-    except AddressError as error:
+            raise addresses.AddressError("links are appended to it", "leave out `?` and `#`")
+    except addresses.AddressError as error:
         faults.append(ValueProblem(("inbox",), error.reason, error.fix))
     served = {}
     links = DecisionLinks(LINK_SECRET, environ, settings.inbox.rstrip("/"))
@@ -155,7 +150,7 @@ def _notifier(
         return SlackNotifier(EnvironmentValue(url_env, environ), http), _wrong_url(url_env, environ)
     mail, wrong = channel.mail, []
     assert mail is not None  # Channel demands one of them
-    if mail.tls == "none" and not is_loopback(mail.host):
+    if mail.tls == "none" and not addresses.is_loopback(mail.host):
         fix = "write `tls: starttls` or `tls: tls`; `none` is for a server on this machine"
         wrong = [ValueProblem(("tls",), "mail would be sent unencrypted", fix)]
     variable = mail.password_env
@@ -166,8 +161,8 @@ def _notifier(
 def _wrong_webhook(webhook: Webhook, environ: Mapping[str, str]) -> Iterator[ValueProblem]:
     if webhook.url is not None:
         try:
-            parse_address(webhook.url)
-        except AddressError as error:
+            addresses.parse_address(webhook.url)
+        except addresses.AddressError as error:
             yield ValueProblem(("url",), error.reason, error.fix)
     if webhook.url_env is not None:
         yield from _wrong_url(webhook.url_env, environ)
@@ -185,8 +180,8 @@ def _wrong_url(variable: str, environ: Mapping[str, str]) -> list[ValueProblem]:
     if not value:
         return []
     try:
-        parse_secure_address(value)
-    except AddressError:
+        addresses.parse_secure_address(value)
+    except addresses.AddressError:
         reason = f"the variable {variable} holds no address"
         return [ValueProblem(("urlEnv",), reason, "write https://… in it")]
     return []

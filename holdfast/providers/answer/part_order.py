@@ -11,7 +11,7 @@ from typing import Any
 
 from holdfast.providers.answer.bounded_text import BoundedText, well_formed
 from holdfast.providers.answer.call_draft import CallDraft
-from holdfast.providers.content import text_of
+from holdfast.providers.contents import text_of
 from holdfast.schemas.message import ChatMessage
 
 Part = dict[str, Any]

@@ -15,20 +15,12 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, ClassVar
 
+from holdfast.providers import contents
 from holdfast.providers.answer.answer_reader import AnswerReader
 from holdfast.providers.answer.part_order import Part, in_order
 from holdfast.providers.anthropic.answer import AnthropicAnswerReader
 from holdfast.providers.anthropic.schema import answer_schema
 from holdfast.providers.base import ProviderRequest, ToolNames, short_name
-from holdfast.providers.content import (
-    EMPTY_MESSAGE,
-    inline_data,
-    parts_of,
-    request_body,
-    system_text,
-    text_of,
-    unsupported_image_text,
-)
 from holdfast.providers.json_fields import read_object
 from holdfast.providers.message_list import encode_parts, joined_messages
 from holdfast.providers.tool_schemas import arguments_schema
@@ -88,7 +80,7 @@ class AnthropicFormat(ProviderFormat):
 
     def encode_user(self, content: Content) -> tuple[bytes, ...]:
         """Encode a message of blocks; one without any is rejected."""
-        blocks = parts_of(content, texts, _media) or texts(EMPTY_MESSAGE)
+        blocks = contents.parts_of(content, texts, _media) or texts(contents.EMPTY_MESSAGE)
         return encode_parts(USER, [*map(self.block, blocks)])
 
     def encode_other(self, message: ChatMessage, names: ToolNames) -> tuple[bytes, ...]:
@@ -105,11 +97,13 @@ class AnthropicFormat(ProviderFormat):
                 result: Part = {
                     "type": "tool_result",
                     "tool_use_id": short_name(message.provider_id or message.call_id or ""),
-                    "content": parts_of(content if has_media else text_of(content), texts, _media),
+                    "content": contents.parts_of(
+                        content if has_media else contents.text_of(content), texts, _media
+                    ),
                 }
                 blocks = [result | {"is_error": True} if message.is_error else result]
             case _:
-                blocks = texts(system_text(content))
+                blocks = texts(contents.system_text(content))
         return encode_parts(opening, [*map(self.block, blocks)])
 
     def block(self, block: Part) -> Part:
@@ -131,7 +125,7 @@ class AnthropicFormat(ProviderFormat):
         if settings["tools"]:
             *others, last = settings["tools"]
             settings["tools"] = [*others, last | mark]
-        return request_body(messages, settings)
+        return contents.request_body(messages, settings)
 
 
 def _is_unsigned(part: Any) -> bool:
@@ -176,12 +170,12 @@ def held_schema(ask: Ask) -> dict[str, Any] | None:
 
 def _media(part: Media) -> Part:
     title = {"title": part.name} if isinstance(part, DocumentPart) and part.name else {}
-    inline = inline_data(part)
+    inline = contents.inline_data(part)
     if inline is None:
         return {"type": part.type, "source": {"type": "url", "url": part.url}, **title}
     media_type, data = inline
     if isinstance(part, ImagePart) and media_type not in _IMAGE_TYPES:
-        return {"type": "text", "text": unsupported_image_text(media_type)}
+        return {"type": "text", "text": contents.unsupported_image_text(media_type)}
     source = {"type": "base64", "media_type": media_type, "data": data}
     return {"type": part.type, "source": source, **title}
 

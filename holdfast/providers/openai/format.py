@@ -8,20 +8,10 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, ClassVar
 
+from holdfast.providers import contents
 from holdfast.providers.answer.answer_reader import AnswerReader
 from holdfast.providers.answer.part_order import Part
 from holdfast.providers.base import FORTY, NINE, IdForm, ProviderRequest, ToolNames
-from holdfast.providers.content import (
-    data_url,
-    encode_json,
-    file_name,
-    inline_data,
-    media_of,
-    parts_of,
-    request_body,
-    text_of,
-    unfetched_text,
-)
 from holdfast.providers.json_fields import read_object
 from holdfast.providers.message_list import answer_or_result, list_messages
 from holdfast.providers.openai.answer import OpenAIAnswerReader
@@ -74,9 +64,11 @@ class OpenAIFormat(ProviderFormat):
 
     def encode_user(self, content: Content) -> tuple[bytes, ...]:
         """Encode a message, whose content is a text unless it has media."""
-        has_media = bool(media_of(content))
-        shown = parts_of(content, _texts, _media) if has_media else text_of(content)
-        return (encode_json({"role": "user", "content": shown}),)
+        has_media = bool(contents.media_of(content))
+        shown = (
+            contents.parts_of(content, _texts, _media) if has_media else contents.text_of(content)
+        )
+        return (contents.encode_json({"role": "user", "content": shown}),)
 
     def encode_other(self, message: ChatMessage, names: ToolNames) -> tuple[bytes, ...]:
         """Encode a message; an answer has its further fields with it."""
@@ -85,7 +77,7 @@ class OpenAIFormat(ProviderFormat):
             encoded["content"] = encoded["content"] or None
         if message.role == "assistant":
             encoded = with_extra_fields(encoded, message)
-        return (encode_json(encoded),)
+        return (contents.encode_json(encoded),)
 
     def declared_functions(self, request: ProviderRequest) -> list[Part]:
         accepted = partial(arguments_schema, "openai")
@@ -112,7 +104,9 @@ class OpenAIFormat(ProviderFormat):
         }
         if host.endswith(KEY_HOSTS):
             settings["prompt_cache_key"] = request.cache_key or None
-        return request_body(list_messages(request), settings | request.options(self.reserved))
+        return contents.request_body(
+            list_messages(request), settings | request.options(self.reserved)
+        )
 
 
 def response_format(output: dict[str, Any] | bool | None) -> dict[str, Any] | None:
@@ -134,10 +128,13 @@ def _texts(text: str) -> list[Part]:
 
 def _media(part: Media) -> Part:
     if isinstance(part, ImagePart):
-        return {"type": "image_url", "image_url": {"url": data_url(part)}}
-    if inline_data(part) is None:
-        return {"type": "text", "text": unfetched_text(part)}
-    return {"type": "file", "file": {"filename": file_name(part), "file_data": data_url(part)}}
+        return {"type": "image_url", "image_url": {"url": contents.data_url(part)}}
+    if contents.inline_data(part) is None:
+        return {"type": "text", "text": contents.unfetched_text(part)}
+    return {
+        "type": "file",
+        "file": {"filename": contents.file_name(part), "file_data": contents.data_url(part)},
+    }
 
 
 def _arguments(_: int, call: AskedCall) -> dict[str, Any]:

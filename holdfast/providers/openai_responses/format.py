@@ -13,7 +13,7 @@ from typing import ClassVar
 
 from holdfast.providers.answer.part_order import Part, in_order
 from holdfast.providers.base import SIXTY_FOUR, IdForm, ProviderRequest, ToolNames
-from holdfast.providers.content import (
+from holdfast.providers.contents import (
     data_url,
     encode_json,
     file_name,

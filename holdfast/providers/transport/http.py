@@ -16,15 +16,9 @@ from typing import Any, ClassVar
 
 import httpx
 
-from holdfast.providers import base
+from holdfast.providers import base, contents
 from holdfast.providers.answer.answer_reader import AnswerReader
 from holdfast.providers.answer.streamed_answer import StreamedAnswer
-from holdfast.providers.content import (
-    encode_json,
-    media_introduction,
-    media_of,
-    without_remote_media,
-)
 from holdfast.providers.message_list import fragments_with_ids
 from holdfast.providers.parameter_fallback import ParameterFallback, fallback_for
 from holdfast.providers.transport.error_response import error_of_response
@@ -117,10 +111,10 @@ class ProviderFormat(ABC):
         is_orphan = is_result and not (message.provider_id or message.call_id)
         if message.role == "user" or is_orphan:
             return base.EncodedMessage(self.encode_user(content))
-        encoded, media = self.encode_other(message, names), media_of(content)
+        encoded, media = self.encode_other(message, names), contents.media_of(content)
         if not media or (is_result and self.results_show_media):
             return base.EncodedMessage(encoded)
-        introduction = TextPart(text=media_introduction(message, names))
+        introduction = TextPart(text=contents.media_introduction(message, names))
         return base.EncodedMessage(encoded, self.encode_user([introduction, *media]))
 
     @abstractmethod
@@ -158,7 +152,7 @@ class HttpProvider:
     def encode(self, message: ChatMessage, names: base.ToolNames) -> base.EncodedMessage:
         """Encode a message in the format."""
         fetched = self._format.fetched if self._target.fetches_image_urls else ()
-        message = without_remote_media(message, fetched)
+        message = contents.without_remote_media(message, fetched)
         if message.provider_data is not None:
             data = self._format.data_for_endpoint(message.provider_data, self._target.name)
             message = message.model_copy(update={"provider_data": data})
@@ -172,7 +166,7 @@ class HttpProvider:
     async def solve(self, request: base.ProviderRequest, sink: base.AnswerSink) -> Solution:
         """Send the request; leave out each part that the server rejects, each once."""
         own = request.ask.model.model_dump(mode="json", exclude={"retry_for"})
-        scopes = {"model": request.ask.model.name, "settings": sha256(encode_json(own))}
+        scopes = {"model": request.ask.model.name, "settings": sha256(contents.encode_json(own))}
         reasons = {
             **dict.fromkeys(sorted(base.REDIRECTING_OPTIONS), _NOT_REDIRECTED),
             **dict.fromkeys(self._format.reserved, "only the engine sets it"),

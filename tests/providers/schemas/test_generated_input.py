@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from holdfast.catalog.endpoints import FORMATS
 from holdfast.providers import model_errors
 from holdfast.providers.base import ProviderError, ProviderRequest, ToolNames
-from holdfast.providers.content import without_remote_media
+from holdfast.providers.contents import without_remote_media
 from holdfast.providers.transport.http import HttpProvider
 from holdfast.providers.transport.target import EndpointTarget
 from holdfast.schemas.internal.model_request import Ask, ToolOffer
