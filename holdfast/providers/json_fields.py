@@ -5,12 +5,11 @@ from typing import Any
 
 def read_counts(value: Any) -> dict[str, int]:
     """Return the counts in an object, such as numbers of tokens, by their names."""
-    return {name: int(each) for name, each in read_object(value).items() if _is_count(each)}
-
-
-def _is_count(value: Any) -> bool:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return is_number and value >= 0 and value == value // 1
+    return {
+        name: int(each)
+        for name, each in read_object(value).items()
+        if type(each) in (int, float) and each >= 0 and each == each // 1
+    }
 
 
 def read_place(value: Any) -> str | None:

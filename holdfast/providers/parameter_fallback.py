@@ -161,17 +161,6 @@ def _flag(name: str, value: Any) -> Change:
     return change
 
 
-def _without_choice(request: ProviderRequest) -> ProviderRequest | None:
-    is_forced = request.ask.tool_choice not in ("auto", "none")
-    return request.with_changes(_NO_CHOICE, tool_choice="auto") if is_forced else None
-
-
-def _without_schema(request: ProviderRequest) -> ProviderRequest | None:
-    if request.ask.output is None:
-        return None
-    return request.with_schema_in_instructions().with_changes(_NO_SCHEMA, output=None)
-
-
 def _omitting(fields: frozenset[str]) -> ParameterFallback:
     """Return the fallback to a request whose answers have none of these fields."""
     named = ", ".join(f"`{name}`" for name in sorted(fields))
@@ -208,9 +197,23 @@ _FALLBACKS = (
         _with_newer_length, of=("max_tokens",), how=(*_NOT_TAKEN, "max_completion_tokens")
     ),
     ParameterFallback(
-        _without_choice, of=("tool_choice", "tool choice", "toolchoice"), scope="request"
+        lambda request: (
+            request.with_changes(_NO_CHOICE, tool_choice="auto")
+            if request.ask.tool_choice not in ("auto", "none")
+            else None
+        ),
+        of=("tool_choice", "tool choice", "toolchoice"),
+        scope="request",
     ),
-    ParameterFallback(_without_schema, of=_SCHEMAS, scope="request"),
+    ParameterFallback(
+        lambda request: (
+            request.with_schema_in_instructions().with_changes(_NO_SCHEMA, output=None)
+            if request.ask.output is not None
+            else None
+        ),
+        of=_SCHEMAS,
+        scope="request",
+    ),
     ParameterFallback(_model(_NO_USAGE, {"stream_options": None}), of=("stream_options",)),
     # The second is of Bedrock's models without cache marks.
     ParameterFallback(

@@ -16,7 +16,7 @@ from holdfast.activities.model.conversation_cache import (
 from holdfast.activities.model.page_prefetch import PagePrefetch
 from holdfast.activities.model.shared_pages import SharedPages, page_secret
 from holdfast.providers.base import EncodedMessage, Encoder, Provider, ProviderRequest, ToolNames
-from holdfast.providers.content import media_of, text_of
+from holdfast.providers.contents import media_of, text_of
 from holdfast.providers.model_errors import model_error
 from holdfast.schemas.agent import ModelSettings
 from holdfast.schemas.base import readable_json

@@ -118,9 +118,7 @@ class AnswerReader(ABC):
 
         `is_closing`: the event has the reason why the model stopped.
         """
-        if not calls:
-            return []
-        known = self.answer.kept_calls if is_closing else []
+        known = self.answer.kept_calls if is_closing and calls else []
         drafts: list[CallDraft | None] = []
         for call, is_repeated in zip(calls, are_repeated(known, calls), strict=True):
             draft = None if is_repeated else self.add_call(call.name, call.provider_id)

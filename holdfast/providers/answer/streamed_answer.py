@@ -13,7 +13,7 @@ from holdfast.providers.answer.bounded_text import BoundedText, well_formed
 from holdfast.providers.answer.call_draft import CallDraft
 from holdfast.providers.answer.call_matching import distinct_calls
 from holdfast.providers.base import AnswerSink, FailedAnswer, ToolNames
-from holdfast.schemas.internal.solution import Solution, StopReason, Usage, WrittenCall
+from holdfast.schemas.internal.solution import Solution, StopReason, Usage
 
 MAX_SOLUTION_BYTES = 1024 * 1024
 MAX_FITTED_TEXT_BYTES = 512 * 1024
@@ -116,7 +116,13 @@ class StreamedAnswer:
         # Formats with parts of their own have thoughts as such parts.
         if not isinstance(self.provider_data, list) and (thoughts := _THOUGHTS.match(text)):
             text = text[thoughts.end() :]
-        calls = [self._written(draft) for draft in self.kept_calls]
+        calls = []
+        for draft in self.kept_calls:
+            tool = self._names.from_provider(draft.name)
+            if (written := draft.written(tool)) is None:
+                why = f"the arguments of a call of `{tool}` came twice, and differ"
+                raise FailedAnswer(why, self.usage)
+            calls.append(written)
         if stop in (None, "stop", "calls"):
             stop = "calls" if calls else "stop"
         return fit_solution(
@@ -130,13 +136,6 @@ class StreamedAnswer:
                 notices=self.notices,
             )
         )
-
-    def _written(self, draft: CallDraft) -> WrittenCall:
-        tool = self._names.from_provider(draft.name)
-        if (written := draft.written(tool)) is None:
-            why = f"the arguments of a call of `{tool}` came twice, and differ"
-            raise FailedAnswer(why, self.usage)
-        return written
 
 
 def size_bytes(value: Any) -> int:

@@ -21,7 +21,7 @@ from holdfast.providers.parameter_fallback import LENGTH_OPTIONS
 from holdfast.providers.tool_schemas import arguments_schema, with_items
 from holdfast.providers.transport.http import ProviderFormat
 from holdfast.schemas.internal.model_request import Ask
-from holdfast.schemas.message import AskedCall, ChatMessage, Content, ImagePart, Media
+from holdfast.schemas.message import ChatMessage, Content, ImagePart, Media
 
 # Newer names of options that only OpenAI's own servers are known to take, its own and Azure's.
 OWN_HOSTS = ("api.openai.com", ".openai.azure.com")
@@ -64,15 +64,21 @@ class OpenAIFormat(ProviderFormat):
 
     def encode_user(self, content: Content) -> tuple[bytes, ...]:
         """Encode a message, whose content is a text unless it has media."""
-        has_media = bool(contents.media_of(content))
-        shown = (
-            contents.parts_of(content, _texts, _media) if has_media else contents.text_of(content)
-        )
+        shown: Any = contents.text_of(content)
+        if contents.media_of(content):
+            shown = contents.parts_of(
+                content, lambda text: [{"type": "text", "text": text}], _media
+            )
         return (contents.encode_json({"role": "user", "content": shown}),)
 
     def encode_other(self, message: ChatMessage, names: ToolNames) -> tuple[bytes, ...]:
         """Encode a message; an answer has its further fields with it."""
-        encoded = answer_or_result(message, names, REASONING, _arguments)
+        encoded = answer_or_result(
+            message,
+            names,
+            REASONING,
+            lambda _, call: {"arguments": json.dumps(call.arguments, ensure_ascii=False)},
+        )
         if message.calls:
             encoded["content"] = encoded["content"] or None
         if message.role == "assistant":
@@ -122,10 +128,6 @@ def response_format(output: dict[str, Any] | bool | None) -> dict[str, Any] | No
     return {"type": "json_schema", "json_schema": schema}
 
 
-def _texts(text: str) -> list[Part]:
-    return [{"type": "text", "text": text}]
-
-
 def _media(part: Media) -> Part:
     if isinstance(part, ImagePart):
         return {"type": "image_url", "image_url": {"url": contents.data_url(part)}}
@@ -135,7 +137,3 @@ def _media(part: Media) -> Part:
         "type": "file",
         "file": {"filename": contents.file_name(part), "file_data": contents.data_url(part)},
     }
-
-
-def _arguments(_: int, call: AskedCall) -> dict[str, Any]:
-    return {"arguments": json.dumps(call.arguments, ensure_ascii=False)}
