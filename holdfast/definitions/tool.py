@@ -158,7 +158,6 @@ def _form(
 def _activity(
     name: str, parameters: _Parameters, function: Callable[..., Any]
 ) -> Callable[..., Any]:
-    """Return an activity that calls the function; its first parameter holds the tool's."""
 
     async def run(*given: Any) -> Any:
         return await function(**parameters.for_function(*given))

@@ -131,7 +131,6 @@ def digest_of(
 
 
 def nonce_of(run_id: str, call_id: str, round_: int) -> str:
-    """Return the nonce of a question that the execution `run_id` asks."""
     return sha256(canonical_json([run_id, call_id, round_]))
 
 

@@ -186,7 +186,6 @@ def hook_id(call: str, hook: str, n: int) -> str:
 
 
 def delegate_id(workflow: str, call: str) -> str:
-    """Return the workflow id of the run that a call is delegated to."""
     return f"{workflow}.{call}"
 
 
@@ -208,7 +207,6 @@ def turn_of(call: str) -> int:
 
 
 def budget_id(turn: int, budget: str) -> str:
-    """Return the id under which a run asks, after `turn` turns, to extend `budget`."""
     return f"t{turn}-{budget}"
 
 

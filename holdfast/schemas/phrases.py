@@ -44,7 +44,6 @@ def quote_value(value: Any) -> str:
 
 
 def no_agent(name: str) -> str:
-    """Return the problem of an agent that a worker does not have."""
     return f"there is no agent `{name}`"
 
 

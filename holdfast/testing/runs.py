@@ -206,7 +206,6 @@ def assert_replays(
 
 
 async def _fast_forward(client: Client, run_id: str, seconds: float) -> None:
-    """Skip time in an execution, until it has passed or the execution has ended."""
     about = {"namespace": client.namespace, "workflowExecution": {"workflowId": run_id}}
     forward = {"id": uuid.uuid4().hex, "duration": f"{seconds}s"}
     options = {"timeSkippingConfig": {"enabled": True, "fastForwardConfig": forward}}

@@ -55,7 +55,6 @@ class McpForm(Lenient):
 
     @property
     def schema_of_answer(self) -> dict[str, Any]:
-        """Return the schema, with all that a person has to know."""
         place = f"Open {self.url} (host {self.host}), then answer. " if self.url else ""
         return {**self.fields, "description": f"{place}{self.message}"}
 

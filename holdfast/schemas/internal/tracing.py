@@ -82,7 +82,6 @@ class TraceOrigin:
         return self._derived("trace")[:_TRACE_CHARACTERS]
 
     def span_id(self, what: str = "") -> str:
-        """Return the span of the run, or of something in it, such as a call by its id."""
         return self._derived("span", what)[:_SPAN_CHARACTERS]
 
     def place(self, what: str = "", flags: str = SAMPLED) -> Place:

@@ -233,7 +233,6 @@ class ApprovalNotifier:
             self._has_waited = True
 
     def _start_activity(self, activity: str, question: Question) -> None:
-        """Start the worker's `notify` activity with a question as the approvals' query shows it."""
         info, pending = workflow.info(), self._work.state.pending
         shown = pending.describe_open(info.run_id)[pending.list_open().index(question)]
         workflow.start_activity(

@@ -317,7 +317,6 @@ class StepExecutor(BaseExecutor):
             self.publisher.update()
 
     def _group(self, turn: int) -> EventGroup:
-        """Return the event group under which Temporal's UI shows a turn."""
         if self._groups is None or self._groups[0] != turn:
             label = f"turn {turn}" if turn else "call"
             self._groups = (turn, workflow.create_event_group(label))

@@ -212,5 +212,4 @@ class Delegates:
         return found[:MAX_PENDING_TOLD]
 
     def to_views(self) -> list[DelegateView]:
-        """Return the delegates as people and parents see them."""
         return list(self._open.values())

@@ -268,7 +268,6 @@ class AgentRun(ExecutionBase):
         super().cancel()
 
     def _go_on(self) -> Step:
-        """Ask people about a budget, or request a due summary or the next turn from the model."""
         self.messages.read(ending=False)
         limit = self.limits.reached()
         if limit is None:
@@ -296,7 +295,6 @@ class AgentRun(ExecutionBase):
         return self.fixed is not None
 
     def _conclude_fixed(self, turn: Turn) -> None:
-        """End the run with the outcome of its calls, which are closed."""
         call = turn.decisive_call
         if turn.number:
             self.requests.end_turn()

@@ -141,7 +141,6 @@ class RunMessages:
         return skills.skill_problem(self._state.rules, name, is_change=True)
 
     def answer(self, output: Any) -> None:
-        """Answer every message that was read so far with an output."""
         self._state.progress.complete(output, self.mailbox.heard)
 
     def exceed(self, name: BudgetName, *, is_noted: bool = False) -> None:

@@ -68,7 +68,6 @@ class RunProgress(Lenient, frozen=False):
     rejected: str | None = None
 
     def record_answer(self, text: str, seen: Iterable[str]) -> None:
-        """Record the text of an answer, and the ids of all calls so far."""
         self.said = text or self.said
         self.seen_ids = list(seen)[-MAX_SEEN_IDS:]
 
@@ -253,7 +252,6 @@ class RunState:
         self.end_reason = reason
 
     def describe_tools(self) -> str:
-        """Name the agent or the skill, and the tools that it may call."""
         whose = f"agent '{self.rules.name}'" if self.skill is None else f"skill '{self.skill}'"
         return f"{whose}. Allowed: [{', '.join(tool.name for tool in self.tools)}]"
 
@@ -290,7 +288,6 @@ class RunState:
         return self.principal
 
     def set_data(self, kind: str, value: Any) -> None:
-        """Make a value that the log already holds readable for calls."""
         self.data.set(kind, value)
         self._sizes.pop(kind, None)
 

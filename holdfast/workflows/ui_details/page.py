@@ -131,7 +131,6 @@ def _introduction(work: ExecutionBase) -> str:
 
 
 def _present_state(work: ExecutionBase) -> str:
-    """Return what the run does now, and what the reader can do."""
     match work.last_step:
         case Finish(result):
             how = _ENDINGS[result.status]

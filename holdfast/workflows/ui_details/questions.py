@@ -210,7 +210,6 @@ def _terms(question: Question, is_whole: bool) -> list[str]:
 
 
 def _decision(question: Question) -> str:
-    """Return the decision to send, bound to the digest of the shown question."""
     policy = question.policy
     decision: dict[str, object] = {"callId": question.call_id}
     if question.kind == "reconcile":

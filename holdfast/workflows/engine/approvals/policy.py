@@ -36,7 +36,6 @@ def requires_approval(
 
 
 def is_within(arguments: dict[str, Any], bound: dict[str, Any] | None) -> bool:
-    """Return whether arguments fit the bound of a plan's approval, if it has one."""
     return _fits(arguments, bound, otherwise=False)
 
 

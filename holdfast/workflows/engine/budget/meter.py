@@ -312,7 +312,6 @@ class Meter(Lenient, frozen=False):
         self.held[key] = Budget(max_turns=1)
 
     def check_request(self) -> None:
-        """Raise `BudgetExhausted` unless one request besides the run's own is left."""
         self._left(keep=1)
 
     def _left(self, *, keep: int) -> dict[str, float]:

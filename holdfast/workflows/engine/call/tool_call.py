@@ -180,7 +180,6 @@ class Dependencies:
 
     @property
     def needed(self) -> list["ToolCall"]:
-        """Return every call that has to end before it can start, once."""
         return list(dict.fromkeys((*self.sources, *self.earlier_writers)))
 
 
@@ -238,7 +237,6 @@ class ToolCall:
 
     @property
     def tool(self) -> ResolvedTool:
-        """Return the tool, or raise `IllegalTransition` if the run has no such tool."""
         if self.found_tool is None:
             raise IllegalTransition(f"call {self.id}: there is no tool {self.name}")
         return self.found_tool
@@ -249,7 +247,6 @@ class ToolCall:
 
     @property
     def ended(self) -> Final:
-        """Return the outcome, or raise `IllegalTransition` if the call has not ended."""
         if self.outcome is None:
             raise IllegalTransition(f"call {self.id} has no outcome: {self.stage.value}")
         return self.outcome
@@ -271,7 +268,6 @@ class ToolCall:
 
     @property
     def open_dependencies(self) -> list["ToolCall"]:
-        """Return the calls that have to end before it can start."""
         return [other for other in self.dependencies.needed if not other.result_published]
 
     @property

@@ -106,7 +106,6 @@ class DataMessageWriter:
         return self._state.data.own_value(place.kind, place.instance) is not MISSING
 
     def _take(self, part: DataPart, place: Path) -> None:
-        """Store data so that references can read it, or raise `CannotWrite`."""
         state = self._state
         if self._within is not None and place.instance != self._within:
             raise CannotWrite(f"it comes from a call for the instance {self._within}")
@@ -254,7 +253,6 @@ def _said(message: Message) -> ChatMessage:
 
 
 def _skill(request: RunRequest, agent: ResolvedAgent) -> tuple[str | None, SkillChooser]:
-    """Return the skill that a run starts with, or None if the model chooses or there is none."""
     name = request.skill
     by: SkillChooser = "request" if name is not None else "rule"
     if name is None:

@@ -90,7 +90,6 @@ class Latent:
         )
 
     def page(self, want: ConversationPageRequest) -> ConversationPage:
-        """Return a part of its log, for the activity that makes the request."""
         items, cut = self._log.page(want)
         return ConversationPage(items=items, cut=cut, ask=self._ask if want.offset == 0 else None)
 

@@ -149,7 +149,6 @@ def tail(run_state: RunState, plan: str | None = None) -> str | None:
 
 
 def shown_state(run_state: RunState, instance: str | None = None) -> Any:
-    """Return the shared state, or an instance's own, in the form for the model."""
     place = Path("state", (), instance)
     state = run_state.data.own_value(place.kind, instance)
     return None if state is MISSING or not state else run_state.redactions.redact(state, place)

@@ -135,7 +135,6 @@ class Data:
         return Data(self._values)
 
     def set(self, kind: str, value: Any, instance: str | None = None) -> None:
-        """Replace a whole value: the shared one, or an instance's own."""
         self._values[kind, instance] = value
         if instance is not None and instance not in self.instances:
             self.instances.append(instance)
@@ -198,7 +197,6 @@ def _resumed(carried: Any) -> Any:
 
 
 def _inside(own: Any, shared: Any, step: str | int) -> tuple[Any, Any]:
-    """Return the own and the shared value one step further in."""
     if own is MISSING:
         return MISSING, _child(shared, step)
     if isinstance(own, _Own):
@@ -330,7 +328,6 @@ class VisibleData:
         return MISSING if self.void.covering(path) else self.data.read(path)
 
     def why(self, path: Path) -> str:
-        """Return why there is no value, as far as that is known."""
         who = self.void.covering(path)
         return f" ({', '.join(who)} should have written it, and did not)" if who else ""
 

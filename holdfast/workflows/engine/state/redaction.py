@@ -90,7 +90,6 @@ class Redactions:
         self._at[path.kind, path.instance] = at
 
     def is_outside(self, path: Path) -> bool:
-        """Return whether the whole value at the path is from outside."""
         veil = self._at.get((path.kind, path.instance), {}).get(path.steps)
         return veil is not None and not veil.trusted
 
@@ -101,7 +100,6 @@ class Redactions:
 
 
 def untrusted_value(tool: str, value: Any) -> dict[str, Any]:
-    """Return an untrusted value in the form for a model."""
     return {"tool": tool, "trusted": False, "value": value}
 
 
