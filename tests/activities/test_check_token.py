@@ -600,5 +600,6 @@ async def test_a_token_of_a_decision_that_is_read_late_counts_by_its_dates_then(
     late = rfc3339(datetime.fromtimestamp(now - 1_800, UTC))
     assert "expired" in await refusal(people, token, sentAt=late)
     for claim in ("iat", "nbf"):
-        early = ADA.token(**{claim: now - 3_000})
+        claims: dict[str, Any] = {claim: now - 3_000}
+        early = ADA.token(**claims)
         assert "not valid yet" in await refusal(people, early, sentAt=sent_at)
