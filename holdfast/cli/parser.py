@@ -2,14 +2,16 @@
 
 import argparse
 from collections.abc import Callable, Coroutine
+from ipaddress import ip_address
 from typing import Any, Final
 
 from holdfast.cli import option_values
 from holdfast.cli.prompts.answers import Approver
 from holdfast.client.signing import load_signer
-from holdfast.runtime.command_line import read_by, read_name
+from holdfast.runtime.command_line import read_by, read_name, read_port
 from holdfast.schemas.base import parse_duration
 
+DEFAULT_HOST: Final = "127.0.0.1"
 # The result of `add_subparsers`, whose class has no public name.
 Commands = Any
 Command = Callable[..., Coroutine[Any, Any, int]]
@@ -46,6 +48,22 @@ def add_person(
     signing.add_argument("--key", metavar="FILE", help="sign decisions with this private key (PEM)")
     add("--kid", metavar="ID", help="the id of the key in the worker's key set")
     return signing
+
+
+def add_listening(parser: argparse.ArgumentParser, port: int) -> None:
+    """Add the options `--host` and `--port`, with this default port."""
+    text = "default: %(default)s"
+    parser.add_argument(
+        "--host", metavar="IP", type=read_by(_address), default=DEFAULT_HOST, help=text
+    )
+    parser.add_argument("--port", metavar="N", type=read_port, default=port, help=text)
+
+
+def _address(text: str) -> str:
+    try:
+        return str(ip_address(text))
+    except ValueError:
+        raise ValueError(f"write an address of this machine, such as {DEFAULT_HOST}") from None
 
 
 def take_approver(options: dict[str, Any]) -> Approver:

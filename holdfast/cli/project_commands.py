@@ -5,12 +5,10 @@ Temporal, a worker, the inbox and one run, and stops what it started. Its server
 `.holdfast/demo.db`.
 """
 
-import asyncio
 import os
 import shutil
 import sys
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Final
 
@@ -75,6 +73,7 @@ async def demo() -> int:
     from holdfast.hosting.resources import load_resources
     from holdfast.hosting.worker import build_worker
     from holdfast.runtime.secrets import Secrets, environment_secrets
+    from holdfast.web.app import local_inbox
 
     files = project_files(Path())
     if files is None:
@@ -94,9 +93,9 @@ async def demo() -> int:
         )
         await stack.enter_async_context(build_worker(client, settings))
         ui = f"http://{HOST}:{server.ui_port}"
-        agents = HoldfastClient(client, settings.task_queue)
+        agents, user = HoldfastClient(client, settings.task_queue), Approver().name or "you"
         await stack.enter_async_context(local_viewer(agents.live))
-        inbox = await stack.enter_async_context(_inbox(agents, ui))
+        inbox = await stack.enter_async_context(local_inbox(agents, ui, user))
         run = await agents.start(AGENT, REQUEST)
         print(f"inbox, to decide in a browser: {inbox}")
         print(f"Temporal UI: {ui}/namespaces/{server.namespace}/workflows/{run.id}")
@@ -108,33 +107,3 @@ async def demo() -> int:
     again = shell_command("holdfast", "worker", "--dev", "--dev-db", str(DATABASE))
     print(f"The server has stopped. To start it again, with this run: {again}")
     return code
-
-
-@asynccontextmanager
-async def _inbox(client: HoldfastClient, temporal_ui: str) -> AsyncIterator[str]:
-    """Serve the inbox on this machine for the current user; yield the address of its link."""
-    from holdfast.cli.servers.listen_address import DEFAULT_HOST, open_listener
-    from holdfast.cli.servers.serving import server
-    from holdfast.runtime.text_sealer import TextSealer
-    from holdfast.web.app import application
-    from holdfast.web.auth.auth_middleware import AuthMiddleware, RequestAccess
-    from holdfast.web.auth.bearer_tokens import BearerTokens
-    from holdfast.web.auth.sign_in import LinkSignIn
-    from holdfast.web.http.origins import own_origins
-    from holdfast.web.monitoring import InboxHealth
-    from holdfast.web.services import Services
-
-    seal = TextSealer()
-    link = LinkSignIn(seal, Approver().name or "you")
-    with open_listener(DEFAULT_HOST, 0) as socket:
-        port = socket.getsockname()[1]
-        own, access = own_origins(DEFAULT_HOST, port, None), RequestAccess(link, BearerTokens(seal))
-        pages = application(Services(client, temporal_ui=temporal_ui))
-        http = server(AuthMiddleware(pages, access, own, InboxHealth(client.temporal)))
-        task = asyncio.create_task(http.serve([socket]))
-        try:
-            yield link.address(f"http://{DEFAULT_HOST}:{port}")
-        finally:
-            access.stopping.set()
-            http.should_exit = True
-            await task

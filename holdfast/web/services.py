@@ -6,11 +6,12 @@ The page of a call, the list and the HTTP API send their decisions through `Serv
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
 
 from pydantic import ValidationError
 
+from holdfast.catalog.loader import Catalog
 from holdfast.client.errors import (
     NO_SUCH,
     HoldfastError,
@@ -28,9 +29,6 @@ from holdfast.web.auth.sessions import Person
 from holdfast.web.http.problems import NotPermittedError
 from holdfast.web.listing.pending_runs import PendingList, PendingRuns, RunAnswer
 
-if TYPE_CHECKING:
-    from holdfast.catalog.loader import Catalog
-
 
 @dataclass(frozen=True)
 class Services:
@@ -45,7 +43,7 @@ class Services:
     temporal_ui: str | None = None
     programs: Programs = field(default_factory=Programs)
     permissions: Permissions = field(default_factory=Permissions)
-    catalog: "Catalog | None" = None
+    catalog: Catalog | None = None
 
     @cached_property
     def pending(self) -> PendingRuns:

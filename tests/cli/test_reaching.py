@@ -21,8 +21,6 @@ from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
-from holdfast.cli.servers import serving
-from holdfast.cli.servers.listen_address import open_listener
 from holdfast.client import connection, remote_run
 from holdfast.client.diagnosis import NoBuildError, NoCurrentBuildError
 from holdfast.client.errors import (
@@ -38,6 +36,8 @@ from holdfast.client.errors import (
     rpc_problem,
 )
 from holdfast.client.start import RunExistsError
+from holdfast.web.http import serving
+from holdfast.web.http.serving import open_listener
 from tests.cli.conftest import Holdfast
 from tests.support.eventually import eventually
 from tests.support.process import PYTHON

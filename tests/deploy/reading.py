@@ -12,13 +12,14 @@ import opentelemetry.sdk.environment_variables as of_telemetry
 import yaml
 
 from holdfast.cli.main import client_parser
-from holdfast.cli.servers.inbox_command import DEFAULT_PORT, SECRET_VARIABLE, SETTINGS_VARIABLE
-from holdfast.cli.servers.serving import STOP_TIMEOUT_SECONDS
+from holdfast.cli.servers.inbox_command import DEFAULT_PORT, SETTINGS_VARIABLE
 from holdfast.hosting.options import VARIABLES, read_options
 from holdfast.runtime.connection_errors import _VARIABLES as OF_TEMPORAL
 from holdfast.runtime.telemetry.telemetry import FLUSH_SECONDS
 from holdfast.schemas.internal.live_answer import VIEWERS_KEY
 from holdfast.web.api.api_request import MAX_BODY_BYTES
+from holdfast.web.app import SECRET_VARIABLE
+from holdfast.web.http.serving import STOP_TIMEOUT_SECONDS
 from holdfast.web.http.streaming import KEEP_ALIVE_SECONDS
 
 ROOT = Path(__file__).parents[2]

@@ -14,8 +14,6 @@ import httpx
 from starlette.types import ASGIApp
 from temporalio.client import Client
 
-from holdfast.cli.servers.listen_address import open_listener
-from holdfast.cli.servers.serving import server
 from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.client.signing import Signer
 from holdfast.runtime.identity.key_sets import LiveKeySet
@@ -30,6 +28,7 @@ from holdfast.web.auth.bearer_tokens import BearerTokens
 from holdfast.web.auth.permissions import Permissions
 from holdfast.web.auth.sign_in import LinkSignIn
 from holdfast.web.http.origins import own_origins
+from holdfast.web.http.serving import open_listener, server
 from holdfast.web.monitoring import InboxHealth
 from holdfast.web.services import Services
 

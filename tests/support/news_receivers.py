@@ -13,9 +13,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from holdfast.cli.servers.listen_address import open_listener
 from holdfast.schemas.decision import Decided, PendingApproval
 from holdfast.schemas.settings.notify import News
+from holdfast.web.http.serving import open_listener
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 WAITING = PendingApproval(

@@ -14,11 +14,10 @@ from websockets.exceptions import InvalidStatus
 
 from holdfast.activities.model.progress import Progress
 from holdfast.activities.model.viewers import Viewers
-from holdfast.cli.servers.listen_address import open_listener
-from holdfast.cli.servers.serving import server
 from holdfast.client.stream.live_answers import LiveAnswers
 from holdfast.schemas.internal.live_answer import VIEWERS_KEY
-from holdfast.web.live_answers import with_live_answers
+from holdfast.web.app import with_live_answers
+from holdfast.web.http.serving import open_listener, server
 from tests.support.eventually import eventually
 
 KEY = "the-key-of-worker-and-inbox"

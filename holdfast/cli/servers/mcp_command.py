@@ -5,43 +5,32 @@ program that has started it, and ends with it. Over HTTP it is an OAuth resource
 tokens of an authorization server for its own address.
 """
 
-import asyncio
 import os
-import signal
 import sys
 from argparse import ArgumentParser
-from collections.abc import Callable, Sequence
-from contextlib import AsyncExitStack, redirect_stdout
+from collections.abc import Sequence
+from contextlib import redirect_stdout
 from dataclasses import replace
 from functools import partial
-from ipaddress import ip_address
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-import holdfast
 from holdfast.cli.parser import Commands, add_person
 from holdfast.cli.prompts.answers import Approver
-from holdfast.cli.servers.listen_address import check_private, open_listener, public_origin
 from holdfast.client.connection import connect
-from holdfast.client.errors import DONE, INTERRUPTED, wrong_command, wrong_settings
+from holdfast.client.errors import DONE, wrong_command
 from holdfast.hosting.options import ProbeAddress, read_options, read_probe_address
 from holdfast.hosting.process_exit import StartError
 from holdfast.runtime.command_line import read_by, read_name
-from holdfast.runtime.encryption.key_ring import KEY_BYTES, KeyRing
 from holdfast.runtime.secrets import Secrets, environment_secrets
 from holdfast.runtime.settings_files.file_problems import LoadError
 from holdfast.runtime.text_safety import one_line
 from holdfast.schemas import names
-from holdfast.web.http.origins import hosts_of, own_origins, read_origin
+from holdfast.web.http.origins import read_origin
 
 if TYPE_CHECKING:
     from holdfast.catalog.loader import Catalog
-    from holdfast.web.mcp.server import McpHandlers
 
 _LINE_CHARS = 1_000
-# Each open call has one, to receive events.
-_MAX_CONNECTIONS: Final = 2_000
-_STATE_KEYS: Final = b"holdfast: states of MCP requests"
 
 
 def add_parser(commands: Commands) -> None:
@@ -106,72 +95,20 @@ async def serve_mcp(
     if trusted and not keys:
         raise wrong_command("only tokens name clients", "name the keys that verify them: --keys")
     # Imported here: its library is in an extra, and takes half a second.
-    from mcp.server.stdio import stdio_server
-
-    from holdfast.web.auth.sessions import Person
-    from holdfast.web.mcp.callers import Caller
+    from holdfast.web.mcp import server
     from holdfast.web.mcp.offered_tools import offered_tools
-    from holdfast.web.mcp.server import McpHandlers
-    from holdfast.web.mcp.transports import parsed_messages
     from holdfast.web.services import Services
 
     with redirect_stdout(sys.stderr):  # of modules of tools: standard output is the protocol's
         catalog, queue = load_catalog(given)
     tools, services = offered_tools(catalog), Services(await connect(queue), approver.signer)
-    try:
-        ring = KeyRing.load(Path(state_keys), os.environ) if state_keys else None
-    except LoadError as error:
-        raise wrong_settings("`--state-keys`", error.problems) from None
-    secrets = [os.urandom(KEY_BYTES)] if ring is None else ring.derive(_STATE_KEYS)
+    make = partial(server.McpHandlers, services, tools, inbox=inbox_url)
+    secrets = server.load_state_keys(state_keys)
     if listen is None:
-        person = Person(approver.by, tuple(approver.groups)) if approver.by else None
-        local = Caller(approver=person)
-        handlers = McpHandlers(services, tools, lambda: local, inbox_url)
-        served = handlers.server(holdfast.__version__, secrets)
-        # A thread reads the standard input, and no signal ends it; the process has nothing to lose.
-        for number in (signal.SIGINT, signal.SIGTERM):
-            asyncio.get_running_loop().add_signal_handler(number, os._exit, INTERRUPTED)
-        async with stdio_server() as (read, write):
-            messages: Any = parsed_messages(read, write)
-            await served.run(messages, write, served.create_initialization_options())
+        await server.serve_stdio(make, secrets, approver.by, approver.groups)
     else:
-        make = partial(McpHandlers, services, tools, inbox=inbox_url)
-        await _serve_http(make, secrets, listen, url, keys, trusted)
+        await server.serve_http(make, secrets, *listen, url, keys, trusted)
     return DONE
-
-
-async def _serve_http(
-    make: Callable[..., "McpHandlers"],
-    secrets: Sequence[bytes],
-    listen: ProbeAddress,
-    url: str | None,
-    keys: str | None,
-    trusted: Sequence[str],
-) -> None:
-    from mcp.server.transport_security import TransportSecuritySettings
-
-    from holdfast.cli.servers.serving import serve, server
-    from holdfast.web.mcp.callers import Caller, open_token_callers
-    from holdfast.web.mcp.transports import accepting
-
-    check_private(listen.host, url, "`--url https://…`")
-    if keys is None and (url or not ip_address(listen.host).is_loopback):
-        raise wrong_command("anyone could start runs", "name the keys that verify tokens: --keys")
-    async with AsyncExitStack() as stack:
-        socket = stack.enter_context(open_listener(*listen))
-        own = own_origins(listen.host, socket.getsockname()[1], url)
-        at, auth = f"{public_origin(own)}/mcp", dict[str, Any]()
-        find_caller: Callable[[], Caller] = Caller
-        if keys is not None:
-            opened = open_token_callers(keys, at, trusted)
-            callers, settings = await stack.enter_async_context(opened)
-            find_caller, auth = callers.find, {"auth": settings, "token_verifier": callers}
-        served = make(find_caller=find_caller).server(holdfast.__version__, secrets)
-        allowed = TransportSecuritySettings(allowed_hosts=[*hosts_of(own)], allowed_origins=[*own])
-        # Without sessions, also of older revisions: any process answers any request.
-        app = served.streamable_http_app(stateless_http=True, transport_security=allowed, **auth)
-        await stack.enter_async_context(served.session_manager.run())
-        await serve(server(accepting(app), _MAX_CONNECTIONS), socket, f"mcp ready: {at}")
 
 
 def load_catalog(given: dict[str, str | Sequence[str] | None]) -> tuple["Catalog", str]:

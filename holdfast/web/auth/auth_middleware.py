@@ -39,7 +39,7 @@ from holdfast.web.pages import STATIC_PATH, ErrorMiddleware, add_headers, wants_
 
 # What they send proves who decides: a signature of Slack, a sealed token.
 SLACK_ACTIONS: Final = "/slack/actions"
-# For the metadata, keys and tokens of a provider.
+# For the metadata, keys and tokens of a provider, and for Slack.
 HTTP_TIMEOUT_SECONDS: Final = 5
 
 _SAFE: Final = ("GET", "HEAD", "OPTIONS")
@@ -152,11 +152,6 @@ async def _sign_in_first(request: Request) -> Response:
     _check_own_page(request)
     form = await read_form(request) if is_form(request) else None
     return sign_in.resubmission_page(request, form, None)
-
-
-def http_client() -> httpx.AsyncClient:
-    """Return a client for the provider, and for Slack."""
-    return httpx.AsyncClient(timeout=HTTP_TIMEOUT_SECONDS)
 
 
 def read_access(

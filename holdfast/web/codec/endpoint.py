@@ -15,6 +15,7 @@ import math
 import secrets
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
 from time import monotonic
 from typing import Final
 from urllib.parse import parse_qs
@@ -24,11 +25,14 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
+from temporalio.converter import PayloadCodec
 
+from holdfast.runtime.storage import locations
 from holdfast.web.auth.sessions import delete_cookie, read_cookie, set_cookie
-from holdfast.web.codec.protocol import Protocol
+from holdfast.web.codec.protocol import Protocol, StoredReferences
 from holdfast.web.codec.shared_secret import Secret, digest, keep_newest
-from holdfast.web.http.origins import hosts_of
+from holdfast.web.http import serving
+from holdfast.web.http.origins import hosts_of, own_origins
 from holdfast.web.http.problems import RefusedRequest, forbidden, unauthorized
 from holdfast.web.http.request_body import read_body
 from holdfast.web.pages import ENVIRONMENT
@@ -204,3 +208,25 @@ async def _unknown(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
     sentence = "use POST …/decode, …/encode or …/download, or open the page at /"
     return JSONResponse({"error": sentence}, status, _EVERY_ANSWER)
+
+
+async def serve_codec(
+    codec: PayloadCodec,
+    secret: str,
+    origins: frozenset[str],
+    store: locations.StoreLocation | None,
+    host: str,
+    port: int,
+    url: str | None,
+) -> None:
+    """Serve the endpoint for the pages of these origins, until it is stopped."""
+    async with AsyncExitStack() as stack:
+        references = None
+        if store is not None:
+            opened = await stack.enter_async_context(locations.open_store_at(store, writing=False))
+            references = StoredReferences(opened)
+        socket = stack.enter_context(serving.open_listener(host, port))
+        own = own_origins(host, socket.getsockname()[1], url)
+        endpoint = CodecEndpoint(Protocol(codec, references), secret, origins, own)
+        shown = f"{serving.public_origin(own)} for {', '.join(sorted(origins))}; sign in there"
+        await serving.serve(endpoint.app(), socket, f"codec endpoint ready: {shown}")

@@ -13,19 +13,58 @@ import json
 import logging
 from collections.abc import Sequence
 
-from google.protobuf.json_format import MessageToJson, ParseDict, ParseError
+from google.protobuf.json_format import MessageToJson, Parse, ParseDict, ParseError
 from temporalio.api.common.v1 import Payload, Payloads
+from temporalio.api.sdk.v1 import ExternalStorageReference
 from temporalio.converter import PayloadCodec
 
 from holdfast.runtime.encryption.codec import DecryptError
+from holdfast.runtime.storage.store import Store, StoreError
+from holdfast.schemas import names
 from holdfast.web.http.problems import RefusedRequest
 
 MAX_PAYLOADS = 1_000
 # Payloads that are decompressed or read from a store are larger than the request.
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
 MAX_TOLD_REASONS = 100
+_TYPE = ExternalStorageReference.DESCRIPTOR.full_name.encode()
 
 logger = logging.getLogger("holdfast")
+
+
+class StoredReferences(PayloadCodec):
+    """Replaces references to a store by their content."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def encode(self, payloads: Sequence[Payload]) -> list[Payload]:
+        """Leave them as they are: only workers put anything into the store."""
+        return list(payloads)
+
+    async def decode(self, payloads: Sequence[Payload]) -> list[Payload]:
+        """Replace the references among the payloads by their content.
+
+        Raises:
+            DecryptError: the store does not have it.
+        """
+        return [
+            await self._fetch(payload) if payload.metadata.get("messageType") == _TYPE else payload
+            for payload in payloads
+        ]
+
+    async def _fetch(self, payload: Payload) -> Payload:
+        try:
+            reference = Parse(payload.data, ExternalStorageReference(), ignore_unknown_fields=True)
+        except (ParseError, UnicodeDecodeError):
+            raise DecryptError("this is no reference to a store", "see who has sent it") from None
+        if reference.driver_name != names.STORE:
+            wrong = f"this is in another store, {reference.driver_name!r}"
+            raise DecryptError(wrong, "request it from the endpoint of that store")
+        try:
+            return await self._store.fetch_payload(reference.claim_data.get("sha256", ""))
+        except StoreError as error:
+            raise DecryptError(error.reason, error.fix) from None
 
 
 class Protocol:

@@ -1,4 +1,4 @@
-"""The handlers of the MCP server.
+"""The MCP server: its handlers, and how it is served by standard input and output or over HTTP.
 
     call ─► start a run ─► its end, or a pending approval, or 45 seconds ─► result
 
@@ -10,27 +10,55 @@ nothing itself, and stores nothing. So any process can continue what another has
 that is cancelled ends the wait; the run continues.
 """
 
+import asyncio
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+import os
+import signal
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from ipaddress import ip_address
+from pathlib import Path
 from typing import Any, Final
 
 from mcp import MCPError
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel.server import Server
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
-from mcp_types import INVALID_PARAMS, CallToolRequestParams, InputRequiredResult, ListToolsResult
+from mcp.server.stdio import stdio_server
+from mcp.server.transport_security import TransportSecuritySettings
+from mcp.shared.message import SessionMessage
+from mcp_types import (
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    PARSE_ERROR,
+    CallToolRequestParams,
+    ErrorData,
+    InputRequiredResult,
+    JSONRPCError,
+    ListToolsResult,
+)
+from pydantic import ValidationError
+from starlette.types import ASGIApp, Receive, Scope, Send
 
-from holdfast.client.errors import NO_SUCH, HoldfastError, NoSuchRunError, wrong_command
+import holdfast
+from holdfast.client import errors
+from holdfast.client.errors import HoldfastError, NoSuchRunError, wrong_command
 from holdfast.client.result import RunEnding
 from holdfast.client.run import PendingCall, Run
 from holdfast.client.start import REQUEST_MEMO, RunExistsError
+from holdfast.runtime.encryption.key_ring import KEY_BYTES, KeyRing
+from holdfast.runtime.mcp.received import sent_json
+from holdfast.runtime.settings_files.file_problems import LoadError
 from holdfast.schemas import names
 from holdfast.schemas.base import canonical_json, sha256
 from holdfast.schemas.log_entry import LogRecord
 from holdfast.schemas.settings.keys import KeyRight
+from holdfast.web.auth.sessions import Person
+from holdfast.web.http import serving
+from holdfast.web.http.origins import hosts_of, own_origins
 from holdfast.web.mcp import offered_tools as offered
 from holdfast.web.mcp.approval_forms import ApprovalForms, person_to_ask
-from holdfast.web.mcp.callers import Caller
+from holdfast.web.mcp.callers import Caller, open_token_callers
 from holdfast.web.mcp.run_results import RUN_META, RunResults, approval_key, next_step, tool_result
 from holdfast.web.mcp.tasks import TASK_AFTER_SECONDS, RunTasks, declares_tasks, task_of
 from holdfast.web.services import Services
@@ -46,6 +74,10 @@ INSTRUCTIONS: Final = (
     " finished, its result has the run's id and where a person decides: show that to the user, and"
     " call `wait_run`. You cannot approve: no tool and no argument is an approval."
 )
+# Each open call has one, to receive events.
+_MAX_CONNECTIONS: Final = 2_000
+_STATE_KEYS: Final = b"holdfast: states of MCP requests"
+_ANY_CASE: Final = (b"content-type", b"accept")
 Context = ServerRequestContext[Any, Any]
 
 
@@ -196,9 +228,106 @@ class McpHandlers:
             owner = await (await run.describe()).memo_value(OWNER_MEMO, default=None)
         except HoldfastError as error:
             # Also of a workflow that is no run: a guess finds nothing out.
-            if error.exit_code != NO_SUCH:
+            if error.exit_code != errors.NO_SUCH:
                 raise
             owner = None
         if owner != caller.owner:
             raise NoSuchRunError(run_id)
         return run
+
+
+def load_state_keys(file: str | None) -> Sequence[bytes]:
+    """Return the keys of forms in a file, or without one a key of this process.
+
+    Raises:
+        HoldfastError: the file does not load.
+    """
+    if not file:
+        return [os.urandom(KEY_BYTES)]
+    try:
+        return KeyRing.load(Path(file), os.environ).derive(_STATE_KEYS)
+    except LoadError as error:
+        raise errors.wrong_settings("`--state-keys`", error.problems) from None
+
+
+async def serve_stdio(
+    make: Callable[..., McpHandlers],
+    state_keys: Sequence[bytes],
+    approver: str | None,
+    groups: Iterable[str],
+) -> None:
+    """Serve the program that has started this one, until the standard input ends.
+
+    `make` makes the handlers for a `find_caller`; the person at that program is the `approver`.
+    """
+    local = Caller(approver=Person(approver, tuple(groups)) if approver else None)
+    served = make(find_caller=lambda: local).server(holdfast.__version__, state_keys)
+    # A thread reads the standard input, and no signal ends it; the process has nothing to lose.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, os._exit, errors.INTERRUPTED)
+    async with stdio_server() as (read, write):
+        messages: Any = parsed_messages(read, write)
+        await served.run(messages, write, served.create_initialization_options())
+
+
+async def serve_http(
+    make: Callable[..., McpHandlers],
+    state_keys: Sequence[bytes],
+    host: str,
+    port: int,
+    url: str | None,
+    keys: str | None,
+    trusted: Collection[str],
+) -> None:
+    """Serve at an address until it is stopped; `make` makes the handlers for a `find_caller`.
+
+    Raises:
+        HoldfastError: the address is not private or not available, or the keys do not load.
+    """
+    serving.check_private(host, url, "`--url https://…`")
+    if keys is None and (url or not ip_address(host).is_loopback):
+        raise wrong_command("anyone could start runs", "name the keys that verify tokens: --keys")
+    async with AsyncExitStack() as stack:
+        socket = stack.enter_context(serving.open_listener(host, port))
+        own = own_origins(host, socket.getsockname()[1], url)
+        at, auth = f"{serving.public_origin(own)}/mcp", dict[str, Any]()
+        find_caller: Callable[[], Caller] = Caller
+        if keys is not None:
+            opened = open_token_callers(keys, at, trusted)
+            callers, settings = await stack.enter_async_context(opened)
+            find_caller, auth = callers.find, {"auth": settings, "token_verifier": callers}
+        served = make(find_caller=find_caller).server(holdfast.__version__, state_keys)
+        allowed = TransportSecuritySettings(allowed_hosts=[*hosts_of(own)], allowed_origins=[*own])
+        # Without sessions, also of older revisions: any process answers any request.
+        app = served.streamable_http_app(stateless_http=True, transport_security=allowed, **auth)
+        await stack.enter_async_context(served.session_manager.run())
+        await serving.serve(accepting(app), socket, f"mcp ready: {at}", _MAX_CONNECTIONS)
+
+
+async def parsed_messages(read: Any, write: Any) -> AsyncGenerator[SessionMessage]:
+    """Yield the messages of the standard input; answer a request that cannot be parsed.
+
+    The library drops it, and its sender waits. The codes are of JSON-RPC 2.0, section 5.1.
+    """
+    async for item in read:
+        if not isinstance(item, Exception):
+            yield item
+        elif isinstance(item, ValidationError) and (sent := sent_json(item)) not in ("\n", "\r\n"):
+            error = ErrorData(code=INVALID_REQUEST, message="this is no message of JSON-RPC")
+            if isinstance(sent, str):
+                error = ErrorData(code=PARSE_ERROR, message="this is no JSON")
+            id = sent.get("id") if isinstance(sent, dict) else None
+            id = id if isinstance(id, int | str) else None
+            await write.send(SessionMessage(JSONRPCError(jsonrpc="2.0", id=id, error=error)))
+
+
+def accepting(app: ASGIApp) -> ASGIApp:
+    """Return the application; media types are of any case, and a path may end with a slash."""
+
+    async def serve(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            headers = [(k, v.lower() if k in _ANY_CASE else v) for k, v in scope["headers"]]
+            scope = {**scope, "headers": headers, "path": scope["path"].rstrip("/") or "/"}
+        await app(scope, receive, send)
+
+    return serve

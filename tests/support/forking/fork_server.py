@@ -174,12 +174,6 @@ def _import_all() -> None:
     import mcp.server.mcpserver  # noqa: F401
     from temporalio.worker._worker import load_default_build_id
 
-    import holdfast.cli.main
-    import holdfast.cli.servers.serving
-    import holdfast.hosting.worker
-    import holdfast.web.app
-    import holdfast.web.auth.sign_in
-    import holdfast.web.codec.endpoint  # noqa: F401
     from holdfast.hosting.sdk_workarounds.workflow_runner import workflow_runner
     from holdfast.workflows.agent import AgentWorkflow
     from holdfast.workflows.base_workflow import CallWorkflow

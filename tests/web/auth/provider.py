@@ -13,8 +13,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from holdfast.cli.servers.listen_address import open_listener
-from holdfast.cli.servers.serving import server
+from holdfast.web.http.serving import open_listener, server
 from tests.support.identity.signing import Approver
 from tests.support.inbox import HOST
 

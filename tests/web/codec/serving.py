@@ -12,12 +12,11 @@ from google.protobuf.json_format import MessageToDict, ParseDict
 from temporalio.api.common.v1 import Payload, Payloads
 from temporalio.converter import PayloadCodec
 
-from holdfast.cli.servers.listen_address import open_listener
-from holdfast.cli.servers.serving import server
 from holdfast.web.codec import endpoint, shared_secret
 from holdfast.web.codec.endpoint import CodecEndpoint
 from holdfast.web.codec.protocol import Protocol
 from holdfast.web.http.origins import own_origins
+from holdfast.web.http.serving import open_listener, server
 from tests.web.conftest import Clock
 
 SECRET = "the-secret-of-a-codec-endpoint"

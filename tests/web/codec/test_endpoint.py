@@ -17,11 +17,11 @@ from temporalio.converter import (
     StorageDriverStoreContext,
 )
 
-from holdfast.cli.servers.codec_command import StoredReferences
 from holdfast.runtime.encryption.codec import EncryptionCodec
 from holdfast.runtime.storage.folder import FolderStore
 from holdfast.schemas import names
 from holdfast.web.codec import endpoint, protocol, shared_secret
+from holdfast.web.codec.protocol import StoredReferences
 from holdfast.web.http import request_body
 from holdfast.web.http.origins import read_origin
 from holdfast.web.http.problems import RefusedRequest

@@ -15,7 +15,7 @@ from typing import Any
 from temporalio.service import _BridgeServiceClient
 
 from holdfast.cli import main
-from holdfast.cli.servers import serving
+from holdfast.web.http import serving
 
 FILE, HOLD = "MCP_POINTS", "MCP_HOLD"
 _reached: list[str] = []

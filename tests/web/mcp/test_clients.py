@@ -15,8 +15,7 @@ from holdfast.catalog.loader import load_catalog
 from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.hosting.sdk_workarounds.activity_definitions import activity_definition
 from holdfast.web.mcp import offered_tools, run_results
-from holdfast.web.mcp.server import McpHandlers
-from holdfast.web.mcp.transports import accepting, parsed_messages
+from holdfast.web.mcp.server import McpHandlers, accepting, parsed_messages
 from holdfast.web.services import Services
 from tests.support.backend import TOOLS, Backend
 from tests.web.mcp.conftest import KEYS, LOCAL, run_id, text
