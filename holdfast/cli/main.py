@@ -1,6 +1,6 @@
 """The `holdfast` command: start runs, watch them, decide on pending approvals.
 
-Each command is in a module of its own, with its options.
+The commands of one subject are in one module, with their options.
 """
 
 import asyncio

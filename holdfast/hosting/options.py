@@ -27,11 +27,7 @@ from holdfast.runtime.command_line import (
     read_path,
     switch,
 )
-from holdfast.runtime.storage.locations import (
-    StoreLocation,
-    dev_store_location,
-    parse_store_location,
-)
+from holdfast.runtime.storage import locations
 from holdfast.schemas import names
 from holdfast.schemas.base import format_duration, parse_duration
 from holdfast.schemas.internal.live_answer import VIEWERS_FOLDER, VIEWERS_KEY
@@ -137,12 +133,12 @@ class WorkerSettings:
         None, "ACTIVITY", "the activity that notifies people of pending approvals"
     )
     notifiers: Path | None = _path("the channels that pending approvals are sent to (notify.yaml)")
-    store: StoreLocation | None = option(
+    store: locations.StoreLocation | None = option(
         None,
         "PLACE",
         "the store of values too large for Temporal: a folder, s3://BUCKET/PREFIX, or none "
         "(default: none; with --dev, a folder beside its database)",
-        parse_store_location,
+        locations.parse_store_location,
     )
     encryption: Path | None = _path("the keys that encrypt all payloads (encryption.yaml)")
     keys: str | None = option(
@@ -268,7 +264,7 @@ def read_options(arguments: Sequence[str]) -> Options:
     keys = values.get("encryption")
     server = DevServer(**dev, encryption=keys) if values.pop("dev", False) else None
     if server is not None:
-        values.setdefault("store", dev_store_location(server.db))
+        values.setdefault("store", locations.dev_store_location(server.db))
         values.setdefault("heartbeat_timeout", DEV_HEARTBEAT_TIMEOUT)
         values["viewers"] = [*values.get("viewers", ()), str(server.db.parent / VIEWERS_FOLDER)]
     values["tool_heartbeat_timeout"] = values.get("heartbeat_timeout", TOOL_HEARTBEAT_TIMEOUT)

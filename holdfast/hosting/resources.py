@@ -64,7 +64,6 @@ class WorkerResources:
     knowledge_http: httpx.AsyncClient
     reloader: CatalogReloader
     secrets: Secrets
-    key_ring: KeyRing | None = None
     permit_keys: KeyRing | None = None
     key_sets: Sequence[LiveKeySet] = ()
     servers: "McpServers | None" = None
@@ -155,7 +154,7 @@ def load_resources(
         default=ModelEndpoints({}),
     )
     endpoints = None if problems or provider else models.names
-    key_ring, permit_keys = (
+    _, permit_keys = (
         attempt(partial(KeyRing.load, file, os.environ), default=None) if file else None
         for file in (settings.encryption, settings.permits)
     )
@@ -180,7 +179,7 @@ def load_resources(
     secrets.learn([*models.secrets(), *channels.secrets()])
     return WorkerResources(
         *(current_catalog, models, http, knowledge_http, reloader, secrets),
-        *(key_ring, permit_keys, key_sets, mcp_servers(servers, secrets)),
+        *(permit_keys, key_sets, mcp_servers(servers, secrets)),
         *(channels, telemetry_settings),
         plugins=plugins,
     )
