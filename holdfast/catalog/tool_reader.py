@@ -16,8 +16,7 @@ from pydantic import ValidationError
 
 from holdfast.catalog import registry
 from holdfast.catalog.limits import limited_tool
-from holdfast.runtime.narration.arguments import effect_names
-from holdfast.runtime.narration.schema_shape import ShapeReader
+from holdfast.runtime.narration.arguments import ShapeReader, effect_names
 from holdfast.runtime.settings_files.file_problems import InvalidValueError
 from holdfast.schemas import names
 from holdfast.schemas.base import format_duration

@@ -233,9 +233,11 @@ def how_to_decide(run_id: str, waiting: PendingApproval) -> str:
 
 
 def _command(run_id: str, call_id: str, kind: Kind) -> str:
-    verdicts = dict.fromkeys(option.verdict for option in OPTIONS[kind] if option.verdict)
-    named = (_STRIKE if (kind, each) == ("plan", "approve") else each for each in verdicts)
-    decide = f"{holdfast_command('decide', run_id, call_id)} {'|'.join(named)}"
+    verdicts = [option.verdict for option in OPTIONS[kind] if option.verdict]
+    named = "|".join(dict.fromkeys(verdicts))
+    if kind == "plan":
+        named = named.replace("approve", _STRIKE, 1)
+    decide = f"{holdfast_command('decide', run_id, call_id)} {named}"
     return f"{how_to_renew(run_id)}, or {decide}" if kind == "principal_expired" else decide
 
 

@@ -248,8 +248,8 @@ class Run(RemoteRun, Generic[OutputT]):
             UnansweredUpdateError: it was sent, and may still count.
             DecisionRejectedError: the run rejects it.
         """
-        asked = [one for one in await self.approvals() if one.call_id == decision.call_id]
-        question = [(one.nonce, one.digest) for one in asked]
+        call, pending = decision.call_id, await self.approvals()
+        question = [(one.nonce, one.digest) for one in pending if one.call_id == call]
         id = update_id or decision.update_id(self.id, question)
         stage, rejected = WorkflowUpdateStage.COMPLETED, errors.DecisionRejectedError
         answer = await self._update(

@@ -12,7 +12,7 @@ from holdfast.web.api import runs
 from holdfast.web.auth import sessions
 from holdfast.web.call import history, loader
 from holdfast.web.codec import shared_secret
-from holdfast.web.forms import field_builder
+from holdfast.web.forms import fields
 from holdfast.web.http import request_body, streaming
 from holdfast.web.listing import bulk, page_query, pending_runs, routes
 from holdfast.web.mcp import approval_forms, offered_tools, tasks
@@ -57,8 +57,8 @@ BOUNDS = {
         f"{bulk.MAX_CHOICES} are decided at a time",
         f"up to {WORDS[loader.MAX_SIMILAR]} calls of the same tool",
         f"not found in {WORDS[loader.SIMILAR_SECONDS]}",
-        f"a form has {field_builder.MAX_FIELDS} fields, {field_builder.MAX_ITEMS} items in a list, "
-        f"{field_builder.MAX_DEPTH} levels",
+        f"a form has {fields.MAX_FIELDS} fields, {fields.MAX_ITEMS} items in a list, "
+        f"{fields.MAX_DEPTH} levels",
         f"A plan's page shows {question_text.MAX_CALLS} steps",
         f"Arguments above {loader.MAX_EDIT_BYTES // 1000} KB",
         f"the last {history.MAX_ENTRIES} entries are read",

@@ -1,20 +1,59 @@
-"""Arguments as a person reads them: `€249.00` for 249.0, `Order id` for `order_id`.
+"""Arguments and their schemas as people read them: `€249.00` for 249.0, `Order id` for `order_id`.
 
-The schema names and describes the values. A value is formatted only where that loses nothing; any
-other is shown as it is written, so each formatted text is of exactly one value.
+A `Shape` is the part of a schema that people are shown: kinds of value, choices, parts, and hints.
+A constraint without a control of a form is left to the run's validator, which checks a whole value.
+A value is formatted only where that loses nothing; any other is shown as it is written, so each
+formatted text is of exactly one value.
 """
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from typing import Any, Final
+from urllib.parse import urlsplit
 
-from holdfast.runtime.narration.schema_shape import Shape, ShapeReader
 from holdfast.runtime.text_safety import as_json, format_argument, one_line, shorten
+from holdfast.schemas.json_schema import target_of
 from holdfast.schemas.reference import MARK
 from holdfast.validation.formats import fits_format
 
+_SAID_CHARS: Final = 200
+FORMATS: Final = {
+    "date": "a date, such as 2026-03-01",
+    "date-time": "a date and time with its zone, such as 2026-03-01T14:00:00Z",
+    "time": "a time of day, such as 14:00:00Z",
+    "duration": "a duration, such as P3D or PT4H",
+    "email": "an e-mail address",
+    "uri": "an address, such as https://example.com/",
+    "uuid": "a UUID",
+}
+_BOUNDS: Final = (
+    ("minimum", "at least {}"),
+    ("exclusiveMinimum", "more than {}"),
+    ("maximum", "at most {}"),
+    ("exclusiveMaximum", "less than {}"),
+    ("multipleOf", "a multiple of {}"),
+    ("minLength", "at least {} characters"),
+    ("maxLength", "at most {} characters"),
+    ("minItems", "at least {} entries"),
+    ("maxItems", "at most {} entries"),
+    ("pattern", "matching {}"),
+    ("default", "default: {}"),
+)
+_OF_NUMBERS: Final = {key for key, _ in _BOUNDS[:5]}
+MAX_REFERENCES: Final = 16
+MAX_CHOICES: Final = 200
+MAX_BRANCHES: Final = 10
+# The limit for the schemas of one value: schemas that refer to each other can expand without end.
+MAX_READ: Final = 20_000
+_NAMES_A_READ: Final = 50
+_LABEL_CHARS: Final = 120
+# Annotations of a value for people, which do not apply to the parts of its schema.
+_NOTES: Final = ("title", "description", "default", "examples")
+_SCALARS: Final = frozenset({"string", "number", "integer", "boolean"})
+Rules = Mapping[str, Any]
 # Larger numbers, and fractions with more digits, may not be exact.
 _EXACT: Final = re.compile(r"-?(0|[1-9][0-9]{0,14})(\.[0-9]{1,9})?")
 _SYMBOLS: Final = {"EUR": "€", "USD": "$", "GBP": "£", "JPY": "¥", "INR": "₹"}
@@ -24,7 +63,6 @@ _DIGITS: Final = {
     "BHD IQD JOD KWD LYD OMR TND": 3,
     "CLF UYW": 4,
 }
-_BOUNDS: Final = {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"}
 # An integer without bounds may well be an identifier, which has no groups of digits.
 _LEAST_GROUPED: Final = 10_000
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
@@ -34,6 +72,208 @@ _DOT: Final = re.compile("[·\u0387\u1427\u16eb\u2022\u2027\u2219\u22c5\u2e31\u3
 _WORD: Final = re.compile(r"[\w@.+-]*")
 _VALUE_CHARS: Final = 80
 _EFFECT_CHARS: Final = 120
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A schema with its references resolved.
+
+    `kinds` are the allowed types except null; none: any type. `choices` are the allowed values with
+    their labels. One of `branches` applies.
+    """
+
+    rules: Rules
+    kinds: tuple[str, ...] = ()
+    nullable: bool = False
+    choices: tuple[tuple[Any, str], ...] = ()
+    branches: tuple["Shape", ...] = ()
+
+    @property
+    def title(self) -> str:
+        """Return the title of the schema."""
+        return one_line(str(self.rules.get("title") or ""), _LABEL_CHARS)
+
+    def property_schema(self, key: str) -> Any:
+        """Return the schema of a property."""
+        properties = self.rules.get("properties")
+        if isinstance(properties, Mapping) and key in properties:
+            return properties[key]
+        return self.rules.get("additionalProperties", True)
+
+    def item_schema(self, index: int) -> Any:
+        """Return the schema of an item."""
+        prefix = self.rules.get("prefixItems")
+        if isinstance(prefix, list) and index < len(prefix):
+            return prefix[index]
+        return self.rules.get("items", True)
+
+    @property
+    def properties(self) -> list[str]:
+        """Return the names of its properties."""
+        named = self.rules.get("properties")
+        return list(named) if isinstance(named, Mapping) else []
+
+    def requires(self, key: str) -> bool:
+        """Report whether a property is required."""
+        required = self.rules.get("required")
+        return isinstance(required, list) and key in required
+
+    @property
+    def takes_properties(self) -> bool:
+        """Report whether properties with any name may be added, as far as the schema shows it."""
+        rule = self.rules.get("additionalProperties")
+        unsaid = rule is None and not self.properties
+        return isinstance(rule, Mapping) or rule is True or unsaid
+
+
+class ShapeReader:
+    """Reads the schemas of one form; references point into `root`.
+
+    Beyond `MAX_READ`, a schema allows any value.
+    """
+
+    def __init__(self, root: Any) -> None:
+        self.root = root
+        self._room = MAX_READ
+
+    def read(self, schema: Any, depth: int = 0) -> Shape:
+        """Return the shape of a schema; `depth` counts the references that led to it."""
+        rules = self._whole(schema, depth)
+        types = rules.get("type")
+        types = [types] if isinstance(types, str) else types if isinstance(types, list) else []
+        if not types and isinstance(rules.get("properties"), Mapping):
+            types = ["object"]
+        names = [kind for kind in types if isinstance(kind, str) and kind != "null"]
+        kinds, nullable, values = tuple(dict.fromkeys(names)), "null" in types, rules.get("enum")
+        choices: tuple[tuple[Any, str], ...] = ()
+        if "const" in rules:
+            title = one_line(str(rules.get("title") or ""), _LABEL_CHARS)
+            choices = ((rules["const"], title or choice_label(rules["const"])),)
+        elif isinstance(values, list) and len(values) <= MAX_CHOICES:
+            choices = tuple((value, choice_label(value)) for value in values)
+        if choices:
+            nullable = nullable or any(value is None for value, _ in choices)
+            choices = tuple(choice for choice in choices if choice[0] is not None)
+            return Shape(rules, kinds, nullable, choices)
+        if kinds == ("boolean",):
+            return Shape(rules, kinds, nullable, ((True, "yes (true)"), (False, "no (false)")))
+        return self._with_branches(Shape(rules, kinds, nullable), depth)
+
+    def _whole(self, schema: Any, depth: int) -> Rules:
+        """Return the schema merged with its reference and all of `allOf`."""
+        if not isinstance(schema, Mapping) or depth >= MAX_REFERENCES or self._room <= 0:
+            return {}
+        rules = dict(schema)
+        # Each reading iterates over the names of a schema.
+        names = 0
+        for key in ("properties", "required", "enum"):
+            if isinstance(named := rules.get(key), dict | list):
+                names += len(named)
+        self._room -= 1 + names // _NAMES_A_READ
+        reference, every = rules.get("$ref"), rules.pop("allOf", None)
+        parts = every[:MAX_BRANCHES] if isinstance(every, list) else []
+        if isinstance(reference, str):
+            del rules["$ref"]
+            parts = [target_of(reference, self.root), *parts]
+        for part in parts:
+            rules = _merged(rules, self._whole(part, depth + 1))
+        return rules
+
+    def _with_branches(self, shape: Shape, depth: int) -> Shape:
+        """Read `anyOf` or `oneOf`, where a form can show more of it than JSON.
+
+        They become one list of choices, one control for several kinds, or branches.
+        """
+        several = shape.rules.get("anyOf") or shape.rules.get("oneOf")
+        if not isinstance(several, list) or depth >= MAX_REFERENCES or len(several) > MAX_BRANCHES:
+            return shape
+        base = {key: rule for key, rule in shape.rules.items() if key not in ("anyOf", "oneOf")}
+        rest = {key: rule for key, rule in base.items() if key not in _NOTES}
+        wholes = [self._whole(one, depth + 1) for one in several]
+        others = [
+            one for one in wholes if one.get("type") != "null" and one.get("const", 0) is not None
+        ]
+        nullable = shape.nullable or len(others) < len(wholes)
+        branches = [self.read(_merged(whole, rest), depth + 1) for whole in others]
+        if not all(one.kinds or one.choices or one.branches for one in branches):
+            return Shape(base, shape.kinds, nullable)
+        nullable = nullable or any(one.nullable for one in branches)
+        if len(branches) == 1:
+            [one] = branches
+            return replace(one, rules=_merged(base, one.rules), nullable=nullable)
+        choices = tuple(choice for one in branches for choice in one.choices)
+        if branches and all(one.choices for one in branches) and len(choices) <= MAX_CHOICES:
+            return Shape(base, nullable=nullable, choices=choices)
+        if all(_SCALARS.issuperset(one.kinds) for one in branches):
+            kinds = tuple(dict.fromkeys(kind for one in branches for kind in one.kinds))
+            return Shape(base, kinds, nullable)
+        return Shape(base, (), nullable, branches=tuple(branches))
+
+
+def choice_label(value: Any) -> str:
+    """Return the label of a choice."""
+    plain = isinstance(value, str) and value.strip() == value and value
+    return one_line(value if plain else as_json(value), _LABEL_CHARS)
+
+
+def _merged(rules: Rules, more: Rules) -> dict[str, Any]:
+    """Merge two schemas; keywords of the first win."""
+    merged = {**more, **rules}
+    for key in ("properties", "$defs"):
+        if isinstance(more.get(key), Mapping) and isinstance(rules.get(key), Mapping):
+            merged[key] = {**more[key], **rules[key]}
+    if isinstance(more.get("required"), list) and isinstance(rules.get("required"), list):
+        both = (*rules["required"], *more["required"])
+        merged["required"] = [*dict.fromkeys(name for name in both if isinstance(name, str))]
+    return merged
+
+
+def describe_doubt(shape: Shape, value: Any) -> str:
+    """Return a warning where a value does not look like its `format`, although it fits."""
+    name = str(shape.rules.get("format"))
+    if not isinstance(value, str) or MARK in value:
+        return ""
+    try:
+        match name:
+            case "email":
+                fits = bool(re.fullmatch(r"[^@\s]+@[^@\s.]+(\.[^@\s.]+)+", value))
+            case "date-time":
+                fits = "T" in value.upper() and datetime.fromisoformat(value).tzinfo is not None
+            case "uri":
+                parts = urlsplit(value)
+                is_whole = bool(parts.scheme and (parts.netloc or parts.path))
+                fits = is_whole and not re.search(r"\s", value)
+            case _:
+                return ""
+    except ValueError:
+        fits = False
+    return "" if fits else f"this does not look like {FORMATS[name]}."
+
+
+def describe_limits(shape: Shape) -> list[str]:
+    """Describe the constraints of a value, a few words each."""
+    rules = shape.rules
+    limits = [FORMATS[rules["format"]]] if rules.get("format") in FORMATS else []
+    if shape.kinds == ("integer",):
+        limits.append("a whole number")
+    if rules.get("format") == "money":
+        unit = "minor units" if rules.get("minorUnits") is True else ""
+        code = rules["currency"] if isinstance(rules.get("currency"), str) else ""
+        if unit or code:
+            limits.append("in " + " of ".join(filter(None, [unit, _said(code) if code else ""])))
+    for key, words in _BOUNDS:
+        if key in rules and rules[key] is not None:
+            limits.append(words.format(_said(rules[key])))
+    if rules.get("uniqueItems") is True:
+        limits.append("unique entries")
+    examples = rules.get("examples")
+    if isinstance(examples, list) and examples:
+        limits.append(f"for example {_said(examples[0])}")
+    return limits
+
+
+def _said(value: Any) -> str:
+    return one_line(value if isinstance(value, str) and value else as_json(value), _SAID_CHARS)
 
 
 def readable_name(name: str) -> str:
@@ -58,7 +298,7 @@ def format_value(value: Any, shape: Shape, siblings: Any = None) -> str:
         # A text that looks like a number is clearly a text where nothing else fits.
         is_plain = value.isascii() and value.isalnum() and shape.kinds == ("string",)
         return _date(value, rules.get("format")) or (value if is_plain else text)
-    is_quantity = "number" in shape.kinds or not _BOUNDS.isdisjoint(rules)
+    is_quantity = "number" in shape.kinds or not _OF_NUMBERS.isdisjoint(rules)
     if isinstance(value, int | float) and is_quantity and _EXACT.fullmatch(repr(value)):
         return f"{Decimal(repr(value)):,}" if abs(value) >= _LEAST_GROUPED else text
     return text
@@ -67,20 +307,20 @@ def format_value(value: Any, shape: Shape, siblings: Any = None) -> str:
 def arguments_in_line(arguments: Mapping[str, Any], schema: Any, limit_chars: int) -> str:
     """Return arguments in one line, money first: `€249.00 · Order 1042 · Reason broken`."""
     shapes = ShapeReader(schema)
-    whole, parts = shapes.read(schema), list[tuple[bool, str, str]]()
+    whole, money, others = shapes.read(schema), list[tuple[str, str]](), list[str]()
     for name, value in arguments.items():
         shape = shapes.read(whole.property_schema(name))
         text = one_line(format_value(value, shape, arguments), _VALUE_CHARS)
         # A text must not look like a further argument.
         text = shorten(as_json(value), _VALUE_CHARS) if _DOT.search(text) else text
         name = as_json(name) if _DOT.search(name) else readable_name(name)
-        title = shape.title or one_line(name, _VALUE_CHARS)
-        is_money = shape.rules.get("format") == "money"
-        parts.append((not is_money, title.removesuffix(" id"), text))
-    has_one = sum(not other for other, _, _ in parts) == 1
-    ordered = sorted(parts, key=lambda part: part[0])
-    texts = [text if has_one and not other else f"{name} {text}" for other, name, text in ordered]
-    return shorten(" · ".join(texts), limit_chars)
+        named = f"{(shape.title or one_line(name, _VALUE_CHARS)).removesuffix(' id')} {text}"
+        if shape.rules.get("format") == "money":
+            money.append((named, text))
+        else:
+            others.append(named)
+    amounts = [text if len(money) == 1 else named for named, text in money]
+    return shorten(" · ".join([*amounts, *others]), limit_chars)
 
 
 def effect_text(template: str, arguments: Mapping[str, Any], schema: Any) -> str:

@@ -247,9 +247,9 @@ class LogNarration:
 
 def is_from_outside(content: Content) -> bool:
     """Return whether the model reads all or a part of the content as untrusted data."""
-    texts = [content] if isinstance(content, str) else []
-    texts += [part.text for part in content if isinstance(part, TextPart)]
-    return any(_UNTRUSTED.search(text) for text in texts)
+    if isinstance(content, str):
+        return _UNTRUSTED.search(content) is not None
+    return any(_UNTRUSTED.search(part.text) for part in content if isinstance(part, TextPart))
 
 
 def _plain_line(at: str, entry: log_entry.Entry) -> NarrationLine | None:

@@ -10,7 +10,6 @@ from typing import Final
 from holdfast.runtime.text_safety import clean, name_in_line, one_line
 from holdfast.schemas.decision import Decided, Kind
 from holdfast.schemas.log_entry import SkillChooser
-from holdfast.schemas.settings.notify import Lapse
 from holdfast.validation.text_safety import is_same_person
 
 NAME_CHARS: Final = 80
@@ -64,7 +63,7 @@ _DECISIONS: Final[Mapping[Kind, Mapping[str, str]]] = {
     "principal_expired": {"approve": "token renewed", "deny": "denied"},
 }
 
-_TIMEOUTS: Final[Mapping[Lapse, str]] = {
+_TIMEOUTS: Final[Mapping[str, str]] = {
     "deny": "it is denied",
     "fail": "the run fails",
     "approve": "it runs without an approval",
@@ -88,8 +87,10 @@ def question_facts(kind: Kind, text: str) -> str:
 
 def filled_in_phrase(places: Sequence[str]) -> str:
     """Return the words for arguments that are not in the call as written; empty without any."""
-    named = [one_line(place, NAME_CHARS) for place in places]
-    return f"Filled in by a default or a hook: {', '.join(named)}" if named else ""
+    if not places:
+        return ""
+    named = ", ".join(one_line(place, NAME_CHARS) for place in places)
+    return f"Filled in by a default or a hook: {named}"
 
 
 def decision_phrase(decision: str, kind: Kind = "call") -> str:
@@ -140,4 +141,4 @@ def timeout_phrase(
 
 def lapse_phrase(lapse: str) -> str:
     """Return the words for the `lapse` of a notification."""
-    return next((words for key, words in _TIMEOUTS.items() if key == lapse), clean(lapse))
+    return _TIMEOUTS.get(lapse) or clean(lapse)

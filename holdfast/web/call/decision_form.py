@@ -16,7 +16,7 @@ from starlette.datastructures import FormData
 
 from holdfast.client.errors import HoldfastError
 from holdfast.client.question_text import strike_calls
-from holdfast.runtime.narration.schema_shape import ShapeReader
+from holdfast.runtime.narration.arguments import ShapeReader
 from holdfast.runtime.text_safety import as_sentence, one_line
 from holdfast.schemas.base import canonical_json, sha256
 from holdfast.schemas.decision import Decision, PendingApproval
@@ -26,7 +26,7 @@ from holdfast.validation.validator import Violation
 from holdfast.web.auth.sessions import Person
 from holdfast.web.call.loader import OpenCall
 from holdfast.web.call.plan import PlanSteps, call_place, describe_unusable
-from holdfast.web.forms.field_builder import build_fields, form_violations
+from holdfast.web.forms.fields import build_fields
 from holdfast.web.forms.form_values import (
     DO,
     MISSING,
@@ -35,6 +35,7 @@ from holdfast.web.forms.form_values import (
     Place,
     SubmittedForm,
     UnreadableText,
+    form_violations,
     initial_value,
     start_value,
 )
@@ -270,9 +271,11 @@ def apply_action(
     notice_place, branches, new = inner, form.branches, value
     match action.partition(":")[0]:
         case "drop":
-            new, is_empty = MISSING, value == "" or found.children
-            text = value.text if isinstance(value, UnreadableText) else found.display_text
-            text = "" if is_empty else one_line(text, _VALUE_CHARS)
+            new, text = MISSING, ""
+            if isinstance(value, UnreadableText):
+                text = one_line(value.text, _VALUE_CHARS)
+            elif value != "" and not found.children:
+                text = one_line(found.display_text, _VALUE_CHARS)
             is_item = isinstance(found.place[-1], int)
             notice = f"Removed entry {found.key}" if is_item else f"Omitted “{found.label}”"
             notice += f": {text}" if text else "."

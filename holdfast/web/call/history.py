@@ -7,11 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
-from holdfast.client.run import Run
 from holdfast.runtime.narration.log_narration import LogNarration, NarrationLine
 from holdfast.runtime.narration.phrases import EXPIRED, author_phrase
 from holdfast.runtime.text_safety import clean, message_after_code, one_line
-from holdfast.schemas import names
 from holdfast.schemas.decision import Decided, PendingApproval, brief_arguments, shown_calls
 from holdfast.schemas.log_entry import (
     ConfirmationRequiredEntry,
@@ -113,18 +111,6 @@ class CallHistory:
     stage: CallStage = "settled"
     first_limit: Any = None
     started_at: str = ""
-
-
-async def read_history(
-    run: Run, call_id: str, length: int, access: RunAccess | None = None
-) -> CallHistory:
-    """Return the history of a call from a log of `length` entries, as far as a person may see it.
-
-    Raises as `Run.entries`.
-    """
-    first = max(length - MAX_ENTRIES, 0)
-    entries = [entry async for entry in run.entries(names.CONTEXT, after=first)]
-    return history_of(entries, run.id, call_id, access)
 
 
 def history_of(
@@ -251,7 +237,9 @@ def _lead_up(
 
     The lines of the question's own calls are left out.
     """
-    own = [call_id, *brief_arguments("plan", approval.arguments)]
+    own = [call_id]
+    if approval.kind == "plan":
+        own += brief_arguments("plan", approval.arguments)
     found = [
         (record.n, line)
         for record, lines in narrated

@@ -6,13 +6,14 @@ A `OpenCall` needs a decision; a `ClosedCall` no longer does, and has an outcome
 import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from holdfast.client.errors import NO_SUCH, EncryptedError, HoldfastError
 from holdfast.client.run import Run
 from holdfast.client.run_lists import RunFilter, RunListing
 from holdfast.runtime.text_safety import one_line
+from holdfast.schemas import names
 from holdfast.schemas.base import canonical_json, json_size, sha256
 from holdfast.schemas.budget import Budget
 from holdfast.schemas.decision import PendingApproval, shown_calls
@@ -21,7 +22,7 @@ from holdfast.schemas.run import RunReport
 from holdfast.schemas.tool import ShownTool
 from holdfast.web.auth.permissions import RunAccess, has_decided, is_approver
 from holdfast.web.auth.sessions import Person
-from holdfast.web.call.history import CallHistory, QuestionRound, read_history
+from holdfast.web.call.history import MAX_ENTRIES, CallHistory, QuestionRound, history_of
 from holdfast.web.listing.page_query import EXPIRING, ListView, sort_runs
 from holdfast.web.listing.pending_runs import request_key
 from holdfast.web.pages import address
@@ -167,8 +168,6 @@ async def load_visible_call(
         found = None
     if found is None or not access.sees(found.approval.approvers):
         await access.hide(run_id)
-    if isinstance(found, OpenCall):
-        return replace(found, others=[one for one in found.others if access.sees(one.approvers)])
     return found
 
 
@@ -180,10 +179,16 @@ async def _load(
     info, is_ended = RunListing.of(description), description.close_time is not None
     pending = await run.approvals()
     report = await run.status()
-    history = await read_history(run, call_id, report.log.entries, access)
+    first = max(report.log.entries - MAX_ENTRIES, 0)
+    entries = [entry async for entry in run.entries(names.CONTEXT, after=first)]
+    history = history_of(entries, run_id, call_id, access)
     here = next((one for one in pending if one.call_id == call_id), None)
     if here is not None:
-        others: list[PendingApproval] = [one for one in pending if one is not here]
+        others: list[PendingApproval] = [
+            one
+            for one in pending
+            if one is not here and (access is None or access.sees(one.approvers))
+        ]
         tools, summary = await load_tools(run, here), None
         with suppress(EncryptedError):
             summary = await description.static_summary()
@@ -198,9 +203,11 @@ async def load_tools(run: Run, approval: PendingApproval) -> dict[str, ShownTool
     """Return the tools of a question, at most `MAX_TOOLS`."""
     if approval.kind == "budget":
         return {}
-    planned = [str(call.get("tool")) for call in shown_calls(approval.arguments)]
-    wanted = dict.fromkeys(planned if approval.kind == "plan" else [approval.tool])
-    return {name: await run.tool(name) for name in [*wanted][:MAX_TOOLS]}
+    wanted = [approval.tool]
+    if approval.kind == "plan":
+        planned = [str(call.get("tool")) for call in shown_calls(approval.arguments)]
+        wanted = [*dict.fromkeys(planned)][:MAX_TOOLS]
+    return {name: await run.tool(name) for name in wanted}
 
 
 async def find_next_pending(
@@ -261,9 +268,9 @@ async def find_similar_calls(
     with suppress(HoldfastError, TimeoutError):
         async with asyncio.timeout(SIMILAR_SECONDS):
             runs = (await parts.pending_for(person)).runs
-        others = [run for run in runs if is_similar(run) and run.id != pending.run_id]
-        answers = await parts.pending.answers.read(others[:MAX_SIMILAR], SIMILAR_SECONDS)
-        for run in others[:MAX_SIMILAR]:
+        others = [run for run in runs if is_similar(run) and run.id != pending.run_id][:MAX_SIMILAR]
+        answers = await parts.pending.answers.read(others, SIMILAR_SECONDS) if others else {}
+        for run in others:
             if isinstance(answer := answers.get(run.id), list):
                 for one in answer:
                     add(run, one)

@@ -22,8 +22,7 @@ from holdfast.schemas.reference import (
 )
 from holdfast.schemas.tool import ShownTool
 from holdfast.validation.validator import Violation
-from holdfast.web.forms.field_builder import MAX_FIELDS, build_fields
-from holdfast.web.forms.fields import Field
+from holdfast.web.forms.fields import MAX_FIELDS, Field, build_fields
 from holdfast.web.forms.form_values import FormValue, Place
 from holdfast.web.forms.value_diff import Difference, differences, is_plain, is_same
 

@@ -32,8 +32,7 @@ from holdfast.web.call.decision_form import DecisionForm, FormProblem
 from holdfast.web.call.history import CallStage, QuestionRound
 from holdfast.web.call.loader import ClosedCall, OpenCall
 from holdfast.web.call.plan import PlanRow, argument_differences, plan_consequence, plan_rows
-from holdfast.web.forms.field_builder import MAX_FIELDS, build_fields
-from holdfast.web.forms.fields import Field
+from holdfast.web.forms.fields import MAX_FIELDS, Field, build_fields
 from holdfast.web.forms.form_values import MISSING, FormValue, initial_value
 from holdfast.web.forms.value_diff import Difference, is_same
 from holdfast.web.listing.rows import MAX_BRIEF_CHARS, argument_line
@@ -95,9 +94,7 @@ def build_call_page(
     return _question_texts(pending, plan, again=again) | {
         "pending": pending,
         "form": form,
-        "notice": _notice(
-            pending, form, [edit, result, *(row.edit for row in plan)], problem or decision
-        ),
+        "notice": _notice(pending, form, [edit, result], plan, problem or decision),
         "signs": signs,
         "obstacle": obstacle,
         "terms": terms,
@@ -189,12 +186,14 @@ def _notice(
     pending: OpenCall,
     form: DecisionForm,
     forms: Sequence[Field | None],
+    plan: Sequence[PlanRow],
     decision: Decision | FormProblem | None,
 ) -> Notice | None:
     """Return what prevents a decision, or the effect of a checked one."""
     if decision is None:
         return None
     kind, arguments = pending.approval.kind, pending.approval.arguments
+    forms = [*forms, *(row.edit for row in plan)]
     fields = [one for whole in forms if whole is not None for one in whole.walk()]
     doubts = [one for one in fields if one.doubt and form.verdict == "edit"]
     if isinstance(decision, FormProblem):

@@ -1,24 +1,35 @@
-"""The fields of a form, and the control of each value without inner fields.
+"""The fields of a form, or of a read-only view, from a value and its schema.
 
-A text that a control cannot hold exactly (invisible characters, another kind of line end) is shown
-as JSON, which can.
+Every part of the value has a field, even if the schema does not mention it; a value without a
+suitable control is shown as JSON, and so is a text that a control cannot hold exactly (invisible
+characters, another kind of line end). A form has at most `MAX_FIELDS` fields: the rest of a value
+is JSON, too. The run checks a form by the same rules, so a value that passes here passes there.
 """
 
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Any, Final, Literal
 
-from holdfast.runtime.narration.arguments import format_value
-from holdfast.runtime.narration.schema_shape import FORMATS, Shape, choice_label
+from holdfast.runtime.narration import arguments
+from holdfast.runtime.narration.arguments import Shape
 from holdfast.runtime.text_safety import as_json, clean, one_line
 from holdfast.schemas.base import canonical_json, sha256
 from holdfast.schemas.reference import MARK
-from holdfast.web.forms.form_values import MISSING, Place, UnreadableText, pointer
+from holdfast.validation.schema_node import bounded
+from holdfast.validation.validator import Violation, violations
+from holdfast.web.forms.form_values import MISSING, FormValue, Place, UnreadableText, pointer
 
+MAX_FIELDS: Final = 200
+MAX_DEPTH: Final = 8
+MAX_ITEMS: Final = 100
+# At most this number of parts have a field each, if there is room for the whole value.
+FEW: Final = 10
 # The characters that fit in one line on a phone.
 _LINE_CHARS: Final = 30
 _SCHEMA_CHARS: Final = 4_000
+_HINT_CHARS: Final = 2_000
 
 LABEL_CHARS: Final = 120
 MEANINGS: Final = {
@@ -93,10 +104,9 @@ class Field:
 
     @property
     def display_text(self) -> str:
-        """Return the value for display."""
         if self.value is MISSING:
             return "omitted"
-        return format_value(self.value, self.shape, self.siblings)
+        return arguments.format_value(self.value, self.shape, self.siblings)
 
     @property
     def key(self) -> str:
@@ -106,7 +116,6 @@ class Field:
 
     @property
     def is_missing(self) -> bool:
-        """Report whether there is no value."""
         return self.value is MISSING
 
     @property
@@ -140,14 +149,12 @@ class Field:
 
     @property
     def takes_properties(self) -> bool:
-        """Report whether properties with any name can be added."""
         return self.control == "object" and self.shape.takes_properties
 
     @property
     def actions(self) -> set[str]:
-        """Return the actions of its buttons."""
         buttons = {button.action for button in (*self.buttons, *self.branches)}
-        return buttons | ({f"key:{pointer(self.place)}"} if self.takes_properties else set())
+        return buttons | ({self.name("key")} if self.takes_properties else set())
 
     @property
     def doubts_mark(self) -> str:
@@ -157,18 +164,21 @@ class Field:
 
     def walk(self) -> list["Field"]:
         """Return the field and all fields inside it."""
-        return [self, *(one for inner in self.children for one in inner.walk())]
+        found = [self]
+        for inner in self.children:
+            found += inner.walk()
+        return found
 
 
-def set_absent(drawn: Field) -> Field:
+def _set_absent(drawn: Field) -> Field:
     """Make the field one of an absent object or list, with a button that adds it."""
     drawn.control = "none"
     drawn.text = "gone" if drawn.value is MISSING else "null"
-    drawn.buttons = [Button(f"make:{pointer(drawn.place)}", f"Add {drawn.label}")]
+    drawn.buttons = [Button(drawn.name("make"), f"Add {drawn.label}")]
     return drawn
 
 
-def set_choices(drawn: Field) -> Field:
+def _set_choices(drawn: Field) -> Field:
     """Make the field a select; the current value is an option, even if it is not allowed."""
     drawn.control = "pick"
     here = None if drawn.value is MISSING else as_json(drawn.value)
@@ -176,7 +186,7 @@ def set_choices(drawn: Field) -> Field:
     if drawn.shape.nullable:
         offered.append(("null", MEANINGS["null"]))
     if here is not None and here not in dict(offered):
-        offered.append((here, f"{choice_label(drawn.value)} (current value)"))
+        offered.append((here, f"{arguments.choice_label(drawn.value)} (current value)"))
     if not drawn.required or here is None:
         offered.append(("", "(choose)" if drawn.required else MEANINGS["gone"]))
     drawn.options = [Option(value, label, value == (here or "")) for value, label in offered]
@@ -186,18 +196,18 @@ def set_choices(drawn: Field) -> Field:
     return drawn
 
 
-def set_unreadable(drawn: Field, value: UnreadableText) -> Field:
+def _set_unreadable(drawn: Field, value: UnreadableText) -> Field:
     """Make the field one of an unreadable text, as it was entered."""
     drawn.problems = [value.problem] if value.problem else []
     drawn.text = value.text
     if value.kind == "pick":
         drawn.value = MISSING
-        return set_choices(drawn)
+        return _set_choices(drawn)
     drawn.control = "lines" if value.kind == "json" else "line"
     return _with_meanings(drawn, value.kind)
 
 
-def set_json(drawn: Field) -> Field:
+def _set_json(drawn: Field) -> Field:
     """Make the field one of JSON, with its schema."""
     drawn.control = "lines"
     drawn.text = "" if drawn.value is MISSING else as_json(drawn.value, indent=2)
@@ -207,7 +217,7 @@ def set_json(drawn: Field) -> Field:
     return drawn
 
 
-def set_scalar(drawn: Field) -> Field:
+def _set_scalar(drawn: Field) -> Field:
     """Make the field one of a text or a number."""
     value, shape = drawn.value, drawn.shape
     match value:
@@ -237,18 +247,18 @@ def set_scalar(drawn: Field) -> Field:
             if not drawn.text or date.fromisoformat(drawn.text).isoformat() == drawn.text:
                 drawn.control = "date"
                 # A browser shows a date in the format of its user, which differs from the hint.
-                drawn.limits = [one for one in drawn.limits if one != FORMATS["date"]]
+                drawn.limits = [one for one in drawn.limits if one != arguments.FORMATS["date"]]
     return _with_meanings(drawn, kind)
 
 
 def _with_meanings(drawn: Field, kind: str) -> Field:
     """Set the kinds of value that the content of a control can be read as; `kind` is selected."""
     shape, rules = drawn.shape, drawn.shape.rules
-    texts = {"string": "text", "number": "number", "integer": "number", "boolean": ""}
-    written = [texts.get(one, "json") for one in shape.kinds] if shape.kinds else ["text", "json"]
-    if kind in ("text", "number", "json"):
-        written.insert(0, kind)
-    written = [one for one in dict.fromkeys(written) if one]
+    texts = {"string": "text", "number": "number", "integer": "number"}
+    written = [kind] if kind in ("text", "number", "json") else []
+    kinds = shape.kinds or ("string", "object")
+    written += [texts.get(one, "json") for one in kinds if one != "boolean"]
+    written = [*dict.fromkeys(written)]
     unwritten = ["true", "false"] if "boolean" in shape.kinds else []
     unwritten += [kind] if kind in ("true", "false") and kind not in unwritten else []
     unwritten += ["null"] if shape.nullable or kind == "null" else []
@@ -277,3 +287,145 @@ def _with_meanings(drawn: Field, kind: str) -> Field:
         value, label = f"{first}/{one}" if is_kept else one, MEANINGS[one]
         drawn.meanings.append(Option(value, f"{label} if empty" if is_kept else label, one == kind))
     return drawn
+
+
+class _FieldBuilder:
+    """Builds the fields of one form.
+
+    `place` is the place of its value among others; `prefix` keeps the ids of its elements apart
+    from those of other forms of the page.
+    """
+
+    def __init__(self, schema: Any, form: FormValue, place: Place, prefix: str, room: int) -> None:
+        self.shapes = arguments.ShapeReader(schema)
+        self._form = form
+        self._place = place
+        self._prefix = prefix
+        self._room = room
+        self._used = 0
+
+    def field(self, schema: Any, value: Any, place: Place, label: str, *, required: bool) -> Field:
+        """Return the field of a value at a place in the form."""
+        shape = self.shapes.read(schema)
+        about = shape.rules.get("description")
+        self._used += 1
+        drawn = Field(
+            id=f"{self._prefix}{self._used}",
+            place=(*self._place, *place),
+            control="line",
+            label=shape.title or one_line(label, LABEL_CHARS) or "(no name)",
+            value=value,
+            shape=shape,
+            required=required,
+            hint=clean(about)[:_HINT_CHARS] if isinstance(about, str) else "",
+            limits=arguments.describe_limits(shape),
+            doubt=arguments.describe_doubt(shape, value),
+        )
+        if isinstance(value, UnreadableText):
+            return _set_unreadable(drawn, value)
+        if self._used > self._room or len(place) > MAX_DEPTH:
+            return _set_json(drawn)
+        return self._set_control(drawn, place)
+
+    def _set_control(self, drawn: Field, place: Place) -> Field:
+        shape, value = drawn.shape, drawn.value
+        if shape.branches:
+            return self._set_branch(drawn, place)
+        if shape.choices and not isinstance(value, dict | list):
+            return _set_choices(drawn)
+        is_container = "object" in shape.kinds or "array" in shape.kinds
+        if is_container and (value is MISSING or value is None):
+            return _set_absent(drawn)
+        if not isinstance(value, dict | list):
+            return _set_scalar(drawn)
+        if isinstance(value, dict) and "object" in shape.kinds:
+            parts: Sequence[Any] = [*dict.fromkeys((*shape.properties, *value))]
+        elif isinstance(value, list) and "array" in shape.kinds and len(value) <= MAX_ITEMS:
+            parts = value
+        else:
+            return _set_json(drawn)
+        has_room = len(parts) <= FEW or self._used + len(parts) <= self._room
+        return self._add_parts(drawn, place, parts) if has_room else _set_json(drawn)
+
+    def _set_branch(self, drawn: Field, place: Place) -> Field:
+        branches, number = drawn.shape.branches, self._form.branches.get(place)
+        if number is None or number >= len(branches):
+            # The schema with the fewest violations.
+            root = self.shapes.root if isinstance(self.shapes.root, Mapping) else {}
+            named = {key: root[key] for key in ("$defs", "definitions") if key in root}
+            wrong = [len(violations(drawn.value, {**named, **one.rules})) for one in branches]
+            number = wrong.index(min(wrong))
+        label, nullable = drawn.label, drawn.shape.nullable or branches[number].nullable
+        drawn.shape = replace(branches[number], nullable=nullable)
+        drawn.alternatives, drawn.branch = branches, number
+        drawn.branches = [
+            Button(f"{drawn.name('branch')}:{n}", one.title or f"form {n + 1}")
+            for n, one in enumerate(branches)
+        ]
+        drawn.limits = arguments.describe_limits(drawn.shape)
+        self._set_control(drawn, place)
+        drawn.label = label
+        return drawn
+
+    def _add_parts(self, drawn: Field, place: Place, parts: Sequence[Any]) -> Field:
+        """Add the properties of an object, by name, or the items of a list."""
+        shape, value = drawn.shape, drawn.value
+        drawn.control = "list" if isinstance(value, list) else "object"
+        properties = set(shape.properties)
+        for index, key in enumerate(parts):
+            if isinstance(value, list):
+                part = shape.item_schema(index), key, (*place, index), str(index + 1)
+                one, drop = self.field(*part, required=True), f"Remove {index + 1}"
+            else:
+                label = arguments.readable_name(key) if key in properties else key
+                part = shape.property_schema(key), value.get(key, MISSING), (*place, key), label
+                one = self.field(*part, required=shape.requires(key))
+                one.siblings = value
+                drop = "" if key in properties else "Omit"
+            if drop:
+                one.buttons.append(Button(one.name("drop"), drop))
+            drawn.children.append(one)
+        if isinstance(value, list) and len(value) < MAX_ITEMS:
+            drawn.buttons.append(Button(drawn.name("add"), "Add entry"))
+        if not drawn.required:
+            drawn.buttons.append(Button(drawn.name("drop"), "Omit"))
+        if shape.nullable:
+            drawn.buttons.append(Button(drawn.name("null"), "Set to null"))
+        return drawn
+
+
+def build_fields(
+    schema: Any,
+    form: FormValue,
+    *,
+    place: Place = (),
+    prefix: str = "f",
+    room: int = MAX_FIELDS,
+    wrong: Sequence[Violation] = (),
+    label: str = "",
+) -> Field:
+    """Return the fields of a form, each with the violations of its value."""
+    with bounded():
+        builder = _FieldBuilder(schema, form, place, prefix, room)
+        whole = builder.field(builder.shapes.root, form.value, (), label, required=True)
+    for one in wrong:
+        if one.said:
+            _nearest(whole, one.place).problems.append(one.said)
+    if (notice := form.notice) is not None:
+        found = _nearest(whole, notice.place)
+        # The notice of a removed field is on the next one, or at the end.
+        if notice.after_children or len(found.place) - len(place) < len(notice.place):
+            found.notice_after = notice.text
+        else:
+            found.notice = notice.text
+    return whole
+
+
+def _nearest(whole: Field, place: Sequence[Any]) -> Field:
+    """Return the field of a place, or the nearest one around it."""
+    for step in place:
+        inner = {str(one.place[-1]): one for one in whole.children}
+        if str(step) not in inner:
+            break
+        whole = inner[str(step)]
+    return whole

@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import quote, unquote_to_bytes
 
-from holdfast.runtime.narration.schema_shape import Shape, ShapeReader
+from holdfast.runtime.narration.arguments import FORMATS, Shape, ShapeReader
 from holdfast.schemas.base import MAX_JSON_DEPTH, is_deeper
 from holdfast.validation.lenient_json import InexactNumber, exact_json
+from holdfast.validation.validator import Violation, violations
 
 # The place of an item in a list, as a form writes it.
 _NUMBERED: Final = re.compile(r"0|[1-9][0-9]{0,8}")
@@ -79,8 +80,7 @@ class FormValue:
 
 def pointer(place: Place) -> str:
     """Return a place as plain letters, whatever its keys contain."""
-    steps = (str(step).encode("utf-8", "surrogatepass") for step in place)
-    return "".join(f"/{quote(step, safe='')}" for step in steps)
+    return "".join(f"/{quote(str(step), safe='', errors='surrogatepass')}" for step in place)
 
 
 def unreadable_places(value: Any, place: Place = ()) -> Iterator[Place]:
@@ -220,3 +220,20 @@ def start_value(shape: Shape, shapes: ShapeReader, depth: int = 0) -> Any:
         }
         return {key: value for key, value in inside.items() if value is not MISSING}
     return [] if "array" in shape.kinds else MISSING
+
+
+def form_violations(value: Any, schema: Any) -> list[Violation]:
+    """Return the violations of a value; where a text was not readable, those alone."""
+    if unreadable := [Violation(place, "", "") for place in unreadable_places(value)]:
+        return unreadable
+    if value is MISSING:
+        return [Violation((), "required", "Required.")]
+    found = []
+    for one in violations(value, schema):
+        if one.keyword == "required":
+            one = Violation((*one.place, one.rule), "required", "Required.")
+        elif one.keyword == "format":
+            need = FORMATS.get(one.rule, f"what fits the format {one.rule}")
+            one = Violation(one.place, "format", f"Give {need}.")
+        found.append(one)
+    return found

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from holdfast.runtime.narration.arguments import (
+    ShapeReader,
     arguments_in_line,
     effect_text,
     format_value,
@@ -12,7 +13,6 @@ from holdfast.runtime.narration.arguments import (
     readable_name,
     total_text,
 )
-from holdfast.runtime.narration.schema_shape import ShapeReader
 
 EUROS = {"type": "number", "format": "money", "currency": "EUR"}
 CENTS = {"type": "integer", "format": "money", "currency": {"property": "in"}, "minorUnits": True}

@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from holdfast.web.call.decision_form import apply_action
-from holdfast.web.forms.field_builder import FEW, MAX_ITEMS, build_fields
-from holdfast.web.forms.fields import Field
+from holdfast.web.forms.fields import FEW, MAX_ITEMS, Field, build_fields
 from holdfast.web.forms.form_values import MISSING, FormValue, UnreadableText, initial_value
 from holdfast.web.forms.value_diff import MAX_COMPARED, differences
 from holdfast.web.pages import ENVIRONMENT

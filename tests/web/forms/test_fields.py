@@ -10,9 +10,8 @@ from hypothesis import strategies as some
 from holdfast.schemas.base import canonical_json
 from holdfast.validation.schema_node import MAX_STEPS, WorkBudget
 from holdfast.web.call.decision_form import apply_action as pressed
-from holdfast.web.forms.field_builder import MAX_FIELDS, build_fields, form_violations
-from holdfast.web.forms.fields import Field
-from holdfast.web.forms.form_values import FormValue, UnreadableText
+from holdfast.web.forms.fields import MAX_FIELDS, Field, build_fields
+from holdfast.web.forms.form_values import FormValue, UnreadableText, form_violations
 from holdfast.web.pages import ENVIRONMENT
 from tests.web.forms.submitting import changed, read, submitted
 
