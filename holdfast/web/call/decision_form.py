@@ -271,11 +271,8 @@ def apply_action(
     notice_place, branches, new = inner, form.branches, value
     match action.partition(":")[0]:
         case "drop":
-            new, text = MISSING, ""
-            if isinstance(value, UnreadableText):
-                text = one_line(value.text, _VALUE_CHARS)
-            elif value != "" and not found.children:
-                text = one_line(found.display_text, _VALUE_CHARS)
+            new, is_empty = MISSING, value == "" or found.children
+            text = "" if is_empty else one_line(found.display_text, _VALUE_CHARS)
             is_item = isinstance(found.place[-1], int)
             notice = f"Removed entry {found.key}" if is_item else f"Omitted “{found.label}”"
             notice += f": {text}" if text else "."

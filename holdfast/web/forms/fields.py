@@ -106,6 +106,8 @@ class Field:
     def display_text(self) -> str:
         if self.value is MISSING:
             return "omitted"
+        if isinstance(self.value, UnreadableText):
+            return self.value.text
         return arguments.format_value(self.value, self.shape, self.siblings)
 
     @property
