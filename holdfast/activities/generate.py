@@ -15,8 +15,7 @@ from temporalio.exceptions import ApplicationError
 
 from holdfast.activities.model import conversation_reader
 from holdfast.activities.model.chat_telemetry import record_chat
-from holdfast.activities.model.conversation_cache import RunKey
-from holdfast.activities.model.page_prefetch import PagePrefetch
+from holdfast.activities.model.conversation_cache import PagePrefetch, RunKey
 from holdfast.activities.model.progress import Progress, RedactingSink, RetryBudget, send_heartbeats
 from holdfast.activities.model.shared_pages import SharedPages
 from holdfast.catalog.endpoints import ModelEndpoints

@@ -28,7 +28,7 @@ from holdfast.hosting.options import CheckOptions, WorkerSettings
 from holdfast.hosting.process_exit import STOPPED, WRONG_SETUP
 from holdfast.hosting.resources import ResourcesError, WorkerResources, load_resources
 from holdfast.providers.anthropic.schema import answer_schema
-from holdfast.providers.openai.schema import fits_strict_mode
+from holdfast.providers.openai.format import fits_strict_mode
 from holdfast.providers.tool_schemas import schema_notes
 from holdfast.runtime.secrets import Secrets
 from holdfast.runtime.settings_files.file_problems import FileProblem, InvalidValueError

@@ -20,8 +20,12 @@ from holdfast.activities.interceptors.results import CheckedResults
 from holdfast.activities.knowledge import FetchKnowledgeActivity
 from holdfast.activities.memory_access import MemoryActivities
 from holdfast.activities.model.chat_telemetry import SpanRecorder
-from holdfast.activities.model.conversation_cache import ConversationCache, RunKey
-from holdfast.activities.model.page_prefetch import Answer, PagePrefetch
+from holdfast.activities.model.conversation_cache import (
+    Answer,
+    ConversationCache,
+    PagePrefetch,
+    RunKey,
+)
 from holdfast.activities.model.progress import Progress
 from holdfast.activities.model.run_queries import RunQueries
 from holdfast.activities.model.shared_pages import SharedPages

@@ -11,13 +11,12 @@ from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
 from holdfast.activities.generate import GenerateActivity, token_cost
-from holdfast.activities.model.conversation_cache import ConversationCache
+from holdfast.activities.model.conversation_cache import ConversationCache, PagePrefetch
 from holdfast.activities.model.conversation_reader import (
     ConversationChanged,
     RunNotOpen,
     RunUnresponsive,
 )
-from holdfast.activities.model.page_prefetch import PagePrefetch
 from holdfast.catalog.endpoints import ModelEndpoints, ServedEndpoint
 from holdfast.providers.base import AnswerSink, EncodedMessage, Provider, ProviderRequest, ToolNames
 from holdfast.providers.openai.format import OpenAIFormat

@@ -16,8 +16,7 @@ from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
 from holdfast.activities.generate import GenerateActivity
-from holdfast.activities.model.conversation_cache import ConversationCache
-from holdfast.activities.model.page_prefetch import PagePrefetch
+from holdfast.activities.model.conversation_cache import ConversationCache, PagePrefetch
 from holdfast.activities.model.progress import DOUBTFUL_ATTEMPTS
 from holdfast.catalog.endpoints import ModelEndpoints, ServedEndpoint, http_client
 from holdfast.providers.model_errors import MAX_DOUBTFUL_ATTEMPTS

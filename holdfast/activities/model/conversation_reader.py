@@ -10,10 +10,10 @@ from dataclasses import replace
 from holdfast.activities.model.conversation_cache import (
     CachedConversation,
     CachedMessage,
+    PagePrefetch,
     RunKey,
     fragments,
 )
-from holdfast.activities.model.page_prefetch import PagePrefetch
 from holdfast.activities.model.shared_pages import SharedPages, page_secret
 from holdfast.providers.base import EncodedMessage, Encoder, Provider, ProviderRequest, ToolNames
 from holdfast.providers.contents import media_of, text_of

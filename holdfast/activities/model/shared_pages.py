@@ -18,8 +18,7 @@ from concurrent.futures import Future
 from temporalio.api.common.v1 import Payload
 from temporalio.converter import DataConverter
 
-from holdfast.activities.model.conversation_cache import RunKey
-from holdfast.activities.model.page_prefetch import Answer
+from holdfast.activities.model.conversation_cache import Answer, RunKey
 from holdfast.runtime.storage.store import Store
 from holdfast.schemas.base import canonical_json, sha256
 from holdfast.schemas.internal.model_request import ConversationPage, ConversationPointer

@@ -2,8 +2,9 @@
 
 A format's own reader interprets one event. Events of another form are ignored, as long as any event
 was recognised: servers extend the formats in many ways. Which of them are of one call is decided by
-`call_matching`; what pieces and wholes of a call make, by `call_draft`; what the reason of an
-answer's end means, by `answer_endings`:
+`call_matching`; what pieces and wholes of a call make, by `call_draft`. Of the reason of an
+answer's end, each format lists the words of a whole answer; those of the other endings are the same
+everywhere, since gateways pass them from format to format:
 
     whole, cut off, filtered   the answer
     failed                     `FailedAnswer`: nothing of it is used, and it is requested again
@@ -13,10 +14,10 @@ answer's end means, by `answer_endings`:
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from enum import Enum, auto
 from typing import Any, ClassVar
 
-from holdfast.providers.answer.answer_endings import NOTICES, STOP_REASONS, Ending, ending_of
 from holdfast.providers.answer.call_draft import CallDraft
 from holdfast.providers.answer.call_matching import WholeCall, are_repeated, join_halves
 from holdfast.providers.answer.part_order import PartOrder
@@ -24,12 +25,78 @@ from holdfast.providers.answer.streamed_answer import StreamedAnswer
 from holdfast.providers.base import FailedAnswer, TruncatedAnswer, UnreadableAnswer
 from holdfast.providers.json_fields import read_counts, read_text
 from holdfast.providers.transport.error_response import error_in_event, shortened
-from holdfast.schemas.internal.solution import Solution, Usage
+from holdfast.schemas.internal.solution import Solution, StopReason, Usage
 
 CountNames = str | tuple[str, ...]
 UsageCounts = Mapping[str, tuple[CountNames, ...]]
 _MAX_QUOTED_CHARACTERS = 200
 _UNCERTAIN = "the server sent arguments that belong to no certain call"
+
+
+class Ending(Enum):
+    """How an answer ended."""
+
+    WHOLE = auto()
+    CUT_OFF = auto()
+    FILTERED = auto()
+    # The server failed in the middle: the answer is requested again.
+    FAILED = auto()
+    # The provider could not read what the model wrote: the model receives that it was empty.
+    UNREADABLE = auto()
+    # The provider does not accept the request, or what the model did: it receives that once.
+    REFUSED = auto()
+    UNKNOWN = auto()
+
+
+NOTICES = {
+    Ending.FILTERED: "the provider's filters ended the answer",
+    Ending.FAILED: "the server failed within the answer",
+    Ending.UNREADABLE: "the provider could not read what the model wrote",
+    Ending.REFUSED: "the provider ended the answer without one",
+    Ending.UNKNOWN: "the server ended the answer with an unknown reason",
+}
+STOP_REASONS: dict[Ending | None, StopReason] = {
+    Ending.CUT_OFF: "length",
+    Ending.FILTERED: "filtered",
+}
+
+_WORDS = {
+    Ending.CUT_OFF: (
+        *("length", "max_tokens", "max_output_tokens", "model_length"),
+        *("model_context_window_exceeded", "pause_turn"),
+    ),
+    # Of Gemini; of Bedrock.
+    Ending.UNREADABLE: (
+        *("malformed_function_call", "unexpected_tool_call", "malformed_response"),
+        *("malformed_tool_use", "malformed_model_output"),
+    ),
+}
+_PARTS_OF_WORDS = {
+    # Z.AI's filter is `sensitive`; the last ones are Gemini's.
+    Ending.FILTERED: (
+        *("filter", "refusal", "guardrail", "sensitive", "safety", "policy", "moderation"),
+        *("recitation", "language", "blocklist", "prohibited", "spii", "escalation"),
+        *("model_armor", "pup_limited_disabled"),
+    ),
+    # OpenRouter: `error`; vLLM, MiniMax: `abort`; DeepSeek: `insufficient_system_resource`; Z.AI:
+    # `network_error`; and the likely words of others.
+    Ending.FAILED: (
+        *("error", "abort", "cancel", "timeout", "timed_out", "insufficient", "fail", "interrupt"),
+        *("unavailable", "overload", "disconnect", "exception"),
+    ),
+}
+
+
+def ending_of(reason: str, whole: Collection[str], refused: Collection[str] = ()) -> Ending:
+    """Return the ending for a reason; the format's words are `whole`, and `refused` ones."""
+    word = reason.lower()
+    for ending, words in {Ending.WHOLE: whole, **_WORDS, Ending.REFUSED: refused}.items():
+        if word in words:
+            return ending
+    for ending, parts in _PARTS_OF_WORDS.items():
+        if any(part in word for part in parts):
+            return ending
+    return Ending.UNKNOWN
 
 
 class AnswerReader(ABC):

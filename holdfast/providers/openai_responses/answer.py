@@ -10,8 +10,7 @@ OpenAI runs itself, are ignored.
 from collections.abc import Callable
 from typing import Any
 
-from holdfast.providers.answer.answer_endings import Ending, ending_of
-from holdfast.providers.answer.answer_reader import AnswerReader
+from holdfast.providers.answer.answer_reader import AnswerReader, Ending, ending_of
 from holdfast.providers.answer.bounded_text import well_formed
 from holdfast.providers.answer.call_draft import CallDraft
 from holdfast.providers.answer.call_matching import matched

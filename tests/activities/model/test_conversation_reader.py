@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from temporalio.exceptions import ApplicationError
 
-from holdfast.activities.model.conversation_cache import ConversationCache, RunKey
+from holdfast.activities.model.conversation_cache import ConversationCache, PagePrefetch, RunKey
 from holdfast.activities.model.conversation_reader import ConversationChanged, ConversationReader
-from holdfast.activities.model.page_prefetch import PagePrefetch
 from holdfast.providers.base import EncodedMessage, Provider, ToolNames
 from holdfast.providers.openai.format import OpenAIFormat
 from holdfast.providers.transport.http import HttpProvider

@@ -6,9 +6,8 @@ from typing import Any
 import httpx
 import pytest
 
-from holdfast.activities.model.conversation_cache import ConversationCache
+from holdfast.activities.model.conversation_cache import ConversationCache, PagePrefetch
 from holdfast.activities.model.conversation_reader import ConversationChanged, ConversationReader
-from holdfast.activities.model.page_prefetch import PagePrefetch
 from holdfast.providers.base import Provider
 from holdfast.providers.openai.format import OpenAIFormat
 from holdfast.providers.transport.http import HttpProvider

@@ -9,9 +9,8 @@ import pytest
 from temporalio.converter import DataConverter
 
 from holdfast.activities.model import shared_pages
-from holdfast.activities.model.conversation_cache import ConversationCache
+from holdfast.activities.model.conversation_cache import ConversationCache, PagePrefetch
 from holdfast.activities.model.conversation_reader import ConversationReader
-from holdfast.activities.model.page_prefetch import PagePrefetch
 from holdfast.activities.model.shared_pages import FULL_CHARACTERS, SharedPages
 from holdfast.providers.base import Provider
 from holdfast.providers.openai.format import OpenAIFormat

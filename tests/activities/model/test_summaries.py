@@ -8,10 +8,10 @@ import pytest
 from holdfast.activities.model.conversation_cache import (
     CachedConversation,
     ConversationCache,
+    PagePrefetch,
     fragments,
 )
 from holdfast.activities.model.conversation_reader import ConversationReader
-from holdfast.activities.model.page_prefetch import PagePrefetch
 from holdfast.providers.base import EncodedMessage
 from holdfast.schemas.internal.model_request import ConversationPointer
 from holdfast.schemas.message import ChatMessage

@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.activities.model.conversation_cache import RunKey
-from holdfast.activities.model.page_prefetch import PagePrefetch
+from holdfast.activities.model.conversation_cache import PagePrefetch, RunKey
 from holdfast.activities.model.run_queries import RunQueries
 from holdfast.schemas.internal.model_request import ConversationPage, ConversationPageRequest
 from tests.support.backend import Launch
