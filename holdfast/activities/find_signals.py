@@ -26,7 +26,11 @@ async def find_signals(asked: dict[str, Any]) -> dict[str, str]:
     times = {}
     for number, digest in wanted.digests.items():
         event = found[number - 1] if number <= len(found) else None
-        if event is not None and await _digest(activity.client(), event) == digest:
+        if event is None:
+            continue
+        payloads = event.workflow_execution_signaled_event_attributes.input.payloads[:1]
+        values = await activity.client().data_converter.decode(payloads, [RawValue])
+        if digest == (sha256(values[0].payload.data) if values else ""):
             times[str(number)] = event.event_time.ToDatetime(UTC).isoformat()
     return times
 
@@ -50,9 +54,3 @@ async def _events(client: Client, workflow_id: str, wanted: ReceivedSignals) -> 
         request.next_page_token = page.next_page_token
         if not page.next_page_token:
             return found[::-1]
-
-
-async def _digest(client: Client, event: HistoryEvent) -> str:
-    payloads = event.workflow_execution_signaled_event_attributes.input.payloads[:1]
-    values = await client.data_converter.decode(payloads, [RawValue])
-    return sha256(values[0].payload.data) if values else ""

@@ -27,7 +27,7 @@ from holdfast.schemas.internal.tracing import Tracing
 from holdfast.schemas.phrases import no_agent, suggest_names
 from holdfast.schemas.run import CallRequest, RunRequest
 from holdfast.schemas.tool import ANONYMOUS
-from holdfast.validation.problems import ValueProblem, problems_of, summarize_problems
+from holdfast.validation.problems import ValueProblem, problems_of, summarize_problems, under
 
 # Of a server that cannot be reached; with the pauses between them (1, 2, 4, 8 and 16 s), half a
 # minute. Temporal would make more, and would then report no reason. The time since the first is not
@@ -90,7 +90,7 @@ class DefinitionResolver:
                 world = replace(world, is_inline=True)
                 agent = resolve_definition(definition, names.UNNAMED_AGENT, world, listing)
                 advice = schema_advice(definition, is_tool=False)
-                _log_advice(each.under("agent") for each in advice)
+                _log_advice(under(advice, "agent"))
             elif definition in catalog.mcp_agents:
                 written = catalog.mcp_agents[definition].value
                 listing = self._listing(written, world)
@@ -102,10 +102,9 @@ class DefinitionResolver:
             else:
                 none = "this worker has no agents: see `--catalog`"
                 fix = suggest_names(definition, catalog.agents, none)
-                reason = no_agent(definition)
-                raise InvalidValueError([ValueProblem((), reason, fix)])
+                raise InvalidValueError.of(no_agent(definition), fix)
         except InvalidValueError as error:
-            raise self._invalid((each.under("agent") for each in error.faults), listing) from None
+            raise self._invalid(under(error.faults, "agent"), listing) from None
         delegates = _delegates_of(agent, {**known, **catalog.agents})
         facts = self._of_worker().model_copy(update={"delegates": delegates})
         return AgentSnapshot(agent=agent, worker=facts).to_json()
@@ -124,11 +123,11 @@ class DefinitionResolver:
             tool = tool_of_entry(entry, world, listing)
             if tool.latent or tool.delegate == ANONYMOUS:
                 reason = f"`{tool.name}` is for a model to answer, and a single call has no model"
-                raise InvalidValueError([ValueProblem((), reason, "name a tool with an activity")])
+                raise InvalidValueError.of(reason, "name a tool with an activity")
             if isinstance(entry, dict):
-                _log_advice(each.under("tool") for each in schema_advice(entry, is_tool=True))
+                _log_advice(under(schema_advice(entry, is_tool=True), "tool"))
         except InvalidValueError as error:
-            raise self._invalid((each.under("tool") for each in error.faults), listing) from None
+            raise self._invalid(under(error.faults, "tool"), listing) from None
         return ToolSnapshot(tool=tool, worker=self._of_worker()).to_json()
 
     def _listing(self, written: Any, world: DefinitionRegistry) -> Listing:

@@ -15,6 +15,7 @@ import asyncio
 import ipaddress
 import socket
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from functools import partial
 from types import MappingProxyType
 from typing import Self
@@ -97,7 +98,11 @@ class PinnedTransport(httpx.AsyncBaseTransport):
         proxy = self._proxies.get(request.url.scheme) or self._proxies.get("all")
         if proxy is not None and not proxy_bypass(host):
             return await proxy.handle_async_request(request)
-        if _address(host) is not None or host == "localhost":
+        is_name = host != "localhost"
+        with suppress(ValueError):
+            ipaddress.ip_address(host)
+            is_name = False
+        if not is_name:
             return await self._inner.handle_async_request(request)
         failed: httpx.ConnectError | httpx.ConnectTimeout = NoPublicAddressError(
             "its name leads to no public address; if it is to be read all the same, have the worker"
@@ -152,13 +157,6 @@ def knowledge_client(networks: Collection[Network] = ()) -> httpx.AsyncClient:
     }
     transport = PinnedTransport(open_transport(), networks, proxies=proxies)
     return httpx.AsyncClient(transport=transport, follow_redirects=False, trust_env=False)
-
-
-def _address(host: str) -> Address | None:
-    try:
-        return ipaddress.ip_address(host)
-    except ValueError:
-        return None
 
 
 async def _resolved(host: str, port: int) -> Collection[str]:

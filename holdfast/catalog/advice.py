@@ -20,7 +20,7 @@ from holdfast.schemas.json_schema import DRAFT
 from holdfast.schemas.phrases import quote_value
 from holdfast.schemas.settings.limits import ApprovalLimits
 from holdfast.schemas.tool import ApprovalPolicy, ResolvedTool
-from holdfast.validation.problems import ValueProblem, Where, format_place
+from holdfast.validation.problems import ValueProblem, Where, format_place, under
 from holdfast.validation.schema_check import schema_problems
 from holdfast.validation.schema_drafts import to_current_draft
 from holdfast.validation.schema_keywords import subschemas
@@ -39,13 +39,13 @@ _OTHER_PROPERTIES = ("$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "pa
 
 def tool_advice(tool: ResolvedTool) -> Iterator[ValueProblem]:
     """Yield suggestions to the author of a tool."""
-    yield from (each.under("_approval") for each in policy_advice(tool.approval))
+    yield from under(policy_advice(tool.approval), "_approval")
     yield from _required_advice(tool.parameters)
 
 
 def agent_advice(written: dict[str, Any], agent: ResolvedAgent) -> Iterator[ValueProblem]:
     """Yield suggestions to the author of an agent; `written` is its definition."""
-    yield from (each.under("approval") for each in policy_advice(agent.approval))
+    yield from under(policy_advice(agent.approval), "approval")
     turns, rounds = agent.budget.max_turns, agent.budget.max_iterations
     if turns is not None and rounds is not None and turns < rounds:
         reason = f"`maxTurns` {turns} ends a run before `maxIterations` {rounds} is reached"
@@ -74,7 +74,7 @@ def agent_advice(written: dict[str, Any], agent: ResolvedAgent) -> Iterator[Valu
         named = [each for each in enumerate(holder.get("tools", [])) if not is_pattern(each[1])]
         for (n, entry), tool in zip(named, tools, strict=False):
             if isinstance(entry, dict):
-                yield from (each.under(*where, "tools", n) for each in tool_advice(tool))
+                yield from under(tool_advice(tool), *where, "tools", n)
 
 
 def nullable_advice(written: Any, where: Where = ()) -> Iterator[ValueProblem]:
@@ -100,7 +100,7 @@ def schema_advice(written: dict[str, Any], *, is_tool: bool) -> Iterator[ValuePr
             parts, found = _schema_advice(json.dumps(schema))
             if (left := left - parts) < 0:
                 return
-            yield from (each.under(*where) for each in found)
+            yield from under(found, *where)
 
 
 @lru_cache(MAX_CACHED_SCHEMAS)
@@ -198,5 +198,5 @@ def _required_advice(schema: Any) -> Iterator[ValueProblem]:
                 fix = "add it to `properties`, or leave it out of `required`"
                 yield ValueProblem(("required", n), reason, fix)
     for key, inner in properties.items():
-        yield from (each.under("properties", key) for each in _required_advice(inner))
-    yield from (each.under("items") for each in _required_advice(schema.get("items")))
+        yield from under(_required_advice(inner), "properties", key)
+    yield from under(_required_advice(schema.get("items")), "items")

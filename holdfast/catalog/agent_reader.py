@@ -47,7 +47,7 @@ from holdfast.schemas.base import Lenient, json_size, parse_duration
 from holdfast.schemas.budget import BUDGET_DEFAULTS, ON_LIMIT_DEFAULTS
 from holdfast.schemas.phrases import suggest_names
 from holdfast.schemas.tool import APPROVAL_DEFAULTS, TOOL, ResolvedTool, binding_of
-from holdfast.validation.problems import ValueProblem, Where, name_problem, problems_of
+from holdfast.validation.problems import ValueProblem, Where, name_problem, problems_of, under
 from holdfast.validation.schema_check import schema_problems
 from holdfast.validation.schema_drafts import to_current_draft
 
@@ -87,11 +87,10 @@ class _ToolPart:
         try:
             yield
         except InvalidValueError as refused:
-            self.faults.extend(fault.under(*self.where, *place) for fault in refused.faults)
+            self.faults.extend(under(refused.faults, *self.where, *place))
             self.lost.append((*self.where, *place))
 
     def has(self, tool: ResolvedTool) -> bool:
-        """Return whether this tool is there, or one beside."""
         own = any((each.name, each.mcp) == (tool.name, tool.mcp) for each in self.tools)
         return own or (self.beside is not None and self.beside.has(tool))
 
@@ -105,7 +104,7 @@ class _ToolPart:
         yield from self.faults
         seen = set() if self.beside is None else self.beside.names()
         for tool, where in zip(self.tools, self.places, strict=True):
-            yield from (fault.under(*where) for fault in reserved_name_problems(tool.name))
+            yield from under(reserved_name_problems(tool.name), *where)
             if tool.name in seen:
                 yield ValueProblem(where, f"it has `{tool.name}` twice", "keep one of them")
             seen.add(tool.name)
@@ -122,8 +121,7 @@ def resolve_definition(
         InvalidValueError: the agent does not load; the error has every problem.
     """
     if not isinstance(written, dict):
-        reason, fix = "this is no agent", "write an object with `model` in it"
-        raise InvalidValueError([ValueProblem((), reason, fix)])
+        raise InvalidValueError.of("this is no agent", "write an object with `model` in it")
     unfit = None if "name" in written else name_problem(name, "name")
     named = {"name": name, **written} if unfit is None else written
     faults = [] if unfit is None else [unfit]
@@ -163,8 +161,7 @@ def resolve_definition(
     size_bytes = size_bytes if size_bytes > MAX_AGENT_BYTES else _size_bytes(agent)
     if size_bytes > MAX_AGENT_BYTES:
         fix = f"at most {MAX_AGENT_BYTES}: give it fewer or smaller tools"
-        reason = f"the agent has {size_bytes} bytes, tools resolved"
-        raise InvalidValueError([ValueProblem((), reason, fix)])
+        raise InvalidValueError.of(f"the agent has {size_bytes} bytes, tools resolved", fix)
     return agent
 
 
@@ -193,7 +190,7 @@ def _read_tool_parts(
         for tool, where in zip(part.tools, part.places, strict=True):
             if isinstance(entry := holder["tools"][where[-1]], dict):
                 faults = unstated_effects(entry, tool, known, world)
-                part.faults += (fault.under(*where) for fault in faults)
+                part.faults += under(faults, *where)
     return [part for part, _ in parts]
 
 
@@ -265,8 +262,8 @@ def _definition_problems(
         **{("skills", n, "when"): skill.when for n, skill in enumerate(definition.skills)},
     }
     for where, schema in schemas.items():
-        yield from (fault.under(*where) for fault in schema_problems(schema))
-    yield from (fault.under("approval") for fault in forward_problems(definition.approval))
+        yield from under(schema_problems(schema), *where)
+    yield from under(forward_problems(definition.approval), "approval")
     yield from hook_problems(definition, world)
     yield from hook_effects(hook_bindings(definition), _known_tools(parts, world), world)
     yield from _skill_problems(definition, parts, world)
@@ -292,7 +289,7 @@ def _skill_problems(
             names = ", ".join(f"`{tool.name}`" for tool in rules)
             reason = f"{names} run this activity, and the skill can follow one"
             faults.append(ValueProblem((), reason, "write the skill's own `sideEffects`"))
-        yield from (fault.under("skills", n, "activity") for fault in faults)
+        yield from under(faults, "skills", n, "activity")
         for key in skill.for_a_model:
             if key in skill.model_fields_set:
                 reason = "this skill runs an activity, without a model"
@@ -303,7 +300,6 @@ def _skill_problems(
 def _tool_name_problems(
     definition: AgentDefinition, parts: list[_ToolPart]
 ) -> Iterator[ValueProblem]:
-    """Yield references to tools that the agent lacks."""
     known = {tool.name: tool for part in parts for tool in part.tools}
     choice = definition.tool_choice
     if isinstance(choice, ForcedTool) and choice.name not in known:

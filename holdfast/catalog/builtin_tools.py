@@ -16,7 +16,7 @@ from holdfast.schemas.internal import memory
 from holdfast.schemas.json_schema import UntitledSchema
 from holdfast.schemas.phrases import quote_value
 from holdfast.schemas.tool import ActivityBinding, KnowledgeSource, ResolvedTool, binding_of
-from holdfast.validation.problems import ValueProblem
+from holdfast.validation.problems import ValueProblem, under
 
 _MEMORY_TOOLS: dict[str, tuple[type[Strict], str]] = {
     names.MEMORY_READ: (
@@ -38,6 +38,7 @@ _MEMORY_TOOLS: dict[str, tuple[type[Strict], str]] = {
 }
 
 MAX_KNOWLEDGE_BYTES = 256_000
+_NOT_PARAMETERS = ("title", "description")
 
 
 def knowledge_tool(
@@ -62,7 +63,7 @@ def knowledge_tool(
         same = registry.tools_of_activity(binding, tools, world)
         rules = next(iter(same), rules)
         found = registry.activity_problems(written.activity, world, is_once=False)
-        faults += (fault.under("activity") for fault in (*found, *_rules_problems(same)))
+        faults += under((*found, *_rules_problems(same)), "activity")
     if faults:
         raise InvalidValueError(faults)
     return rules.model_copy(
@@ -99,7 +100,6 @@ def _rules_problems(same: Sequence[ResolvedTool]) -> Iterator[ValueProblem]:
 def _source_problems(
     written: Knowledge, world: registry.DefinitionRegistry
 ) -> Iterator[ValueProblem]:
-    """Yield why a file, an address or a text is no knowledge."""
     if written.file is not None and (world.is_inline or world.folder is None):
         reason = "only an agent of the catalog can name a file"
         fix = "write its text here (`text`), or have an agent in the worker's catalog"
@@ -111,7 +111,7 @@ def _source_problems(
             fix = error.fix.replace(f"{world.folder.resolve()}/", "")
             yield ValueProblem(("file",), error.reason, fix)
     if written.url is not None:
-        yield from (each.under("url") for each in _address_problems(written.url, world))
+        yield from under(_address_problems(written.url, world), "url")
     if written.text is not None:
         size_bytes = len(written.text.encode("utf-8", "surrogatepass"))
         if not written.text.strip():
@@ -176,13 +176,14 @@ def memory_tools(agent: str, world: registry.DefinitionRegistry) -> list[Resolve
         ResolvedTool(
             name=name,
             description=description,
-            parameters=_parameters(arguments),
+            parameters={key: each for key, each in schema.items() if key not in _NOT_PARAMETERS},
             activity=ActivityBinding(type=name),
             memory=owner,
             memory_use="write" if name == names.MEMORY_WRITE else "read",
             untrusted=name != names.MEMORY_WRITE,
         )
         for name, (arguments, description) in _MEMORY_TOOLS.items()
+        for schema in [arguments.model_json_schema(schema_generator=_UnsetIsAbsent)]
     ]
 
 
@@ -191,8 +192,3 @@ class _UnsetIsAbsent(UntitledSchema):
 
     def default_schema(self, schema: Any) -> dict[str, Any]:
         return self.generate_inner(schema["schema"])
-
-
-def _parameters(arguments: type[Strict]) -> dict[str, Any]:
-    schema = arguments.model_json_schema(schema_generator=_UnsetIsAbsent)
-    return {key: value for key, value in schema.items() if key not in ("title", "description")}

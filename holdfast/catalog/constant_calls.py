@@ -18,7 +18,7 @@ from holdfast.schemas.phrases import quote_value, suggest_names
 from holdfast.schemas.reference import HOW_TO_REFER, MARK, malformed_references
 from holdfast.schemas.tool import ANONYMOUS, CHOSEN_BY_MODEL, REASONING, TOOL, ResolvedTool
 from holdfast.validation.arguments import InvalidArguments, fit, without_unknown
-from holdfast.validation.problems import ValueProblem
+from holdfast.validation.problems import ValueProblem, under
 
 
 def constant_call_problems(
@@ -48,7 +48,7 @@ def constant_call_problems(
             yield ValueProblem(("calls", n), reason, "name the tool of the call in it")
         elif name in known:
             faults = _call_problems(call, known[name], is_fitted=not has_hooks)
-            yield from (fault.under("calls", n) for fault in faults)
+            yield from under(faults, "calls", n)
 
 
 def _call_problems(

@@ -55,6 +55,7 @@ class Catalog:
 
     @cached_property
     def bound_activities(self) -> frozenset[str]:
+        """Return the activities that tools, hooks and skills name."""
         agents, tools = self.agents.values(), self.all_tools
         bindings = [tool.activity for tool in tools]
         bindings += (skill.activity for agent in agents for skill in agent.skills)

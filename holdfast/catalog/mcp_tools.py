@@ -151,11 +151,11 @@ def instructions_of(written: str, world: DefinitionRegistry, listing: Listing | 
     if not world.servers[server].trusted:
         reason = f"MCP server `{server}` is not trusted to write instructions"
         fix = "write them here, or set its `trusted: true`"
-        raise InvalidValueError([ValueProblem((), reason, fix)])
+        raise InvalidValueError.of(reason, fix)
     if listing is None:
         return written
     if isinstance(found := listing[prompt], str):
-        raise InvalidValueError([ValueProblem((), found, "check the server")])
+        raise InvalidValueError.of(found, "check the server")
     return found[0].description or ""
 
 
@@ -215,10 +215,10 @@ def read_entry(entry: str, world: DefinitionRegistry) -> tuple[str, str]:
     parts = _ENTRY.fullmatch(entry)
     if parts is None:
         fix = "write `mcp:SERVER/TOOL`, or `mcp:SERVER/*` for all of its tools"
-        raise InvalidValueError([ValueProblem((), f"`{entry}` names no tool of a server", fix)])
+        raise InvalidValueError.of(f"`{entry}` names no tool of a server", fix)
     if parts[1] not in world.servers:
         fix = suggest_names(parts[1], world.servers, "`--servers` gives it some")
-        raise InvalidValueError([ValueProblem((), f"there is no MCP server `{parts[1]}`", fix)])
+        raise InvalidValueError.of(f"there is no MCP server `{parts[1]}`", fix)
     return parts[1], parts[2]
 
 
@@ -233,20 +233,18 @@ def tools_of_entry(
     name, pattern = read_entry(entry, world)
     lock = world.mcp_lock
     if lock is not None and not any(matches(each, f"{name}/{pattern}") for each in lock):
-        reason = f"no tool `{name}/{pattern}` is locked"
         fix = "correct it, or look at the server's tools, then `holdfast mcp lock`"
-        raise InvalidValueError([ValueProblem((), reason, fix)])
+        raise InvalidValueError.of(f"no tool `{name}/{pattern}` is locked", fix)
     if listing is None:
         return []
     listed = listing[name]
     if isinstance(listed, str):
         fix = "check the server, and its entry in the file of `--servers`"
-        raise InvalidValueError([ValueProblem((), f"{listed} (for `{entry}`)", fix)])
+        raise InvalidValueError.of(f"{listed} (for `{entry}`)", fix)
     found = [each for each in listed if matches(each.name, pattern)]
     if not found:
         fix = suggest_names(pattern.strip("*"), [each.name for each in listed], "it lists none")
-        reason = f"MCP server `{name}` has no tool `{pattern}`"
-        raise InvalidValueError([ValueProblem((), reason, fix)])
+        raise InvalidValueError.of(f"MCP server `{name}` has no tool `{pattern}`", fix)
     unlocked = lock_problems(name, found, lock)
     allowed = [each for each in found if each.name not in unlocked]
     changed = [each for tool, each in unlocked.items() if lock and f"{name}/{tool}" in lock]
@@ -286,8 +284,7 @@ def tool_of_entry(entry: Any, world: DefinitionRegistry, listing: Listing | None
         return resolve_tool_entry(entry, world)
     found = tools_of_entry(entry, world, listing)
     if len(found) != 1:
-        reason = f"`{entry}` matches {len(found)} tools"
-        raise InvalidValueError([ValueProblem((), reason, "name one of them")])
+        raise InvalidValueError.of(f"`{entry}` matches {len(found)} tools", "name one of them")
     return found[0]
 
 
@@ -321,7 +318,7 @@ def hint_properties(annotations: Mapping[str, Any], *, trusted: bool) -> dict[st
 def _tool(server: str, listed: ListedTool, name: str, world: DefinitionRegistry) -> ResolvedTool:
     if listed.problem:
         reason = f"MCP server `{server}`, tool `{listed.name}`: {listed.problem}"
-        raise InvalidValueError([ValueProblem((), reason, "have the server corrected")])
+        raise InvalidValueError.of(reason, "have the server corrected")
     settings = world.servers[server]
     # The worker's own activity, which no written tool can name, has another name until then.
     binding = {"type": f"{MCP}{server}"}

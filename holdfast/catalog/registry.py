@@ -24,7 +24,7 @@ from holdfast.schemas.tool import (
     ToolDefinition,
     binding_of,
 )
-from holdfast.validation.problems import ValueProblem, Where
+from holdfast.validation.problems import ValueProblem, Where, under
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ def hook_effects(
     for name, binding in hooks:
         is_activity = isinstance(binding, ActivityBinding)
         same = tools_of_activity(binding, tools, world) if is_activity else ()
-        yield from (fault.under(_key(name)) for fault in effect_problems(same, "this hook"))
+        yield from under(effect_problems(same, "this hook"), _key(name))
 
 
 def effect_problems(same: Iterable[ResolvedTool], what: str = "this") -> Iterator[ValueProblem]:
@@ -128,7 +128,7 @@ def hook_problems(
             faults = agent_problems(written.agent, world, "agent")
         else:
             faults = _presence_faults(written, world)
-        yield from (fault.under(_key(name)) for fault in faults)
+        yield from under(faults, _key(name))
         set_fields = written.model_fields_set if isinstance(written, ActivityBinding) else ()
         for key in NOT_FOR_HOOKS:
             if key in set_fields:
@@ -146,7 +146,6 @@ def agent_problems(
 
 
 def _key(hook: str) -> str:
-    """Return the field of a definition that names a hook."""
     return f"_{to_camel(hook)}"
 
 

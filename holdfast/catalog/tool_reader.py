@@ -34,7 +34,7 @@ from holdfast.schemas.tool import (
     ToolDefinition,
     binding_of,
 )
-from holdfast.validation.problems import ValueProblem, Where, name_problem, problems_of
+from holdfast.validation.problems import ValueProblem, Where, name_problem, problems_of, under
 from holdfast.validation.schema_check import schema_problems
 from holdfast.validation.schema_drafts import to_current_draft
 from holdfast.validation.schema_keywords import tool_keyword_problems
@@ -47,6 +47,7 @@ _NOT_PARAMETERS = ("$schema", "$id", "description")
 # Keywords of the tool itself, beside a schema of its arguments.
 _BESIDE_PARAMETERS = ("$schema", "$comment", "title", "description")
 _RUNNERS = ("_person", "_delegate", "_activity")
+_UNDER_PARAMETERS = "write the schema of the arguments under `_parameters`, with this name"
 
 
 def resolve_tool(
@@ -58,7 +59,7 @@ def resolve_tool(
         InvalidValueError: the tool does not load; the error has every problem.
     """
     if not isinstance(written, dict):
-        raise InvalidValueError([ValueProblem((), "this is no tool", "write a JSON Schema object")])
+        raise InvalidValueError.of("this is no tool", "write a JSON Schema object")
     normalized = _NormalizedTool(written)
     fixed, faults = normalized.fixed, normalized.faults
     if name is not None and "_tool" not in fixed:
@@ -88,21 +89,16 @@ def resolve_tool(
     if faults:
         raise InvalidValueError(faults)
     # What is unset has the same default in both.
-    same = {
-        key: value
-        for key in ToolDefinition.model_fields
-        if key in ResolvedTool.model_fields and (value := getattr(definition, key)) is not None
-    }
-    parameters = {
-        key: value
-        for key, value in to_current_draft(normalized.schema).items()
-        if key not in _NOT_PARAMETERS
-    }
+    known = ((key, each) for key, each in definition if key in ResolvedTool.model_fields)
+    same = {key: each for key, each in known if each is not None}
+    parameters = {"type": "object", "properties": {}, **to_current_draft(normalized.schema)}
+    for keyword in _NOT_PARAMETERS:
+        parameters.pop(keyword, None)
     idempotent = definition.idempotent
     settled = {
         "name": definition.tool or "",
         "label": definition.label or definition.title,
-        "parameters": {"type": "object", "properties": {}, **parameters},
+        "parameters": parameters,
         "chosen": {key: to_current_draft(each) for key, each in normalized.chosen.items()},
         "output": to_current_draft(definition.output),
         "approval": in_current_draft(definition.approval or ApprovalPolicy()),
@@ -123,7 +119,7 @@ def resolve_tool_entry(entry: Any, world: registry.DefinitionRegistry) -> Resolv
         return resolve_tool(entry, None, world)
     if not isinstance(entry, str):
         fix = "write the name of a tool, or a JSON Schema object"
-        raise InvalidValueError([ValueProblem((), "this is no tool", fix)])
+        raise InvalidValueError.of("this is no tool", fix)
     if entry in world.tools:
         return world.tools[entry]
     if entry in world.broken_tools or world.is_incomplete:
@@ -132,7 +128,7 @@ def resolve_tool_entry(entry: Any, world: registry.DefinitionRegistry) -> Resolv
     fix = suggest_names(entry, world.tools, "the catalog has no tools")
     if entry in world.activities and entry not in bound:
         fix = "the activity takes no pydantic model: give it one, or a file in `tools/`"
-    raise InvalidValueError([ValueProblem((), f"there is no tool `{entry}`", fix)])
+    raise InvalidValueError.of(f"there is no tool `{entry}`", fix)
 
 
 def is_pattern(entry: Any) -> bool:
@@ -151,7 +147,7 @@ def matching_tools(pattern: str, world: registry.DefinitionRegistry) -> list[Res
         raise InvalidValueError([])
     if not found:
         fix = suggest_names(pattern.strip("*"), world.tools, "the catalog has no tools")
-        raise InvalidValueError([ValueProblem((), f"no tool matches `{pattern}`", fix)])
+        raise InvalidValueError.of(f"no tool matches `{pattern}`", fix)
     return found
 
 
@@ -206,14 +202,12 @@ class _NormalizedTool:
                 if key.startswith("_") and key not in META_PROPERTIES:
                     fix = suggest_names(key, META_PROPERTIES)
                     if where and not closest_names(key, META_PROPERTIES):
-                        fix = (
-                            "write the schema of the arguments under `_parameters`, with this name"
-                        )
+                        fix = _UNDER_PARAMETERS
                     reason = f"unknown meta-property `{key}`"
                     self.faults.append(ValueProblem((*where, key), reason, fix))
         for key in [key for key in properties if key in META_PROPERTIES]:
             faults = self._move(key, properties[key])
-            self.faults += (fault.under("properties", key) for fault in faults)
+            self.faults += under(faults, "properties", key)
 
     def add(self, faults: Iterable[ValueProblem]) -> None:
         """Add problems at the places where their values are written."""
@@ -264,15 +258,15 @@ def _part_problems(definition: ToolDefinition, schema: Mapping[str, Any]) -> Ite
     else:
         yield from reserved_name_problems(definition.tool)
     yield from schema_problems(schema)
-    yield from (fault.under("_output") for fault in schema_problems(definition.output))
+    yield from under(schema_problems(definition.output), "_output")
     policy = definition.approval or ApprovalPolicy()
-    yield from (fault.under("_approval", "when") for fault in schema_problems(policy.when))
+    yield from under(schema_problems(policy.when), "_approval", "when")
     known = ShapeReader(schema).read(schema).properties
     for name in effect_names(policy.effect):
         if name not in known:
             reason = f"`{{{name}}}` names no argument"
             yield ValueProblem(("_approval", "effect"), reason, suggest_names(name, known))
-    yield from (fault.under("_approval") for fault in forward_problems(policy))
+    yield from under(forward_problems(policy), "_approval")
     if policy.require == "never" and policy.on_timeout is not None:
         reason = "`onTimeout` does not apply to an unknown outcome, the only question here"
         fix = "leave it out, or leave out `require: never`"
@@ -302,7 +296,7 @@ def _executor_problems(
     if definition.activity is not None:
         is_once = definition.side_effects and not definition.idempotent
         faults = registry.activity_problems(definition.activity, world, is_once=is_once)
-        yield from (fault.under("_activity") for fault in faults)
+        yield from under(faults, "_activity")
     name, agent = definition.tool, definition.delegate
     if definition.person:
         yield from _person_problems(definition)

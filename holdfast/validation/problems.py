@@ -83,6 +83,11 @@ class ValueProblem:
         return f"`{format_place(self.where)}`: {message}" if self.where else message
 
 
+def under(faults: Iterable[ValueProblem], *steps: str | int) -> Iterator[ValueProblem]:
+    """Yield problems with their places seen from the outer value with theirs at `steps`."""
+    return (fault.under(*steps) for fault in faults)
+
+
 def format_place(where: Where) -> str:
     """Return a place as a person writes it: `tools[0]._activity.type`."""
     steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in where)

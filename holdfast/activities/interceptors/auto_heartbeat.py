@@ -62,15 +62,16 @@ class OutlivedAttempts:
 
     def add(self, function: asyncio.Future[Any]) -> None:
         """Count a function until it ends."""
+
+        def forget(function: asyncio.Future[Any]) -> None:
+            self._functions.discard(function)
+            if not function.cancelled():
+                function.exception()  # no one else reads it
+
         self._functions.add(function)
-        function.add_done_callback(self._forget)
+        function.add_done_callback(forget)
         if len(self) == self._most:
             self._full_since = time.monotonic()
-
-    def _forget(self, function: asyncio.Future[Any]) -> None:
-        self._functions.discard(function)
-        if not function.cancelled():
-            function.exception()  # no one else reads it
 
 
 class AutoHeartbeat(ActivityInboundInterceptor):

@@ -193,7 +193,6 @@ class _RedactedHeartbeats(ActivityOutboundInterceptor):
         self._secrets = secrets
 
     def heartbeat(self, *details: Any) -> None:
-        """Send a heartbeat; the SDK calls this."""
         payloads = activity.payload_converter().to_payloads(details)
         if any(self._secrets.occur_in(payload.data) for payload in payloads):
             details = tuple(RawValue(_redact_payload(each, self._secrets)) for each in payloads)
@@ -201,7 +200,6 @@ class _RedactedHeartbeats(ActivityOutboundInterceptor):
 
 
 def _redact_payload(payload: Payload, secrets: Secrets) -> Payload:
-    """Return the value without secrets."""
     if not secrets.occur_in(payload.data):
         return payload
     _warn("sent")

@@ -211,7 +211,6 @@ Tokens = PrincipalTokens | ClientTokens
 
 
 def _algorithm(pem: str) -> str:
-    """Return the algorithm that a private key can sign with."""
     for name in ("RS256", "ES256", "EdDSA"):
         with suppress(jwt.PyJWTError, ValueError, TypeError, AttributeError):
             jwt.encode({}, pem, name)

@@ -146,7 +146,12 @@ class McpServers:
             task = asyncio.create_task(asyncio.wait_for(reading, MAX_LISTING_SECONDS))
             if is_kept:
                 self._listings[key] = task
-                task.add_done_callback(partial(self._note_end, key))
+
+                def note_end(done: asyncio.Task[list[ListedTool]]) -> None:
+                    self._ended[key] = time.monotonic()
+                    done.cancelled() or done.exception()  # the run that waited may have ended
+
+                task.add_done_callback(note_end)
         try:
             return await asyncio.shield(task)
         except TimeoutError:
@@ -161,10 +166,6 @@ class McpServers:
         where = f"MCP server `{name}`" + (f", `{text}`" if text else "")
         text = self._secrets.clean_for_operator(f"{where}: {reason}")
         return one_line(text, MAX_REASON_CHARS)
-
-    def _note_end(self, key: str, done: asyncio.Task[list[ListedTool]]) -> None:
-        self._ended[key] = time.monotonic()
-        done.cancelled() or done.exception()  # the run that waited may have ended
 
     async def _request(self, at: At, send: Callable[[Client], Awaitable[T]]) -> T:
         """Make a request on the connection, or on a new one if the server has ended the session."""

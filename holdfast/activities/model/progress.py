@@ -165,8 +165,18 @@ async def send_heartbeats(progress: Progress, timeout: timedelta | None) -> Asyn
     A model that answers sooner needs none. An attempt that fails leaves a heartbeat: the next
     attempt reads it.
     """
-    pause = timeout / BEATS_PER_TIMEOUT if timeout else DEFAULT_PAUSE
-    task = asyncio.create_task(_beat(progress, pause.total_seconds()))
+    pause_seconds = (timeout / BEATS_PER_TIMEOUT if timeout else DEFAULT_PAUSE).total_seconds()
+
+    async def beat() -> None:
+        # A long wait for a turn is passed on at once: this worker may die before the first pause
+        # ends.
+        if progress.waited_seconds < pause_seconds:
+            await asyncio.sleep(pause_seconds)
+        while True:
+            activity.heartbeat(progress.details())
+            await asyncio.sleep(pause_seconds)
+
+    task = asyncio.create_task(beat())
     try:
         yield
     except Exception:
@@ -175,15 +185,6 @@ async def send_heartbeats(progress: Progress, timeout: timedelta | None) -> Asyn
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-
-
-async def _beat(progress: Progress, pause_seconds: float) -> None:
-    # A long wait for a turn is passed on at once: this worker may die before the first pause ends.
-    if progress.waited_seconds < pause_seconds:
-        await asyncio.sleep(pause_seconds)
-    while True:
-        activity.heartbeat(progress.details())
-        await asyncio.sleep(pause_seconds)
 
 
 class RetryBudget:

@@ -28,7 +28,7 @@ from holdfast.runtime.settings_files.file_problems import LoadError
 from holdfast.runtime.settings_files.source import read_source
 from holdfast.schemas import names
 from holdfast.schemas.settings.notify import Channel, Listener, News, Notifiers, Webhook
-from holdfast.validation.problems import ValueProblem
+from holdfast.validation.problems import ValueProblem, under
 
 
 class NotificationChannels:
@@ -120,7 +120,7 @@ def load_notifiers(
     for name, channel in settings.channels.items():
         kind = next(each for each in Channel.one_of if getattr(channel, each) is not None)
         notifier, wrong = _notifier(channel, environ, http, links)
-        faults += [fault.under("channels", name, kind) for fault in wrong]
+        faults += under(wrong, "channels", name, kind)
         if links in notifier.environment_values and 0 < len(links.text) < MIN_SECRET_CHARACTERS:
             reason = f"the secret in the variable {LINK_SECRET} is too short"
             todo = f"write at least {MIN_SECRET_CHARACTERS} characters: openssl rand -hex 32"
@@ -134,7 +134,6 @@ def load_notifiers(
 def _notifier(
     channel: Channel, environ: Mapping[str, str], http: httpx.AsyncClient, links: DecisionLinks
 ) -> tuple[Notifier, Iterable[ValueProblem]]:
-    """Return the notifier of a channel, and the problems of its settings."""
     if (webhook := channel.webhook) is not None:
         url = webhook.url or EnvironmentValue(webhook.url_env or "", environ)
         variable = webhook.secret_env

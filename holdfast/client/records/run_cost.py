@@ -88,7 +88,6 @@ class _Execution:
         self._begins: dict[int, float] = {}
 
     def add(self, event: HistoryEvent) -> None:
-        """Count an event."""
         seconds, field = event.event_time.ToNanoseconds() / 1e9, str(event.WhichOneof("attributes"))
         attributes: Any = getattr(event, field, None)
         name = field.removesuffix("_event_attributes")

@@ -137,7 +137,6 @@ class _RunWatch:
         return self._newest
 
     def stop(self) -> None:
-        """Stop polling for a viewer that has left."""
         if self._newest is not None:
             self._newest.cancel()
 

@@ -20,6 +20,11 @@ class InvalidValueError(Exception):
         self.faults = list(faults)
         super().__init__(". ".join(str(fault) for fault in self.faults))
 
+    @classmethod
+    def of(cls, reason: str, fix: str) -> "InvalidValueError":
+        """Return the error of a value that has one problem, as a whole."""
+        return cls([ValueProblem((), reason, fix)])
+
 
 class UnreadableError(FixableError):
     """A text that is not in its format; `line` counts from 1, and is None if there is no text."""
