@@ -20,10 +20,10 @@ from holdfast.cli import (
     project_commands,
     record_commands,
     run_commands,
+    server_commands,
     show_commands,
 )
 from holdfast.cli.parser import Command, take_approver
-from holdfast.cli.servers import codec_command, inbox_command, mcp_command
 from holdfast.client import errors
 from holdfast.hosting.process_exit import StartError, exit_code
 from holdfast.runtime.command_line import CommandParser
@@ -79,9 +79,7 @@ def client_parser() -> CommandParser:
     show_commands.add_parsers(commands)
     decide_command.add_parser(commands)
     catalog_commands.add_parsers(commands)
-    codec_command.add_parser(commands)
-    inbox_command.add_parser(commands)
-    mcp_command.add_parser(commands)
+    server_commands.add_parsers(commands)
     record_commands.add_parsers(commands)
     for one in commands.choices.values():
         one.set_defaults(parser=one)

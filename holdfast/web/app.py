@@ -53,19 +53,19 @@ from holdfast.web.auth.sign_in import LinkSignIn
 from holdfast.web.call import routes as call
 from holdfast.web.call.loader import OpenCall, find_similar_calls, load_call
 from holdfast.web.call.view_model import build_call_page
-from holdfast.web.codec.shared_secret import digest
 from holdfast.web.home import HomePage
 from holdfast.web.http import serving
 from holdfast.web.http.origins import own_origins
 from holdfast.web.http.problems import RefusedRequest, forbidden
 from holdfast.web.http.request_body import read_form
+from holdfast.web.http.shared_secret import digest
 from holdfast.web.listing import routes as listing
 from holdfast.web.listing.bulk import BulkOutcome, decide_shown
 from holdfast.web.monitoring import InboxHealth, export_metrics
 from holdfast.web.pages import STATIC, ErrorMiddleware, error_response, page
 from holdfast.web.run import routes as live
 from holdfast.web.services import Services
-from holdfast.web.slack.actions import SlackActions
+from holdfast.web.slack import SlackActions
 
 SECRET_VARIABLE: Final = "HOLDFAST_INBOX_SECRET"
 # Each open page holds one, to receive changes.

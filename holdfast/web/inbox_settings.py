@@ -18,8 +18,8 @@ from holdfast.runtime.settings_files.source import Source, read_source
 from holdfast.schemas.settings.inbox import InboxSettings, Organization
 from holdfast.schemas.settings.keys import AUDIENCES
 from holdfast.validation.problems import ValueProblem
-from holdfast.web.branding import HOLDFAST, LOGO_TYPES, MAX_LOGO_BYTES, Branding
 from holdfast.web.http.origins import read_origin
+from holdfast.web.pages import HOLDFAST, LOGO_TYPES, MAX_LOGO_BYTES, Branding
 
 
 @dataclass(frozen=True)

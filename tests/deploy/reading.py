@@ -11,8 +11,9 @@ from typing import Any
 import opentelemetry.sdk.environment_variables as of_telemetry
 import yaml
 
+from holdfast.cli import server_commands
 from holdfast.cli.main import client_parser
-from holdfast.cli.servers.inbox_command import DEFAULT_PORT, SETTINGS_VARIABLE
+from holdfast.cli.server_commands import SETTINGS_VARIABLE
 from holdfast.hosting.options import VARIABLES, read_options
 from holdfast.runtime.connection_errors import _VARIABLES as OF_TEMPORAL
 from holdfast.runtime.telemetry.telemetry import FLUSH_SECONDS
@@ -25,7 +26,7 @@ from holdfast.web.http.streaming import KEEP_ALIVE_SECONDS
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
 KUBERNETES = DEPLOY / "kubernetes"
-INBOX_PORT = DEFAULT_PORT
+INBOX_PORT = server_commands.INBOX_PORT
 PROBES_PORT = 8236
 USER = 10001
 # A running request is answered, and what was measured is sent.

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.cli.servers.inbox_command import DEFAULT_PORT
+from holdfast.cli.server_commands import INBOX_PORT
 from holdfast.hosting.monitoring.probes import WorkerHealth, serve_probes
 from holdfast.hosting.options import ProbeAddress, read_probe_address
 from holdfast.web.monitoring import HEALTH
@@ -76,7 +76,7 @@ def test_the_image_runs_a_worker_without_root() -> None:
     assert f"--uid {USER} " in added
     [command] = re.findall(r"^CMD (\[.*\])$", DOCKERFILE, re.MULTILINE)
     check_command(re.findall(r'"([^"]*)"', command))
-    assert instructions("EXPOSE") == [str(DEFAULT_PORT)]
+    assert instructions("EXPOSE") == [str(INBOX_PORT)]
     [where] = re.findall(r"HOLDFAST_HEALTH=(\S+)", DOCKERFILE)
     assert read_probe_address(where) == ProbeAddress("127.0.0.1", PROBES_PORT)
 
@@ -119,7 +119,7 @@ async def test_its_health_check_asks_the_worker(monkeypatch: pytest.MonkeyPatch)
 
 
 async def test_its_health_check_asks_an_inbox_where_no_worker_is() -> None:
-    asks = f'INBOX: Final = ("127.0.0.1", {DEFAULT_PORT}, "{HEALTH}")\n'
+    asks = f'INBOX: Final = ("127.0.0.1", {INBOX_PORT}, "{HEALTH}")\n'
     assert asks in (DEPLOY / "healthy.py").read_text(encoding="utf-8")
     paths: list[bytes] = []
 

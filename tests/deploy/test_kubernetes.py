@@ -14,7 +14,7 @@ from typing import Any
 import kubernetes_validate
 import pytest
 
-from holdfast.cli.servers.inbox_command import SETTINGS_VARIABLE
+from holdfast.cli.server_commands import SETTINGS_VARIABLE
 from holdfast.hosting.options import MAX_NAME_CHARACTERS, read_probe_address
 from holdfast.hosting.process_exit import PATIENCE
 from holdfast.schemas.base import parse_duration

@@ -6,20 +6,18 @@ Those of runs and workers are the table of `docs/limits.md`: `tests/contract/tes
 import pytest
 
 from holdfast.client import question_text, run_lists
-from holdfast.web import home
+from holdfast.web import home, slack
 from holdfast.web.api import api_request as api_asked
 from holdfast.web.api import runs
 from holdfast.web.auth import sessions
 from holdfast.web.call import history, loader
-from holdfast.web.codec import shared_secret
 from holdfast.web.forms import fields
-from holdfast.web.http import request_body, streaming
+from holdfast.web.http import request_body, shared_secret, streaming
 from holdfast.web.listing import bulk, page_query, pending_runs, routes
 from holdfast.web.mcp import approval_forms, offered_tools, tasks
 from holdfast.web.mcp import server as mcp_server
 from holdfast.web.run import routes as live
 from holdfast.web.run import snapshot, timeline, view
-from holdfast.web.slack import actions, clicks
 from tests.support.process import ROOT
 
 WORDS = {1.5: "a second and a half", 3: "three", 5: "five", 8: "eight", 10: "ten"}
@@ -32,9 +30,9 @@ BOUNDS = {
         f"of more than {approval_forms.MAX_VALUE_CHARS:,} characters",
     ],
     "operating/slack.md": [
-        f"more than {WORDS[clicks.MAX_AGE_SECONDS / 60]} minutes old",
-        f"remembers {clicks.MAX_SEEN:,} requests, handles {actions.MAX_CLICKS} at a time, and "
-        f"reads {actions.MAX_BODY_BYTES // 1000} KB of each",
+        f"more than {WORDS[slack.MAX_AGE_SECONDS / 60]} minutes old",
+        f"remembers {slack.MAX_SEEN:,} requests, handles {slack.MAX_CLICKS} at a time, and "
+        f"reads {slack.MAX_BODY_BYTES // 1000} KB of each",
     ],
     "operating/inbox.md": [
         f"A session lasts {WORDS[sessions.SESSION_SECONDS / 3600]} hours",

@@ -10,7 +10,7 @@ from temporalio.client import Client
 from holdfast.runtime import text_sealer
 from holdfast.runtime.identity import key_sets
 from holdfast.web.auth import oidc
-from holdfast.web.codec import shared_secret
+from holdfast.web.http import shared_secret
 from holdfast.web.http.streaming import StreamLimit
 from holdfast.web.listing import pending_runs, runs
 from holdfast.web.listing import routes as listing

@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from holdfast.runtime.settings_files.file_problems import LoadError
-from holdfast.web.branding import ink_on
 from holdfast.web.inbox_settings import LoadedInboxSettings, load_inbox_settings
+from holdfast.web.pages import ink_on
 from tests.support.identity.signing import Approver, write_keys
 
 OIDC = {"issuer": "https://login.example", "clientId": "inbox"}

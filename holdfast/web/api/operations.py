@@ -17,7 +17,7 @@ from holdfast.schemas.decision import Decision, Receipt
 from holdfast.schemas.internal.tracing import TRACEPARENT
 from holdfast.schemas.message import Withdrawal
 from holdfast.schemas.run import RunStatus
-from holdfast.web.agui import threads
+from holdfast.web import agui
 from holdfast.web.api import lists, models, runs, start_runs
 from holdfast.web.api.api_request import ApiRequest
 from holdfast.web.api.openapi import (
@@ -183,7 +183,7 @@ OPERATIONS: Final = [
         "POST",
         "/agui/{agent}",
         "watchThread",
-        threads.run_agent,
+        agui.run_agent,
         {200: _AGUI},
         None,
         (*_BODY, "too_many_streams"),

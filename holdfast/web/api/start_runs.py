@@ -31,7 +31,7 @@ from holdfast.web.services import Services
 
 KEY_HEADER: Final = "Idempotency-Key"
 MAX_KEY_CHARS: Final = 200
-# The runs of threads (`web/agui`) and of keys, which their senders alone may start.
+# The runs of threads (`web.agui`) and of keys, which their senders alone may start.
 DERIVED_ID: Final = re.compile(r"(agui|http|mcp)-[0-9a-f]{40}")
 _OWN: Final = ("id", "taskQueue", "task_queue", "principal")
 

@@ -28,14 +28,20 @@ from holdfast.schemas.settings.inbox import InboxSettings
 from holdfast.web.auth import sign_in
 from holdfast.web.auth.bearer_tokens import BearerTokens
 from holdfast.web.auth.oidc import OidcProvider, OidcSignIn
-from holdfast.web.branding import HOLDFAST, Branding
 from holdfast.web.http.origins import hosts_of
 from holdfast.web.http.problems import RefusedRequest, forbidden, unauthorized
 from holdfast.web.http.request_body import carries_token, is_form, read_form
 from holdfast.web.http.streaming import SessionEnd
 from holdfast.web.inbox_settings import LoadedInboxSettings, load_inbox_settings
 from holdfast.web.monitoring import HEALTH, InboxHealth
-from holdfast.web.pages import STATIC_PATH, ErrorMiddleware, add_headers, wants_page
+from holdfast.web.pages import (
+    HOLDFAST,
+    STATIC_PATH,
+    Branding,
+    ErrorMiddleware,
+    add_headers,
+    wants_page,
+)
 
 # What they send proves who decides: a signature of Slack, a sealed token.
 SLACK_ACTIONS: Final = "/slack/actions"

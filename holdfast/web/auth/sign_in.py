@@ -23,9 +23,9 @@ from holdfast.runtime.text_safety import as_sentence, clean
 from holdfast.runtime.text_sealer import TextSealer
 from holdfast.schemas.settings.inbox import Proxy
 from holdfast.web.auth.sessions import Authentication, Person, Sessions, build_person
-from holdfast.web.codec.shared_secret import Secret
 from holdfast.web.http.problems import RefusedRequest, forbidden
 from holdfast.web.http.request_body import FIELD, read_form
+from holdfast.web.http.shared_secret import Secret
 from holdfast.web.pages import page
 
 _FROM_ELSEWHERE: Final = (

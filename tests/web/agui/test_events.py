@@ -7,7 +7,7 @@ import pytest
 from holdfast.client.question_text import OPTIONS
 from holdfast.schemas.decision import Kind, PendingApproval
 from holdfast.schemas.internal.selected_call import SelectedCall
-from holdfast.web.agui.events import Thread, interrupt_of
+from holdfast.web.agui import Thread, interrupt_of
 
 USER = {"id": "m1", "role": "user", "content": "Go."}
 START = {"n": 2, "type": "turn_start", "turn": 1}

@@ -12,9 +12,9 @@ from google.protobuf.json_format import MessageToDict, ParseDict
 from temporalio.api.common.v1 import Payload, Payloads
 from temporalio.converter import PayloadCodec
 
-from holdfast.web.codec import endpoint, shared_secret
-from holdfast.web.codec.endpoint import CodecEndpoint
-from holdfast.web.codec.protocol import Protocol
+from holdfast.web import codec as codec_endpoint
+from holdfast.web.codec import CodecEndpoint, Protocol
+from holdfast.web.http import shared_secret
 from holdfast.web.http.origins import own_origins
 from holdfast.web.http.serving import open_listener, server
 from tests.web.conftest import Clock
@@ -77,7 +77,7 @@ async def served(
 ) -> AsyncIterator[Served]:
     clock = Clock()
     with open_listener(HOST, 0) as listening, pytest.MonkeyPatch.context() as patched:
-        for module in (endpoint, shared_secret):
+        for module in (codec_endpoint, shared_secret):
             patched.setattr(module, "monotonic", clock)
         port = listening.getsockname()[1]
         protocol, own = Protocol(codec, stored), own_origins(HOST, port, url)

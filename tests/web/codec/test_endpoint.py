@@ -20,9 +20,9 @@ from temporalio.converter import (
 from holdfast.runtime.encryption.codec import EncryptionCodec
 from holdfast.runtime.storage.folder import FolderStore
 from holdfast.schemas import names
-from holdfast.web.codec import endpoint, protocol, shared_secret
-from holdfast.web.codec.protocol import StoredReferences
-from holdfast.web.http import request_body
+from holdfast.web import codec
+from holdfast.web.codec import StoredReferences
+from holdfast.web.http import request_body, shared_secret
 from holdfast.web.http.origins import read_origin
 from holdfast.web.http.problems import RefusedRequest
 from tests.encryption.keys import NEW, OLD, ring
@@ -48,7 +48,7 @@ async def one_for_all() -> AsyncIterator[Served]:
 @pytest.fixture
 def at(one_for_all: Served) -> Served:
     """The endpoint, once all that was before is forgotten."""
-    one_for_all.clock.seconds += endpoint.SESSION_SECONDS
+    one_for_all.clock.seconds += codec.SESSION_SECONDS
     one_for_all.http.cookies.clear()
     return one_for_all
 
@@ -245,7 +245,7 @@ async def test_a_browser_signs_in_once_and_then_the_ui_is_served(at: Served) -> 
     assert (signed.status_code, signed.headers["location"]) == (303, "/")
     cookie, *how = signed.headers["set-cookie"].split("; ")
     assert {one.lower() for one in how} == {
-        *("httponly", "samesite=strict", "path=/", f"max-age={endpoint.SESSION_SECONDS}")
+        *("httponly", "samesite=strict", "path=/", f"max-age={codec.SESSION_SECONDS}")
     }
     assert SECRET not in cookie
     assert "You are signed in" in (await at.http.get("/")).text
@@ -262,7 +262,7 @@ async def test_the_page_shows_the_setting_of_the_ui_and_how_long_it_is_valid(at:
     assert f"<code>{at.address}</code>" in text
     assert UI in text
     assert "For another 7 h 00 min" in text
-    at.clock.seconds += endpoint.SESSION_SECONDS - 3601
+    at.clock.seconds += codec.SESSION_SECONDS - 3601
     assert "sign-in" in (await at.http.get("/")).text
 
 
@@ -271,7 +271,7 @@ async def test_a_session_ends_by_itself_and_by_signing_out(at: Served) -> None:
         headers = {"cookie": await signed_in(at), "origin": UI}
         assert (await at.http.post("/decode", json={}, headers=headers)).status_code == 200
         if ends == "time":
-            at.clock.seconds += endpoint.SESSION_SECONDS
+            at.clock.seconds += codec.SESSION_SECONDS
         else:
             out = await at.http.post("/sign-out", headers=headers | {"origin": at.address})
             assert out.status_code == 303
@@ -280,8 +280,8 @@ async def test_a_session_ends_by_itself_and_by_signing_out(at: Served) -> None:
 
 
 def test_there_is_a_bound_to_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(endpoint, "MAX_SESSIONS", 3)
-    sessions = endpoint.CodecSessions()
+    monkeypatch.setattr(codec, "MAX_SESSIONS", 3)
+    sessions = codec.CodecSessions()
     opened = [sessions.open() for _ in range(5)]
     assert [sessions.left_seconds(one) > 0 for one in opened] == [False, False, True, True, True]
 
@@ -366,12 +366,12 @@ async def test_what_a_form_can_send_is_refused(at: Served, kind: str) -> None:
 
 
 async def test_what_is_too_large_is_refused(at: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(protocol, "MAX_PAYLOADS", 3)
+    monkeypatch.setattr(codec, "MAX_PAYLOADS", 3)
     assert (await at.ask("/decode", *[PLAIN] * 3)).status_code == 200
     assert (await at.ask("/decode", *[PLAIN] * 4)).status_code == 413
-    monkeypatch.setattr(endpoint, "MAX_BODY_BYTES", 1_000)
+    monkeypatch.setattr(codec, "MAX_BODY_BYTES", 1_000)
     assert (await at.ask("/decode", Payload(data=bytes(1_000)))).status_code == 413
-    monkeypatch.setattr(endpoint, "MAX_FORM_BYTES", 100)
+    monkeypatch.setattr(codec, "MAX_FORM_BYTES", 100)
     assert (await at.sign_in("x" * 100)).status_code == 413
 
 

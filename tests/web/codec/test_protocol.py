@@ -8,7 +8,7 @@ from temporalio.api.common.v1 import Payload
 from temporalio.converter import PayloadCodec
 
 from holdfast.runtime.encryption.codec import DecryptError
-from holdfast.web.codec import protocol
+from holdfast.web import codec
 from holdfast.web.http.problems import RefusedRequest
 from tests.web.codec.serving import written
 
@@ -34,14 +34,14 @@ class SizedCodec(PayloadCodec):
 async def test_the_log_has_a_bounded_number_of_reasons(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(protocol, "MAX_TOLD_REASONS", 3)
-    await protocol.Protocol(SizedCodec()).answer("decode", BODY, keeps_references=False)
+    monkeypatch.setattr(codec, "MAX_TOLD_REASONS", 3)
+    await codec.Protocol(SizedCodec()).answer("decode", BODY, keeps_references=False)
     assert len([record for record in caplog.records if record.name == "holdfast"]) == 3
 
 
 async def test_no_more_is_opened_than_one_answer_may_hold(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(protocol, "MAX_ANSWER_BYTES", 1_000)
-    codec = SizedCodec(600)
+    monkeypatch.setattr(codec, "MAX_ANSWER_BYTES", 1_000)
+    sized = SizedCodec(600)
     with pytest.raises(RefusedRequest, match="too large for one answer"):
-        await protocol.Protocol(codec).answer("decode", BODY, keeps_references=False)
-    assert codec.opened == 2
+        await codec.Protocol(sized).answer("decode", BODY, keeps_references=False)
+    assert sized.opened == 2

@@ -20,14 +20,13 @@ from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.runtime.http_post import EnvironmentValue
 from holdfast.runtime.text_sealer import TextSealer
 from holdfast.schemas.settings.inbox import SlackSettings
+from holdfast.web import slack as slack_actions
 from holdfast.web.app import application
 from holdfast.web.auth.bearer_tokens import BearerTokens
 from holdfast.web.auth.sign_in import LinkSignIn
 from holdfast.web.http.problems import RefusedRequest
 from holdfast.web.services import Services
-from holdfast.web.slack import clicks, dialogs
-from holdfast.web.slack.actions import SlackActions
-from holdfast.web.slack.clicks import RequestVerifier
+from holdfast.web.slack import RequestVerifier, SlackActions
 from tests.support.backend import Launch, Run
 from tests.support.eventually import eventually
 from tests.support.inbox import Stage, opened
@@ -59,7 +58,7 @@ def headers(
 
 def test_a_signature_is_that_of_slacks_own_example(monkeypatch: pytest.MonkeyPatch) -> None:
     """https://docs.slack.dev/authentication/verifying-requests-from-slack"""
-    monkeypatch.setattr(clicks, "time", lambda: 1531420618.0)
+    monkeypatch.setattr(slack_actions, "time", lambda: 1531420618.0)
     body = (
         b"token=xyzz0WbapA4vBCDEFasx0q6G&team_id=T1DC2JH3J&team_domain=testteamnow"
         b"&channel_id=G8PSS9T3V&channel_name=foobar&user_id=U2CERLKJA&user_name=roadrunner"
@@ -77,7 +76,7 @@ def test_a_signature_is_that_of_slacks_own_example(monkeypatch: pytest.MonkeyPat
     assert verifier.verify(shown, body).startswith("slack-")
     with pytest.raises(RefusedRequest, match="was received before"):
         verifier.verify(shown, body)
-    monkeypatch.setattr(clicks, "time", lambda: 1531420618.0 + 301)
+    monkeypatch.setattr(slack_actions, "time", lambda: 1531420618.0 + 301)
     with pytest.raises(RefusedRequest, match="too old"):
         RequestVerifier(EnvironmentValue("SIGNING", ENVIRON)).verify(shown, body)
 
@@ -215,7 +214,7 @@ async def test_a_signed_request_that_is_too_deep_is_refused(
             assert await send(stage, urlencode({"payload": payload})) == 400
     approval = WAITING.model_copy(update={"arguments": {"amount": 5}})
     edited: Any = SimpleNamespace(action="edit", values={"argument amount": deep})
-    assert dialogs.decision_of(edited, approval)["arguments"] == {"amount": deep}
+    assert slack_actions.decision_of(edited, approval)["arguments"] == {"amount": deep}
 
 
 # From the message to the end of the run.

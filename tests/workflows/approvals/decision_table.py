@@ -18,7 +18,7 @@ from holdfast.client.question_text import OPTIONS
 from holdfast.runtime.decision_links import LINK_SECRET, DecisionLinks
 from holdfast.schemas.decision import Decision, Kind, PendingApproval
 from holdfast.schemas.settings.notify import News
-from holdfast.web.agui.events import interrupt_of
+from holdfast.web.agui import interrupt_of
 from holdfast.web.mcp.approval_forms import ApprovalForms
 from holdfast.workflows.engine.approvals.notifications import QuestionOrigin, build_news
 from holdfast.workflows.engine.approvals.pending import PendingApprovals

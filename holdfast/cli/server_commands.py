@@ -1,8 +1,10 @@
-"""`holdfast mcp`: offer agents and tools to MCP clients; lock the tools of MCP servers.
+"""`holdfast inbox`, `holdfast mcp` and `holdfast codec`: commands that serve HTTP or MCP.
 
-`holdfast mcp` is a client of runs: the worker runs them. By standard input and output it serves the
-program that has started it, and ends with it. Over HTTP it is an OAuth resource server: it accepts
-tokens of an authorization server for its own address.
+Each listens on this machine, for the user who starts it; for other machines, it is behind a proxy
+with https. `holdfast inbox` has the pages where people decide on pending approvals. `holdfast mcp`
+offers agents and tools to MCP clients, by standard input and output or over HTTP, and locks the
+tools of MCP servers; it is a client of runs: the worker runs them. `holdfast codec` is the endpoint
+with which Temporal's UI shows encrypted runs. What they serve is built in `holdfast.web`.
 """
 
 import os
@@ -12,17 +14,19 @@ from collections.abc import Sequence
 from contextlib import redirect_stdout
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from holdfast.cli.parser import Commands, add_person
+from holdfast.cli.parser import NAME, Commands, add_listening, add_person
 from holdfast.cli.prompts.answers import Approver
-from holdfast.client.connection import connect
+from holdfast.client.connection import client_converter, connect
 from holdfast.client.errors import DONE, wrong_command
 from holdfast.hosting.options import ProbeAddress, read_options, read_probe_address
 from holdfast.hosting.process_exit import StartError
 from holdfast.runtime.command_line import read_by, read_name
-from holdfast.runtime.secrets import Secrets, environment_secrets
+from holdfast.runtime.encryption.codec import CONVERTER_VARIABLE, VARIABLE
+from holdfast.runtime.secrets import HOW_TO_SET, Secrets, environment_secrets, shared_secret
 from holdfast.runtime.settings_files.file_problems import LoadError
+from holdfast.runtime.storage import locations
 from holdfast.runtime.text_safety import one_line
 from holdfast.schemas import names
 from holdfast.web.http.origins import read_origin
@@ -30,16 +34,47 @@ from holdfast.web.http.origins import read_origin
 if TYPE_CHECKING:
     from holdfast.catalog.loader import Catalog
 
+CODEC_PORT: Final = 8234
+TOKEN_VARIABLE: Final = "HOLDFAST_CODEC_TOKEN"
+INBOX_PORT: Final = 8235
+SETTINGS_VARIABLE: Final = "HOLDFAST_INBOX"
 _LINE_CHARS = 1_000
 
 
-def add_parser(commands: Commands) -> None:
-    """Add `mcp`, with `lock`."""
+def add_parsers(commands: Commands) -> None:
+    """Add `codec`, `inbox` and `mcp`."""
+    text = "serve the endpoint that decrypts runs for Temporal's UI"
+    parser = commands.add_parser("codec", help=text, description=f"S{text[1:]}.")
+    add = parser.add_argument
+    add("--encryption", metavar="FILE", help="the worker's keys (default: HOLDFAST_ENCRYPTION)")
+    text = "the address of Temporal's UI, such as http://127.0.0.1:8233; repeatable"
+    url = {"metavar": "URL", "type": read_by(read_origin)}
+    add("--origin", dest="origins", **url, action="append", required=True, help=text)
+    add_listening(parser, CODEC_PORT)
+    add("--url", **url, help="its public address behind a proxy")
+    text = "the variable that holds its secret (default: %(default)s)"
+    add("--token-env", **NAME, default=TOKEN_VARIABLE, help=text)
+    text = "the worker's store (default: HOLDFAST_STORE, or that of --dev)"
+    location = read_by(locations.parse_store_location)
+    add("--store", metavar="PLACE", type=location, action="append", default=[], help=text)
+    parser.set_defaults(command=codec)
+    text = "serve the pages where people decide on pending approvals"
+    parser = commands.add_parser("inbox", help=text, description=f"{text.capitalize()}.")
+    text = f"its settings, inbox.yaml (default: {SETTINGS_VARIABLE})"
+    parser.add_argument("--settings", metavar="FILE", help=text)
+    add_listening(parser, INBOX_PORT)
+    add_person(parser)
+    _add_catalog(parser)
+    parser.set_defaults(command=inbox)
+    _add_mcp(commands)
+
+
+def _add_mcp(commands: Commands) -> None:
     text = "offer agents and tools to MCP clients; `mcp lock` locks those of MCP servers"
     parser = commands.add_parser("mcp", help=text, description=f"{text.capitalize()}.")
     parser.set_defaults(command=serve_mcp)
     add = parser.add_argument
-    add_catalog(parser)
+    _add_catalog(parser)
     add("--task-queue", metavar="NAME", help=f"the worker's (default: {names.TASK_QUEUE})")
     add("--inbox-url", metavar="URL", help="the address of the inbox, where people decide")
     text = "the person at the program that starts this one: answers to its forms are decisions"
@@ -65,8 +100,8 @@ def add_parser(commands: Commands) -> None:
     parser.set_defaults(command=lock, parser=parser)
 
 
-def add_catalog(parser: ArgumentParser) -> None:
-    """Add the options that name agents and tools, which `load_catalog` reads."""
+def _add_catalog(parser: ArgumentParser) -> None:
+    """Add the options that name agents and tools, which `_load_catalog` reads."""
     add = parser.add_argument
     add("--catalog", metavar="DIR", help="a folder with tools/ and agents/")
     text = "a module of tools; repeatable"
@@ -100,7 +135,7 @@ async def serve_mcp(
     from holdfast.web.services import Services
 
     with redirect_stdout(sys.stderr):  # of modules of tools: standard output is the protocol's
-        catalog, queue = load_catalog(given)
+        catalog, queue = _load_catalog(given)
     tools, services = offered_tools(catalog), Services(await connect(queue), approver.signer)
     make = partial(server.McpHandlers, services, tools, inbox=inbox_url)
     secrets = server.load_state_keys(state_keys)
@@ -111,7 +146,7 @@ async def serve_mcp(
     return DONE
 
 
-def load_catalog(given: dict[str, str | Sequence[str] | None]) -> tuple["Catalog", str]:
+def _load_catalog(given: dict[str, str | Sequence[str] | None]) -> tuple["Catalog", str]:
     """Load the catalog of these options as a worker does; return it with the task queue."""
     from holdfast.catalog.mcp_tools import load_servers
     from holdfast.hosting.resources import load_worker_catalog
@@ -175,4 +210,61 @@ async def lock(*, catalog: str | None, servers: str | None, **_: object) -> int:
         wrong = f"{file} cannot be written: {error.strerror}"
         raise wrong_command(wrong, "name a folder that can be written to") from None
     print(f"{file}: {count} tool{'' if count == 1 else 's'} locked")
+    return DONE
+
+
+async def inbox(
+    *,
+    settings: str | None,
+    host: str,
+    port: int,
+    approver: Approver,
+    **given: str | Sequence[str] | None,
+) -> int:
+    """Serve the inbox until it is stopped."""
+    # Imported here: the other commands need no HTTP server, and start sooner.
+    from holdfast.web.app import serve_inbox
+    from holdfast.web.auth.sessions import Person
+
+    await serve_inbox(
+        settings or os.environ.get(SETTINGS_VARIABLE),
+        "`--settings`" if settings else SETTINGS_VARIABLE,
+        host,
+        port,
+        Person(approver.name or "", tuple(approver.groups)),
+        approver.signer,
+        lambda: _load_catalog(given)[0] if any(given.values()) else None,
+        is_user_given=bool(approver.by or approver.groups),
+    )
+    return DONE
+
+
+async def codec(
+    *,
+    encryption: str | None,
+    origins: Sequence[str],
+    host: str,
+    port: int,
+    url: str | None,
+    token_env: str,
+    store: Sequence[locations.StoreLocation | None],
+) -> int:
+    """Serve the endpoint until it is stopped."""
+    # Imported here: the other commands need no HTTP server, and start sooner.
+    from holdfast.web.codec import serve_codec
+    from holdfast.web.http.serving import check_private
+
+    check_private(host, url, "`--url https://…`")
+    secret = shared_secret(token_env)
+    if not secret:
+        wrong = f"the variable {token_env}, which is to hold the endpoint's secret, is not set"
+        raise wrong_command(wrong, HOW_TO_SET)
+    file = encryption or os.environ.get(VARIABLE)
+    if not (file or os.environ.get(CONVERTER_VARIABLE)):
+        raise wrong_command("no keys are named", f"name them with `--encryption` or {VARIABLE}")
+    converter = client_converter(file, "`--encryption`" if encryption else VARIABLE)
+    assert converter.payload_codec is not None  # there is one with and without keys
+    place = store[0] if store else locations.reader_store_location(os.environ)
+    served = converter.payload_codec, secret, frozenset(origins)
+    await serve_codec(*served, place, host, port, url)
     return DONE

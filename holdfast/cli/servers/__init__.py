@@ -1,1 +1,0 @@
-"""Commands that serve HTTP or MCP, and how they listen."""

@@ -1,1 +1,0 @@
-"""AG-UI: conversations with agents as the open protocol for front ends has them."""

@@ -1,1 +1,0 @@
-"""The codec endpoint, with which Temporal's UI decrypts payloads."""

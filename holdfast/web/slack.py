@@ -1,0 +1,255 @@
+"""Decide in Slack: `POST /slack/actions`, the interactivity address of a Slack app.
+
+    request ─► signature, age, single use ─► 200 ─► person ─► dialog, or decision ─► run
+
+Slack signs each request with the app's secret (version v0: HMAC-SHA256 of the time and the raw
+body). A request is taken for five minutes, and once: this process remembers the signatures, and a
+run takes the id of a request, which is made from its signature, once. Slack waits three seconds, so
+a request is answered before it is handled. `slack.users` of the settings names the person and their
+groups; a decision applies to what the message showed. The worker updates the message once the run
+has decided; only the person who clicked sees why a decision was rejected.
+"""
+
+import asyncio
+import hmac
+import json
+import logging
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from time import time
+from typing import Any, Final
+from urllib.parse import parse_qs, urljoin
+
+import httpx
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from temporalio.exceptions import ApplicationError
+
+from holdfast.client.question_text import call_name
+from holdfast.runtime.http_post import EnvironmentValue, post
+from holdfast.runtime.slack import SlackApi, block, escaped
+from holdfast.runtime.text_safety import arguments_line
+from holdfast.schemas.decision import PendingApproval
+from holdfast.schemas.internal.selected_call import SelectedCall
+from holdfast.schemas.settings.inbox import SlackSettings
+from holdfast.web.auth.auth_middleware import SLACK_ACTIONS
+from holdfast.web.auth.sessions import Person
+from holdfast.web.http.problems import RefusedRequest, forbidden, unauthorized
+from holdfast.web.http.request_body import URLENCODED, read_body
+from holdfast.web.listing.bulk import decide_shown
+from holdfast.web.services import Services
+
+MAX_AGE_SECONDS: Final = 300
+MAX_SEEN: Final = 10_000
+_ID_CHARS: Final = 40
+ACTIONS: Final = ("approve", "deny", "edit")
+
+
+class RequestVerifier:
+    """Verifies the requests of one app."""
+
+    def __init__(self, secret: EnvironmentValue) -> None:
+        self._secret = secret
+        self._seen: dict[str, None] = {}
+
+    def verify(self, headers: Mapping[str, str], body: bytes) -> str:
+        """Return the id of a request.
+
+        Raises:
+            RefusedRequest: it is not signed, too old, or came before.
+        """
+        sent_at, shown = (
+            headers.get(f"x-slack-{each}", "") for each in ("request-timestamp", "signature")
+        )
+        signed = f"v0:{sent_at}:".encode() + body
+        expected = f"v0={hmac.digest(self._secret.value().encode(), signed, 'sha256').hex()}"
+        if not hmac.compare_digest(expected.encode(), shown.encode()):
+            raise unauthorized("this is not signed with the secret of the Slack app")
+        if not sent_at.isdecimal() or abs(time() - int(sent_at)) > MAX_AGE_SECONDS:
+            raise unauthorized("this is too old, or the clock of the inbox is wrong")
+        if expected in self._seen:
+            raise unauthorized("this request was received before")
+        self._seen[expected] = None
+        if len(self._seen) > MAX_SEEN:
+            del self._seen[next(iter(self._seen))]
+        return f"slack-{expected[-_ID_CHARS:]}"
+
+
+@dataclass(frozen=True)
+class Click:
+    """A button that a person clicked (`trigger` opens a dialog), or a dialog with its `values`."""
+
+    id: str
+    user: str
+    teams: frozenset[str]
+    app: str
+    action: str
+    call: SelectedCall
+    reply_url: str
+    trigger: str
+    values: Mapping[str, str | None] | None
+
+    @classmethod
+    def read(cls, id: str, body: bytes) -> "Click":
+        """Read a verified request.
+
+        Raises:
+            RefusedRequest: it is not about a button or a dialog of ours.
+        """
+        try:
+            sent, values = json.loads(parse_qs(body.decode())["payload"][0]), None
+            if sent["type"] == "view_submission":
+                view = sent["view"]
+                action, call, reply_url = json.loads(view["private_metadata"])
+                fields = view["state"]["values"].items()
+                values = {name: field["value"]["value"] for name, field in fields}
+            else:
+                [button], reply_url = sent["actions"], sent["response_url"]
+                action, call = button["action_id"], button["value"]
+            user, team = sent["user"], sent["team"]["id"]
+            selected = SelectedCall.parse(call) if action in ACTIONS else None
+            teams = frozenset((team, user.get("team_id", team)))
+            who = user["id"], teams, sent["api_app_id"]
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
+            selected = None
+        if selected is None:
+            raise RefusedRequest(
+                400, "this is for another button or dialog than those of this inbox"
+            )
+        return cls(id, *who, action, selected, reply_url, sent.get("trigger_id", ""), values)
+
+    @property
+    def metadata(self) -> str:
+        """Return what a dialog keeps of the button that opened it."""
+        return json.dumps([self.action, str(self.call), self.reply_url])
+
+
+REASON: Final = "reason"
+_ARGUMENT: Final = "argument "
+_VERBS: Final = {"deny": "Deny", "edit": "Approve with changes"}
+
+
+def dialog(click: Click, approval: PendingApproval) -> dict[str, Any]:
+    """Return the view that asks for a reason, and for an edit for the arguments."""
+    verb, edited = _VERBS[click.action], approval.arguments if click.action == "edit" else {}
+    inputs = [_input(_ARGUMENT + name, name, value) for name, value in edited.items()]
+    shown = f"*{escaped(call_name(approval))}*\n{escaped(arguments_line(approval.arguments))}"
+    return {
+        "type": "modal",
+        "callback_id": click.action,
+        "private_metadata": click.metadata,
+        "title": _plain(verb),
+        "submit": _plain("Approve" if edited else verb),
+        "close": _plain("Cancel"),
+        "blocks": [block(shown), *inputs, _input(REASON, "Reason", "", multiline=True)],
+    }
+
+
+def decision_of(click: Click, approval: PendingApproval) -> dict[str, Any]:
+    """Return the decision of a click or a dialog; without a change, an edit is an approval."""
+    values = click.values or {}
+    fields = {"reason": values[REASON]} if values.get(REASON) else {}
+    if click.action != "edit":
+        return {"decision": click.action, **fields}
+    arguments = {
+        name: _read(old, values.get(_ARGUMENT + name, str(old)) or "")
+        for name, old in approval.arguments.items()
+    }
+    if arguments == approval.arguments:
+        return {"decision": "approve", **fields}
+    return {"decision": "edit", "arguments": arguments, **fields}
+
+
+def _read(old: Any, text: str) -> Any:
+    if isinstance(old, str):
+        return text
+    try:
+        number = json.loads(text)
+    except (ValueError, RecursionError):
+        return text  # the run rejects it, and reports why
+    return old if number == old else number
+
+
+def _input(id: str, label: str, value: Any, *, multiline: bool = False) -> dict[str, Any]:
+    element = {"type": "plain_text_input", "action_id": "value", "multiline": multiline}
+    element |= {"initial_value": str(value)} if value != "" else {}
+    made = {"type": "input", "block_id": id, "label": _plain(label), "element": element}
+    return made | {"optional": value == ""}
+
+
+def _plain(text: str) -> dict[str, Any]:
+    return {"type": "plain_text", "text": text, "emoji": False}
+
+
+MAX_BODY_BYTES: Final = 200_000
+MAX_CLICKS: Final = 100
+_HOOKS: Final = "https://hooks.slack.com/"
+_UNKNOWN: Final = (
+    "Not decided: your Slack user is not known to the inbox. Ask its operator to add {user} with"
+    " your name and groups to slack.users in its settings."
+)
+_FAILED: Final = "The inbox failed to process this. Open the link in the message to see the call."
+
+logger = logging.getLogger("holdfast")
+
+
+class SlackActions:
+    """The buttons and dialogs of one app."""
+
+    def __init__(
+        self,
+        parts: Services,
+        settings: SlackSettings,
+        environ: Mapping[str, str],
+        http: httpx.AsyncClient,
+    ) -> None:
+        self._parts, self._settings, self._http = parts, settings, http
+        self._verifier = RequestVerifier(EnvironmentValue(settings.signing_secret_env, environ))
+        self._api = SlackApi(settings.api, EnvironmentValue(settings.token_env, environ), http)
+        self._handling: set[asyncio.Task[None]] = set()
+        self.routes = [Route(SLACK_ACTIONS, self.receive, methods=["POST"])]
+
+    async def receive(self, request: Request) -> Response:
+        """Acknowledge a request, and handle it after."""
+        body = await read_body(request, (URLENCODED,), MAX_BODY_BYTES)
+        click = Click.read(self._verifier.verify(request.headers, body), body)
+        if click.teams != {self._settings.team} or click.app != self._settings.app:
+            raise forbidden("this is of another workspace or app than `slack` in the settings")
+        if not click.reply_url.startswith((_HOOKS, urljoin(self._settings.api, "/"))):
+            raise forbidden("this contains an address that is not Slack's")
+        if len(self._handling) >= MAX_CLICKS:
+            raise RefusedRequest(503, "too many requests at a time; try again")
+        task = asyncio.create_task(self._handle(click))
+        self._handling.add(task)
+        task.add_done_callback(self._handling.discard)
+        return Response()
+
+    async def _handle(self, click: Click) -> None:
+        try:
+            text = await self._decide(click)
+        except ApplicationError as error:
+            text = f"Not decided: {error.message}"
+        except Exception:
+            logger.exception("a click in Slack failed")
+            text = _FAILED
+        reply = {"response_type": "ephemeral", "replace_original": False, "text": escaped(text)}
+        if text:
+            with suppress(ApplicationError):
+                await post(self._http, click.reply_url, json.dumps(reply).encode(), {})
+
+    async def _decide(self, click: Click) -> str:
+        """Open a dialog, or decide; return the reply to the person, if any."""
+        known = self._settings.users.get(click.user)
+        if known is None:
+            return _UNKNOWN.format(user=click.user)
+        person = Person(known.name, tuple(known.groups), "message")
+        decides = click.values is not None or click.action == "approve"
+        fields = partial(decision_of, click) if decides else None
+        outcome = await decide_shown(self._parts, person, click.call, fields, click.id)
+        if not outcome.text and outcome.approval is not None:
+            view = dialog(click, outcome.approval)
+            await self._api.call("views.open", trigger_id=click.trigger, view=view)
+        return outcome.text

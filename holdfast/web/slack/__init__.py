@@ -1,1 +1,0 @@
-"""Decisions in Slack: signed requests of an app, its buttons and its dialogs."""
