@@ -329,31 +329,26 @@ async def execute_model_tool(
     """Let the model answer a call, a second time if the answer does not fit."""
     work = executor.work
     assert isinstance(work, AgentRun)  # a single call never has a tool that a model answers
-    meter = work.state.meter
+    meter, name = work.state.meter, f"`{call.name}`"
     latent = work.settings.latents[call.id] = Latent(call, work.agent, work.state)
     try:
         while True:
-            now = workflow.now()
             try:
                 meter.hold_request(call.id)
             except BudgetExhausted as error:
-                return tool_call.refuse(
-                    ErrorCode.BLOCKED, f"`{call.name}` was not answered: {error}"
-                )
+                return tool_call.refuse(ErrorCode.BLOCKED, f"{name} was not answered: {error}")
             model = work.agent.own_model
             pointer = latent.pointer(turn, model)
             what = f"the model answers {call.tool.label or call.tool.name}"
             line = activity_options.turn_summary(turn, what, call.arguments)
-            left = meter.remaining(now)
+            left = meter.remaining(workflow.now())
             config = activity_options.model_request_config(work, model, executor.facts, line, left)
             config["activity_id"] = names.answer_id(call.id, latent.requests)
             try:
                 solution = await executor.request_model(pointer, config, latent.page)
             except ActivityError as error:
                 if meter.out_of_time:
-                    return tool_call.fail(
-                        ErrorCode.TIMEOUT, f"`{call.name}` was not answered in time."
-                    )
+                    return tool_call.fail(ErrorCode.TIMEOUT, f"{name} was not answered in time.")
                 failure: str | None = model_failure_message(error)
             else:
                 is_answer = work.requests.charge_answer(solution, model)
@@ -367,11 +362,8 @@ async def execute_model_tool(
                     continue
                 # The reason goes to the log, not to the model.
                 work.state.log.add_notice(f"{call.id} was not answered: {failure}")
-                return tool_call.fail(
-                    ErrorCode.TOOL_ERROR, f"`{call.name}` could not be answered now."
-                )
-            outcome = latent.answered(solution)
-            if outcome is not None:
+                return tool_call.fail(ErrorCode.TOOL_ERROR, f"{name} could not be answered now.")
+            if (outcome := latent.answered(solution)) is not None:
                 return outcome
     finally:
         del work.settings.latents[call.id]
