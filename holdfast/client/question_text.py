@@ -38,9 +38,9 @@ from holdfast.schemas.decision import (
     no_such_call,
     shown_calls,
 )
-from holdfast.schemas.internal.delegate import DelegatePending
 from holdfast.schemas.json_schema import answer_fields
 from holdfast.schemas.phrases import distinct_names
+from holdfast.schemas.run import DelegatePending
 
 MAX_CALLS: Final = 100
 _LABEL_CHARS = 60

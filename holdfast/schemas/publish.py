@@ -34,10 +34,9 @@ from holdfast.schemas.json_schema import (
 )
 from holdfast.schemas.message import Delivered
 from holdfast.schemas.run import CallRequest, PageRequest, RunRequest, RunResult
-from holdfast.schemas.settings.encryption import Encryption
 from holdfast.schemas.settings.endpoints import Endpoints
 from holdfast.schemas.settings.inbox import InboxSettings
-from holdfast.schemas.settings.keys import KeySets
+from holdfast.schemas.settings.keys import Encryption, KeySets
 from holdfast.schemas.settings.limits import Limits
 from holdfast.schemas.settings.notify import News, Notifiers
 from holdfast.schemas.settings.servers import Servers

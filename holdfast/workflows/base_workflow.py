@@ -24,11 +24,10 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas import names
     from holdfast.schemas.agent import AgentSnapshot, ToolSnapshot, WorkerFacts
     from holdfast.schemas.base import parse_duration
-    from holdfast.schemas.internal.delegate import DelegateNews
     from holdfast.schemas.log_entry import Entry, ErrorEntry, NoticeEntry
     from holdfast.schemas.names import ErrorCode
     from holdfast.schemas.phrases import quote_value, suggest_names
-    from holdfast.schemas.run import CallRequest, PrincipalToken
+    from holdfast.schemas.run import CallRequest, DelegateNews, PrincipalToken
 
 from holdfast.validation.schema_node import use_shared_budget
 from holdfast.workflows import input, token_verification

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.schemas.internal.delegate import DelegateNews
 from holdfast.schemas.internal.solution import Solution
 from holdfast.schemas.names import ErrorCode
+from holdfast.schemas.run import DelegateNews
 from holdfast.schemas.tool import ResolvedTool
 from holdfast.workflows.engine.call.tool_call import fail
 from holdfast.workflows.engine.model.prompt import shown_state

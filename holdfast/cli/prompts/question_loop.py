@@ -16,7 +16,7 @@ from holdfast.client.run import Run
 from holdfast.runtime.text_safety import clean
 from holdfast.schemas import names
 from holdfast.schemas.decision import Decision, PendingApproval
-from holdfast.schemas.internal.delegate import DelegatePending
+from holdfast.schemas.run import DelegatePending
 from holdfast.validation.text_safety import is_same_person
 
 

@@ -25,7 +25,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from holdfast.runtime.settings_files.file_problems import FileProblem, LoadError, UnreadableError
 from holdfast.runtime.settings_files.source import read_source, read_text
 from holdfast.schemas.phrases import quote_value
-from holdfast.schemas.settings.encryption import Encryption, EncryptionKey
+from holdfast.schemas.settings.keys import Encryption, EncryptionKey
 from holdfast.validation.problems import ValueProblem
 
 KEY_BYTES = 32

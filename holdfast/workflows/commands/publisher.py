@@ -22,10 +22,9 @@ from temporalio.exceptions import FailureError
 
 with workflow.unsafe.imports_passed_through():
     from holdfast.runtime.narration.call_summaries import CallSummaries
-    from holdfast.schemas import names
+    from holdfast.schemas import names, run
     from holdfast.schemas.agent import WorkerFacts
     from holdfast.schemas.base import json_size, parse_duration
-    from holdfast.schemas.internal import delegate
     from holdfast.schemas.log_entry import read_record
 
 from holdfast.workflows.commands.activity_options import summary
@@ -95,7 +94,7 @@ class ParentNotification:
 
     def __init__(self, work: ExecutionBase) -> None:
         self._work = work
-        self._sent: list[delegate.DelegatePending] = []
+        self._sent: list[run.DelegatePending] = []
         self._sending: asyncio.Task[None] | None = None
         parent = workflow.info().parent
         call_id = workflow.memo_value(names.DELEGATE_OF, default=None)
@@ -117,25 +116,25 @@ class ParentNotification:
         parent = workflow.get_external_workflow_handle(workflow_id)
         while (pending := self._pending()) != self._sent:
             self._sent = pending
-            news = delegate.DelegateNews(call_id=call_id, pending=pending)
+            news = run.DelegateNews(call_id=call_id, pending=pending)
             try:
                 await parent.signal(names.DELEGATE_WAITS, news.to_json())
             except FailureError:
                 return  # the parent is closed, and cancels this run
 
-    def _pending(self) -> list[delegate.DelegatePending]:
+    def _pending(self) -> list[run.DelegatePending]:
         own = [
-            delegate.DelegatePending(
+            run.DelegatePending(
                 workflow_id=workflow.info().workflow_id,
                 call_id=question.call_id,
                 kind=question.kind,
                 tool=question.tool,
-                label=one_line(question.label, delegate.MAX_ARGUMENTS_CHARACTERS),
-                arguments=arguments_line(question.brief, delegate.MAX_ARGUMENTS_CHARACTERS),
+                label=one_line(question.label, run.MAX_ARGUMENTS_CHARACTERS),
+                arguments=arguments_line(question.brief, run.MAX_ARGUMENTS_CHARACTERS),
             )
             for question in self._work.state.pending.list_open()
         ]
-        return [*own, *self._work.delegates.list_pending()][: delegate.MAX_PENDING_TOLD]
+        return [*own, *self._work.delegates.list_pending()][: run.MAX_PENDING_TOLD]
 
 
 def attributes(work: ExecutionBase) -> dict[str, Any]:

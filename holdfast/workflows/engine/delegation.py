@@ -16,16 +16,18 @@ from holdfast.schemas import names
 from holdfast.schemas.agent import AgentDefinition, ResolvedAgent
 from holdfast.schemas.base import json_size
 from holdfast.schemas.budget import Budget
-from holdfast.schemas.internal.delegate import (
+from holdfast.schemas.internal.solution import Usage
+from holdfast.schemas.message import ContextMessage, DataPart
+from holdfast.schemas.names import ErrorCode
+from holdfast.schemas.run import (
     MAX_PENDING_TOLD,
     DelegateNews,
     DelegatePending,
     DelegateView,
+    RunRequest,
+    RunResult,
+    Spent,
 )
-from holdfast.schemas.internal.solution import Usage
-from holdfast.schemas.message import ContextMessage, DataPart
-from holdfast.schemas.names import ErrorCode
-from holdfast.schemas.run import RunRequest, RunResult, Spent
 from holdfast.schemas.tool import ANONYMOUS, ResolvedTool
 from holdfast.validation.lenient_json import ensure_json
 from holdfast.workflows.engine.budget.meter import BudgetExhausted, Meter

@@ -21,9 +21,9 @@ with workflow.unsafe.imports_passed_through():
     )
     from holdfast.schemas import names
     from holdfast.schemas.decision import Kind, example_edit, shown_calls
-    from holdfast.schemas.internal.delegate import DelegatePending
     from holdfast.schemas.json_schema import answer_fields, example_json
     from holdfast.schemas.phrases import distinct_names
+    from holdfast.schemas.run import DelegatePending
 
 from holdfast.workflows.engine.approvals.question import Question
 from holdfast.workflows.ui_details.markdown import (

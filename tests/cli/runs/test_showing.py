@@ -16,8 +16,8 @@ from holdfast.cli.screens.plain import Activity, PlainScreen
 from holdfast.client import question_text, remote_run
 from holdfast.client.run import PendingCall
 from holdfast.client.run import Run as ClientRun
-from holdfast.schemas.internal.delegate import DelegatePending
 from holdfast.schemas.log_entry import ToolStartEntry
+from holdfast.schemas.run import DelegatePending
 from tests.cli.conftest import Holdfast, Start
 from tests.support.backend import Launch, Run
 from tests.support.eventually import eventually

@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.schemas.internal.delegate import DelegateNews, DelegatePending
 from holdfast.schemas.internal.solution import Usage
-from holdfast.schemas.run import RunRequest, RunResult, Spent
+from holdfast.schemas.run import DelegateNews, DelegatePending, RunRequest, RunResult, Spent
 from holdfast.schemas.tool import ResolvedTool
 from holdfast.workflows.engine.call.activities import CallRefused
 from holdfast.workflows.engine.call.tool_call import (
