@@ -121,11 +121,11 @@ class GenerateActivity:
         attempt = activity.info().attempt
         try:
             with record_chat(self._telemetry, request.ask, target, pointer, attempt) as chat:
-                answer = await served.provider.solve(request, chat.observe(sink) if chat else sink)
+                answer = await served.provider.solve(request, sink)
                 usage = with_cost(answer.usage, target.endpoint.price)
                 solution = answer.model_copy(update={"usage": usage})
                 if chat is not None:
-                    chat.record_answer(solution)
+                    chat.record_answer(solution, progress.first_output_at)
         except base.ContextOverflow as error:
             notice = model_errors.rejection_message(error, target, model.name)
             return Solution(too_long=True, window=error.window, notices=[notice])

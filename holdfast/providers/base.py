@@ -98,13 +98,6 @@ class ProviderRequest:
     omitted_fields: frozenset[str] = frozenset()
     id_form: IdForm | None = None
 
-    @property
-    def is_recoded(self) -> bool:
-        """Report whether the server requires other messages than those that were encoded."""
-        return bool(
-            self.alternates_roles or self.omits_reasoning or self.omitted_fields or self.id_form
-        )
-
     @cached_property
     def tool_names(self) -> "ToolNames":
         return ToolNames(self.ask.tools)

@@ -7,7 +7,6 @@ from typing import Any, TypeVar
 
 from pydantic_core import PydanticSerializationError, to_json
 
-from holdfast.providers.base import ToolNames
 from holdfast.schemas.message import (
     ChatMessage,
     Content,
@@ -98,13 +97,6 @@ def without_remote_media(message: ChatMessage, fetched: tuple[str, ...]) -> Chat
     if isinstance(message.content, str):
         return message
     return message.model_copy(update={"content": [*map(shown, message.content)]})
-
-
-def media_introduction(message: ChatMessage, names: ToolNames) -> str:
-    """Return the text before the media of a message whose format has no place for them."""
-    of = f"the result of {names.to_provider(message.tool)}" if message.tool else "the message above"
-    is_seen = all(isinstance(part, ImagePart) for part in media_of(message.content))
-    return f"The {'pictures' if is_seen else 'files'} of {of}:"
 
 
 def _noun(part: Media) -> str:

@@ -63,10 +63,10 @@ def list_messages(request: ProviderRequest) -> list[bytes]:
     """Return the messages of a request: instructions first, the changing tail last."""
     ask = request.ask
     messages = [*_text("system", ask.instructions), *request.fragments, *_text("user", ask.tail)]
-    if not request.is_recoded:
+    omitted = {*(_REASONING_FIELDS if request.omits_reasoning else ()), *request.omitted_fields}
+    if not (omitted or request.alternates_roles or request.id_form):
         return messages
     decoded: list[Message] = [json.loads(message) for message in messages]
-    omitted = {*(_REASONING_FIELDS if request.omits_reasoning else ()), *request.omitted_fields}
     if omitted:
         decoded = [without_fields(message, omitted) for message in decoded]
     if request.id_form is not None:

@@ -17,7 +17,7 @@ from temporalio import activity
 from holdfast.activities.interceptors.attempt_spans import current_place
 from holdfast.catalog.endpoints import ModelEndpoints
 from holdfast.providers.answer.call_draft import arguments_text
-from holdfast.providers.base import AnswerSink, ProviderRefused
+from holdfast.providers.base import ProviderRefused
 from holdfast.providers.transport.target import EndpointTarget
 from holdfast.runtime.telemetry.telemetry import Telemetry
 from holdfast.schemas.internal.model_request import Ask, ConversationPointer
@@ -96,40 +96,20 @@ class ChatRecord:
         self._span = span
         self._is_turn = is_turn
         self._began = monotonic()
-        self.first_seconds: float | None = None
 
-    def observe(self, sink: AnswerSink) -> AnswerSink:
-        """Return the record as a sink before another one: it notes the time of the first output."""
-        self._sink = sink
-        return self
-
-    def text(self, piece: str) -> None:
-        self._note_output()
-        self._sink.text(piece)
-
-    def call(self, index: int, tool: str, piece: str) -> None:
-        self._note_output()
-        self._sink.call(index, tool, piece)
-
-    def withdraw(self) -> None:
-        self._sink.withdraw()
-
-    def _note_output(self) -> None:
-        if self.first_seconds is None:
-            self.first_seconds = self._seconds
-
-    def record_answer(self, solution: Solution) -> None:
-        """Record the model's answer."""
+    def record_answer(self, solution: Solution, first_output_at: float | None) -> None:
+        """Record the model's answer, whose first output came then, by the monotonic clock."""
         usage, seconds = solution.usage, self._seconds
+        first_seconds = None if first_output_at is None else first_output_at - self._began
         self._telemetry.metrics.record_answer(
-            self._labels, usage, seconds, self.first_seconds, turn=self._is_turn
+            self._labels, usage, seconds, first_seconds, turn=self._is_turn
         )
         if not self._span.is_recording():
             return
         attributes: dict[str, Any] = {
             "gen_ai.response.model": solution.model,
             "gen_ai.response.finish_reasons": [_FINISHES[solution.stop_reason]],
-            "gen_ai.response.time_to_first_chunk": self.first_seconds,
+            "gen_ai.response.time_to_first_chunk": first_seconds,
             "gen_ai.usage.input_tokens": usage.input_tokens,
             "gen_ai.usage.output_tokens": usage.output_tokens,
             "gen_ai.usage.cache_read.input_tokens": usage.cached_tokens,

@@ -49,7 +49,8 @@ class Progress:
     `key` differs for each attempt at each request. `composed`: the text is an answer in composed
     calling, with its calls; `about` names the request. `waited_seconds` is how long the attempts
     waited for their turns, `doubtful_attempts` how many may fail again, and `failed_usage` what
-    failed answers cost; None if there are none. `version` changes with each change.
+    failed answers cost; None if there are none. `version` changes with each change, the first of
+    which was output at `first_output_at`, by the monotonic clock.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class Progress:
         self.composed = False
         self.about: Mapping[str, Any] = {}
         self.version = 0
+        self.first_output_at: float | None = None
         self._ended = False
         self._pieces: list[str] = []
         self._length = 0
@@ -75,6 +77,7 @@ class Progress:
 
     def text(self, piece: str) -> None:
         """Receive more of the answer's text."""
+        self.first_output_at = self.first_output_at or time.monotonic()
         text = self._half + piece
         # The first half of a surrogate pair: the other half is in the next piece.
         self._half = text[-1:] if "\ud800" <= text[-1:] <= "\udbff" else ""
@@ -85,6 +88,7 @@ class Progress:
 
     def call(self, index: int, tool: str, piece: str) -> None:
         """Receive more of the arguments of a call."""
+        self.first_output_at = self.first_output_at or time.monotonic()
         _, arguments = self._calls.get(index, ("", ""))
         self._calls[index] = (tool, (arguments + piece)[-MAX_SHOWN_CHARACTERS:])
         if len(self._calls) > MAX_SHOWN_CALLS:

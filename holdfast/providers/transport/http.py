@@ -28,7 +28,7 @@ from holdfast.schemas.agent import ModelSettings, Reasoning
 from holdfast.schemas.base import sha256
 from holdfast.schemas.internal.model_request import Ask
 from holdfast.schemas.internal.solution import Solution
-from holdfast.schemas.message import ChatMessage, Content, TextPart
+from holdfast.schemas.message import ChatMessage, Content, ImagePart, TextPart
 
 MAX_ANSWER_BYTES = 16 * 1024 * 1024
 MAX_ERROR_BYTES = 64 * 1024
@@ -114,7 +114,10 @@ class ProviderFormat(ABC):
         encoded, media = self.encode_other(message, names), contents.media_of(content)
         if not media or (is_result and self.results_show_media):
             return base.EncodedMessage(encoded)
-        introduction = TextPart(text=contents.media_introduction(message, names))
+        # The format has no place for them in this message: they follow it.
+        above = f"the result of {names.to_provider(message.tool)}" if message.tool else ""
+        noun = "pictures" if all(isinstance(part, ImagePart) for part in media) else "files"
+        introduction = TextPart(text=f"The {noun} of {above or 'the message above'}:")
         return base.EncodedMessage(encoded, self.encode_user([introduction, *media]))
 
     @abstractmethod

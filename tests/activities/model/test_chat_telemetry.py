@@ -7,6 +7,7 @@ import pytest
 
 from holdfast.activities.model import chat_telemetry as chats
 from holdfast.activities.model.chat_telemetry import MAX_CONTENT_CHARACTERS, record_chat
+from holdfast.activities.model.progress import Progress
 from holdfast.providers.base import ProviderRefused
 from holdfast.providers.transport.target import EndpointTarget
 from holdfast.schemas.agent import ModelSettings
@@ -14,7 +15,6 @@ from holdfast.schemas.internal.model_request import Ask, ConversationPointer
 from holdfast.schemas.internal.solution import Solution, StopReason, Usage, WrittenCall
 from holdfast.schemas.internal.tracing import Place
 from holdfast.schemas.settings.endpoints import Endpoint
-from tests.providers.fakes import ReceivedText
 from tests.support.traces import Recorder, Seen
 
 ASK = Ask(model=ModelSettings(endpoint="house", name="m", max_output_tokens=9), instructions="")
@@ -41,13 +41,12 @@ def answered(
 ) -> Seen:
     with record_chat(recorder.telemetry, ASK, at, of, 1) as chat:
         assert chat is not None
-        heard = ReceivedText()
-        chat.observe(heard).call(0, "look", "{")
-        first = chat.first_seconds
-        chat.observe(heard).text("more")
-        assert chat.first_seconds == first is not None
-        assert (heard.calls, heard.texts) == ([(0, "look", "{")], ["more"])
-        chat.record_answer(solution)
+        progress = Progress("request/1", 1)
+        progress.call(0, "look", "{")
+        first = progress.first_output_at
+        progress.text("more")
+        assert progress.first_output_at == first is not None
+        chat.record_answer(solution, first)
     [span] = recorder.seen()
     return span
 
@@ -127,9 +126,8 @@ def test_a_request_without_an_answer_records_the_reason(
     assert recorder.measured()["holdfast.errors"] == [(labels, 1)]
 
 
-def test_text_is_the_first_output_of_a_request(recorder: Recorder) -> None:
-    with record_chat(recorder.telemetry, ASK, target(), pointer(), 1) as chat:
-        assert chat is not None
-        assert chat.first_seconds is None
-        chat.observe(ReceivedText()).text("more")
-        assert chat.first_seconds is not None
+def test_text_is_the_first_output_of_a_request() -> None:
+    progress = Progress("request/1", 1)
+    assert progress.first_output_at is None
+    progress.text("more")
+    assert progress.first_output_at is not None
