@@ -16,7 +16,7 @@ from temporalio.exceptions import ApplicationError
 from holdfast.activities.model import conversation_reader
 from holdfast.activities.model.chat_telemetry import record_chat
 from holdfast.activities.model.conversation_cache import PagePrefetch, RunKey
-from holdfast.activities.model.progress import Progress, RedactingSink, RetryBudget, send_heartbeats
+from holdfast.activities.model.progress import Progress, RetryBudget, send_heartbeats
 from holdfast.activities.model.shared_pages import SharedPages
 from holdfast.catalog.endpoints import ModelEndpoints
 from holdfast.providers import base, model_errors
@@ -77,6 +77,7 @@ class GenerateActivity:
             retry_budget.waited_seconds,
             retry_budget.doubtful_attempts,
             retry_budget.failed_usage,
+            self._secrets,
         )
         async with send_heartbeats(progress, info.heartbeat_timeout):
             run = RunKey(info.workflow_id or "", info.workflow_run_id or "")
@@ -117,11 +118,10 @@ class GenerateActivity:
         is_known = (model.endpoint, model.name) in self._without_tools
         if request.ask.tools and is_known:
             return Solution(no_tools=True)
-        sink: base.AnswerSink = RedactingSink(progress, self._secrets)
         attempt = activity.info().attempt
         try:
             with record_chat(self._telemetry, request.ask, target, pointer, attempt) as chat:
-                answer = await served.provider.solve(request, sink)
+                answer = await served.provider.solve(request, progress)
                 usage = with_cost(answer.usage, target.endpoint.price)
                 solution = answer.model_copy(update={"usage": usage})
                 if chat is not None:

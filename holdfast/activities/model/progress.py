@@ -19,7 +19,6 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from holdfast.providers.answer.bounded_text import well_formed
-from holdfast.providers.base import AnswerSink
 from holdfast.providers.model_errors import model_error
 from holdfast.runtime.secrets import Secrets, StreamRedactor
 from holdfast.schemas.internal.live_answer import MAX_LIVE_CHARACTERS
@@ -44,7 +43,7 @@ DEFAULT_PAUSE = timedelta(seconds=10)
 
 
 class Progress:
-    """A sink that stores the answer, for the heartbeat and for viewer processes.
+    """A sink that stores the answer without secrets, for the heartbeat and for viewer processes.
 
     `key` differs for each attempt at each request. `composed`: the text is an answer in composed
     calling, with its calls; `about` names the request. `waited_seconds` is how long the attempts
@@ -60,6 +59,7 @@ class Progress:
         waited_seconds: float = 0.0,
         doubtful_attempts: int = 0,
         failed_usage: Usage | None = None,
+        secrets: Secrets | None = None,
     ) -> None:
         self.key, self._attempt = key, attempt
         self.waited_seconds = waited_seconds
@@ -73,12 +73,15 @@ class Progress:
         self._pieces: list[str] = []
         self._length = 0
         self._half = ""
+        self._secrets = secrets or Secrets()
+        self._text = StreamRedactor(self._secrets)
+        self._arguments: dict[int, StreamRedactor] = {}
         self._calls: dict[int, tuple[str, str]] = {}
 
     def text(self, piece: str) -> None:
         """Receive more of the answer's text."""
         self.first_output_at = self.first_output_at or time.monotonic()
-        text = self._half + piece
+        text = self._half + self._text.redact_next(piece)
         # The first half of a surrogate pair: the other half is in the next piece.
         self._half = text[-1:] if "\ud800" <= text[-1:] <= "\udbff" else ""
         text = well_formed(text.removesuffix(self._half))[: MAX_LIVE_CHARACTERS - self._length]
@@ -90,7 +93,9 @@ class Progress:
         """Receive more of the arguments of a call."""
         self.first_output_at = self.first_output_at or time.monotonic()
         _, arguments = self._calls.get(index, ("", ""))
-        self._calls[index] = (tool, (arguments + piece)[-MAX_SHOWN_CHARACTERS:])
+        redactor = self._arguments.setdefault(index, StreamRedactor(self._secrets))
+        arguments = (arguments + redactor.redact_next(piece))[-MAX_SHOWN_CHARACTERS:]
+        self._calls[index] = (self._secrets.clean(tool), arguments)
         if len(self._calls) > MAX_SHOWN_CALLS:
             del self._calls[min(self._calls)]
         self.version += 1
@@ -102,6 +107,7 @@ class Progress:
             self.key += "'"
         self._pieces, self._length, self._half = [], 0, ""
         self._calls.clear()
+        self._text, self._arguments = StreamRedactor(self._secrets), {}
         self.version += 1
 
     def end(self) -> None:
@@ -139,27 +145,6 @@ class Progress:
             "composed": self.composed,
             **self.about,
         }
-
-
-class RedactingSink:
-    """Passes an answer without secrets to another sink."""
-
-    def __init__(self, sink: AnswerSink, secrets: Secrets) -> None:
-        self._sink = sink
-        self._secrets = secrets
-        self._text = StreamRedactor(secrets)
-        self._arguments: dict[int, StreamRedactor] = {}
-
-    def text(self, piece: str) -> None:
-        self._sink.text(self._text.redact_next(piece))
-
-    def call(self, index: int, tool: str, piece: str) -> None:
-        arguments = self._arguments.setdefault(index, StreamRedactor(self._secrets))
-        self._sink.call(index, self._secrets.clean(tool), arguments.redact_next(piece))
-
-    def withdraw(self) -> None:
-        self._text, self._arguments = StreamRedactor(self._secrets), {}
-        self._sink.withdraw()
 
 
 @contextlib.asynccontextmanager

@@ -11,7 +11,6 @@ from holdfast.activities.model.progress import (
     MAX_HEARTBEAT_CALLS,
     MAX_SHOWN_CALLS,
     Progress,
-    RedactingSink,
     send_heartbeats,
 )
 from holdfast.runtime.secrets import Secrets
@@ -58,14 +57,13 @@ def test_half_a_character_is_shown_as_such_until_the_other_half_comes() -> None:
 
 def test_what_is_secret_is_not_shown_whatever_pieces_it_comes_in() -> None:
     key = "sk-live-0123"
-    progress = Progress("t1/1", attempt=1)
-    sink = RedactingSink(progress, Secrets([key]))
+    progress = Progress("t1/1", attempt=1, secrets=Secrets([key]))
     for piece in ("It is sk-", "live-01", "23 ", "indeed; sk"):
-        sink.text(piece)
+        progress.text(piece)
     for index in (0, 1):
-        sink.call(index, f"use_{key}", '{"key": "sk-li')
-    sink.call(0, "use", 've-0123"}')
-    sink.call(1, f"use_{key}", 'fe"}')
+        progress.call(index, f"use_{key}", '{"key": "sk-li')
+    progress.call(0, "use", 've-0123"}')
+    progress.call(1, f"use_{key}", 'fe"}')
     details = progress.details()
     assert details["text"] == "It is [secret] indeed; "
     assert [call["arguments"] for call in details["calls"]] == [
