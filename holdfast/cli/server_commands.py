@@ -148,7 +148,7 @@ async def serve_mcp(
 
 def _load_catalog(given: dict[str, str | Sequence[str] | None]) -> tuple["Catalog", str]:
     """Load the catalog of these options as a worker does; return it with the task queue."""
-    from holdfast.catalog.mcp_tools import load_servers
+    from holdfast.catalog import mcp_tools
     from holdfast.hosting.resources import load_worker_catalog
 
     words = []
@@ -160,7 +160,7 @@ def _load_catalog(given: dict[str, str | Sequence[str] | None]) -> tuple["Catalo
         todo = "name them with `--catalog DIR` or `--tools MODULE`"
         raise wrong_command("there are no agents and no tools", todo)
     try:
-        servers = load_servers(settings.servers)
+        servers = mcp_tools.load_servers(settings.servers)
         # The worker has the endpoints, and notifies.
         current, _ = load_worker_catalog(replace(settings, notify=None), None, (), servers)
     except LoadError as error:
@@ -171,14 +171,7 @@ def _load_catalog(given: dict[str, str | Sequence[str] | None]) -> tuple["Catalo
 async def lock(*, catalog: str | None, servers: str | None, **_: object) -> int:
     """Print what has changed since the tools were locked, and lock them as they are listed now."""
     # Imported here: the other commands need no worker, and start sooner.
-    from holdfast.catalog.mcp_tools import (
-        MCP_LOCK,
-        Listing,
-        load_lock,
-        load_servers,
-        lock_changes,
-        lock_text,
-    )
+    from holdfast.catalog import mcp_tools
     from holdfast.hosting.resources import mcp_servers
 
     given = {"--catalog": catalog, "--servers": servers}
@@ -188,10 +181,13 @@ async def lock(*, catalog: str | None, servers: str | None, **_: object) -> int:
         raise wrong_command("a lock needs a catalog and servers", todo)
     secrets = Secrets(environment_secrets(os.environ))
     try:
-        before, loaded = load_lock(settings.catalog) or {}, load_servers(settings.servers)
+        before, loaded = (
+            mcp_tools.load_lock(settings.catalog) or {},
+            mcp_tools.load_servers(settings.servers),
+        )
     except LoadError as error:
         raise StartError([str(problem) for problem in error.problems]) from None
-    listing: Listing = {}
+    listing: mcp_tools.Listing = {}
     if (found := mcp_servers(loaded, secrets)) is not None:
         async with found.running():
             listing = await found.list_tools(list(loaded))
@@ -201,11 +197,11 @@ async def lock(*, catalog: str | None, servers: str | None, **_: object) -> int:
     listed = {name: [one for one in each if not one.problem] for name, each in all_tools.items()}
     odd = ((name, one) for name, each in all_tools.items() for one in each if one.problem)
     left_out = [f"left out: {name}/{one.name}: {one.problem}" for name, one in odd]
-    for line in [*lock_changes(before, listed), *left_out]:
+    for line in [*mcp_tools.lock_changes(before, listed), *left_out]:
         print(one_line(secrets.clean_for_operator(line), _LINE_CHARS))
-    file, count = settings.catalog / MCP_LOCK, sum(map(len, listed.values()))
+    file, count = settings.catalog / mcp_tools.MCP_LOCK, sum(map(len, listed.values()))
     try:
-        file.write_text(lock_text(listed), encoding="utf-8")
+        file.write_text(mcp_tools.lock_text(listed), encoding="utf-8")
     except OSError as error:
         wrong = f"{file} cannot be written: {error.strerror}"
         raise wrong_command(wrong, "name a folder that can be written to") from None

@@ -1,8 +1,8 @@
 """Links that decide: each on one call as it is shown, in the name of one person.
 
 The link has a sealed token with the call, the person and the expiry of the approval. The inbox has
-the same secret, opens the token, and shows a page (`web.decision_links`): a link that is fetched
-decides nothing.
+the same secret, opens the token, and shows a page (`web.app`): a link that is fetched decides
+nothing.
 """
 
 from collections.abc import Sequence

@@ -30,8 +30,7 @@ from holdfast.schemas.message import ChatMessage, Delivered, TextPart
 from holdfast.schemas.run import RunReport
 from holdfast.web.api.api_request import ApiRequest
 from holdfast.web.api.models import NewRun, ResumeEntry, RunAgentInput
-from holdfast.web.api.runs import event_stream
-from holdfast.web.api.start_runs import begin, principal_of
+from holdfast.web.api.runs import begin, event_stream, principal_of
 from holdfast.web.auth.permissions import has_decided, is_approver
 from holdfast.web.http.problems import HttpProblem, NotPermittedError, problem_of
 from holdfast.web.http.streaming import comment, frame

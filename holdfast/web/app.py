@@ -46,9 +46,8 @@ from holdfast.schemas.internal.selected_call import SelectedCall
 from holdfast.web.api import operations as api
 from holdfast.web.api.openapi import DOCUMENT
 from holdfast.web.auth import auth_middleware as auth
-from holdfast.web.auth.bearer_tokens import BearerTokens
 from holdfast.web.auth.permissions import Permissions
-from holdfast.web.auth.sessions import Person, build_person
+from holdfast.web.auth.sessions import BearerTokens, Person, build_person
 from holdfast.web.auth.sign_in import LinkSignIn
 from holdfast.web.call import routes as call
 from holdfast.web.call.loader import OpenCall, find_similar_calls, load_call
@@ -198,17 +197,16 @@ async def serve_inbox(
         except LoadError as error:
             raise wrong_settings(named_by, error.problems) from None
         chosen = access.settings
-        if access.method is link:
-            _check_link_user(
-                user, seal, is_local=chosen.url is None and ip_address(host).is_loopback
-            )
-        elif is_user_given:
+        if access.method is not link and is_user_given:
             todo = "leave out --by and --groups"
             raise wrong_command("the settings define who decides", todo)
+        if access.method is link:
+            is_local = chosen.url is None and ip_address(host).is_loopback
+            _check_link_user(user, seal, is_local=is_local)
         serving.check_private(host, chosen.url, "`url: https://…` in its `--settings`")
         client, permissions = await connect(), Permissions(chosen.permissions)
-        fixed = signer, chosen.temporal_ui, chosen.programs, permissions
-        parts = Services(client, *fixed, load_catalog())
+        of_settings = chosen.temporal_ui, chosen.programs, permissions
+        parts = Services(client, signer, *of_settings, load_catalog())
         await stack.enter_async_context(export_metrics(parts.pending, os.environ))
         socket = stack.enter_context(serving.open_listener(host, port))
         own = own_origins(host, socket.getsockname()[1], chosen.url)

@@ -198,7 +198,6 @@ class CodecSessions:
         self._ends: OrderedDict[bytes, float] = OrderedDict()
 
     def open(self) -> str:
-        """Open a session and return the value of its cookie."""
         session = secrets.token_urlsafe(32)
         self._ends[digest(session)] = monotonic() + SESSION_SECONDS
         keep_newest(self._ends, MAX_SESSIONS)
@@ -209,7 +208,6 @@ class CodecSessions:
         return max(0, math.floor(self._ends.get(digest(session), 0.0) - monotonic()))
 
     def close(self, session: str) -> None:
-        """End the session."""
         self._ends.pop(digest(session), None)
 
 

@@ -12,12 +12,7 @@ from urllib.parse import quote
 from pydantic import ValidationError
 
 from holdfast.catalog.loader import Catalog
-from holdfast.client.errors import (
-    NO_SUCH,
-    HoldfastError,
-    RejectedError,
-    invalid_input,
-)
+from holdfast.client.errors import NO_SUCH, HoldfastError, RejectedError, invalid_input
 from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.client.run_lists import RunFilter, RunListing
 from holdfast.client.signing import Signer

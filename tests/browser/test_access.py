@@ -17,8 +17,8 @@ from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.runtime.text_sealer import TextSealer
 from holdfast.schemas.settings.inbox import Oidc
 from holdfast.web.auth.auth_middleware import SignInMethod
-from holdfast.web.auth.bearer_tokens import BearerTokens
 from holdfast.web.auth.oidc import OidcProvider, OidcSignIn
+from holdfast.web.auth.sessions import BearerTokens
 from holdfast.web.auth.sign_in import LinkSignIn
 from holdfast.web.services import Services
 from tests.browser.window import DESKTOP, PHONE, check, fits

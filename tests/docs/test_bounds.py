@@ -14,7 +14,7 @@ from holdfast.web.call import history, loader
 from holdfast.web.forms import fields
 from holdfast.web.http import request_body, shared_secret, streaming
 from holdfast.web.listing import bulk, page_query, pending_runs, routes
-from holdfast.web.mcp import approval_forms, offered_tools, tasks
+from holdfast.web.mcp import offered_tools, run_results, tasks
 from holdfast.web.mcp import server as mcp_server
 from holdfast.web.run import routes as live
 from holdfast.web.run import snapshot, timeline, view
@@ -27,7 +27,7 @@ BOUNDS = {
         f"has not finished after {offered_tools.MAX_WAIT_SECONDS:g} seconds",
         f"a text of 1 to {mcp_server.MAX_KEY_CHARS} characters",
         f"has not finished after {tasks.TASK_AFTER_SECONDS:g} seconds",
-        f"of more than {approval_forms.MAX_VALUE_CHARS:,} characters",
+        f"of more than {run_results.MAX_VALUE_CHARS:,} characters",
     ],
     "operating/slack.md": [
         f"more than {WORDS[slack.MAX_AGE_SECONDS / 60]} minutes old",

@@ -24,8 +24,8 @@ from holdfast.web.auth.auth_middleware import (
     RequestAccess,
     SignInMethod,
 )
-from holdfast.web.auth.bearer_tokens import BearerTokens
 from holdfast.web.auth.permissions import Permissions
+from holdfast.web.auth.sessions import BearerTokens
 from holdfast.web.auth.sign_in import LinkSignIn
 from holdfast.web.http.origins import own_origins
 from holdfast.web.http.serving import open_listener, server

@@ -14,8 +14,8 @@ from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.runtime.decision_links import KIND, LINK_SECRET
 from holdfast.runtime.text_sealer import TextSealer
 from holdfast.web.app import DecisionPages, application
-from holdfast.web.auth.bearer_tokens import BearerTokens
 from holdfast.web.auth.permissions import Permissions
+from holdfast.web.auth.sessions import BearerTokens
 from holdfast.web.auth.sign_in import LinkSignIn
 from holdfast.web.services import Services
 from tests.support.backend import Launch, Run

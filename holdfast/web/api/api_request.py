@@ -37,12 +37,10 @@ class ApiRequest:
 
     @property
     def person(self) -> Person:
-        """Return the sender of the request."""
         return person_of(self.request)
 
     @property
     def access(self) -> RunAccess:
-        """Return what the sender may do on the run."""
         return access_of(self.request)
 
     async def run(self, *, listens: bool = False) -> Run:

@@ -18,7 +18,7 @@ from holdfast.schemas.internal.tracing import TRACEPARENT
 from holdfast.schemas.message import Withdrawal
 from holdfast.schemas.run import RunStatus
 from holdfast.web import agui
-from holdfast.web.api import lists, models, runs, start_runs
+from holdfast.web.api import lists, models, runs
 from holdfast.web.api.api_request import ApiRequest
 from holdfast.web.api.openapi import (
     Answer,
@@ -46,10 +46,10 @@ _START: Final = (
 _RUN: Final = "support-7f3a91c2"
 _START_HEADERS: Final = (
     parameter(
-        start_runs.KEY_HEADER,
+        runs.KEY_HEADER,
         "header",
         "Your own key for this request: a repetition with the same key starts nothing.",
-        pattern=f"^[!-~]{{1,{start_runs.MAX_KEY_CHARS}}}$",
+        pattern=f"^[!-~]{{1,{runs.MAX_KEY_CHARS}}}$",
     ),
     parameter(
         TRACEPARENT,
@@ -159,7 +159,7 @@ OPERATIONS: Final = [
         "POST",
         "/runs",
         "startRun",
-        start_runs.start_run,
+        runs.start_run,
         {201: _STARTED["run"]},
         None,
         _START,
@@ -171,7 +171,7 @@ OPERATIONS: Final = [
         "POST",
         "/calls",
         "startCall",
-        start_runs.start_call,
+        runs.start_call,
         {201: _STARTED["call"]},
         None,
         _START,

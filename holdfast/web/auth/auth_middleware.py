@@ -25,23 +25,16 @@ from holdfast.runtime.decision_links import PATH as DECISION_LINKS
 from holdfast.runtime.identity.key_sets import issuer_warnings
 from holdfast.runtime.text_sealer import TextSealer
 from holdfast.schemas.settings.inbox import InboxSettings
+from holdfast.web import pages
 from holdfast.web.auth import sign_in
-from holdfast.web.auth.bearer_tokens import BearerTokens
 from holdfast.web.auth.oidc import OidcProvider, OidcSignIn
+from holdfast.web.auth.sessions import BearerTokens
 from holdfast.web.http.origins import hosts_of
 from holdfast.web.http.problems import RefusedRequest, forbidden, unauthorized
 from holdfast.web.http.request_body import carries_token, is_form, read_form
 from holdfast.web.http.streaming import SessionEnd
 from holdfast.web.inbox_settings import LoadedInboxSettings, load_inbox_settings
 from holdfast.web.monitoring import HEALTH, InboxHealth
-from holdfast.web.pages import (
-    HOLDFAST,
-    STATIC_PATH,
-    Branding,
-    ErrorMiddleware,
-    add_headers,
-    wants_page,
-)
 
 # What they send proves who decides: a signature of Slack, a sealed token.
 SLACK_ACTIONS: Final = "/slack/actions"
@@ -67,7 +60,7 @@ class RequestAccess:
     method: SignInMethod
     bearer: BearerTokens
     settings: InboxSettings = field(default_factory=InboxSettings)
-    brand: Branding = HOLDFAST
+    brand: pages.Branding = pages.HOLDFAST
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
 
 
@@ -92,14 +85,14 @@ class AuthMiddleware:
 
         async def sent(message: Message) -> None:
             if message["type"] == "http.response.start":
-                add_headers(MutableHeaders(raw=message["headers"]), scope["path"])
+                pages.add_headers(MutableHeaders(raw=message["headers"]), scope["path"])
             await send(message)
 
         async def answered(scope: Scope, receive: Receive, send: Send) -> None:
             answer = await self._application_for(Request(scope, receive))
             await answer(scope, receive, send)
 
-        await ErrorMiddleware(answered)(scope, receive, sent)
+        await pages.ErrorMiddleware(answered)(scope, receive, sent)
 
     async def _application_for(self, request: Request) -> ASGIApp:
         """Return the application that answers the request, if it is allowed."""
@@ -118,7 +111,7 @@ class AuthMiddleware:
         if changes and not is_link and request.headers.get("origin") not in known:
             raise forbidden(_FORGED)
         is_public = path in self._public_paths and not changes
-        if is_public or is_link or path.startswith(STATIC_PATH) or path == SLACK_ACTIONS:
+        if is_public or is_link or path.startswith(pages.STATIC_PATH) or path == SLACK_ACTIONS:
             return self._access.brand.response(path) or self._app
         if path in _DOORS:
             _check_own_page(request)
@@ -133,7 +126,7 @@ class AuthMiddleware:
             _check_own_page(request)
             if not await carries_token(request, sender.person):
                 # A form without the token of its own page: refuse it, and keep it.
-                if not (wants_page(request) and is_form(request)):
+                if not (pages.wants_page(request) and is_form(request)):
                     raise forbidden(_FORGED)
                 return sign_in.resubmission_page(request, await read_form(request), sender.person)
         return self._app
@@ -151,7 +144,7 @@ def _check_own_page(request: Request) -> None:
 
 async def _sign_in_first(request: Request) -> Response:
     """Send an unauthenticated sender to the sign-in page, and keep the form."""
-    if not wants_page(request):
+    if not pages.wants_page(request):
         raise unauthorized("sign in on the page of this inbox, or send a token")
     if request.method in _SAFE:
         return RedirectResponse(sign_in.sign_in_path(sign_in.requested_path(request)), 303)

@@ -72,7 +72,6 @@ class PendingSignIn:
 
     @classmethod
     def create(cls, home: str) -> "PendingSignIn":
-        """Create one with new secrets."""
         path = home if len(home) <= MAX_RETURN_CHARS else sign_in.HOME
         return cls(path, *(secrets.token_urlsafe(32) for _ in range(3)))
 
@@ -102,7 +101,6 @@ class PendingSignIn:
         return found if is_its else None
 
     def forget(self, answer: Response, request: Request) -> None:
-        """Delete its cookie."""
         sessions.delete_cookie(answer, request, _cookie(self.state))
 
 

@@ -41,7 +41,6 @@ def is_approver(person: Person, approvers: Iterable[str]) -> bool:
 
 
 def has_decided(person: Person, approval: PendingApproval) -> bool:
-    """Report whether one of the decisions so far is by this person."""
     return any(is_same_person(one.by, person.name) for one in approval.decisions)
 
 
@@ -59,7 +58,6 @@ class RunAccess:
     hidden_at: float = field(default_factory=lambda: monotonic() + HIDDEN_SECONDS, compare=False)
 
     def has_one_of(self, rights: Iterable[Right]) -> bool:
-        """Report whether the person has one of these rights."""
         return not self.rights.isdisjoint(rights)
 
     def sees(self, approvers: Iterable[str]) -> bool:
@@ -84,7 +82,6 @@ class RunAccess:
 
 
 def access_of(connection: HTTPConnection) -> RunAccess:
-    """Return what the sender of a request may do on the run of its address."""
     access = connection.state.access
     assert isinstance(access, RunAccess)  # it was required before the endpoint was called
     return access
@@ -116,7 +113,6 @@ class Permissions:
         ]
 
     def access(self, person: Person, run: RunListing) -> RunAccess:
-        """Return what a person may do on a run."""
         rights = self.rights(person, run.agent, run.principal)
         return RunAccess(person, rights, bool(run.groups) and is_approver(person, run.groups))
 

@@ -1,22 +1,26 @@
-"""People, their sessions and their cookies: the signed-in person, sealed in a cookie.
+"""People and programs: a signed-in person, sealed in a cookie, or the sender of a JWT.
 
 The inbox stores no session, so any instance with the same secret accepts it; a session is valid
 until it expires. Cookies are hidden from scripts and other sites, and need https on every host but
-this machine.
+this machine. Programs are authenticated by JWTs.
 """
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, NamedTuple
 
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 
+from holdfast.runtime.identity.key_matching import check_groups, matching_key_set
+from holdfast.runtime.identity.key_sets import KeysUnavailableError, LiveKeySet
+from holdfast.runtime.identity.tokens import InvalidTokenError, SignedToken, principal_claims
 from holdfast.runtime.text_sealer import MAX_SEALED_CHARS, TextSealer
-from holdfast.schemas.settings.keys import KEY_RIGHTS
-from holdfast.validation.text_safety import ISSUER_MARK, plain_name
-from holdfast.web.http.problems import forbidden
+from holdfast.schemas.decision import PrincipalClaims
+from holdfast.schemas.settings.keys import KEY_RIGHTS, KeySet
+from holdfast.validation.text_safety import ISSUER_MARK, is_same_person, plain_name
+from holdfast.web.http.problems import RefusedRequest, forbidden, unauthorized
 
 MAX_NAME_CHARS: Final = 200
 MAX_GROUPS: Final = 100
@@ -46,7 +50,6 @@ class Person:
 
 
 def person_of(connection: HTTPConnection) -> Person:
-    """Return the authenticated sender of the request."""
     person = connection.state.person
     assert isinstance(person, Person)  # no request is routed before authentication
     return person
@@ -74,7 +77,6 @@ def build_person(
 
 
 def _is_plain(name: Any) -> bool:
-    """Check that a name has no invisible or misleading characters."""
     if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME_CHARS:
         return False
     return name == " ".join(plain_name(name).split()) and name.isprintable()
@@ -117,7 +119,6 @@ class Sessions:
         )
 
     def end(self, answer: Response, request: Request) -> None:
-        """Delete the session cookie."""
         delete_cookie(answer, request, _COOKIE)
 
 
@@ -136,7 +137,6 @@ def read_cookies(request: Request, prefix: str) -> dict[str, str]:
 def set_cookie(
     answer: Response, request: Request, name: str, value: str, seconds: int, same_site: SameSite
 ) -> None:
-    """Set a cookie."""
     answer.set_cookie(
         _named(request, name),
         value,
@@ -148,7 +148,6 @@ def set_cookie(
 
 
 def delete_cookie(answer: Response, request: Request, name: str) -> None:
-    """Delete a cookie."""
     answer.delete_cookie(_named(request, name), secure=_is_secure(request), httponly=True)
 
 
@@ -163,3 +162,74 @@ def _named(request: Request, name: str) -> str:
 def _is_secure(request: Request) -> bool:
     """Check for https by the own origin: a proxy terminates it."""
     return bool(request.state.origin.startswith("https:"))
+
+
+# The claims that have the subject of a program's own token, and another value beside a person.
+_CLIENTS: Final = ("client_id", "azp", "appid", "cid", "oid")
+
+
+class BearerTokens:
+    """Authenticates programs by JWTs, checked as the workers check a principal's.
+
+    The audience is the inbox's own, or `audience`: a principal's token that was read in a history
+    is rejected.
+
+    Beside `sub` and `scopes`, a token may have `groups`: the approver groups that the program
+    decides for, as far as its key may sign for them. Without keys, no token is accepted.
+    """
+
+    def __init__(
+        self, seal: TextSealer, sets: Sequence[LiveKeySet] = (), audience: str | None = None
+    ) -> None:
+        self._seal, self._sets, self._audience = seal, sets, audience
+
+    async def authenticate(self, request: Request) -> Authentication | None:
+        """Return the sender; None without a token, or without keys.
+
+        Raises:
+            RefusedRequest: the token is rejected, or its keys are not available.
+        """
+        kind, _, shown = request.headers.get("authorization", "").partition(" ")
+        if not self._sets or kind.lower() != "bearer":
+            return None
+        return Authentication((await self.read(shown.strip()))[0])
+
+    async def read(self, text: str) -> tuple[Person, Mapping[str, Any]]:
+        """Return the sender of a token, and its claims; raises as `authenticate` does."""
+        try:
+            token = SignedToken.read(text)
+            settings = await matching_key_set(token, self._sets, "inbox", self._audience)
+            claims = PrincipalClaims.read(principal_claims(token, settings.subject))
+            groups = token.claims.get("groups", [])
+            if not isinstance(groups, list) or not all(isinstance(each, str) for each in groups):
+                raise InvalidTokenError(
+                    "the token's `groups` are not a list of texts: sign one with such a list"
+                )
+            check_groups(groups, settings.groups)
+        except InvalidTokenError as error:
+            raise unauthorized(str(error)) from None
+        except KeysUnavailableError as error:
+            message = f"the key set `{error}` is not available now; try again"
+            raise RefusedRequest(503, message, {"Retry-After": "10"}) from None
+        person = build_person(self._seal, claims.id, groups, "token", claims.scopes)
+        may = KEY_RIGHTS if settings.may is None else frozenset[str](settings.may)
+        return replace(person, may=may, is_program=is_program(token.claims, settings)), token.claims
+
+
+def is_program(claims: Mapping[str, Any], settings: KeySet) -> bool:
+    """Return whether a token is a program's own, by its key set or by the marks of providers.
+
+    Sources: RFC 9068 2.2 (also Okta, Cognito), Auth0, Microsoft Entra, FusionAuth, Keycloak.
+    """
+    if (rule := settings.person) is not None:
+        found = claims.get(rule.claim)
+        values = found if isinstance(found, list) else [found]
+        return not found if rule.value is None else rule.value not in values
+    sub = claims["sub"]
+    return (
+        any(is_same_person(sub, str(claims.get(each, ""))) for each in _CLIENTS)
+        or sub.endswith("@clients")
+        or "client-credentials" in str(claims.get("gty")).replace("_", "-")
+        or claims.get("idtyp") == "app"
+        or str(claims.get("preferred_username")).startswith("service-account-")
+    )

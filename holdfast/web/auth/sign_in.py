@@ -43,7 +43,6 @@ MAX_PATH_CHARS: Final = 2_000
 
 
 def sign_out_routes(sessions: Sessions) -> list[Route]:
-    """Return the routes for signing out."""
 
     async def sign_out(request: Request) -> Response:
         answer = RedirectResponse(SIGN_OUT, 303)
@@ -131,7 +130,6 @@ class LinkSignIn:
         ]
 
     def address(self, origin: str) -> str:
-        """Return the link."""
         return f"{origin}{SIGN_IN}?{_KEY}={self._key}"
 
     async def _sign_in(self, request: Request) -> Response:

@@ -7,7 +7,9 @@ A `code` is for programs and never changes; `detail` is a sentence for people wi
 
 import logging
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
+
+from starlette.responses import JSONResponse
 
 from holdfast.client import errors
 from holdfast.client.diagnosis import StuckRunError
@@ -15,9 +17,6 @@ from holdfast.runtime.text_safety import as_sentence
 from holdfast.schemas import names
 from holdfast.schemas.base import Lenient
 from holdfast.validation.problems import ValueProblem, format_place
-
-if TYPE_CHECKING:
-    from starlette.responses import JSONResponse
 
 MEDIA_TYPE: Final = "application/problem+json"
 RETRY_SECONDS: Final = 5
@@ -139,11 +138,7 @@ class HttpProblem(Exception):
             ],
         ).to_json()
 
-    def response(self) -> "JSONResponse":
-        """Return the response."""
-        # Imported late: every command imports `RefusedRequest`, and few of them serve anything.
-        from starlette.responses import JSONResponse
-
+    def response(self) -> JSONResponse:
         return JSONResponse(self.to_json(), self.status, self.headers, MEDIA_TYPE)
 
 
@@ -203,10 +198,8 @@ class RefusedRequest(Exception):
 
 
 def unauthorized(sentence: str) -> RefusedRequest:
-    """Return the refusal of an unauthenticated request."""
     return RefusedRequest(401, sentence, {"WWW-Authenticate": "Bearer"})
 
 
 def forbidden(sentence: str) -> RefusedRequest:
-    """Return the refusal of a sender who may not do this."""
     return RefusedRequest(403, sentence)

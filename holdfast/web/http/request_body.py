@@ -80,7 +80,6 @@ async def read_form(request: Request) -> FormData:
 
 
 def is_form(request: Request) -> bool:
-    """Report whether the body is a form."""
     return media_type_of(request) in (URLENCODED, MULTIPART)
 
 

@@ -55,5 +55,4 @@ def keep_newest(entries: OrderedDict[Any, Any], most: int) -> None:
 
 
 def digest(text: str) -> bytes:
-    """Return the digest of a secret."""
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).digest()

@@ -43,7 +43,6 @@ def frame(event: str, data: str, id_: str = "") -> str:
 
 
 def comment(text: str) -> str:
-    """Return a comment line of a stream."""
     return f": {text}\n\n"
 
 

@@ -22,8 +22,7 @@ from holdfast.runtime.settings_files.file_problems import FileProblem, LoadError
 from holdfast.runtime.text_sealer import TextSealer
 from holdfast.schemas.run import Principal
 from holdfast.schemas.settings.keys import KEY_RIGHTS, KeyRight
-from holdfast.web.auth.bearer_tokens import BearerTokens
-from holdfast.web.auth.sessions import Person
+from holdfast.web.auth.sessions import BearerTokens, Person
 from holdfast.web.http.problems import NotPermittedError, RefusedRequest
 
 logger = logging.getLogger("holdfast")

@@ -1,25 +1,39 @@
-"""What a client receives of a run: its result, or its state and where a person decides."""
+"""What a client receives of a run: its result, or its state and where a person decides.
+
+A trusted client shows approvals to a person as forms, whose answers are decisions. An answer is for
+one question with one digest, which its key names. It counts as any decision: once, while the call
+is pending.
+"""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 from urllib.parse import quote
 
-from mcp_types import CallToolResult, ContentBlock, ImageContent, TextContent
+import mcp_types as types
+from mcp.server.context import ServerRequestContext
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from holdfast.client import question_text
 from holdfast.client.errors import HoldfastError
+from holdfast.client.question_text import MAX_CALLS
 from holdfast.client.result import RunEnding
 from holdfast.client.run import PendingCall, Run
+from holdfast.runtime.mcp.errors import NoResultError
+from holdfast.runtime.mcp.input_forms import read_forms
 from holdfast.runtime.narration.log_narration import LogNarration
+from holdfast.runtime.narration.phrases import decision_phrase
 from holdfast.runtime.text_safety import arguments_line, as_text, clean, one_line
 from holdfast.schemas import names
 from holdfast.schemas.base import rfc3339, sha256
 from holdfast.schemas.decision import PendingApproval
 from holdfast.schemas.log_entry import ConfirmationRequiredEntry, LogRecord, read_record
+from holdfast.web.auth.sessions import Person
+from holdfast.web.mcp.callers import Caller
+from holdfast.web.services import Services
 
 RUN_META: Final = "dev.holdfast/run"
 # With the longest wait, less than a minute.
@@ -78,7 +92,9 @@ class RunResults:
             return f"`{question_text.how_to_decide(run_id, approval)}`"
         return self._link(run_id, approval.call_id)
 
-    def finished(self, run_id: str, ending: RunEnding, notes: Sequence[str] = ()) -> CallToolResult:
+    def finished(
+        self, run_id: str, ending: RunEnding, notes: Sequence[str] = ()
+    ) -> types.CallToolResult:
         """Return the output of a run that has ended, or the reason why there is none."""
         try:
             output = ending.require_output(run_id)
@@ -88,14 +104,14 @@ class RunResults:
         made.content.extend(_blocks(output))
         return made
 
-    def started(self, run_id: str) -> CallToolResult:
+    def started(self, run_id: str) -> types.CallToolResult:
         """Return the id of a run to a caller that may not read it."""
         told = f"Run {clean(run_id)} has started. The key of your token has no right to read it."
         return tool_result([told], run_id, {"run": run_id, "status": "started"})
 
     async def unfinished(
         self, run: Run, notes: Sequence[str] = (), *, with_log: bool = False
-    ) -> CallToolResult:
+    ) -> types.CallToolResult:
         """Return the state of a run, and with `with_log` its last events."""
         name, status, lines = clean(run.id), "running", [*notes]
         try:
@@ -129,31 +145,129 @@ class RunResults:
 
 def tool_result(
     lines: Sequence[str], run_id: str = "", structured: Any = None, *, is_error: bool = False
-) -> CallToolResult:
+) -> types.CallToolResult:
     """Return a result with these texts; its `_meta` has the id of the run."""
-    return CallToolResult(
-        content=[TextContent(text=line) for line in lines],
+    return types.CallToolResult(
+        content=[types.TextContent(text=line) for line in lines],
         structured_content=structured,
         is_error=is_error,
         meta={RUN_META: run_id} if run_id else None,
     )
 
 
-def _blocks(output: Any) -> list[ContentBlock]:
+def _blocks(output: Any) -> list[types.ContentBlock]:
     """Return an output as content: texts and pictures as they are, anything else as JSON."""
-    blocks: list[ContentBlock] = []
+    blocks: list[types.ContentBlock] = []
     for part in output if isinstance(output, list) else ():
         match part:
             case {"type": "text", "text": str(text)}:
-                blocks.append(TextContent(text=clean(text)))
+                blocks.append(types.TextContent(text=clean(text)))
             case {"type": "image", "data": str(data), "mediaType": str(media_type)}:
-                blocks.append(ImageContent(data=data, mime_type=media_type))
+                blocks.append(types.ImageContent(data=data, mime_type=media_type))
             case _:
-                return [TextContent(text=as_text(output))]
-    return blocks or [TextContent(text=as_text(output))]
+                return [types.TextContent(text=as_text(output))]
+    return blocks or [types.TextContent(text=as_text(output))]
 
 
 def _narrate(narration: LogNarration, record: LogRecord) -> str:
     lines = [each for each in narration.lines(record) if not each.minor]
     texts = (f"{each.word} {each.text} {each.body}" for each in lines)
     return "\n".join(one_line(text, _LINE_CHARS) for text in texts)
+
+
+MAX_VALUE_CHARS: Final = 2_000
+_REASON: Final = {"type": "string", "title": "Reason", "maxLength": 10_000}
+_DECISION: Final = {"type": "string", "title": "Decision", "enum": ["approve", "deny"]}
+_DECIDES: Final[Any] = {
+    "type": "object",
+    "properties": {"decision": _DECISION, "reason": _REASON},
+    "required": ["decision"],
+}
+_FORMATS: Final = (None, "date", "date-time", "email", "uri")
+
+
+def person_to_ask(ctx: ServerRequestContext[Any, Any], caller: Caller) -> Person | None:
+    """Return the person who decides in the client, if it is trusted and can show forms."""
+    declared = ctx.session.client_capabilities
+    shown = declared.elicitation if declared else None
+    is_able = shown is not None and (shown.form is not None or shown.url is None)
+    is_able = is_able and ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
+    return caller.approver if is_able else None
+
+
+class ApprovalForms:
+    """Makes forms of pending approvals, and decisions of their answers."""
+
+    def __init__(self, services: Services, results: RunResults) -> None:
+        self._services, self._results = services, results
+
+    async def requests(
+        self, run: Run, approvals: Iterable[PendingApproval]
+    ) -> dict[str, types.ElicitRequest]:
+        """Return the forms of these approvals by their keys; none for what is too large to show."""
+        found = {}
+        for each in approvals:
+            rows = question_text.arguments(each)
+            is_whole = all(len(value) <= MAX_VALUE_CHARS for _, value in rows)
+            is_whole = is_whole and len(rows) <= MAX_CALLS and each.find_round() is not None
+            if not is_whole or (schema := await _form(run, each)) is None:
+                continue
+            where = f"Run {clean(run.id)}: {self._results.where_to_decide(run.id, each)}"
+            lines = [*question_text.summary(each, MAX_VALUE_CHARS), where]
+            params = types.ElicitRequestFormParams(
+                message="\n".join(lines), requested_schema=schema
+            )
+            found[approval_key(each)] = types.ElicitRequest(params=params)
+        return found
+
+    async def decide(self, run: Run, answers: Mapping[str, Any], approver: Person) -> list[str]:
+        """Send the answers as decisions; return a text for each decision and each late answer.
+
+        Raises:
+            HoldfastError: the run rejects a decision, or does not answer.
+        """
+        pending = {approval_key(each): each for each in await run.approvals()}
+        notes = []
+        for key, answer in answers.items():
+            if not isinstance(answer, types.ElicitResult) or answer.action != "accept":
+                continue
+            call_id = clean(key.rpartition(".")[0])
+            if key not in pending:
+                notes.append(f"{call_id} is not pending any more: this answer changed nothing.")
+                continue
+            approval, content = pending[key], answer.content or {}
+            said: dict[str, Any] = {"decision": "respond", "result": content}
+            if approval.kind != "input":
+                said = {name: content[name] for name in ("decision", "reason") if content.get(name)}
+            receipt = await self._services.decide_by(approver, run.id, approval, said)
+            words = decision_phrase(receipt.decision, approval.kind)
+            notes.append(f"{call_id}: {words}, by {clean(approver.name)}.")
+        return notes
+
+
+async def _form(run: Run, approval: PendingApproval) -> dict[str, Any] | None:
+    if approval.kind in ("call", "plan", "budget"):
+        return dict(_DECIDES)
+    if approval.kind != "input":
+        return None
+    return _answer_form(approval.form or (await run.tool(approval.tool)).output)
+
+
+def _answer_form(schema: Any) -> dict[str, Any] | None:
+    """Return the form of an answer; None if the protocol has no fields for it, or for a secret."""
+    if not isinstance(schema, dict) or schema.get("type") != "object":
+        return None
+    asked = types.ElicitRequest(
+        params=types.ElicitRequestFormParams(message="", requested_schema=schema)
+    )
+    try:
+        form = read_forms(types.InputRequiredResult(input_requests={"": asked})).forms[""].fields
+    except NoResultError:
+        return None
+    for field in form["properties"].values():
+        choices = field.get("items", field)
+        is_closed = field["type"] != "array" or not {"enum", "anyOf"}.isdisjoint(choices)
+        texts = all(isinstance(each, str) for each in choices.get("enum", ()))
+        if not (is_closed and texts and field.get("format") in _FORMATS):
+            return None
+    return {key: form[key] for key in ("type", "properties", "required")}

@@ -20,6 +20,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Final
 
+import mcp_types as types
 from mcp import MCPError
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel.server import Server
@@ -27,16 +28,6 @@ from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 from mcp.server.stdio import stdio_server
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.shared.message import SessionMessage
-from mcp_types import (
-    INVALID_PARAMS,
-    INVALID_REQUEST,
-    PARSE_ERROR,
-    CallToolRequestParams,
-    ErrorData,
-    InputRequiredResult,
-    JSONRPCError,
-    ListToolsResult,
-)
 from pydantic import ValidationError
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -57,9 +48,8 @@ from holdfast.web.auth.sessions import Person
 from holdfast.web.http import serving
 from holdfast.web.http.origins import hosts_of, own_origins
 from holdfast.web.mcp import offered_tools as offered
-from holdfast.web.mcp.approval_forms import ApprovalForms, person_to_ask
+from holdfast.web.mcp import run_results as results
 from holdfast.web.mcp.callers import Caller, open_token_callers
-from holdfast.web.mcp.run_results import RUN_META, RunResults, approval_key, next_step, tool_result
 from holdfast.web.mcp.tasks import TASK_AFTER_SECONDS, RunTasks, declares_tasks, task_of
 from holdfast.web.services import Services
 
@@ -92,8 +82,8 @@ class McpHandlers:
         inbox: str | None = None,
     ) -> None:
         self._services, self._tools, self._find_caller = services, tools, find_caller
-        self._results = RunResults(inbox and inbox.rstrip("/"))
-        self._forms = ApprovalForms(services, self._results)
+        self._results = results.RunResults(inbox and inbox.rstrip("/"))
+        self._forms = results.ApprovalForms(services, self._results)
         self._tasks = RunTasks(self._own_run, find_caller, self._forms, self._results)
 
     def server(self, version: str, state_keys: Sequence[bytes]) -> Server[Any]:
@@ -110,12 +100,11 @@ class McpHandlers:
         server.middleware.append(RequestStateBoundary(security, default_audience="holdfast"))
         return server
 
-    async def list_tools(self, ctx: Context, params: Any) -> ListToolsResult:
-        """List the tools."""
+    async def list_tools(self, ctx: Context, params: Any) -> types.ListToolsResult:
         listed = [each.listed for each in self._tools.values()]
-        return ListToolsResult(tools=[*listed, *offered.own_tools()])
+        return types.ListToolsResult(tools=[*listed, *offered.own_tools()])
 
-    async def call_tool(self, ctx: Context, params: CallToolRequestParams) -> Any:
+    async def call_tool(self, ctx: Context, params: types.CallToolRequestParams) -> Any:
         """Call a tool: start a run, or follow one."""
         caller, name, arguments = self._find_caller(), params.name, params.arguments or {}
         try:
@@ -141,7 +130,7 @@ class McpHandlers:
                 return await self._results.unfinished(run)
             return await self._follow(ctx, run, caller, None)
         except HoldfastError as error:
-            return tool_result([str(error)], is_error=True)
+            return results.tool_result([str(error)], is_error=True)
 
     async def _follow(
         self,
@@ -160,34 +149,38 @@ class McpHandlers:
         seconds = offered.MAX_WAIT_SECONDS if seconds is None else seconds
         is_task = known is None and declares_tasks(ctx)
         if known is not None:  # the run was started before
-            pending = {approval_key(each): each for each in await run.approvals()}
+            pending = {results.approval_key(each): each for each in await run.approvals()}
             new = [each for key, each in pending.items() if key not in known]
             if form := await self._ask(ctx, run, new, caller):
                 return form
             known = {*known, *pending}
-        step = await next_step(run, TASK_AFTER_SECONDS if is_task else seconds, known, report)
+        step = await results.next_step(
+            run, TASK_AFTER_SECONDS if is_task else seconds, known, report
+        )
         if isinstance(step, RunEnding):
             return self._results.finished(run.id, step, notes)
         if is_task:
             task = task_of(await run.describe())
-            return {"resultType": "task", "_meta": {RUN_META: run.id}, **task}
+            return {"resultType": "task", "_meta": {results.RUN_META: run.id}, **task}
         if form := await self._ask(ctx, run, step, caller):
             return form
         return await self._results.unfinished(run, notes)
 
     async def _ask(
         self, ctx: Context, run: Run, approvals: Sequence[PendingCall], caller: Caller
-    ) -> InputRequiredResult | None:
+    ) -> types.InputRequiredResult | None:
         """Return the forms of approvals for the person at the client; None without any."""
-        if (person := person_to_ask(ctx, caller)) is None:
+        if (person := results.person_to_ask(ctx, caller)) is None:
             return None
         if not (forms := await self._forms.requests(run, approvals)):
             return None
         state = json.dumps({"run": run.id, "by": person.name, "asked": [*forms]})
-        meta = {RUN_META: run.id}
-        return InputRequiredResult(input_requests={**forms}, request_state=state, meta=meta)
+        meta = {results.RUN_META: run.id}
+        return types.InputRequiredResult(input_requests={**forms}, request_state=state, meta=meta)
 
-    async def _answer(self, ctx: Context, params: CallToolRequestParams, caller: Caller) -> Any:
+    async def _answer(
+        self, ctx: Context, params: types.CallToolRequestParams, caller: Caller
+    ) -> Any:
         """Send the answers of forms to their run, and follow it."""
         state = json.loads(params.request_state or "")
         run = await self._own_run(state["run"], caller)
@@ -206,11 +199,13 @@ class McpHandlers:
         """Start the run of a call; a repeated call with the same key starts none."""
         caller.require("start")
         if name not in self._tools:
-            raise MCPError(INVALID_PARAMS, f"there is no tool `{name}`")
+            raise MCPError(types.INVALID_PARAMS, f"there is no tool `{name}`")
         key, run_id, memo = (ctx.meta or {}).get(KEY_META), None, {OWNER_MEMO: caller.owner}
         if key is not None:
             if not isinstance(key, str) or not 0 < len(key) <= MAX_KEY_CHARS:
-                raise MCPError(INVALID_PARAMS, f"`{KEY_META}` is no text of 1 to {MAX_KEY_CHARS}")
+                raise MCPError(
+                    types.INVALID_PARAMS, f"`{KEY_META}` is no text of 1 to {MAX_KEY_CHARS}"
+                )
             memo[REQUEST_MEMO] = sha256(canonical_json(["mcp", key, caller.owner, name, arguments]))
             run_id = f"mcp-{sha256(canonical_json([caller.owner, key]))[:40]}"
         new = self._tools[name].start_request(arguments, caller.principal, memo=memo)
@@ -313,12 +308,14 @@ async def parsed_messages(read: Any, write: Any) -> AsyncGenerator[SessionMessag
         if not isinstance(item, Exception):
             yield item
         elif isinstance(item, ValidationError) and (sent := sent_json(item)) not in ("\n", "\r\n"):
-            error = ErrorData(code=INVALID_REQUEST, message="this is no message of JSON-RPC")
+            error = types.ErrorData(
+                code=types.INVALID_REQUEST, message="this is no message of JSON-RPC"
+            )
             if isinstance(sent, str):
-                error = ErrorData(code=PARSE_ERROR, message="this is no JSON")
+                error = types.ErrorData(code=types.PARSE_ERROR, message="this is no JSON")
             id = sent.get("id") if isinstance(sent, dict) else None
             id = id if isinstance(id, int | str) else None
-            await write.send(SessionMessage(JSONRPCError(jsonrpc="2.0", id=id, error=error)))
+            await write.send(SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=id, error=error)))
 
 
 def accepting(app: ASGIApp) -> ASGIApp:

@@ -10,17 +10,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
+import mcp_types as types
 from mcp import MCPError
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel.server import Server
 from mcp.shared.inbound import MCP_NAME_HEADER, decode_header_value
-from mcp_types import (
-    HEADER_MISMATCH,
-    INVALID_PARAMS,
-    MISSING_REQUIRED_CLIENT_CAPABILITY,
-    InputResponses,
-    RequestParams,
-)
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel
 from temporalio.client import WorkflowExecutionDescription
@@ -29,9 +23,8 @@ from holdfast.client.errors import HasEndedError, HoldfastError
 from holdfast.client.run import Run
 from holdfast.schemas.base import rfc3339
 from holdfast.schemas.settings.keys import KeyRight
-from holdfast.web.mcp.approval_forms import ApprovalForms, person_to_ask
 from holdfast.web.mcp.callers import Caller
-from holdfast.web.mcp.run_results import RunResults
+from holdfast.web.mcp.run_results import ApprovalForms, RunResults, person_to_ask
 
 EXTENSION: Final = "io.modelcontextprotocol/tasks"
 # A run that ends sooner is no task.
@@ -41,7 +34,7 @@ POLL_INTERVAL_MS: Final = 2_000
 Context = ServerRequestContext[Any, Any]
 
 
-class TaskParams(RequestParams):
+class TaskParams(types.RequestParams):
     """The task of a request."""
 
     task_id: str
@@ -50,7 +43,7 @@ class TaskParams(RequestParams):
 class UpdateParams(TaskParams):
     """Answers to the forms of a task."""
 
-    input_responses: InputResponses
+    input_responses: types.InputResponses
 
 
 def declares_tasks(ctx: Context) -> bool:
@@ -117,7 +110,7 @@ class RunTasks:
             try:
                 await self.forms.decide(run, params.input_responses, caller.approver)
             except HoldfastError as error:
-                raise MCPError(INVALID_PARAMS, str(error)) from None
+                raise MCPError(types.INVALID_PARAMS, str(error)) from None
         return {}
 
     async def cancel(self, ctx: Context, params: TaskParams) -> dict[str, Any]:
@@ -131,17 +124,19 @@ class RunTasks:
         if not declares_tasks(ctx):
             required: dict[str, Any] = {"requiredCapabilities": {"extensions": {EXTENSION: {}}}}
             message = f"the client does not declare {EXTENSION}"
-            raise MCPError(MISSING_REQUIRED_CLIENT_CAPABILITY, message, required)
+            raise MCPError(types.MISSING_REQUIRED_CLIENT_CAPABILITY, message, required)
         # The library compares this header of the protocol's own methods alone.
         if ctx.request is not None and (
             decode_header_value(ctx.request.headers.get(MCP_NAME_HEADER)) != params.task_id
         ):
-            raise MCPError(HEADER_MISMATCH, f"the header {MCP_NAME_HEADER} is not the task's id")
+            raise MCPError(
+                types.HEADER_MISMATCH, f"the header {MCP_NAME_HEADER} is not the task's id"
+            )
         try:
             caller = self.find_caller()
             return await self.open_run(params.task_id, caller, right), caller
         except HoldfastError as error:
-            raise MCPError(INVALID_PARAMS, str(error)) from None
+            raise MCPError(types.INVALID_PARAMS, str(error)) from None
 
 
 def _json(model: BaseModel) -> dict[str, Any]:

@@ -20,8 +20,8 @@ from holdfast.schemas.run import Principal
 from holdfast.schemas.settings.inbox import Programs
 from holdfast.schemas.settings.keys import KeySet
 from holdfast.web.api import runs
-from holdfast.web.api.start_runs import MAX_KEY_CHARS
-from holdfast.web.auth.bearer_tokens import BearerTokens
+from holdfast.web.api.runs import MAX_KEY_CHARS
+from holdfast.web.auth.sessions import BearerTokens
 from holdfast.web.auth.sign_in import LinkSignIn
 from holdfast.web.http.problems import problem_of
 from holdfast.web.pages import address

@@ -21,8 +21,7 @@ from temporalio.client import Client
 from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.runtime.text_sealer import TextSealer
 from holdfast.web.auth import sessions
-from holdfast.web.auth.bearer_tokens import BearerTokens
-from holdfast.web.auth.sessions import Person
+from holdfast.web.auth.sessions import BearerTokens, Person
 from holdfast.web.auth.sign_in import LinkSignIn, local_path
 from holdfast.web.http import request_body
 from holdfast.web.http.streaming import RETRY_MILLISECONDS

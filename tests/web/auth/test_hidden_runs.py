@@ -14,9 +14,8 @@ from holdfast.client.start import RunExistsError
 from holdfast.runtime.text_sealer import TextSealer
 from holdfast.schemas.settings.inbox import PermissionRule
 from holdfast.web.auth import permissions
-from holdfast.web.auth.bearer_tokens import BearerTokens
 from holdfast.web.auth.permissions import Permissions, RunAccess
-from holdfast.web.auth.sessions import Person
+from holdfast.web.auth.sessions import BearerTokens, Person
 from holdfast.web.auth.sign_in import LinkSignIn
 from holdfast.web.call import loader
 from holdfast.web.call.history import history_of

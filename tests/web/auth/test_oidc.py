@@ -19,9 +19,9 @@ from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.runtime.text_sealer import TextSealer
 from holdfast.schemas.settings.inbox import Oidc
 from holdfast.web.auth import oidc as of_provider
-from holdfast.web.auth.bearer_tokens import BearerTokens
 from holdfast.web.auth.oidc import MAX_ANSWER_BYTES, METADATA, SIGN_IN_SECONDS, OidcSignIn
 from holdfast.web.auth.oidc import OidcProvider as Known
+from holdfast.web.auth.sessions import BearerTokens
 from holdfast.web.services import Services
 from tests.support.identity.signing import Approver
 from tests.support.inbox import Stage, opened

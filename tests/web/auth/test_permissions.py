@@ -14,9 +14,8 @@ from holdfast.runtime.text_sealer import TextSealer
 from holdfast.schemas.settings.inbox import PermissionRule
 from holdfast.schemas.settings.keys import KeySet
 from holdfast.web.auth import permissions
-from holdfast.web.auth.bearer_tokens import BearerTokens
 from holdfast.web.auth.permissions import Permissions
-from holdfast.web.auth.sessions import Person
+from holdfast.web.auth.sessions import BearerTokens, Person
 from holdfast.web.http.problems import NotPermittedError
 from holdfast.web.mcp import callers
 from holdfast.web.services import Services

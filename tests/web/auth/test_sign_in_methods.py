@@ -16,7 +16,7 @@ from holdfast.runtime.identity.key_sets import FileKeySet, LiveKeySet, UrlKeySet
 from holdfast.runtime.text_sealer import TextSealer
 from holdfast.schemas.settings.inbox import Proxy
 from holdfast.schemas.settings.keys import KeySet
-from holdfast.web.auth.bearer_tokens import BearerTokens
+from holdfast.web.auth.sessions import BearerTokens
 from holdfast.web.auth.sign_in import LinkSignIn, ProxySignIn
 from holdfast.web.http.problems import RefusedRequest
 from holdfast.web.services import Services

@@ -9,9 +9,8 @@ from mcp_types import ElicitRequestFormParams, ElicitResult, InputRequiredResult
 from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.schemas.decision import PendingApproval, digest_of
 from holdfast.web.auth.sessions import Person
-from holdfast.web.mcp.approval_forms import ApprovalForms
 from holdfast.web.mcp.callers import Caller
-from holdfast.web.mcp.run_results import RunResults
+from holdfast.web.mcp.run_results import ApprovalForms, RunResults
 from holdfast.web.services import Services
 from tests.support import tools
 from tests.support.backend import Backend

@@ -22,7 +22,7 @@ from holdfast.runtime.text_sealer import TextSealer
 from holdfast.schemas.settings.inbox import SlackSettings
 from holdfast.web import slack as slack_actions
 from holdfast.web.app import application
-from holdfast.web.auth.bearer_tokens import BearerTokens
+from holdfast.web.auth.sessions import BearerTokens
 from holdfast.web.auth.sign_in import LinkSignIn
 from holdfast.web.http.problems import RefusedRequest
 from holdfast.web.services import Services

@@ -19,7 +19,7 @@ from holdfast.runtime.decision_links import LINK_SECRET, DecisionLinks
 from holdfast.schemas.decision import Decision, Kind, PendingApproval
 from holdfast.schemas.settings.notify import News
 from holdfast.web.agui import interrupt_of
-from holdfast.web.mcp.approval_forms import ApprovalForms
+from holdfast.web.mcp.run_results import ApprovalForms
 from holdfast.workflows.engine.approvals.notifications import QuestionOrigin, build_news
 from holdfast.workflows.engine.approvals.pending import PendingApprovals
 from holdfast.workflows.engine.approvals.question import Question
