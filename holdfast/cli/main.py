@@ -15,8 +15,6 @@ from temporalio.service import RPCError
 
 import holdfast
 from holdfast.cli import (
-    catalog_commands,
-    decide_command,
     project_commands,
     record_commands,
     run_commands,
@@ -77,8 +75,8 @@ def client_parser() -> CommandParser:
     project_commands.add_parsers(commands)
     run_commands.add_parsers(commands)
     show_commands.add_parsers(commands)
-    decide_command.add_parser(commands)
-    catalog_commands.add_parsers(commands)
+    run_commands.add_decide(commands)
+    project_commands.add_check(commands)
     server_commands.add_parsers(commands)
     record_commands.add_parsers(commands)
     for one in commands.choices.values():

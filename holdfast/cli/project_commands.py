@@ -1,28 +1,50 @@
-"""`holdfast init` and `holdfast demo`: a small project, and a demonstration of it.
+"""`holdfast init`, `demo`, `check` and `export`: commands on the files of a project.
 
 `init` copies the files of `cli/template`. `demo` runs the project of the current folder: it starts
 Temporal, a worker, the inbox and one run, and stops what it started. Its server keeps its data in
 `.holdfast/demo.db`.
+
+`check` runs the worker in a process of its own: it imports the modules of others, whose effects
+must not reach this command. `export` imports them here. The file of an exported tool names the
+activity, which stays in its module: with `--task-queue`, workers that lack it find it on that
+queue.
 """
 
+import asyncio
+import json
 import os
+import re
 import shutil
 import sys
+from asyncio.subprocess import DEVNULL, PIPE
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
+from datetime import timedelta
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from holdfast.cli.parser import Commands
+from holdfast.cli.parser import TIME, Commands
 from holdfast.cli.prompts.answers import AnswerSource, Approver
-from holdfast.client.errors import DONE, wrong_command
+from holdfast.client.errors import DONE, WRONG_COMMAND, wrong_command, wrong_settings
 from holdfast.client.holdfast_client import HoldfastClient
-from holdfast.runtime.text_safety import shell_command
+from holdfast.hosting.options import CheckOptions
+from holdfast.runtime.command_line import options_of
+from holdfast.runtime.settings_files.file_problems import LoadError
+from holdfast.runtime.text_safety import one_line, shell_command
+from holdfast.schemas import names
+from holdfast.schemas.base import format_duration
 from holdfast.schemas.internal.live_answer import VIEWERS_FOLDER
+from holdfast.schemas.phrases import TOOL_NAME_PATTERN
 
 TEMPLATE: Final = Path(__file__).with_name("template")
 AGENT: Final = "support"
 REQUEST: Final = "Order 1042 arrived broken. Please refund it."
 DATABASE: Final = Path(".holdfast/demo.db")
+
+WORKER: Final = "holdfast.hosting.worker"
+# The worker stops by itself when its modules take too long, unless one of them blocks it entirely.
+PATIENCE_SECONDS = 15
+_NAME_CHARS = 200
 
 
 def add_parsers(commands: Commands) -> None:
@@ -107,3 +129,130 @@ async def demo() -> int:
     again = shell_command("holdfast", "worker", "--dev", "--dev-db", str(DATABASE))
     print(f"The server has stopped. To start it again, with this run: {again}")
     return code
+
+
+def add_check(commands: Commands) -> None:
+    """Add `check` and `export`."""
+    text = "find the problems that a worker would report"
+    parser = commands.add_parser("check", help=text, description=f"{text.capitalize()}.")
+    add = parser.add_argument
+    add("--catalog", metavar="DIR", help="a folder with tools/ and agents/")
+    text = "a module of tools; repeatable"
+    add("--tools", metavar="MODULE", action="append", default=[], help=text)
+    add("--endpoints", metavar="FILE", help="the endpoints of the models (endpoints.yaml)")
+    text = "the MCP servers, which are connected to (servers.yaml)"
+    add("--servers", metavar="FILE", help=text)
+    add("--keys", metavar="FILE|URL", help="the keys that verify tokens (keys.yaml)")
+    add("--encryption", metavar="FILE", help="the keys that encrypt all payloads (encryption.yaml)")
+    add("--permits", metavar="FILE", help="the keys of permits (permits.yaml)")
+    add("--notifiers", metavar="FILE", help="the channels of notifications (notify.yaml)")
+    add("--task-queue", metavar="NAME", help=f"the worker's (default: {names.TASK_QUEUE})")
+    text = "a prefix of the addresses of knowledge; repeatable"
+    add("--knowledge-url", metavar="PREFIX", action="append", default=[], help=text)
+    for name in ("--composed", "--provider", "--lost-replies"):
+        add(name, **options_of(CheckOptions)[name].metadata)
+    text = "the time limit of the check (default: %(default)s)"
+    add("--timeout", **TIME, default="1m", help=text)
+    add("--json", action="store_true", help="print a JSON array")
+    parser.set_defaults(command=check)
+
+    text = "write the files of the agents and tools of Python modules"
+    parser = commands.add_parser("export", help=text, description=f"{text.capitalize()}.")
+    add = parser.add_argument
+    add("folder", metavar="DIR", type=Path, help="the catalog to write: its agents/ and tools/")
+    text = "a Python module of agents and tools; repeatable"
+    add("--tools", metavar="MODULE", action="append", required=True, help=text)
+    add("--task-queue", metavar="NAME", help="the task queue of the worker that runs the tools")
+    parser.set_defaults(command=export)
+
+
+async def check(
+    *, tools: Sequence[str], timeout: timedelta, **given: str | Sequence[str] | bool | None
+) -> int:
+    """Check what the options name, or else the worker's own environment.
+
+    `given` has the worker's other options: a text, a list of texts, a switch, or None.
+    """
+    arguments = []
+    for name, value in {"tools": tools, **given}.items():
+        option = f"--{name.replace('_', '-')}"
+        if isinstance(value, bool):
+            arguments += [option] * value
+        else:
+            texts = [value] if isinstance(value, str) else value or []
+            arguments += [f"{option}={text}" for text in texts]
+    limit_seconds = timeout.total_seconds() + PATIENCE_SECONDS
+    process = await asyncio.create_subprocess_exec(
+        # `-P`: as for `holdfast worker`, this folder is not the first that is searched.
+        *(sys.executable, "-P", "-m", WORKER),
+        *("--check", f"--timeout={format_duration(timeout)}"),
+        *arguments,
+        env={**os.environ, "PYTHONIOENCODING": "utf-8:backslashreplace"},
+        stdin=DEVNULL,
+        stdout=PIPE,
+        stderr=PIPE,
+    )
+    modules = " or ".join(f"`{module}`" for module in tools) or "a module of `--tools`"
+    todo = f"see what {modules} does while it is imported"
+    try:
+        async with asyncio.timeout(limit_seconds):
+            out, err = await process.communicate()
+    except TimeoutError:
+        wrong = f"the check was cut short: it did not end within {limit_seconds:g} s"
+        raise wrong_command(wrong, todo) from None
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    sys.stdout.write(out.decode(errors="replace"))
+    sys.stderr.write(err.decode(errors="replace"))
+    if process.returncode not in (DONE, WRONG_COMMAND) or not out + err:
+        wrong = f"the check was cut short: it ended with code {process.returncode}"
+        raise wrong_command(wrong, todo)
+    return process.returncode
+
+
+async def export(*, folder: Path, tools: Sequence[str], task_queue: str | None) -> int:
+    """Write the files into a folder; those of the same names are replaced."""
+    # Imported here: the other commands read no modules, and start sooner.
+    from holdfast.catalog.advice import schema_advice
+    from holdfast.catalog.python_module import PythonDefinitions, read_python
+    from holdfast.hosting.sdk_workarounds.activity_definitions import activity_definition
+
+    found = PythonDefinitions()
+    try:
+        for module in tools:
+            found += read_python(module, activity_definition)
+    except LoadError as error:
+        raise wrong_settings("--tools", error.problems) from None
+    forms: dict[Path, dict[str, Any]] = {
+        _file("agents", each.value["name"]): each.value for each in found.agents
+    }
+    for each in found.activities:
+        if each.is_tool:
+            queue = {} if task_queue is None else {"taskQueue": task_queue}
+            binding = {**each.source.value["_activity"], **queue}
+            forms[_file("tools", each.name)] = {**each.source.value, "_activity": binding}
+    written = [(each, False) for each in found.agents]
+    written += [(each.source, True) for each in found.activities if each.is_tool]
+    for source, is_tool in written:
+        for problem in source.problems(schema_advice(source.value, is_tool=is_tool)):
+            print(problem, file=sys.stderr)
+    try:
+        for path, form in forms.items():
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            text = json.dumps(form, indent=2, ensure_ascii=False)
+            (folder / path).write_text(f"{text}\n", encoding="utf-8")
+    except OSError as error:
+        wrong = f"{error.filename} cannot be written: {error.strerror}"
+        raise wrong_command(wrong, "name another folder: holdfast export DIR") from error
+    print("\n".join(str(folder / path) for path in forms))
+    return DONE
+
+
+def _file(folder: str, name: str) -> Path:
+    """Return the file of an agent or a tool; an activity may have any name."""
+    if not re.fullmatch(TOOL_NAME_PATTERN, name):
+        wrong = f"`{one_line(name, _NAME_CHARS)}` is no name of a file in {folder}/"
+        raise wrong_command(wrong, "rename it: letters, digits, `_`, `.` and `-`")
+    return Path(folder, f"{name}.json")

@@ -1,36 +1,44 @@
-"""Start runs and single calls, follow them, and send them messages."""
+"""Start runs and single calls, follow them, send them messages, and decide on their approvals."""
 
 import argparse
 import asyncio
 import os
 import sys
+from collections.abc import Sequence
 from datetime import timedelta
 from functools import partial
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import ValidationError
 
 from holdfast.cli import option_values
-from holdfast.cli.parser import NAME, OBJECT, TIME, UPDATE_ID, Commands, add_person, add_run_command
+from holdfast.cli.parser import (
+    CALL,
+    NAME,
+    OBJECT,
+    TIME,
+    UPDATE_ID,
+    Commands,
+    add_person,
+    add_run_command,
+)
 from holdfast.cli.prompts.answers import AnswerSource, Approver
 from holdfast.cli.screens.console import is_terminal
 from holdfast.cli.screens.follow import follow, print_json_lines, screen_for
+from holdfast.client import errors, question_text
 from holdfast.client.connection import connect
-from holdfast.client.errors import (
-    DONE,
-    RUN_FAILED,
-    HoldfastError,
-    RejectedError,
-    invalid_input,
-    wrong_command,
-)
+from holdfast.client.errors import HoldfastError, invalid_input, wrong_command
 from holdfast.client.holdfast_client import HoldfastClient, continue_run
+from holdfast.client.question_text import parse_call_ids, strike_calls
 from holdfast.client.run import Run
 from holdfast.client.start import StartRequest, environment_caller
 from holdfast.runtime.command_line import read_count, read_name
+from holdfast.runtime.narration.phrases import decision_phrase
 from holdfast.runtime.text_safety import as_json, as_text, clean, format_date, holdfast_command
 from holdfast.schemas import names
+from holdfast.schemas.decision import RUNS_AGAIN, Decision, PendingApproval, Verdict
 from holdfast.schemas.message import Delivered
+from holdfast.schemas.phrases import quote_value
 from holdfast.schemas.run import CallRequest, RunRequest
 
 _TOKEN_HELP = "the principal as a signed token: a JWT, @FILE, or -"
@@ -42,6 +50,8 @@ _SENT: dict[str, tuple[dict[str, str], str]] = {
     "follow-up": ({"delivery": "followUp"}, "The model reads it when the run would end"),
     "people": ({"audience": "people"}, "It is in the log, for people only"),
 }
+
+_VALUE_CHARS = 2_000
 
 
 def add_parsers(commands: Commands) -> None:
@@ -154,7 +164,7 @@ async def start(
     text = run.id if detach else f"run {clean(run.id)}"
     print(as_json({"type": "run", "run": run.id}) if json else text, flush=True)
     if detach:
-        return DONE
+        return errors.DONE
     return await _follow(client, run, json=json, approver=approver)
 
 
@@ -206,21 +216,21 @@ async def send(
         fields, sent = _SENT[how]
         await remote.post(message.model_copy(update=fields))
         print(f"{sent}. See {holdfast_command('show' if how == 'people' else 'watch', run)}")
-        return DONE
+        return errors.DONE
     try:
         print(as_text(await remote.send(message, update_id=update_id or "")))
-    except RejectedError as refusal:
+    except errors.RejectedError as refusal:
         if refusal.code == names.NOT_A_CONVERSATION:
             todo = f"send it before the next turn with {holdfast_command('send', run)} TEXT --steer"
             raise wrong_command(f"run {run} is no conversation", todo) from refusal
         wrong = f"run {run} gives no answer: {refusal.reason}"
         todo = f"see {holdfast_command('show', run)}"
-        raise HoldfastError(wrong, todo, RUN_FAILED) from refusal
+        raise HoldfastError(wrong, todo, errors.RUN_FAILED) from refusal
     except asyncio.CancelledError:
         back = holdfast_command("watch", run)
         print(f"\nThe run has received the message. To see the answer: {back}", file=sys.stderr)
         raise
-    return DONE
+    return errors.DONE
 
 
 async def withdraw(*, run: str, message: int) -> int:
@@ -228,7 +238,7 @@ async def withdraw(*, run: str, message: int) -> int:
     remote = await _reach(run)
     await remote.withdraw(message)
     print(f"Message {message} is withdrawn: {clean(run)} never reads it.")
-    return DONE
+    return errors.DONE
 
 
 async def close(*, run: str) -> int:
@@ -236,7 +246,7 @@ async def close(*, run: str) -> int:
     remote = await _reach(run)
     await remote.close()
     print(f"{clean(run)} ends when its turn is over.")
-    return DONE
+    return errors.DONE
 
 
 async def renew(*, run: str, token: str) -> int:
@@ -244,7 +254,7 @@ async def renew(*, run: str, token: str) -> int:
     remote = await _reach(run)
     renewed = await remote.renew(token)
     print(f"{clean(run)} acts for {clean(renewed.id)} until {format_date(renewed.expires_at)}.")
-    return DONE
+    return errors.DONE
 
 
 async def cancel(*, run: str) -> int:
@@ -252,7 +262,109 @@ async def cancel(*, run: str) -> int:
     remote = (await connect()).run(run)
     if (await remote.observe()).closed:
         print(f"{clean(run)} has ended already.")
-        return DONE
+        return errors.DONE
     await remote.cancel()
     print(f"{clean(run)} is requested to end. See {holdfast_command('watch', run)}")
-    return DONE
+    return errors.DONE
+
+
+def add_decide(commands: Commands) -> None:
+    """Add `decide`."""
+    parser = add_run_command(commands, "decide", decide, "decide on a pending approval")
+    add, verdicts = parser.add_argument, get_args(Verdict)
+    add("call", **CALL)
+    add("decision", choices=verdicts, metavar="DECISION", help=", ".join(verdicts))
+    add("--reason", metavar="TEXT", help="the reason for the model, after a denial")
+    add("--arguments", **OBJECT, help="for edit: all arguments, or @FILE")
+    text = "for respond and happened: the result as JSON, text or @FILE"
+    value = {"metavar": "VALUE", "type": option_values.json_or_text, "default": argparse.SUPPRESS}
+    add("--result", **value, help=text)
+    text = "approve every further call of the tool in this run"
+    add("--remember", action="store_true", help=text)
+    text = "approve a plan without these calls, such as t1c2,t1c3; repeatable"
+    add("--strike", **CALL, action="append", default=[], help=text)
+    add("--digest", metavar="HEX", help="reject the decision if the digest of the call is another")
+    add("--nonce", metavar="HEX", help="reject the decision if the question is another")
+    add("--update-id", **UPDATE_ID)
+    text = "a signed decision: a JWT, @FILE, or -"
+    add_person(parser).add_argument("--token", metavar="JWT", type=option_values.token, help=text)
+
+
+async def decide(
+    *,
+    run: str,
+    call: str,
+    decision: str,
+    approver: Approver,
+    strike: Sequence[str],
+    update_id: str | None,
+    **fields: Any,
+) -> int:
+    """Decide on a pending approval.
+
+    `fields` are the given fields of `Decision`, `strike` the calls to strike out of a plan that is
+    approved. With a key the decision is signed here; a token was signed elsewhere.
+    """
+    request: dict[str, Any] = {"callId": call, "decision": decision}
+    if fields.get("token") is None:
+        request |= {"by": approver.name, "groups": approver.groups}
+    if strike and (decision != "approve" or fields.get("arguments") is not None):
+        raise wrong_command("--strike goes with approve alone", "write approve, or edit without it")
+    # An option that was not given is None; a result is present only if given, and may be null.
+    request |= fields
+    request = {
+        name: value for name, value in request.items() if value is not None or name == "result"
+    }
+    try:
+        meant = Decision.model_validate(request)
+    except ValidationError as error:
+        todo = "see holdfast decide --help"
+        raise invalid_input("decision", error, request, Decision, todo) from error
+    remote = (await connect()).run(run)
+    await remote.observe()
+    if meant.decision in RUNS_AGAIN and meant.token is None and not (meant.digest and meant.nonce):
+        await _show_attempts(remote, call)
+    if strike:
+        strike = [call for text in strike for call in parse_call_ids(text) or [text]]
+        meant = without_calls(meant, await _pending(remote, call), strike)
+    if approver.signer is not None:
+        waiting = await _pending(remote, call)
+        is_changed = any(decided.decision == "edit" for decided in waiting.decisions)
+        if is_changed and meant.decision == "approve" and meant.digest is None:
+            look = holdfast_command("approvals", "--json")
+            todo = f"read it again: the digest for --digest is in {look}"
+            raise wrong_command("the arguments were changed since the approval was requested", todo)
+        meant = approver.signer.sign(meant, waiting, run)
+    receipt = await remote.decide(meant, update_id)
+    done = f"approved without {', '.join(strike)}" if strike else decision_phrase(receipt.decision)
+    outcome = f"{clean(done)}. See {holdfast_command('watch', run)}"
+    if not receipt.decided:
+        outcome = f"counted; {receipt.missing} more must agree."
+    print(f"{clean(receipt.call_id)}: {outcome}")
+    return errors.DONE
+
+
+def without_calls(meant: Decision, waiting: PendingApproval, struck: Sequence[str]) -> Decision:
+    """Return the approval of a pending plan, without some of its calls."""
+    edit = {"decision": "edit", "arguments": strike_calls(waiting, struck)}
+    return meant.model_copy(update={**edit, "digest": meant.digest or waiting.digest})
+
+
+async def _show_attempts(remote: Run, call_id: str) -> None:
+    """Show an unknown outcome in place of running its call again; raises how to do that."""
+    for one in await remote.approvals():
+        if (one.call_id, one.kind) == (call_id, "reconcile"):
+            print("\n".join(question_text.summary(one, _VALUE_CHARS)))
+            wrong = f"{clean(call_id)} was not decided: it may have happened"
+            bound = ("--digest", one.digest, "--nonce", one.nonce)
+            again = holdfast_command("decide", remote.id, call_id, "did_not_happen", *bound)
+            todo = f"to run it {question_text.times_phrase(one)}: {again}"
+            raise wrong_command(wrong, f"{todo}; else `happened --result VALUE`, or `give_up`")
+
+
+async def _pending(remote: Run, call_id: str) -> PendingApproval:
+    for one in await remote.approvals():
+        if one.call_id == call_id:
+            return one
+    wrong = f"no call {quote_value(call_id)} of run {remote.id} waits for a decision"
+    raise HoldfastError(wrong, "holdfast approvals lists the pending approvals", errors.NO_SUCH)

@@ -289,7 +289,7 @@ async def test_a_module_that_waits_is_reported_with_the_line_where_it_does(
 async def test_a_module_that_blocks_the_interpreter_is_ended_all_the_same(
     place: Path, holdfast: Holdfast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast.cli.catalog_commands.PATIENCE_SECONDS", 1)
+    monkeypatch.setattr("holdfast.cli.project_commands.PATIENCE_SECONDS", 1)
     write(place, "import ctypes; ctypes.PyDLL(None).sleep(600)")  # it never lets go of Python
     said = await holdfast("check", *ALL, "--timeout", "5s")
     assert (said.code, said.out) == (2, "")

@@ -22,9 +22,9 @@ from temporalio.client import (
 )
 from temporalio.service import RPCError, RPCStatusCode
 
-from holdfast.cli.decide_command import without_calls
 from holdfast.cli.prompts.answers import AnswerSource, Approver
 from holdfast.cli.prompts.question_loop import ApprovalPrompts
+from holdfast.cli.run_commands import without_calls
 from holdfast.cli.screens import follow as following
 from holdfast.cli.screens.follow import RunFollower, follow
 from holdfast.cli.screens.plain import PlainScreen
