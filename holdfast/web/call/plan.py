@@ -95,9 +95,17 @@ class PlanSteps:
         self._uses = {step.id: [*references_in(step.arguments)] for step in self.all}
 
     def order_text(self, step: PlanStep) -> str:
-        """Return the steps that a step waits for: `After steps 1 and 2`; empty for none."""
+        """Return what a step waits for, its instance, its bound, and the agent that runs it.
+
+        `After steps 1 and 2, for ada`; may be empty.
+        """
         waits = [one for one in self.all if one.id in step.waits_for]
-        return f"After {step_numbers(waits)}" if waits else ""
+        instance = one_line(str(step.call.get("instance") or ""), _TEXT_CHARS)
+        order = [f"After {step_numbers(waits)}"] if waits else []
+        order += [f"for {instance}"] if instance else []
+        order.append(question_text.plan_call_bound(step.call))
+        executor = question_text.plan_call_delegate(step.call)
+        return "; ".join(filter(None, [", ".join(filter(None, order)), executor]))
 
     def steps_using(self, step: PlanStep) -> list[PlanStep]:
         """Return the steps that cannot be executed without this one."""
@@ -268,14 +276,10 @@ def plan_rows(
             edit = build_fields(
                 step.schema, form, place=place, prefix=prefix, room=room, wrong=wrong
             )
-        instance = one_line(str(step.call.get("instance") or ""), _TEXT_CHARS)
-        order = [steps.order_text(step), f"for {instance}" if instance else ""]
-        order.append(question_text.plan_call_bound(step.call))
-        executor = question_text.plan_call_delegate(step.call)
         found.append(
             PlanRow(
                 step=step,
-                order="; ".join(filter(None, [", ".join(filter(None, order)), executor])),
+                order=steps.order_text(step),
                 users=step_numbers(users) if users else "",
                 values=values,
                 edit=edit,

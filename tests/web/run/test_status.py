@@ -14,9 +14,8 @@ from holdfast.schemas.internal.solution import Usage
 from holdfast.schemas.run import RunReport, RunResult, Spent
 from holdfast.web.page_text import budget_uses, status_label
 from holdfast.web.run.snapshot import EntryRange, LoadedRun, RunInfo
-from holdfast.web.run.status import calls_in_progress, status_items
 from holdfast.web.run.timeline import Timeline
-from holdfast.web.run.view import used_text
+from holdfast.web.run.view import calls_in_progress, status_items, used_text
 
 AT = datetime(2026, 3, 1, 14, 3, tzinfo=UTC)
 KNOWN = RunInfo("order-7", "desk", AT, "running")

@@ -20,8 +20,7 @@ from holdfast.client.stream.run_watch import RunDescription, RunWatches
 from holdfast.web.auth.sessions import Person
 from holdfast.web.http.streaming import SessionEnd, page_stream
 from holdfast.web.run import routes
-from holdfast.web.run.changes import SentAnswer, run_frames
-from holdfast.web.run.routes import RunPages
+from holdfast.web.run.routes import RunPages, SentAnswer, run_frames
 from holdfast.web.services import Services
 from tests.support.backend import SIDE_BY_SIDE, backend
 from tests.support.inbox import Stage
