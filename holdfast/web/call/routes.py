@@ -114,12 +114,11 @@ class CallPages:
         person, call_id = person_of(request), request.path_params["call"]
         # Only a page needs the log.
         if not form.has_values:
-            pending = await run.approvals()
-            approval = next((one for one in pending if one.call_id == call_id), None)
-            if approval is not None and form.is_about(approval):
-                decision = decision_form.build_decision(form, approval, person, {})
-                if isinstance(decision, Decision):
-                    return approval, decision
+            for one in await run.approvals():
+                if one.call_id == call_id and form.is_about(one):
+                    decision = decision_form.build_decision(form, one, person, {})
+                    if isinstance(decision, Decision):
+                        return one, decision
         found = await self._load(request)
         if isinstance(found, loader.ClosedCall):
             return await self._closed_page(request, found, form)
