@@ -37,6 +37,8 @@ from holdfast.web.services import Services
 
 _EVERY_RUN: Final = ("no_such_run", "refused", "encrypted", "no_temporal")
 _ASKED: Final = (*_EVERY_RUN, "no_worker", "stuck")
+_CANCEL: Final = (*_EVERY_RUN, "ended")
+_CLOSE: Final = (*_CANCEL, "single_call")
 _BODY: Final = ("too_slow", "too_large", "wrong_type", "invalid_request")
 _START: Final = (
     *_BODY,
@@ -60,6 +62,7 @@ _START_HEADERS: Final = (
 )
 _LISTED: Final = {"run": _RUN, "status": "running", "started": "2026-03-01T14:03:07.120Z"}
 _VIEW: Final = {"run": _RUN, "status": "awaiting_approval", "turn": 1}
+_SHOWN: Final = {200: Answer("The run.", models.RunView, example=_VIEW)}
 _RECEIPT: Final = {"callId": "t1c1", "decision": "approve", "decided": True, "missing": 0}
 _STREAMED: Final = (
     "retry: 2000\n\n"
@@ -232,15 +235,7 @@ OPERATIONS: Final = [
         ("read", "decide"),
         _ASKED,
     ),
-    Operation(
-        "GET",
-        "/runs/{run}",
-        "showRun",
-        runs.show,
-        {200: Answer("The run.", models.RunView, example=_VIEW)},
-        "read",
-        _ASKED,
-    ),
+    Operation("GET", "/runs/{run}", "showRun", runs.show, _SHOWN, "read", _ASKED),
     Operation(
         "POST",
         "/runs/{run}/decisions",
@@ -286,24 +281,8 @@ OPERATIONS: Final = [
         models.NewToken,
         {"token": "eyJhbGciOi…"},
     ),
-    Operation(
-        "POST",
-        "/runs/{run}/close",
-        "closeRun",
-        runs.close,
-        _ACCEPTED,
-        "message",
-        (*_EVERY_RUN, "ended", "single_call"),
-    ),
-    Operation(
-        "POST",
-        "/runs/{run}/cancel",
-        "cancelRun",
-        runs.cancel,
-        _ACCEPTED,
-        "cancel",
-        (*_EVERY_RUN, "ended"),
-    ),
+    Operation("POST", "/runs/{run}/close", "closeRun", runs.close, _ACCEPTED, "message", _CLOSE),
+    Operation("POST", "/runs/{run}/cancel", "cancelRun", runs.cancel, _ACCEPTED, "cancel", _CANCEL),
 ]
 
 
