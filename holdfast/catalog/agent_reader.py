@@ -155,9 +155,8 @@ def resolve_definition(
     # In a run's log, a tool is stored in each of its skills. Each tool is measured once, and an
     # agent whose tools alone are too large is not measured as a whole.
     tools = [*agent.tools, *(tool for skill in agent.skills for tool in skill.tools)]
-    distinct = {id(tool): tool for tool in tools}
-    each_bytes = {key: _size_bytes(tool) for key, tool in distinct.items()}
-    size_bytes = sum(each_bytes[id(tool)] for tool in tools)
+    measured = {key: _size_bytes(tool) for key, tool in {id(each): each for each in tools}.items()}
+    size_bytes = sum(measured[id(tool)] for tool in tools)
     size_bytes = size_bytes if size_bytes > MAX_AGENT_BYTES else _size_bytes(agent)
     if size_bytes > MAX_AGENT_BYTES:
         fix = f"at most {MAX_AGENT_BYTES}: give it fewer or smaller tools"

@@ -77,11 +77,10 @@ def resolve_tool(
     except ValidationError as error:
         normalized.add(problems_of(error, whole, ToolDefinition))
         raise InvalidValueError(faults) from None
-    activity = None
-    if definition.activity is not None:
-        activity = binding_of(definition.activity)
+    activity = None if definition.activity is None else binding_of(definition.activity)
     # If activities are missing, the tool's own may be among them.
-    elif not definition.person and (definition.tool in world.activities or world.is_incomplete):
+    is_own = definition.tool in world.activities or world.is_incomplete
+    if activity is None and is_own and not definition.person:
         activity = ActivityBinding(type=definition.tool or "?")
     normalized.add(_part_problems(definition, normalized.schema))
     normalized.add(_executor_problems(definition, activity, world))
