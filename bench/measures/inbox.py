@@ -21,7 +21,7 @@ from bench.process import Program, fake_model, our_worker, running
 from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.client.run_lists import RunFilter
 from holdfast.schemas import names
-from holdfast.web.http.request_body import FIELD
+from holdfast.web.http.requests import FIELD
 from tests.support.eventually import eventually
 
 # As `holdfast approvals` does: a worker answers one query after the other.

@@ -56,7 +56,7 @@ from holdfast.web.home import HomePage
 from holdfast.web.http import serving
 from holdfast.web.http.origins import own_origins
 from holdfast.web.http.problems import RefusedRequest, forbidden
-from holdfast.web.http.request_body import read_form
+from holdfast.web.http.requests import read_form
 from holdfast.web.http.shared_secret import digest
 from holdfast.web.listing import routes as listing
 from holdfast.web.listing.bulk import BulkOutcome, decide_shown

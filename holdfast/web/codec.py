@@ -41,7 +41,7 @@ from holdfast.web.auth.sessions import delete_cookie, read_cookie, set_cookie
 from holdfast.web.http import serving
 from holdfast.web.http.origins import hosts_of, own_origins
 from holdfast.web.http.problems import RefusedRequest, forbidden, unauthorized
-from holdfast.web.http.request_body import read_body
+from holdfast.web.http.requests import read_body
 from holdfast.web.http.shared_secret import Secret, digest, keep_newest
 from holdfast.web.pages import ENVIRONMENT
 

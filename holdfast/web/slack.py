@@ -38,7 +38,7 @@ from holdfast.schemas.settings.inbox import SlackSettings
 from holdfast.web.auth.auth_middleware import SLACK_ACTIONS
 from holdfast.web.auth.sessions import Person
 from holdfast.web.http.problems import RefusedRequest, forbidden, unauthorized
-from holdfast.web.http.request_body import URLENCODED, read_body
+from holdfast.web.http.requests import URLENCODED, read_body
 from holdfast.web.listing.bulk import decide_shown
 from holdfast.web.services import Services
 

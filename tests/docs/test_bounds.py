@@ -12,7 +12,7 @@ from holdfast.web.api import runs
 from holdfast.web.auth import sessions
 from holdfast.web.call import history, loader
 from holdfast.web.forms import fields
-from holdfast.web.http import request_body, shared_secret, streaming
+from holdfast.web.http import requests, shared_secret, streaming
 from holdfast.web.listing import bulk, page_query, pending_runs, routes
 from holdfast.web.mcp import offered_tools, run_results, tasks
 from holdfast.web.mcp import server as mcp_server
@@ -36,8 +36,8 @@ BOUNDS = {
     ],
     "operating/inbox.md": [
         f"A session lasts {WORDS[sessions.SESSION_SECONDS / 3600]} hours",
-        f"a form has at most {request_body.MAX_FORM_BYTES // 10**6} MB and "
-        f"{request_body.MAX_FIELDS:,} fields",
+        f"a form has at most {requests.MAX_FORM_BYTES // 10**6} MB and "
+        f"{requests.MAX_FIELDS:,} fields",
         f"after {WORDS[shared_secret.MAX_FAILURES]} wrong keys of a link",
         f"a name has at most {sessions.MAX_NAME_CHARS} characters and a person "
         f"{sessions.MAX_GROUPS} groups",

@@ -17,8 +17,7 @@ from holdfast.validation.problems import problems_of, summarize_problems
 from holdfast.web.auth.permissions import RunAccess, access_of
 from holdfast.web.auth.sessions import Person, person_of
 from holdfast.web.http.problems import HttpProblem
-from holdfast.web.http.request_body import read_body
-from holdfast.web.http.routing import NUMBER
+from holdfast.web.http.requests import NUMBER, read_body
 from holdfast.web.services import Services
 
 # The most that Temporal accepts in one request.

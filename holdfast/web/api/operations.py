@@ -30,7 +30,7 @@ from holdfast.web.api.openapi import (
 )
 from holdfast.web.auth.sessions import person_of
 from holdfast.web.http.problems import HttpProblem, problem_of
-from holdfast.web.http.routing import RunRoute
+from holdfast.web.http.requests import RunRoute
 from holdfast.web.http.streaming import MEDIA_TYPE
 from holdfast.web.listing.page_query import NEWEST, ORDERS
 from holdfast.web.services import Services

@@ -31,7 +31,7 @@ from holdfast.web.auth.oidc import OidcProvider, OidcSignIn
 from holdfast.web.auth.sessions import BearerTokens
 from holdfast.web.http.origins import hosts_of
 from holdfast.web.http.problems import RefusedRequest, forbidden, unauthorized
-from holdfast.web.http.request_body import carries_token, is_form, read_form
+from holdfast.web.http.requests import carries_token, is_form, read_form
 from holdfast.web.http.streaming import SessionEnd
 from holdfast.web.inbox_settings import LoadedInboxSettings, load_inbox_settings
 from holdfast.web.monitoring import HEALTH, InboxHealth

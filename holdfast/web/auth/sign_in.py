@@ -24,7 +24,7 @@ from holdfast.runtime.text_sealer import TextSealer
 from holdfast.schemas.settings.inbox import Proxy
 from holdfast.web.auth.sessions import Authentication, Person, Sessions, build_person
 from holdfast.web.http.problems import RefusedRequest, forbidden
-from holdfast.web.http.request_body import FIELD, read_form
+from holdfast.web.http.requests import FIELD, read_form
 from holdfast.web.http.shared_secret import Secret
 from holdfast.web.pages import page
 

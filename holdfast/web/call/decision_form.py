@@ -53,12 +53,14 @@ _NO_VALUE: Final = FormValue(MISSING, {})
 class DecisionForm:
     """A submitted form. `action` is the button that changes fields, `verdict` the decision.
 
+    Where it `has_values`, the schemas of the tools are needed to read it.
     `again` is an `again_token`. `is_untouched` marks the form of an answer with nothing filled in;
     `seen_doubts` is the mark of the doubtful values that the page has shown.
     """
 
     verdict: str = ""
     action: str = ""
+    has_values: bool = False
     digest: str = ""
     nonce: str = ""
     reason: str = ""
@@ -78,9 +80,11 @@ class DecisionForm:
         """Read a form; missing fields are empty."""
         items = [(name, text) for name, text in form.multi_items() if isinstance(text, str)]
         fields = dict(items)
+        verdict, action = fields.get("about", ""), fields.get(DO, "")
         read = cls(
-            verdict=fields.get("about", ""),
-            action=fields.get(DO, ""),
+            verdict=verdict,
+            action=action,
+            has_values=bool(action) or verdict in ("edit", "respond", "happened"),
             digest=fields.get("digest", "").strip(),
             nonce=fields.get("nonce", "").strip(),
             reason=fields.get("reason", "").strip(),
@@ -103,11 +107,6 @@ class DecisionForm:
             calls={one: values.value_at(call_place(one)) for one in ids},
             kept_calls=[text for name, text in items if name == "keep"],
         )
-
-    @property
-    def has_values(self) -> bool:
-        """Report whether its values count: the schemas of the tools are needed to read them."""
-        return bool(self.action) or self.verdict in ("edit", "respond", "happened")
 
     def is_about(self, approval: PendingApproval) -> bool:
         """Report whether its page showed this question, as it is now."""

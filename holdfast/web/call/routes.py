@@ -36,8 +36,7 @@ from holdfast.web.auth.sessions import Person, person_of
 from holdfast.web.call import decision_form, loader, view_model
 from holdfast.web.call.history import QuestionRound
 from holdfast.web.call.plan import argument_differences
-from holdfast.web.http.request_body import read_form
-from holdfast.web.http.routing import RunRoute
+from holdfast.web.http.requests import RunRoute, read_form
 from holdfast.web.http.streaming import StreamLimit, frame, page_stream
 from holdfast.web.pages import ENVIRONMENT, address, page
 from holdfast.web.services import Services

@@ -107,7 +107,9 @@ class RunAnswers:
 
     def forget(self, run_id: str) -> None:
         """Query this run again."""
-        self._tasks = {key: task for key, task in self._tasks.items() if key[0] != run_id}
+        for key in [*self._tasks]:
+            if key[0] == run_id:
+                del self._tasks[key]
 
     async def _answer(self, run: RunListing, gate: asyncio.Semaphore) -> tuple[RunAnswer, float]:
         answer: RunAnswer

@@ -27,7 +27,7 @@ from holdfast.client.run_lists import MAX_RUNS, RunListing
 from holdfast.runtime.text_safety import one_line
 from holdfast.schemas.internal.selected_call import SelectedCall
 from holdfast.web.auth.sessions import Person, person_of
-from holdfast.web.http.request_body import read_form
+from holdfast.web.http.requests import read_form
 from holdfast.web.http.streaming import StreamLimit, frame, page_stream
 from holdfast.web.listing import bulk, page_query
 from holdfast.web.listing.pending_runs import PendingList, RunAnswer, find_identical

@@ -47,8 +47,7 @@ from holdfast.schemas.log_entry import read_record
 from holdfast.schemas.message import Delivered
 from holdfast.web.auth.permissions import LISTED, access_of
 from holdfast.web.auth.sessions import person_of
-from holdfast.web.http.request_body import read_form
-from holdfast.web.http.routing import NUMBER, RunRoute
+from holdfast.web.http.requests import NUMBER, RunRoute, read_form
 from holdfast.web.http.streaming import StreamLimit, frame, page_stream
 from holdfast.web.pages import address, page
 from holdfast.web.run.snapshot import EntryRange, place, read_entries, take_snapshot

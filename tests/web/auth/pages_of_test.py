@@ -11,7 +11,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from holdfast.web.auth.sessions import person_of
-from holdfast.web.http.request_body import read_form
+from holdfast.web.http.requests import read_form
 from holdfast.web.http.streaming import EventStream, StreamLimit, frame
 from holdfast.web.pages import STATIC, ErrorMiddleware
 

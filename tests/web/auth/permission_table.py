@@ -36,7 +36,7 @@ from holdfast.web.api.operations import OPERATIONS, Resource
 from holdfast.web.app import application
 from holdfast.web.auth.permissions import Permissions
 from holdfast.web.auth.sessions import Person
-from holdfast.web.http.routing import RunRoute
+from holdfast.web.http.requests import RunRoute
 from holdfast.web.http.streaming import SessionEnd
 from holdfast.web.listing.pending_runs import PendingList, PendingRuns
 from holdfast.web.services import Services

@@ -23,7 +23,7 @@ from holdfast.runtime.text_sealer import TextSealer
 from holdfast.web.auth import sessions
 from holdfast.web.auth.sessions import BearerTokens, Person
 from holdfast.web.auth.sign_in import LinkSignIn, local_path
-from holdfast.web.http import request_body
+from holdfast.web.http import requests
 from holdfast.web.http.streaming import RETRY_MILLISECONDS
 from holdfast.web.pages import HEADERS
 from holdfast.web.services import Services
@@ -289,7 +289,7 @@ async def test_what_is_no_form_needs_the_token_as_a_header(inboxes: Inboxes) -> 
 
 async def test_a_caller_without_forms_has_no_form_token() -> None:
     sent = Request({"type": "http", "method": "POST", "headers": [(b"x-form-token", b"")]})
-    assert not await request_body.carries_token(sent, Person("till", via="token"))
+    assert not await requests.carries_token(sent, Person("till", via="token"))
 
 
 async def test_what_was_written_is_kept_when_the_session_is_over(inboxes: Inboxes) -> None:
@@ -350,11 +350,11 @@ async def test_every_response_has_the_security_headers(inboxes: Inboxes) -> None
 
 async def test_a_form_is_read_within_bounds(inboxes: Inboxes) -> None:
     at = await inboxes.signed_in()
-    largest = "x" * (request_body.MAX_FORM_BYTES - len(f"form_token={at.form_token}&a="))
+    largest = "x" * (requests.MAX_FORM_BYTES - len(f"form_token={at.form_token}&a="))
     assert (await at.post("/decide", {"a": largest})).status_code == 200
     assert (await at.post("/decide", {"a": largest + "x"})).status_code == 413
     assert (await at.post("/decide", {"a": "x" * 10_000_000})).status_code in (413, 400)
-    many = {f"f{n}": "x" for n in range(request_body.MAX_FIELDS - 1)}
+    many = {f"f{n}": "x" for n in range(requests.MAX_FIELDS - 1)}
     assert (await at.post("/decide", many)).status_code == 200
     told = await at.post("/decide", {**many, "one": "more"})
     assert (told.status_code, "Too many fields" in told.text) == (400, True)

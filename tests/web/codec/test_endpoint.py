@@ -22,7 +22,7 @@ from holdfast.runtime.storage.folder import FolderStore
 from holdfast.schemas import names
 from holdfast.web import codec
 from holdfast.web.codec import StoredReferences
-from holdfast.web.http import request_body, shared_secret
+from holdfast.web.http import requests, shared_secret
 from holdfast.web.http.origins import read_origin
 from holdfast.web.http.problems import RefusedRequest
 from tests.encryption.keys import NEW, OLD, ring
@@ -376,7 +376,7 @@ async def test_what_is_too_large_is_refused(at: Served, monkeypatch: pytest.Monk
 
 
 async def test_who_sends_nothing_does_not_stay(at: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(request_body, "BODY_TIMEOUT_SECONDS", 0.05)
+    monkeypatch.setattr(requests, "BODY_TIMEOUT_SECONDS", 0.05)
     host, _, port = at.address.removeprefix("http://").partition(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     head = f"POST /decode HTTP/1.1\r\nHost: {host}:{port}\r\nAuthorization: Bearer {SECRET}\r\n"

@@ -8,7 +8,7 @@ from temporalio.client import Client
 
 from holdfast.client.run import Run
 from holdfast.web.http.problems import MEDIA_TYPE
-from holdfast.web.listing import routes as listing
+from holdfast.web.listing import page_query
 from holdfast.web.pages import ErrorMiddleware
 from tests.support.inbox import inbox
 
@@ -22,7 +22,7 @@ def _breaks(*_: Any, **__: Any) -> Any:
 async def test_an_unexpected_error_has_a_page_and_its_reason_is_in_the_log(
     client: Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(listing, "find_page", _breaks)
+    monkeypatch.setattr(page_query, "find_page", _breaks)
     async with inbox(client) as stage:
         with caplog.at_level(logging.ERROR, "holdfast"):
             page = await stage.get("/")

@@ -8,7 +8,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Router
 from temporalio.client import Client
 
-from holdfast.web.http.routing import RunRoute
+from holdfast.web.http.requests import RunRoute
 from holdfast.web.pages import address
 from tests.support.backend import SIDE_BY_SIDE, backend
 from tests.support.inbox import inbox

@@ -1,18 +1,30 @@
-"""Bodies of requests: read up to a size and within a time, and of an expected type."""
+"""Requests: addresses that name a run, and bodies.
+
+A run's id may contain any character, so it is separated from the rest of the path first, before any
+part is decoded: `/run/a%2Fnews` is the page of the run `a/news`, and `/run/a/news` is the news of
+the run `a`. A body is read up to a size and within a time, and must be of an expected type.
+"""
 
 import asyncio
 import hmac
-from collections.abc import Collection
-from typing import Final
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, Final
+from urllib.parse import quote, unquote
 
+from starlette.convertors import IntegerConvertor, register_url_convertor
 from starlette.datastructures import FormData
 from starlette.formparsers import MultiPartException
 from starlette.requests import ClientDisconnect, Request
-from starlette.types import Message
+from starlette.routing import Match, Route
+from starlette.types import Message, Receive, Scope, Send
 
-from holdfast.web.auth.sessions import Person
+from holdfast.schemas.settings.inbox import Right
+from holdfast.web.auth.sessions import Person, person_of
 from holdfast.web.http.problems import RefusedRequest
 
+_RUN = "{run}"
+# A number in an address; the `int` convertor of Starlette accepts any number of digits.
+NUMBER: Final = "[0-9]{1,12}"
 FIELD: Final = "form_token"
 HEADER: Final = "x-form-token"
 MAX_FORM_BYTES: Final = 1_000_000
@@ -21,6 +33,54 @@ URLENCODED: Final = "application/x-www-form-urlencoded"
 MULTIPART: Final = "multipart/form-data"
 
 BODY_TIMEOUT_SECONDS = 20
+
+
+class _Number(IntegerConvertor):
+    regex = NUMBER
+
+
+register_url_convertor("number", _Number())
+
+
+class RunRoute(Route):
+    """An address that may name a run, as `{run}`, and the right that it needs there.
+
+    One of several rights is enough; without one, the endpoint checks. It receives the rights of
+    the person (`access_of`).
+
+    A proxy may have decoded an id that contains slashes: then the id spans several segments.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        endpoint: Callable[..., Any],
+        right: Right | Collection[Right] | None,
+        methods: Sequence[str] | None = None,
+    ) -> None:
+        super().__init__(path.replace(_RUN, "{run:path}"), endpoint, methods=methods)
+        self.right = right
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request of a person with the right; Starlette calls this."""
+        if self.right is not None and (not self.methods or scope["method"] in self.methods):
+            request = Request(scope)
+            parts, run_id = request.app.state.services, request.path_params["run"]
+            required = parts.require(person_of(request), self.right, run_id)
+            request.state.access = await required
+        await super().handle(scope, receive, send)
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """Report whether a request is for this address; Starlette calls this."""
+        raw = scope.get("raw_path") or quote(scope["path"]).encode()
+        found, child = super().matches({**scope, "path": raw.decode("latin-1"), "root_path": ""})
+        named = {
+            name: unquote(value) if isinstance(value, str) else value
+            for name, value in child.get("path_params", {}).items()
+        }
+        if found is Match.NONE or "" in named.values():
+            return Match.NONE, {}
+        return found, {**child, "path_params": named}
 
 
 def media_type_of(request: Request) -> str:
@@ -65,7 +125,8 @@ async def read_form(request: Request) -> FormData:
             return {"type": "http.request", "body": body, "more_body": False}
 
         # With the application in its scope, Starlette answers an invalid form itself.
-        scope = {name: value for name, value in request.scope.items() if name != "app"}
+        scope = {**request.scope}
+        scope.pop("app", None)
         form = Request(scope, receive).form(
             max_files=0, max_fields=MAX_FIELDS, max_part_size=MAX_FORM_BYTES
         )
