@@ -198,6 +198,7 @@ class CodecSessions:
         self._ends: OrderedDict[bytes, float] = OrderedDict()
 
     def open(self) -> str:
+        """Return the secret of a new session; the oldest sessions end if there are too many."""
         session = secrets.token_urlsafe(32)
         self._ends[digest(session)] = monotonic() + SESSION_SECONDS
         keep_newest(self._ends, MAX_SESSIONS)

@@ -137,6 +137,7 @@ def read_cookies(request: Request, prefix: str) -> dict[str, str]:
 def set_cookie(
     answer: Response, request: Request, name: str, value: str, seconds: int, same_site: SameSite
 ) -> None:
+    """Set a cookie for the inbox's own address; scripts cannot read it."""
     answer.set_cookie(
         _named(request, name),
         value,

@@ -43,6 +43,7 @@ MAX_PATH_CHARS: Final = 2_000
 
 
 def sign_out_routes(sessions: Sessions) -> list[Route]:
+    """Return the routes that end a session, and confirm it."""
 
     async def sign_out(request: Request) -> Response:
         answer = RedirectResponse(SIGN_OUT, 303)
