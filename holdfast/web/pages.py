@@ -104,7 +104,7 @@ LINE_CHARS = 500
 
 def address(*parts: str) -> str:
     """Return the path of a page: `address("run", "order/7")` is `/run/order%2F7`."""
-    return "".join(f"/{quote(part, safe='')}" for part in parts)
+    return "/" + "/".join(map(partial(quote, safe=""), parts))
 
 
 ENVIRONMENT = Environment(

@@ -48,14 +48,14 @@ def has_decided(person: Person, approval: PendingApproval) -> bool:
 class RunAccess:
     """The rights of a person on one run; `is_addressed`: an approval is pending for them.
 
-    A hidden run is refused at a fixed time after it was looked up, `hidden_at`, and its worker has
+    A hidden run is refused at a fixed time after it was looked up, `found_at`, and its worker has
     less time to answer: the time of a response shows no person who may decide that it exists.
     """
 
     person: Person
     rights: Rights = ALL
     is_addressed: bool = True
-    hidden_at: float = field(default_factory=lambda: monotonic() + HIDDEN_SECONDS, compare=False)
+    found_at: float = field(default_factory=monotonic, compare=False)
 
     def has_one_of(self, rights: Iterable[Right]) -> bool:
         return not self.rights.isdisjoint(rights)
@@ -77,7 +77,7 @@ class RunAccess:
 
     async def hide(self, run_id: str) -> NoReturn:
         """Raise `NoSuchRunError`, at the time at which it is raised for every hidden run."""
-        await asyncio.sleep(self.hidden_at - monotonic())
+        await asyncio.sleep(self.found_at + HIDDEN_SECONDS - monotonic())
         raise NoSuchRunError(run_id)
 
 
