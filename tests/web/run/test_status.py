@@ -152,6 +152,8 @@ def test_of_a_run_that_cannot_be_read_the_lists_still_know_what_it_waits_for(
     seen = LoadedRun(known, problem=problem)
     waits, silent = status_items(seen, Timeline("order-7").name)
     assert (waits.text, waits.since) == ("Waiting for approval: pay, mail.", AT)
+    assert waits.link is not None
+    assert waits.link.href == "/"
     assert silent.text == "The run does not answer."
     assert why in silent.why
 
