@@ -90,16 +90,16 @@ def references_in(value: Any, instance: str | None = None) -> Iterator[Reference
     """Yield every reference in a value, as in a call for the instance."""
     match value:
         case str() if MARK in value:
-            reference = parse_reference(value)
-            inside = [Reference((path,)) for path in paths_inside(value)]
-            for one in inside if reference is None else [reference]:
-                yield Reference(tuple(path.within(instance) for path in one.paths), one.choose)
+            if (reference := parse_reference(value)) is not None:
+                paths = tuple(path.within(instance) for path in reference.paths)
+                yield Reference(paths, reference.choose)
+            for path in paths_inside(value):
+                yield Reference((path.within(instance),))
         case list():
             for item in value:
                 yield from references_in(item, instance)
         case dict():
-            for item in value.values():
-                yield from references_in(item, instance)
+            yield from references_in([*value.values()], instance)
 
 
 def malformed_references(value: Any, place: str = "") -> Iterator[tuple[str, str]]:
@@ -149,7 +149,7 @@ def parse_output_path(text: str) -> OutputPath:
             f"`{text[:200]}`: a run's input is never written to; write to `{MARK}state.…`"
         )
     paths = reference.paths
-    if reference.choose == "all" or len(paths) == 1:
+    if reference.choose == "all":
         return OutputPath(result=paths)
     if len(paths) > 2:
         raise ValueError(f"`{text[:200]}`: `||` takes two places, for a result and for an error")

@@ -63,9 +63,12 @@ def read_arguments(written: dict[str, Any] | str) -> dict[str, Any]:
             else lenient_json.ensure_json(written)
         )
     except ValueError as error:
-        rest = error.doc[error.pos :] if isinstance(error, json.JSONDecodeError) else ""
         why = f"the arguments are no JSON: {error}"
-        if str(error).startswith("Extra data") and rest.lstrip(" \t\r\n,;")[:1] == "{":
+        if (
+            isinstance(error, json.JSONDecodeError)
+            and error.msg == "Extra data"
+            and error.doc[error.pos :].lstrip(" \t\r\n,;")[:1] == "{"
+        ):
             why = "there are several objects; write one object for each call"
         raise InvalidArguments(why) from None
     if not isinstance(value, dict):
@@ -144,10 +147,11 @@ def coerce(
     fills = fill and '"default"' in json.dumps(schema)
     if not (fills or is_resolved):
         return value
-    misspelt: list[str] | None = [] if fill and is_resolved else None
+    misspelt: list[str] = []
     with schema_node.bounded() as budget:
+        coercion = _Coercion(schema, budget, fills, is_resolved, fill and is_resolved, misspelt)
         try:
-            value = _Coercion(schema, budget, fills, is_resolved, misspelt).apply(value, schema, 0)
+            value = coercion.apply(value, schema, 0)
         except schema_node.CannotCheck as error:
             if fills:
                 raise InvalidArguments(str(error)) from None
@@ -176,7 +180,8 @@ class _Coercion:
     budget: schema_node.WorkBudget
     fills: bool
     is_resolved: bool
-    misspelt: list[str] | None
+    finds_misspelt: bool
+    misspelt: list[str]
 
     def apply(self, value: Any, schema: Any, depth: int) -> Any:
         if not isinstance(schema, dict) or depth > MAX_JSON_DEPTH or value is None:
@@ -213,7 +218,7 @@ class _Coercion:
         # Validation decides which pattern a key matches.
         has_patterns = "patternProperties" in schema
         other = True if has_patterns else schema.get("additionalProperties", True)
-        if self.misspelt is not None and not (has_patterns or isinstance(other, dict)):
+        if self.finds_misspelt and not (has_patterns or isinstance(other, dict)):
             self._look_at(len(known))
             names = {key.casefold(): key for key in known}
             for key in value:
@@ -254,15 +259,14 @@ class _Coercion:
             return value
         fitting = next((branch for branch in branches if fits(value, self.root, branch)), None)
         if fitting is not None:
-            is_changed = self.fills or self.misspelt is not None
+            is_changed = self.fills or self.finds_misspelt
             return self.apply(value, fitting, depth) if is_changed else value
         for branch in branches:
-            before = len(self.misspelt or ())
+            before = len(self.misspelt)
             coerced = self.apply(value, branch, depth)
             if fits(coerced, self.root, branch):
                 return coerced
-            if self.misspelt is not None:
-                del self.misspelt[before:]
+            del self.misspelt[before:]
         return value
 
     def _look_at(self, count: int) -> None:
@@ -295,13 +299,12 @@ def _converted(value: Any, name: Any, budget: schema_node.WorkBudget) -> Any:
             return value == "true"
         case "boolean", 0 | 1:
             return value == 1
-        case "string", bool():
-            return "true" if value else "false"
         case "string", int() | float():
-            digits = value.digits if isinstance(value, lenient_json.Number) else None
-            return digits or json.dumps(value)
-        case (("object" | "array"), str()):
-            return _object_or_list(value, name, budget)
+            return value.digits if isinstance(value, lenient_json.Number) else json.dumps(value)
+        case "object", str():
+            return _parsed(value, "{", budget)
+        case "array", str():
+            return _list(value, budget)
         case "array", bool() | int() | float():
             return [value]
         case _:
@@ -319,10 +322,10 @@ def _number(text: str, name: str) -> int | float | str:
     return number
 
 
-def _object_or_list(text: str, name: str, budget: schema_node.WorkBudget) -> Any:
-    """Return the object or the list that a text is; the list of it, if it is certainly one item."""
-    parsed, written = _parsed(text, "{" if name == "object" else "[", budget), text.strip()
-    if name == "object" or isinstance(parsed, list):
+def _list(text: str, budget: schema_node.WorkBudget) -> Any:
+    """Return the list that a text is, or the list of it if it is certainly one item."""
+    parsed, written = _parsed(text, "[", budget), text.strip()
+    if isinstance(parsed, list):
         return parsed
     if written in ("", "null") or "\n" in text or "\r" in text:
         return text

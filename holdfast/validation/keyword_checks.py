@@ -166,9 +166,7 @@ def _key(value: Any, budget: WorkBudget) -> Any:
     Numbers become text: numbers with the same hash would be compared each with each.
     """
     match value:
-        case bool():
-            return (bool, value)
-        case int():
+        case int() if not isinstance(value, bool):
             return (int, str(value))
         case float():
             return (int, str(int(value))) if value.is_integer() else (float, repr(value))
@@ -178,8 +176,7 @@ def _key(value: Any, budget: WorkBudget) -> Any:
         case list():
             budget.work(_COMPARED + len(value), _COMPARED)
             return (list, tuple(_key(item, budget) for item in value))
-        case _:
-            return value
+    return value
 
 
 @_keyword_check("$dynamicRef")

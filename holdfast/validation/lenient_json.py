@@ -22,8 +22,8 @@ MAX_DECIMAL_DIGITS = 17
 _UNUSUAL_NUMBER = re.compile(rb"[0-9][0-9.]{15}|[0-9.][eE]")
 _SHOWN_DIGITS = 40
 
-# The word after the opening of a code fence.
-_LANGUAGE = re.compile(r"[A-Za-z0-9_+-]*\s*\Z")
+# A code fence, perhaps with the word of a language.
+_FENCED = re.compile(r"```(?:[A-Za-z0-9_+-]*+[^\S\n]*+\n|json|)(.*)```", re.DOTALL)
 # A string, or a trailing comma. The string may be unterminated, or the search would restart at each
 # of its quotes.
 _STRING_OR_COMMA = re.compile(r'"(?:[^"\\]|\\(?:.|\Z))*+(?:"|\Z)|,(?=\s*+[}\]])', re.DOTALL)
@@ -121,12 +121,11 @@ def plain_numbers(value: Any) -> Any:
             return {key: plain_numbers(item) for key, item in value.items()}
         case list():
             return [plain_numbers(item) for item in value]
-        case bool():
-            return value
-        case int() | Number():
-            return exact_number(value.digits if isinstance(value, Number) else str(value))
-        case _:
-            return value
+        case Number():
+            return exact_number(value.digits)
+        case int() if not isinstance(value, bool):
+            return exact_number(str(value))
+    return value
 
 
 def read_json(text: str) -> Any:
@@ -135,11 +134,8 @@ def read_json(text: str) -> Any:
     Raises:
         ValueError: the text is still not JSON, or is JSON that cannot be stored.
     """
-    written, fenced = text, text.strip()
-    if fenced.startswith("```") and fenced.endswith("```") and len(fenced) >= 6:
-        first, newline, rest = fenced[3:-3].partition("\n")
-        is_language = newline and _LANGUAGE.match(first)
-        written = rest if is_language else fenced[3:-3].removeprefix("json")
+    fenced = _FENCED.fullmatch(text.strip())
+    written = text if fenced is None else fenced[1]
     try:
         value = _strict(written)
     except ValueError as first_error:

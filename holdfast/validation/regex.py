@@ -212,10 +212,12 @@ class _Reading:
                 atoms.append(_character(mark))
 
     def _opened(self, depth: int) -> _Atom:
+        start, weight = "(?:", 1
         if flag := _FLAG.match(self._text, self._at):
             self._at = flag.end()
             if flag[1] == ")":
                 return _Atom("(?i)", 1)
+            start, weight = "(?i:", 2
         elif group := _GROUP.match(self._text, self._at):
             self._at = group.end()
         elif _LOOK.match(self._text, self._at):
@@ -225,9 +227,9 @@ class _Reading:
             raise PatternRefused(f"`{opening}` is not known here", "write `(?:…)` for a group")
         atoms = self._group(depth)
         steps = sum(atom.steps for atom in atoms) + 1
-        text = f"{'(?i:' if flag else '(?:'}{''.join(atom.text for atom in atoms)})"
+        text = f"{start}{''.join(atom.text for atom in atoms)})"
         repeats = max((atom.repeats for atom in atoms), default=1)
-        return _Atom(text, 2 * steps if flag else steps, repeats=repeats)
+        return _Atom(text, weight * steps, repeats=repeats)
 
     def _repeat(self, atoms: list[_Atom]) -> None:
         if not atoms or atoms[-1].text == "|":
@@ -261,10 +263,11 @@ class _Reading:
         atom.repeats *= min(repeats, at_once)
 
     def _class(self) -> _Atom:
-        inverted = self._takes("^")
+        parts, steps = ["["], 1
+        if self._takes("^"):
+            parts, steps = ["[^"], _WIDE_STEPS
         if self._text[self._at : self._at + 1] == "]":
             raise PatternRefused("a class of characters is empty", "write `\\]` for the bracket")
-        parts, steps = ["[^" if inverted else "["], _WIDE_STEPS if inverted else 1
         while not self._takes("]"):
             first = self._member()
             parts.append(first.text)

@@ -59,7 +59,7 @@ _META: dict[str, Any] = {
 
 def schema_problems(schema: Any) -> list[ValueProblem]:
     """Return the problems that prevent the use of the schema; none of None, which is unset."""
-    if schema is None or isinstance(schema, bool):
+    if isinstance(schema, bool | None):
         return []
     too_large = _size_problem(schema)
     if too_large is not None:
@@ -168,14 +168,17 @@ def _subschemas(schema: Any, where: Where = ()) -> Iterator[tuple[Where, dict[st
         return
     yield where, schema
     for key, value in schema.items():
-        if key in _NAMED and isinstance(value, dict):
-            for name, inner in value.items():
-                yield from _subschemas(inner, (*where, key, name))
-        elif isinstance(value, list) and key not in _DATA:
-            for n, inner in enumerate(value):
-                yield from _subschemas(inner, (*where, key, n))
-        elif key not in _DATA:
+        inside: Any = ()
+        if key in _DATA:
+            continue
+        if isinstance(value, list):
+            inside = enumerate(value)
+        elif key in _NAMED and isinstance(value, dict):
+            inside = value.items()
+        else:
             yield from _subschemas(value, (*where, key))
+        for step, inner in inside:
+            yield from _subschemas(inner, (*where, key, step))
 
 
 def _endless_problems(schema: dict[str, Any], target: Target) -> list[ValueProblem]:

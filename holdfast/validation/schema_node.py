@@ -194,10 +194,10 @@ class Node:
         # The keys of the values of `enum`, once it was applied.
         self.values: frozenset[Any] | None = None
         self._checks: dict[type, list[tuple[str, Check, Any]]] = {}
-        rules = schema.items() if isinstance(schema, dict) else ()
+        self._rules = schema.items() if isinstance(schema, dict) else ()
         self._cost = sum(
             1 + (len(rule) // _PARTS_A_STEP if isinstance(rule, dict | list) else 0)
-            for keyword, rule in rules
+            for keyword, rule in self._rules
             if keyword in vocabulary.checks
         )
 
@@ -230,7 +230,7 @@ class Node:
     def evaluated(self, value: Any, budget: WorkBudget) -> Iterator[Any]:
         """Yield the keys or indexes of the parts that this schema, or one within it, is about."""
         budget.spend(self._cost + len(value))
-        for keyword, rule in self.schema.items() if isinstance(self.schema, dict) else ():
+        for keyword, rule in self._rules:
             applied = self._vocabulary.applications.get(keyword)
             if applied is None or not isinstance(value, self._vocabulary.checks[keyword][0]):
                 continue
@@ -275,7 +275,7 @@ class Node:
     def _chosen(self, value: Any) -> Iterator[tuple[str, Check, Any]]:
         if self.schema is False:
             yield "", _nothing, False
-        for keyword, rule in self.schema.items() if isinstance(self.schema, dict) else ():
+        for keyword, rule in self._rules:
             types, check = self._vocabulary.checks.get(keyword, ((), _nothing))
             # Of a float, the value decides whether it is an integer.
             is_certain = keyword == "type" and not isinstance(value, float)
@@ -292,9 +292,11 @@ def find_target(reference: str, root: Any) -> Any:
     rest = [root]
     while rest:
         each = rest.pop()
-        if isinstance(each, dict) and reference[1:] in map(each.get, ANCHORS):
-            return each
-        parts = each.values() if isinstance(each, dict) else each
+        parts = each
+        if isinstance(each, dict):
+            if reference[1:] in map(each.get, ANCHORS):
+                return each
+            parts = each.values()
         # A schema with an `$id` has anchors of its own.
         rest += (part for part in parts if isinstance(part, dict | list) and "$id" not in part)
     return None

@@ -26,7 +26,8 @@ _TRACE_CHARACTERS, _SPAN_CHARACTERS = 32, 16
 _VERSION = "00"
 # There is no version `ff`, and no id of zeros. Later versions may have more behind it.
 _PARENT = re.compile(
-    r"(?!ff)([0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})(-.*)?"
+    rf"(?!ff|{_VERSION}.{{53}}-)[0-9a-f]{{2}}-"
+    r"(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})(?:-.*)?"
 )
 
 
@@ -62,9 +63,7 @@ def read_header(said: Any) -> Place | None:
     found = _PARENT.fullmatch(said.get(TRACEPARENT, ""))
     if found is None or len(json.dumps(said)) > MAX_HEADER_CHARACTERS:
         return None
-    version, trace_id, span_id, flags, rest = found.groups()
-    if version == _VERSION and rest:
-        return None
+    trace_id, span_id, flags = found.groups()
     more = {name: text for name, text in said.items() if name != TRACEPARENT}
     return Place(trace_id, span_id, SAMPLED if int(flags, 16) & 1 else UNSAMPLED, more)
 
