@@ -5,6 +5,7 @@ whole, the path segment by segment. An address that a server could read differen
 """
 
 import ipaddress
+import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Self
@@ -16,6 +17,8 @@ from holdfast.validation.problems import FixableError
 
 MAX_ADDRESS_CHARACTERS = 2_000
 _PORTS = {"http": 80, "https": 443}
+# A backslash, or a segment `.` or `..`; some servers read `..;x` as `..`.
+_AMBIGUOUS = re.compile(r"\\|(?:\A|/)\.\.?(?:[;/]|\Z)")
 
 
 class AddressError(FixableError):
@@ -80,9 +83,7 @@ def parse_address(text: str) -> httpx.URL:
         # Not shown: it may hold a password.
         fix = "remove the part before the `@`"
         raise AddressError("the address holds a user's name or password", fix)
-    # Some servers read `..;x` as `..`.
-    steps = {step.partition(";")[0] for step in url.path.split("/")}
-    if "\\" in url.path or steps & {".", ".."}:
+    if _AMBIGUOUS.search(url.path):
         raise AddressError(
             f"{quote_value(text)} has `.` or `..` as a part of its path", "write its path plainly"
         )

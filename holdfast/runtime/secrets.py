@@ -197,13 +197,12 @@ def header_secrets(name: str, value: str) -> Iterator[str]:
 
 
 def _parts(value: str) -> Iterator[str]:
-    """Yield the value if it is distinctive; for several lines, each long and distinctive line."""
+    """Yield the value if it is distinctive, and each of its long and distinctive lines."""
     value = value.strip()
     if _is_telling(value):
         yield value
-    lines = [line.strip() for line in value.splitlines()]
     is_pem = value.startswith("-----BEGIN")  # its lines may begin as a path does
-    for line in lines if len(lines) > 1 else ():
+    for line in map(str.strip, value.splitlines()):
         # The first and last lines of PEM are the same in every key.
         is_of_all = len(line) < _MIN_LINE_CHARACTERS or line.startswith("-----")
         if not is_of_all and (is_pem or _is_telling(line)):

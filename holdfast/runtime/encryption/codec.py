@@ -100,8 +100,9 @@ class EncryptionCodec(PayloadCodec):
         of a log would be stored again each time a run continues as new.
         """
         encoding = payload.metadata.get(ENCODING)
-        marks = {names.FOR_STORE: b"true"} if names.FOR_STORE in payload.metadata else {}
-        most_bytes = MAX_INFLATED_BYTES if marks else MOST_COMPRESSED_BYTES
+        most_bytes, marks = MOST_COMPRESSED_BYTES, dict[str, bytes]()
+        if names.FOR_STORE in payload.metadata:
+            most_bytes, marks = MAX_INFLATED_BYTES, {names.FOR_STORE: b"true"}
         if encoding == BYTES:
             marks[names.BYTES] = b"true"
         fits = LEAST_COMPRESSED_BYTES <= payload.ByteSize() <= most_bytes

@@ -130,7 +130,7 @@ def _is_signed(
 
 def _unknown(token: SignedToken, keys: Sequence[PublicKey]) -> InvalidTokenError:
     """Return why no key of the worker has signed the token."""
-    named = [key for key in keys if key.id == token.key_id] if token.key_id else keys
+    named = [key for key in keys if token.key_id in (None, key.id)]
     if not named and all(key.id is not None for key in keys):
         return InvalidTokenError(
             "this worker does not have the token's key (`kid`): sign with one of the worker's keys"

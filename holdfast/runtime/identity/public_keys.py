@@ -28,6 +28,7 @@ MAX_KEY_ID_CHARACTERS = 500
 
 Algorithm = Literal["EdDSA", "RS256"]
 _ALGORITHMS: dict[str, Algorithm] = {"OKP": "EdDSA", "RSA": "RS256"}
+_READERS: dict[Any, Any] = {"OKP": OKPAlgorithm.from_jwk, "RSA": RSAAlgorithm.from_jwk}
 # The parameters that only the owner of a key may know.
 _SECRET = frozenset({"d", "p", "q", "dp", "dq", "qi", "oth", "k"})
 _TAKEN = "Ed25519 (kty `OKP`) and RSA are read"
@@ -138,9 +139,8 @@ def _key(said: Any) -> PublicKey:
     ):
         fix = f"write a text of at most {MAX_KEY_ID_CHARACTERS} characters"
         raise PublicKeyError("`kid` does not fit", fix, field="kid")
-    read = OKPAlgorithm.from_jwk if kind == "OKP" else RSAAlgorithm.from_jwk
     try:
-        return _usable(key_id, read(said))
+        return _usable(key_id, _READERS[kind](said))
     except (InvalidKeyError, ValueError, KeyError, TypeError, OverflowError):
         raise PublicKeyError(f"this is no {kind} key", "copy it again, whole") from None
 

@@ -122,7 +122,7 @@ def _algorithm_and_key(header: Mapping[str, Any]) -> tuple[str, str | None]:
         isinstance(key_id, str) and 0 < len(key_id) <= MAX_KEY_ID_CHARACTERS
     ):
         raise InvalidTokenError("the token's `kid` is no name of a key")
-    if any(name in header for name in ("crit", "b64", "cty")):
+    if not header.keys().isdisjoint(("crit", "b64", "cty")):
         raise InvalidTokenError(
             "the token's header has a field that is not supported (`crit`, `b64` or `cty`)"
         )
@@ -180,19 +180,18 @@ def principal_claims(token: SignedToken, subject: str | None = None) -> dict[str
         raise InvalidTokenError(
             "the token is for a decision: sign one for the principal, without fields of a decision"
         )
+    scopes = token.claims.get("scopes", [])
     match token.claims:
         case {"scopes": _, "scope": _}:
             raise InvalidTokenError(
                 "the token has both `scopes` and `scope`: sign one with one of them"
             )
         case {"scope": str(scope)}:
-            scopes: Any = scope.split()
+            scopes = scope.split()
         case {"scope": _}:
             raise InvalidTokenError(
                 "the token's `scope` is no text: write the scopes with spaces between"
             )
-        case _:
-            scopes = token.claims.get("scopes", [])
     sub = plain_name(token.claims.get("sub", ""))
     written = subject if sub and subject and SUB in subject else SUB
     who = {"id": written.replace(SUB, sub)} if "sub" in token.claims else {}

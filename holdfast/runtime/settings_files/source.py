@@ -161,7 +161,7 @@ def path_suggestion(path: Path) -> str:
 def _read_markdown(text: str) -> tuple[Any, Lines]:
     rows = text.split("\n")
     fences = [n for n, row in enumerate(rows) if row.rstrip() == "---"][:2]
-    if not fences or fences[0] != 0:
+    if fences[:1] != [0]:
         fix = "begin the file with the agent's fields in YAML between two lines `---`"
         raise UnreadableError(1, "it has no front matter", fix)
     if len(fences) < 2:

@@ -21,7 +21,7 @@ from temporalio.converter import PayloadConverter
 from holdfast.schemas import names
 from holdfast.schemas.internal.tracing import HEADER, Place, read_header
 
-activity_input: ContextVar[dict[str, Any] | None] = ContextVar("holdfast-told", default=None)
+activity_input: ContextVar[dict[str, Any]] = ContextVar("holdfast-told")
 """The input of the running activity, where it names the turn and the call."""
 activity_span: ContextVar[trace.Span] = ContextVar("holdfast-span")
 """The span of the running activity, for its log records too."""
@@ -32,7 +32,7 @@ def current_place() -> dict[str, str]:
     found: dict[str, Any] = {}
     if activity.in_activity():
         info = activity.info()
-        place = activity_input.get() or {}
+        place = activity_input.get({})
         call = place.get("call") or names.call_of(info.activity_id)
         turn = place.get("turn") or names.turn_of(call)
         found = {"run": info.workflow_id, "turn": turn, "call": call}
