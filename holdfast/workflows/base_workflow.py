@@ -52,6 +52,7 @@ from holdfast.workflows.queries import QueryHandlers
 
 MAX_EARLY_DECISIONS = 256
 MAX_NOTES = 256
+_RESOLVERS = {"agent": names.RESOLVE_AGENT, "tool": names.RESOLVE_TOOL}
 
 WorkT = TypeVar("WorkT", bound=ExecutionBase)
 SnapshotT = TypeVar("SnapshotT", AgentSnapshot, ToolSnapshot)
@@ -193,7 +194,7 @@ class BaseWorkflow(QueryHandlers, ABC, Generic[WorkT]):
         more: dict[str, Any] = {} if parsed.agents is None else {"snapshots": parsed.agents}
         try:
             resolved = await workflow.execute_local_activity(
-                names.RESOLVE_AGENT if what == "agent" else names.RESOLVE_TOOL,
+                _RESOLVERS[what],
                 {**(parsed.raw or {}), **more},
                 schedule_to_close_timeout=parse_duration("1m"),
                 # A pause is a timer, and not a part of the workflow task.

@@ -145,10 +145,10 @@ def attributes(work: ExecutionBase) -> dict[str, Any]:
         names.AGENT_NAME: work.agent_name,
         names.AGENT_STATUS: work.status,
         names.AGENT_PRINCIPAL: principal.id if principal is not None else None,
-        names.PENDING_TOOLS: _fitting(tool for each in questions for tool in each.tools) or None,
+        names.PENDING_TOOLS: _fitting(tool for each in questions for tool in each.tools),
         names.PENDING_SINCE: max((each.requested_at for each in questions), default=None),
         names.PENDING_UNTIL: min((each.expires_at for each in questions), default=None),
-        names.PENDING_FOR: _fitting(chain.from_iterable(approvers)) or None,
+        names.PENDING_FOR: _fitting(chain.from_iterable(approvers)),
     }
 
 
@@ -163,13 +163,13 @@ def updates(
     ]
 
 
-def _fitting(found: Iterable[str]) -> list[str]:
+def _fitting(found: Iterable[str]) -> list[str] | None:
     fitting: list[str] = []
     for name in dict.fromkeys(found):
         if json_size([*fitting, name]) > MAX_LIST_BYTES:
             break
         fitting.append(name)
-    return fitting
+    return fitting or None
 
 
 @dataclass(frozen=True)

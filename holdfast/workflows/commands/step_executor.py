@@ -271,12 +271,13 @@ class StepExecutor(BaseExecutor):
             return mcp_tasks.read_result(call, activity, call.id, number, result)
         except FailureError as error:
             failure, waited = activity_failure(error), workflow.now() - scheduled_at
-            may_have_started = (
-                not (failure.started or start_timeout is None)
-                and not start_timeout - MAX_EARLY <= waited <= start_timeout + MAX_LATE
+            start_is_known = (
+                failure.started
+                or start_timeout is None
+                or start_timeout - MAX_EARLY <= waited <= start_timeout + MAX_LATE
             )
             late = tool_call.Failure("other", "its last attempt did not start in time")
-            outcome = activities.outcome_of_failure(tool, late if may_have_started else failure)
+            outcome = activities.outcome_of_failure(tool, failure if start_is_known else late)
             if not isinstance(outcome, tool_call.Unknown):
                 return outcome
             if failure.type == ErrorCode.OUTCOME_UNKNOWN:

@@ -103,9 +103,8 @@ def is_due(length: HistoryLength, run: AgentRun, *, stored: bool) -> bool:
     back and forth forever. `stored`: a store has its log's pages.
     """
     log, has_moved = run.state.log, run.state.meter.turns == run.turns_before
-    if length.is_pressing or (length.build_changed and not has_moved):
-        return True
-    if length.bound_events is not None and length.events >= length.bound_events:
+    is_full = length.bound_events is not None and length.events >= length.bound_events
+    if length.is_pressing or is_full or (length.build_changed and not has_moved):
         return True
     taken = sum(len(page.data) for page in log.pages) + log.open_bytes // _COMPRESSION
     return length.is_suggested and (stored or length.size_bytes >= WORTH * taken)

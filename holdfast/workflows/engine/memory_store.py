@@ -47,7 +47,7 @@ class Memory:
         if _mark(write_id) in self.state.applied:
             return
         held = self.state.entries.get(write.key)
-        if write.if_value is not None and write.if_value != (held.value if held else ""):
+        if write.if_value not in (None, held.value if held else ""):
             problem = "the text under this key is not the one in `ifValue`"
             raise WriteRefused(names.MEMORY_CONFLICT, f"{problem}; read it, and write again")
         if (text := self._text_after(write)) is None:
@@ -60,7 +60,7 @@ class Memory:
         entry = memory.MemoryEntry(value=text, written_at="")
         would = self.size_bytes - self._held_bytes(write.key) + _size_bytes(write.key, entry)
         why = f"it would have {would} bytes of {memory.MAX_MEMORY_BYTES}"
-        if held is None and len(self) >= memory.MAX_ENTRIES:
+        if len({*self.state.entries, write.key}) > memory.MAX_ENTRIES:
             why = f"it has {memory.MAX_ENTRIES} entries"
         elif would <= memory.MAX_MEMORY_BYTES:
             return

@@ -314,10 +314,10 @@ class Question:
         self.decisions.append((decided, effect))
         if meant.decision == "deny":
             self.ruling = Denied(meant.reason or "")
-        elif self.count_missing() <= 0 and meant.decision == "respond":
-            self.ruling = AnsweredByPerson(meant.result)
         elif self.count_missing() <= 0:
-            self.ruling = Approved(self.arguments, self.edited_by)
+            approved = Approved(self.arguments, self.edited_by)
+            is_answer = meant.decision == "respond"
+            self.ruling = AnsweredByPerson(meant.result) if is_answer else approved
         return decided
 
     @property

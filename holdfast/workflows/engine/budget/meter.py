@@ -317,8 +317,9 @@ class Meter(Lenient, frozen=False):
     def _left(self, *, keep: int) -> dict[str, float]:
         """Return the limited budget that is neither used nor reserved, without requests to keep."""
         left, used = dict[str, float](), self.used()
+        used["maxTurns"] += keep
         for name in SHARED:
-            field, amount = to_snake(name), used[name] + (keep if name == "maxTurns" else 0)
+            field, amount = to_snake(name), used[name]
             limit = getattr(self.budget, field)
             if limit is not None:
                 reserved = sum(getattr(one, field) or 0 for one in self.held.values())

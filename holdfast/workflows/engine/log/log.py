@@ -259,16 +259,15 @@ class Log:
     def page(self, want: ConversationPageRequest) -> tuple[list[str], bool]:
         """Return the log items that a model request needs, and whether the last item is cut."""
         items: list[str] = []
-        room = PAGE_BYTES
-        for number, record in enumerate(self.records_after(want.after), start=want.after + 1):
-            if number > want.upto:
-                break
+        room, offset = PAGE_BYTES, want.offset
+        wanted = islice(self.records_after(want.after), max(want.upto - want.after, 0))
+        for number, record in enumerate(wanted, start=want.after + 1):
             if record["type"] in SHOWN_TO_MODELS:
                 item = digested(record).decode("utf-8", "surrogatepass")
             else:
                 position = number - self._before - 1
                 item = "#" + (self._tail_digests[position] if position >= 0 else _digest(record))
-            item = item[want.offset if number == want.after + 1 else 0 :]
+            item, offset = item[offset:], 0
             size = len(item) if len(item) > PAGE_BYTES else json_size(item)
             if size > room and items:
                 break

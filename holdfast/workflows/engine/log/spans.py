@@ -145,20 +145,20 @@ class Spans:
         call_id = record["callId"]
         if call_id in self._waits:  # the run ended before a decision
             self._end_wait(call_id, record["at"], _WITHDRAWN)
-        called, started = self._called.pop(call_id, None), self._started.pop(call_id, None)
+        called, started = self._called.pop(call_id, {}), self._started.pop(call_id, {})
         end = self.ended.pop(call_id, record["at"])
-        start = end if started is None else started["at"]
+        start = started.get("at", end)
         attributes: Attributes = {
             "gen_ai.operation.name": "execute_tool",
             "gen_ai.tool.name": record["tool"],
             "gen_ai.tool.type": "function",
             "gen_ai.tool.call.id": call_id,
             "holdfast.turn": record["turn"],
-            "holdfast.carried_out": started is not None,
-            "holdfast.delegate": started and started.get("delegate"),
+            "holdfast.carried_out": bool(started),
+            "holdfast.delegate": started.get("delegate"),
         }
         if self._subject.content:
-            known = [one["arguments"] for one in (started, called) if one and "arguments" in one]
+            known = [one["arguments"] for one in (started, called) if "arguments" in one]
             if known:
                 attributes["gen_ai.tool.call.arguments"] = _shown(known[0])
             if "value" in record:  # otherwise, the result follows in the log

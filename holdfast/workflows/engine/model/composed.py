@@ -177,7 +177,7 @@ def _found(text: str) -> tuple[dict[str, Any], str]:
         except ValueError as error:
             first = first or error
             continue
-        if isinstance(value, dict) and ("calls" in value or "output" in value):
+        if isinstance(value, dict) and value.keys() & {"calls", "output"}:
             return value, beside
         first = first or ValueError("it has neither `calls` nor `output`")
     raise MalformedAnswer(f"it cannot be read: {first or 'it is empty'}")

@@ -108,16 +108,15 @@ class StrictForms:
 
     def target(self, schema: Any, within: tuple[str, ...] = ()) -> tuple[Any, tuple[str, ...]]:
         """Return the schema with a reference or lone `allOf` inlined; None if not possible."""
-        while isinstance(schema, dict) and ("$ref" in schema or "allOf" in schema):
+        while isinstance(schema, dict) and schema.keys() & {"$ref", "allOf"}:
             others = {key: each for key, each in schema.items() if key not in ("$ref", "allOf")}
+            found = None
             match schema:
                 case {"$ref": str(reference)} if "allOf" not in schema:
                     found = None if reference in within else target_of(reference, self._root)
                     within = (*within, reference)
-                case {"allOf": [found]} if "$ref" not in schema:
-                    pass
-                case _:
-                    found = None
+                case {"allOf": [part]} if "$ref" not in schema:
+                    found = part
             schema = {**found, **others} if isinstance(found, dict) else None
         return schema, within
 
@@ -301,12 +300,11 @@ def _any_of(parts: list[Schema]) -> Schema:
     flat = [
         each for part in parts for each in (part["anyOf"] if part.keys() == {"anyOf"} else [part])
     ]
-    nulls = [each for each in flat if each.get("type") == "null"]
     others = [each for each in flat if each.get("type") != "null"]
     if not others:
         return {"type": "null"}
     combined = others[0] if len(others) == 1 else {"anyOf": others}
-    return or_null(combined) if nulls else combined
+    return or_null(combined) if len(others) < len(flat) else combined
 
 
 def _enum(values: list[Any], kind: str, *types: type) -> list[Schema]:

@@ -206,9 +206,10 @@ class Planning:
         """Continue with calls that all remain of the approved plan; return whether this applies."""
         left, taken = self._left(), dict[tool_call.ToolCall, tool_call.ToolCall]()
         for call, key in identity_keys(calls, self._state.data).items():
-            old = next((old for old in left if self._held[old] == key and old not in taken), None)
+            old = next((old for old in left if self._held[old] == key), None)
             if old is None:
                 return False
+            left.remove(old)
             taken[old] = call
         for old, call in taken.items():
             call.cover(is_approved=old.is_approved and old.bound is None, approver=old.approver)
@@ -309,8 +310,7 @@ def identity_keys(
     order = {call: [one for one in call.dependencies.sources if one in members] for call in calls}
     for call in TopologicalSorter(order).static_order():
         waits = [keys[source] for source in call.dependencies.sources if source in keys]
-        is_pending = call.stage is tool_call.CallStage.PENDING
-        arguments = _known_arguments(call, data, keys) if is_pending else call.arguments
+        arguments = _known_arguments(call, data, keys)
         meant = {
             "tool": call.name,
             "arguments": arguments,
@@ -326,6 +326,8 @@ def identity_keys(
 
 
 def _known_arguments(call: tool_call.ToolCall, data: Data, keys: Keys) -> dict[str, Any] | None:
+    if call.stage is not tool_call.CallStage.PENDING:
+        return call.arguments
     awaited = [source for source in call.dependencies.sources if source in keys]
     seen, by = visible_data(call, data), [(source, str(keys[source])) for source in awaited]
     seen = _Seen(seen.data, seen.void, by)

@@ -300,13 +300,12 @@ def _put(value: Any, steps: tuple[str | int, ...], new: Any, path: Path) -> Any:
         return new
     step, rest = steps[0], steps[1:]
     inner = _put(_child(value, step), rest, new, path)
+    if value in (MISSING, None):
+        value = [] if isinstance(step, int) else {}
     if isinstance(step, int):
-        items = [] if value is MISSING or value is None else value
-        if not isinstance(items, list) or step > len(items) or step > MAX_INDEX:
+        if not isinstance(value, list) or step > len(value) or step > MAX_INDEX:
             raise CannotWrite(f"{path} cannot be written: the list has no place [{step}]")
-        return [*items[:step], inner, *items[step + 1 :]]
-    if value is MISSING or value is None:
-        value = {}
+        return [*value[:step], inner, *value[step + 1 :]]
     if not isinstance(value, dict):
         raise CannotWrite(
             f"{path} cannot be written: `{step}` is a key, and its place is not an object"

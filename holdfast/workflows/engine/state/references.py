@@ -119,14 +119,15 @@ def instance_of(said: Any, tool: ResolvedTool, data: Data) -> str | None:
     name = said if tool.instance is None else tool.instance
     if tool.name == CHOOSE_SKILL or (tool.instance is not None and not names):
         return None
-    if name is None and names:
-        listed = f"[{first_names(names, MAX_NAMES_TOLD)}]"
-        raise InvalidArguments(f"{INSTANCE}: this run has instances; name one of {listed}")
-    if name is not None:
-        try:
-            check_instance(name, data)
-        except NoSuchInstance as error:
-            raise InvalidArguments(f"{INSTANCE}: {error}") from None
+    if name is None:
+        if names:
+            listed = f"[{first_names(names, MAX_NAMES_TOLD)}]"
+            raise InvalidArguments(f"{INSTANCE}: this run has instances; name one of {listed}")
+        return None
+    try:
+        check_instance(name, data)
+    except NoSuchInstance as error:
+        raise InvalidArguments(f"{INSTANCE}: {error}") from None
     return name
 
 
