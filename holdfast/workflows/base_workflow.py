@@ -211,9 +211,8 @@ class BaseWorkflow(QueryHandlers, ABC, Generic[WorkT]):
             input.fail(names.INVALID_REQUEST, parsed.problem)
         snapshot = model.read(resolved)
         self._search_attributes = snapshot.worker.search_attributes
-        values = [parsed.raw, *more.values()]
         return await token_verification.authorize(
-            parsed.request, what, snapshot.worker, *values
+            parsed.request, what, snapshot.worker, parsed.raw, *more.values()
         ), snapshot
 
     async def _finish(self, executor: StepExecutor) -> None:

@@ -54,11 +54,12 @@ async def verify_decision(
     A token that could not count is not verified; it raises `DecisionRejected`, as an invalid one.
     A signal has no validator: the activity compares its nonce, and the history has the result.
     """
-    if decision.token is None and not (by_signal and decision.nonce):
+    proof = decision.token or (decision.nonce if by_signal else None)
+    if not proof:
         return decision
     question, _ = desk.check(unverified_decision(decision), at)
     check = TokenCheck(
-        token=decision.token or decision.nonce or "",
+        token=proof,
         purpose="decision" if decision.token else "question",
         since=rfc3339(question.requested_at),
         sent_at=rfc3339(at) if at < workflow.now() else None,

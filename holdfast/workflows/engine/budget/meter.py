@@ -319,11 +319,10 @@ class Meter(Lenient, frozen=False):
         left, used = dict[str, float](), self.used()
         used["maxTurns"] += keep
         for name in SHARED:
-            field, amount = to_snake(name), used[name]
-            limit = getattr(self.budget, field)
-            if limit is not None:
+            field = to_snake(name)
+            if (limit := getattr(self.budget, field)) is not None:
                 reserved = sum(getattr(one, field) or 0 for one in self.held.values())
-                left[field] = max(limit - (amount + reserved), 0)
+                left[field] = max(limit - (used[name] + reserved), 0)
                 if left[field] == 0 and name != "maxCalls":  # a delegate can answer without calls
                     raise self._exhausted(name)
         if self.out_of_time:

@@ -158,8 +158,7 @@ class Spans:
             "holdfast.delegate": started.get("delegate"),
         }
         if self._subject.content:
-            known = [one["arguments"] for one in (started, called) if "arguments" in one]
-            if known:
+            if known := [one["arguments"] for one in (started, called) if "arguments" in one]:
                 attributes["gen_ai.tool.call.arguments"] = _shown(known[0])
             if "value" in record:  # otherwise, the result follows in the log
                 attributes["gen_ai.tool.call.result"] = _shown(record["value"])
