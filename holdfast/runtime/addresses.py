@@ -84,9 +84,8 @@ def parse_address(text: str) -> httpx.URL:
         fix = "remove the part before the `@`"
         raise AddressError("the address holds a user's name or password", fix)
     if _AMBIGUOUS.search(url.path):
-        raise AddressError(
-            f"{quote_value(text)} has `.` or `..` as a part of its path", "write its path plainly"
-        )
+        reason = f"{quote_value(text)} has `.` or `..` as a part of its path"
+        raise AddressError(reason, "write its path plainly")
     return url
 
 

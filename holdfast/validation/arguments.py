@@ -13,7 +13,7 @@ any depth: in a default, in items, and behind `$ref`, `allOf` and the first bran
 import json
 import re
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from holdfast.schemas.base import MAX_JSON_DEPTH
@@ -147,16 +147,15 @@ def coerce(
     fills = fill and '"default"' in json.dumps(schema)
     if not (fills or is_resolved):
         return value
-    misspelt: list[str] = []
     with schema_node.bounded() as budget:
-        coercion = _Coercion(schema, budget, fills, is_resolved, fill and is_resolved, misspelt)
+        coercion = _Coercion(schema, budget, fills, is_resolved, fill and is_resolved)
         try:
             value = coercion.apply(value, schema, 0)
         except schema_node.CannotCheck as error:
             if fills:
                 raise InvalidArguments(str(error)) from None
-    if misspelt:
-        raise InvalidArguments(*misspelt)
+    if coercion.misspelt:
+        raise InvalidArguments(*coercion.misspelt)
     return value
 
 
@@ -181,7 +180,7 @@ class _Coercion:
     fills: bool
     is_resolved: bool
     finds_misspelt: bool
-    misspelt: list[str]
+    misspelt: list[str] = field(default_factory=list)
 
     def apply(self, value: Any, schema: Any, depth: int) -> Any:
         if not isinstance(schema, dict) or depth > MAX_JSON_DEPTH or value is None:

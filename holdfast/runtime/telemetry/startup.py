@@ -197,14 +197,11 @@ def start_telemetry(
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 
     sending = logging.getLogger(_SENDING)
-    if not any(isinstance(each, RateLimitedHandler) for each in sending.handlers):
-        sending.addHandler(RateLimitedHandler())
-        sending.propagate = False
+    sending.addHandler(_TROUBLES)  # it is there once, however often it is added
+    sending.propagate = False
     # What the environment names wins.
     about = Resource.create({SERVICE_NAME: service}).merge(OTELResourceDetector().detect())
-    reader = None
-    if settings.metrics:
-        reader = PeriodicExportingMetricReader(OTLPMetricExporter())
+    reader = PeriodicExportingMetricReader(OTLPMetricExporter()) if settings.metrics else None
     telemetry = Telemetry(
         BatchSpanProcessor(OTLPSpanExporter()) if settings.traces else None,
         reader,
@@ -235,6 +232,9 @@ class RateLimitedHandler(logging.Handler):
         if record.created - self._told.get(str(record.msg), 0.0) >= BETWEEN_TROUBLES_SECONDS:
             self._told[str(record.msg)] = record.created
             logging.getLogger().handle(record)
+
+
+_TROUBLES = RateLimitedHandler()
 
 
 class OtlpLogHandler(logging.Handler):
