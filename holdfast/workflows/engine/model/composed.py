@@ -115,8 +115,7 @@ def _properties(tool: ResolvedTool) -> dict[str, strict_schema.Property]:
     forms = strict_schema.StrictForms(tool.parameters)
     schema = forms.target(tool.parameters)[0] or {}
     properties = forms.properties(schema, 0)
-    any_other = schema.get("properties") is None and schema.get("additionalProperties") is not False
-    if strict_schema.takes_others(schema) or any_other:
+    if strict_schema.takes_others(schema):
         text = "Further arguments, written as a text that holds a JSON object; null: none"
         fits = strict_schema.StrictForms({"type": "object"}).fits(True)
         form = strict_schema.json_text({"type": ["string", "null"], "description": text}, fits)

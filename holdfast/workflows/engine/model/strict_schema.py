@@ -263,8 +263,8 @@ def is_open(schema: Schema) -> bool:
 
 
 def takes_others(schema: Schema) -> bool:
-    """Return whether the schema explicitly allows properties that it does not name."""
-    others = schema.get("additionalProperties")
+    """Return whether the schema allows properties that it does not name: explicitly, or all."""
+    others = schema.get("additionalProperties", schema.get("properties") is None)
     return others is True or isinstance(others, dict) or "patternProperties" in schema
 
 
