@@ -113,8 +113,9 @@ def _field(name: str, written: Any) -> dict[str, Any]:
     is_nested = not isinstance(items, dict) or items.get("type", "string") != "string"
     if kind not in _KINDS or is_nested or visible(name) != name:
         raise NoResultError(f"field `{shown}` of its form is no text, number, choice, or yes or no")
-    is_open = kind not in ("boolean", "array") and not {"enum", "oneOf"} & {*field}
-    if is_open and is_secret(name, field.get("title", ""), field.get("description", "")):
+    choices = field.keys() & {"enum", "oneOf"}
+    texts = field.get("title", ""), field.get("description", "")
+    if kind not in ("boolean", "array") and not choices and is_secret(name, *texts):
         raise NoResultError(f"field `{shown}` requires a secret; the server has to use an address")
     return field
 
