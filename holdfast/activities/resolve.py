@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import timedelta
+from itertools import chain
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
@@ -24,6 +25,7 @@ from holdfast.schemas import names
 from holdfast.schemas.agent import AgentSnapshot, ResolvedAgent, ToolSnapshot, WorkerFacts
 from holdfast.schemas.base import Strict, json_size
 from holdfast.schemas.internal.tracing import Tracing
+from holdfast.schemas.message import ContextMessage
 from holdfast.schemas.phrases import no_agent, suggest_names
 from holdfast.schemas.run import CallRequest, RunRequest
 from holdfast.schemas.tool import ANONYMOUS
@@ -78,9 +80,10 @@ class DefinitionResolver:
             name: ResolvedAgent.read(each) for name, each in request.pop("snapshots", {}).items()
         }
         checked = self._check(request, RunRequest)
-        last = checked.context[-1] if checked.context else None
-        if checked.input is None and last and last.role == "assistant" and not last.calls:
-            raise self._invalid([ValueProblem(("context",), "it holds no new message", "add one")])
+        match checked:
+            case RunRequest(input=None, context=[*_, ContextMessage(role="assistant", calls=[])]):
+                fault = ValueProblem(("context",), "it holds no new message", "add one")
+                raise self._invalid([fault])
         catalog, definition = self._shelf.catalog, request["agent"]
         world = catalog.definitions
         listing: Listing = {}
@@ -180,9 +183,9 @@ def _delegates_of(
     found, left = dict[str, ResolvedAgent](), [agent]
     while left:
         one = left.pop()
-        tools = [*one.tools, *(tool for skill in one.skills for tool in skill.tools)]
-        for name in [tool.delegate for tool in tools if tool.delegate in agents]:
-            if name is not None and name not in found:
+        for tool in chain(one.tools, *(skill.tools for skill in one.skills)):
+            name = tool.delegate
+            if name is not None and name in agents and name not in found:
                 found[name] = agents[name]
                 left.append(agents[name])
     sizes = [json_size(each.to_json()) for each in found.values()]

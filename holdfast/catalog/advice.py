@@ -38,7 +38,6 @@ _OTHER_PROPERTIES = ("$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "pa
 
 
 def tool_advice(tool: ResolvedTool) -> Iterator[ValueProblem]:
-    """Yield suggestions to the author of a tool."""
     yield from under(policy_advice(tool.approval), "_approval")
     yield from _required_advice(tool.parameters)
 

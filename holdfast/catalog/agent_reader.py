@@ -95,7 +95,6 @@ class _ToolPart:
         return own or (self.beside is not None and self.beside.has(tool))
 
     def names(self) -> set[str]:
-        """Return the names of the tools, also of those beside."""
         own = {tool.name for tool in self.tools}
         return own if self.beside is None else own | self.beside.names()
 
@@ -228,7 +227,6 @@ def _add_other_tools(
 
 
 def _known_tools(parts: list[_ToolPart], world: DefinitionRegistry) -> list[ResolvedTool]:
-    """List the tools that have rules for an activity: all but knowledge."""
     own = (tool for part in parts for tool in part.tools if tool.knowledge is None)
     return [*world.tools.values(), *own]
 

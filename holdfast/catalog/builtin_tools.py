@@ -1,7 +1,7 @@
 """The tools that read an agent's knowledge and its memory, and the knowledge files of a catalog."""
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path, PurePosixPath, PureWindowsPath
+from pathlib import Path, PureWindowsPath
 from typing import Any
 
 from holdfast.catalog import registry
@@ -143,7 +143,7 @@ def read_knowledge(folder: Path, file: str) -> str:
         UnreadableError: the file is outside of the folder, is too large, or is not readable text.
     """
     shown = quote_value(file)
-    if PurePosixPath(file).is_absolute() or PureWindowsPath(file).anchor:
+    if PureWindowsPath(file).anchor:  # also of a POSIX path
         fix = "write it as seen from the catalog's folder"
         raise UnreadableError(None, f"the path {shown} is absolute", fix)
     try:

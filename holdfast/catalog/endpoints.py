@@ -121,7 +121,6 @@ class ModelEndpoints:
         raise model_error(f"this worker has no endpoint `{name}`; it has {known}")
 
     def secrets(self) -> Iterator[str]:
-        """Yield the secrets in requests to the endpoints."""
         for served in self._served.values():
             yield from served.target.secrets()
 

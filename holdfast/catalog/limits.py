@@ -89,7 +89,6 @@ def limited_tool(
 
 
 def _is_covered(tool: ResolvedTool, limits: Limits) -> bool:
-    """Return whether each call of a tool needs an approval."""
     require = limits.approval.require
     return require == "always" or (require == "side_effects" and tool.side_effects)
 

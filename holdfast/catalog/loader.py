@@ -8,6 +8,7 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -59,8 +60,8 @@ class Catalog:
         agents, tools = self.agents.values(), self.all_tools
         bindings = [tool.activity for tool in tools]
         bindings += (skill.activity for agent in agents for skill in agent.skills)
-        hooks = (*(tool.hooks for tool in tools), *(agent.hooks for agent in agents))
-        named = (*bindings, *(each for one in hooks for _, each in one))
+        hooks = chain(*(tool.hooks for tool in tools), *(agent.hooks for agent in agents))
+        named = (*bindings, *(each for _, each in hooks))
         return frozenset(each.type for each in named if isinstance(each, ActivityBinding))
 
     @property

@@ -111,7 +111,6 @@ def load_servers(file: Path | None) -> dict[str, Server]:
 
 
 def is_mcp(entry: Any) -> bool:
-    """Return whether an entry of `tools` names tools of an MCP server."""
     return isinstance(entry, str) and entry.startswith(MCP)
 
 
@@ -202,7 +201,6 @@ def lock_problems(
 
 
 def matches(tool: str, pattern: str) -> bool:
-    """Return whether a pattern of an entry is a tool's name, or fits it."""
     return tool == pattern or fnmatchcase(tool, pattern)
 
 

@@ -232,13 +232,14 @@ def _import_problem(name: str, error: BaseException, use: str = "imported") -> F
         text = "it has no message"
     message = " ".join(text.split())[:MAX_MESSAGE_CHARS]
     reason = f"it cannot be {use}: {type(error).__name__}: {message}"
-    if isinstance(error, SyntaxError) and error.filename:
-        return FileProblem(error.filename, error.lineno, reason, "fix it there")
-    if isinstance(error, ModuleNotFoundError) and f"{name}.".startswith(f"{error.name}."):
-        fix = "check the name, and where it is run"
-        return FileProblem(name, None, "there is no such module", fix)
-    if isinstance(error, FileNotFoundError) and not error.errno:
-        return FileProblem(name, None, "there is no such file", path_suggestion(Path(name)))
+    match error:
+        case SyntaxError() if error.filename:
+            return FileProblem(error.filename, error.lineno, reason, "fix it there")
+        case ModuleNotFoundError() if f"{name}.".startswith(f"{error.name}."):
+            fix = "check the name, and where it is run"
+            return FileProblem(name, None, "there is no such module", fix)
+        case FileNotFoundError() if not error.errno:
+            return FileProblem(name, None, "there is no such file", path_suggestion(Path(name)))
     theirs = _user_frame(traceback.extract_tb(error.__traceback__))
     if theirs is None:
         return FileProblem(name, None, reason, "fix the module")
@@ -283,8 +284,7 @@ def _tool_schema(
     except (TypeError, ValueError) as error:
         reason = f"the `json_schema_extra` of `{model.__name__}` is no JSON: {error}"
         raise UnreadableError(line, reason, "use texts, numbers, lists and dictionaries") from error
-    description = inspect.getdoc(run) or schema.get("description")
-    if description:
+    if description := inspect.getdoc(run):
         schema["description"] = description
     options = schema.get("_activity", {})
     if not isinstance(options, dict) or "type" in options:

@@ -39,7 +39,6 @@ class ChangeDetector:
         self._seen = known
 
     def is_settled_change(self, now: Signature) -> bool:
-        """Return whether the signature differs from the known one, and is the same as last time."""
         is_still, self._seen = now == self._seen, now
         self.restless_looks = 0 if is_still else self.restless_looks + 1
         return is_still and now != self.known
@@ -128,10 +127,11 @@ def describe_changes(old: Catalog, new: Catalog) -> str:
     }
     found: dict[str, list[str]] = {"new": [], "changed": [], "removed": []}
     for kind, (was, now) in kinds.items():
-        for name in sorted({*was, *now}):
-            if was.get(name) != now.get(name):
-                how = "new" if name not in was else "changed" if name in now else "removed"
-                found[how].append(f"{kind} `{name}`")
+        both = was.keys() & now.keys()
+        changed = {name for name in both if was[name] != now[name]}
+        parts = {"new": now.keys() - both, "changed": changed, "removed": was.keys() - both}
+        for how, names in parts.items():
+            found[how] += [f"{kind} `{name}`" for name in sorted(names)]
     return "; ".join(
         f"{how}: {first_names(names, MAX_NAMES_TOLD)}" for how, names in found.items() if names
     )

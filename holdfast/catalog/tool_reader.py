@@ -125,7 +125,7 @@ def resolve_tool_entry(entry: Any, world: registry.DefinitionRegistry) -> Resolv
         raise InvalidValueError([])
     bound = {tool.activity.type for tool in world.tools.values() if tool.activity is not None}
     fix = suggest_names(entry, world.tools, "the catalog has no tools")
-    if entry in world.activities and entry not in bound:
+    if entry in {*world.activities} - bound:
         fix = "the activity takes no pydantic model: give it one, or a file in `tools/`"
     raise InvalidValueError.of(f"there is no tool `{entry}`", fix)
 

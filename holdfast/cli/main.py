@@ -84,6 +84,14 @@ def client_parser() -> CommandParser:
     return parser
 
 
+def _missing_extra(error: ModuleNotFoundError) -> errors.HoldfastError:
+    module = (error.name or "").partition(".")[0]
+    if module not in _EXTRAS:
+        raise error
+    wrong = f"this needs the package {module}, which is not installed"
+    return errors.wrong_command(wrong, extra_command(_EXTRAS[module]))
+
+
 def _run(words: Sequence[str]) -> int:
     options: dict[str, Any] = {}
     try:
@@ -102,11 +110,7 @@ def _run(words: Sequence[str]) -> int:
         print(error, file=sys.stderr)
         return exit_code(error)
     except ModuleNotFoundError as error:
-        module = (error.name or "").partition(".")[0]
-        if module not in _EXTRAS:
-            raise
-        wrong = f"this needs the package {module}, which is not installed"
-        problem = errors.wrong_command(wrong, extra_command(_EXTRAS[module]))
+        problem = _missing_extra(error)
     except KeyboardInterrupt:
         return errors.INTERRUPTED
     print(problem.line(), file=sys.stderr)

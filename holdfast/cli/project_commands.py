@@ -63,13 +63,12 @@ async def init(*, folder: Path) -> int:
     """Write a small project into a folder."""
     files = sorted(
         path.relative_to(TEMPLATE)
-        for path in TEMPLATE.rglob("*")
-        if path.is_file() and "__pycache__" not in path.parts
+        for path in filter(Path.is_file, TEMPLATE.rglob("*"))
+        if "__pycache__" not in path.parts
     )
     todo = "name another folder: holdfast init DIR"
-    existing = [file for file in files if (folder / file).is_symlink() or (folder / file).exists()]
-    if existing:
-        raise wrong_command(f"{folder / existing[0]} exists already", todo)
+    if existing := [*filter(os.path.lexists, [folder / file for file in files])]:
+        raise wrong_command(f"{existing[0]} exists already", todo)
     try:
         for file in files:
             (folder / file).parent.mkdir(parents=True, exist_ok=True)

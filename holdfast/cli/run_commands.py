@@ -193,7 +193,6 @@ async def _follow(client: HoldfastClient, run: Run, *, json: bool, approver: App
 
 
 async def _reach(run_id: str) -> Run:
-    """Return a run that exists."""
     run = (await connect()).run(run_id)
     await run.observe()
     return run

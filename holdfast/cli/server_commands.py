@@ -164,7 +164,7 @@ def _load_catalog(given: dict[str, str | Sequence[str] | None]) -> tuple["Catalo
         # The worker has the endpoints, and notifies.
         current, _ = load_worker_catalog(replace(settings, notify=None), None, (), servers)
     except LoadError as error:
-        raise StartError([str(problem) for problem in error.problems]) from None
+        raise StartError([*map(str, error.problems)]) from None
     return current.catalog, settings.task_queue
 
 
@@ -181,12 +181,10 @@ async def lock(*, catalog: str | None, servers: str | None, **_: object) -> int:
         raise wrong_command("a lock needs a catalog and servers", todo)
     secrets = Secrets(environment_secrets(os.environ))
     try:
-        before, loaded = (
-            mcp_tools.load_lock(settings.catalog) or {},
-            mcp_tools.load_servers(settings.servers),
-        )
+        before = mcp_tools.load_lock(settings.catalog) or {}
+        loaded = mcp_tools.load_servers(settings.servers)
     except LoadError as error:
-        raise StartError([str(problem) for problem in error.problems]) from None
+        raise StartError([*map(str, error.problems)]) from None
     listing: mcp_tools.Listing = {}
     if (found := mcp_servers(loaded, secrets)) is not None:
         async with found.running():

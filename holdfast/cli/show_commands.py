@@ -224,18 +224,21 @@ async def _print_status(console: Console, remote: Run) -> None:
         _print_field(console, "waiting", delegate_line(there))
 
 
+async def _read_usage(remote: Run) -> Usage:
+    if not (await remote.observe()).closed:
+        return (await remote.status()).usage
+    ending = await remote.ending(unread=unread_output(remote.id))
+    counted = ending.result or ending.spent
+    return Usage() if counted is None else counted.usage
+
+
 async def cost(*, run: str, json: bool) -> int:
     """Print what a run has cost; of an open run without a worker, report the tokens last."""
     client = await connect()
     remote, found = client.run(run), await read_run_cost(client.temporal, run)
     usage, silence = Usage(), None
     try:
-        if (await remote.observe()).closed:
-            ending = await remote.ending(unread=unread_output(run))
-            counted = ending.result or ending.spent
-            usage = usage if counted is None else counted.usage
-        else:
-            usage = (await remote.status()).usage
+        usage = await _read_usage(remote)
     except HoldfastError as error:
         silence = error
     if json:

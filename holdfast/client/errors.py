@@ -172,6 +172,18 @@ def explain_rpc_errors(run_id: str | None = None) -> Iterator[None]:
         raise rpc_problem(error, run_id) from error
 
 
+_REFUSAL = ("Temporal refuses", "check TEMPORAL_API_KEY, TEMPORAL_NAMESPACE and the TLS settings")
+_SILENCE = ("Temporal does not answer", "check that the server runs, and TEMPORAL_ADDRESS")
+_UNREACHABLE_BY_STATUS = {
+    RPCStatusCode.PERMISSION_DENIED: _REFUSAL,
+    RPCStatusCode.UNAUTHENTICATED: _REFUSAL,
+    RPCStatusCode.UNAVAILABLE: _SILENCE,
+    RPCStatusCode.DEADLINE_EXCEEDED: _SILENCE,
+    RPCStatusCode.CANCELLED: _SILENCE,
+    RPCStatusCode.RESOURCE_EXHAUSTED: ("Temporal has too much to do", "try again in a moment"),
+}
+
+
 def rpc_problem(error: RPCError, run_id: str | None = None) -> HoldfastError:
     """Return the error for an answer of the Temporal server, worded for the user of the command."""
     message = error.message
@@ -182,15 +194,9 @@ def rpc_problem(error: RPCError, run_id: str | None = None) -> HoldfastError:
             return HasEndedError(run_id)
         case RPCStatusCode.NOT_FOUND:
             return NoSuchRunError(run_id)
-        case RPCStatusCode.PERMISSION_DENIED | RPCStatusCode.UNAUTHENTICATED:
-            todo = "check TEMPORAL_API_KEY, TEMPORAL_NAMESPACE and the TLS settings"
-            return HoldfastError(f"Temporal refuses: {message}", todo, UNREACHABLE)
-        case RPCStatusCode.UNAVAILABLE | RPCStatusCode.DEADLINE_EXCEEDED | RPCStatusCode.CANCELLED:
-            todo = "check that the server runs, and TEMPORAL_ADDRESS"
-            return HoldfastError(f"Temporal does not answer: {message}", todo, UNREACHABLE)
-        case RPCStatusCode.RESOURCE_EXHAUSTED:
-            wrong = f"Temporal has too much to do: {message}"
-            return HoldfastError(wrong, "try again in a moment", UNREACHABLE)
+        case status if status in _UNREACHABLE_BY_STATUS:
+            what, todo = _UNREACHABLE_BY_STATUS[status]
+            return HoldfastError(f"{what}: {message}", todo, UNREACHABLE)
         case RPCStatusCode.INVALID_ARGUMENT:
             return wrong_command(f"Temporal refuses: {message}", "see holdfast --help")
         case _:

@@ -124,8 +124,8 @@ class HoldfastClient:
             HoldfastError: Temporal rejects the start, or does not answer.
         """
         prefix = re.sub(r"[^A-Za-z0-9_.-]+", "-", new.name)[:100]
-        run_id = id or run_of_token(new.payload.get("principal"))
-        run_id = run_id or f"{prefix}-{uuid.uuid4().hex[:8]}"
+        unique = f"{prefix}-{uuid.uuid4().hex[:8]}"
+        run_id = id or run_of_token(new.payload.get("principal")) or unique
         try:
             with errors.explain_rpc_errors(run_id):
                 await client_in_trace(self.temporal, new.caller).start_workflow(
@@ -141,11 +141,11 @@ class HoldfastClient:
                     id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
                 )
         except WorkflowAlreadyStartedError as error:
-            started_by, sent = None, new.memo.get(REQUEST_MEMO)
+            started_by, sent = "", new.memo.get(REQUEST_MEMO)
             if sent is not None and not reuse:
                 found = await self.run(run_id).describe()
                 started_by = await found.memo_value(REQUEST_MEMO, default=None)
-            if not reuse and (sent is None or started_by != sent):
+            if not reuse and started_by != sent:
                 raise RunExistsError(run_id) from error
         return self.run(run_id)
 

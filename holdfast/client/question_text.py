@@ -64,7 +64,6 @@ class DecisionOption:
     strikes: bool = False
 
     def means(self, answer: str) -> bool:
-        """Check whether an answer selects this option."""
         return answer in (self.key, self.label.replace("[", "").replace("]", ""), *self.synonyms)
 
 
@@ -163,7 +162,6 @@ def explanations(waiting: PendingApproval) -> list[str]:
 
 
 def attempts(waiting: PendingApproval) -> list[str]:
-    """Return a line for each attempt whose outcome is unknown."""
     times = (local_time(at) for at in waiting.attempts)
     texts = (f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC" if at else "?" for at in times)
     return [f"attempt {n}: started {at}, no result" for n, at in enumerate(texts, start=1)]
@@ -176,7 +174,6 @@ def times_phrase(waiting: PendingApproval) -> str:
 
 
 def prompt(waiting: PendingApproval) -> str:
-    """Return the line that lists the keys."""
     keys = "  ".join(choice.label for choice in OPTIONS[waiting.kind])
     return f"{clean(waiting.call_id)}:  {keys}  > "
 
@@ -227,7 +224,6 @@ def _terms(waiting: PendingApproval) -> str:
 
 
 def how_to_decide(run_id: str, waiting: PendingApproval) -> str:
-    """Return the command that decides it, with its decisions."""
     signed = " --key FILE" if waiting.signed else ""
     return f"{_command(run_id, waiting.call_id, waiting.kind)}{signed}"
 

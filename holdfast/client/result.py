@@ -122,8 +122,8 @@ def ending_of_failure(error: WorkflowFailureError) -> RunEnding:
 def ending_lines(ending: RunEnding) -> Iterator[tuple[str, str]]:
     """Yield the name and the text of each line: output, state, status; or the error."""
     if ending.result is not None:
-        if ending.stored_output_note or ending.result.output is not None:
-            yield "output", text_safety.as_text(ending.stored_output_note or ending.result.output)
+        if (output := ending.stored_output_note or ending.result.output) is not None:
+            yield "output", text_safety.as_text(output)
         if ending.result.state:
             yield "state", text_safety.as_text(ending.result.state)
         for name, state in ending.result.instances.items():

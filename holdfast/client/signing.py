@@ -70,7 +70,6 @@ class Signer:
         return decision.model_copy(update={"token": token, "digest": seen})
 
     def encode(self, claims: dict[str, Any], headers: dict[str, str]) -> str:
-        """Return a token with these claims, and with these headers beside the key's id."""
         algorithm = "RS256" if isinstance(self.private, RSAPrivateKey) else "EdDSA"
         key_id = {} if self.key_id is None else {"kid": self.key_id}
         return jwt.encode(claims, self.private, algorithm, headers | key_id)

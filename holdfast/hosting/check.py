@@ -73,13 +73,17 @@ def check(settings: WorkerSettings, options: CheckOptions, secrets: Secrets) -> 
     )
 
 
-def _check(settings: WorkerSettings, options: CheckOptions, secrets: Secrets) -> CheckResult:
-    problems = []
-    try:
-        if isinstance(settings.store, Path):  # a bucket is not requested
+def _store_problems(settings: WorkerSettings) -> list[FileProblem]:
+    if isinstance(settings.store, Path):  # a bucket is not requested
+        try:
             FolderStore(settings.store).check_writable()
-    except StoreError as error:
-        problems = [FileProblem("--store", None, error.reason, error.fix)]
+        except StoreError as error:
+            return [FileProblem("--store", None, error.reason, error.fix)]
+    return []
+
+
+def _check(settings: WorkerSettings, options: CheckOptions, secrets: Secrets) -> CheckResult:
+    problems = _store_problems(settings)
     try:
         resources = load_resources(settings, secrets)
         faults, notes = _add_server_tools(settings, resources)

@@ -262,8 +262,9 @@ def read_options(arguments: Sequence[str]) -> Options:
         values |= project_files(Path()) or {}
     dev, how = _take(values, DevServer), _take(values, CheckOptions)
     keys = values.get("encryption")
-    server = DevServer(**dev, encryption=keys) if values.pop("dev", False) else None
-    if server is not None:
+    server = None
+    if values.pop("dev", False):
+        server = DevServer(**dev, encryption=keys)
         values.setdefault("store", locations.dev_store_location(server.db))
         values.setdefault("heartbeat_timeout", DEV_HEARTBEAT_TIMEOUT)
         values["viewers"] = [*values.get("viewers", ()), str(server.db.parent / VIEWERS_FOLDER)]
@@ -297,16 +298,18 @@ def project_files(folder: Path) -> dict[str, Any] | None:
 
 def _from_environment() -> dict[str, Any]:
     values: dict[str, Any] = {}
-    for variable in sorted(os.environ):
-        if not variable.startswith(_PREFIX) or variable in (*VARIABLES, VIEWERS_KEY):
+    for variable in sorted(os.environ.keys() - {*VARIABLES, VIEWERS_KEY}):
+        if not variable.startswith(_PREFIX):
             continue
         # A misspelt option is an error; variables of other programs are ignored.
         name = variable.removeprefix(_PREFIX)
         close = closest_names(name, [each.removeprefix(_PREFIX) for each in VARIABLES], _NEARLY)
+        unread = f"the variable {variable} is not read"
+        if close:
+            raise FixableError(unread, f"did you mean {_PREFIX}{close[0]}?")
         option = "--" + name.lower().replace("_", "-")
-        if close or option in worker_parser().option_names():
-            fix = f"did you mean {_PREFIX}{close[0]}?" if close else f"use `{option}`"
-            raise FixableError(f"the variable {variable} is not read", fix)
+        if option in worker_parser().option_names():
+            raise FixableError(unread, f"use `{option}`")
     for variable, (name, each) in VARIABLES.items():
         if value := os.environ.get(variable):
             values |= _from_variable(variable, name, each, value)

@@ -290,7 +290,6 @@ class HoldfastPlugin(SimplePlugin):
 
 
 def worker_parts(worker: Worker) -> WorkerParts:
-    """Return what the plugin has added to a worker of its client."""
     parts = _runner_of(worker.config(active_config=True)).parts
     assert parts is not None  # set with the runner
     return parts

@@ -97,8 +97,7 @@ async def serve_worker(settings: WorkerSettings, dev: DevServer | None, secrets:
             dev = replace(dev, namespace=where.get("namespace", "default"))
             where = {"target_host": await stack.enter_async_context(run_dev_server(dev))}
             where["namespace"] = dev.namespace
-        plugin = HoldfastPlugin.of(settings, resources)
-        plugins = [*resources.plugins, plugin]
+        plugins = [*resources.plugins, HoldfastPlugin.of(settings, resources)]
         client = await connect(where, plugins, core_metrics(resources))
         worker = await stack.enter_async_context(build_worker(client, settings))
         parts = worker_parts(worker)

@@ -93,15 +93,15 @@ class WorkerParts:
         self._viewers = Viewers(
             answers, settings.viewers, self._client.data_converter, query_cached
         )
-        telemetry = resources.telemetry
-        tracing = None if telemetry is None else partial(current_tracing, telemetry)
+        self.outlived = OutlivedAttempts(MAX_ACTIVITIES)
+        tracing = None
+        if (telemetry := resources.telemetry) is not None:
+            tracing = partial(current_tracing, telemetry)
+            telemetry.metrics.observe_outlived(lambda: len(self.outlived))
         list_tools = None if resources.servers is None else resources.servers.list_in_thread
         self._resolver = DefinitionResolver(
             resources.current_catalog, lambda: self._facts, tracing, list_tools
         )
-        self.outlived = OutlivedAttempts(MAX_ACTIVITIES)
-        if telemetry is not None:
-            telemetry.metrics.observe_outlived(lambda: len(self.outlived))
 
     @property
     def is_running(self) -> bool:

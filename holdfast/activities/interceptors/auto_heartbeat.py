@@ -94,10 +94,12 @@ class AutoHeartbeat(ActivityInboundInterceptor):
     async def execute_activity(self, call: ExecuteActivityInput) -> Any:
         """Execute the activity until it ends, or is given up; the SDK calls this."""
         info = activity.info()
-        has_own_timeout = (
-            info.activity_type not in self._activity_types or names.BEATS_ITSELF in call.headers
+        is_protected = not (
+            info.activity_type not in self._activity_types  # with a timeout of its own
+            or names.BEATS_ITSELF in call.headers
+            or info.is_local
+            or info.heartbeat_timeout is None
         )
-        is_protected = not (has_own_timeout or info.is_local or info.heartbeat_timeout is None)
         if is_protected and info.heartbeat_timeout is not None:
             self._heartbeats.start(info.heartbeat_timeout, info.heartbeat_details)
         # What may run on: the execution, and the function if it runs in a thread.

@@ -88,19 +88,7 @@ class CheckedResults(ActivityInboundInterceptor):
                 raise
             raise redacted from redacted.__cause__
         # Encoded here, and sent as it is: large results are not encoded twice.
-        if isinstance(result, RawValue):
-            payload = result.payload
-        else:
-            try:
-                payload = activity.payload_converter().to_payload(result)
-            except Exception as error:
-                _no_json(" ".join(str(error).split())[:300])
-            if payload.metadata["encoding"] == b"json/plain" and _NO_NUMBER.search(payload.data):
-                json.loads(
-                    payload.data,
-                    parse_constant=lambda name: _no_json(f"{name} is no number of JSON"),
-                )
-        payload = _redact_payload(payload, self._secrets)
+        payload = _redact_payload(_encode_result(result), self._secrets)
         sign_result(payload, self._permit_keys)
         return RawValue(await self._for_history(payload))
 
@@ -139,6 +127,20 @@ class CheckedResults(ActivityInboundInterceptor):
         reference = activity.payload_converter().to_payload(stored.value())
         sign_result(reference, self._permit_keys)
         return reference
+
+
+def _encode_result(result: Any) -> Payload:
+    if isinstance(result, RawValue):
+        return result.payload
+    try:
+        payload = activity.payload_converter().to_payload(result)
+    except Exception as error:
+        _no_json(" ".join(str(error).split())[:300])
+    if payload.metadata["encoding"] == b"json/plain" and _NO_NUMBER.search(payload.data):
+        json.loads(
+            payload.data, parse_constant=lambda name: _no_json(f"{name} is no number of JSON")
+        )
+    return payload
 
 
 def _beginning(payload: Payload) -> str:

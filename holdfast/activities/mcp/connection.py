@@ -191,19 +191,19 @@ class Connection:
         return self._watched(stdio_client(program, stderr))
 
     def _tokens(self) -> Tokens | None:
-        server, memory = self.server, self._memory
+        server, memory, url = self.server, self._memory, self.server.url or ""
         if server.principal_tokens is not None and self._principal is not None:
             return PrincipalTokens(server.principal_tokens, self._principal, memory)
         if (auth := server.auth) is None:
             return None
         if auth.client_secret_env is not None:
-            return ClientTokens(server.url or "", auth, self._value(auth.client_secret_env), memory)
+            return ClientTokens(url, auth, self._value(auth.client_secret_env), memory)
         try:
             key = Path(auth.private_key_file or "").read_text(encoding="utf-8")
         except (OSError, ValueError):
             raise ServerUnreachableError("its `privateKeyFile` cannot be read") from None
         memory.secrets.learn([key])
-        return ClientTokens(server.url or "", auth, key, memory)
+        return ClientTokens(url, auth, key, memory)
 
     def _value(self, variable: str) -> str:
         if value := self._environ.get(variable, "").strip():

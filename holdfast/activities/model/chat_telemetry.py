@@ -37,7 +37,6 @@ _FINISHES: dict[StopReason, str] = {
 
 
 def provider_name(target: EndpointTarget) -> str:
-    """Return the name of an endpoint's provider in the conventions."""
     provider = target.endpoint.provider
     return _PROVIDERS.get(provider, provider)
 

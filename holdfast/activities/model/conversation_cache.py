@@ -203,7 +203,6 @@ class PagePrefetch:
                 self._drop(next(iter(self._pages)))
 
     def take(self, workflow_id: str, pointer: ConversationPointer) -> PrefetchedPage | None:
-        """Take the page of the request at this pointer, if it is still stored."""
         with self._lock:
             prefetched = self._drop((workflow_id, pointer.call))
         return prefetched if prefetched is not None and prefetched.pointer == pointer else None

@@ -209,8 +209,10 @@ def without_native_calls(message: ChatMessage) -> ChatMessage:
         if isinstance(content, str):
             return ChatMessage(role="user", content=f"{introduction} {content}")
         return ChatMessage(role="user", content=[TextPart(text=introduction), *content])
-    if not message.calls or message.said is not None:
-        return message.model_copy(update={"calls": []}) if message.calls else message
+    if not message.calls:
+        return message
+    if message.said is not None:
+        return message.model_copy(update={"calls": []})
     # Native calls, of a run that changed to composed calling after them.
     calls = [{"_tool": call.tool, **call.arguments} for call in message.calls]
     written = readable_json({"calls": calls, "output": None})

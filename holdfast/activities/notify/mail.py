@@ -162,10 +162,10 @@ class MailNotifier(Notifier):
                 reason = f"refused the login ({_answer(error)}). Check `username` and password"
                 retried = error.smtp_code < 500
             case smtplib.SMTPRecipientsRefused():
-                codes = {code for code, _ in error.recipients.values()}
-                listed = ", ".join(map(str, sorted(codes)))
+                codes = sorted({code for code, _ in error.recipients.values()})
+                listed = ", ".join(map(str, codes))
                 reason = f"accepts mail for none of the recipients ({listed})"
-                retried = any(code < 500 for code in codes)
+                retried = min(codes, default=500) < 500
             case smtplib.SMTPResponseException():
                 reason = f"refused the message ({_answer(error)})"
                 retried = error.smtp_code < 500

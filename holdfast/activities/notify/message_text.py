@@ -28,7 +28,6 @@ class Notifier(ABC):
 
     @property
     def environment_values(self) -> list[EnvironmentValue]:
-        """Return the fields that are values of the environment."""
         return [each for each in vars(self).values() if isinstance(each, EnvironmentValue)]
 
     @abstractmethod

@@ -36,7 +36,6 @@ _BUSY_SECONDS: Final = 30.0
 
 
 def screen_for(stream: TextIO, run_id: str) -> PlainScreen:
-    """Return a live display for a terminal, or plain lines for another stream."""
     return LiveScreen(stream, run_id) if is_terminal(stream) else PlainScreen(stream, run_id)
 
 

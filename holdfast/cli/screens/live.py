@@ -135,7 +135,6 @@ class LiveScreen(PlainScreen):
         )
 
     def _now(self) -> RenderableType:
-        """Return the last lines of the answer, and the activity beside the spinner."""
         self._spinner.text = Text(self.activity.text(), style="dim")
         lines = self.activity.last_lines(self._console.width, self._console.height)
         return Group(*(Text(line, style="dim", no_wrap=True) for line in lines), self._spinner)

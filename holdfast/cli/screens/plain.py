@@ -123,7 +123,6 @@ class PlainScreen:
 
     @contextmanager
     def live(self) -> Iterator[None]:
-        """Draw the run in the body of the `with` statement."""
         yield
 
     @contextmanager
@@ -157,7 +156,6 @@ class PlainScreen:
         self._write_line(NarrationLine(now, "waiting", text))
 
     def show_failing(self, failing: Sequence[PendingActivity]) -> None:
-        """Write each new failure of an activity that is tried again."""
         self.activity.retry = failing[0].next_attempt() if failing else ""
         for line in new_failure_lines(failing, self._failures):
             self.print_waiting(line)

@@ -102,19 +102,17 @@ class _Histories:
             case "workflow_task_completed":
                 sdk, deployed = attributes.sdk_metadata, attributes.deployment_version
                 build = deployed.build_id or attributes.worker_version.build_id
-                versions = (
-                    f"{sdk.sdk_name} {sdk.sdk_version}",
-                    f"{deployed.deployment_name} {build}",
-                )
-                self.workers |= {text.strip() for text in versions} - {""}
+                texts = (f"{sdk.sdk_name} {sdk.sdk_version}", f"{deployed.deployment_name} {build}")
+                self.workers |= {*map(str.strip, texts)} - {""}
             case "workflow_task_failed" if attributes.base_run_id:
                 self.reset.append(attributes.base_run_id)
             case "marker_recorded" if {"data", "result"} <= attributes.details.keys():
                 details = attributes.details
                 await self._add_definition(details["data"].payloads, details["result"].payloads)
-            case "workflow_execution_update_accepted":
-                request = attributes.accepted_request.input
-                payloads = request.args.payloads if request.name == names.DECIDE else None
+            case "workflow_execution_update_accepted" if (
+                attributes.accepted_request.input.name == names.DECIDE
+            ):
+                payloads = attributes.accepted_request.input.args.payloads
             case "workflow_execution_signaled" if attributes.signal_name == names.APPROVE:
                 payloads = attributes.input.payloads
         if payloads:

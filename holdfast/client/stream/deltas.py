@@ -162,6 +162,5 @@ class CallUpdates:
         self._sent: Sequence[CallProgress] = ()
 
     def new(self, updates: Sequence[CallProgress]) -> list[CallProgress]:
-        """Return the progress that changed."""
         before, self._sent = self._sent, updates
         return [one for one in updates if one not in before]

@@ -122,9 +122,10 @@ class _Reader:
         is_new = event["n"] > self._position.after
         if event["type"] in _WITHIN_ANSWERS:
             if is_new:
-                at = self._position if self._answering is None else self._answering.position
-                self._position = replace(at, after=event["n"])
-                if self._answering is not None:  # it continues there
+                if self._answering is None:
+                    self._position = replace(self._position, after=event["n"])
+                else:  # it continues there
+                    self._position = replace(self._answering.position, after=event["n"])
                     self._answering.position = self._position
                 yield Frame(self._position, event)
             return

@@ -116,7 +116,10 @@ class DivergenceDetector:
         self._markers += sum(job.resolve_activity.is_local for job in activation.jobs)
         started: set[int] = set()
         for each in completion.successful.commands:
-            match each.WhichOneof("variant"):
+            kind = each.WhichOneof("variant")
+            self._recorded += kind in _RECORDED_COMMANDS
+            self.has_ended |= kind in _LAST_COMMANDS
+            match kind:
                 case "update_response":
                     self._recorded += not each.update_response.HasField("rejected")
                 case "cancel_timer":  # a timer that is cancelled at once is no event
@@ -124,9 +127,6 @@ class DivergenceDetector:
                 case "start_timer":
                     self._recorded += 1
                     started.add(each.start_timer.seq)
-                case kind:
-                    self._recorded += kind in _RECORDED_COMMANDS
-                    self.has_ended |= kind in _LAST_COMMANDS
 
 
 def is_live(activation: WorkflowActivation) -> bool:

@@ -12,7 +12,6 @@ from temporalio.worker import Worker
 
 
 async def shutdown_requested(worker: Worker) -> None:
-    """Wait until the shutdown of the worker begins."""
     await getattr(worker, "_shutdown_event", asyncio.Event()).wait()
 
 
