@@ -17,6 +17,7 @@ botocore checks the rest. An event is returned as an object with the event's typ
 import json
 import re
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import Any, ClassVar
 from zlib import crc32
 
@@ -149,10 +150,7 @@ def _translated(value: dict[str, Any]) -> Iterator[dict[str, Any]]:
                 read_objects(read_object(each.get("citationsContent")).get("content")) or [each]
                 for each in read_objects(blocks)
             )
-            yield {
-                "type": "message",
-                "content": [_block(part) for parts in cited for part in parts],
-            }
+            yield {"type": "message", "content": [*map(_block, chain.from_iterable(cited))]}
         case {"messageStart": dict(message)}:
             yield {"type": "message_start", "message": message}
         case {"contentBlockStart": {"start": {"toolUse": dict()} as block} as event}:
@@ -291,14 +289,13 @@ def _texts(text: str) -> list[Part]:
 
 def _tool_config(request: ProviderRequest, mark: list[Part]) -> dict[str, Any] | None:
     offered = [] if request.ask.tool_choice == "none" else request.ask.tools
-    if not offered:
-        has_calls = any(block in each for each in request.fragments for block in _TOOL_BLOCKS)
-        offered = [_NO_TOOL] if has_calls else []
-    if not offered:
-        return None
-    specs = request.tool_names.declare(offered, "inputSchema", _accepted)
     forced = request.tool_choice(_CHOICES, lambda name: {"tool": {"name": name}})
-    chosen = {"toolChoice": forced} if forced and request.ask.tools else {}
+    if not offered:
+        if not any(block in each for each in request.fragments for block in _TOOL_BLOCKS):
+            return None
+        offered, forced = [_NO_TOOL], None
+    specs = request.tool_names.declare(offered, "inputSchema", _accepted)
+    chosen = {"toolChoice": forced} if forced else {}
     return {"tools": [*({"toolSpec": spec} for spec in specs), *mark], **chosen}
 
 

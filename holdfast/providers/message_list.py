@@ -191,7 +191,7 @@ def joined_messages(
     user, model = openings
     fragments = list(request.fragments)
     if "signature" in request.omitted_fields:
-        fragments = [signed for each in fragments if (signed := without_unsigned(each))]
+        fragments = [*filter(None, map(without_unsigned, fragments))]
     if fragments and fragments[0].startswith(model):
         fragments[:0] = encode_parts(user, texts(ANSWER_FIRST))
     messages = merge_neighbours(fragments, openings)

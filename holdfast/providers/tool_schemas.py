@@ -76,7 +76,7 @@ def arguments_schema(provider: str, schema: Schema, description: str) -> tuple[S
         return plain, description
     note = "The arguments must also fit this JSON Schema: "
     note += json.dumps(moved, ensure_ascii=False)
-    described = "\n\n".join(text for text in (description, note) if text)
+    described = "\n\n".join(filter(None, (description, note)))
     if provider in _OPENAI and len(described) > _OPENAI_DESCRIPTION_CHARACTERS:
         own = plain.get("description")
         return {**plain, "description": f"{own} {note}" if own else note}, description

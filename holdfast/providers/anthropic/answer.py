@@ -47,6 +47,7 @@ class AnthropicAnswerReader(AnswerReader):
                     self._read_block(index, block, is_begin=False)
                 self._read_stop(value)
                 self.is_finished = True
+                return True
             case {"type": "message_start", "message": dict(message)}:
                 self._begin(message)
             case {"type": "content_block_start", "content_block": dict(block)}:
@@ -58,9 +59,7 @@ class AnthropicAnswerReader(AnswerReader):
                 self._read_stop(delta)
             case {"type": "message_stop"}:
                 self.is_finished = self.is_done = True
-            case _:
-                return str(value.get("type")).startswith(_EVENTS)
-        return True
+        return str(value.get("type")).startswith(_EVENTS)
 
     def data_beside(self, calls: list[CallDraft]) -> Any:
         """Return the blocks of the answer, if any is a thought."""

@@ -87,7 +87,7 @@ class OpenAIAnswerReader(AnswerReader):
         self.answer.model = read_text(value.get("model")) or self.answer.model
         choices = read_objects(value["choices"])
         for holder in (value, value.get("x_groq"), *choices):
-            if holder and (usage := read_object(read_object(holder).get("usage"))):
+            if usage := read_object(read_object(holder).get("usage")):
                 self.read_usage(usage, *map(usage.get, DETAILS_OF_USAGE))
         for choice in choices:
             if choice.get("index", 0) in (0, None):

@@ -85,12 +85,14 @@ class OpenAIResponsesAnswerReader(AnswerReader):
         match value:
             case {"object": "response", "output": list()}:
                 self._read_end(value)
+                return True
             case {"type": str(kind), "response": dict(response)} if kind in _ENDS:
                 self._read_end({**response, "status": kind.removeprefix("response.")})
-            case {"type": "response.output_item.added", "item": dict(item)}:
-                self._read_item(item, value, is_done=False)
-            case {"type": "response.output_item.done", "item": dict(item)}:
-                self._read_item(item, value, is_done=True)
+            case {
+                "type": "response.output_item.added" | "response.output_item.done" as kind,
+                "item": dict(item),
+            }:
+                self._read_item(item, value, is_done=kind.endswith(".done"))
             case {
                 "type": "response.output_text.delta" | "response.refusal.delta",
                 "delta": str(piece),
@@ -104,17 +106,15 @@ class OpenAIResponsesAnswerReader(AnswerReader):
             case {"type": "response.function_call_arguments.done"}:
                 call = self._piece_of("function_call", value).part["call"]
                 self.answer.add_whole_arguments(call, value.get("arguments"))
-            case _:
-                return str(value.get("type")).startswith("response.")
-        return True
+        return str(value.get("type")).startswith("response.")
 
     def data_beside(self, calls: list[CallDraft]) -> Any:
         """Return the items of the answer, if there is reasoning among them."""
         parts = [part for part in self.order.items(calls) if part != {"type": "reasoning"}]
-        is_reasoned = any(part["type"] == "reasoning" for part in parts)
-        if not is_reasoned:
-            parts = [{name: part[name] for name in part if name != "id"} for part in parts]
-        return parts if is_reasoned or any("phase" in part for part in parts) else None
+        if any(part["type"] == "reasoning" for part in parts):
+            return parts
+        parts = [{name: part[name] for name in part if name != "id"} for part in parts]
+        return parts if any("phase" in part for part in parts) else None
 
     def _item_of(self, value: Part, event: Part, accepts: Callable[[_Item, bool], bool]) -> _Item:
         """Return the item with one of the ids of a value, an open one at its place, or a new one.
@@ -127,11 +127,13 @@ class OpenAIResponsesAnswerReader(AnswerReader):
             if found is not None and found.ids[name] == id:
                 return found
         for item in reversed(self._items):
-            if item.kind != value["type"]:
-                continue
-            known = item.ids.keys() & ids.keys()
-            is_near = item.place == place and not item.is_done and "call_id" not in known
-            if is_near and accepts(item, "id" in known):
+            if (
+                item.kind == value["type"]
+                and item.place == place
+                and not item.is_done
+                and "call_id" not in (known := item.ids.keys() & ids.keys())
+                and accepts(item, "id" in known)
+            ):
                 return item
         return self._add(value, place)
 

@@ -61,10 +61,10 @@ def error_in_event(event: Any) -> ProviderRefused | ContextOverflow | None:
     if not error:
         return None
     fields = error if isinstance(error, dict) else {"message": error}
-    codes = [str(fields.get(key, "")) for key in ("code", "status", "status_code")]
-    name = " ".join(str(fields.get(key, "")) for key in ("type", "code")).lower()
+    codes = (fields.get("code"), fields.get("status"), fields.get("status_code"))
+    name = f"{fields.get('type', '')} {fields.get('code', '')}".lower()
     statuses = [
-        *(int(code) for code in codes if _STATUS.fullmatch(code)),
+        *(int(code) for code in map(str, codes) if _STATUS.fullmatch(code)),
         *(status for word, status in _STATUS_OF_WORD.items() if word in name),
         _UNKNOWN_STATUS,
     ]

@@ -279,12 +279,10 @@ async def _read(response: httpx.Response, decoder: EventDecoder, reader: AnswerR
                 return
     except (httpx.TransportError, httpx.DecodingError) as error:
         # After the reason why the model stopped, only the usage can be missing.
-        if reader.is_finished:
-            pass
-        elif isinstance(error, httpx.DecodingError):
-            reason = f"the answer is not compressed as its `content-encoding` states: {error}"
-            raise base.UnreadableAnswer(reason) from None
-        else:
+        if not reader.is_finished:
+            if isinstance(error, httpx.DecodingError):
+                reason = f"the answer is not compressed as its `content-encoding` states: {error}"
+                raise base.UnreadableAnswer(reason) from None
             raise error from None
     reader.finish(decoder.rest() or "", decoder.stray)
 
