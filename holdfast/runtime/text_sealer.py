@@ -33,7 +33,7 @@ class TextSealer:
     """
 
     def __init__(self, secret: str | None = None) -> None:
-        self._secret = os.urandom(_KEY_BYTES) if secret is None else secret.encode()
+        self._secret = secret.encode() if secret else os.urandom(_KEY_BYTES)
         self._cipher = AESGCM(self._key("sealed"))
 
     def seal(self, kind: str, said: Mapping[str, Any], seconds: int) -> str:

@@ -187,7 +187,7 @@ async def serve_inbox(
     Raises:
         HoldfastError: the settings, the user, Temporal or the port cannot be used.
     """
-    seal = TextSealer(shared_secret(SECRET_VARIABLE) or None)
+    seal = TextSealer(shared_secret(SECRET_VARIABLE))
     path, link = Path(file) if file else None, LinkSignIn(seal, user.name, user.groups)
     async with AsyncExitStack() as stack:
         http = httpx.AsyncClient(timeout=auth.HTTP_TIMEOUT_SECONDS)
@@ -197,12 +197,12 @@ async def serve_inbox(
         except LoadError as error:
             raise wrong_settings(named_by, error.problems) from None
         chosen = access.settings
-        if access.method is not link and is_user_given:
-            todo = "leave out --by and --groups"
-            raise wrong_command("the settings define who decides", todo)
         if access.method is link:
             is_local = chosen.url is None and ip_address(host).is_loopback
             _check_link_user(user, seal, is_local=is_local)
+        elif is_user_given:
+            todo = "leave out --by and --groups"
+            raise wrong_command("the settings define who decides", todo)
         serving.check_private(host, chosen.url, "`url: https://…` in its `--settings`")
         client, permissions = await connect(), Permissions(chosen.permissions)
         of_settings = chosen.temporal_ui, chosen.programs, permissions

@@ -58,10 +58,11 @@ class Services:
         if key not in found.marks:
             runs = self.to_decide(person, found)
             kept, count = self.pending.answers.kept(runs), 0
-            for answer in (kept.get(run.id) for run in runs):
-                known = answer if isinstance(answer, list) else None
-                theirs = (is_approver(person, one.approvers) for one in known or ())
-                count += 1 if known is None else sum(theirs)
+            for run in runs:
+                if isinstance(answer := kept.get(run.id), list):
+                    count += sum(is_approver(person, one.approvers) for one in answer)
+                else:
+                    count += 1
             found.marks[key] = f"{count:,}" if count else ""
         return found.marks[key]
 

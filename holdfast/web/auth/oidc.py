@@ -46,6 +46,7 @@ METADATA: Final = "/.well-known/openid-configuration"
 FRESH_SECONDS: Final = 3600
 TIMEOUT_SECONDS: Final = 10
 MAX_ANSWER_BYTES: Final = 256 * 1024
+_SECRET_METHODS: Final = frozenset({"client_secret_basic", "client_secret_post"})
 _SAID_CHARS: Final = 200
 _AWAY: Final = "the sign-in provider is not available now; try again in a minute"
 _NOT_GOOD: Final = (
@@ -170,11 +171,10 @@ class OidcProvider:
             "code_verifier": pending.verifier,
         }
         methods, client = metadata.token_endpoint_auth_methods_supported, self._settings.client_id
-        by_form = "client_secret_basic" not in methods and "client_secret_post" in methods
         auth = None
         if not self._secret:
             form["client_id"] = client
-        elif by_form:
+        elif _SECRET_METHODS.intersection(methods) == {"client_secret_post"}:
             form |= {"client_id": client, "client_secret": self._secret}
         else:
             # RFC 6749, section 2.3.1: both are form-encoded first.

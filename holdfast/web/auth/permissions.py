@@ -128,12 +128,11 @@ class Permissions:
             rights = _rights(rules, run.agent, run.principal)
             if "read" in rights:
                 found.append(run)
-            elif "decide" in rights and (
-                not has_groups or (run.groups and is_approver(person, run.groups))
-            ):
+            elif "decide" in rights:
                 # Without the tools and the groups of approvals for others.
                 own = tuple(group for group in run.groups if is_approver(person, [group]))
-                found.append(run if own == run.groups else replace(run, groups=own, tools=()))
+                if own or not has_groups:
+                    found.append(run if own == run.groups else replace(run, groups=own, tools=()))
         return found
 
     def may_start(self, person: Person, agent: str | None, principal: str | None) -> bool:

@@ -89,7 +89,6 @@ def requested_path(request: Request) -> str:
 
 
 def sign_in_path(path: str) -> str:
-    """Return the address for signing in and returning to a path."""
     return SIGN_IN if path == HOME else f"{SIGN_IN}?next={quote(path, safe='')}"
 
 

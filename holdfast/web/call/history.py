@@ -77,7 +77,6 @@ class QuestionRound:
 
     @property
     def is_denied(self) -> bool:
-        """Report whether a person denied it."""
         return self.verdict is not None and self.verdict.decision == "deny"
 
 
@@ -261,10 +260,10 @@ def _stage(approval: PendingApproval, after: Sequence[LogRecord]) -> CallStage:
     is_plan = approval.kind == "plan"
     calls = {*brief_arguments("plan", approval.arguments)} if is_plan else {approval.call_id}
     entries = [one.entry for one in after if _call_id(one) in calls]
-    ends = [entry for entry in entries if isinstance(entry, ToolEndEntry)]
-    if len(ends) == len(calls):
-        return "failed" if any(end.error is not None for end in ends) else "done"
-    return "begun" if any(isinstance(entry, ToolStartEntry) for entry in entries) else "ready"
+    errors = [entry.error for entry in entries if isinstance(entry, ToolEndEntry)]
+    if len(errors) == len(calls):
+        return "failed" if any(errors) else "done"
+    return "begun" if ToolStartEntry in map(type, entries) else "ready"
 
 
 def _step_results(

@@ -49,7 +49,6 @@ class PlanStep:
 
     @property
     def title(self) -> str:
-        """Return the number and the name of the step."""
         return f"step {self.number} ({self.label})"
 
     @property
@@ -143,16 +142,15 @@ class PlanSteps:
 
     def _only(self, step: PlanStep, path: Path, gone: Collection[str]) -> list[PlanStep]:
         """Return the removed steps that alone would write a place."""
-        sources = [self._of[one] for one in step.waits_for if one in self._of]
-        for one in sources:
-            coming = one.places.error if one.id in gone else one.all_places
+        found = list[PlanStep]()
+        for one in filter(None, map(self._of.get, step.waits_for)):
+            is_gone = one.id in gone
+            coming = one.places.error if is_gone else one.all_places
             if any(place.overlaps(path) for place in coming):
                 return []
-        return [
-            one
-            for one in sources
-            if one.id in gone and any(place.covers(path) for place in one.all_places)
-        ]
+            if is_gone and any(place.covers(path) for place in one.all_places):
+                found.append(one)
+        return found
 
     def reference_text(self, step: PlanStep, value: Any) -> str:
         """Describe the value of a reference; empty for a value that is no reference."""
@@ -181,7 +179,7 @@ class PlanSteps:
             return f"“{_along(path.steps)}” of {source}" if path.steps else source
         one, place = found[-1]
         inside = _along(path.steps[len(place.steps) :]) if place.covers(path) else ""
-        writers = [*dict.fromkeys(writer for writer, _ in found)]
+        writers = [*dict(found)]
         what = "error" if place in one.places.error else "result"
         source = f"the {what} of {step_numbers(writers)}"
         return f"“{inside}” of {source}" if inside else source

@@ -88,8 +88,11 @@ class CallPages:
             if isinstance(found, Response):
                 return found
             approval, decision = found
-            runs_again = approval.kind == "reconcile" and decision.decision in RUNS_AGAIN
-            if runs_again and form.again != decision_form.again_token(approval, person_of(request)):
+            if (
+                approval.kind == "reconcile"
+                and decision.decision in RUNS_AGAIN
+                and form.again != decision_form.again_token(approval, person_of(request))
+            ):
                 return RedirectResponse(f"{_here(request)}?again", 303)
             try:
                 is_sent = True

@@ -217,8 +217,10 @@ def build_closed_page(closed: ClosedCall, person: Person) -> dict[str, Any]:
     history, question = closed.history, closed.question
     approval, verdict = question.approval, question.verdict
     first, last = history.versions[0].arguments, history.versions[-1].arguments
+    arguments, reason, is_own = "", "", False
     if verdict is not None:
         text, at = decision_text(verdict, approval.kind, person.name), verdict.at
+        reason, is_own = clean(verdict.reason or ""), is_same_person(verdict.by, person.name)
     elif question.expired:
         text, at = phrases.EXPIRED.capitalize(), approval.expires_at
     elif closed.run_ended:
@@ -231,7 +233,6 @@ def build_closed_page(closed: ClosedCall, person: Person) -> dict[str, Any]:
     if len(history.versions) > 1 and approval.kind != "budget":
         named = {"properties": dict.fromkeys((*first, *last), True)}
         changes = argument_differences(approval.kind, first, last, {}, named)
-    arguments = ""
     if approval.kind in ("call", "input", "reconcile"):
         in_line = argument_line(approval.model_copy(update={"arguments": last}))
         arguments = shorten(in_line, MAX_BRIEF_CHARS)
@@ -244,8 +245,8 @@ def build_closed_page(closed: ClosedCall, person: Person) -> dict[str, Any]:
         "heading": heading(approval, closed.run_info.agent),
         "arguments": arguments,
         "limit": limit_outcome(approval, verdict, last, budget.get("limit")),
-        "reason": clean(verdict.reason or "") if verdict else "",
-        "is_own": verdict is not None and is_same_person(verdict.by, person.name),
+        "reason": reason,
+        "is_own": is_own,
         "changes": changes,
         "you": person.name,
     }

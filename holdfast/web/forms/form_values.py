@@ -213,12 +213,13 @@ def start_value(shape: Shape, shapes: ShapeReader, depth: int = 0) -> Any:
     if shape.branches:
         return start_value(shape.branches[0], shapes, depth)
     if "object" in shape.kinds and depth < _MAX_INITIAL_DEPTH:
-        needed = [key for key in shape.properties if shape.requires(key)][:_MAX_INITIAL]
-        inside = {
-            key: start_value(shapes.read(shape.property_schema(key)), shapes, depth + 1)
+        needed = [*filter(shape.requires, shape.properties)][:_MAX_INITIAL]
+        return {
+            key: value
             for key in needed
+            if (value := start_value(shapes.read(shape.property_schema(key)), shapes, depth + 1))
+            is not MISSING
         }
-        return {key: value for key, value in inside.items() if value is not MISSING}
     return [] if "array" in shape.kinds else MISSING
 
 

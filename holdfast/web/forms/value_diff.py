@@ -14,6 +14,7 @@ MAX_DIFFERENCES: Final = 100
 # Pairs of entries that are compared in all lists; beyond that, a list is shown as a whole.
 MAX_COMPARED: Final = 40_000
 _PLACE_CHARS: Final = 200
+_SCALARS: Final = (str, int, float)
 _LEFT_OUT: Final = "omitted"
 _REMOVED: Final = "removed"
 _NOT_THERE: Final = "absent"
@@ -55,8 +56,8 @@ def _named_differences(old: Rules, new: Rules, schema: Any) -> Iterator[Differen
         name = shape.title or (readable_name(key) if key in whole.properties else key)
         ours, theirs = old.get(key, MISSING), new.get(key, MISSING)
         for one in comparison.differences(ours, theirs, (name,)):
-            is_known = isinstance(ours, str | int | float) and isinstance(theirs, str | int | float)
-            if shape.rules.get("format") == "money" and is_known:
+            is_money = shape.rules.get("format") == "money"
+            if is_money and isinstance(ours, _SCALARS) and isinstance(theirs, _SCALARS):
                 before, after = format_value(ours, shape, old), format_value(theirs, shape, new)
                 one = one if before == after else replace(one, before=before, after=after)
             yield one
@@ -128,9 +129,8 @@ class _Comparison:
         self, old: list[Any], new: list[Any], at: tuple[int, int], place: Place
     ) -> Iterator[Difference]:
         """Yield the differences of a stretch, in pairs where an entry may have become the other."""
-        pairs = len(old) if len(old) == len(new) else 0
-        if not pairs and all(isinstance(one, dict) for one in (*old, *new)):
-            pairs = min(len(old), len(new))
+        is_paired = len(old) == len(new) or all(isinstance(one, dict) for one in (*old, *new))
+        pairs = min(len(old), len(new)) if is_paired else 0
         for n, (before, after) in enumerate(zip(old[:pairs], new[:pairs], strict=True)):
             number, now = at[0] + n + 1, at[1] + n + 1
             step = str(number) if number == now else f"{number} (now {now})"

@@ -159,7 +159,11 @@ _REJECTIONS: Final = {
     names.INVALID_REQUEST: ("invalid_request", ""),
     names.INVALID_TOKEN: ("invalid_request", ""),
 }
-_EXIT_CODES: Final = {errors.UNREACHABLE: "no_temporal", errors.WRONG_COMMAND: "bad_request"}
+_EXIT_CODES: Final = {
+    errors.UNREACHABLE: "no_temporal",
+    errors.WRONG_COMMAND: "bad_request",
+    errors.NO_SUCH: "no_such_run",
+}
 
 
 def problem_of(error: Exception) -> HttpProblem:
@@ -178,10 +182,10 @@ def problem_of(error: Exception) -> HttpProblem:
             return HttpProblem(code, f"The run rejects the request: {'; '.join(parts)}.")
         case errors.HoldfastError():
             by_kind = (code for kind, code in _COMMAND_CODES.items() if isinstance(error, kind))
-            code = next(by_kind, None) or _EXIT_CODES.get(error.exit_code, "refused")
-            if code == "refused" and error.exit_code == errors.NO_SUCH:
+            code = next(by_kind, _EXIT_CODES.get(error.exit_code, "refused"))
+            if code == "no_such_run":
                 todo = "use the `run` that `POST /runs` answered, percent-encoded"
-                return HttpProblem("no_such_run", f"There is no such run; {todo}.")
+                return HttpProblem(code, f"There is no such run; {todo}.")
             return HttpProblem(code, as_sentence(str(error)))
     logger.error("a request failed", exc_info=error)
     return HttpProblem("failed", "The inbox failed to process the request; see its log.")

@@ -122,14 +122,14 @@ class EventStream(StreamingResponse):
             yield f"retry: {RETRY_MILLISECONDS}\n\n"
             until = monotonic() + min(self._life_seconds, session.seconds_left)
             while (left_seconds := until - monotonic()) > 0:
-                await asyncio.wait(
+                done, _ = await asyncio.wait(
                     {following, *ending},
                     timeout=min(left_seconds, KEEP_ALIVE_SECONDS),
                     return_when=asyncio.FIRST_COMPLETED,
                 )
-                if any(end.done() for end in ending):
+                if not done.isdisjoint(ending):
                     return
-                if not following.done():
+                if following not in done:
                     yield comment("still there")
                     continue
                 if (each := following.result()) is None:

@@ -86,7 +86,6 @@ class ListView:
 
     @property
     def is_filtered(self) -> bool:
-        """Report whether a filter is set."""
         return bool(self.group or any(getattr(self, name) for name in _TEXTS))
 
     def groups(self, own: tuple[str, ...]) -> tuple[str, ...]:
@@ -121,7 +120,6 @@ class ListView:
 
     @property
     def address(self) -> str:
-        """Return its address."""
         return f"/?{self.query}" if self.query else "/"
 
     @property

@@ -114,11 +114,9 @@ class RunAnswers:
     async def _answer(self, run: RunListing, gate: asyncio.Semaphore) -> tuple[RunAnswer, float]:
         answer: RunAnswer
         async with gate:
-            silent = self._silent.get(run.task_queue)
+            silent_until, answer = self._silent.get(run.task_queue, (0.0, []))
             try:
-                if silent is not None and monotonic() < silent[0]:
-                    answer = silent[1]
-                else:
+                if monotonic() >= silent_until:
                     answer = [*await self._client.run(run.id).approvals()]
             except NoWorkerError as error:
                 # Another run may be on another build, and another run's task may not time out.

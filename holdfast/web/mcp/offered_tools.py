@@ -136,13 +136,12 @@ def _offered(name: str, definition: ResolvedAgent | ResolvedTool) -> OfferedTool
         is_wrapped = not (isinstance(wanted, dict) and wanted.get("type") == "object")
         wrapped = {"type": "object", "properties": {"input": wanted}, "required": ["input"]}
         schema = wrapped if is_wrapped else {**wanted}  # type: ignore[dict-item]
-    output = definition.output
-    if isinstance(output, dict) and output.get("type") == "object":
-        # References in it are relative to it.
-        root = {"$id": f"urn:holdfast:output:{name}"} if "$ref" in str(output) else {}
-        output = {"type": "object", "anyOf": [{**root, **output}, _UNFINISHED]}
-    else:  # older revisions of the protocol have objects alone
-        output = None
+    output = None  # older revisions of the protocol have objects alone
+    match definition.output:
+        case dict(own) if own.get("type") == "object":
+            # References in it are relative to it.
+            root = {"$id": f"urn:holdfast:output:{name}"} if "$ref" in str(own) else {}
+            output = {"type": "object", "anyOf": [{**root, **own}, _UNFINISHED]}
     description = definition.description or f"Run {definition.name}."
     schema, description = arguments_schema("mcp", schema, description)
     listed = McpTool(

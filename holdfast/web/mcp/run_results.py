@@ -63,7 +63,9 @@ async def next_step(
         HoldfastError: the run cannot be read.
     """
     narration = LogNarration(run.id, in_terminal=False)
-    since = "" if known is None else rfc3339(datetime.now(UTC) - _CLOCK_DIFFERENCE)
+    since = rfc3339(datetime.now(UTC) - _CLOCK_DIFFERENCE)
+    if known is None:
+        since, known = "", ()
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds), aclosing(run.events()) as events:
             async for record in events:
@@ -74,7 +76,7 @@ async def next_step(
                     await report(record, text)
                 if isinstance(record.entry, ConfirmationRequiredEntry):
                     pending = await run.approvals()
-                    if new := [each for each in pending if approval_key(each) not in (known or ())]:
+                    if new := [each for each in pending if approval_key(each) not in known]:
                         return new
             return await run.ending()
     return []

@@ -127,11 +127,11 @@ def _facts(seen: LoadedRun) -> list[tuple[str, str]]:
     info, report, duration = seen.info, seen.report, ""
     if info.ended is not None:
         duration = str(timedelta(seconds=round((info.ended - info.started).total_seconds())))
-    facts = {
+    facts: dict[str, str | None] = {
         "Type": "A single call, without an agent" if info.single else "",
-        "Agent": info.agent or "",
-        "On behalf of": info.principal or "",
-        "Skill": report.skill or "",
+        "Agent": info.agent,
+        "On behalf of": info.principal,
+        "Skill": report.skill,
         "Turn": "" if seen.ending else str(report.turn or ""),
         "Duration": duration,
     }
