@@ -17,6 +17,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from importlib import import_module
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -123,8 +124,8 @@ def named_servers(written: Any) -> list[str]:
         skills = written.get("skills")
         holders = [written, *(skills if isinstance(skills, list) else [])]
         holders = [each for each in holders if isinstance(each, dict)]
-        tools = [each.get("tools") for each in holders]
-        entries = [entry for each in tools if isinstance(each, list) for entry in each]
+        tools = [each["tools"] for each in holders if isinstance(each.get("tools"), list)]
+        entries = [*chain(*tools)]
         prompts = [_prompt_in(each.get("instructions")) for each in holders]
     else:
         entries, prompts = [written], []

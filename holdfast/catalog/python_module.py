@@ -17,6 +17,7 @@ import traceback
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from itertools import dropwhile
 from pathlib import Path
 from types import ModuleType
@@ -148,16 +149,18 @@ def import_module(name: str) -> ModuleType:
             module.
     """
     path = Path(name)
-    by_path = path.suffix == ".py"
-    if not by_path and not _DOTTED.match(name):
+    if path.suffix == ".py":
+        folder, load = str(path.resolve().parent), partial(_import_file, path)
+    elif _DOTTED.match(name):
+        folder, load = str(Path.cwd()), partial(importlib.import_module, name)
+    else:
         fix = "write its dotted name, or the path of its `.py` file"
         raise LoadError([FileProblem(name or '""', None, "this is no Python module", fix)])
-    folder = str(path.resolve().parent if by_path else Path.cwd())
     # At the end, where it shadows no module of the worker.
     if folder not in sys.path:
         sys.path.append(folder)
     try:
-        return _import_file(path) if by_path else importlib.import_module(name)
+        return load()
     except KeyboardInterrupt:
         raise
     except BaseException as error:

@@ -344,7 +344,6 @@ async def decide(
 
 
 def without_calls(meant: Decision, waiting: PendingApproval, struck: Sequence[str]) -> Decision:
-    """Return the approval of a pending plan, without some of its calls."""
     edit = {"decision": "edit", "arguments": strike_calls(waiting, struck)}
     return meant.model_copy(update={**edit, "digest": meant.digest or waiting.digest})
 

@@ -188,8 +188,6 @@ def _shortened(error: Exception) -> ApplicationError:
 
 
 class _RedactedHeartbeats(ActivityOutboundInterceptor):
-    """Sends an activity's heartbeats without secrets."""
-
     def __init__(self, outbound: ActivityOutboundInterceptor, secrets: Secrets) -> None:
         super().__init__(outbound)
         self._secrets = secrets

@@ -26,7 +26,7 @@ from holdfast.runtime.mcp.received import fitted
 from holdfast.runtime.text_safety import name_in_line
 from holdfast.schemas import names
 from holdfast.schemas.internal.mcp_input import INPUT_REQUIRED, TASK, McpContinuation, McpTask
-from holdfast.schemas.message import ImagePart, Part, TextPart
+from holdfast.schemas.message import ImagePart, TextPart
 from holdfast.schemas.names import ErrorCode
 from holdfast.schemas.tool import ACTIVITY_TIMEOUT, McpCall, McpTool
 
@@ -228,19 +228,18 @@ def _content(result: types.CallToolResult, *, is_object: bool) -> Any:
     """Return the structured content if it is wanted, or all: else one text, or several parts."""
     if "structured_content" in result.model_fields_set and (is_object or not result.content):
         return result.structured_content
-    # As `received.fitted` leaves them.
-    parts: list[Part] = [
-        ImagePart(data=block.data, media_type=block.mime_type)
-        if isinstance(block, types.ImageContent)
-        else TextPart(text=getattr(block, "text", ""))
-        for block in result.content
-    ]
-    match parts:
+    # Texts and images: `received.fitted` leaves no others.
+    match result.content:
         case []:
             return ""
-        case [TextPart(text=text)]:
+        case [types.TextContent(text=text)]:
             return text
-    return [part.to_json() for part in parts]
+    return [
+        ImagePart(data=block.data, media_type=block.mime_type).to_json()
+        if isinstance(block, types.ImageContent)
+        else TextPart(text=getattr(block, "text", "")).to_json()
+        for block in result.content
+    ]
 
 
 def _as_text(content: Any) -> str:

@@ -67,8 +67,6 @@ async def read_evidence(client: HoldfastClient, run_id: str) -> list[dict[str, A
 
 
 class _Histories:
-    """What the histories of a run's executions have."""
-
     def __init__(self, client: Client, run_id: str) -> None:
         self._client, self._run_id = client, run_id
         self.executions: list[str] = []

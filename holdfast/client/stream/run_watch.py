@@ -112,14 +112,13 @@ class RunWatches:
 
 
 class _RunWatch:
-    """The looks at one run."""
-
     def __init__(self, observe: Observe, answer: LiveAnswer) -> None:
         self._observe, self._answer = observe, answer
         # Those since the last change of the run.
         self.reads: Reads = {}
         self._newest: asyncio.Task[Look] | None = None
         self._polled: RunDescription | None = None
+        self._known: tuple[Any, int] | None = None
         self._polled_at, self._interval_seconds = 0.0, 0.0
         # The live request at the last poll; without one, the next poll is due.
         self._polled_request: tuple[str, bool] | None = None
@@ -150,7 +149,7 @@ class _RunWatch:
                 self._answer.changed.clear()
                 if self._polled is not None and self._request() == self._polled_request:
                     return self._with_answer(self._polled)
-        before, request = self._polled, self._request()
+        request = self._request()
         is_another_request = self._polled_request not in (None, request)
         try:
             look = self._polled = await self._observe()
@@ -160,8 +159,8 @@ class _RunWatch:
         finally:
             self._polled_at, self._polled_request = monotonic(), request
             self._answer.changed.clear()
-        known = None if before is None else (before.position, before.attempts)
-        has_changed = known != (look.position, look.attempts)
+        known, self._known = self._known, (look.position, look.attempts)
+        has_changed = known != self._known
         if has_changed:
             self.reads = {}
         if has_changed or is_another_request:
