@@ -8,19 +8,19 @@ from tests.support.process import ROOT
 MAX_FILES = 14
 # The lines of Python in each package, and two percent.
 MAX_LINES = {
-    "schemas": 5_080,
-    "validation": 2_760,
+    "schemas": 5_130,
+    "validation": 2_780,
     "runtime": 5_760,
-    "providers": 6_030,
-    "definitions": 580,
-    "catalog": 3_080,
-    "workflows": 13_740,
-    "activities": 5_980,
+    "providers": 5_840,
+    "definitions": 560,
+    "catalog": 3_120,
+    "workflows": 13_620,
+    "activities": 5_180,
     "hosting": 3_080,
     "client": 4_050,
-    "web": 12_000,
-    "cli": 3_080,
-    "testing": 420,
+    "web": 11_790,
+    "cli": 2_620,
+    "testing": 430,
 }
 WHAT_TO_DO = (
     "delete what is not needed, or move it to the package that owns it; raise the bound"
