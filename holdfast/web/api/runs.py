@@ -8,7 +8,7 @@ itself has no such limits.
 
 import re
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import Any, Final
 
 from starlette.responses import JSONResponse, Response
@@ -275,22 +275,18 @@ async def say(asked: ApiRequest) -> Response:
     wait = _WAIT.search(asked.request.headers.get("prefer", ""))
     wait_seconds = min(int(wait[1]), MAX_WAIT_SECONDS) if wait else 0
     try:
-        if wait_seconds and new_message.audience == "model":
-            answer = {"run": run.id, "answer": await run.send(new_message, wait_seconds)}
-            return JSONResponse(answer, headers={"Preference-Applied": f"wait={wait_seconds}"})
-        await run.post(new_message)
-    except TimeoutError:
-        pass
+        with suppress(TimeoutError):
+            if wait_seconds and new_message.audience == "model":
+                answer = {"run": run.id, "answer": await run.send(new_message, wait_seconds)}
+                return JSONResponse(answer, headers={"Preference-Applied": f"wait={wait_seconds}"})
+            await run.post(new_message)
     except RejectedError as refusal:
-        match refusal.code:
-            case names.CONTINUED:
-                pass
-            case names.NOT_A_CONVERSATION:
-                await run.post(new_message)
-            case ErrorCode.CANCELLED | names.BUDGET_EXCEEDED | names.WITHDRAWN:
-                raise HttpProblem("no_answer", f"There is no answer: {refusal.reason}.") from None
-            case _:
-                raise
+        if refusal.code == names.NOT_A_CONVERSATION:
+            await run.post(new_message)
+        elif refusal.code in (ErrorCode.CANCELLED, names.BUDGET_EXCEEDED, names.WITHDRAWN):
+            raise HttpProblem("no_answer", f"There is no answer: {refusal.reason}.") from None
+        elif refusal.code != names.CONTINUED:
+            raise
     return _accepted(run)
 
 

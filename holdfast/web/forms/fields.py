@@ -355,8 +355,10 @@ class _FieldBuilder:
             # The schema with the fewest violations.
             root = self.shapes.root if isinstance(self.shapes.root, Mapping) else {}
             named = {key: root[key] for key in ("$defs", "definitions") if key in root}
-            wrong = [len(violations(drawn.value, {**named, **one.rules})) for one in branches]
-            number = wrong.index(min(wrong))
+            number = min(
+                range(len(branches)),
+                key=lambda n: len(violations(drawn.value, {**named, **branches[n].rules})),
+            )
         label, nullable = drawn.label, drawn.shape.nullable or branches[number].nullable
         drawn.shape = replace(branches[number], nullable=nullable)
         drawn.alternatives, drawn.branch = branches, number
