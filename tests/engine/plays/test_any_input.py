@@ -18,7 +18,7 @@ from hypothesis.stateful import (
     rule,
 )
 
-from holdfast.schemas.base import canonical_json
+from holdfast.schemas.base import canonical_json, sha256
 from holdfast.workflows.engine.call.tool_call import CallStage, ToolCall
 from holdfast.workflows.engine.execution_base import AskModel, AwaitMessage
 from tests.engine.driver import read_again
@@ -66,7 +66,8 @@ class AnyInput(RuleBasedStateMachine):
         # The log's entries, as of the last invariant; and each as text, as of the last input.
         self.known: list[dict[str, Any]] = []
         self.before: list[str] = []
-        self.sent: list[str] = []
+        # The messages that people sent, each with its delivery.
+        self.sent: dict[str, str] = {}
         # The arguments that each call was started with, as its activity received them.
         self.executed: dict[str, list[dict[str, Any]]] = {}
 
@@ -168,7 +169,7 @@ class AnyInput(RuleBasedStateMachine):
     @rule(delivery=st.sampled_from(["steer", "followUp"]))
     def person_writes(self, delivery: str) -> None:
         text = f"message {len(self.sent) + 1}"
-        self.sent.append(text)
+        self.sent[text] = delivery
         self.put("message", {"content": text, "delivery": delivery})
 
     @precondition(lambda self: not self.is_over() and self.play.run.is_between_turns)
@@ -281,6 +282,12 @@ class AnyInput(RuleBasedStateMachine):
         starts = {entry["callId"] for entry in self.entries("tool_start")}
         assert len(starts) <= BUDGET["maxCalls"] * (1 + len(extended))
 
+    @invariant()
+    def no_more_turns_are_taken_than_the_budget_has(self) -> None:
+        extended = [each for each in self.decided() if "-max" in each["callId"]]
+        limit = BUDGET["maxTurns"] * (1 + len(extended) + len(self.sent))
+        assert len(self.entries("turn_start")) <= limit + 1, "one more is the final answer"
+
     def tool_of(self, call_id: str) -> str:
         [name] = [
             one["tool"]
@@ -323,6 +330,15 @@ class AnyInput(RuleBasedStateMachine):
             is_remembered = any("remember" in each["decided"] for each in self.decided())
             assert len(people) >= (2 if tool == "pay" else 1) or is_remembered
             assert not people & {"eve", "ada"}, "people without the right do not count"
+
+    @invariant()
+    def what_runs_is_what_was_approved(self) -> None:
+        for call_id, [arguments, *_] in self.executed.items():
+            first, *_ = [*self.decided(call_id), {"decided": {"decision": ""}}]
+            if first["decided"]["decision"] == "approve" and "digest" in first["decided"]:
+                approved = {"arguments": arguments, "tool": self.tool_of(call_id)}
+                edited = any("arguments" in each for each in self.decided(call_id))
+                assert edited or sha256(canonical_json(approved)) == first["decided"]["digest"]
 
     @invariant()
     def a_denied_or_expired_call_does_not_start(self) -> None:
@@ -376,12 +392,15 @@ class AnyInput(RuleBasedStateMachine):
             if each["role"] == "user" and str(each["content"]).startswith("message ")
         ]
         assert len(set(read)) == len(read)
-        assert set(read) <= set(self.sent)
+        assert set(read) <= self.sent.keys()
+        for delivery in ("steer", "followUp"):
+            same = [text for text in read if self.sent[str(text)] == delivery]
+            assert same == sorted(same)
 
     @invariant()
     def every_message_is_in_the_log_of_a_run_that_ended(self) -> None:
         if self.is_over():
-            assert set(self.sent) <= {str(each.get("content")) for each in self.messages()}
+            assert self.sent.keys() <= {str(each.get("content")) for each in self.messages()}
 
     # Invariants of the run.
 
