@@ -41,6 +41,7 @@ def forking_python(folder: Path) -> Iterator[Path]:
         number = listening.fileno()
         command = [sys.executable, "-I", __file__, str(number)]
         with subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=[number]) as server:
+            listening.close()  # a command fails at once if the server does not start
             try:
                 yield python
             finally:
