@@ -227,6 +227,7 @@ def _add_other_tools(
 
 
 def _known_tools(parts: list[_ToolPart], world: DefinitionRegistry) -> list[ResolvedTool]:
+    """List the tools that have rules for an activity: all but knowledge."""
     own = (tool for part in parts for tool in part.tools if tool.knowledge is None)
     return [*world.tools.values(), *own]
 

@@ -45,6 +45,7 @@ class RunEnding:
 
     @property
     def exit_code(self) -> int:
+        """Return 0 for a run that completed or stopped, 1 for every other."""
         return DONE if self.status in _GOOD else RUN_FAILED
 
     def require_output(self, run_id: str) -> JsonValue:

@@ -124,6 +124,7 @@ class ProviderRequest:
         return self.with_changes(instructions=instructions, output_told=True)
 
     def with_changes(self, *notices: str, **changes: Any) -> "ProviderRequest":
+        """Return the request with `changes` of its ask, and notices of them."""
         ask = self.ask.model_copy(update=changes)
         return replace(self, ask=ask, notices=(*self.notices, *notices))
 

@@ -98,6 +98,7 @@ class EventStreamDecoder(EventDecoder):
         return events
 
     def rest(self) -> str | None:
+        """Return the document that was sent in place of a stream."""
         is_begun = len(self._data) >= _PRELUDE_BYTES and not self._is_broken
         is_message = self._has_message or is_begun
         return None if is_message else self._data.decode("utf-8", "replace").strip()

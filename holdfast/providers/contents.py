@@ -78,6 +78,7 @@ def file_name(part: DocumentPart) -> str:
 
 
 def unfetched_text(part: Media) -> str:
+    """Return the text in place of a part at an address that no request is made to."""
     return f"({_noun(part)} at {part.url}, which was not fetched)"
 
 

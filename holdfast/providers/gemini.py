@@ -147,6 +147,7 @@ class GeminiAnswerReader(AnswerReader):
         return True
 
     def data_beside(self, calls: list[CallDraft]) -> Any:
+        """Return the parts of the answer, if any is signed."""
         parts = self.order.items(calls)
         return parts if any("signature" in part for part in parts) else None
 

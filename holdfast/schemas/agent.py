@@ -64,6 +64,7 @@ class ModelSettings(Strict):
 
     @property
     def label(self) -> str:
+        """Return the model in one word, with its endpoint: `openai/gpt-5`."""
         return f"{self.endpoint}/{self.name}" if self.name else self.endpoint
 
 

@@ -207,6 +207,7 @@ def turn_of(call: str) -> int:
 
 
 def budget_id(turn: int, budget: str) -> str:
+    """Return the id under which a run asks, after `turn` turns, to extend `budget`."""
     return f"t{turn}-{budget}"
 
 

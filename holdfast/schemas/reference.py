@@ -40,6 +40,7 @@ class Path:
         return f"{MARK}{self.kind}{''.join(steps)}"
 
     def within(self, instance: str | None) -> "Path":
+        """Return the same place in the data of an instance."""
         return replace(self, instance=instance)
 
     def covers(self, other: "Path") -> bool:

@@ -76,6 +76,7 @@ class ValueProblem:
     fix: str
 
     def under(self, *steps: str | int) -> "ValueProblem":
+        """Return the problem with its place seen from the outer value with this one at `steps`."""
         return replace(self, where=(*steps, *self.where))
 
     def __str__(self) -> str:

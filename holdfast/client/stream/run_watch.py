@@ -170,6 +170,7 @@ class _RunWatch:
         return self._with_answer(look)
 
     def _request(self) -> tuple[str, bool]:
+        """Return the key of the live request, and whether it has ended."""
         live = self._answer.progress
         return "" if live is None else live.key, self._answer.ended
 

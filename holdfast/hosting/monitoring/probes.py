@@ -43,6 +43,7 @@ class WorkerHealth:
     def started(
         self, is_running: Callable[[], bool], client: Client, outlived: OutlivedAttempts
     ) -> None:
+        """Record that the workers started, with a client for requests to Temporal."""
         self._started = is_running, client, outlived
 
     def stopping(self) -> None:

@@ -64,6 +64,7 @@ class OpenAIFormat(ProviderFormat):
         return [_LOOSE_SCHEMA] if is_loose and not fits_strict_mode(ask.output) else []
 
     def data_of_endpoint(self, data: Any, endpoint: str) -> Any:
+        """Return the further fields of an answer with the name of their endpoint."""
         is_own = isinstance(data, dict) and data.keys() - {REASONING}
         return {**data, "endpoint": endpoint} if is_own else data
 

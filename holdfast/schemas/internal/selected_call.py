@@ -17,6 +17,7 @@ class SelectedCall:
 
     @classmethod
     def of(cls, run: str, approval: PendingApproval) -> "SelectedCall":
+        """Return the selection of a pending call as it is now."""
         return cls(run, approval.call_id, approval.digest, approval.nonce)
 
     def __str__(self) -> str:

@@ -82,6 +82,7 @@ class RunAccess:
 
 
 def access_of(connection: HTTPConnection) -> RunAccess:
+    """Return what the sender of a request may do on the run of its address."""
     access = connection.state.access
     assert isinstance(access, RunAccess)  # it was required before the endpoint was called
     return access

@@ -77,6 +77,7 @@ def build_person(
 
 
 def _is_plain(name: Any) -> bool:
+    """Check that a name has no invisible or misleading characters."""
     if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME_CHARS:
         return False
     return name == " ".join(plain_name(name).split()) and name.isprintable()

@@ -38,7 +38,7 @@ _NOT_STARTED: Final[Mapping[str, str]] = {
 }
 _LEAD_UP: Final = (MessageEntry, ToolCallEntry, ToolEndEntry, SummaryEntry, NoticeEntry)
 # A decided call is not started, started, ended with a result or an error, or has no more outcome.
-CallStage = Literal["ready", "begun", "done", "failed", "settled"]
+CallStage = Literal["ready", "running", "done", "failed", "settled"]
 Narrated = tuple[LogRecord, list[NarrationLine]]
 
 
@@ -263,7 +263,7 @@ def _stage(approval: PendingApproval, after: Sequence[LogRecord]) -> CallStage:
     errors = [entry.error for entry in entries if isinstance(entry, ToolEndEntry)]
     if len(errors) == len(calls):
         return "failed" if any(errors) else "done"
-    return "begun" if ToolStartEntry in map(type, entries) else "ready"
+    return "running" if ToolStartEntry in map(type, entries) else "ready"
 
 
 def _step_results(

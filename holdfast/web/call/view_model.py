@@ -49,7 +49,7 @@ _CONSEQUENCES: Final[Mapping[Kind, str]] = {
 }
 _STAGES: Final[Mapping[CallStage, str]] = {
     "ready": "Not started yet.",
-    "begun": "Running.",
+    "running": "Running.",
     "done": "Executed.",
     "failed": "Failed: the error is below.",
     "settled": "",

@@ -93,6 +93,7 @@ class Trace:
 
     @property
     def progress(self) -> SpansProgress | None:
+        """Return the recorded part of the run, for the next run of the chain."""
         return None if self._spans is None else self._spans.progress
 
     def call_ended(self, call_id: str) -> None:

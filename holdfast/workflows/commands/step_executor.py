@@ -188,6 +188,7 @@ class StepExecutor(BaseExecutor):
                 calls.apply_outcome(turn.number, call, outcome)
 
     async def _decide(self, deciding: activities.HookRequests[None]) -> None:
+        """Run a decision of the engine with the hooks that it requests, one at a time."""
         async with self._hooks:
             hook = activities.advance(deciding)
             while hook is not None:

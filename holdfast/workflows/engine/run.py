@@ -289,6 +289,7 @@ class AgentRun(ExecutionBase):
         return not changes and self._begin_fixed(turn=turn.number, calls=len(turn.calls))
 
     def _begin_fixed(self, *, turn: int, calls: int) -> bool:
+        """Start the calls of a run without a model; return whether there are any."""
         self.fixed = self._turn = propose_fixed_calls(
             self.agent, self.state, turn=turn, calls=calls
         )

@@ -79,6 +79,7 @@ class RunProgress(Lenient, frozen=False):
         self.finalizing = turns
 
     def note_cut(self, *, is_told: bool) -> None:
+        """Record whether the model has read that its last text was cut off."""
         self.cut_told = is_told
 
     def note_refusal(self, *, is_refused: bool) -> bool:
@@ -103,6 +104,7 @@ class RunProgress(Lenient, frozen=False):
         self.note_rejection(None)
 
     def stop(self, output: Any) -> None:
+        """End the run with an output, because a tool or a hook stopped it."""
         self.output, self.ending = output, "stopped"
 
     def exceed(self, name: BudgetName, upto: int | None) -> str:

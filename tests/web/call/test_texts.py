@@ -307,7 +307,7 @@ def test_a_plan_is_described_step_by_step() -> None:
     done = [step(1, "tool_start"), step(1, "tool_end"), {"type": "message", "message": result}]
     running = plan_of(decided("approve"), *done, step(2, "tool_start"))
     assert steps_of(running) == [("executed", "good"), ("running", "dim")]
-    assert running.stage == "begun"
+    assert running.stage == "running"
     assert [one.outside for one in running.steps] == [True, False]
     asked = plan_of(
         decided("approve"), step(2, "confirmation_required", approval=waiting().to_json())

@@ -44,6 +44,7 @@ class PendingApprovals(Lenient, frozen=False):
     _holds: int = 0
 
     def list_open(self) -> list[Question]:
+        """List the questions without a ruling, in the order of their requests."""
         return list(self._open.values())
 
     def describe_open(self, run_id: str) -> list[dict[str, Any]]:

@@ -22,6 +22,7 @@ _ON_TIMEOUT = ("fail", "deny", "approve")
 
 
 def effective_policy(tool: ResolvedTool, rules: AgentRules) -> ApprovalPolicy:
+    """Return the tool's policy, over its agent's, over the defaults."""
     return tool.approval.over(rules.approval).over(APPROVAL_DEFAULTS)
 
 
@@ -36,6 +37,7 @@ def requires_approval(
 
 
 def is_within(arguments: dict[str, Any], bound: dict[str, Any] | None) -> bool:
+    """Return whether arguments fit the bound of a plan's approval, if it has one."""
     return _fits(arguments, bound, otherwise=False)
 
 

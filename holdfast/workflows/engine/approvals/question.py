@@ -357,6 +357,7 @@ class Question:
 
     @property
     def approves_always(self) -> bool:
+        """Return whether every deciding person approves all further calls of the tool."""
         if not isinstance(self.ruling, Approved):
             return False
         agreed = self.decisions[-1][1]

@@ -29,6 +29,7 @@ class SignedDecision(Decision):
 
     @property
     def token_use(self) -> str:
+        """Return the use of its token: a call and a verdict."""
         return f"{self.call_id} {self.decision}"
 
 

@@ -153,6 +153,7 @@ class Meter(Lenient, frozen=False):
         self.reached = []
 
     def is_total(self, name: BudgetName) -> bool:
+        """Return whether a limit is that of all messages of a conversation together."""
         field = to_snake(name)
         total = getattr(self.total, field)
         return total is not None and bool(total == getattr(self.budget, field))
@@ -231,6 +232,7 @@ class Meter(Lenient, frozen=False):
         return format_duration(amount) if isinstance(amount, timedelta) else amount
 
     def frees(self, name: BudgetName, to: BudgetLimits) -> bool:
+        """Return whether the run could continue with such a limit."""
         new, limit = getattr(to, to_snake(name)), getattr(self.budget, to_snake(name))
         used = self.used().get(name, limit) - getattr(self.before, to_snake(name), type(limit)())
         return name == "maxSameTool" or bool(new > used)
@@ -312,6 +314,7 @@ class Meter(Lenient, frozen=False):
         self.held[key] = Budget(max_turns=1)
 
     def check_request(self) -> None:
+        """Raise `BudgetExhausted` unless one request besides the run's own is left."""
         self._left(keep=1)
 
     def _left(self, *, keep: int) -> dict[str, float]:

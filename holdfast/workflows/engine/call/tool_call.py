@@ -180,6 +180,7 @@ class Dependencies:
 
     @property
     def needed(self) -> list["ToolCall"]:
+        """Return every call that has to end before it can start, once."""
         return list(dict.fromkeys((*self.sources, *self.earlier_writers)))
 
 
@@ -237,6 +238,7 @@ class ToolCall:
 
     @property
     def tool(self) -> ResolvedTool:
+        """Return the tool, or raise `IllegalTransition` if the run has no such tool."""
         if self.found_tool is None:
             raise IllegalTransition(f"call {self.id}: there is no tool {self.name}")
         return self.found_tool
@@ -247,6 +249,7 @@ class ToolCall:
 
     @property
     def ended(self) -> Final:
+        """Return the outcome, or raise `IllegalTransition` if the call has not ended."""
         if self.outcome is None:
             raise IllegalTransition(f"call {self.id} has no outcome: {self.stage.value}")
         return self.outcome

@@ -106,6 +106,7 @@ class DataMessageWriter:
         return self._state.data.own_value(place.kind, place.instance) is not MISSING
 
     def _take(self, part: DataPart, place: Path) -> None:
+        """Store data so that references can read it, or raise `CannotWrite`."""
         state = self._state
         if self._within is not None and place.instance != self._within:
             raise CannotWrite(f"it comes from a call for the instance {self._within}")

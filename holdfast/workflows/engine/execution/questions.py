@@ -41,6 +41,7 @@ class Questions:
         self._of_calls: dict[str, Question] = {}
 
     def of(self, call: ToolCall) -> Question:
+        """Return the question on a call whose approval is pending."""
         return self._of_calls[call.id]
 
     def close(self, call: ToolCall) -> None:

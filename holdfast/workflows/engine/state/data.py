@@ -135,6 +135,7 @@ class Data:
         return Data(self._values)
 
     def set(self, kind: str, value: Any, instance: str | None = None) -> None:
+        """Replace a whole value: the shared one, or an instance's own."""
         self._values[kind, instance] = value
         if instance is not None and instance not in self.instances:
             self.instances.append(instance)
