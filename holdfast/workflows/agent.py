@@ -27,7 +27,7 @@ from holdfast.workflows.base_workflow import BaseWorkflow
 from holdfast.workflows.commands import publisher
 from holdfast.workflows.commands.base_executor import wait_in_time
 from holdfast.workflows.commands.step_executor import StepExecutor
-from holdfast.workflows.engine import continue_as_new, execution_base
+from holdfast.workflows.engine import continue_as_new, phases
 from holdfast.workflows.engine.call.activities import Hook
 from holdfast.workflows.engine.conversation.initial_context import InvalidRequest
 from holdfast.workflows.engine.run import AgentRun
@@ -107,8 +107,8 @@ class AgentWorkflow(BaseWorkflow[AgentRun]):
             input.fail(names.INVALID_REQUEST, str(error))
         return run, snapshot.worker
 
-    async def _next_step(self, run: AgentRun, executor: StepExecutor) -> execution_base.Step:
-        """Return the next step, once every sender has received the answer that is available.
+    async def _proceed(self, run: AgentRun, executor: StepExecutor) -> None:
+        """Move on to the next step, once every sender has received the answer that is available.
 
         Before the end, pending notifications get a moment for delivery, and people for more
         messages.
@@ -119,31 +119,29 @@ class AgentWorkflow(BaseWorkflow[AgentRun]):
         await self._continue_as_new_if_due(run, executor)
         if run.is_ending:
             await executor.publisher.notifier.wait_for_delivery(unless=lambda: not run.is_ending)
-        return run.next()
+        run.proceed()
 
-    async def _execute(
-        self, run: AgentRun, executor: StepExecutor, step: execution_base.Step
-    ) -> None:
+    async def _execute(self, run: AgentRun, executor: StepExecutor, step: phases.Step) -> None:
         match step:
-            case execution_base.AskModel() as request:
+            case phases.AskModel() as request:
                 await executor.ask_model(run, request)
             case Hook() as hook:
                 await executor.ask_hook(run, hook)
-            case execution_base.RunCalls(turn):
+            case phases.RunCalls(turn) as calls:
                 await executor.execute_turn(turn)
-                run.closed(turn)
-            case execution_base.AskPeople(question):
+                run.closed(calls)
+            case phases.AskPeople(question) as extension:
                 executor.publisher.update()  # choosing the step opened the question
                 await executor.wait_for_ruling(question)
-                run.budget_decided()
-            case execution_base.AwaitMessage(idle):
+                run.budget_decided(extension)
+            case phases.AwaitMessage(idle):
                 line = "Waits for the next message (see User Metadata)"
                 mailbox = self._mailbox
                 self._idle_until = None if idle is None else workflow.now() + idle
                 if not await wait_in_time(lambda: mailbox.closed or len(mailbox) > 0, idle, line):
                     run.mailbox.close()
                 self._idle_until = None
-            case execution_base.Finish() | execution_base.Fail():
+            case phases.Finish() | phases.Fail():
                 raise AssertionError("the end is not a step to execute")
             case _:
                 assert_never(step)
@@ -276,7 +274,7 @@ class AgentWorkflow(BaseWorkflow[AgentRun]):
     def _check_send(self, message: RawValue = input.MISSING_PAYLOAD, *_: Any) -> None:
         request = self._request.request
         takes_messages = request is not None and request.conversation is not False
-        is_over = self._work is not None and self._work.last_step is not None
+        is_over = self._work is not None and self._work.end is not None
         until = self._idle_until
         has_idled = until is not None and until <= workflow.now() and len(self._mailbox) == 0
         if not takes_messages or is_over or has_idled or self._mailbox.closed:
@@ -319,7 +317,7 @@ class AgentWorkflow(BaseWorkflow[AgentRun]):
     def _has_answered(self, number: int) -> bool:
         if self._work is None:
             return self._start_failure is not None
-        return self._work.progress.answered_up_to >= number or self._work.last_step is not None
+        return self._work.progress.answered_up_to >= number or self._work.end is not None
 
     # Queries of the worker.
 

@@ -36,16 +36,10 @@ from holdfast.workflows.commands.publisher import Publisher, updates
 from holdfast.workflows.commands.step_executor import StepExecutor
 from holdfast.workflows.engine.approvals.pending import PendingApprovals
 from holdfast.workflows.engine.approvals.signed_decision import DecisionRejected
-from holdfast.workflows.engine.execution_base import (
-    ExecutionBase,
-    Fail,
-    Finish,
-    RunCalls,
-    SingleCall,
-    Step,
-)
+from holdfast.workflows.engine.execution_base import ExecutionBase, SingleCall
 from holdfast.workflows.engine.log.log import Log
 from holdfast.workflows.engine.log.spans import SpansProgress
+from holdfast.workflows.engine.phases import Fail, Finish, RunCalls, Step
 from holdfast.workflows.engine.run_state import TokenRejected
 from holdfast.workflows.late_decisions import LateDecision, LateDecisions, SignalPlace
 from holdfast.workflows.queries import QueryHandlers
@@ -96,8 +90,8 @@ class BaseWorkflow(QueryHandlers, ABC, Generic[WorkT]):
     async def _begin(self) -> tuple[WorkT, WorkerFacts]:
         """Build the work from the request, or from the state of the previous run."""
 
-    async def _next_step(self, work: WorkT, executor: StepExecutor) -> Step:
-        return work.next()
+    async def _proceed(self, work: WorkT, executor: StepExecutor) -> None:
+        work.proceed()
 
     @abstractmethod
     async def _execute(self, work: WorkT, executor: StepExecutor, step: Step) -> None:
@@ -111,7 +105,7 @@ class BaseWorkflow(QueryHandlers, ABC, Generic[WorkT]):
     @property
     def turn(self) -> int:
         """Return the current turn, for the worker's log; 0 before the first."""
-        return 0 if self._work is None else self._work.turn_number
+        return 0 if self._work is None else self._work.state.meter.turns
 
     def details(self) -> str:
         """Return the current details that Temporal's UI shows, in Markdown."""
@@ -127,13 +121,14 @@ class BaseWorkflow(QueryHandlers, ABC, Generic[WorkT]):
             while True:
                 executor.publisher.update()
                 await self.trace.record_spans(work)
-                step = await self._next_step(work, executor)
+                await self._proceed(work, executor)
+                step = work.step
                 if isinstance(step, Finish | Fail):
                     await self._finish(executor)
                     return _result(step, work)
                 await self._execute(work, executor, step)
         except asyncio.CancelledError:
-            end = work.last_step
+            end = work.end
             work.cancel()
             await self._finish(executor)
             if end is not None:  # the cancellation came after the end
@@ -377,7 +372,7 @@ class BaseWorkflow(QueryHandlers, ABC, Generic[WorkT]):
         """Log an entry, as soon as there is a log; nothing follows its end."""
         if self._work is None:
             self._early_entries.append(entry)
-        elif self._work.last_step is None:
+        elif self._work.end is None:
             self._work.state.log.append(entry)
 
 
@@ -421,4 +416,4 @@ class CallWorkflow(BaseWorkflow[SingleCall]):
     async def _execute(self, call: SingleCall, executor: StepExecutor, step: Step) -> None:
         assert isinstance(step, RunCalls)  # a single call has no other step but its end
         await executor.execute_turn(step.turn)
-        call.closed(step.turn)
+        call.closed(step)

@@ -10,8 +10,9 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas.run import PageRequest
 
 from holdfast.workflows.engine.approvals.pending import PendingApprovals
-from holdfast.workflows.engine.execution_base import ExecutionBase, Fail
+from holdfast.workflows.engine.execution_base import ExecutionBase
 from holdfast.workflows.engine.log.log import Log
+from holdfast.workflows.engine.phases import Fail
 from holdfast.workflows.engine.state.data import Data
 from holdfast.workflows.engine.state.references import check_instance
 from holdfast.workflows.input import (
@@ -40,7 +41,7 @@ class QueryHandlers:
     )
     def status(self) -> dict[str, Any]:
         """Return the status, the usage and the pending approvals of the run."""
-        end = self._start_failure if self._work is None else self._work.last_step
+        end = self._start_failure if self._work is None else self._work.end
         error = {"code": end.code, "message": end.message} if isinstance(end, Fail) else None
         if self._work is None:
             status = self._start_failure.status if self._start_failure else "running"
@@ -52,7 +53,7 @@ class QueryHandlers:
         return {
             "status": work.status,
             "error": error,
-            "turn": work.turn_number,
+            "turn": meter.turns,
             "skill": work.state.skill,
             "instances": work.state.data.instances,
             "pending": [

@@ -81,7 +81,7 @@ async def count_decision(work: ExecutionBase, decision: Decision, at: datetime) 
             meant = await verify_decision(work.state.pending, decision, at, by_signal=True)
             work.questions.count(meant, at)
         except DecisionRejected as error:
-            if work.last_step is None:  # nothing follows the end of a log
+            if work.end is None:  # nothing follows the end of a log
                 work.questions.log_ignored(decision, str(error))
 
 

@@ -170,9 +170,7 @@ def test_a_skill_by_an_activity_pays_with_an_approval_alone() -> None:
     assert [one["tool"] for one in approved.shown] == ["payout"]
     assert approved.paid == [{"amount": 777, "currency": "EUR"}]
 
-    whole = approved.run.fixed
-    assert whole is not None
-    assert whole.calls[0].tool.once
+    assert approved.tools_paid_with[0].once
 
     denied = payout(approvals="deny")
     assert (denied.paid, denied.failure.code) == ([], "denied")

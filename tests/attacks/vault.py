@@ -7,7 +7,7 @@ from holdfast.schemas.internal.solution import Solution, WrittenCall
 from holdfast.schemas.tool import ApprovalPolicy, ResolvedTool
 from holdfast.workflows.engine.approvals.question import Question
 from holdfast.workflows.engine.call.tool_call import ToolCall
-from holdfast.workflows.engine.execution_base import RunCalls
+from holdfast.workflows.engine.phases import RunCalls
 from tests.engine.driver import Play, call, reply, tool
 
 NUMBER = {"type": "number"}
@@ -39,9 +39,11 @@ class Vault(Play):
         **more: Any,
     ) -> None:
         self.paid: list[Any] = []
+        self.tools_paid_with: list[ResolvedTool] = []
 
         def paid(one: ToolCall) -> Any:
             self.paid.append(one.arguments)
+            self.tools_paid_with.append(one.tool)
             return {"paid": one.arguments}
 
         model = [each if isinstance(each, Solution) else reply("", *each) for each in answers]

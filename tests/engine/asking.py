@@ -9,7 +9,7 @@ from holdfast.schemas.decision import Decision
 from holdfast.schemas.tool import ApprovalPolicy
 from holdfast.workflows.engine.approvals.pending import PendingApprovals
 from holdfast.workflows.engine.approvals.signed_decision import DecisionRejected
-from holdfast.workflows.engine.execution_base import RunCalls
+from holdfast.workflows.engine.phases import RunCalls
 from tests.engine.driver import Play, call, reply, tool
 
 SCHEMA = {
@@ -52,7 +52,7 @@ def asks(
 def open_question(play: Play) -> Any:
     """Take a run's steps until it waits; the question."""
     while not play.desk.list_open():
-        step = play.run.next()
+        step = play.next()
         if isinstance(step, RunCalls):
             play.decided(play.run.calls.check_and_start(step.turn, step.turn.calls))
         else:

@@ -35,18 +35,17 @@ from holdfast.workflows.engine.continue_as_new import (
     snapshot_of,
     start_arguments,
 )
-from holdfast.workflows.engine.execution_base import (
+from holdfast.workflows.engine.execution_base import ExecutionBase, SingleCall
+from holdfast.workflows.engine.log.log import Log
+from holdfast.workflows.engine.phases import (
     AskModel,
     AskPeople,
     AwaitMessage,
-    ExecutionBase,
     Fail,
     Finish,
     RunCalls,
-    SingleCall,
     Step,
 )
-from holdfast.workflows.engine.log.log import Log
 from holdfast.workflows.engine.run import AgentRun
 from holdfast.workflows.engine.run_messages import Mailbox
 
@@ -127,6 +126,11 @@ class Playing(Generic[WorkT]):
         self.decisions = decisions or {}
         self.refusals: list[str] = []
         self.pick = pick
+
+    def next(self) -> Step:
+        """The next step of the run."""
+        self.run.proceed()
+        return self.run.step
 
     def run_turn(self, turn: Turn) -> None:
         """What the shell does with a turn."""
@@ -250,14 +254,14 @@ class Playing(Generic[WorkT]):
     @property
     def result(self) -> Any:
         """The run's result, as JSON."""
-        over = self.run.last_step
+        over = self.run.end
         assert isinstance(over, Finish), over
         return over.result.to_json()
 
     @property
     def failure(self) -> Fail:
         """How the run failed."""
-        over = self.run.last_step
+        over = self.run.end
         assert isinstance(over, Fail), over
         return over
 
@@ -346,12 +350,12 @@ class Play(Playing[AgentRun]):
         """The next step of the run."""
         if self.chained and self.run.is_between_turns:
             self.continue_as_new()
-        return self.run.next()
+        return super().next()
 
     def to_rest(self) -> "Play":
         """Take steps until the run is between two turns."""
         while not self.run.is_between_turns:
-            self.take(self.run.next())
+            self.take(self.next())
         return self
 
     def snapshot(self) -> WorkflowSnapshot:
@@ -388,10 +392,10 @@ class Play(Playing[AgentRun]):
                     self.run.model_answered(said)
             case RunCalls(turn):
                 self.run_turn(turn)
-                self.run.closed(turn)
+                self.run.closed(step)
             case AskPeople(question):
                 self.ask(question)
-                self.run.budget_decided()
+                self.run.budget_decided(step)
 
     def receive(self, content: Any, **more: Any) -> int:
         """A person sends a message."""
@@ -422,11 +426,11 @@ class PlayCall(Playing[SingleCall]):
 
     def to_end(self) -> "PlayCall":
         """Take every step until the call is over."""
-        step = self.run.next()
+        step = self.next()
         assert isinstance(step, RunCalls)
         self.run_turn(step.turn)
-        self.run.closed(step.turn)
-        assert self.run.next() is self.run.last_step
+        self.run.closed(step)
+        assert self.next() is self.run.end
         return self
 
 

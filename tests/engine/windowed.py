@@ -14,7 +14,7 @@ from holdfast.schemas.internal.solution import Solution, Usage
 from holdfast.schemas.message import ChatMessage
 from holdfast.schemas.tool import ResolvedTool
 from holdfast.workflows.engine.conversation.summaries import BYTES_PER_TOKEN
-from holdfast.workflows.engine.execution_base import AskModel
+from holdfast.workflows.engine.phases import AskModel
 from tests.engine.driver import Play, reply
 
 Message = dict[str, Any]

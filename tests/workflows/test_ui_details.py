@@ -22,7 +22,7 @@ from holdfast.workflows.commands.activity_options import (
 )
 from holdfast.workflows.engine.approvals.signed_decision import sign_with_claims
 from holdfast.workflows.engine.call.tool_call import Succeeded, ToolCall, Unknown, fail
-from holdfast.workflows.engine.execution_base import AskPeople, RunCalls
+from holdfast.workflows.engine.phases import AskPeople, RunCalls
 from holdfast.workflows.ui_details.markdown import (
     code,
     cost_bytes,
@@ -59,8 +59,8 @@ OURS = (
 def waiting(*calls: WrittenCall, tools: tuple[ResolvedTool, ...] = (PAY,), **request: Any) -> Play:
     """A run whose calls wait for people."""
     play = Play(*tools, model=[reply("", *calls), reply("Done.")], **request)
-    play.take(play.run.next())
-    step = play.run.next()
+    play.take(play.next())
+    step = play.next()
     assert isinstance(step, RunCalls)
     play.decided(play.run.calls.check_and_start(step.turn, step.turn.calls))
     return play
@@ -95,7 +95,7 @@ def test_it_shows_the_run_its_principal_its_progress_and_what_to_do() -> None:
 
 def test_it_reports_when_there_is_nothing_to_do() -> None:
     play = Play(model=[reply("It is blue.")])
-    play.run.next()
+    play.next()
     assert "**Now:** it is running, in turn 1.\n**To do:** nothing." in page(play)
     play.to_end()
     assert "**Now:** it is done.\n**Its answer:** It is blue." in page(play)
@@ -111,10 +111,10 @@ def test_it_names_the_skill_of_the_run() -> None:
     ]
     choose = reply("", call("choose_skill", {"skill": "refunds"}))
     play = Play(model=[choose], definition={"skills": skills})
-    play.run.next()
+    play.next()
     assert "skill" not in page(play)
-    play.take(play.run.next())
-    play.take(play.run.next())
+    play.take(play.next())
+    play.take(play.next())
     text = page(play)
     assert "Its task: “go”\nIt has the skill **refunds**.\n\n" in text
     assert "- Turn 1: **Choose a skill** (skill=refunds): done" in text
@@ -126,7 +126,7 @@ def test_it_names_the_skill_of_the_run() -> None:
 
 def test_a_failed_run_shows_the_reason() -> None:
     play = Play()
-    play.run.next()
+    play.next()
     play.run.fail("model_error", "no such `model`")
     assert r"has ended without a result (`model_error`): no such \`model\`" in page(play)
 
@@ -208,7 +208,7 @@ def test_an_unknown_outcome_is_asked_about_in_its_own_words() -> None:
     play = waiting(call("pay"))
     decision = {"callId": "t1c1", "decision": "approve"}
     play.run.questions.count(Decision.model_validate(decision))
-    step = play.run.next()
+    step = play.next()
     assert isinstance(step, RunCalls)
     (one,) = step.turn.calls
     play.run.calls.apply_ruling(1, one)
@@ -228,8 +228,8 @@ def test_a_budget_is_asked_about_in_its_own_words() -> None:
         definition={"budget": {"max_turns": 1}, "on_limit": {"maxTurns": "ask"}},
     )
     for _ in range(2):
-        play.take(play.run.next())
-    assert isinstance(play.run.next(), AskPeople)
+        play.take(play.next())
+    assert isinstance(play.next(), AskPeople)
     text = page(play)
     assert "### Budget limit reached: budget maxTurns (`t1-maxTurns`)" in text
     assert "- **maxTurns**: `1`" in text
@@ -240,7 +240,7 @@ def test_a_budget_at_its_threshold_is_named() -> None:
     definition = {"budget": {"max_turns": 4}, "on_threshold": {"maxTurns": 0.2}}
     play = Play(tool(), model=[reply("", call("look"))], definition=definition)
     for _ in range(2):
-        play.take(play.run.next())
+        play.take(play.next())
     assert "\nBudgets at their threshold: `maxTurns`.\n" in page(play)
 
 
@@ -260,8 +260,8 @@ def planning(*calls: WrittenCall, tools: tuple[ResolvedTool, ...] = (PAY,), **re
     """A run whose plan waits for people."""
     definition = {"plan": "lazy", **request.pop("definition", {})}
     play = Play(*tools, model=[reply("", *calls)], definition=definition, **request)
-    play.take(play.run.next())
-    step = play.run.next()
+    play.take(play.next())
+    step = play.next()
     assert isinstance(step, RunCalls)
     play.decided(play.run.planning.check(step.turn))
     play.run.planning.ask(step.turn)
@@ -433,11 +433,11 @@ def test_a_story_read_as_it_grows_is_the_one_read_at_its_end() -> None:
         Decision.model_validate({"callId": "t1c1", "decision": "deny", "reason": "no"})
     )
     assert "denied" in details.read()
-    step = play.run.next()
+    step = play.next()
     assert isinstance(step, RunCalls)
     play.run.calls.apply_ruling(1, step.turn.calls[0])
     play.run.calls.close(1, step.turn.calls)
-    play.run.closed(step.turn)
+    play.run.closed(step)
     play.to_end()
     assert details.read() == page(play)
 
@@ -520,7 +520,7 @@ def test_no_number_of_backticks_ends_code(text: str) -> None:
 
 def test_a_summary_names_the_turn_what_is_done_and_who_decided_so() -> None:
     play = waiting(call("pay", {"order": 1042, "note": "x" * 500}))
-    step = play.run.next()
+    step = play.next()
     assert isinstance(step, RunCalls)
     (one,) = step.turn.calls
     said = call_summary(3, one, "approved by grace")
@@ -543,8 +543,8 @@ def test_a_policy_s_own_time_is_the_one_that_is_shown() -> None:
 
 def _carried(one: ResolvedTool) -> ToolCall:
     play = Play(one, model=[reply("", call("look", {"id": 7}))])
-    play.take(play.run.next())
-    step = play.run.next()
+    play.take(play.next())
+    step = play.next()
     assert isinstance(step, RunCalls)
     play.decided(play.run.calls.check_and_start(step.turn, step.turn.calls))
     return step.turn.calls[0]

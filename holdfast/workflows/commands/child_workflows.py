@@ -76,7 +76,7 @@ async def execute_repair(hook: Hook, agent: str, executor: BaseExecutor) -> Hook
     # The rest of the budget is also for the delegates of the turn that have yet to start.
     work = executor.work
     others = [] if work.open_turn is None else work.open_turn.calls
-    turn = tool_call.Turn(work.turn_number, [call, *others])
+    turn = tool_call.Turn(work.state.meter.turns, [call, *others])
     match await execute_delegate(call, turn, executor, is_hook=True):
         case tool_call.Succeeded() as outcome:
             return outcome

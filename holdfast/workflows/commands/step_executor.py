@@ -29,8 +29,9 @@ from holdfast.workflows.commands.publisher import Publisher
 from holdfast.workflows.engine.approvals.question import Question
 from holdfast.workflows.engine.budget.meter import BudgetExhausted
 from holdfast.workflows.engine.call import activities, tool_call
-from holdfast.workflows.engine.execution_base import AskModel, ExecutionBase
+from holdfast.workflows.engine.execution_base import ExecutionBase
 from holdfast.workflows.engine.model.latent_calls import Latent
+from holdfast.workflows.engine.phases import AskModel
 from holdfast.workflows.engine.request_settings import TOO_LONG
 from holdfast.workflows.engine.run import AgentRun
 from holdfast.workflows.input import activity_failure, model_failure_message, payload_json
@@ -60,7 +61,7 @@ class StepExecutor(BaseExecutor):
             line = "Waits before the model is requested again (_onModelError)"
             await self.on_run_time(workflow.sleep(pause, summary=line))
             if meter.out_of_time:
-                run.requests.leave_turn()
+                run.requests.give_up()
                 return
         line = activity_options.model_summary(pointer, model)
         left = meter.remaining(workflow.now())
@@ -70,7 +71,7 @@ class StepExecutor(BaseExecutor):
                 solution = await self.request_model(pointer, config, run.settings.page)
             except ActivityError as error:
                 if left is not None and meter.out_of_time:
-                    run.requests.leave_turn()
+                    run.requests.give_up()
                 else:
                     run.requests.failed(model_failure_message(error))
                 return
@@ -82,7 +83,7 @@ class StepExecutor(BaseExecutor):
         with self._group(run.state.meter.turns + 1).scope():
             result = await self._ask(hook)
         if run.state.meter.out_of_time:
-            run.requests.leave_turn()
+            run.requests.give_up()
         else:
             run.requests.hook_answered(hook, result)
 
@@ -196,7 +197,7 @@ class StepExecutor(BaseExecutor):
 
     async def _ask(self, hook: activities.Hook) -> activities.HookResult:
         what = f"the hook _{hook.name} runs for {hook.call_id}"
-        turn = self.work.turn_number if names.call_of(hook.call_id) else 0
+        turn = self.work.state.meter.turns if names.call_of(hook.call_id) else 0
         line = activity_options.turn_summary(turn, what, {})
         size = json_size(hook.arguments)
         if size > activity_options.MAX_INPUT_BYTES:
@@ -251,7 +252,7 @@ class StepExecutor(BaseExecutor):
         try:
             remaining = self.work.state.meter.remaining(workflow.now())
             decided = self.publisher.decision_on(call.id)
-            line = activity_options.call_summary(self.work.turn_number, call, decided)
+            line = activity_options.call_summary(self.work.state.meter.turns, call, decided)
             running: Coroutine[Any, Any, Any]
             if activity.local:
                 running = workflow.execute_local_activity(
@@ -291,7 +292,7 @@ class StepExecutor(BaseExecutor):
     async def wait_for_ruling(self, question: Question) -> None:
         """Wait for the decision on a question, with reminders, until it expires."""
         what = f"decision needed (see User Metadata): {question.label}"
-        line = activity_options.turn_summary(self.work.turn_number, what, question.brief)
+        line = activity_options.turn_summary(self.work.state.meter.turns, what, question.brief)
         work, pending = self.work, self.work.state.pending
 
         def is_over() -> bool:

@@ -1,4 +1,6 @@
-"""The common part of a run and of a single call: steps, calls that run, and one end.
+"""The common part of a run and of a single call: its calls, and one end.
+
+Events: calls proposed, calls closed, finished, failed.
 
 If one call is the whole execution, its result is the end, or its error fails the execution.
 
@@ -6,15 +8,11 @@ A single call is requested by a client. It passes the same checks, approval and 
 a run. It has the id of the first call of a first turn, but no turn: a turn is a request to a model.
 """
 
-from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any, assert_never
 
 from holdfast.schemas.agent import AgentRules
-from holdfast.schemas.base import Duration, json_size
-from holdfast.schemas.budget import BudgetLimits, BudgetName
-from holdfast.schemas.internal.model_request import ConversationPointer
+from holdfast.schemas.base import json_size
+from holdfast.schemas.budget import BudgetLimits
 from holdfast.schemas.internal.solution import Solution, WrittenCall
 from holdfast.schemas.log_entry import DoneEntry, ErrorEntry
 from holdfast.schemas.message import ChatMessage
@@ -25,11 +23,12 @@ from holdfast.workflows.engine.approvals.pending import PendingApprovals
 from holdfast.workflows.engine.approvals.question import Question
 from holdfast.workflows.engine.budget.meter import Meter
 from holdfast.workflows.engine.call import tool_call
-from holdfast.workflows.engine.call.activities import Hook, Reviewed, hook_activities
+from holdfast.workflows.engine.call.activities import Reviewed, hook_activities
 from holdfast.workflows.engine.delegation import Delegates
 from holdfast.workflows.engine.execution.lifecycle import CallLifecycle
 from holdfast.workflows.engine.execution.questions import Questions
 from holdfast.workflows.engine.model.answer import propose_calls
+from holdfast.workflows.engine.phases import Fail, Finish, RunCalls, RunPhases, Step
 from holdfast.workflows.engine.plans.planning import Planning
 from holdfast.workflows.engine.run_state import Clock, RunState, RunStateSnapshot
 
@@ -37,87 +36,38 @@ from holdfast.workflows.engine.run_state import Clock, RunState, RunStateSnapsho
 MAX_RESULT_BYTES = 2_000_000
 
 
-@dataclass(frozen=True)
-class AskModel:
-    """Make one request to the model, with the log up to the pointer, after a pause if any."""
-
-    pointer: ConversationPointer
-    pause: timedelta | None = None
-
-
-@dataclass(frozen=True)
-class RunCalls:
-    """Run the calls of a turn."""
-
-    turn: tool_call.Turn
-
-
-@dataclass(frozen=True)
-class AskPeople:
-    """Wait until people have extended a budget or ended the run."""
-
-    question: Question
-    budget: BudgetName
-
-
-@dataclass(frozen=True)
-class AwaitMessage:
-    """Wait for the next message of a conversation, or until it is closed."""
-
-    idle_timeout: Duration | None
-
-
-@dataclass(frozen=True)
-class Finish:
-    """The run ends with a result."""
-
-    result: RunResult
-
-
-@dataclass(frozen=True)
-class Fail:
-    """The run ends with an error."""
-
-    code: str
-    message: str
-
-    @property
-    def status(self) -> RunStatus:
-        return "cancelled" if self.code == ErrorCode.CANCELLED else "failed"
-
-
-Step = AskModel | Hook | RunCalls | AskPeople | AwaitMessage | Finish | Fail
-
-
-class ExecutionBase(ABC):
+class ExecutionBase:
     """The calls of a run or of a single call, their log, and their one end."""
 
-    def __init__(self, state: RunState, agent_name: str | None = None) -> None:
+    def __init__(self, state: RunState, phases: RunPhases, agent_name: str | None = None) -> None:
         self.state = state
+        self.phases = phases
         self.agent_name = agent_name
         self.questions = Questions(state)
         self.calls = CallLifecycle(state, self.questions)
         self.planning = Planning(state, self.calls, self.questions)
         self.delegates = Delegates()
-        self._turn: tool_call.Turn | None = None
-        # The step that ended the execution, if any.
-        self.last_step: Finish | Fail | None = None
 
-    @abstractmethod
-    def next(self) -> Step:
-        """Return the next step; the same one until it is executed."""
+    @property
+    def step(self) -> Step:
+        """Return the step to execute; it is the same until its outcome is reported."""
+        assert self.phases.step is not None  # `proceed` comes first
+        return self.phases.step
+
+    def proceed(self) -> None:
+        """Move on to the next step, if nothing is left to execute."""
 
     def fail(self, code: str, message: str) -> None:
         self._log_unused_decisions()
         self.state.log.append(ErrorEntry(code=code, message=message))
-        self.last_step = Fail(code, message)
+        self.phases.on_failed(Fail(code, message))
 
     def cancel(self) -> None:
         """End every open call with its one result, and end as cancelled."""
-        if self.last_step is not None:
+        if self.end is not None:
             return
-        if self._turn is not None:
-            self.abandon(self._turn, "the run was cancelled")
+        if self.open_turn is not None:
+            self.abandon(self.open_turn, "the run was cancelled")
         for question in self.state.pending.list_open():
             self.state.pending.withdraw(question.call_id)
         self.fail(ErrorCode.CANCELLED, "the run was cancelled")
@@ -147,18 +97,16 @@ class ExecutionBase(ABC):
 
     @property
     def status(self) -> RunStatus:
-        match self.last_step:
-            case Finish(result):
-                return result.status
-            case Fail() as failure:
-                return failure.status
+        if self.end is not None:
+            return self.end.status
         return "awaiting_approval" if self.state.pending.list_open() else "running"
 
     @property
     def is_halting(self) -> bool:
         """Return whether the execution has to end, so that it waits for no decision or result."""
-        stopped = self._turn is not None and self._turn.stop_message is not None
-        return stopped or self.state.end_reason is not None
+        turn = self.open_turn
+        has_stopped = turn is not None and turn.stop_message is not None
+        return has_stopped or self.state.end_reason is not None
 
     @property
     def is_steered(self) -> bool:
@@ -171,13 +119,13 @@ class ExecutionBase(ABC):
         return self.is_halting or (self.is_steered and not has_started)
 
     @property
-    def turn_number(self) -> int:
-        """Return the number of the present or last turn; 0 before the first request to a model."""
-        return self._turn.number if self._turn is not None else self.state.meter.turns
+    def open_turn(self) -> tool_call.Turn | None:
+        return self.phases.turn
 
     @property
-    def open_turn(self) -> tool_call.Turn | None:
-        return self._turn if self.last_step is None else None
+    def end(self) -> Finish | Fail | None:
+        """Return the step that ended the execution, if it has ended."""
+        return self.phases.end
 
     def get_spent(self) -> Spent:
         meter = self.state.meter
@@ -216,12 +164,11 @@ class ExecutionBase(ABC):
             **dict(self.get_spent()),
         )
 
-    def _finish(self, result: RunResult) -> Finish:
+    def _finish(self, result: RunResult) -> None:
         self._log_unused_decisions()
         done = DoneEntry(status=result.status, output=result.output, reason=result.reason)
         self.state.log.append(done)
-        self.last_step = Finish(result)
-        return self.last_step
+        self.phases.on_finished(Finish(result))
 
     def _log_unused_decisions(self) -> None:
         calls = self.state.pending.name_unused()
@@ -238,16 +185,13 @@ class SingleCall(ExecutionBase):
     ) -> None:
         snapshot = RunStateSnapshot(meter=Meter.of(BudgetLimits()), desk=desk)
         rules = AgentRules(name=tool.name, tools=[tool])
-        super().__init__(RunState.of(request, rules, snapshot, clock))
+        super().__init__(RunState.of(request, rules, snapshot, clock), RunPhases())
         self.state.data.set("state", {})
         written = WrittenCall(tool=tool.name, arguments=request.arguments)
         [call] = propose_calls(Solution(calls=[written]), 1, rules.tools, {})
         self.state.log.add_message(ChatMessage(role="user", calls=[call.proposal]))
-        self._turn = self._only_turn = tool_call.Turn(0, [call])
+        self.phases.on_calls_proposed(tool_call.Turn(0, [call]))
 
-    def next(self) -> RunCalls | Finish | Fail:
-        """Return the next step; the same one until it is executed."""
-        return self.last_step or RunCalls(self._only_turn)
-
-    def closed(self, turn: tool_call.Turn) -> None:
-        self._end_as(turn.calls[0])
+    def closed(self, step: RunCalls) -> None:
+        self.phases.on_calls_closed()
+        self._end_as(step.turn.calls[0])

@@ -1,5 +1,7 @@
 """The requests of a run to the model, one after the other, and the hooks around each.
 
+Events: requested, request closed.
+
     begin ─► _beforeModel ─► a summary that is due, or the turn ─┬─► answered
                                                                  └─► failed ─► _onModelError ─┐
     begin ◄─ another attempt, or another model ◄──────────────────────────────────────────────┤
@@ -26,9 +28,9 @@ from holdfast.schemas.tool import ActivityBinding
 from holdfast.validation.arguments import InvalidArguments, fit
 from holdfast.workflows.engine.call import activities
 from holdfast.workflows.engine.conversation.summaries import CannotShorten
-from holdfast.workflows.engine.execution_base import AskModel
 from holdfast.workflows.engine.log.log import SEALED_BYTES
 from holdfast.workflows.engine.model import request_hooks
+from holdfast.workflows.engine.phases import AskModel, RunPhases
 from holdfast.workflows.engine.request_settings import TOO_LONG, RequestSettings
 from holdfast.workflows.engine.run_limits import RunLimits
 from holdfast.workflows.engine.run_messages import RunMessages
@@ -39,27 +41,27 @@ from holdfast.workflows.engine.state.references import as_text
 class ModelRequests:
     """The requests of one run, and the turns that they begin.
 
-    `present` is the request or the hook whose outcome is awaited. `has_begun`: a turn has started
-    that the model has not answered.
+    `in_turn`: a turn has started that the model has not answered.
     """
 
     def __init__(
         self,
         state: RunState,
+        phases: RunPhases,
         settings: RequestSettings,
         messages: RunMessages,
         limits: RunLimits,
         fail: Callable[[str, str], None],
     ) -> None:
         self._state = state
+        self._phases = phases
         self._settings = settings
         self._choice = settings.choice
         self._summaries = settings.summaries
         self._messages = messages
         self._limits = limits
         self._fail = fail
-        self.present: AskModel | activities.Hook | None = None
-        self.has_begun = False
+        self.in_turn = False
         # Which model answered the open turn, for the log.
         self._answered_by: str | None = None
         # The pause before another attempt, as a hook set it.
@@ -82,7 +84,7 @@ class ModelRequests:
 
     def hook_answered(self, hook: activities.Hook, result: activities.HookResult) -> None:
         """Process the value of a hook; one that fails, fails the run."""
-        self.present = None
+        self._phases.on_request_closed()
         try:
             value = activities.hook_value(hook.name, result)
             if hook.name == "beforeModel":
@@ -95,7 +97,7 @@ class ModelRequests:
             else:
                 self._handle_failure(hook.n, hook.arguments[0]["error"]["message"], value)
         except activities.RunStopped as stop:
-            self._state.progress.stop(str(stop))
+            self._messages.stop(str(stop))
         except activities.CallRefused as refusal:
             self._fail(MODEL_ERROR, str(refusal))
 
@@ -104,9 +106,9 @@ class ModelRequests:
         model = self._settings.agent.own_model
         if self._is_refused_again(solution, model):
             return False
-        self.present = None
+        self._phases.on_request_closed()
         if self.charge_answer(solution, model, is_turn=True):
-            self.has_begun, self._answered_by = False, self._choice.label(model)
+            self.in_turn, self._answered_by = False, self._choice.label(model)
             self._messages.mailbox.mark_read()
             return True
         if solution.no_tools:
@@ -120,7 +122,7 @@ class ModelRequests:
         model = self._settings.agent.own_model
         if self._is_refused_again(solution, model):
             return
-        self.present = None
+        self._phases.on_request_closed()
         is_answer = self.charge_answer(solution, model)
         if (is_answer and not solution.refused) or solution.too_long:
             self._summaries.summary_answered(solution)
@@ -159,11 +161,15 @@ class ModelRequests:
 
     def failed(self, message: str) -> None:
         """Ask the hook `_onModelError`, go to the next model, or end the run with the error."""
-        asked, self.present = self.present, None
-        is_summary = isinstance(asked, AskModel) and asked.pointer.summary
+        request = self._phases.step
+        self._phases.on_request_closed()
+        is_summary = isinstance(request, AskModel) and request.pointer.summary
+        self._recover(message, may_ask=not is_summary)
+
+    def _recover(self, message: str, *, may_ask: bool) -> None:
         activity = self._choice.agent.hooks.on_model_error
         is_last = self._state.progress.finalizing is not None
-        if activity is None or is_summary or is_last or self._state.is_choosing_skill:
+        if activity is None or not may_ask or is_last or self._state.is_choosing_skill:
             self._use_next_model(message)
         else:
             self._ask_hook("onModelError", activity, {"error": {"message": message}})
@@ -181,11 +187,15 @@ class ModelRequests:
         self._summaries.use_model(self._choice.agent.own_model.name)
         return True
 
+    def give_up(self) -> None:
+        """Give up the request or the hook that runs, and its turn."""
+        self._phases.on_request_closed()
+        self.leave_turn()
+
     def leave_turn(self) -> None:
-        """Give up the present request, and end its turn if it has started."""
-        self.present = None
-        if self.has_begun:
-            self.has_begun = False
+        """End a turn that has started and that the model has not answered, if there is one."""
+        if self.in_turn:
+            self.in_turn = False
             self.end_turn()
 
     def end_turn(self) -> None:
@@ -202,16 +212,17 @@ class ModelRequests:
         try:
             pointer = self._summaries.due_request(turn)
         except CannotShorten as error:
-            self.failed(str(error))
+            self._recover(str(error), may_ask=True)
             return
         if pointer is None:
             self._begin_turn()
             pointer = self._summaries.pointer(turn)
-        self.present, self._pause = AskModel(pointer, self._pause), None
+        self._phases.on_requested(AskModel(pointer, self._pause))
+        self._pause = None
 
     def _begin_turn(self) -> None:
-        if not self.has_begun:
-            self.has_begun = True
+        if not self.in_turn:
+            self.in_turn = True
             self._state.log.append(TurnStartEntry(turn=self._state.meter.turns + 1))
 
     def _ask_hook(
@@ -223,7 +234,8 @@ class ModelRequests:
         about = {"agent": agent.name, "turn": turn, "model": agent.own_model.to_json()}
         attempt = {"attempt": n} if name == "onModelError" else {}
         view = {**about, **attempt, **view}
-        self.present = activities.Hook(name, names.turn_id(turn), n, activity, [view])
+        hook = activities.Hook(name, names.turn_id(turn), n, activity, [view])
+        self._phases.on_requested(hook)
 
     def _handle_failure(self, attempt: int, failure: str, value: Any) -> None:
         """Apply the result of `_onModelError` to a failure; it may add a few attempts to a turn."""

@@ -1,10 +1,11 @@
 """A run: the rules for its next step.
 
-`next` returns one step; the workflow executes it, reports its outcome to the run, and calls `next`
-again:
+Events: calls proposed, calls closed.
 
-    AskModel      ─► model_answered, or, for a summary, summary_answered; or model_failed
-    Hook          ─► hook_answered
+`proceed` moves the run on to a step; the workflow executes the step and reports its outcome:
+
+    AskModel      ─► model_answered, or, for a summary, summary_answered; or failed, or give_up
+    Hook          ─► hook_answered, or give_up
     RunCalls      ─► closed
     AskPeople     ─► budget_decided
     AwaitMessage  ─► (the mailbox has a message or is closed)
@@ -43,7 +44,7 @@ from holdfast.workflows.engine.call.tool_call import (
 )
 from holdfast.workflows.engine.conversation import initial_context
 from holdfast.workflows.engine.conversation.summaries import Summaries, SummariesProgress
-from holdfast.workflows.engine.execution_base import AwaitMessage, ExecutionBase, RunCalls, Step
+from holdfast.workflows.engine.execution_base import ExecutionBase
 from holdfast.workflows.engine.model.answer import (
     InvalidOutput,
     ParsedAnswer,
@@ -52,6 +53,7 @@ from holdfast.workflows.engine.model.answer import (
 )
 from holdfast.workflows.engine.model.prompt import FINALIZE
 from holdfast.workflows.engine.model_requests import ModelRequests
+from holdfast.workflows.engine.phases import AskPeople, RunCalls, RunPhases
 from holdfast.workflows.engine.request_settings import ModelChoice, ModelProgress, RequestSettings
 from holdfast.workflows.engine.run_limits import RunLimits
 from holdfast.workflows.engine.run_messages import Mailbox, RunMessages
@@ -64,6 +66,7 @@ from holdfast.workflows.engine.state.references import Unresolved, resolve
 class RunSnapshot(RunProgress):
     """The fields from which a run between two turns is built, when it starts or continues."""
 
+    ending: Ended | None = None
     kept: RunStateSnapshot
     mailbox: Mailbox
     summaries: SummariesProgress = Field(default_factory=SummariesProgress)
@@ -86,7 +89,7 @@ class AgentRun(ExecutionBase):
             agent = agent.model_copy(update={"change_skill": False})
         progress = RunProgress.read(dict(snapshot))
         state = RunState.of(request, agent, snapshot.kept, clock, pages, progress)
-        super().__init__(state, agent.name)
+        super().__init__(state, RunPhases(snapshot.ending), agent.name)
         state.meter.set_actions(agent.on_limit, agent.on_threshold)
         self.progress = state.progress
         self.choice = ModelChoice(agent, state.log, snapshot.models)
@@ -94,14 +97,14 @@ class AgentRun(ExecutionBase):
         self.planning.restore(snapshot.plan)
         model = "" if self.agent.model is None else self.agent.model.name
         self.summaries = Summaries(state, model, snapshot.summaries)
-        self.limits = RunLimits(state, self.questions)
+        self.limits = RunLimits(state, self.phases, self.questions)
         self.settings = RequestSettings(state, self.choice, self.planning, self.summaries)
-        self.messages = RunMessages(state, request, self.mailbox, self.settings)
-        self.requests = ModelRequests(state, self.settings, self.messages, self.limits, self.fail)
-        # The calls of a run without a model.
-        self.fixed: Turn | None = None
-        # The answer that has both the output and the calls that run now.
-        self._given: ParsedAnswer | None = None
+        self.messages = RunMessages(state, self.phases, request, self.mailbox, self.settings)
+        self.requests = ModelRequests(
+            state, self.phases, self.settings, self.messages, self.limits, self.fail
+        )
+        # Whether the run makes calls that no model makes, whose outcome ends it.
+        self.is_without_model = False
         self.turns_before = state.meter.turns
         # Whether the run has continued as new, under another history.
         self.continued_as_new = False
@@ -136,6 +139,7 @@ class AgentRun(ExecutionBase):
         """Return all of its state; call it only between two turns."""
         return RunSnapshot(
             **dict(self.progress),
+            ending=self.phases.conclusion,
             kept=self.state.snapshot(),
             mailbox=self.mailbox,
             summaries=self.summaries.progress,
@@ -151,47 +155,42 @@ class AgentRun(ExecutionBase):
     @property
     def is_between_turns(self) -> bool:
         """Return whether the run is between two turns: nothing runs, and no question is open."""
-        busy = self._is_at_work or self.requests.has_begun or self.summaries.is_active
+        busy = not self.phases.is_at_rest or self.requests.in_turn or self.summaries.is_active
         return not busy and self.state.meter.turns > 0
 
     @property
     def status(self) -> RunStatus:
         status = super().status
-        return "awaiting_message" if status == "running" and self._idle else status
+        return "awaiting_message" if status == "running" and self._may_continue else status
 
     @property
     def is_steered(self) -> bool:
         """Return whether a message must be read before more calls of a plan start."""
-        is_plan = self._turn is not None and self._turn.is_plan and self.fixed is None
+        turn = self.open_turn
+        is_plan = turn is not None and turn.is_plan and not self.is_without_model
         return is_plan and self.mailbox.has_steering_message
 
     @property
     def is_ending(self) -> bool:
         """Return whether the run ends next, unless a message arrives before."""
-        goes_on = self.progress.ending == "completed" and (len(self.mailbox) > 0 or self._idle)
-        return self.progress.ending is not None and not self._is_at_work and not goes_on
+        ending = self.phases.conclusion
+        goes_on = ending == "completed" and (len(self.mailbox) > 0 or self._may_continue)
+        return ending is not None and self.phases.is_at_rest and not goes_on
 
     @property
-    def _is_at_work(self) -> bool:
-        waits = self.limits.question or self.requests.present
-        return bool(self.last_step or self._turn or waits)
+    def _may_continue(self) -> bool:
+        return self.phases.conclusion is not None and self.messages.is_open
 
-    @property
-    def _idle(self) -> bool:
-        return self.progress.ending is not None and self.messages.is_open
-
-    def next(self) -> Step:
-        """Return the next step; the same one until it is executed."""
-        if self.last_step is not None:
-            return self.last_step
-        if self._turn is not None:
-            return RunCalls(self._turn)
-        waiting = self.limits.question or self.requests.present
-        if waiting is not None:
-            return waiting
-        if self.progress.ending is not None:
-            return self._end(self.progress.ending)
-        return self._go_on()
+    def proceed(self) -> None:
+        """Move on to the next request to the model, to a wait for a message, or to the end."""
+        self.messages.end_wait()
+        while self.phases.step is None:
+            if self.phases.conclusion is None:
+                self._go_on()
+            elif self.phases.conclusion != "completed" or not (
+                self.messages.go_on() or self.messages.wait()
+            ):
+                self._end(self.phases.conclusion)
 
     def model_answered(self, solution: Solution) -> None:
         """Process the model's answer."""
@@ -218,8 +217,8 @@ class AgentRun(ExecutionBase):
             progress.note_rejection(None)
             chooses = self.agent.change_skill and all(one.name == CHOOSE_SKILL for one in calls)
             is_plan = self.agent.plan == "lazy" and not (choosing or chooses)
-            self._turn = Turn(meter.turns, calls, is_plan)
-            self._given = None if choosing or answer.output is MISSING else answer
+            given = None if choosing or answer.output is MISSING else answer
+            self.phases.on_calls_proposed(Turn(meter.turns, calls, is_plan), given)
             return
         self.planning.discard()
         why = "this run makes none" if progress.finalizing is None else FINALIZE
@@ -230,10 +229,11 @@ class AgentRun(ExecutionBase):
         self._conclude(answer, called=bool(calls))
         self.requests.end_turn()
 
-    def closed(self, turn: Turn) -> None:
-        """Process the closed calls of the turn, any of which may end the run."""
-        self._turn = None
-        if self.fixed is not None:
+    def closed(self, step: RunCalls) -> None:
+        """Process the closed calls of a turn, any of which may end the run."""
+        turn = step.turn
+        self.phases.on_calls_closed()
+        if self.is_without_model:
             self._conclude_fixed(turn)
             return
         self.state.meter.count_iteration()
@@ -243,16 +243,15 @@ class AgentRun(ExecutionBase):
         if self.state.end_reason is not None:
             self.fail(ErrorCode.APPROVAL_TIMEOUT, self.state.end_reason)
         elif turn.stop_message is not None:
-            self.progress.stop(turn.stop_message)
+            self.messages.stop(turn.stop_message)
         elif turn.requests_stop:
-            self.progress.stop(self.progress.said)
-        elif self._given is not None:
-            self._conclude(self._given, called=True)
+            self.messages.stop(self.progress.said)
+        elif step.answer is not None:
+            self._conclude(step.answer, called=True)
 
-    def budget_decided(self) -> None:
-        asked = self.limits.question
-        if asked is not None and not self.limits.extend():
-            self._exceed(asked.budget, is_noted=True)
+    def budget_decided(self, step: AskPeople) -> None:
+        if not self.limits.extend(step.budget, step.question.ruling):
+            self._exceed(step.budget, is_noted=True)
 
     def fail(self, code: str, message: str) -> None:
         self.messages.read(ending=True, is_over=True)
@@ -267,14 +266,13 @@ class AgentRun(ExecutionBase):
                 self.requests.end_turn()
         super().cancel()
 
-    def _go_on(self) -> Step:
+    def _go_on(self) -> None:
         self.messages.read(ending=False)
         limit = self.limits.reached()
         if limit is None:
             self.requests.begin()
         elif self.state.meter.is_total(limit) or self.limits.apply(limit):
             self._exceed(limit)
-        return self.next()
 
     def _take_up_skill(self, turn: Turn) -> bool:
         """Activate a turn's chosen skill; return whether the turn continues, with its activity."""
@@ -290,10 +288,11 @@ class AgentRun(ExecutionBase):
 
     def _begin_fixed(self, *, turn: int, calls: int) -> bool:
         """Start the calls of a run without a model; return whether there are any."""
-        self.fixed = self._turn = propose_fixed_calls(
-            self.agent, self.state, turn=turn, calls=calls
-        )
-        return self.fixed is not None
+        fixed = propose_fixed_calls(self.agent, self.state, turn=turn, calls=calls)
+        if fixed is not None:
+            self.is_without_model = True
+            self.phases.on_calls_proposed(fixed)
+        return fixed is not None
 
     def _conclude_fixed(self, turn: Turn) -> None:
         call = turn.decisive_call
@@ -339,24 +338,16 @@ class AgentRun(ExecutionBase):
         self.messages.exceed(name, is_noted=is_noted)
         self.requests.leave_turn()
 
-    def _end(self, status: Ended) -> Step:
-        """End the run, unless there is a message, or one may still arrive."""
-        conversation = self.messages.conversation
-        if status == "completed" and self.messages.read(ending=True):
-            self.progress.go_on()
-            if conversation is not None:
-                self.state.meter.begin_message()
-            return self._go_on()
-        if status == "completed" and conversation is not None and self.messages.is_open:
-            return AwaitMessage(conversation.idle_timeout)
+    def _end(self, status: Ended) -> None:
         self.requests.leave_turn()
         self.messages.read(ending=True, is_over=True)
         if status == "completed" and self.progress.exceeded is not None:
             status = "budget_exceeded"
         if status != "budget_exceeded":
-            return self._finish(self._result(status, self.progress.output))
-        result = self._result(status, None)
-        return self._finish(result.model_copy(update={"reason": self.progress.reason}))
+            self._finish(self._result(status, self.progress.output))
+        else:
+            result = self._result(status, None)
+            self._finish(result.model_copy(update={"reason": self.progress.reason}))
 
     def _result(self, status: Ended, output: Any) -> RunResult:
         undelivered = sorted(self.mailbox.unread, key=lambda message: message.number)

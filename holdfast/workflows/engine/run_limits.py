@@ -1,5 +1,7 @@
 """The limits of a run's budget, and what happens at each of them.
 
+Events: extension requested, extension decided.
+
     finalize ─► the model finishes, in one more request
     ask      ─► people extend the budget, or end the run; without approvals, as `fail`
     fail     ─► the run ends
@@ -20,22 +22,22 @@ from holdfast.schemas.message import ChatMessage
 from holdfast.schemas.tool import APPROVAL_DEFAULTS
 from holdfast.validation.arguments import InvalidArguments
 from holdfast.validation.problems import problems_of, summarize_problems
-from holdfast.workflows.engine.approvals.question import Approved, Question
+from holdfast.workflows.engine.approvals.question import Approved, Question, Ruling
 from holdfast.workflows.engine.budget.meter import SHARED
 from holdfast.workflows.engine.execution.questions import Questions
-from holdfast.workflows.engine.execution_base import AskPeople
 from holdfast.workflows.engine.model import prompt
+from holdfast.workflows.engine.phases import AskPeople, RunPhases
 from holdfast.workflows.engine.run_state import RunState
 
 
 class RunLimits:
-    """The limits of one run; `question` is the open question on one, if there is one."""
+    """The limits of one run."""
 
-    def __init__(self, state: RunState, questions: Questions) -> None:
+    def __init__(self, state: RunState, phases: RunPhases, questions: Questions) -> None:
         self._state = state
+        self._phases = phases
         self._progress = state.progress
         self._questions = questions
-        self.question: AskPeople | None = None
 
     def reached(self) -> BudgetName | None:
         """Return the limit that prevents a request; a final one may always be made."""
@@ -52,8 +54,9 @@ class RunLimits:
         meter = self._state.meter
         action = "finalize" if self._finishes_share(name) else meter.action(name)
         if action == "ask" and self._state.asks_people:
-            self.question = AskPeople(self._question_on(name), name)
-            self._questions.ask(self.question.question)
+            question = self._question_on(name)
+            self._phases.on_extension_requested(AskPeople(question, name))
+            self._questions.ask(question)
         elif action == "finalize" and self._progress.finalizing is None:
             self._progress.finalize(meter.turns)
             self._state.log.add_message(ChatMessage(role="user", content=prompt.FINALIZE))
@@ -77,14 +80,13 @@ class RunLimits:
         shown = replace(self._question_on(name), label=label, arguments={}, text=label)
         self._state.reached.append(shown)
 
-    def extend(self) -> bool:
-        """Apply the ruling on the budget; return whether the ruling extends it."""
-        question, self.question = self.question, None
-        if question is None or not isinstance(question.question.ruling, Approved):
+    def extend(self, name: BudgetName, ruling: Ruling | None) -> bool:
+        """Apply the ruling on a budget; return whether the ruling extends it."""
+        self._phases.on_extension_decided()
+        if not isinstance(ruling, Approved):
             return False
-        ruling = question.question.ruling
         to = BudgetLimits.model_validate(ruling.arguments) if ruling.edited_by else None
-        self._state.meter.extend(question.budget, to)
+        self._state.meter.extend(name, to)
         return True
 
     def _question_on(self, name: BudgetName) -> Question:

@@ -1,5 +1,7 @@
 """The messages of a run: which are read, and what answers each.
 
+Events: concluded, continued, message awaited, message arrived.
+
     queued ─► read, into the log ─► answered, by the next output of the run
                                  └► without an answer: its budget is used up, or the run has ended
 
@@ -20,6 +22,7 @@ from holdfast.schemas.run import Conversation, RunRequest
 from holdfast.workflows.engine import skills
 from holdfast.workflows.engine.conversation.initial_context import append_message
 from holdfast.workflows.engine.conversation.scopes import content_text
+from holdfast.workflows.engine.phases import AwaitMessage, RunPhases
 from holdfast.workflows.engine.request_settings import RequestSettings
 from holdfast.workflows.engine.run_state import RunState
 
@@ -106,9 +109,15 @@ class RunMessages:
     """The messages of one run; `conversation` is set if it awaits more after an answer."""
 
     def __init__(
-        self, state: RunState, request: RunRequest, mailbox: Mailbox, settings: RequestSettings
+        self,
+        state: RunState,
+        phases: RunPhases,
+        request: RunRequest,
+        mailbox: Mailbox,
+        settings: RequestSettings,
     ) -> None:
         self._state = state
+        self._phases = phases
         self.mailbox = mailbox
         self._settings = settings
         hears = request.conversation
@@ -140,14 +149,43 @@ class RunMessages:
             return "`skill`: only a conversation changes its skill"
         return skills.skill_problem(self._state.rules, name, is_change=True)
 
+    def go_on(self) -> bool:
+        """Read the messages that came before the end; return whether there are any."""
+        if not self.read(ending=True):
+            return False
+        self._phases.on_continued()
+        self._state.progress.go_on()
+        if self.conversation is not None:
+            self._state.meter.begin_message()
+        return True
+
+    def wait(self) -> bool:
+        """Wait for the next message, if the run is an open conversation; return whether it is."""
+        if self.conversation is None or not self.is_open:
+            return False
+        self._phases.on_message_awaited(AwaitMessage(self.conversation.idle_timeout))
+        return True
+
+    def end_wait(self) -> None:
+        """End a wait for the next message, if there is one, or the conversation is closed."""
+        if self._phases.is_idle and (len(self.mailbox) or self.mailbox.closed):
+            self._phases.on_message_arrived()
+
     def answer(self, output: Any) -> None:
         self._state.progress.complete(output, self.mailbox.heard)
+        self._phases.on_concluded("completed")
+
+    def stop(self, output: Any) -> None:
+        """End the run with an output, because a tool or a hook stopped it."""
+        self._state.progress.stop(output)
+        self._phases.on_concluded("stopped")
 
     def exceed(self, name: BudgetName, *, is_noted: bool = False) -> None:
         """End the run on a budget, or in a conversation its message: others may follow."""
         state = self._state
         goes_on = self.conversation is not None and not state.meter.is_total(name)
         reason = state.progress.exceed(name, self.mailbox.heard if goes_on else None)
+        self._phases.on_concluded("completed" if goes_on else "budget_exceeded")
         if not is_noted:
             state.log.add_notice(f"{reason}; the next message has its own" if goes_on else reason)
 
@@ -162,5 +200,5 @@ class RunMessages:
                 f"the budget {name} ({self._state.meter.limit(name)}) of this message is used up;"
                 " send the next message, or raise `budget.perMessage`"
             )
-        is_over = progress.ending == "budget_exceeded"
+        is_over = self._phases.conclusion == "budget_exceeded"
         return f"the run has ended: its budget {name} is used up" if is_over else None

@@ -21,7 +21,7 @@ from holdfast.schemas.internal import continue_as_new
 from holdfast.schemas.log_entry import SkillChooser, SkillEntry, WriteEntry
 from holdfast.schemas.phrases import quote_value, suggest_names
 from holdfast.schemas.reference import Path
-from holdfast.schemas.run import CallRequest, Ended, Principal, PrincipalToken, RunRequest
+from holdfast.schemas.run import CallRequest, Principal, PrincipalToken, RunRequest
 from holdfast.schemas.tool import OutputMethod, ShownTool
 from holdfast.validation.validator import new_errors
 from holdfast.workflows.engine.approvals.pending import PendingApprovals
@@ -61,7 +61,6 @@ class RunProgress(Lenient, frozen=False):
     cut_told: bool = False
     is_refused: bool = False
     unknown_told: bool = False
-    ending: Ended | None = None
     exceeded: BudgetName | None = None
     reason: str | None = None
     rejections: int = 0
@@ -100,19 +99,19 @@ class RunProgress(Lenient, frozen=False):
     def complete(self, output: Any, upto: int) -> None:
         """Answer the messages up to this number with an output."""
         self.output, self.answered_up_to = output, upto
-        self.ending, self.exceeded, self.reason = "completed", None, None
+        self.exceeded = self.reason = None
         self.note_rejection(None)
 
     def stop(self, output: Any) -> None:
-        """End the run with an output, because a tool or a hook stopped it."""
-        self.output, self.ending = output, "stopped"
+        """Set the output of a run that a tool or a hook stopped."""
+        self.output = output
 
     def exceed(self, name: BudgetName, upto: int | None) -> str:
-        """End the run on a budget, or only its messages up to a number; return the reason."""
-        self.exceeded, self.ending = name, "budget_exceeded"
+        """Record a used up budget, of the messages up to a number if set; return the reason."""
+        self.exceeded = name
         self.reason = f"the budget {name} is used up"
         if upto is not None:
-            self.answered_up_to, self.ending = upto, "completed"
+            self.answered_up_to = upto
         if self.rejections:
             self.reason += f". Answers without an output in a row: {self.rejections}."
             self.reason += f" The last: {self.rejected}"
@@ -120,8 +119,8 @@ class RunProgress(Lenient, frozen=False):
         return self.reason
 
     def go_on(self) -> None:
-        """Continue after an answer, because a message arrived; calls are accepted again."""
-        self.ending = self.finalizing = None
+        """Accept calls again after an answer, because a message arrived."""
+        self.finalizing = None
 
 
 # State and output have to fit into the run's result, which has at most two megabytes in total.

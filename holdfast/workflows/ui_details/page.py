@@ -15,7 +15,8 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas.log_entry import read_record
 
 from holdfast.workflows.engine.call.tool_call import error_of
-from holdfast.workflows.engine.execution_base import ExecutionBase, Fail, Finish
+from holdfast.workflows.engine.execution_base import ExecutionBase
+from holdfast.workflows.engine.phases import Fail, Finish
 from holdfast.workflows.engine.run import AgentRun
 from holdfast.workflows.ui_details.markdown import (
     code,
@@ -118,7 +119,7 @@ def _introduction(work: ExecutionBase) -> str:
     if task is not None:
         lines.append(f"Its task: “{prose(value_text(task), _TASK_BYTES)}”")
     if state.skill is not None:
-        by_activity = isinstance(work, AgentRun) and work.fixed is not None
+        by_activity = isinstance(work, AgentRun) and work.is_without_model
         how = ": it runs an activity, without any AI." if by_activity else "."
         lines.append(f"It has the skill **{prose(state.skill, NAME_BYTES)}**{how}")
     if reached := state.meter.reached:
@@ -131,7 +132,7 @@ def _introduction(work: ExecutionBase) -> str:
 
 
 def _present_state(work: ExecutionBase) -> str:
-    match work.last_step:
+    match work.end:
         case Finish(result):
             how = _ENDINGS[result.status]
             answer = f"\n**Its answer:** {prose(value_text(result.output), _OUTPUT_BYTES)}"
@@ -161,8 +162,8 @@ def _present_state(work: ExecutionBase) -> str:
             f"**Now:** {how} and waits for the next message.\n**To do:** nothing, or"
             f" **More Actions → Send an Update**, `{names.SEND}`, with your words in quotes."
         )
-    in_turns = isinstance(work, AgentRun) and work.fixed is None
-    turn = f", in turn {max(work.turn_number, 1)}" if in_turns else ""
+    in_turns = isinstance(work, AgentRun) and not work.is_without_model
+    turn = f", in turn {max(work.state.meter.turns, 1)}" if in_turns else ""
     return f"**Now:** it is running{turn}.\n**To do:** nothing."
 
 

@@ -137,7 +137,7 @@ def test_a_person_is_shown_the_servers_words_and_all_fields() -> None:
 def open_turn(play: Play) -> Any:
     """Take the run to its running call."""
     while True:
-        step = play.run.next()
+        step = play.next()
         if (turn := getattr(step, "turn", None)) is not None:
             play.decided(play.run.calls.check_and_start(turn, turn.calls))
             return turn

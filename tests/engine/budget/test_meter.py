@@ -12,8 +12,8 @@ from holdfast.schemas.internal.model_request import ConversationPageRequest
 from holdfast.schemas.internal.solution import Solution, Usage
 from holdfast.workflows.engine.approvals.signed_decision import DecisionRejected
 from holdfast.workflows.engine.budget.meter import Meter
-from holdfast.workflows.engine.execution_base import AskPeople
 from holdfast.workflows.engine.model.prompt import FINALIZE
+from holdfast.workflows.engine.phases import AskPeople
 from tests.engine.driver import NOON, Play, call, reply, tool
 
 SECOND = timedelta(seconds=1)
@@ -157,10 +157,10 @@ def loops(turns: int = 50, **more: Any) -> list[Solution]:
 def test_the_final_answer_is_asked_for_without_calls() -> None:
     play = Play(tool(), model=loops(6))
     while play.run.state.meter.turns < 6:
-        play.take(play.run.next())
+        play.take(play.next())
         assert play.run.settings.page(ConversationPageRequest(upto=0)).ask.tool_choice == "auto"  # type: ignore[union-attr]  # the first page has it
-    play.take(play.run.next())
-    play.run.next()
+    play.take(play.next())
+    play.next()
 
     assert play.engine_messages() == ["iteration limit reached; finalise your answer"]
     assert play.run.settings.page(ConversationPageRequest(upto=0)).ask.tool_choice == "none"  # type: ignore[union-attr]  # the first page has it
@@ -248,7 +248,7 @@ ASK: dict[str, Any] = {"definition": {"on_limit": {"maxTurns": "ask"}}, "budget"
 def asking(**more: Any) -> tuple[Play, Any]:
     """A run that asks for more turns, and its question."""
     play = Play(tool(), model=[*loops(2), *more.pop("then", [reply("done")])], **{**ASK, **more})
-    while not isinstance(step := play.run.next(), AskPeople):
+    while not isinstance(step := play.next(), AskPeople):
         play.take(step)
     return play, step.question
 
@@ -308,7 +308,9 @@ def test_a_second_approval_does_not_grant_twice() -> None:
     play, question = asking()
     for _ in range(2):
         play.run.questions.count_or_log(Decision(call_id=question.call_id, decision="approve"))
-    play.run.budget_decided()
+    step = play.next()
+    assert isinstance(step, AskPeople)
+    play.run.budget_decided(step)
 
     assert play.run.state.meter.budget.max_turns == 4
     assert "is decided already" in play.records("decision")[1]["ignored"]

@@ -233,8 +233,8 @@ def test_what_after_withholds_stands_nowhere_in_the_log() -> None:
 def test_what_after_has_not_seen_is_withheld_where_the_run_is_cancelled(*, is_asked: bool) -> None:
     look = tool("look", hooks=hooks(after="review"), output_path="†state.found")
     play = Play(look, model=[reply("", call("look"))], outcomes={"look": "secret"})
-    play.take(play.run.next())
-    turn: Any = play.run.next()
+    play.take(play.next())
+    turn: Any = play.next()
     calls = play.run.calls
     play.decided(calls.check_and_start(turn.turn, turn.turn.calls))
     play.advance_call(turn.turn, turn.turn.calls[0])

@@ -8,8 +8,8 @@ from holdfast.schemas.message import ImagePart
 from holdfast.schemas.names import MODEL_ERROR
 from holdfast.workflows.engine.call.tool_call import Failed, Outcome, Succeeded, ToolCall
 from holdfast.workflows.engine.conversation.summaries import MAX_REQUESTS_PER_TURN
-from holdfast.workflows.engine.execution_base import AskModel, Fail
 from holdfast.workflows.engine.model.latent_calls import Latent
+from holdfast.workflows.engine.phases import AskModel, Fail
 from tests.engine.driver import MODEL, Play, call, reply, tool
 from tests.engine.windowed import Windowed, check_calls
 
@@ -98,13 +98,13 @@ def test_a_picture_takes_little_of_the_window_however_many_bytes_it_has() -> Non
     half_full = reply("hm", window=WINDOW, usage=Usage(input_tokens=4_000, output_tokens=9))
     play = Play(model=[half_full, reply("a picture")], conversation=True, input="x" * 9_000)
     play.to_end().receive([picture])
-    step = play.run.next()
+    step = play.next()
     assert isinstance(step, AskModel)
     assert not step.pointer.summary
 
     play.receive([picture] * 2)
     play.run.model_answered(half_full)
-    step = play.run.next()
+    step = play.next()
     assert isinstance(step, AskModel)
     assert step.pointer.summary
 
@@ -185,8 +185,8 @@ def test_and_may_fail() -> None:
 
 def test_what_was_too_long_costs_nothing() -> None:
     play = Play(model=[TOO_LONG, reply("x")], summaries=[TOO_LONG], definition={"budget": LARGE})
-    play.take(play.run.next())
-    play.take(play.run.next())
+    play.take(play.next())
+    play.take(play.next())
 
     assert play.run.state.meter.requests == 0
     assert not play.run.state.meter.tokens_unknown

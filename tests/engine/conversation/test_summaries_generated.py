@@ -9,8 +9,8 @@ from holdfast.schemas.internal.solution import Solution
 from holdfast.schemas.log_entry import MessageEntry, NoticeEntry, TurnEndEntry, TurnStartEntry
 from holdfast.schemas.message import AskedCall, ChatMessage
 from holdfast.workflows.engine.conversation.summaries import MAX_REQUESTS_PER_TURN, pieces
-from holdfast.workflows.engine.execution_base import AskModel, Fail, Finish
 from holdfast.workflows.engine.log.log import Log
+from holdfast.workflows.engine.phases import AskModel, Fail, Finish
 from tests.engine.driver import Play, call, noon, reply, tool
 from tests.engine.windowed import Windowed, check_calls
 
@@ -99,7 +99,7 @@ def test_whatever_a_model_refuses_the_run_ends(
         definition={"budget": LARGE},
     )
     steps = 0
-    while not isinstance(step := play.run.next(), Finish | Fail):
+    while not isinstance(step := play.next(), Finish | Fail):
         steps += 1
         if not isinstance(step, AskModel):
             play.take(step)

@@ -4,7 +4,7 @@ import pytest
 
 from holdfast.schemas.internal.model_request import Ask, ConversationPageRequest
 from holdfast.workflows.engine.conversation.summaries import MAX_SUMMARY_CHARACTERS
-from holdfast.workflows.engine.execution_base import AskModel
+from holdfast.workflows.engine.phases import AskModel
 from tests.engine.conversation.test_summaries import (
     LARGE,
     SUMMARY,
@@ -29,11 +29,11 @@ def test_it_is_asked_for_as_a_turn_is_but_for_a_text(calling: str) -> None:
     output = {"type": "object", "properties": {"n": {"type": "integer"}}}
     look = tool("look")
     play = Play(look, model=[TOO_LONG], definition={"calling": calling, "output": output})
-    turn = play.run.next()
+    turn = play.next()
     assert isinstance(turn, AskModel)
     of_turn = ask_of(play, turn)
     play.take(turn)
-    summary = play.run.next()
+    summary = play.next()
     assert isinstance(summary, AskModel)
     of_summary = ask_of(play, summary)
 

@@ -27,7 +27,7 @@ from holdfast.workflows.engine.delegation import (
     charge,
     delegate_outcome,
 )
-from holdfast.workflows.engine.execution_base import RunCalls
+from holdfast.workflows.engine.phases import RunCalls
 from tests.engine.driver import Play, PlayCall, call, reply, tool
 
 OUTPUT = {"type": "object", "required": ["text"]}
@@ -57,7 +57,7 @@ def asks(
 
 def the_call(play: PlayCall) -> ToolCall:
     """The one call of a workflow that has no agent."""
-    step = play.run.next()
+    step = play.next()
     assert isinstance(step, RunCalls)
     return step.turn.calls[0]
 

@@ -9,7 +9,7 @@ from holdfast.client.question_text import heading
 from holdfast.schemas.tool import ApprovalPolicy
 from holdfast.workflows.engine.approvals.pending import PendingApprovals
 from holdfast.workflows.engine.call.tool_call import Unknown
-from holdfast.workflows.engine.execution_base import RunCalls
+from holdfast.workflows.engine.phases import RunCalls
 from tests.engine.asking import (
     DIGEST,
     approve,
@@ -35,7 +35,7 @@ def reconciling(play: Play) -> Any:
     """Take a run to where it asks what became of the call."""
     open_question(play)
     decides(play, approve())
-    step = play.run.next()
+    step = play.next()
     assert isinstance(step, RunCalls)
     for _ in ("approved", "lost"):
         play.advance_call(step.turn, step.turn.calls[0])

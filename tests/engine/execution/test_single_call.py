@@ -7,7 +7,8 @@ import pytest
 from holdfast.schemas.decision import Decision
 from holdfast.schemas.tool import CallLimits
 from holdfast.workflows.engine.call.tool_call import Unknown
-from holdfast.workflows.engine.execution_base import MAX_RESULT_BYTES, RunCalls
+from holdfast.workflows.engine.execution_base import MAX_RESULT_BYTES
+from holdfast.workflows.engine.phases import RunCalls
 from tests.engine.driver import PlayCall, tool
 
 PAYMENT = {
@@ -121,7 +122,7 @@ def test_a_result_that_is_too_large_to_be_handed_on_is_an_error_and_not_a_hang()
 
 def test_a_cancelled_call_has_its_one_result_and_is_over() -> None:
     play = PlayCall(PAY, {"amount": 5})
-    step = play.run.next()
+    step = play.next()
     assert isinstance(step, RunCalls)
     play.decided(play.run.calls.check_and_start(step.turn, step.turn.calls))
     play.run.cancel()

@@ -4,7 +4,7 @@ from typing import Any
 
 from holdfast.schemas.agent import ForcedTool
 from holdfast.schemas.tool import CallLimits
-from holdfast.workflows.engine.execution_base import AskModel
+from holdfast.workflows.engine.phases import AskModel
 from tests.engine.driver import Play, call, reply, tool
 
 LOOK, CHECK = reply("", call("look")), reply("", call("check"))
@@ -19,7 +19,7 @@ def forced(step: int, **more: Any) -> Any:
 def choices(play: Play) -> list[str]:
     """What each request of the run has the model choose from."""
     found = []
-    while isinstance(step := play.run.next(), AskModel) or play.run.last_step is None:
+    while isinstance(step := play.next(), AskModel) or play.run.end is None:
         if isinstance(step, AskModel):
             choice = play.run.settings.ask().tool_choice
             found.append(choice.name if isinstance(choice, ForcedTool) else choice)

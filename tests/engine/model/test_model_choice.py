@@ -7,7 +7,7 @@ import pytest
 from holdfast.schemas.agent import ModelSettings
 from holdfast.schemas.internal.solution import Solution, Usage
 from holdfast.schemas.tool import ActivityBinding, ResolvedTool
-from holdfast.workflows.engine.execution_base import AskModel
+from holdfast.workflows.engine.phases import AskModel
 from tests.engine.driver import NoAnswer, Play, call, reply, tool
 
 SECOND, THIRD = (ModelSettings(endpoint="script", name=name) for name in ("second", "third"))
@@ -24,7 +24,7 @@ def listed(*model: Any, summaries: Any = ()) -> Play:
 
 def asked(play: Play) -> str:
     """The model that the next request is for, while the run changes to it."""
-    while not isinstance(step := play.run.next(), AskModel):
+    while not isinstance(step := play.next(), AskModel):
         play.take(step)
     return play.run.settings.ask().model.name
 
@@ -37,7 +37,7 @@ def test_the_next_model_answers_where_one_fails_and_stays() -> None:
     play = listed(NoAnswer(text="it is down"), LOOK, DONE)
     models = [asked(play)]
     for _ in range(3):
-        play.take(play.run.next())
+        play.take(play.next())
         models.append(asked(play) if play.model else "")
     assert models[:3] == ["script", "second", "second"]
     result = play.to_end().result

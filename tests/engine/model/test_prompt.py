@@ -7,8 +7,8 @@ import pytest
 
 from holdfast.schemas.agent import ForcedTool
 from holdfast.schemas.internal.model_request import Ask, ConversationPageRequest
-from holdfast.workflows.engine.execution_base import RunCalls
 from holdfast.workflows.engine.model.prompt import instructions, offers
+from holdfast.workflows.engine.phases import RunCalls
 from tests.engine.driver import Play, agent, call, reply, tool
 
 LONG = "0123456789" * 1_000
@@ -106,10 +106,10 @@ def asked(*tools: Any, first: bool = True, **more: Any) -> Ask:
     """With what settings the model is asked in its first turn, or its second."""
     play = Play(*tools, model=[reply("", call("look"))], **more)
     while play.run.state.meter.turns == 0 and not first:
-        play.take(play.run.next())
-    if isinstance(step := play.run.next(), RunCalls):
+        play.take(play.next())
+    if isinstance(step := play.next(), RunCalls):
         play.take(step)
-    play.run.next()
+    play.next()
     return ask_of(play)
 
 

@@ -9,8 +9,8 @@ from holdfast.schemas.internal.model_request import Ask
 from holdfast.schemas.message import ChatMessage
 from holdfast.schemas.tool import ActivityBinding, AgentHooks, ResolvedTool
 from holdfast.workflows.engine.call.tool_call import Failure
-from holdfast.workflows.engine.execution_base import AskModel
 from holdfast.workflows.engine.model import request_hooks
+from holdfast.workflows.engine.phases import AskModel
 from tests.engine.driver import NoAnswer, Play, call, reply, tool
 
 HOOKS = AgentHooks(
@@ -271,7 +271,7 @@ def test_a_pause_has_a_bound() -> None:
     play = HookedPlay(DOWN, DONE, failed={"retry": True, "after": "3d"})
     pauses = []
     for _ in range(5):
-        step = play.run.next()
+        step = play.next()
         pauses.append(step.pause if isinstance(step, AskModel) else None)
         play.take(step)
     assert pauses == [None, None, None, None, request_hooks.MAX_PAUSE]

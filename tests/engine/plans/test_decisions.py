@@ -179,8 +179,8 @@ def test_the_question_has_the_strictest_of_the_calls_policies() -> None:
     definition = {"approval": AgentApproval(auto=["free"])}
     calls = [call(each.name) for each in (*tools, free)]
     play = lazy(*calls, tools=(*tools, free), definition=definition)
-    play.take(play.run.next())
-    step: Any = play.run.next()
+    play.take(play.next())
+    step: Any = play.next()
     play.decided(play.run.planning.check(step.turn))
     question = play.run.planning.ask(step.turn)
 
@@ -202,8 +202,8 @@ def test_the_question_has_the_strictest_of_the_calls_policies() -> None:
 def test_a_plan_shows_its_outcome_without_a_decision() -> None:
     asks = payer("a", onTimeout="approve")
     play = lazy(call("a"), tools=(asks,))
-    play.take(play.run.next())
-    step: Any = play.run.next()
+    play.take(play.next())
+    step: Any = play.next()
     play.decided(play.run.planning.check(step.turn))
     question = play.run.planning.ask(step.turn)
     assert question is not None

@@ -149,8 +149,8 @@ def paid(**arguments: Any) -> list[Any]:
 def test_the_check_knows_what_can_be_known(calls: list[Any], codes: list[Any]) -> None:
     scoped = SCOPED.model_copy(update={"chosen": {"_outputPath": TEXT}})
     play = lazy(*calls, tools=(QUOTE, PAY, LOOK, scoped, CAPPED), outcomes={"quote": "40"})
-    play.take(play.run.next())
-    step: Any = play.run.next()
+    play.take(play.next())
+    step: Any = play.next()
     play.decided(play.run.planning.check(step.turn))
     found = [each.outcome for each in step.turn.calls]
     play.run.planning.ask(step.turn)

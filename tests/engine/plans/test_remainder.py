@@ -52,9 +52,9 @@ def test_a_message_holds_back_unstarted_calls_and_the_model_is_requested() -> No
 
 def test_the_model_receives_the_state_of_the_plan() -> None:
     play = chain()
-    play.take(play.run.next())
-    play.take(play.run.next())
-    play.run.next()
+    play.take(play.next())
+    play.take(play.next())
+    play.next()
 
     told = tail_of(play)
     assert "- t1c1 quote: done\n" in told
@@ -156,8 +156,8 @@ def test_a_call_that_may_have_happened_is_not_let_go_for_a_message() -> None:
 def test_a_call_that_is_queued_among_those_that_run_is_held_back() -> None:
     """It is reported as started; only when it has room would it really be."""
     play = chain()
-    play.take(play.run.next())
-    step: Any = play.run.next()
+    play.take(play.next())
+    step: Any = play.next()
     play.agree_on(step.turn)
     play.decided(play.run.calls.check_and_start(step.turn, step.turn.calls))
     first = step.turn.calls[0]
@@ -179,9 +179,9 @@ def test_after_a_failure_its_dependents_are_a_new_plan_without_an_older_value() 
         outcomes={"quote": BROKEN},
         state={"price": 9_999},
     )
-    play.take(play.run.next())
-    play.take(play.run.next())
-    play.run.next()
+    play.take(play.next())
+    play.take(play.next())
+    play.next()
     told = tail_of(play)
     assert (
         "- t1c1 quote: not done (tool_error)\n- t1c2 pay: not done (unresolved_reference)" in told

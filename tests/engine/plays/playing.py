@@ -47,14 +47,14 @@ from holdfast.workflows.engine.call.tool_call import (
     Turn,
     Unknown,
 )
-from holdfast.workflows.engine.execution_base import (
+from holdfast.workflows.engine.execution_base import SingleCall
+from holdfast.workflows.engine.phases import (
     AskModel,
     AskPeople,
     AwaitMessage,
     Fail,
     Finish,
     RunCalls,
-    SingleCall,
 )
 from holdfast.workflows.engine.run import AgentRun
 from holdfast.workflows.engine.run_messages import Mailbox
@@ -92,16 +92,16 @@ class Transcript(Play):
     def settle(self) -> None:
         """Take every step that needs no input."""
         while True:
-            step = self.run.next()
+            step = self.next()
             match step:
                 case RunCalls(turn):
                     self.turn = self.turn or self.execute(turn)
                     if next(self.turn, "closed") is None:
                         return
                     self.turn = None
-                    self.run.closed(turn)
+                    self.run.closed(step)
                 case AskPeople(question) if self.is_over(question):
-                    self.run.budget_decided()
+                    self.run.budget_decided(step)
                 case AskModel() | AskPeople() | AwaitMessage() | Finish() | Fail():
                     return
                 case _:
@@ -166,7 +166,7 @@ class Transcript(Play):
         """Apply one input, and take the steps that follow from it."""
         match key:
             case "model" | "summary":
-                step = self.run.next()
+                step = self.next()
                 assert isinstance(step, AskModel), f"the model is not asked: {step}"
                 assert bool(step.pointer.summary) == (key == "summary"), f"it is asked for {step}"
                 (self.summaries if step.pointer.summary else self.model).append(read_answer(value))
@@ -221,7 +221,7 @@ class Transcript(Play):
             self.run.questions.forward(question, self.now)
             if question.ruling is None:
                 self.run.questions.end_or_remind(question, self.now)
-        step = self.run.next()
+        step = self.next()
         if isinstance(step, AwaitMessage) and (step.idle_timeout or how_long * 2) <= how_long:
             self.mailbox.close()
 

@@ -20,7 +20,7 @@ from hypothesis.stateful import (
 
 from holdfast.schemas.base import canonical_json, sha256
 from holdfast.workflows.engine.call.tool_call import CallStage, ToolCall
-from holdfast.workflows.engine.execution_base import AskModel, AwaitMessage
+from holdfast.workflows.engine.phases import AskModel, AwaitMessage
 from tests.engine.driver import read_again
 from tests.engine.plays.playing import Transcript
 
@@ -97,7 +97,7 @@ class AnyInput(RuleBasedStateMachine):
         return [] if turn is None else turn.calls
 
     def is_asked(self) -> bool:
-        step = self.play.run.next()
+        step = self.play.next()
         return isinstance(step, AskModel) and not step.pointer.summary
 
     def running(self) -> list[str]:
@@ -107,7 +107,7 @@ class AnyInput(RuleBasedStateMachine):
         return self.play.desk.list_open()
 
     def is_over(self) -> bool:
-        return self.play.run.last_step is not None
+        return self.play.run.end is not None
 
     @precondition(is_asked)
     @rule(calls=CALLS)
@@ -179,7 +179,7 @@ class AnyInput(RuleBasedStateMachine):
         self.put("run", "continue as new")
         assert self.play.records()[: len(entries)] == entries
 
-    @precondition(lambda self: isinstance(self.play.run.next(), AwaitMessage))
+    @precondition(lambda self: isinstance(self.play.next(), AwaitMessage))
     @rule()
     def conversation_is_closed(self) -> None:
         self.put("run", "close")
@@ -407,13 +407,13 @@ class AnyInput(RuleBasedStateMachine):
     @invariant()
     def it_ends_or_needs_an_input(self) -> None:
         waits = self.pending() or self.running() or self.play.arrived
-        step = self.play.run.next()
+        step = self.play.next()
         assert waits or self.is_over() or isinstance(step, AskModel | AwaitMessage), step
 
     @invariant()
     def its_status_is_what_it_waits_for(self) -> None:
         status = self.play.run.status
-        assert (status == "awaiting_message") == isinstance(self.play.run.next(), AwaitMessage)
+        assert (status == "awaiting_message") == isinstance(self.play.next(), AwaitMessage)
         if self.pending() and not self.running() and not self.is_over():
             assert status == "awaiting_approval"
 

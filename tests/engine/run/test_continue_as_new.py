@@ -28,9 +28,9 @@ from holdfast.workflows.engine.continue_as_new import (
     start_arguments,
     stay_in_history,
 )
-from holdfast.workflows.engine.execution_base import AskModel
 from holdfast.workflows.engine.log import log as run_log
 from holdfast.workflows.engine.log.log import SMALL_BYTES, Log
+from holdfast.workflows.engine.phases import AskModel
 from tests.engine.driver import NOON, Play, call, everything, noon, read_again, reply, tool
 from tests.engine.generated import RUNS, Anything, Drawn
 
@@ -47,7 +47,7 @@ class Chained(Anything):
 def test_a_run_that_continues_as_new_comes_to_what_it_comes_to_in_one_piece(drawn: Drawn) -> None:
     whole, chained = Anything(drawn).play(), Chained(drawn).play()
 
-    assert chained.run.last_step == whole.run.last_step
+    assert chained.run.end == whole.run.end
     assert chained.records() == whole.records()
     assert chained.events() == whole.events()
     assert chained.log.digest == whole.log.digest
@@ -205,7 +205,7 @@ def test_what_cannot_be_taken_along_is_summarised_although_the_model_could_read_
         budget={"maxTurns": 20},
     )
     while play.run.state.meter.turns < 4:
-        play.take(play.run.next())
+        play.take(play.next())
     play.to_rest()
     play.run.summaries.make_room()
     play.to_end()
@@ -276,7 +276,7 @@ def test_a_run_moves_to_another_build_once_it_has_taken_a_turn_on_this_one() -> 
 
     play.continue_as_new()
     assert not is_due(HistoryLength(3, 0, build_changed=True), play.run, stored=False)
-    play.take(play.run.next())
+    play.take(play.next())
     play.to_rest()
     assert is_due(HistoryLength(30, 0, build_changed=True), play.run, stored=False)
 
@@ -292,7 +292,7 @@ def test_a_run_that_can_neither_stay_nor_continue_ends_with_what_to_do() -> None
     play = Play(tool("look"), model=[reply("", call("look"))]).to_rest()
     play.run.state.log = logs(30, size=200_000)[1]
     stay_in_history(play.run, HistoryLength(LAST_EVENTS - 1, 0))
-    assert play.run.last_step is None
+    assert play.run.end is None
     stay_in_history(play.run, HistoryLength(LAST_EVENTS, 0))
 
     assert play.failure.code == "blocked"
@@ -305,12 +305,12 @@ def test_one_that_may_stay_has_its_log_summarised_where_that_helps(
 ) -> None:
     look, seen = tool("look"), os.urandom(size).hex()
     play = Play(look, model=[reply("", call("look"))] * 2, outcomes={"look": seen}).to_rest()
-    play.take(play.run.next())
+    play.take(play.next())
     play.to_rest()
     play.run.state.log.seal()
     stay_in_history(play.run, HistoryLength(PRESSING_EVENTS, 0))
 
-    step = play.run.next()
+    step = play.next()
     assert isinstance(step, AskModel)
     assert step.pointer.summary is summarised
 

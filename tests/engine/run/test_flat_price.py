@@ -13,7 +13,7 @@ from holdfast.runtime.narration.call_summaries import CallSummaries
 from holdfast.schemas.internal.model_request import ConversationPageRequest
 from holdfast.schemas.log_entry import read_record
 from holdfast.workflows.commands.publisher import attributes
-from holdfast.workflows.engine.execution_base import AskModel
+from holdfast.workflows.engine.phases import AskModel
 from holdfast.workflows.ui_details.markdown import short_arguments
 from tests.engine.driver import Play, call, reply, tool
 
@@ -69,7 +69,7 @@ class Long:
 
     def measured(self, first: int) -> Work:
         """The work of a turn, from this one on: the median, since now and then one seals a page."""
-        while self.play.run.turn_number < first - 1:
+        while self.play.run.state.meter.turns < first - 1:
             self.turn()
         works = []
         for _ in range(MEASURED_TURNS):

@@ -74,8 +74,8 @@ def test_a_run_ends_and_logs_that_once(drawn: Drawn) -> None:
 @given(JSON)
 def test_any_json_as_a_decision_counts_or_is_refused(written: Any) -> None:
     play = Play(tool("pay", side_effects=True), model=[reply("", call("pay"))])
-    play.take(play.run.next())
-    step: Any = play.run.next()
+    play.take(play.next())
+    step: Any = play.next()
     play.decided(play.run.calls.check_and_start(step.turn, step.turn.calls))
     noise = written if isinstance(written, dict) else {"result": written}
     for data in (written, {"callId": "t1c1", "decision": "respond", **noise}):

@@ -26,9 +26,9 @@ WRITE = tool("write", chosen={"_outputPath": {"type": "string"}})
 def opened(*calls: WrittenCall, **more: Any) -> tuple[Play, Turn]:
     """A run whose turn of these calls is decided on, in no time."""
     play = Play(WRITE, definition={"budget": {"max_calls": 2 * CALLS}}, **more)
-    play.run.next()
+    play.next()
     play.run.model_answered(reply("", *calls))
-    turn: Turn = play.run.next().turn  # type: ignore[union-attr]  # there are calls
+    turn: Turn = play.next().turn  # type: ignore[union-attr]  # there are calls
     within(MAX_STEPS, lambda: play.decided(play.run.calls.check_and_start(turn, turn.calls)))
     return play, turn
 
@@ -93,11 +93,11 @@ def test_a_thousand_calls_of_a_large_tool_are_read_in_no_time() -> None:
 
 def test_of_a_very_long_conversation_a_call_receives_the_newest() -> None:
     play = Play(WRITE)
-    play.run.next()
+    play.next()
     for number in range(10 * scopes.MAX_TRANSCRIPT_MESSAGES):
         play.log.append(MessageEntry(message=ChatMessage(role="user", content=f"{number}")))
     play.run.model_answered(reply("", call("write")))
-    [one] = play.run.next().turn.calls  # type: ignore[union-attr]  # there is one
+    [one] = play.next().turn.calls  # type: ignore[union-attr]  # there is one
     one.annotate(MetaProperties(scopes=[scopes.CONTEXT]))
     said = within(500_000, lambda: scopes.transcript(one, play.run.state))
 

@@ -10,7 +10,7 @@ from holdfast.schemas.internal.solution import WrittenCall
 from holdfast.schemas.names import ErrorCode
 from holdfast.schemas.tool import CallLimits
 from holdfast.workflows.engine.call.tool_call import fail
-from holdfast.workflows.engine.execution_base import AskModel
+from holdfast.workflows.engine.phases import AskModel
 from tests.engine.driver import Play, call, read_again, reply, tool
 
 OUTPUT = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
@@ -167,17 +167,17 @@ def test_a_tool_is_called_after_others_have_succeeded_only() -> None:
 def test_what_is_next_is_the_same_until_it_is_done() -> None:
     play = Play(tool(), model=[reply("", call("look")), reply("x")])
     for _ in range(10):
-        step, length = play.run.next(), len(play.log)
-        assert play.run.next() == step
+        step, length = play.next(), len(play.log)
+        assert play.next() == step
         assert len(play.log) == length
-        if play.run.last_step is None:
+        if play.run.end is None:
             play.take(step)
 
 
 def test_a_request_points_to_the_whole_log() -> None:
     play = Play(tool(), model=[reply("", call("look")), reply("x")])
-    while not play.run.last_step:
-        step = play.run.next()
+    while not play.run.end:
+        step = play.next()
         if isinstance(step, AskModel):
             assert step.pointer.entries == len(play.log)
             assert step.pointer.digest == read_again(play.log)[0]
@@ -187,7 +187,7 @@ def test_a_request_points_to_the_whole_log() -> None:
 
 def test_the_settings_of_a_request_come_with_its_first_page() -> None:
     play = Play(tool(), model=[reply("x")], state={"a": 1})
-    play.run.next()
+    play.next()
     first, later = (
         play.run.settings.page(ConversationPageRequest(upto=3, offset=offset)).ask
         for offset in (0, 5)

@@ -7,7 +7,7 @@ import pytest
 from holdfast.schemas.internal.solution import Usage, WrittenCall
 from holdfast.schemas.names import MODEL_ERROR, ErrorCode
 from holdfast.workflows.engine.call.tool_call import Unknown, fail
-from holdfast.workflows.engine.execution_base import AskModel, RunCalls
+from holdfast.workflows.engine.phases import AskModel, RunCalls
 from tests.engine.driver import Play, call, reply, tool
 
 TERMINATE = {"_result": {"content": "bye", "terminate": True}}
@@ -197,7 +197,7 @@ def test_what_is_more_than_a_copy_of_an_error_is_an_output(text: str) -> None:
 
 def test_a_model_that_cannot_be_asked_fails_the_run() -> None:
     play = Play(model=[])
-    assert isinstance(play.run.next(), AskModel)
+    assert isinstance(play.next(), AskModel)
     play.run.fail(MODEL_ERROR, "401: no such key")
 
     assert (play.failure.code, play.failure.message) == ("model_error", "401: no such key")
@@ -218,8 +218,8 @@ def cancelled_in(stage: str, **more: Any) -> Play:
         decisions={"t1c3": ["approve"]},
         outcomes={"once": Unknown("it was started")},
     )
-    play.take(play.run.next())
-    step = play.run.next()
+    play.take(play.next())
+    step = play.next()
     assert isinstance(step, RunCalls)
     if stage != "proposed":
         play.decided(play.run.calls.check_and_start(step.turn, step.turn.calls))

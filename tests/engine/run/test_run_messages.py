@@ -5,20 +5,20 @@ from typing import Any
 import pytest
 
 from holdfast.workflows.engine.call.tool_call import Succeeded
-from holdfast.workflows.engine.execution_base import AwaitMessage
+from holdfast.workflows.engine.phases import AwaitMessage
 from tests.engine.driver import Play, call, reply, tool
 
 
 def test_a_message_that_arrives_as_the_run_ends_is_not_lost() -> None:
     play = Play(model=[reply("one"), reply("two")])
-    play.take(play.run.next())
+    play.take(play.next())
     play.receive("wait")
     play.to_end()
     assert play.result["output"] == "two"
 
     ended = Play(tool(), model=[reply("", call("look"))], budget={"maxTurns": 1})
-    ended.take(ended.run.next())
-    ended.take(ended.run.next())
+    ended.take(ended.next())
+    ended.take(ended.next())
     ended.receive("later", delivery="followUp")
     ended.to_end()
     assert ended.result["status"] == "budget_exceeded"
@@ -29,11 +29,11 @@ def test_a_run_is_ending_until_another_message_arrives() -> None:
     play = Play(tool(), model=[reply("", call("look")), reply("one"), reply("two")])
     known = [play.run.is_ending]
     for _ in range(3):
-        play.take(play.run.next())
+        play.take(play.next())
         known.append(play.run.is_ending)
     play.receive("and?", delivery="followUp")
     known.append(play.run.is_ending)
-    play.take(play.run.next())
+    play.take(play.next())
     known.append(play.run.is_ending)
     play.to_end()
     known.append(play.run.is_ending)
@@ -49,7 +49,7 @@ def talk(*model: Any, **more: Any) -> Play:
 
 def test_a_conversation_waits_for_the_next_message() -> None:
     play = talk(reply("one"), reply("two")).to_end()
-    step = play.run.next()
+    step = play.next()
 
     assert isinstance(step, AwaitMessage)
     assert step.idle_timeout is not None
@@ -100,7 +100,7 @@ def test_a_message_that_ends_on_its_budget_leaves_the_conversation_open() -> Non
     problem = play.run.messages.budget_problem(number)
     assert problem is not None
     assert "maxTurns (1) of this message" in problem
-    assert isinstance(play.run.next(), AwaitMessage)
+    assert isinstance(play.next(), AwaitMessage)
     notice = "the budget maxTurns is used up; the next message has its own"
     assert [record["text"] for record in play.records("notice")] == [notice]
     play.continue_as_new()
@@ -157,7 +157,7 @@ def test_a_person_extends_the_budget_of_one_message() -> None:
     send(play)
     assert play.run.progress.output == "two"
     assert play.run.messages.budget_problem(send(play)) is not None
-    assert isinstance(play.run.next(), AwaitMessage)
+    assert isinstance(play.next(), AwaitMessage)
     asked = play.records("confirmation_required")[-1]
     assert asked["approval"]["question"].endswith("`deny` grants no more.")
 
@@ -167,7 +167,7 @@ def test_a_person_extends_the_budget_of_one_message() -> None:
 
 def test_a_queued_message_is_listed_and_can_be_withdrawn() -> None:
     play = Play(model=[reply("one")])
-    play.take(play.run.next())
+    play.take(play.next())
     keep, gone = (play.receive(each * 300, delivery="followUp") for each in ("a", "b"))
     assert [each.number for each in play.mailbox.queued()] == [keep, gone]
     assert len(play.mailbox.queued()[0].text) < 210
@@ -183,7 +183,7 @@ ENDS = [{"budget": {"maxTurns": 1}}, {"outcomes": {"look": Succeeded("enough", t
 @pytest.mark.parametrize("ends", ENDS)
 def test_a_result_lists_what_no_model_has_read(ends: Any) -> None:
     play = Play(tool(), model=[LOOK], **ends)
-    play.take(play.run.next())
+    play.take(play.next())
     play.receive("wait", delivery="followUp")
     play.receive("stop")
     play.to_end()

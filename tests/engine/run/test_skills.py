@@ -14,13 +14,8 @@ from holdfast.schemas.names import ErrorCode
 from holdfast.schemas.tool import ActivityBinding, AgentHooks
 from holdfast.workflows.engine.call.tool_call import Stopped, Succeeded, ToolCall, fail
 from holdfast.workflows.engine.conversation.initial_context import InvalidRequest
-from holdfast.workflows.engine.execution_base import (
-    MAX_RESULT_BYTES,
-    AskModel,
-    AwaitMessage,
-    Fail,
-    Finish,
-)
+from holdfast.workflows.engine.execution_base import MAX_RESULT_BYTES
+from holdfast.workflows.engine.phases import AskModel, AwaitMessage, Fail, Finish
 from tests.engine.driver import NoAnswer, Play, call, reply, tool
 
 REFUNDS = ResolvedSkill(
@@ -46,7 +41,7 @@ def desk(*model: Any, skills: Any = (REFUNDS, TRAVEL), **more: Any) -> Play:
 def asks(play: Play) -> list[Ask]:
     """The settings of each request of a run, which is played until it ends or waits."""
     found: list[Ask] = []
-    while not isinstance(step := play.run.next(), Finish | Fail | AwaitMessage):
+    while not isinstance(step := play.next(), Finish | Fail | AwaitMessage):
         if isinstance(step, AskModel):
             ask = play.run.settings.page(ConversationPageRequest(upto=0)).ask
             assert ask is not None
@@ -272,7 +267,7 @@ def test_a_skill_with_an_activity_runs_that_and_asks_no_model() -> None:
     assert play.event_lines() == lines
     assert play.result["output"] == {"month": "2026-01"}
     assert (play.result["turns"], play.result["calls"]) == (0, 1)
-    assert play.run.turn_number == 0
+    assert play.run.state.meter.turns == 0
 
 
 def test_an_input_that_is_a_text_is_given_by_its_name() -> None:
@@ -331,7 +326,7 @@ def test_a_model_may_choose_it_and_is_asked_no_more() -> None:
 
 def test_a_cancelled_run_by_an_activity_is_logged_to_its_end() -> None:
     play = desk(skills=[EXPORT])
-    step = play.run.next()
+    step = play.next()
     play.decided(play.run.calls.check_and_start(step.turn, step.turn.calls))  # type: ignore[union-attr]
     play.run.cancel()
 

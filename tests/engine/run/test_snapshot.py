@@ -10,8 +10,8 @@ from holdfast.schemas.internal.continue_as_new import StepSnapshot
 from holdfast.schemas.log_entry import NoticeEntry
 from holdfast.schemas.run import RunRequest
 from holdfast.workflows.engine.continue_as_new import WorkflowSnapshot
-from holdfast.workflows.engine.execution_base import AskModel
 from holdfast.workflows.engine.log.log import Log
+from holdfast.workflows.engine.phases import AskModel
 from holdfast.workflows.engine.run import AgentRun, RunSnapshot
 from tests.engine.driver import FACTS, agent, noon, reply
 
@@ -211,6 +211,8 @@ def test_what_the_oldest_worker_left_is_read_and_gone_on_with() -> None:
     run = taken_up(WorkflowSnapshot.read(oldest).run, Log(noon))
 
     assert run.state.asks_people
-    assert isinstance(run.next(), AskModel)
+    run.proceed()
+    assert isinstance(run.step, AskModel)
     run.model_answered(reply("done"))
-    assert run.next() is run.last_step
+    run.proceed()
+    assert run.end is not None

@@ -28,8 +28,8 @@ def options(stated: dict[str, Any], **rules: Any) -> dict[str, Any]:
     binding = ActivityBinding.model_validate({"type": "look", **stated})
     look = tool().model_copy(update={"activity": binding, **rules})
     play = Play(look, model=[reply("", call("look"))])
-    play.take(play.run.next())
-    play.run.next()
+    play.take(play.next())
+    play.next()
     assert play.run.open_turn is not None
     [one] = play.run.open_turn.calls
     config = activity_config(one, binding, "look", None)

@@ -1,0 +1,218 @@
+"""The phases of a run: what it does now, and which event moves it to which phase.
+
+    ready ─► requesting ─► ready       the model, or a hook around a request to it, answers
+      ├────► calling ────► ready       the calls of an answer run, each to its one result
+      ├────► extending ──► ready       people extend a budget, or do not
+      └────► answered ───► ready       a message came before the end
+                 ├─► idle ─► answered  a conversation waits for its next message
+                 └─► ended             with a result; with an error from every phase
+
+`TRANSITIONS` is the whole machine. Each module whose events move a run lists them in its header
+under `Events`; no other module knows phases. A phase has one step, which the workflow executes; in
+`ready` and `answered` it has none, and `AgentRun.proceed` moves on. A single call is `ready`,
+`calling`, and `ended`.
+"""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import Enum
+
+from holdfast.schemas.base import Duration
+from holdfast.schemas.budget import BudgetName
+from holdfast.schemas.internal.model_request import ConversationPointer
+from holdfast.schemas.names import ErrorCode
+from holdfast.schemas.run import Ended, RunResult, RunStatus
+from holdfast.workflows.engine.approvals.question import Question
+from holdfast.workflows.engine.call.activities import Hook
+from holdfast.workflows.engine.call.tool_call import Turn
+from holdfast.workflows.engine.model.answer import ParsedAnswer
+
+
+class RunPhase(Enum):
+    """What a run does now."""
+
+    READY = "ready"
+    REQUESTING = "requesting"
+    CALLING = "calling"
+    EXTENDING = "extending"
+    ANSWERED = "answered"
+    IDLE = "idle"
+    ENDED = "ended"
+
+
+class RunEvent(Enum):
+    """What moves a run to another phase."""
+
+    REQUESTED = "requested"
+    REQUEST_CLOSED = "request closed"
+    CALLS_PROPOSED = "calls proposed"
+    CALLS_CLOSED = "calls closed"
+    EXTENSION_REQUESTED = "extension requested"
+    EXTENSION_DECIDED = "extension decided"
+    CONCLUDED = "concluded"
+    CONTINUED = "continued"
+    MESSAGE_AWAITED = "message awaited"
+    MESSAGE_ARRIVED = "message arrived"
+    FINISHED = "finished"
+    FAILED = "failed"
+
+
+TRANSITIONS = {
+    (RunPhase.READY, RunEvent.REQUESTED): RunPhase.REQUESTING,
+    (RunPhase.REQUESTING, RunEvent.REQUEST_CLOSED): RunPhase.READY,
+    (RunPhase.READY, RunEvent.CALLS_PROPOSED): RunPhase.CALLING,
+    (RunPhase.CALLING, RunEvent.CALLS_CLOSED): RunPhase.READY,
+    (RunPhase.READY, RunEvent.EXTENSION_REQUESTED): RunPhase.EXTENDING,
+    (RunPhase.EXTENDING, RunEvent.EXTENSION_DECIDED): RunPhase.READY,
+    (RunPhase.READY, RunEvent.CONCLUDED): RunPhase.ANSWERED,
+    (RunPhase.ANSWERED, RunEvent.CONTINUED): RunPhase.READY,
+    (RunPhase.ANSWERED, RunEvent.MESSAGE_AWAITED): RunPhase.IDLE,
+    (RunPhase.IDLE, RunEvent.MESSAGE_ARRIVED): RunPhase.ANSWERED,
+    # Without a model, the result of the last call is the end.
+    (RunPhase.READY, RunEvent.FINISHED): RunPhase.ENDED,
+    (RunPhase.ANSWERED, RunEvent.FINISHED): RunPhase.ENDED,
+    # A run can be cancelled in each phase.
+    (RunPhase.READY, RunEvent.FAILED): RunPhase.ENDED,
+    (RunPhase.REQUESTING, RunEvent.FAILED): RunPhase.ENDED,
+    (RunPhase.CALLING, RunEvent.FAILED): RunPhase.ENDED,
+    (RunPhase.EXTENDING, RunEvent.FAILED): RunPhase.ENDED,
+    (RunPhase.ANSWERED, RunEvent.FAILED): RunPhase.ENDED,
+    (RunPhase.IDLE, RunEvent.FAILED): RunPhase.ENDED,
+}
+
+
+class IllegalEvent(RuntimeError):
+    """An event came in a phase that has no place for it."""
+
+
+@dataclass(frozen=True)
+class AskModel:
+    """Make one request to the model, with the log up to the pointer, after a pause if any."""
+
+    pointer: ConversationPointer
+    pause: timedelta | None = None
+
+
+@dataclass(frozen=True)
+class RunCalls:
+    """Run the calls of a turn; `answer` has the output that the model gave beside them, if any."""
+
+    turn: Turn
+    answer: ParsedAnswer | None = None
+
+
+@dataclass(frozen=True)
+class AskPeople:
+    """Wait until people have extended a budget or ended the run."""
+
+    question: Question
+    budget: BudgetName
+
+
+@dataclass(frozen=True)
+class AwaitMessage:
+    """Wait for the next message of a conversation, or until it is closed."""
+
+    idle_timeout: Duration | None
+
+
+@dataclass(frozen=True)
+class Finish:
+    """The run ends with a result."""
+
+    result: RunResult
+
+    @property
+    def status(self) -> RunStatus:
+        return self.result.status
+
+
+@dataclass(frozen=True)
+class Fail:
+    """The run ends with an error."""
+
+    code: str
+    message: str
+
+    @property
+    def status(self) -> RunStatus:
+        return "cancelled" if self.code == ErrorCode.CANCELLED else "failed"
+
+
+Step = AskModel | Hook | RunCalls | AskPeople | AwaitMessage | Finish | Fail
+
+
+class RunPhases:
+    """The phase of one run; `conclusion` is how it ends, unless a message comes before."""
+
+    def __init__(self, conclusion: Ended | None = None) -> None:
+        self._phase = RunPhase.READY if conclusion is None else RunPhase.ANSWERED
+        self._step: Step | None = None
+        self.conclusion = conclusion
+
+    @property
+    def step(self) -> Step | None:
+        """Return the step of the phase; None if the run has to proceed first."""
+        return self._step
+
+    @property
+    def turn(self) -> Turn | None:
+        """Return the turn whose calls run now."""
+        return self._step.turn if isinstance(self._step, RunCalls) else None
+
+    @property
+    def end(self) -> Finish | Fail | None:
+        return self._step if isinstance(self._step, Finish | Fail) else None
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Return whether nothing is executed: no request, call or question is open."""
+        return self._step is None or self.is_idle
+
+    @property
+    def is_idle(self) -> bool:
+        return self._phase is RunPhase.IDLE
+
+    def on_requested(self, step: AskModel | Hook) -> None:
+        self._move(RunEvent.REQUESTED, step)
+
+    def on_request_closed(self) -> None:
+        self._move(RunEvent.REQUEST_CLOSED)
+
+    def on_calls_proposed(self, turn: Turn, answer: ParsedAnswer | None = None) -> None:
+        self._move(RunEvent.CALLS_PROPOSED, RunCalls(turn, answer))
+
+    def on_calls_closed(self) -> None:
+        self._move(RunEvent.CALLS_CLOSED)
+
+    def on_extension_requested(self, step: AskPeople) -> None:
+        self._move(RunEvent.EXTENSION_REQUESTED, step)
+
+    def on_extension_decided(self) -> None:
+        self._move(RunEvent.EXTENSION_DECIDED)
+
+    def on_concluded(self, status: Ended) -> None:
+        self._move(RunEvent.CONCLUDED)
+        self.conclusion = status
+
+    def on_continued(self) -> None:
+        self._move(RunEvent.CONTINUED)
+        self.conclusion = None
+
+    def on_message_awaited(self, step: AwaitMessage) -> None:
+        self._move(RunEvent.MESSAGE_AWAITED, step)
+
+    def on_message_arrived(self) -> None:
+        self._move(RunEvent.MESSAGE_ARRIVED)
+
+    def on_finished(self, step: Finish) -> None:
+        self._move(RunEvent.FINISHED, step)
+
+    def on_failed(self, step: Fail) -> None:
+        self._move(RunEvent.FAILED, step)
+
+    def _move(self, event: RunEvent, step: Step | None = None) -> None:
+        phase = TRANSITIONS.get((self._phase, event))
+        if phase is None:
+            raise IllegalEvent(f"the run is {self._phase.value}: {event.value}")
+        self._phase, self._step = phase, step
