@@ -67,6 +67,8 @@ def layers(heading: str) -> list[str]:
     return re.findall(r"^\| `(\w+)/?` \|", section, re.MULTILINE)
 
 
+# The modules of the longest chain of imports.
+MAX_FLOORS = 12
 PACKAGES = layers("Packages, from the bottom up")
 SUBPACKAGES = layers("The engine, from the bottom up")
 
@@ -178,3 +180,22 @@ def test_packages_import_nothing_themselves() -> None:
         if path.name == "__init__.py" and path.parent.name != "testing":
             body = ast.parse(path.read_text(encoding="utf-8")).body
             assert all(isinstance(node, ast.Expr) for node in body), path
+
+
+def test_the_engine_has_at_most_twelve_floors() -> None:
+    modules = {_name(path): path for path in files("workflows/engine")}
+    uses = {
+        name: {".".join(each[:length]) for each in imported(path) for length in (4, 5, 6)}
+        & modules.keys()
+        for name, path in modules.items()
+    }
+
+    def floor(module: str) -> int:
+        return 1 + max(map(floor, uses[module]), default=0)
+
+    floors = {module: floor(module) for module in modules}
+    assert max(floors.values()) <= MAX_FLOORS, floors
+
+
+def _name(path: Path) -> str:
+    return ".".join(("holdfast", *path.relative_to(PRODUCT).with_suffix("").parts))

@@ -35,7 +35,7 @@ from holdfast.workflows.engine.model.answer import (
 )
 from holdfast.workflows.engine.model.latent_calls import Latent
 from holdfast.workflows.engine.model.request_hooks import ChangedRequest
-from holdfast.workflows.engine.plans.planning import Planning
+from holdfast.workflows.engine.plans.approved_plan import ApprovedPlan
 from holdfast.workflows.engine.run_state import RunState
 
 # Why the next model is asked, where the one before did not fail.
@@ -127,12 +127,12 @@ class RequestSettings:
     """
 
     def __init__(
-        self, state: RunState, choice: ModelChoice, planning: Planning, summaries: Summaries
+        self, state: RunState, choice: ModelChoice, plan: ApprovedPlan, summaries: Summaries
     ) -> None:
         self._state = state
         self._progress = state.progress
         self.choice = choice
-        self._planning = planning
+        self._plan = plan
         self.summaries = summaries
         self.latents: dict[str, Latent] = {}
         # The present request as a hook changed it.
@@ -152,7 +152,7 @@ class RequestSettings:
         """Activate a skill; the first one has the first turn, to which a forced call applies."""
         state, choice = self._state, self._progress.choice
         is_first = state.is_choosing_skill
-        self._planning.discard()  # another skill may have other tools of these names
+        self._plan.discard()  # another skill may have other tools of these names
         state.take_skill(name, by, **why)
         if not is_first:
             return
@@ -254,7 +254,7 @@ class RequestSettings:
             choice = "none"
         if isinstance(choice, ForcedTool) and not self._offers_tool(choice.name):
             choice = "auto"
-        tail = prompt.tail(state, self._planning.describe_progress())
+        tail = prompt.tail(state, self._plan.describe_progress())
         instances = state.data.instances
         ask = prompt.ask(self.agent, self.offers, choice, tail, state.skill, instances)
         return (

@@ -94,11 +94,11 @@ class AgentRun(ExecutionBase):
         self.progress = state.progress
         self.choice = ModelChoice(agent, state.log, snapshot.models)
         self.mailbox = snapshot.mailbox
-        self.planning.restore(snapshot.plan)
+        self.planning.approved.restore(snapshot.plan)
         model = "" if self.agent.model is None else self.agent.model.name
         self.summaries = Summaries(state, model, snapshot.summaries)
         self.limits = RunLimits(state, self.phases, self.questions)
-        self.settings = RequestSettings(state, self.choice, self.planning, self.summaries)
+        self.settings = RequestSettings(state, self.choice, self.planning.approved, self.summaries)
         self.messages = RunMessages(state, self.phases, request, self.mailbox, self.settings)
         self.requests = ModelRequests(
             state, self.phases, self.settings, self.messages, self.limits, self.fail
@@ -144,7 +144,7 @@ class AgentRun(ExecutionBase):
             mailbox=self.mailbox,
             summaries=self.summaries.progress,
             models=self.choice.progress,
-            plan=self.planning.to_snapshot(),
+            plan=self.planning.approved.to_snapshot(),
         )
 
     @property
@@ -220,7 +220,7 @@ class AgentRun(ExecutionBase):
             given = None if choosing or answer.output is MISSING else answer
             self.phases.on_calls_proposed(Turn(meter.turns, calls, is_plan), given)
             return
-        self.planning.discard()
+        self.planning.approved.discard()
         why = "this run makes none" if progress.finalizing is None else FINALIZE
         for call in calls:
             meter.refuse_call(call.name)

@@ -16,16 +16,13 @@ A message is read before more calls start. An answer that has only remaining cal
 approval; any other calls are a new plan; an answer without calls discards the remainder.
 """
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from graphlib import TopologicalSorter
 from typing import Any
 
 from holdfast.schemas.base import canonical_json, sha256
 from holdfast.schemas.decision import Plan
-from holdfast.schemas.internal.continue_as_new import StepSnapshot
-from holdfast.schemas.message import AskedCall
 from holdfast.schemas.names import ErrorCode, plan_id
 from holdfast.schemas.phrases import first_names
 from holdfast.schemas.reference import Path
@@ -44,6 +41,7 @@ from holdfast.workflows.engine.execution.dependency_graph import connect, visibl
 from holdfast.workflows.engine.execution.lifecycle import CallLifecycle
 from holdfast.workflows.engine.execution.preparation import fit_arguments, missing_scope
 from holdfast.workflows.engine.execution.questions import Questions, places_filled_in
+from holdfast.workflows.engine.plans.approved_plan import ApprovedPlan, Keys
 from holdfast.workflows.engine.plans.plan import (
     check_known_arguments,
     edit_plan,
@@ -62,27 +60,17 @@ from holdfast.workflows.engine.state.data import (
     VisibleData,
     is_same_json,
 )
-from holdfast.workflows.engine.state.redaction import truncate
 from holdfast.workflows.engine.state.references import Unresolved, resolve
-
-Keys = Mapping[tool_call.ToolCall, str | None]
 
 HELD_BACK = "a message came before this call started: propose it again if it is still needed"
 STRUCK = "a person struck this call out of the plan"
 MAX_REFUSED_NAMED = 20
-MAX_STANDING_CALLS = 50
-MAX_STANDING_BYTES = 300
 
 _TEXT = (
     "Approval needed for all of these calls. `approve` runs them, `edit` takes `calls`, with other"
     " arguments and without the calls to strike out, `deny` runs none."
 )
 _UNASKED = "this run does not wait for approvals, and a plan needs one"
-_STANDING = "The state of the plan that a person approved, for your information:"
-_HOW = (
-    "The remaining calls are still approved: make them again unchanged to run them."
-    " Anything else is a new plan, which a person decides on."
-)
 
 
 class Planning:
@@ -92,9 +80,7 @@ class Planning:
         self._state = state
         self._calls = calls
         self._questions = questions
-        # The calls of the latest approved plan.
-        self._approved: dict[tool_call.ToolCall, None] = {}
-        self._held: Keys = {}
+        self.approved = ApprovedPlan()
 
     def check(self, turn: tool_call.Turn) -> HookRequests[None]:
         """Refuse the calls that can never run, and log all of them."""
@@ -116,7 +102,7 @@ class Planning:
         calls = unstarted(turn.calls)
         if not calls or turn.stop_message is not None or self._take_up(calls):
             return None
-        self.discard()
+        self.approved.discard()
         if not self._state.asks_people:
             self._refuse(calls, ErrorCode.DENIED, _UNASKED)
             return None
@@ -142,83 +128,27 @@ class Planning:
     def hold_back(self, calls: Sequence[tool_call.ToolCall]) -> None:
         """End calls because a message arrived; approved ones stay in the plan's remainder."""
         calls = [call for call in calls if call.stage is not tool_call.CallStage.ENDED]
-        approved = [call for call in calls if call in self._approved]
-        self._held = identity_keys(approved, self._state.data, self._held)
+        approved = [call for call in calls if call in self.approved.calls]
+        self.approved.hold(identity_keys(approved, self._state.data, self.approved.held))
         for call in calls:
             if call.stage is tool_call.CallStage.WAITING:
                 self._calls.cancel(call, HELD_BACK)
             else:
                 self._refuse([call], ErrorCode.CANCELLED, HELD_BACK)
 
-    def discard(self) -> None:
-        self._approved, self._held = {}, {}
-
-    def describe_progress(self) -> str | None:
-        """Describe the approved plan for the model; None if all of it has run."""
-        if all(
-            isinstance(call.outcome, tool_call.Succeeded | tool_call.Answered)
-            for call in self._approved
-        ):
-            return None
-        lines = []
-        for call in self._approved:
-            if self._held.get(call) is not None:
-                short = truncate(call.raw_arguments, MAX_STANDING_BYTES)
-                state = f" {json.dumps(short, ensure_ascii=False)}: left"
-            else:
-                error = tool_call.error_of(call.outcome)
-                state = ": done" if error is None else f": not done ({error.code})"
-            lines.append(f"- {call.id} {call.name}{state}")
-        more = len(lines) - MAX_STANDING_CALLS
-        shown = [*lines[:MAX_STANDING_CALLS], *([f"(and {more} more)"] if more > 0 else [])]
-        return "\n".join([_STANDING, *shown, *([_HOW] if self._left() else [])])
-
-    def to_snapshot(self) -> list[StepSnapshot]:
-        """Return the approved plan as a snapshot."""
-        return [
-            StepSnapshot(
-                id=call.id,
-                tool=call.name,
-                given=call.raw_arguments,
-                covered=call.is_approved and call.bound is None,
-                held=call in self._held,
-                key=self._held.get(call),
-                error=tool_call.error_of(call.ended),
-                approver=call.approver,
-            )
-            for call in self._approved
-        ]
-
-    def restore(self, steps: Sequence[StepSnapshot]) -> None:
-        """Continue with the approved plan of a snapshot."""
-        for step in steps:
-            proposal = AskedCall(id=step.id, provider_id=step.id, tool=step.tool, arguments={})
-            call = tool_call.ToolCall(proposal, raw_arguments=step.given)
-            call.cover(is_approved=step.covered, approver=step.approver)
-            call.end(
-                tool_call.Succeeded(None) if step.error is None else tool_call.Refused(step.error)
-            )
-            self._approved[call] = None
-            if step.held:
-                self._held = {**self._held, call: step.key}
-
     def _take_up(self, calls: Sequence[tool_call.ToolCall]) -> bool:
         """Continue with calls that all remain of the approved plan; return whether this applies."""
-        left, taken = self._left(), dict[tool_call.ToolCall, tool_call.ToolCall]()
+        left, taken = self.approved.left, dict[tool_call.ToolCall, tool_call.ToolCall]()
         for call, key in identity_keys(calls, self._state.data).items():
-            old = next((old for old in left if self._held[old] == key), None)
+            old = next((old for old in left if self.approved.held[old] == key), None)
             if old is None:
                 return False
             left.remove(old)
             taken[old] = call
         for old, call in taken.items():
             call.cover(is_approved=old.is_approved and old.bound is None, approver=old.approver)
-        self._held = {call: key for call, key in self._held.items() if call not in taken}
-        self._approved = {taken.get(call, call): None for call in self._approved}
+        self.approved.take_up(taken)
         return True
-
-    def _left(self) -> list[tool_call.ToolCall]:
-        return [call for call, key in self._held.items() if key is not None]
 
     def _question_on(self, turn: tool_call.Turn, calls: Sequence[tool_call.ToolCall]) -> Question:
         count = "1 call" if len(calls) == 1 else f"{len(calls)} calls"
@@ -266,7 +196,7 @@ class Planning:
         connect(turn.calls, is_sequential=turn.is_sequential)
 
     def _approve(self, calls: Sequence[tool_call.ToolCall], question: Question) -> None:
-        self._approved = dict.fromkeys(calls)
+        self.approved.replace(calls)
         by, state = question.agreeing_decisions(), self._state
         for call in unstarted(calls):
             policy = effective_policy(call.tool, state.rules)
@@ -280,7 +210,7 @@ class Planning:
     def _expire(self, calls: Sequence[tool_call.ToolCall], question: Question) -> None:
         self._questions.log_expiry(question)
         if question.policy.on_timeout == "approve":
-            self._approved = dict.fromkeys(calls)
+            self.approved.replace(calls)
             for call in calls:
                 call.cover(is_approved=not is_unseen(call))
             return
