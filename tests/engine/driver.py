@@ -1,11 +1,13 @@
-"""A run without a server: the engine, and a shell of forty lines that plays a script.
+"""A run without a server: the engine, and a shell that plays a script.
 
 What the model answers, how activities end and what people decide are given beforehand, or chosen
 by a test as it goes.
 """
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+import types
+from collections.abc import Callable, Coroutine, Generator, Iterable, Sequence
+from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 from typing import Any, Generic, Self, TypeVar
 
@@ -28,7 +30,7 @@ from holdfast.workflows.engine.call.activities import (
     advance,
     outcome_of_result,
 )
-from holdfast.workflows.engine.call.tool_call import CallStage, Outcome, Succeeded, ToolCall, Turn
+from holdfast.workflows.engine.call.tool_call import Outcome, Succeeded, ToolCall, Turn
 from holdfast.workflows.engine.continue_as_new import (
     WorkflowSnapshot,
     read_start_arguments,
@@ -48,6 +50,7 @@ from holdfast.workflows.engine.phases import (
 )
 from holdfast.workflows.engine.run import AgentRun
 from holdfast.workflows.engine.run_messages import Mailbox
+from holdfast.workflows.engine.turn_execution import TurnExecution
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 MODEL = ModelSettings(endpoint="script", name="script")
@@ -106,6 +109,28 @@ def run_again(question: Question) -> dict[str, Any]:
     return {"decision": "did_not_happen", "digest": question.digest, "nonce": question.nonce("run")}
 
 
+@types.coroutine
+def until(condition: Callable[[], bool]) -> Generator[Callable[[], bool], None, None]:
+    """Wait for a condition, in a coroutine of a play."""
+    yield condition
+
+
+class Strand:
+    """A turn or a call of a play: it has run to where it waits, and can go on if it is ready."""
+
+    def __init__(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        self._coroutine = coroutine
+        self.is_over = False
+        self.advance()
+
+    def advance(self) -> None:
+        """Run to the next wait, or to the end."""
+        try:
+            self.is_ready: Callable[[], bool] = self._coroutine.send(None)
+        except StopIteration:
+            self.is_over, self.is_ready = True, lambda: False
+
+
 class Playing(Generic[WorkT]):
     """What is played of runs and single calls alike: calls that are executed, and their results."""
 
@@ -133,71 +158,56 @@ class Playing(Generic[WorkT]):
         return self.run.step
 
     def run_turn(self, turn: Turn) -> None:
-        """What the shell does with a turn."""
-        if turn.is_plan:
-            self.agree_on(turn)
-        if turn.is_sequential:
-            for one in turn.calls:
-                self._together(turn, [one])
-        else:
-            self._together(turn, turn.calls)
+        """Execute a turn; of what is ready, `pick` chooses what goes on."""
+        self.begin(turn)
+        while ready := self.ready():
+            self.advance(ready[self.pick(len(ready))])
+        assert self.turn.is_over, "a call waits for ever"
 
-    def agree_on(self, turn: Turn) -> None:
-        """Let people decide on a plan."""
-        planning = self.run.planning
-        self.decided(planning.check(turn))
-        question = None if self.run.is_steered else planning.ask(turn)
-        if question is not None:
-            self.ask(question)
-            planning.apply_ruling(turn, question)
+    def begin(self, turn: Turn) -> None:
+        """Begin a turn: it runs until all of its calls wait."""
+        self.calls: list[Strand] = []
+        self.turn = Strand(TurnExecution(self.run, self).execute(turn))
 
-    def _together(self, turn: Turn, calls: list[ToolCall]) -> None:
-        if self.run.is_halting:
-            self.run.abandon(turn, "the run ended before this call")
-            return
-        if self.run.is_steered:
-            self.run.planning.hold_back(calls)
-        deciding = self.run.calls
-        self.decided(deciding.check_and_start(turn, calls))
-        while open_ := [one for one in calls if self.can_advance(one)]:
-            self.advance_call(turn, open_[self.pick(len(open_))])
-        assert all(one.stage is CallStage.ENDED for one in calls), "a call waits for ever"
-        self.decided(deciding.finish(turn.number, calls))
+    def ready(self) -> list[Strand]:
+        """The turn, or those of its calls, that can go on."""
+        return [each for each in (self.turn, *self.calls) if each.is_ready()]
 
-    def can_advance(self, one: ToolCall) -> bool:
-        """Whether a call can make a move now."""
-        if one.stage is CallStage.ENDED:
-            return one.dependencies.has_dependents and not one.result_published
-        waits = {
-            CallStage.PENDING: not one.is_decidable,
-            CallStage.QUEUED: bool(one.open_dependencies),
-        }
-        return not waits.get(one.stage, False) or self.run.is_halting
+    def advance(self, one: Strand) -> None:
+        """Let the turn, or a call, run to where it waits next."""
+        one.advance()
 
-    def advance_call(self, turn: Turn, one: ToolCall) -> None:
-        """Advance one call by one move."""
-        calls = self.run.calls
-        match one.stage:
-            case CallStage.ENDED:
-                self.decided(calls.publish_result(one))
-            case CallStage.PENDING | CallStage.QUEUED if self.run.is_halting:
-                calls.cancel(one, "the run ended before this call")
-            case CallStage.PENDING | CallStage.QUEUED if self.run.is_steered:
-                self.run.planning.hold_back([one])
-            case CallStage.PENDING:
-                self.decided(calls.resume(turn.number, one))
-            case CallStage.QUEUED:
-                calls.start(turn.number, one)
-            case CallStage.RUNNING:
-                outcome = calls.doubt_after_reset(one) or self.outcome(one)
-                calls.apply_outcome(turn.number, one, outcome)
-            case _:
-                question = self.run.questions.of(one)
-                self.ask(question)
-                if question.ruling is None and self.run.is_steered:
-                    self.run.planning.hold_back([one])
-                else:
-                    calls.apply_ruling(turn.number, one)
+    # What a turn needs of the world: a `turn_execution.Shell`.
+
+    def publish(self) -> None:
+        """Nobody watches a play."""
+
+    async def wait_until(self, condition: Callable[[], bool]) -> None:
+        await until(condition)
+
+    async def wait_for_ruling(self, question: Question) -> None:
+        await until(lambda: True)
+        self.ask(question)
+
+    async def run_hook(self, hook: Hook) -> HookResult:
+        self.hook_calls.append(hook)
+        return self.hooked(hook)
+
+    async def execute(self, turn: Turn, one: ToolCall) -> Outcome:
+        await until(lambda: True)
+        return self.outcome(one)
+
+    async def together(self, executions: Iterable[Coroutine[Any, Any, None]]) -> None:
+        self.calls = [Strand(each) for each in executions]
+        await until(lambda: all(each.is_over for each in self.calls))
+
+    def call_scope(self, one: ToolCall) -> nullcontext[None]:
+        return nullcontext()
+
+    def slot(self) -> nullcontext[None]:
+        return nullcontext()
+
+    decision = slot
 
     def decided(self, deciding: HookRequests[None]) -> None:
         """Let the engine decide, and answer the hooks that it asks."""

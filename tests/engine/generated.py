@@ -15,9 +15,9 @@ from holdfast.schemas.reference import Path
 from holdfast.schemas.tool import ApprovalPolicy, CallLimits
 from holdfast.workflows.engine.approvals.question import Question
 from holdfast.workflows.engine.call.activities import outcome_of_failure, outcome_of_result
-from holdfast.workflows.engine.call.tool_call import Failure, Outcome, Stopped, ToolCall, Turn, fail
+from holdfast.workflows.engine.call.tool_call import Failure, Outcome, Stopped, ToolCall, fail
 from holdfast.workflows.engine.phases import Fail, Finish
-from tests.engine.driver import Play, reply, tool
+from tests.engine.driver import Play, Strand, reply, tool
 
 SCALARS = (
     st.none()
@@ -184,12 +184,12 @@ class Anything(Play):
         self._note()
         return self
 
-    def advance_call(self, turn: Turn, one: ToolCall) -> None:
+    def advance(self, one: Strand) -> None:
         self._note()
         self._moves += 1
         if self._moves == self._drawn.cancelled_at:
             raise Cancelled
-        super().advance_call(turn, one)
+        super().advance(one)
 
     def outcome(self, one: ToolCall) -> Outcome:
         assert one.tool is not None

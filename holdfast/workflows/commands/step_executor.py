@@ -1,11 +1,12 @@
 """Execute the steps that the engine returns, as activities, timers and waits for decisions.
 
-The engine processes the outcome of each; this module makes no decisions. A call that the model
-itself answers is a request of its own.
+The engine processes the outcome of each; this module makes no decisions: it is the shell of
+`engine/turn_execution.py`. A call that the model itself answers is a request of its own.
 """
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any
 
@@ -34,6 +35,7 @@ from holdfast.workflows.engine.model.latent_calls import Latent
 from holdfast.workflows.engine.phases import AskModel
 from holdfast.workflows.engine.request_settings import TOO_LONG
 from holdfast.workflows.engine.run import AgentRun
+from holdfast.workflows.engine.turn_execution import TurnExecution
 from holdfast.workflows.input import activity_failure, model_failure_message, payload_json
 from holdfast.workflows.token_verification import count_decision
 
@@ -51,7 +53,8 @@ class StepExecutor(BaseExecutor):
         super().__init__(work, facts, publisher)
         self._trace = trace
         self._groups: tuple[int, EventGroup] | None = None
-        self._hooks = asyncio.Lock()
+        self._decisions = asyncio.Lock()
+        self._slots = asyncio.Semaphore()
 
     async def ask_model(self, run: AgentRun, step: AskModel) -> None:
         """Make one request to the model, and report its outcome to the run."""
@@ -81,7 +84,7 @@ class StepExecutor(BaseExecutor):
     async def ask_hook(self, run: AgentRun, hook: activities.Hook) -> None:
         """Run a hook around a request to the model, and report its outcome to the run."""
         with self._group(run.state.meter.turns + 1).scope():
-            result = await self._ask(hook)
+            result = await self.run_hook(hook)
         if run.state.meter.out_of_time:
             run.requests.give_up()
         else:
@@ -90,112 +93,50 @@ class StepExecutor(BaseExecutor):
     async def execute_turn(self, turn: tool_call.Turn) -> None:
         """Execute every call of a turn, together or one after the other."""
         with self._group(turn.number).scope():
-            if turn.is_plan:
-                # The approval of a plan precedes every call of the turn.
-                planning = self.work.planning
-                await self._decide(planning.check(turn))
-                question = None if self.work.is_steered else planning.ask(turn)
-                if question is not None:
-                    self.publisher.update()
-                    await self.wait_for_ruling(question)
-                    planning.apply_ruling(turn, question)
-            if turn.is_sequential:
-                for call in turn.calls:
-                    await self._execute_calls(turn, [call])
-            else:
-                await self._execute_calls(turn, turn.calls)
+            await TurnExecution(self.work, self).execute(turn)
 
-    async def _execute_calls(self, turn: tool_call.Turn, calls: list[tool_call.ToolCall]) -> None:
-        if self.work.is_halting:
-            self.work.abandon(turn, "the run ended before this call")
-            return
-        if self.work.is_steered:
-            self.work.planning.hold_back(calls)
-        deciding = self.work.calls
-        await self._decide(deciding.check_and_start(turn, calls))
+    # What the execution of a turn needs: a `turn_execution.Shell`.
+
+    def publish(self) -> None:
+        """Publish what changed."""
         self.publisher.update()
-        slots = asyncio.Semaphore(self.work.state.rules.concurrency)
-        unfinished = [
-            call
-            for call in calls
-            if call.stage is not tool_call.CallStage.ENDED or call.dependencies.has_dependents
-        ]
-        await asyncio.gather(*(self._execute_to_end(turn, call, slots) for call in unfinished))
-        await self._decide(deciding.finish(turn.number, calls))
 
-    async def _execute_to_end(
-        self, turn: tool_call.Turn, call: tool_call.ToolCall, slots: asyncio.Semaphore
-    ) -> None:
+    async def wait_until(self, condition: Callable[[], bool]) -> None:
+        """Wait for a condition on the state of the run."""
+        await workflow.wait_condition(condition)
+
+    async def together(self, executions: Iterable[Coroutine[Any, Any, None]]) -> None:
+        """Run the calls of a turn, as many at a time as the agent's `concurrency`."""
+        self._slots = asyncio.Semaphore(self.work.state.rules.concurrency)
+        await asyncio.gather(*executions)
+
+    @asynccontextmanager
+    async def call_scope(self, call: tool_call.ToolCall) -> AsyncIterator[None]:
+        """Cancel what a server still runs for a call, and note when the call ended."""
         try:
-            await self._advance_to_end(turn, call, slots)
+            yield
         finally:
             await mcp_tasks.cancel(call, self)
         self._trace.call_ended(call.id)
-        if call.dependencies.has_dependents and not call.result_published:
-            await self._decide(self.work.calls.publish_result(call))
 
-    async def _advance_to_end(
-        self, turn: tool_call.Turn, call: tool_call.ToolCall, slots: asyncio.Semaphore
-    ) -> None:
-        work = self.work
-        while call.stage is not tool_call.CallStage.ENDED:
-            match call.stage:
-                case tool_call.CallStage.PENDING | tool_call.CallStage.QUEUED:
-                    await self._wait_for_others(turn, call)
-                case tool_call.CallStage.RUNNING:
-                    async with slots:
-                        await self._run(turn, call)
-                case _:
-                    question = work.questions.of(call)
-                    await self.wait_for_ruling(question)
-                    if work.is_steered and question.ruling is None:
-                        work.planning.hold_back([call])
-                    else:
-                        work.calls.apply_ruling(turn.number, call)
-            self.publisher.update()
+    def slot(self) -> asyncio.Semaphore:
+        return self._slots
 
-    async def _wait_for_others(self, turn: tool_call.Turn, call: tool_call.ToolCall) -> None:
-        work, calls = self.work, self.work.calls
-        queued = call.stage is tool_call.CallStage.QUEUED
-        await workflow.wait_condition(
-            lambda: (not call.open_dependencies if queued else call.is_decidable) or work.is_halting
-        )
-        if work.is_halting:
-            calls.cancel(call, "the run ended before this call")
-        elif work.is_steered:
-            work.planning.hold_back([call])
-        elif queued:
-            calls.start(turn.number, call)
-        else:
-            await self._decide(calls.resume(turn.number, call))
+    def decision(self) -> asyncio.Lock:
+        return self._decisions
 
-    async def _run(self, turn: tool_call.Turn, call: tool_call.ToolCall) -> None:
-        """Execute a call, unless the run ended or a message came while it waited for a slot."""
-        work, calls = self.work, self.work.calls
-        if work.is_halting and not call.unknown_attempts:
-            calls.refuse(call, ErrorCode.CANCELLED, "the run ended before this call")
-        elif work.is_steered and not call.unknown_attempts and call.continuation is None:
-            work.planning.hold_back([call])
-        else:
-            outcome: tool_call.Outcome | None = calls.doubt_after_reset(call)
-            if outcome is None and calls.withhold(turn.number, call):
-                return
-            if outcome is None and call.tool.delegate is not None:
-                outcome = await child_workflows.execute_delegate(call, turn, self)
-            elif outcome is None and call.tool.latent:
-                outcome = await execute_model_tool(call, turn.number, self)
-            outcome = outcome or await self._execute_activity(turn.number, call)
-            if outcome is not None:
-                calls.apply_outcome(turn.number, call, outcome)
+    async def execute(
+        self, turn: tool_call.Turn, call: tool_call.ToolCall
+    ) -> tool_call.Outcome | None:
+        """Execute a call; `None` if its principal's token expired before its command."""
+        if call.tool.delegate is not None:
+            return await child_workflows.execute_delegate(call, turn, self)
+        if call.tool.latent:
+            return await execute_model_tool(call, turn.number, self)
+        return await self._execute_activity(turn.number, call)
 
-    async def _decide(self, deciding: activities.HookRequests[None]) -> None:
-        """Run a decision of the engine with the hooks that it requests, one at a time."""
-        async with self._hooks:
-            hook = activities.advance(deciding)
-            while hook is not None:
-                hook = activities.advance(deciding, await self._ask(hook))
-
-    async def _ask(self, hook: activities.Hook) -> activities.HookResult:
+    async def run_hook(self, hook: activities.Hook) -> activities.HookResult:
+        """Run the activity or the agent of a hook."""
         what = f"the hook _{hook.name} runs for {hook.call_id}"
         turn = self.work.state.meter.turns if names.call_of(hook.call_id) else 0
         line = activity_options.turn_summary(turn, what, {})

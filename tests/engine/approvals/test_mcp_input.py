@@ -114,8 +114,8 @@ def test_a_continued_call_that_got_lost_is_made_from_its_beginning_if_it_did_not
 
 def test_a_person_is_shown_the_servers_words_and_all_fields() -> None:
     play = books()
-    turn = open_turn(play)
-    play.advance_call(turn, turn.calls[0])
+    open_turn(play)
+    play.advance(play.calls[0])
     question = asked(play)
     pending = question.to_pending_approval("run")
     assert pending.find_round() == 1
@@ -139,6 +139,6 @@ def open_turn(play: Play) -> Any:
     while True:
         step = play.next()
         if (turn := getattr(step, "turn", None)) is not None:
-            play.decided(play.run.calls.check_and_start(turn, turn.calls))
+            play.begin(turn)
             return turn
         play.take(step)

@@ -235,11 +235,10 @@ def test_what_after_has_not_seen_is_withheld_where_the_run_is_cancelled(*, is_as
     play = Play(look, model=[reply("", call("look"))], outcomes={"look": "secret"})
     play.take(play.next())
     turn: Any = play.next()
-    calls = play.run.calls
-    play.decided(calls.check_and_start(turn.turn, turn.turn.calls))
-    play.advance_call(turn.turn, turn.turn.calls[0])
+    play.begin(turn.turn)
+    play.advance(play.calls[0])
     if is_asked:
-        assert advance(calls.finish(1, turn.turn.calls)) is not None
+        assert advance(play.run.calls.finish(1, turn.turn.calls)) is not None
     play.run.cancel()
 
     assert "secret" not in str(play.records())

@@ -37,8 +37,9 @@ def reconciling(play: Play) -> Any:
     decides(play, approve())
     step = play.next()
     assert isinstance(step, RunCalls)
+    play.begin(step.turn)
     for _ in ("approved", "lost"):
-        play.advance_call(step.turn, step.turn.calls[0])
+        play.advance(play.calls[0])
     return play.desk.list_open()[0]
 
 

@@ -158,8 +158,8 @@ def test_a_call_that_is_queued_among_those_that_run_is_held_back() -> None:
     play = chain()
     play.take(play.next())
     step: Any = play.next()
-    play.agree_on(step.turn)
-    play.decided(play.run.calls.check_and_start(step.turn, step.turn.calls))
+    play.begin(step.turn)
+    play.advance(play.turn)
     first = step.turn.calls[0]
     assert first.stage is CallStage.RUNNING
     play.receive("wait")

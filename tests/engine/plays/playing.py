@@ -58,7 +58,7 @@ from holdfast.workflows.engine.phases import (
 )
 from holdfast.workflows.engine.run import AgentRun
 from holdfast.workflows.engine.run_messages import Mailbox
-from tests.engine.driver import NOON, NoAnswer, Play, Playing, reply
+from tests.engine.driver import NOON, NoAnswer, Play, Playing, reply, until
 
 _CALL = re.compile(r"t\d+c\d+(-\w+)?")
 _EXECUTORS = {"_activity", "_delegate", "_person", "_knowledge"}
@@ -71,9 +71,9 @@ class Transcript(Play):
     def __init__(self, said: dict[str, Any]) -> None:
         self.now: datetime = NOON
         self.shown = 0
-        # The outcomes of calls that nothing has read, and the turn that is being executed.
+        # The outcomes of calls that nothing has read, and whether a turn is being executed.
         self.arrived: dict[str, Outcome | Any] = {}
-        self.turn: Iterator[None] | None = None
+        self.is_begun = False
         hooks, desk = said.pop("hooks", None), PendingApprovals()
         self.mailbox, self.clock = Mailbox(), lambda: self.now
         run: Any
@@ -95,10 +95,14 @@ class Transcript(Play):
             step = self.next()
             match step:
                 case RunCalls(turn):
-                    self.turn = self.turn or self.execute(turn)
-                    if next(self.turn, "closed") is None:
+                    if not self.is_begun:
+                        self.begin(turn)
+                    while ready := self.ready():
+                        for one in ready:
+                            self.advance(one)
+                    self.is_begun = not self.turn.is_over
+                    if self.is_begun:
                         return
-                    self.turn = None
                     self.run.closed(step)
                 case AskPeople(question) if self.is_over(question):
                     self.run.budget_decided(step)
@@ -107,50 +111,18 @@ class Transcript(Play):
                 case _:
                     self.take(step)
 
-    def execute(self, turn: Turn) -> Iterator[None]:
-        """Execute a turn; yield where it needs input."""
-        if turn.is_plan:
-            planning = self.run.planning
-            self.decided(planning.check(turn))
-            question = None if self.run.is_steered else planning.ask(turn)
-            while question is not None and not self.is_over(question):
-                yield
-            if question is not None:
-                planning.apply_ruling(turn, question)
-        for calls in [[one] for one in turn.calls] if turn.is_sequential else [turn.calls]:
-            if self.run.is_halting:
-                self.run.abandon(turn, "the run ended before this call")
-                return
-            if self.run.is_steered:
-                self.run.planning.hold_back(calls)
-            self.decided(self.run.calls.check_and_start(turn, calls))
-            while any(self.is_open(one) for one in calls):
-                ready = [one for one in calls if self.is_ready(one)]
-                for one in ready:
-                    self.advance_call(turn, one)
-                if not ready:
-                    yield
-            self.decided(self.run.calls.finish(turn.number, calls))
-
-    def is_open(self, one: ToolCall) -> bool:
-        """Whether a call has moves left."""
-        publishes = one.dependencies.has_dependents and not one.result_published
-        return one.stage is not CallStage.ENDED or publishes
-
-    def is_ready(self, one: ToolCall) -> bool:
-        """Whether a call can make a move without input."""
-        if one.stage is CallStage.RUNNING:
-            return one.id in self.arrived
-        if one.stage in (CallStage.ENDED, CallStage.PENDING, CallStage.QUEUED):
-            return self.can_advance(one)
-        return self.is_over(self.run.questions.of(one))
-
     def is_over(self, question: Question) -> bool:
         """Whether nothing is to be decided on a question any more."""
         return question.ruling is not None or self.run.needs_no_decision(question)
 
-    def ask(self, question: Question) -> None:
+    async def wait_for_ruling(self, question: Question) -> None:
         """Leave a question to the inputs."""
+        await until(lambda: self.is_over(question))
+
+    async def execute(self, turn: Turn, one: ToolCall) -> Outcome:
+        """Wait for the outcome of a call among the inputs."""
+        await until(lambda: one.id in self.arrived)
+        return self.outcome(one)
 
     def outcome(self, one: ToolCall) -> Outcome:
         """Take the outcome that arrived for a call."""

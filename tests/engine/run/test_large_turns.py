@@ -10,7 +10,7 @@ import pytest
 from holdfast.schemas.internal.solution import WrittenCall
 from holdfast.schemas.log_entry import MessageEntry
 from holdfast.schemas.message import ChatMessage
-from holdfast.workflows.engine.call.tool_call import MetaProperties, Turn
+from holdfast.workflows.engine.call.tool_call import MetaProperties, Succeeded, Turn
 from holdfast.workflows.engine.conversation import scopes
 from holdfast.workflows.engine.execution.preparation import MAX_REFERENCES, MAX_REFERENCES_IN_TURN
 from holdfast.workflows.engine.model.composed import read_answer
@@ -66,7 +66,7 @@ def test_a_thousand_writes_to_a_large_state_are_kept_in_no_time() -> None:
         *[write(f"†state.k{n}") for n in range(CALLS)], state={"big": ["x" * 50] * 10_000}
     )
     for one in turn.calls:
-        play.advance_call(turn, one)
+        play.run.calls.apply_outcome(turn.number, one, Succeeded("ok"))
     within(1_000_000, lambda: play.decided(play.run.calls.finish(turn.number, turn.calls)))
 
     assert play.run.state.data["state"][f"k{CALLS - 1}"] == "ok"

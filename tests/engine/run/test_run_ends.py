@@ -222,11 +222,11 @@ def cancelled_in(stage: str, **more: Any) -> Play:
     step = play.next()
     assert isinstance(step, RunCalls)
     if stage != "proposed":
-        play.decided(play.run.calls.check_and_start(step.turn, step.turn.calls))
+        play.begin(step.turn)
     if stage in ("once running", "once unsure"):
-        play.advance_call(step.turn, step.turn.calls[2])
+        play.advance(play.calls[2])
     if stage == "once unsure":
-        play.advance_call(step.turn, step.turn.calls[2])
+        play.advance(play.calls[2])
     play.run.cancel()
     return play
 

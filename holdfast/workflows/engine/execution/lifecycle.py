@@ -1,10 +1,12 @@
 """The lifecycle of the calls of a turn: from a proposal to one result each.
 
-The workflow acts and reports in this order: `check_and_start` some calls; wait for people and
-`apply_ruling`, run the tools and `apply_outcome`, `publish_result` to calls that need it, `resume`
-pending calls and `start` queued ones; then `finish` them. Log entries are in source order.
+`action` is the question what a call does next; the other methods are what happens to calls:
+`check_and_start`; what it waited for has come, and it is `resume`d or `start`ed; `apply_ruling`;
+`apply_outcome`; `publish_result`; `finish`. Log entries are in source order.
 """
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, assert_never
 
 from holdfast.schemas import log_entry
@@ -58,12 +60,55 @@ from holdfast.workflows.engine.state.data import CannotWrite, VisibleData, is_sa
 MAX_FORMS = 20
 
 
+@dataclass(frozen=True)
+class AwaitCalls:
+    """Wait until other calls of the turn are over; the call itself may be decided already."""
+
+    are_over: Callable[[], bool]
+    is_decided: bool
+
+
+@dataclass(frozen=True)
+class AwaitRuling:
+    """Wait until people have decided on a question."""
+
+    question: Question
+
+
+@dataclass(frozen=True)
+class ExecuteCall:
+    """Execute the call."""
+
+
+@dataclass(frozen=True)
+class PublishResult:
+    """Publish the result to the calls that depend on it."""
+
+
+Action = AwaitCalls | AwaitRuling | ExecuteCall | PublishResult
+
+
 class CallLifecycle:
     """The calls of one run's turns."""
 
     def __init__(self, state: RunState, questions: Questions) -> None:
         self._state = state
         self._questions = questions
+
+    def action(self, call: ToolCall) -> Action | None:
+        """Return what a call does next; None if only its turn can finish it."""
+        match call.stage:
+            case CallStage.PENDING:
+                return AwaitCalls(lambda: call.is_decidable, is_decided=False)
+            case CallStage.QUEUED:
+                return AwaitCalls(lambda: not call.open_dependencies, is_decided=True)
+            case CallStage.WAITING | CallStage.UNSURE:
+                return AwaitRuling(self._questions.of(call))
+            case CallStage.RUNNING:
+                return ExecuteCall()
+            case _:
+                is_needed = call.dependencies.has_dependents and not call.result_published
+                return PublishResult() if is_needed else None
 
     def check_and_start(self, turn: Turn, calls: list[ToolCall]) -> activities.HookRequests[None]:
         """Refuse, postpone or start the calls of a turn, or ask people about them.
