@@ -21,7 +21,6 @@ from holdfast.schemas.decision import (
     Decision,
     Kind,
     PendingApproval,
-    Verdict,
     brief_arguments,
     digest_of,
     nonce_of,
@@ -34,17 +33,15 @@ from holdfast.validation.arguments import InvalidArguments, fit
 from holdfast.validation.text_safety import normalized_person
 from holdfast.workflows.engine.approvals.policy import forward_policy
 from holdfast.workflows.engine.approvals.signed_decision import (
-    RESULTS,
     DecisionRejected,
     SignedDecision,
     check_token,
 )
+from holdfast.workflows.engine.approvals.verdicts import meaning_of
 
 MAX_COUNTED_DECISIONS = 200
 MAX_REMINDERS = 100
 
-# The meaning of each decision where the outcome of a call is unknown.
-_RECONCILE = {"happened": "respond", "did_not_happen": "approve", "give_up": "deny"}
 _UNSIGNED = (
     "this call accepts only signed decisions: send one with a `token`, as"
     " `holdfast decide … --key FILE` does"
@@ -62,29 +59,7 @@ _NEXT_FORM = (
     "the call requires a further answer; to give it, send the `digest` that is shown now"
     " (`holdfast approvals --json`)"
 )
-# The decisions that use a field of their own.
-_USED_BY: dict[str, tuple[Verdict, ...]] = {
-    "arguments": ("edit",),
-    "result": RESULTS,
-    "remember": ("approve", "edit"),
-}
 _OBEYS_TIMEOUT: tuple[Kind, ...] = ("call", "input", "plan")
-_RENEW = (
-    "the token of the run's principal has expired: send the update `renew` with a new one"
-    " (`holdfast renew`), or deny the call"
-)
-_ANSWER = "only a person's answer is its result: decide with respond or deny"
-# The decisions that a question of this kind does not accept.
-_UNFIT: dict[tuple[Kind, Verdict], str] = {
-    ("reconcile", "edit"): "a call that may have happened cannot be edited",
-    ("budget", "respond"): "decide on a budget with approve, edit or deny",
-    ("principal_expired", "approve"): _RENEW,
-    ("principal_expired", "edit"): _RENEW,
-    ("principal_expired", "respond"): _RENEW,
-    ("plan", "respond"): "decide on a plan with approve, edit or deny",
-    ("input", "approve"): _ANSWER,
-    ("input", "edit"): _ANSWER,
-}
 
 
 @dataclass(frozen=True)
@@ -397,12 +372,7 @@ class Question:
             raise _invalid("too many decisions were given on this call")
 
     def _meaning(self, decision: Decision) -> Decision:
-        verdict = decision.decision
-        if self.kind != "reconcile" and verdict in _RECONCILE:
-            raise _invalid(f"`{verdict}` is for calls whose outcome is unknown")
-        if (unfit := _UNFIT.get((self.kind, verdict))) is not None:
-            raise _invalid(unfit)
-        self._check_fields(decision)
+        verdict, meaning = decision.decision, meaning_of(decision, self.kind)
         is_bound = decision.digest is not None or isinstance(decision, SignedDecision)
         # The workflow has compared the nonce, which depends on the execution; a token has it too.
         is_of_attempt = is_bound and (decision.nonce or isinstance(decision, SignedDecision))
@@ -410,17 +380,7 @@ class Question:
             raise _invalid(_AGAIN.format(round=self.round))
         if self.form is not None and self.round > 1 and verdict == "respond" and not is_bound:
             raise _invalid(_NEXT_FORM)
-        return decision.model_copy(update={"decision": _RECONCILE.get(verdict, verdict)})
-
-    def _check_fields(self, decision: Decision) -> None:
-        """Reject a field that the decision does not use: its sender expects an effect of it."""
-        if decision.remember and self.kind != "call":
-            raise _invalid("`remember` is for a single call; leave it out")
-        for name, verdicts in _USED_BY.items():
-            is_unset = getattr(decision, name) is Decision.model_fields[name].default
-            if not (is_unset or decision.decision in verdicts):
-                others = " or ".join(f"`{verdict}`" for verdict in verdicts)
-                raise _invalid(f"`{name}` goes with {others}, not with `{decision.decision}`")
+        return decision.model_copy(update={"decision": meaning})
 
     def _effect(self, meant: Decision) -> bytes:
         if meant.decision == "deny":
