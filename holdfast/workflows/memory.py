@@ -23,7 +23,7 @@ with workflow.unsafe.imports_passed_through():
     )
 
 from holdfast.workflows import input
-from holdfast.workflows.engine.memory_store import Memory, WriteRefused
+from holdfast.workflows.engine.state.memory_store import Memory, WriteRefused
 from holdfast.workflows.ui_details.markdown import prose
 
 _NAME_BYTES = 600

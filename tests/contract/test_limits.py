@@ -28,7 +28,6 @@ from holdfast.workflows import base_workflow, late_decisions
 from holdfast.workflows.commands import activity_options, publisher
 from holdfast.workflows.engine import (
     continue_as_new,
-    memory_store,
     request_settings,
     run_messages,
     run_state,
@@ -38,7 +37,7 @@ from holdfast.workflows.engine.conversation import initial_context, scopes
 from holdfast.workflows.engine.execution import lifecycle, preparation, questions
 from holdfast.workflows.engine.log.log import MAX_INFLATED_BYTES
 from holdfast.workflows.engine.model import request_hooks
-from holdfast.workflows.engine.state import references
+from holdfast.workflows.engine.state import memory_store, references
 from holdfast.workflows.input import MAX_INPUT_VALUES
 
 PAGE = Path(__file__).parents[2] / "docs" / "limits.md"

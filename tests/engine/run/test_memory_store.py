@@ -21,7 +21,7 @@ from holdfast.schemas.internal.memory import (
     MemoryState,
     MemoryWrite,
 )
-from holdfast.workflows.engine.memory_store import (
+from holdfast.workflows.engine.state.memory_store import (
     MAX_APPLIED,
     MAX_KEYS_SHOWN,
     Memory,
