@@ -38,7 +38,7 @@ with workflow.unsafe.imports_passed_through():
 
 from holdfast.validation.lenient_json import inexact_number
 from holdfast.validation.schema_node import INPUT_STEPS, TASK_STEPS, WORK_STEPS, SharedWorkBudget
-from holdfast.workflows.engine.call.tool_call import Failure
+from holdfast.workflows.engine.call.outcomes import Failure
 
 # A payload with more values is neither a decision nor a message.
 MAX_INPUT_VALUES = 200_000

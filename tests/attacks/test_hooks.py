@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from holdfast.schemas.tool import ActivityBinding, ApprovalPolicy, Hooks
-from holdfast.workflows.engine.call.tool_call import Failure
+from holdfast.workflows.engine.call.outcomes import Failure
 from tests.attacks.vault import PAYS, Vault, pay
 from tests.engine.driver import call, tool
 

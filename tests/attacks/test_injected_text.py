@@ -9,7 +9,7 @@ from holdfast.schemas.internal.solution import Solution
 from holdfast.schemas.names import ErrorCode
 from holdfast.schemas.run import DelegateNews
 from holdfast.schemas.tool import ResolvedTool
-from holdfast.workflows.engine.call.tool_call import fail
+from holdfast.workflows.engine.call.outcomes import fail
 from holdfast.workflows.engine.model.prompt import shown_state
 from holdfast.workflows.ui_details.page import DetailsPage
 from tests.attacks.vault import PAYS, Vault, pay

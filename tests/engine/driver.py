@@ -30,7 +30,8 @@ from holdfast.workflows.engine.call.activities import (
     advance,
     outcome_of_result,
 )
-from holdfast.workflows.engine.call.tool_call import Outcome, Succeeded, ToolCall, Turn
+from holdfast.workflows.engine.call.outcomes import Outcome, Succeeded
+from holdfast.workflows.engine.call.tool_call import ToolCall, Turn
 from holdfast.workflows.engine.continue_as_new import (
     WorkflowSnapshot,
     read_start_arguments,

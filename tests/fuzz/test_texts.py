@@ -27,7 +27,7 @@ from holdfast.validation.regex import PatternRefused, pattern
 from holdfast.validation.schema_check import schema_problems
 from holdfast.validation.validator import errors
 from holdfast.workflows.engine.call.activities import outcome_of_result
-from holdfast.workflows.engine.call.tool_call import Failed, Stopped, Succeeded
+from holdfast.workflows.engine.call.outcomes import Failed, Stopped, Succeeded
 from holdfast.workflows.engine.continue_as_new import read_start_arguments
 from tests.engine.driver import tool
 from tests.fuzz.strategies import json_values, spoilt

@@ -21,7 +21,8 @@ from holdfast.workflows.commands.activity_options import (
     turn_summary,
 )
 from holdfast.workflows.engine.approvals.signed_decision import sign_with_claims
-from holdfast.workflows.engine.call.tool_call import Succeeded, ToolCall, Unknown, fail
+from holdfast.workflows.engine.call.outcomes import Succeeded, Unknown, fail
+from holdfast.workflows.engine.call.tool_call import ToolCall
 from holdfast.workflows.engine.phases import AskPeople, RunCalls
 from holdfast.workflows.ui_details.markdown import (
     code,

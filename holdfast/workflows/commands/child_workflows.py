@@ -25,7 +25,7 @@ with workflow.unsafe.imports_passed_through():
 from holdfast.workflows.commands import activity_options
 from holdfast.workflows.commands.base_executor import BaseExecutor
 from holdfast.workflows.engine import delegation
-from holdfast.workflows.engine.call import tool_call
+from holdfast.workflows.engine.call import outcomes, tool_call
 from holdfast.workflows.engine.call.activities import CallRefused, Hook, HookResult
 from holdfast.workflows.engine.run import AgentRun
 from holdfast.workflows.input import payload_json
@@ -41,7 +41,7 @@ async def execute_delegate(
     executor: BaseExecutor,
     *,
     is_hook: bool = False,
-) -> tool_call.Outcome:
+) -> outcomes.Outcome:
     """Run a call as a child workflow, and return its outcome.
 
     One that `is_hook` waits for no person, and has the time of a hook.
@@ -55,7 +55,7 @@ async def execute_delegate(
             longest = activity_options.HOOK_TO_CLOSE
             delegate = replace(delegate, request=request, longest=longest)
     except CallRefused as refusal:
-        return tool_call.refuse(refusal.error.code, refusal.error.message)
+        return outcomes.refuse(refusal.error.code, refusal.error.message)
     work.state.meter.held[call.id] = delegate.share
     work.delegates.add(delegate)
     executor.publisher.update()
@@ -78,10 +78,10 @@ async def execute_repair(hook: Hook, agent: str, executor: BaseExecutor) -> Hook
     others = [] if work.open_turn is None else work.open_turn.calls
     turn = tool_call.Turn(work.state.meter.turns, [call, *others])
     match await execute_delegate(call, turn, executor, is_hook=True):
-        case tool_call.Succeeded() as outcome:
+        case outcomes.Succeeded() as outcome:
             return outcome
-        case tool_call.Refused(error) | tool_call.Failed(error, _):
-            return tool_call.Failure("other", f"agent `{agent}`: {error.message}")
+        case outcomes.Refused(error) | outcomes.Failed(error, _):
+            return outcomes.Failure("other", f"agent `{agent}`: {error.message}")
         case outcome:
             raise AssertionError(f"a delegate that may run again ended with {outcome}")
 
@@ -162,7 +162,7 @@ async def _attempt(
     except ChildWorkflowError as error:
         return _failure(error, delegate)
     except ValueError:
-        return delegation.DelegateFailed("failed", f"{tool_call.WAS_RUN}its result is lost")
+        return delegation.DelegateFailed("failed", f"{outcomes.WAS_RUN}its result is lost")
 
 
 def _failure(error: ChildWorkflowError, delegate: delegation.Delegate) -> delegation.DelegateFailed:

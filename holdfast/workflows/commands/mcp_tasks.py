@@ -22,7 +22,8 @@ with workflow.unsafe.imports_passed_through():
 from holdfast.workflows.commands import activity_options
 from holdfast.workflows.commands.base_executor import BaseExecutor
 from holdfast.workflows.engine.call.activities import outcome_of_failure, outcome_of_result
-from holdfast.workflows.engine.call.tool_call import Outcome, ToolCall, Unknown, fail, misfit
+from holdfast.workflows.engine.call.outcomes import Outcome, Unknown, fail, misfit
+from holdfast.workflows.engine.call.tool_call import ToolCall
 from holdfast.workflows.input import activity_failure, payload_json
 from holdfast.workflows.permits import is_foreign_result
 

@@ -29,7 +29,7 @@ from holdfast.workflows.commands.interceptors import Trace
 from holdfast.workflows.commands.publisher import Publisher
 from holdfast.workflows.engine.approvals.question import Question
 from holdfast.workflows.engine.budget.meter import BudgetExhausted
-from holdfast.workflows.engine.call import activities, tool_call
+from holdfast.workflows.engine.call import activities, outcomes, tool_call
 from holdfast.workflows.engine.execution_base import ExecutionBase
 from holdfast.workflows.engine.model.latent_calls import Latent
 from holdfast.workflows.engine.phases import AskModel
@@ -127,7 +127,7 @@ class StepExecutor(BaseExecutor):
 
     async def execute(
         self, turn: tool_call.Turn, call: tool_call.ToolCall
-    ) -> tool_call.Outcome | None:
+    ) -> outcomes.Outcome | None:
         """Execute a call; `None` if its principal's token expired before its command."""
         if call.tool.delegate is not None:
             return await child_workflows.execute_delegate(call, turn, self)
@@ -143,7 +143,7 @@ class StepExecutor(BaseExecutor):
         size = json_size(hook.arguments)
         if size > activity_options.MAX_INPUT_BYTES:
             bound = activity_options.MAX_INPUT_BYTES
-            return tool_call.Failure("other", f"its input has {size} bytes; at most {bound}")
+            return outcomes.Failure("other", f"its input has {size} bytes; at most {bound}")
         if isinstance(hook.activity, RepairAgent):
             return await child_workflows.execute_repair(hook, hook.activity.agent, self)
         id = names.hook_id(hook.call_id, hook.name, hook.n)
@@ -156,15 +156,15 @@ class StepExecutor(BaseExecutor):
                     hook.activity.type, args=hook.arguments, result_type=RawValue, **config
                 )
             )
-            return tool_call.Succeeded(payload_json(answer))
+            return outcomes.Succeeded(payload_json(answer))
         except FailureError as error:
             return activity_failure(error)
         except ValueError as error:
-            return tool_call.Failure("other", str(error))
+            return outcomes.Failure("other", str(error))
 
     async def _execute_activity(
         self, turn: int, call: tool_call.ToolCall
-    ) -> tool_call.Outcome | None:
+    ) -> outcomes.Outcome | None:
         """Execute a call as an activity; `None` if its principal's token expired before."""
         activity = call.tool.activity
         assert activity is not None  # only an activity is left to execute it
@@ -176,7 +176,7 @@ class StepExecutor(BaseExecutor):
         if size > activity_options.MAX_INPUT_BYTES:
             bound = activity_options.MAX_INPUT_BYTES
             message = f"the input of `{call.name}` has {size} bytes; at most {bound} can be sent"
-            return tool_call.fail(ErrorCode.INVALID_ARGUMENTS, message)
+            return outcomes.fail(ErrorCode.INVALID_ARGUMENTS, message)
         async with self.in_flight(size):
             if self.work.calls.withhold(turn, call):
                 return None
@@ -187,7 +187,7 @@ class StepExecutor(BaseExecutor):
 
     async def _outcome_of_activity(
         self, call: tool_call.ToolCall, activity: ActivityBinding, arguments: list[Any]
-    ) -> tool_call.Outcome | McpTask:
+    ) -> outcomes.Outcome | McpTask:
         tool = call.tool
         start_timeout, scheduled_at = None, workflow.now()
         try:
@@ -219,16 +219,16 @@ class StepExecutor(BaseExecutor):
                 or start_timeout is None
                 or start_timeout - MAX_EARLY <= waited <= start_timeout + MAX_LATE
             )
-            late = tool_call.Failure("other", "its last attempt did not start in time")
+            late = outcomes.Failure("other", "its last attempt did not start in time")
             outcome = activities.outcome_of_failure(tool, failure if start_is_known else late)
-            if not isinstance(outcome, tool_call.Unknown):
+            if not isinstance(outcome, outcomes.Unknown):
                 return outcome
             if failure.type == ErrorCode.OUTCOME_UNKNOWN:
                 return outcome
             since = f"it was scheduled at {scheduled_at:%Y-%m-%d %H:%M:%S} UTC"
-            return tool_call.Unknown(f"{outcome.message}; {since}, and may still be running")
+            return outcomes.Unknown(f"{outcome.message}; {since}, and may still be running")
         except ValueError as error:
-            return tool_call.misfit(tool, f"result is lost: {error}")
+            return outcomes.misfit(tool, f"result is lost: {error}")
 
     async def wait_for_ruling(self, question: Question) -> None:
         """Wait for the decision on a question, with reminders, until it expires."""
@@ -269,7 +269,7 @@ class StepExecutor(BaseExecutor):
 
 async def execute_model_tool(
     call: tool_call.ToolCall, turn: int, executor: BaseExecutor
-) -> tool_call.Outcome:
+) -> outcomes.Outcome:
     """Let the model answer a call, a second time if the answer does not fit."""
     work = executor.work
     assert isinstance(work, AgentRun)  # a single call never has a tool that a model answers
@@ -280,7 +280,7 @@ async def execute_model_tool(
             try:
                 meter.hold_request(call.id)
             except BudgetExhausted as error:
-                return tool_call.refuse(ErrorCode.BLOCKED, f"{name} was not answered: {error}")
+                return outcomes.refuse(ErrorCode.BLOCKED, f"{name} was not answered: {error}")
             model = work.agent.own_model
             pointer = latent.pointer(turn, model)
             what = f"the model answers {call.tool.label or call.tool.name}"
@@ -292,7 +292,7 @@ async def execute_model_tool(
                 solution = await executor.request_model(pointer, config, latent.page)
             except ActivityError as error:
                 if meter.out_of_time:
-                    return tool_call.fail(ErrorCode.TIMEOUT, f"{name} was not answered in time.")
+                    return outcomes.fail(ErrorCode.TIMEOUT, f"{name} was not answered in time.")
                 failure: str | None = model_failure_message(error)
             else:
                 is_answer = work.requests.charge_answer(solution, model)
@@ -306,7 +306,7 @@ async def execute_model_tool(
                     continue
                 # The reason goes to the log, not to the model.
                 work.state.log.add_notice(f"{call.id} was not answered: {failure}")
-                return tool_call.fail(ErrorCode.TOOL_ERROR, f"{name} could not be answered now.")
+                return outcomes.fail(ErrorCode.TOOL_ERROR, f"{name} could not be answered now.")
             if (outcome := latent.answered(solution)) is not None:
                 return outcome
     finally:

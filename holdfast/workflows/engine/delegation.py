@@ -31,7 +31,7 @@ from holdfast.schemas.run import (
 from holdfast.schemas.tool import ANONYMOUS, ResolvedTool
 from holdfast.validation.lenient_json import ensure_json
 from holdfast.workflows.engine.budget.meter import BudgetExhausted, Meter
-from holdfast.workflows.engine.call import activities, tool_call
+from holdfast.workflows.engine.call import activities, outcomes, tool_call
 from holdfast.workflows.engine.conversation import scopes
 from holdfast.workflows.engine.run_state import RunState
 
@@ -140,29 +140,29 @@ def build_request(
     )
 
 
-def delegate_outcome(tool: ResolvedTool, end: DelegateEnd) -> tool_call.Outcome:
+def delegate_outcome(tool: ResolvedTool, end: DelegateEnd) -> outcomes.Outcome:
     """Build the outcome of a delegate's call: its output is a value, never an envelope."""
     name = tool.name
     match end:
         case RunResult(status="budget_exceeded"):
-            return tool_call.fail(
+            return outcomes.fail(
                 ErrorCode.DELEGATE_FAILED, f"`{name}` used up its budget before its end."
             )
         case RunResult(output=output):
             try:
-                return activities.check_output(tool, tool_call.Succeeded(ensure_json(output)))
+                return activities.check_output(tool, outcomes.Succeeded(ensure_json(output)))
             except ValueError as error:
-                return tool_call.misfit(tool, f"output is no JSON that can be kept: {error}")
+                return outcomes.misfit(tool, f"output is no JSON that can be kept: {error}")
         case DelegateFailed("not_started", message):
-            return tool_call.refuse(ErrorCode.DELEGATE_FAILED, message)
+            return outcomes.refuse(ErrorCode.DELEGATE_FAILED, message)
         case DelegateFailed("abandoned", message):
             return activities.outcome_of_abandoned(tool, message)
         case DelegateFailed("lost", message) if tool.once:
-            return tool_call.Unknown(f"the outcome of `{name}` is unknown: {message}")
+            return outcomes.Unknown(f"the outcome of `{name}` is unknown: {message}")
         case DelegateFailed("unknown", message):
-            return tool_call.fail(ErrorCode.OUTCOME_UNKNOWN, message)
+            return outcomes.fail(ErrorCode.OUTCOME_UNKNOWN, message)
         case DelegateFailed(_, message):
-            return tool_call.fail(ErrorCode.DELEGATE_FAILED, message)
+            return outcomes.fail(ErrorCode.DELEGATE_FAILED, message)
 
 
 def charge(meter: Meter, delegate: Delegate, end: DelegateEnd) -> None:

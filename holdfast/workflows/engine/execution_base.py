@@ -22,7 +22,7 @@ from holdfast.schemas.tool import ResolvedTool
 from holdfast.workflows.engine.approvals.pending import PendingApprovals
 from holdfast.workflows.engine.approvals.question import Question
 from holdfast.workflows.engine.budget.meter import Meter
-from holdfast.workflows.engine.call import tool_call
+from holdfast.workflows.engine.call import outcomes, tool_call
 from holdfast.workflows.engine.call.activities import Reviewed, hook_activities
 from holdfast.workflows.engine.delegation import Delegates
 from holdfast.workflows.engine.execution.lifecycle import CallLifecycle
@@ -85,7 +85,7 @@ class ExecutionBase:
             ):
                 message = f"the call was run, and its result is withheld: {why}"
                 call.advance_result(
-                    tool_call.ResultStage.REVIEWED, tool_call.fail(ErrorCode.CANCELLED, message)
+                    tool_call.ResultStage.REVIEWED, outcomes.fail(ErrorCode.CANCELLED, message)
                 )
         self.calls.close(turn.number, still_open)
 
@@ -133,13 +133,13 @@ class ExecutionBase:
 
     def _end_as(self, call: tool_call.ToolCall) -> None:
         match call.ended:
-            case tool_call.Succeeded(value, _, terminate, _):
+            case outcomes.Succeeded(value, _, terminate, _):
                 self._hand_on(call, "stopped" if terminate else "completed", value)
-            case tool_call.Answered(value):
+            case outcomes.Answered(value):
                 self._hand_on(call, "completed", value)
-            case tool_call.Stopped(message):
+            case outcomes.Stopped(message):
                 self._hand_on(call, "stopped", message)
-            case tool_call.Refused(error) | tool_call.Failed(error, _):
+            case outcomes.Refused(error) | outcomes.Failed(error, _):
                 self.fail(error.code, error.message)
             case outcome:
                 assert_never(outcome)
@@ -151,7 +151,7 @@ class ExecutionBase:
             self._finish(result)
             return
         why = f"result is too large to pass on: {size_bytes} bytes, of at most {MAX_RESULT_BYTES}"
-        error = tool_call.misfit(call.tool, why, output).error
+        error = outcomes.misfit(call.tool, why, output).error
         self.fail(error.code, error.message)
 
     def _result(self, status: Ended, output: Any) -> RunResult:

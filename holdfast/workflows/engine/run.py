@@ -29,13 +29,8 @@ from holdfast.schemas.run import Ended, RunRequest, RunResult, RunStatus
 from holdfast.workflows.engine.approvals.pending import PendingApprovals
 from holdfast.workflows.engine.budget.meter import Meter
 from holdfast.workflows.engine.call.activities import CallRefused
-from holdfast.workflows.engine.call.tool_call import (
-    Answered,
-    Failed,
-    Succeeded,
-    Turn,
-    refuse,
-)
+from holdfast.workflows.engine.call.outcomes import Answered, Failed, Succeeded, refuse
+from holdfast.workflows.engine.call.tool_call import Turn
 from holdfast.workflows.engine.conversation import initial_context
 from holdfast.workflows.engine.conversation.summaries import Summaries, SummariesProgress
 from holdfast.workflows.engine.execution_base import ExecutionBase

@@ -18,7 +18,8 @@ from holdfast.schemas.names import CHOOSE_SKILL
 from holdfast.schemas.phrases import quote_value, suggest_names
 from holdfast.schemas.tool import ApprovalPolicy, CallLimits, ResolvedTool
 from holdfast.validation.validator import errors
-from holdfast.workflows.engine.call.tool_call import Succeeded, ToolCall
+from holdfast.workflows.engine.call.outcomes import Succeeded
+from holdfast.workflows.engine.call.tool_call import ToolCall
 
 _CHOOSE = (
     "Choose the skill that fits the task, before anything else. Its instructions and its tools"

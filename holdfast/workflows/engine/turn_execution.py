@@ -13,7 +13,8 @@ from typing import Any, Protocol
 from holdfast.schemas.names import ErrorCode
 from holdfast.workflows.engine.approvals.question import Question
 from holdfast.workflows.engine.call import activities
-from holdfast.workflows.engine.call.tool_call import Outcome, ToolCall, Turn
+from holdfast.workflows.engine.call.outcomes import Outcome
+from holdfast.workflows.engine.call.tool_call import ToolCall, Turn
 from holdfast.workflows.engine.execution.lifecycle import (
     AwaitCalls,
     AwaitRuling,

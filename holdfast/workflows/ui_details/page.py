@@ -14,7 +14,7 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas import names
     from holdfast.schemas.log_entry import read_record
 
-from holdfast.workflows.engine.call.tool_call import error_of
+from holdfast.workflows.engine.call.outcomes import error_of
 from holdfast.workflows.engine.execution_base import ExecutionBase
 from holdfast.workflows.engine.phases import Fail, Finish
 from holdfast.workflows.engine.run import AgentRun

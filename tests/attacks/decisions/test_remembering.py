@@ -7,7 +7,7 @@ import pytest
 from holdfast.schemas.agent import ResolvedSkill
 from holdfast.schemas.decision import Decision
 from holdfast.workflows.engine.approvals.question import Question
-from holdfast.workflows.engine.call.tool_call import Unknown
+from holdfast.workflows.engine.call.outcomes import Unknown
 from tests.attacks.vault import AMOUNT, PAYS, Vault, pay
 from tests.engine.approvals.test_signed_decision import decision, token
 from tests.engine.driver import call, run_again, tool

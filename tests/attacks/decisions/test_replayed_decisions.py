@@ -10,7 +10,7 @@ from temporalio.service import RPCError
 
 from holdfast.schemas.base import canonical_json, sha256
 from holdfast.workflows.engine.approvals.question import Question
-from holdfast.workflows.engine.call.tool_call import Unknown
+from holdfast.workflows.engine.call.outcomes import Unknown
 from tests.attacks.vault import PAYS, Vault, pay
 from tests.engine.approvals.test_signed_decision import decision, token
 from tests.engine.driver import run_again

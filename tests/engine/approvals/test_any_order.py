@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from holdfast.schemas.decision import Decision
 from holdfast.schemas.tool import ApprovalPolicy
 from holdfast.workflows.engine.approvals.question import Question
-from holdfast.workflows.engine.call.tool_call import Unknown
+from holdfast.workflows.engine.call.outcomes import Unknown
 from tests.engine.driver import NOON, Play, call, reply, tool
 
 TIMEOUT, FORWARDED_AFTER = 60, 30

@@ -7,7 +7,8 @@ import pytest
 from holdfast.client.question_text import arguments
 from holdfast.schemas.internal.mcp_input import McpForm, McpInputRequired
 from holdfast.schemas.tool import ApprovalPolicy, McpTool
-from holdfast.workflows.engine.call.tool_call import ToolCall, Unknown
+from holdfast.workflows.engine.call.outcomes import Unknown
+from holdfast.workflows.engine.call.tool_call import ToolCall
 from holdfast.workflows.engine.execution.lifecycle import MAX_FORMS
 from holdfast.workflows.ui_details.questions import question_block
 from tests.engine.driver import Play, call, reply, tool

@@ -16,7 +16,7 @@ from holdfast.workflows.engine.approvals.signed_decision import (
     SignedDecision,
     sign_with_claims,
 )
-from holdfast.workflows.engine.call.tool_call import Unknown
+from holdfast.workflows.engine.call.outcomes import Unknown
 from tests.engine.asking import DIGEST, asks, open_question, refusal
 from tests.engine.driver import Play, call, tool
 from tests.engine.plans.test_plan import PLAN, asked, lazy, started

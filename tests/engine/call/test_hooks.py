@@ -8,7 +8,7 @@ import pytest
 from holdfast.schemas.names import STOP_RUN, ErrorCode
 from holdfast.schemas.tool import ActivityBinding, AgentHooks, RepairAgent
 from holdfast.workflows.engine.call.activities import advance
-from holdfast.workflows.engine.call.tool_call import Failure, fail
+from holdfast.workflows.engine.call.outcomes import Failure, fail
 from tests.engine.driver import Play, call, reply, runner, tool
 
 ORDER = {

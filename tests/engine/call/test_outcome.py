@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.schemas.names import ACTIVITY_NOT_FOUND, STOP_RUN, ErrorCode
 from holdfast.workflows.engine.call.activities import outcome_of_failure, outcome_of_result
-from holdfast.workflows.engine.call.tool_call import (
+from holdfast.workflows.engine.call.outcomes import (
     Failed,
     Failure,
     Outcome,

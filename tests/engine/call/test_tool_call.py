@@ -6,18 +6,15 @@ import pytest
 
 from holdfast.schemas.message import AskedCall
 from holdfast.schemas.names import CallError, ErrorCode
-from holdfast.workflows.engine.call.tool_call import (
+from holdfast.workflows.engine.call.outcomes import (
     Answered,
-    CallStage,
     Failed,
     Final,
-    IllegalTransition,
     Refused,
     Stopped,
     Succeeded,
-    ToolCall,
-    Turn,
 )
+from holdfast.workflows.engine.call.tool_call import CallStage, IllegalTransition, ToolCall, Turn
 from tests.engine.driver import tool
 
 P, N, W, Q, R, U, E = CallStage

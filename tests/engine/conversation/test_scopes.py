@@ -4,7 +4,8 @@ from typing import Any
 
 from holdfast.schemas.message import DataPart
 from holdfast.schemas.tool import ResolvedTool
-from holdfast.workflows.engine.call.tool_call import Outcome, Succeeded, ToolCall
+from holdfast.workflows.engine.call.outcomes import Outcome, Succeeded
+from holdfast.workflows.engine.call.tool_call import ToolCall
 from holdfast.workflows.engine.conversation import scopes as visible
 from tests.engine.driver import Play, call, reply, tool
 

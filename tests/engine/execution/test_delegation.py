@@ -9,15 +9,8 @@ from holdfast.schemas.internal.solution import Usage
 from holdfast.schemas.run import DelegateNews, DelegatePending, RunRequest, RunResult, Spent
 from holdfast.schemas.tool import ResolvedTool
 from holdfast.workflows.engine.call.activities import CallRefused
-from holdfast.workflows.engine.call.tool_call import (
-    Failed,
-    Outcome,
-    Refused,
-    Succeeded,
-    ToolCall,
-    Turn,
-    Unknown,
-)
+from holdfast.workflows.engine.call.outcomes import Failed, Outcome, Refused, Succeeded, Unknown
+from holdfast.workflows.engine.call.tool_call import ToolCall, Turn
 from holdfast.workflows.engine.delegation import (
     Delegate,
     DelegateEnd,

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from holdfast.schemas.names import ErrorCode
-from holdfast.workflows.engine.call.tool_call import Stopped, fail
+from holdfast.workflows.engine.call.outcomes import Stopped, fail
 from tests.engine.driver import Play, call, reply, tool
 
 BROKEN = fail(ErrorCode.TOOL_ERROR, "no")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from holdfast.schemas.base import canonical_json
 from holdfast.schemas.names import ErrorCode
 from holdfast.schemas.reference import Path, parse_output_path, parse_reference, references_in
-from holdfast.workflows.engine.call.tool_call import fail
+from holdfast.workflows.engine.call.outcomes import fail
 from holdfast.workflows.engine.state.data import MISSING, Data
 from tests.engine.driver import Play, call, reply, tool
 from tests.engine.generated import part_in_a_list

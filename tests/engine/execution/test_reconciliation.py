@@ -8,7 +8,7 @@ import pytest
 from holdfast.client.question_text import heading
 from holdfast.schemas.tool import ApprovalPolicy
 from holdfast.workflows.engine.approvals.pending import PendingApprovals
-from holdfast.workflows.engine.call.tool_call import Unknown
+from holdfast.workflows.engine.call.outcomes import Unknown
 from holdfast.workflows.engine.phases import RunCalls
 from tests.engine.asking import (
     DIGEST,

@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.schemas.decision import Decision
 from holdfast.schemas.tool import CallLimits
-from holdfast.workflows.engine.call.tool_call import Unknown
+from holdfast.workflows.engine.call.outcomes import Unknown
 from holdfast.workflows.engine.execution_base import MAX_RESULT_BYTES
 from holdfast.workflows.engine.phases import RunCalls
 from tests.engine.driver import PlayCall, tool

@@ -8,7 +8,7 @@ from holdfast.schemas.agent import ModelSettings, ResolvedSkill
 from holdfast.schemas.internal.model_request import Ask
 from holdfast.schemas.message import ChatMessage
 from holdfast.schemas.tool import ActivityBinding, AgentHooks, ResolvedTool
-from holdfast.workflows.engine.call.tool_call import Failure
+from holdfast.workflows.engine.call.outcomes import Failure
 from holdfast.workflows.engine.model import request_hooks
 from holdfast.workflows.engine.phases import AskModel
 from tests.engine.driver import NoAnswer, Play, call, reply, tool

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from holdfast.schemas.tool import CallLimits
-from holdfast.workflows.engine.call.tool_call import Refused
+from holdfast.workflows.engine.call.outcomes import Refused
 from tests.engine.driver import Play, call, reply, tool
 
 TEXT = {"type": "string"}

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from holdfast.schemas.message import Delivered
 from holdfast.schemas.names import ErrorCode
-from holdfast.workflows.engine.call.tool_call import fail
+from holdfast.workflows.engine.call.outcomes import fail
 from tests.engine.driver import Play, reply, tool
 from tests.engine.execution.test_graph_generated import STATES, TURNS, WRITER, Planned
 from tests.engine.plans.test_plan import asked, started

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from holdfast.schemas.names import ErrorCode
-from holdfast.workflows.engine.call.tool_call import CallStage, ToolCall, Unknown, fail
+from holdfast.workflows.engine.call.outcomes import Unknown, fail
+from holdfast.workflows.engine.call.tool_call import CallStage, ToolCall
 from tests.engine.driver import Play, call, reply, tool
 from tests.engine.plans.test_plan import LOOK, PAY, QUOTE, asked, lazy, started
 

@@ -39,14 +39,8 @@ from holdfast.workflows.engine.approvals.pending import PendingApprovals
 from holdfast.workflows.engine.approvals.question import Question
 from holdfast.workflows.engine.approvals.signed_decision import DecisionRejected
 from holdfast.workflows.engine.call.activities import outcome_of_failure
-from holdfast.workflows.engine.call.tool_call import (
-    CallStage,
-    Failure,
-    Outcome,
-    ToolCall,
-    Turn,
-    Unknown,
-)
+from holdfast.workflows.engine.call.outcomes import Failure, Outcome, Unknown
+from holdfast.workflows.engine.call.tool_call import CallStage, ToolCall, Turn
 from holdfast.workflows.engine.execution_base import SingleCall
 from holdfast.workflows.engine.phases import (
     AskModel,

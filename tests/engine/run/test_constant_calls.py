@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.schemas.internal.solution import WrittenCall
 from holdfast.schemas.names import ErrorCode
-from holdfast.workflows.engine.call.tool_call import Stopped, fail
+from holdfast.workflows.engine.call.outcomes import Stopped, fail
 from tests.engine.driver import Play, tool
 
 FIND = WrittenCall(tool="find", arguments={"id": "†input.id", "_outputPath": "†state.order"})

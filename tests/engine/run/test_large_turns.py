@@ -10,7 +10,8 @@ import pytest
 from holdfast.schemas.internal.solution import WrittenCall
 from holdfast.schemas.log_entry import MessageEntry
 from holdfast.schemas.message import ChatMessage
-from holdfast.workflows.engine.call.tool_call import MetaProperties, Succeeded, Turn
+from holdfast.workflows.engine.call.outcomes import Succeeded
+from holdfast.workflows.engine.call.tool_call import MetaProperties, Turn
 from holdfast.workflows.engine.conversation import scopes
 from holdfast.workflows.engine.execution.preparation import MAX_REFERENCES, MAX_REFERENCES_IN_TURN
 from holdfast.workflows.engine.model.composed import read_answer

@@ -9,7 +9,7 @@ from holdfast.schemas.internal.model_request import ConversationPageRequest
 from holdfast.schemas.internal.solution import WrittenCall
 from holdfast.schemas.names import ErrorCode
 from holdfast.schemas.tool import CallLimits
-from holdfast.workflows.engine.call.tool_call import fail
+from holdfast.workflows.engine.call.outcomes import fail
 from holdfast.workflows.engine.phases import AskModel
 from tests.engine.driver import Play, call, read_again, reply, tool
 

@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.schemas.internal.solution import Usage, WrittenCall
 from holdfast.schemas.names import MODEL_ERROR, ErrorCode
-from holdfast.workflows.engine.call.tool_call import Unknown, fail
+from holdfast.workflows.engine.call.outcomes import Unknown, fail
 from holdfast.workflows.engine.phases import AskModel, RunCalls
 from tests.engine.driver import Play, call, reply, tool
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.workflows.engine.call.tool_call import Succeeded
+from holdfast.workflows.engine.call.outcomes import Succeeded
 from holdfast.workflows.engine.phases import AwaitMessage
 from tests.engine.driver import Play, call, reply, tool
 

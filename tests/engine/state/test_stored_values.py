@@ -7,7 +7,7 @@ import pytest
 from holdfast.schemas.base import Stored
 from holdfast.schemas.tool import ActivityBinding, AgentHooks
 from holdfast.workflows.engine.call.activities import outcome_of_result
-from holdfast.workflows.engine.call.tool_call import Succeeded
+from holdfast.workflows.engine.call.outcomes import Succeeded
 from tests.engine.driver import Play, call, reply, tool
 
 BEGINNING = '[{"id":1},{"id":2'

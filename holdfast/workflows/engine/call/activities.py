@@ -22,7 +22,7 @@ from holdfast.schemas.tool import ActivityBinding, Envelope, RepairAgent, Resolv
 from holdfast.validation.lenient_json import ensure_json
 from holdfast.validation.schema_node import bounded
 from holdfast.validation.validator import errors
-from holdfast.workflows.engine.call.tool_call import (
+from holdfast.workflows.engine.call.outcomes import (
     MAX_MESSAGE_CHARACTERS,
     WAS_RUN,
     Answered,
@@ -30,15 +30,14 @@ from holdfast.workflows.engine.call.tool_call import (
     Failure,
     Final,
     Outcome,
-    ResultStage,
     Stopped,
     Succeeded,
-    ToolCall,
     Unknown,
     error_of,
     fail,
     misfit,
 )
+from holdfast.workflows.engine.call.tool_call import ResultStage, ToolCall
 
 HookName = Literal["prepare", "repair", "before", "after", "beforeModel", "onModelError"]
 T = TypeVar("T")

@@ -14,11 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from holdfast.schemas.reference import Path, references_in
-from holdfast.workflows.engine.call.tool_call import (
-    CallStage,
-    Dependencies,
-    ToolCall,
-)
+from holdfast.workflows.engine.call.tool_call import CallStage, Dependencies, ToolCall
 from holdfast.workflows.engine.execution.preparation import paths_read
 from holdfast.workflows.engine.run_state import RunState
 from holdfast.workflows.engine.state.data import MISSING, CannotWrite, Data, PathIndex, VisibleData

@@ -25,23 +25,20 @@ from holdfast.workflows.engine.approvals.question import (
     Ruling,
 )
 from holdfast.workflows.engine.call import activities
-from holdfast.workflows.engine.call.tool_call import (
+from holdfast.workflows.engine.call.outcomes import (
     Answered,
-    CallStage,
     Final,
     Outcome,
     Refused,
-    ResultStage,
     Stopped,
     Succeeded,
-    ToolCall,
-    Turn,
     Unknown,
     error_of,
     fail,
     misfit,
     refuse,
 )
+from holdfast.workflows.engine.call.tool_call import CallStage, ResultStage, ToolCall, Turn
 from holdfast.workflows.engine.conversation.initial_context import append_message
 from holdfast.workflows.engine.execution import dependency_graph, preparation
 from holdfast.workflows.engine.execution.questions import Questions

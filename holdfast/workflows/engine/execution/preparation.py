@@ -23,7 +23,7 @@ from holdfast.schemas.tool import (
 )
 from holdfast.validation.arguments import InvalidArguments, coerce, fit, unwrapped
 from holdfast.validation.lenient_json import ensure_json, read_json
-from holdfast.workflows.engine.call import activities, tool_call
+from holdfast.workflows.engine.call import activities, outcomes, tool_call
 from holdfast.workflows.engine.run_state import RunState
 from holdfast.workflows.engine.state import references
 from holdfast.workflows.engine.state.data import MISSING, VisibleData, is_same_json
@@ -118,7 +118,7 @@ def resolve_arguments(
 
 def run_before_hooks(
     call: tool_call.ToolCall, state: RunState
-) -> activities.HookRequests[tool_call.Final | None]:
+) -> activities.HookRequests[outcomes.Final | None]:
     """Run the hooks `_before`; return the outcome of the call if one of them sets it.
 
     It raises `CallRefused` or `RunStopped` if one of them blocks the call or stops the run.
@@ -139,9 +139,9 @@ def run_before_hooks(
                 call.set_arguments(fitted)
             case {"result": result} if len(value) == 1:
                 outcome = activities.outcome_of_result(call.tool, result)
-                if (misfit := tool_call.error_of(outcome)) is not None:
+                if (misfit := outcomes.error_of(outcome)) is not None:
                     raise activities.invalid_hook_result(
-                        "before", misfit.message.removeprefix(tool_call.WAS_RUN)
+                        "before", misfit.message.removeprefix(outcomes.WAS_RUN)
                     )
                 return outcome
             case {"block": str(reason)} if len(value) == 1:
@@ -197,13 +197,13 @@ def check_order(call: tool_call.ToolCall, state: RunState, others: Collection[st
         )
 
 
-def missing_scope(call: tool_call.ToolCall, state: RunState) -> tool_call.Refused | None:
+def missing_scope(call: tool_call.ToolCall, state: RunState) -> outcomes.Refused | None:
     """Return the refusal of a call whose principal lacks a scope that the tool requires."""
     missing = [scope for scope in call.tool.requires if scope not in state.scopes()]
     if not missing:
         return None
     message = f"`{call.name}` needs the scope {', '.join(missing)}, which this run does not have"
-    return tool_call.refuse(ErrorCode.TOKEN_SCOPE_INSUFFICIENT, message)
+    return outcomes.refuse(ErrorCode.TOKEN_SCOPE_INSUFFICIENT, message)
 
 
 def _rewritten(

@@ -25,7 +25,7 @@ from holdfast.schemas.tool import ResolvedTool, Schema
 from holdfast.validation.arguments import InvalidArguments, fit, read_arguments
 from holdfast.validation.lenient_json import read_json
 from holdfast.validation.validator import errors
-from holdfast.workflows.engine.call import tool_call
+from holdfast.workflows.engine.call import outcomes, tool_call
 from holdfast.workflows.engine.call.activities import content_parts
 from holdfast.workflows.engine.log.log import Log
 from holdfast.workflows.engine.model.composed import MalformedAnswer, read_answer
@@ -218,20 +218,20 @@ def is_copied_error(text: str, log: Log) -> bool:
 
 
 def result_message(
-    call: tool_call.ToolCall, outcome: tool_call.Final, path: str | None
+    call: tool_call.ToolCall, outcome: outcomes.Final, path: str | None
 ) -> ChatMessage:
     """Return the one message that holds the result of a call for the model."""
     content: Content
     match outcome:
-        case tool_call.Failed(error, _) if is_untrusted_error(call, outcome):
+        case outcomes.Failed(error, _) if is_untrusted_error(call, outcome):
             content = as_text({"error": untrusted_value(call.name, error.to_json())})
-        case tool_call.Refused(error) | tool_call.Failed(error, _):
+        case outcomes.Refused(error) | outcomes.Failed(error, _):
             content = as_text({"error": error.to_json()})
-        case tool_call.Stopped(message):
+        case outcomes.Stopped(message):
             content = f"The run was stopped: {message}"
-        case tool_call.Succeeded(message=Message()):
+        case outcomes.Succeeded(message=Message()):
             content = "The message follows."
-        case tool_call.Succeeded(value, _, _, _) | tool_call.Answered(value):
+        case outcomes.Succeeded(value, _, _, _) | outcomes.Answered(value):
             content = _shown(call, value, path)
     if call.edited_by is not None:
         changed = canonical_json(call.raw_arguments).decode("utf-8", "surrogatepass")
@@ -244,13 +244,13 @@ def result_message(
         provider_id=call.proposal.provider_id,
         tool=call.name,
         content=content,
-        is_error=isinstance(outcome, tool_call.Refused | tool_call.Failed),
+        is_error=isinstance(outcome, outcomes.Refused | outcomes.Failed),
     )
 
 
-def is_untrusted_error(call: tool_call.ToolCall, outcome: tool_call.Final) -> bool:
+def is_untrusted_error(call: tool_call.ToolCall, outcome: outcomes.Final) -> bool:
     """Return whether an outcome is an error in the words of a tool from outside."""
-    return isinstance(outcome, tool_call.Failed) and call.tool.untrusted
+    return isinstance(outcome, outcomes.Failed) and call.tool.untrusted
 
 
 def _shown(call: tool_call.ToolCall, value: Any, path: str | None) -> Content:
@@ -317,12 +317,12 @@ def veil_of(call: tool_call.ToolCall, value: Any) -> Redaction | None:
     return Redaction(call.name, hidden=hidden, trusted=not call.tool.untrusted)
 
 
-def is_shown_whole(outcome: tool_call.Final, message: ChatMessage) -> bool:
+def is_shown_whole(outcome: outcomes.Final, message: ChatMessage) -> bool:
     """Return whether the message holds the whole result, which then need not be stored again."""
     match outcome:
-        case tool_call.Succeeded(value, _, _, _) | tool_call.Answered(value):
+        case outcomes.Succeeded(value, _, _, _) | outcomes.Answered(value):
             return message.content == as_text(value) or message.content == content_parts(value)
-        case tool_call.Failed(_, value):
+        case outcomes.Failed(_, value):
             return value is None
-        case tool_call.Refused() | tool_call.Stopped():
+        case outcomes.Refused() | outcomes.Stopped():
             return True

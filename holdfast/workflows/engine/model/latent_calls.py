@@ -17,7 +17,8 @@ from holdfast.schemas.internal.solution import Solution
 from holdfast.schemas.message import ChatMessage
 from holdfast.schemas.names import ErrorCode
 from holdfast.validation.arguments import InvalidArguments, fit
-from holdfast.workflows.engine.call.tool_call import Outcome, Succeeded, ToolCall, fail
+from holdfast.workflows.engine.call.outcomes import Outcome, Succeeded, fail
+from holdfast.workflows.engine.call.tool_call import ToolCall
 from holdfast.workflows.engine.conversation import scopes
 from holdfast.workflows.engine.log.log import Log
 from holdfast.workflows.engine.model.answer import InvalidOutput, cut_off, parse_output

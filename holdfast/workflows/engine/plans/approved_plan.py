@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from holdfast.schemas.internal.continue_as_new import StepSnapshot
 from holdfast.schemas.message import AskedCall
-from holdfast.workflows.engine.call import tool_call
+from holdfast.workflows.engine.call import outcomes, tool_call
 from holdfast.workflows.engine.state.redaction import truncate
 
 # What identifies the effect of each call that is held back; None if that is not known.
@@ -54,8 +54,7 @@ class ApprovedPlan:
     def describe_progress(self) -> str | None:
         """Describe the approved plan for the model; None if all of it has run."""
         if all(
-            isinstance(call.outcome, tool_call.Succeeded | tool_call.Answered)
-            for call in self.calls
+            isinstance(call.outcome, outcomes.Succeeded | outcomes.Answered) for call in self.calls
         ):
             return None
         lines = []
@@ -64,7 +63,7 @@ class ApprovedPlan:
                 short = truncate(call.raw_arguments, MAX_STANDING_BYTES)
                 state = f" {json.dumps(short, ensure_ascii=False)}: left"
             else:
-                error = tool_call.error_of(call.outcome)
+                error = outcomes.error_of(call.outcome)
                 state = ": done" if error is None else f": not done ({error.code})"
             lines.append(f"- {call.id} {call.name}{state}")
         more = len(lines) - MAX_STANDING_CALLS
@@ -81,7 +80,7 @@ class ApprovedPlan:
                 covered=call.is_approved and call.bound is None,
                 held=call in self.held,
                 key=self.held.get(call),
-                error=tool_call.error_of(call.ended),
+                error=outcomes.error_of(call.ended),
                 approver=call.approver,
             )
             for call in self.calls
@@ -94,7 +93,7 @@ class ApprovedPlan:
             call = tool_call.ToolCall(proposal, raw_arguments=step.given)
             call.cover(is_approved=step.covered, approver=step.approver)
             call.end(
-                tool_call.Succeeded(None) if step.error is None else tool_call.Refused(step.error)
+                outcomes.Succeeded(None) if step.error is None else outcomes.Refused(step.error)
             )
             self.calls[call] = None
             if step.held:

@@ -20,7 +20,7 @@ from holdfast.schemas.reference import OutputPath, references_in
 from holdfast.validation.arguments import InvalidArguments, fit, without_unknown
 from holdfast.validation.problems import problems_of, summarize_problems
 from holdfast.validation.schema_check import schema_problems
-from holdfast.workflows.engine.call import tool_call
+from holdfast.workflows.engine.call import outcomes, tool_call
 from holdfast.workflows.engine.call.activities import CallRefused, hook_activities
 from holdfast.workflows.engine.execution import dependency_graph, preparation
 from holdfast.workflows.engine.run_state import RunState
@@ -152,7 +152,7 @@ def edit_plan(
     def is_gone(call: tool_call.ToolCall) -> bool:
         """Return whether a call never writes a result: it was struck out, or refused earlier."""
         struck = call.outcome is None and call.id not in new_arguments
-        return struck or isinstance(call.outcome, tool_call.Refused)
+        return struck or isinstance(call.outcome, outcomes.Refused)
 
     found = find_unrunnable(turn, trial, state, is_gone)
     if found:

@@ -35,7 +35,7 @@ from holdfast.workflows.engine.approvals.policy import (
     strictest_policy,
 )
 from holdfast.workflows.engine.approvals.question import Approved, Denied, Expired, Question
-from holdfast.workflows.engine.call import tool_call
+from holdfast.workflows.engine.call import outcomes, tool_call
 from holdfast.workflows.engine.call.activities import HookRequests
 from holdfast.workflows.engine.execution.dependency_graph import connect, visible_data
 from holdfast.workflows.engine.execution.lifecycle import CallLifecycle
@@ -91,7 +91,7 @@ class Planning:
                 if refused is None and call.stage is tool_call.CallStage.PENDING:
                     check_known_arguments(call, self._state)
             except InvalidArguments as error:
-                refused = tool_call.refuse(ErrorCode.INVALID_ARGUMENTS, str(error))
+                refused = outcomes.refuse(ErrorCode.INVALID_ARGUMENTS, str(error))
             if refused is not None:
                 self._refuse([call], refused.error.code, refused.error.message)
         for call, why in find_unrunnable(turn, turn.calls, self._state, _is_refused).items():
@@ -225,7 +225,7 @@ class Planning:
 
 
 def _is_refused(call: tool_call.ToolCall) -> bool:
-    return isinstance(call.outcome, tool_call.Refused)
+    return isinstance(call.outcome, outcomes.Refused)
 
 
 def identity_keys(
