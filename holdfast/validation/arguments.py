@@ -102,18 +102,24 @@ def unwrapped(arguments: dict[str, Any], schema: Schema, tool: str) -> dict[str,
     return arguments
 
 
-def fit(value: Any, schema: Schema | bool, *, fill: bool = False) -> Any:
+def fit(
+    value: Any,
+    schema: Schema | bool,
+    budget: schema_node.WorkBudget | None = None,
+    *,
+    fill: bool = False,
+) -> Any:
     """Return the value, coerced toward the schema and valid; with its defaults, to `fill` them in.
 
     Raises:
         InvalidArguments: the value does not fit; the message names each field.
     """
-    with schema_node.bounded():
-        try:
-            coerced = lenient_json.plain_numbers(coerce(value, schema, fill=fill))
-        except lenient_json.InexactNumber as error:
-            raise InvalidArguments(str(error)) from None
-        problems = errors(coerced, schema)
+    budget = budget or schema_node.WorkBudget()
+    try:
+        coerced = lenient_json.plain_numbers(coerce(value, schema, budget, fill=fill))
+    except lenient_json.InexactNumber as error:
+        raise InvalidArguments(str(error)) from None
+    problems = errors(coerced, schema, budget)
     if problems:
         raise InvalidArguments(*problems)
     return coerced
@@ -133,7 +139,12 @@ def without_unknown(schema: Schema, unknown: Collection[str]) -> Schema:
 
 
 def coerce(
-    value: Any, schema: Schema | bool, *, fill: bool = False, is_resolved: bool = True
+    value: Any,
+    schema: Schema | bool,
+    budget: schema_node.WorkBudget | None = None,
+    *,
+    fill: bool = False,
+    is_resolved: bool = True,
 ) -> Any:
     """Return the value, coerced toward the schema if the intended value is unambiguous.
 
@@ -147,13 +158,13 @@ def coerce(
     fills = fill and '"default"' in json.dumps(schema)
     if not (fills or is_resolved):
         return value
-    with schema_node.bounded() as budget:
-        coercion = _Coercion(schema, budget, fills, is_resolved, fill and is_resolved)
-        try:
-            value = coercion.apply(value, schema, 0)
-        except schema_node.CannotCheck as error:
-            if fills:
-                raise InvalidArguments(str(error)) from None
+    budget = budget or schema_node.WorkBudget()
+    coercion = _Coercion(schema, budget, fills, is_resolved, fill and is_resolved)
+    try:
+        value = coercion.apply(value, schema, 0)
+    except schema_node.CannotCheck as error:
+        if fills:
+            raise InvalidArguments(str(error)) from None
     if coercion.misspelt:
         raise InvalidArguments(*coercion.misspelt)
     return value
@@ -247,7 +258,7 @@ class _Coercion:
             return []
         default = holder["default"]
         is_text = self.is_resolved or MARK not in json.dumps(default, ensure_ascii=False)
-        return [default] if is_text and fits(default, self.root, schema) else []
+        return [default] if is_text and fits(default, self.root, schema, self.budget) else []
 
     def _branch(self, value: Any, branches: list[Any], depth: int) -> Any:
         """Return the value as the first of several schemas coerces it to fit that schema.
@@ -256,14 +267,16 @@ class _Coercion:
         """
         if not self.is_resolved:
             return value
-        fitting = next((branch for branch in branches if fits(value, self.root, branch)), None)
+        fitting = next(
+            (each for each in branches if fits(value, self.root, each, self.budget)), None
+        )
         if fitting is not None:
             is_changed = self.fills or self.finds_misspelt
             return self.apply(value, fitting, depth) if is_changed else value
         for branch in branches:
             before = len(self.misspelt)
             coerced = self.apply(value, branch, depth)
-            if fits(coerced, self.root, branch):
+            if fits(coerced, self.root, branch, self.budget):
                 return coerced
             del self.misspelt[before:]
         return value

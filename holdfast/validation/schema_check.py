@@ -17,7 +17,7 @@ from holdfast.validation.problems import ValueProblem, Where
 from holdfast.validation.regex import PatternRefused, pattern, steps_of
 from holdfast.validation.schema_drafts import MAX_COPIES, TooManyCopies, draft_of, to_current_draft
 from holdfast.validation.schema_keywords import keyword_faults, value_fault
-from holdfast.validation.schema_node import REFERENCES, find_target
+from holdfast.validation.schema_node import REFERENCES, ValidationLimits, find_target
 from holdfast.validation.validator import faults
 
 MAX_SCHEMA_BYTES = 256_000
@@ -57,7 +57,7 @@ _META: dict[str, Any] = {
 }
 
 
-def schema_problems(schema: Any) -> list[ValueProblem]:
+def schema_problems(schema: Any, limits: ValidationLimits | None = None) -> list[ValueProblem]:
     """Return the problems that prevent the use of the schema; none of None, which is unset."""
     if isinstance(schema, bool | None):
         return []
@@ -72,7 +72,9 @@ def schema_problems(schema: Any) -> list[ValueProblem]:
         fix = "write fewer schemas with a `$dynamicAnchor`"
         return [ValueProblem((), f"it has more than {MAX_COPIES} dynamic scopes", fix)]
     problems = list(islice(keyword_faults(schema), MAX_FAULTS))
-    malformed = [value_fault(each) for each in faults(schema, _META, MAX_FAULTS)]
+    limits = limits or ValidationLimits()
+    found = faults(schema, _META, MAX_FAULTS, limits.budget())
+    malformed = [value_fault(each, limits.budget()) for each in found]
     malformed += islice(_pattern_problems(schema), MAX_FAULTS)
     if malformed:
         return [*problems, *malformed]

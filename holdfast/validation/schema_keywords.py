@@ -13,7 +13,7 @@ from holdfast.schemas.json_schema import EXTENSIONS, KEYWORDS, ONE_SCHEMA, SEVER
 from holdfast.schemas.phrases import closest_names, did_you_mean, misfit_reason, quote_value
 from holdfast.schemas.tool import META_PROPERTIES, OTHERS_PARAMETERS
 from holdfast.validation.problems import ValueProblem, Where
-from holdfast.validation.schema_node import Fault
+from holdfast.validation.schema_node import Fault, WorkBudget
 from holdfast.validation.validator import fits
 
 _NEARLY = 0.85
@@ -82,7 +82,7 @@ def tool_keyword_problems(written: Mapping[str, Any]) -> Iterator[ValueProblem]:
             yield _unknown((key,), [_AT_TOP[each] for each in close])
 
 
-def value_fault(fault: Fault) -> ValueProblem:
+def value_fault(fault: Fault, budget: WorkBudget) -> ValueProblem:
     """Return an error of a keyword's value in plain words."""
     where, value, wants = fault.place, fault.value, fault.rule
     if where[-1:] == ("type",) and fault.keyword == "anyOf":
@@ -92,7 +92,7 @@ def value_fault(fault: Fault) -> ValueProblem:
             kinds = [wants] if isinstance(wants, str) else wants
             fix = "write " + " or ".join(_WANTED.get(each, each) for each in kinds)
             meant = parsed_or_none(value.casefold()) if isinstance(value, str) else None
-            if meant is not None and fits(meant, {"type": kinds}):
+            if meant is not None and fits(meant, {"type": kinds}, budget=budget):
                 fix = f"write {value.casefold()} without quotes"
                 return ValueProblem(where, misfit_reason(value), fix)
             if where[-1:] == ("required",):

@@ -1,16 +1,16 @@
 """The schemas of a document as nodes with their checks, and the bounded work of applying them.
 
 Temporal fails a workflow task that blocks for two seconds. The work on untrusted values is counted
-in steps of a tenth of a microsecond, and not timed, so that a replay gets the same result. What
-runs inside `bounded` uses one budget. The work of one workflow task uses one `SharedWorkBudget`,
-which the task's shell provides. The checks of a schema are chosen once for each type of a value, so
-that `type` and the keywords of other types take no time.
+in steps of a tenth of a microsecond, and not timed, so that a replay gets the same result. The
+checks of one decision use one `WorkBudget`; those of one workflow task also use one
+`SharedWorkBudget`, which the task's shell provides in its `ValidationLimits`. The checks of a
+schema are chosen once for each type of a value, so that `type` and the keywords of other types take
+no time.
 """
 
 import json
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -100,29 +100,28 @@ class WorkBudget:
         return ready.is_in(text)
 
 
-_current: ContextVar[WorkBudget | None] = ContextVar("_current", default=None)
-_shared: ContextVar[Callable[[], SharedWorkBudget] | None] = ContextVar("_shared", default=None)
+class ValidationLimits:
+    """The budgets of the checks in a workflow: one for each decision, and one for each task.
 
+    `task` returns the budget of the current workflow task; outside of workflows there is none.
+    """
 
-@contextmanager
-def bounded() -> Iterator[WorkBudget]:
-    """Share one budget, about half a second of work, among all checks inside."""
-    current = _current.get()
-    if current is not None:
-        yield current
-        return
-    shared = _shared.get()
-    current = WorkBudget(None if shared is None else shared())
-    token = _current.set(current)
-    try:
-        yield current
-    finally:
-        _current.reset(token)
+    def __init__(self, task: Callable[[], SharedWorkBudget] | None = None) -> None:
+        self._task = task
+        self._decision: WorkBudget | None = None
 
+    def budget(self) -> WorkBudget:
+        """Return the budget of the current decision, or one for a single check."""
+        return self._decision or WorkBudget(None if self._task is None else self._task())
 
-def use_shared_budget(shared: Callable[[], SharedWorkBudget]) -> None:
-    """Set the function that returns the budget for this asyncio task and those that it starts."""
-    _shared.set(shared)
+    @contextmanager
+    def decision(self) -> Iterator[None]:
+        """Share one budget, about half a second of work, among all checks inside."""
+        outer, self._decision = self._decision, self.budget()
+        try:
+            yield
+        finally:
+            self._decision = outer
 
 
 @dataclass(slots=True)

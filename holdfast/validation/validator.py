@@ -12,7 +12,7 @@ from typing import Any
 
 from holdfast.schemas.tool import Schema
 from holdfast.validation.keyword_checks import VOCABULARY
-from holdfast.validation.schema_node import APPLICATION_STEPS, CannotCheck, Fault, Node, bounded
+from holdfast.validation.schema_node import APPLICATION_STEPS, CannotCheck, Fault, Node, WorkBudget
 
 MAX_ERRORS = 20
 MAX_COMPARED_ERRORS = 1_000
@@ -33,72 +33,83 @@ class Violation:
     rule: Any = None
 
 
-def violations(value: Any, schema: Schema | bool) -> list[Violation]:
+def violations(
+    value: Any, schema: Schema | bool, budget: WorkBudget | None = None
+) -> list[Violation]:
     """Return the errors of the value with their places, at most `MAX_ERRORS` of them."""
+    budget = budget or WorkBudget()
     try:
-        found = faults(value, schema, MAX_ERRORS)
-        return [Violation(each.place, each.keyword, _message(each), each.rule) for each in found]
+        return [
+            Violation(each.place, each.keyword, _message(each, budget), each.rule)
+            for each in faults(value, schema, MAX_ERRORS, budget)
+        ]
     except CannotCheck as error:
         return [Violation((), "", str(error))]
 
 
-def errors(value: Any, schema: Schema | bool) -> list[str]:
+def errors(value: Any, schema: Schema | bool, budget: WorkBudget | None = None) -> list[str]:
     """Return the errors of the value, one line each, at most `MAX_ERRORS` of them."""
+    budget = budget or WorkBudget()
     try:
-        with bounded():
-            return _lines(faults(value, schema, MAX_ERRORS + 1))
+        return _lines(faults(value, schema, MAX_ERRORS + 1, budget), budget)
     except CannotCheck as error:
         return [str(error)]
 
 
-def new_errors(value: Any, old: Any, schema: Schema | bool) -> list[str]:
+def new_errors(
+    value: Any, old: Any, schema: Schema | bool, budget: WorkBudget | None = None
+) -> list[str]:
     """Return the errors of the value that the `old` value does not have."""
+    budget = budget or WorkBudget()
     try:
-        with bounded():
-            found = faults(value, schema, MAX_COMPARED_ERRORS)
-            old_faults = faults(old, schema, MAX_COMPARED_ERRORS) if found else []
-            known = {_identity(each) for each in old_faults}
-            return _lines([each for each in found if _identity(each) not in known])
+        found = faults(value, schema, MAX_COMPARED_ERRORS, budget)
+        old_faults = faults(old, schema, MAX_COMPARED_ERRORS, budget) if found else []
+        known = {_identity(each) for each in old_faults}
+        return _lines([each for each in found if _identity(each) not in known], budget)
     except CannotCheck as error:
         return [str(error)]
 
 
-def fits(value: Any, schema: Schema | bool, part: Any = None) -> bool:
+def fits(
+    value: Any, schema: Schema | bool, part: Any = None, budget: WorkBudget | None = None
+) -> bool:
     """Return whether the value is valid as it is, or fits a part of the schema.
 
     Raises:
         CannotCheck: the result cannot be determined.
     """
-    return not faults(value, schema, 1, part)
+    return not faults(value, schema, 1, budget, part)
 
 
-def faults(value: Any, schema: Schema | bool, most: int, part: Any = None) -> list[Fault]:
+def faults(
+    value: Any, schema: Schema | bool, most: int, budget: WorkBudget | None = None, part: Any = None
+) -> list[Fault]:
     """Return the errors of the value by the schema, or by a part of it; at most so many.
 
     Raises:
         CannotCheck: the result cannot be determined.
     """
-    with bounded() as budget:
-        budget.nested = 0
-        budget.verdicts.clear()
-        budget.spend(_STARTS * APPLICATION_STEPS)
-        try:
-            root = budget.roots.get(id(schema))
-            if root is None:
-                root = budget.roots[id(schema)] = Node(schema, VOCABULARY)
-            node = root if part is None else root.part(part)
-            return list(islice(node.faults(value, budget), most))
-        except CannotCheck:
-            raise
-        except Exception as error:  # no schema may end a run
-            why = f"the schema cannot be applied: {_shortened(str(error))}"
-            raise CannotCheck(why) from None
+    budget = budget or WorkBudget()
+    budget.nested = 0
+    budget.verdicts.clear()
+    budget.spend(_STARTS * APPLICATION_STEPS)
+    try:
+        root = budget.roots.get(id(schema))
+        if root is None:
+            root = budget.roots[id(schema)] = Node(schema, VOCABULARY)
+        node = root if part is None else root.part(part)
+        return list(islice(node.faults(value, budget), most))
+    except CannotCheck:
+        raise
+    except Exception as error:  # no schema may end a run
+        why = f"the schema cannot be applied: {_shortened(str(error))}"
+        raise CannotCheck(why) from None
 
 
-def _lines(found: Sequence[Fault]) -> list[str]:
+def _lines(found: Sequence[Fault], budget: WorkBudget) -> list[str]:
     lines = []
     for each in found[:MAX_ERRORS]:
-        place, message = _shortened(".".join(map(str, each.place))), _message(each)
+        place, message = _shortened(".".join(map(str, each.place))), _message(each, budget)
         lines.append(f"{place}: {message}" if place else message)
     return [*lines, "and more"] if len(found) > MAX_ERRORS else lines
 
@@ -110,10 +121,9 @@ def _identity(fault: Fault) -> tuple[Any, ...]:
     return (fault.place, fault.schema_place, fault.keyword, keys)
 
 
-def _message(fault: Fault) -> str:
-    with bounded() as budget:
-        message = fault.message
-        budget.work(len(message), _QUOTED)
+def _message(fault: Fault, budget: WorkBudget) -> str:
+    message = fault.message
+    budget.work(len(message), _QUOTED)
     return _shortened(message)
 
 

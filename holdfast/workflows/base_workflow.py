@@ -29,7 +29,7 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas.phrases import quote_value, suggest_names
     from holdfast.schemas.run import CallRequest, DelegateNews, PrincipalToken
 
-from holdfast.validation.schema_node import use_shared_budget
+from holdfast.validation.schema_node import ValidationLimits
 from holdfast.workflows import input, token_verification
 from holdfast.workflows.commands.interceptors import Trace
 from holdfast.workflows.commands.publisher import Publisher, updates
@@ -74,7 +74,7 @@ class BaseWorkflow(QueryHandlers, ABC, Generic[WorkT]):
         # The search attributes of the namespace, as soon as the worker has reported them.
         self._search_attributes: list[str] = []
         self._early_decisions: list[RawValue] = []
-        self._late = LateDecisions()
+        self._late = LateDecisions(self._task_budget.input)
         self._early_entries: list[Entry] = []
         self._note_count = 0
         # The length of the history at the last input from a person.
@@ -115,7 +115,6 @@ class BaseWorkflow(QueryHandlers, ABC, Generic[WorkT]):
     # From start to end.
 
     async def _run(self) -> dict[str, Any]:
-        use_shared_budget(self._task_budget.run)
         work, executor = await self._start()
         try:
             while True:
@@ -164,7 +163,7 @@ class BaseWorkflow(QueryHandlers, ABC, Generic[WorkT]):
         for entry in self._early_entries:
             work.state.log.append(entry)
         for decision in self._early_decisions:
-            await self._count_decision(executor, decision)
+            await self._count_decision(executor, decision, self._task_budget.run)
         return work, executor
 
     def _end_before_start(self, code: str, message: str) -> None:
@@ -235,7 +234,8 @@ class BaseWorkflow(QueryHandlers, ABC, Generic[WorkT]):
         self._accept_input()
         place = self._late.place_of_signal()
         if self._executor is not None:
-            await self._count_decision(self._executor, decision, place)
+            limits = self._task_budget.input
+            await self._count_decision(self._executor, decision, limits, place)
         elif len(self._early_decisions) < MAX_EARLY_DECISIONS:
             self._early_decisions.append(decision)
         else:
@@ -270,13 +270,13 @@ class BaseWorkflow(QueryHandlers, ABC, Generic[WorkT]):
         """Count a decision, and return a `schemas.decision.Receipt`."""
         self._accept_input()
         assert self._executor is not None  # the validator found the call
-        at = workflow.now()
+        at, limits = workflow.now(), self._task_budget.input
         try:
             with self._pending.hold():
                 meant = await token_verification.verify_decision(
-                    self._pending, input.parse_decision(decision), at
+                    self._pending, input.parse_decision(decision), at, limits
                 )
-                receipt = self._executor.work.questions.count(meant, at)
+                receipt = self._executor.work.questions.count(meant, at, limits)
         except DecisionRejected as error:
             input.fail(error.code, str(error))
         self._executor.publisher.update()
@@ -287,7 +287,8 @@ class BaseWorkflow(QueryHandlers, ABC, Generic[WorkT]):
     def _check_decide(self, decision: RawValue = input.MISSING_PAYLOAD, *_: Any) -> None:
         with self._validating(decision, names.INVALID_DECISION):
             meant = token_verification.unverified_decision(input.parse_decision(decision))
-            self._pending.check(meant, workflow.now(), workflow.info().run_id)
+            limits, run_id = self._task_budget.validation, workflow.info().run_id
+            self._pending.check(meant, workflow.now(), limits, run_id)
 
     @workflow.update(
         name=names.RENEW,
@@ -327,7 +328,6 @@ class BaseWorkflow(QueryHandlers, ABC, Generic[WorkT]):
     @contextmanager
     def _validating(self, payload: RawValue, code: str) -> Iterator[None]:
         """Reject an update whose payload does not fit, with this code, within its own budget."""
-        use_shared_budget(self._task_budget.validation)
         try:
             self._task_budget.admit(payload, trace=False)
             yield
@@ -337,12 +337,15 @@ class BaseWorkflow(QueryHandlers, ABC, Generic[WorkT]):
             input.fail(error.code, str(error))
 
     def _accept_input(self) -> None:
-        """Charge subsequent work to input, and remember the workflow task of the input."""
-        use_shared_budget(self._task_budget.input)
+        """Remember the workflow task of the last input from people."""
         self._input_at = workflow.info().get_current_history_length()
 
     async def _count_decision(
-        self, executor: StepExecutor, raw: RawValue, place: SignalPlace | None = None
+        self,
+        executor: StepExecutor,
+        raw: RawValue,
+        limits: ValidationLimits,
+        place: SignalPlace | None = None,
     ) -> None:
         try:
             self._task_budget.admit(raw)
@@ -356,7 +359,7 @@ class BaseWorkflow(QueryHandlers, ABC, Generic[WorkT]):
         if place is not None and question is not None and question.expires_at <= now:
             await self._late.count(executor.work, LateDecision(decision, raw.payload.data, place))
         else:
-            await token_verification.count_decision(executor.work, decision, now)
+            await token_verification.count_decision(executor.work, decision, now, limits)
         executor.publisher.update()
 
     def _note(self, text: str) -> None:
@@ -410,7 +413,9 @@ class CallWorkflow(BaseWorkflow[SingleCall]):
 
     async def _begin(self) -> tuple[SingleCall, WorkerFacts]:
         request, snapshot = await self._admit(self._request, "tool", ToolSnapshot)
-        call = SingleCall(request, snapshot.tool, self._pending, workflow.now)
+        call = SingleCall(
+            request, snapshot.tool, self._pending, workflow.now, self._task_budget.run
+        )
         return call, snapshot.worker
 
     async def _execute(self, call: SingleCall, executor: StepExecutor, step: Step) -> None:

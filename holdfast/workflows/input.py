@@ -37,7 +37,13 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.validation.text_safety import plain_name
 
 from holdfast.validation.lenient_json import inexact_number
-from holdfast.validation.schema_node import INPUT_STEPS, TASK_STEPS, WORK_STEPS, SharedWorkBudget
+from holdfast.validation.schema_node import (
+    INPUT_STEPS,
+    TASK_STEPS,
+    WORK_STEPS,
+    SharedWorkBudget,
+    ValidationLimits,
+)
 from holdfast.workflows.engine.call.outcomes import Failure
 
 # A payload with more values is neither a decision nor a message.
@@ -275,11 +281,14 @@ def model_failure_message(error: ActivityError) -> str:
 
 
 class TaskBudget:
-    """The budgets of one workflow, for `use_shared_budget`: full again in each workflow task."""
+    """The limits of one workflow, whose budgets are full again in each workflow task.
+
+    The checks of the run, of the input that it receives, and of validators have one budget each.
+    """
 
     def __init__(self) -> None:
         self.run, self.input, self.validation = (
-            partial(self._budget, name) for name in ("run", "input", "validation")
+            ValidationLimits(partial(self._budget, name)) for name in ("run", "input", "validation")
         )
         self._filled_at = -1
         self._budgets: dict[str, SharedWorkBudget] = {}
@@ -305,7 +314,7 @@ class TaskBudget:
             raise InvalidInputError(
                 f"it holds {values} values; at most {MAX_INPUT_VALUES} are read"
             )
-        budget = (self.input if trace else self.validation)()
+        budget = self._budget("input" if trace else "validation")
         is_first = budget.steps == INPUT_STEPS
         work = 1 + values // _VALUES_READ + len(data) // _BYTES_READ
         budget.steps -= work * WORK_STEPS

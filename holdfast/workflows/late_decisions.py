@@ -18,6 +18,7 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas.base import sha256
     from holdfast.schemas.decision import Decision, ReceivedSignals
 
+from holdfast.validation.schema_node import ValidationLimits
 from holdfast.workflows.engine.execution_base import ExecutionBase
 from holdfast.workflows.token_verification import count_decision
 
@@ -46,7 +47,8 @@ class LateDecision:
 class LateDecisions:
     """The late decisions of one execution."""
 
-    def __init__(self) -> None:
+    def __init__(self, limits: ValidationLimits) -> None:
+        self._limits = limits
         # The workflow task of the last signal, and how many it has so far.
         self._task = 0
         self._place = SignalPlace(0, 0)
@@ -64,7 +66,7 @@ class LateDecisions:
     async def count(self, work: ExecutionBase, late: LateDecision) -> None:
         """Count a decision as at the time at which it was sent, or log that it is late."""
         if self._is_reading:
-            await count_decision(work, late.decision, workflow.now())
+            await count_decision(work, late.decision, workflow.now(), self._limits)
             return
         self._batch.append(late)
         if len(self._batch) > 1:
@@ -112,4 +114,4 @@ class LateDecisions:
             # It may have been sent in time, so nothing may run.
             is_believed = times is None or question.policy.on_timeout == "approve"
             at = question.last_moment if is_believed else None
-        await count_decision(work, late.decision, at or workflow.now())
+        await count_decision(work, late.decision, at or workflow.now(), self._limits)

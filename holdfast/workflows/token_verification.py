@@ -18,6 +18,7 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas.decision import Decision, DecisionClaims, PrincipalClaims, TokenCheck
     from holdfast.schemas.run import CallRequest, Principal, PrincipalToken, RunRequest
 
+from holdfast.validation.schema_node import ValidationLimits
 from holdfast.workflows.engine.approvals.pending import PendingApprovals
 from holdfast.workflows.engine.approvals.signed_decision import DecisionRejected, sign_with_claims
 from holdfast.workflows.engine.execution_base import ExecutionBase
@@ -47,7 +48,12 @@ def unverified_decision(decision: Decision) -> Decision:
 
 
 async def verify_decision(
-    desk: PendingApprovals, decision: Decision, at: datetime, *, by_signal: bool = False
+    desk: PendingApprovals,
+    decision: Decision,
+    at: datetime,
+    limits: ValidationLimits,
+    *,
+    by_signal: bool = False,
 ) -> Decision:
     """Return the decision of this time, with the content of its verified token if it has one.
 
@@ -57,7 +63,7 @@ async def verify_decision(
     proof = decision.token or (decision.nonce if by_signal else None)
     if not proof:
         return decision
-    question, _ = desk.check(unverified_decision(decision), at)
+    question, _ = desk.check(unverified_decision(decision), at, limits)
     check = TokenCheck(
         token=proof,
         purpose="decision" if decision.token else "question",
@@ -74,12 +80,14 @@ async def verify_decision(
     return sign_with_claims(decision, DecisionClaims.read(claims), workflow.info().workflow_id)
 
 
-async def count_decision(work: ExecutionBase, decision: Decision, at: datetime) -> None:
+async def count_decision(
+    work: ExecutionBase, decision: Decision, at: datetime, limits: ValidationLimits
+) -> None:
     """Count a decision of a signal, of this time; a rejected one is noted in the log."""
     with work.state.pending.hold():
         try:
-            meant = await verify_decision(work.state.pending, decision, at, by_signal=True)
-            work.questions.count(meant, at)
+            meant = await verify_decision(work.state.pending, decision, at, limits, by_signal=True)
+            work.questions.count(meant, at, limits)
         except DecisionRejected as error:
             if work.end is None:  # nothing follows the end of a log
                 work.questions.log_ignored(decision, str(error))

@@ -212,10 +212,11 @@ class Playing(Generic[WorkT]):
 
     def decided(self, deciding: HookRequests[None]) -> None:
         """Let the engine decide, and answer the hooks that it asks."""
-        hook = advance(deciding)
+        limits = self.run.state.limits
+        hook = advance(deciding, limits)
         while hook is not None:
             self.hook_calls.append(hook)
-            hook = advance(deciding, self.hooked(hook))
+            hook = advance(deciding, limits, self.hooked(hook))
 
     def hooked(self, hook: Hook) -> HookResult:
         """How a hook ends: an end, a value that it returns, or a function of its arguments."""
@@ -234,7 +235,9 @@ class Playing(Generic[WorkT]):
         if callable(said):
             said = said(one)
         assert one.tool is not None
-        return said if isinstance(said, Outcome) else outcome_of_result(one.tool, said)
+        if isinstance(said, Outcome):
+            return said
+        return outcome_of_result(one.tool, said, self.run.state.limits.budget())
 
     def ask(self, question: Question) -> None:
         """Let people decide, until there is a ruling."""

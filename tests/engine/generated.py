@@ -197,7 +197,9 @@ class Anything(Play):
         drawn = self._drawn.ends.pop() if self._drawn.ends else "ok"
         if isinstance(drawn, Failure):
             return outcome_of_failure(one.tool, drawn)
-        return drawn if isinstance(drawn, Outcome) else outcome_of_result(one.tool, drawn)
+        if isinstance(drawn, Outcome):
+            return drawn
+        return outcome_of_result(one.tool, drawn, self.run.state.limits.budget())
 
     def ask(self, question: Question) -> None:
         while question.ruling is None and not self.run.needs_no_decision(question):

@@ -25,6 +25,7 @@ from holdfast.validation.arguments import InvalidArguments, fit, read_arguments
 from holdfast.validation.problems import problems_of
 from holdfast.validation.regex import PatternRefused, pattern
 from holdfast.validation.schema_check import schema_problems
+from holdfast.validation.schema_node import WorkBudget
 from holdfast.validation.validator import errors
 from holdfast.workflows.engine.call.activities import outcome_of_result
 from holdfast.workflows.engine.call.outcomes import Failed, Stopped, Succeeded
@@ -147,7 +148,7 @@ def test_texts_of_people(kind: str, data: st.DataObject) -> None:
 @given(inner=json_values, key=st.sampled_from(["_result", "_message", "other"]))
 def test_what_a_tool_returns(inner: Any, key: str) -> None:
     for value in (inner, {key: inner}, {key: {"content": inner, "role": inner}}):
-        outcome = outcome_of_result(tool("look"), value)
+        outcome = outcome_of_result(tool("look"), value, WorkBudget())
         assert isinstance(outcome, Succeeded | Failed | Stopped)
 
 

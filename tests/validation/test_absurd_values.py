@@ -16,8 +16,7 @@ from holdfast.validation.lenient_json import read_json
 from holdfast.validation.schema_node import (
     MAX_STEPS,
     SharedWorkBudget,
-    bounded,
-    use_shared_budget,
+    ValidationLimits,
 )
 from holdfast.validation.validator import errors
 from tests.support.costs import some_of
@@ -241,12 +240,12 @@ def test_a_rewritten_schema_agrees_with_jsonschema(
 
 def test_what_comes_in_one_workflow_task_shares_one_budget() -> None:
     shared = SharedWorkBudget(MAX_STEPS)
-    use_shared_budget(lambda: shared)
-    found = [errors(MANY, {"items": INTEGER}) for _ in range(3)]
-    use_shared_budget(lambda: SharedWorkBudget(MAX_STEPS))
+    limits = ValidationLimits(lambda: shared)
+    found = [errors(MANY, {"items": INTEGER}, limits.budget()) for _ in range(3)]
     assert found[0] == []
     assert found[-1] == ["too large to be checked beside all else that came with it"]
-    assert errors(MANY, {"items": INTEGER}) == []
+    shared.steps = MAX_STEPS
+    assert errors(MANY, {"items": INTEGER}, limits.budget()) == []
 
 
 def test_no_schema_is_kept_after_its_use() -> None:
@@ -263,11 +262,14 @@ def test_no_schema_is_kept_after_its_use() -> None:
 
 def test_what_is_checked_together_shares_one_budget() -> None:
     """A turn of many large calls takes no longer than one: Temporal waits two seconds."""
-    with bounded():
-        found = [errors(MANY, {"items": INTEGER}) for _ in range(3)]
+    limits = ValidationLimits()
+    with limits.decision():
+        found = [errors(MANY, {"items": INTEGER}, limits.budget()) for _ in range(2)]
+        with limits.decision():
+            found.append(errors(MANY, {"items": INTEGER}, limits.budget()))
     assert found[0] == []
     assert found[-1] == [TOO_MANY]
-    assert errors(MANY, {"items": INTEGER}) == []
+    assert errors(MANY, {"items": INTEGER}, limits.budget()) == []
 
 
 ROW = {

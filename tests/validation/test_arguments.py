@@ -3,7 +3,6 @@
 import json
 import socket
 import urllib.request
-from contextvars import copy_context
 from typing import Any
 
 import pytest
@@ -17,7 +16,6 @@ from holdfast.validation.arguments import (
     unwrapped,
 )
 from holdfast.validation.lenient_json import inexact_number
-from holdfast.validation.schema_node import SharedWorkBudget, use_shared_budget
 from holdfast.validation.validator import errors, fits, new_errors
 
 
@@ -333,15 +331,6 @@ def test_a_call_inside_of_its_arguments_is_unwrapped(written: Any, arguments: An
 def test_a_call_inside_of_its_arguments_that_is_none_is_an_error(inside: Any) -> None:
     with pytest.raises(InvalidArguments, match="`arguments` is no parameter"):
         unwrapped({"arguments": inside}, REFUND, "refund")
-
-
-def test_a_call_inside_of_its_arguments_is_read_when_other_calls_took_all_work() -> None:
-    def read() -> None:
-        nothing = SharedWorkBudget(0)
-        use_shared_budget(lambda: nothing)
-        assert unwrapped({"arguments": '{"order_id": "A-1"}'}, REFUND, "refund") == ONE
-
-    copy_context().run(read)
 
 
 @pytest.mark.parametrize(

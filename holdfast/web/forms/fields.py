@@ -17,7 +17,7 @@ from holdfast.runtime.narration.arguments import Shape
 from holdfast.runtime.text_safety import as_json, clean, one_line
 from holdfast.schemas.base import canonical_json, sha256
 from holdfast.schemas.reference import MARK
-from holdfast.validation.schema_node import bounded
+from holdfast.validation.schema_node import WorkBudget
 from holdfast.validation.validator import Violation, violations
 from holdfast.web.forms.form_values import MISSING, FormValue, Place, UnreadableText, pointer
 
@@ -304,6 +304,7 @@ class _FieldBuilder:
         self._place = place
         self._prefix = prefix
         self._room = room
+        self._budget = WorkBudget()
         self._used = 0
 
     def field(self, schema: Any, value: Any, place: Place, label: str, *, required: bool) -> Field:
@@ -357,7 +358,9 @@ class _FieldBuilder:
             named = {key: root[key] for key in ("$defs", "definitions") if key in root}
             number = min(
                 range(len(branches)),
-                key=lambda n: len(violations(drawn.value, {**named, **branches[n].rules})),
+                key=lambda n: len(
+                    violations(drawn.value, {**named, **branches[n].rules}, self._budget)
+                ),
             )
         label, nullable = drawn.label, drawn.shape.nullable or branches[number].nullable
         drawn.shape = replace(branches[number], nullable=nullable)
@@ -409,9 +412,8 @@ def build_fields(
     label: str = "",
 ) -> Field:
     """Return the fields of a form, each with the violations of its value."""
-    with bounded():
-        builder = _FieldBuilder(schema, form, place, prefix, room)
-        whole = builder.field(builder.shapes.root, form.value, (), label, required=True)
+    builder = _FieldBuilder(schema, form, place, prefix, room)
+    whole = builder.field(builder.shapes.root, form.value, (), label, required=True)
     for one in wrong:
         if one.said:
             _nearest(whole, one.place).problems.append(one.said)

@@ -64,7 +64,7 @@ async def execute_delegate(
     finally:
         work.delegates.remove(call.id)
     delegation.charge(work.state.meter, delegate, end)
-    return delegation.delegate_outcome(call.tool, end)
+    return delegation.delegate_outcome(call.tool, end, work.state.limits.budget())
 
 
 async def execute_repair(hook: Hook, agent: str, executor: BaseExecutor) -> HookResult:

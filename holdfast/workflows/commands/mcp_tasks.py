@@ -19,6 +19,7 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas.names import ErrorCode
     from holdfast.schemas.tool import ActivityBinding
 
+from holdfast.validation.schema_node import WorkBudget
 from holdfast.workflows.commands import activity_options
 from holdfast.workflows.commands.base_executor import BaseExecutor
 from holdfast.workflows.engine.call.activities import outcome_of_failure, outcome_of_result
@@ -33,7 +34,7 @@ PAUSE_SHARE: Final = 20
 
 
 def read_result(
-    call: ToolCall, activity: ActivityBinding, id: str, n: int, result: RawValue
+    call: ToolCall, activity: ActivityBinding, id: str, n: int, result: RawValue, budget: WorkBudget
 ) -> Outcome | McpTask:
     """Return the outcome that an activity has returned, or the task that the server runs.
 
@@ -49,7 +50,7 @@ def read_result(
         case {mcp_input.TASK: dict(task)} if tool.mcp is not None:
             return McpTask.read(task)
         case value:
-            return outcome_of_result(tool, value)
+            return outcome_of_result(tool, value, budget)
 
 
 async def follow(
@@ -108,4 +109,4 @@ async def _request(
     result = await workflow.execute_activity(
         activity.type, args=arguments, result_type=RawValue, **config
     )
-    return read_result(call, activity, id, 0, result)
+    return read_result(call, activity, id, 0, result, executor.work.state.limits.budget())

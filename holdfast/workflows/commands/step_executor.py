@@ -211,7 +211,8 @@ class StepExecutor(BaseExecutor):
             scheduled_at = workflow.now()
             result = await self.on_run_time(running)
             number = len(call.unknown_attempts) + call.forms_required
-            return mcp_tasks.read_result(call, activity, call.id, number, result)
+            budget = self.work.state.limits.budget()
+            return mcp_tasks.read_result(call, activity, call.id, number, result, budget)
         except FailureError as error:
             failure, waited = activity_failure(error), workflow.now() - scheduled_at
             start_is_known = (
@@ -256,8 +257,10 @@ class StepExecutor(BaseExecutor):
         """Count the signed decisions that arrived before a question, or before its forward."""
         early = self.work.state.pending.take_early(question, have_tokens=True)
         if early:
-            at = min(workflow.now(), question.last_moment)
-            await asyncio.gather(*(count_decision(self.work, decision, at) for decision in early))
+            at, limits = min(workflow.now(), question.last_moment), self.work.state.limits
+            await asyncio.gather(
+                *(count_decision(self.work, decision, at, limits) for decision in early)
+            )
             self.publisher.update()
 
     def _group(self, turn: int) -> EventGroup:

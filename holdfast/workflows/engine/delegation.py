@@ -30,6 +30,7 @@ from holdfast.schemas.run import (
 )
 from holdfast.schemas.tool import ANONYMOUS, ResolvedTool
 from holdfast.validation.lenient_json import ensure_json
+from holdfast.validation.schema_node import WorkBudget
 from holdfast.workflows.engine.budget.meter import BudgetExhausted, Meter
 from holdfast.workflows.engine.call import activities, outcomes, tool_call
 from holdfast.workflows.engine.conversation import scopes
@@ -140,7 +141,7 @@ def build_request(
     )
 
 
-def delegate_outcome(tool: ResolvedTool, end: DelegateEnd) -> outcomes.Outcome:
+def delegate_outcome(tool: ResolvedTool, end: DelegateEnd, budget: WorkBudget) -> outcomes.Outcome:
     """Build the outcome of a delegate's call: its output is a value, never an envelope."""
     name = tool.name
     match end:
@@ -150,7 +151,8 @@ def delegate_outcome(tool: ResolvedTool, end: DelegateEnd) -> outcomes.Outcome:
             )
         case RunResult(output=output):
             try:
-                return activities.check_output(tool, outcomes.Succeeded(ensure_json(output)))
+                result = outcomes.Succeeded(ensure_json(output))
+                return activities.check_output(tool, result, budget)
             except ValueError as error:
                 return outcomes.misfit(tool, f"output is no JSON that can be kept: {error}")
         case DelegateFailed("not_started", message):

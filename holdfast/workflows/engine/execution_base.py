@@ -19,6 +19,7 @@ from holdfast.schemas.message import ChatMessage
 from holdfast.schemas.names import ErrorCode
 from holdfast.schemas.run import CallRequest, Ended, RunResult, RunStatus, Spent
 from holdfast.schemas.tool import ResolvedTool
+from holdfast.validation.schema_node import ValidationLimits
 from holdfast.workflows.engine.approvals.pending import PendingApprovals
 from holdfast.workflows.engine.approvals.question import Question
 from holdfast.workflows.engine.budget.meter import Meter
@@ -181,11 +182,16 @@ class SingleCall(ExecutionBase):
     """One call without a model, its log, and its end."""
 
     def __init__(
-        self, request: CallRequest, tool: ResolvedTool, desk: PendingApprovals, clock: Clock
+        self,
+        request: CallRequest,
+        tool: ResolvedTool,
+        desk: PendingApprovals,
+        clock: Clock,
+        limits: ValidationLimits | None = None,
     ) -> None:
         snapshot = RunStateSnapshot(meter=Meter.of(BudgetLimits()), desk=desk)
         rules = AgentRules(name=tool.name, tools=[tool])
-        super().__init__(RunState.of(request, rules, snapshot, clock), RunPhases())
+        super().__init__(RunState.of(request, rules, snapshot, clock, limits=limits), RunPhases())
         self.state.data.set("state", {})
         written = WrittenCall(tool=tool.name, arguments=request.arguments)
         [call] = propose_calls(Solution(calls=[written]), 1, rules.tools, {})

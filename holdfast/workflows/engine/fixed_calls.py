@@ -17,7 +17,7 @@ from holdfast.workflows.engine.call.tool_call import ToolCall, Turn
 from holdfast.workflows.engine.model.answer import propose_calls
 from holdfast.workflows.engine.run_state import RunState
 from holdfast.workflows.engine.skills import skill_of
-from holdfast.workflows.engine.state.data import Data, VisibleData
+from holdfast.workflows.engine.state.data import VisibleData
 from holdfast.workflows.engine.state.references import Unresolved, resolve
 
 # What a skill's activity takes over from the tool that it runs, besides its parameters.
@@ -45,11 +45,12 @@ def propose_fixed_calls(
     return Turn(turn, fixed, is_plan=agent.plan == "lazy" and bool(agent.calls))
 
 
-def constant_answer(agent: ResolvedAgent, data: Data, last: Any) -> Any:
+def constant_answer(agent: ResolvedAgent, state: RunState, last: Any) -> Any:
     """Return the answer of constant calls, or else the `last` result; or raise `CallRefused`."""
     try:
-        output = last if agent.answer is None else resolve(agent.answer, VisibleData(data))
-        return output if agent.output is None else fit(output, agent.output)
+        output = last if agent.answer is None else resolve(agent.answer, VisibleData(state.data))
+        budget = state.limits.budget()
+        return output if agent.output is None else fit(output, agent.output, budget)
     except Unresolved as error:
         raise CallRefused(ErrorCode.UNRESOLVED_REFERENCE, f"`answer`: {error}") from None
     except InvalidArguments as error:

@@ -265,7 +265,8 @@ class ModelRequests:
         """Take an output in place of the model's answer."""
         schema = self._choice.agent.output
         try:
-            output = as_text(output) if schema is None else fit(output, schema)
+            budget = self._state.limits.budget()
+            output = as_text(output) if schema is None else fit(output, schema, budget)
         except InvalidArguments as error:
             why = f"its `output` does not fit: {error}"
             raise activities.invalid_hook_result("onModelError", why) from None

@@ -22,6 +22,7 @@ from holdfast.schemas.internal import model_request
 from holdfast.schemas.internal.solution import Usage
 from holdfast.schemas.log_entry import SkillChooser
 from holdfast.schemas.run import ModelUsage
+from holdfast.validation.schema_node import ValidationLimits
 from holdfast.workflows.engine.conversation.summaries import Summaries
 from holdfast.workflows.engine.log.log import Log
 from holdfast.workflows.engine.model import prompt
@@ -156,14 +157,14 @@ class RequestSettings:
         state.take_skill(name, by, **why)
         if not is_first:
             return
-        if isinstance(choice, ForcedTool) and not self._offers_tool(choice.name):
+        if isinstance(choice, ForcedTool) and not self._offers_tool(choice.name, state.limits):
             lacking, choice = f"the skill `{name}` has no tool `{choice.name}`", "auto"
             state.log.add_notice(f"{lacking}: the first call is not forced")
         self._progress.settle(state.meter.turns, choice)
 
-    @property
-    def offers(self) -> list[model_request.ToolOffer]:
-        return prompt.offers(self.agent, self._state.skill, self._state.data.instances)
+    def offers(self, limits: ValidationLimits) -> list[model_request.ToolOffer]:
+        state = self._state
+        return prompt.offers(self.agent, state.skill, state.data.instances, limits)
 
     def read_output(self, answer: ParsedAnswer, *, called: bool) -> Any:
         """Return the output of an answer, with or without calls, or raise `InvalidOutput`."""
@@ -178,14 +179,14 @@ class RequestSettings:
             )
         # The first turn with the skill has to make a forced call.
         choice = progress.choice
-        named = isinstance(choice, ForcedTool) and self._offers_tool(choice.name)
+        named = isinstance(choice, ForcedTool) and self._offers_tool(choice.name, state.limits)
         forced = choice == "required" or named
         first = state.meter.turns == progress.settled_after + 1
-        if forced and first and not called and self.offers:
+        if forced and first and not called and self.offers(state.limits):
             raise InvalidOutput("A call of a tool was required, and none was made. Call one.")
         if not last and (due := self._due_tool(state.meter.turns)) is not None:
             raise InvalidOutput(f"A call of `{due}` was required, and none was made. Call it.")
-        output = answer_output(answer, self.agent, state.data, last=last)
+        output = answer_output(answer, self.agent, state.data, state.limits, last=last)
         if isinstance(output, str) and is_copied_error(output, state.log):
             raise InvalidOutput(
                 "invalid_output: the answer is only a copy of a call's error."
@@ -252,14 +253,15 @@ class RequestSettings:
             choice = "required"
         if self._progress.finalizing is not None:
             choice = "none"
-        if isinstance(choice, ForcedTool) and not self._offers_tool(choice.name):
+        limits = ValidationLimits()  # in a query, which may use no budget of the run
+        if isinstance(choice, ForcedTool) and not self._offers_tool(choice.name, limits):
             choice = "auto"
         tail = prompt.tail(state, self._plan.describe_progress())
-        instances = state.data.instances
-        ask = prompt.ask(self.agent, self.offers, choice, tail, state.skill, instances)
+        offers, instances = self.offers(limits), state.data.instances
+        ask = prompt.ask(self.agent, offers, choice, tail, state.skill, instances)
         return (
             ask if self._changed is None else ask.model_copy(update={"edits": self._changed.edits})
         )
 
-    def _offers_tool(self, name: str) -> bool:
-        return name in [offer.name for offer in self.offers]
+    def _offers_tool(self, name: str, limits: ValidationLimits) -> bool:
+        return name in [offer.name for offer in self.offers(limits)]

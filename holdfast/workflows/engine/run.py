@@ -26,6 +26,7 @@ from holdfast.schemas.internal.solution import Solution
 from holdfast.schemas.message import ChatMessage
 from holdfast.schemas.names import CHOOSE_SKILL, ErrorCode
 from holdfast.schemas.run import Ended, RunRequest, RunResult, RunStatus
+from holdfast.validation.schema_node import ValidationLimits
 from holdfast.workflows.engine.approvals.pending import PendingApprovals
 from holdfast.workflows.engine.budget.meter import Meter
 from holdfast.workflows.engine.call.activities import CallRefused
@@ -72,11 +73,12 @@ class AgentRun(ExecutionBase):
         agent: ResolvedAgent,
         clock: Clock,
         pages: Iterable[bytes] = (),
+        limits: ValidationLimits | None = None,
     ) -> None:
         if request.conversation is False:
             agent = agent.model_copy(update={"change_skill": False})
         progress = RunProgress.read(dict(snapshot))
-        state = RunState.of(request, agent, snapshot.kept, clock, pages, progress)
+        state = RunState.of(request, agent, snapshot.kept, clock, pages, progress, limits)
         super().__init__(state, RunPhases(snapshot.ending), agent.name)
         state.meter.set_actions(agent.on_limit, agent.on_threshold)
         self.progress = state.progress
@@ -105,6 +107,7 @@ class AgentRun(ExecutionBase):
         mailbox: Mailbox,
         desk: PendingApprovals,
         clock: Clock,
+        limits: ValidationLimits | None = None,
     ) -> Self:
         """Return a new run, or raise `InvalidRequest` if the request does not fit the agent."""
         budget = agent.budget.bounded(request.budget)
@@ -114,9 +117,8 @@ class AgentRun(ExecutionBase):
             meter = Meter.of(budget.of_message(), budget.total)
         run_state = RunStateSnapshot(meter=meter, desk=desk)
         choice = request.tool_choice or agent.tool_choice
-        run = cls(
-            RunSnapshot(kept=run_state, mailbox=mailbox, choice=choice), request, agent, clock
-        )
+        snapshot = RunSnapshot(kept=run_state, mailbox=mailbox, choice=choice)
+        run = cls(snapshot, request, agent, clock, limits=limits)
         initial_context.write_initial_context(request, run.agent, run.state)
         made = (message["message"].get("calls", ()) for message in run.state.log.messages())
         run.progress.record_answer("", (call["providerId"] for calls in made for call in calls))
@@ -185,7 +187,7 @@ class AgentRun(ExecutionBase):
         meter, tools, progress = self.state.meter, self.state.tools, self.progress
         if not self.requests.turn_answered(solution):
             return
-        answer = parse_answer(solution, self.agent, tools)
+        answer = parse_answer(solution, self.agent, tools, self.state.limits.budget())
         seen = dict.fromkeys(progress.seen_ids)
         calls = propose_calls(answer.solution, meter.turns, tools, seen)
         progress.record_answer(answer.text, seen)
@@ -299,7 +301,7 @@ class AgentRun(ExecutionBase):
             self.fail(ErrorCode.APPROVAL_TIMEOUT, self.state.end_reason)
         elif self.agent.calls and isinstance(call.outcome, Succeeded | Answered):
             try:
-                output = constant_answer(self.agent, self.state.data, call.outcome.value)
+                output = constant_answer(self.agent, self.state, call.outcome.value)
             except CallRefused as refusal:
                 self.fail(refusal.error.code, refusal.error.message)
             else:

@@ -22,6 +22,7 @@ from holdfast.schemas.message import ChatMessage
 from holdfast.schemas.tool import APPROVAL_DEFAULTS
 from holdfast.validation.arguments import InvalidArguments
 from holdfast.validation.problems import problems_of, summarize_problems
+from holdfast.validation.schema_node import ValidationLimits
 from holdfast.workflows.engine.approvals.question import Approved, Question, Ruling
 from holdfast.workflows.engine.budget.meter import SHARED
 from holdfast.workflows.engine.execution.questions import Questions
@@ -92,7 +93,7 @@ class RunLimits:
     def _question_on(self, name: BudgetName) -> Question:
         state, limit = self._state, self._state.meter.limit(name)
 
-        def check(arguments: dict[str, Any]) -> dict[str, Any]:
+        def check(arguments: dict[str, Any], _: ValidationLimits) -> dict[str, Any]:
             try:
                 budget = BudgetLimits.model_validate(arguments)
             except ValidationError as error:

@@ -23,6 +23,7 @@ from holdfast.schemas.phrases import quote_value, suggest_names
 from holdfast.schemas.reference import Path
 from holdfast.schemas.run import CallRequest, Principal, PrincipalToken, RunRequest
 from holdfast.schemas.tool import OutputMethod, ShownTool
+from holdfast.validation.schema_node import ValidationLimits
 from holdfast.validation.validator import new_errors
 from holdfast.workflows.engine.approvals.pending import PendingApprovals
 from holdfast.workflows.engine.approvals.policy import effective_policy
@@ -158,7 +159,8 @@ class RunState:
 
     `skill` is the active skill, and `tools` can be called with it; `described` is the latest
     description of the data of a kind (and instance); `end_reason` is the reason why the run ends
-    although calls of its turn are open; `was_reset` means that the run was reset and had got
+    although calls of its turn are open; `limits` bound what the run checks, decisions of people
+    aside; `was_reset` means that the run was reset and had got
     further before; `is_delegate` means that it runs a call of another run.
     """
 
@@ -176,6 +178,7 @@ class RunState:
     skill: str | None = None
     redactions: Redactions = field(default_factory=Redactions)
     described: dict[Path, continue_as_new.DescriptionSnapshot] = field(default_factory=dict)
+    limits: ValidationLimits = field(default_factory=ValidationLimits)
     end_reason: str | None = None
     was_reset: bool = False
     is_delegate: bool = False
@@ -196,6 +199,7 @@ class RunState:
         clock: Clock,
         pages: Iterable[bytes] = (),
         progress: RunProgress | None = None,
+        limits: ValidationLimits | None = None,
     ) -> Self:
         """Return the state of a snapshot, with the log in these pages."""
         # If a token names the principal, the token was checked before the run started.
@@ -216,6 +220,7 @@ class RunState:
             was_reset=snapshot.reset,
             redactions=Redactions.resumed(snapshot.veils),
             described={Path(one.kind, (), one.instance): one for one in snapshot.described},
+            limits=limits or ValidationLimits(),
         )
 
     def snapshot(self) -> RunStateSnapshot:
@@ -333,7 +338,7 @@ class RunState:
                 continue
             for instance in seeing:
                 new, old = (each.visible_value("state", instance) for each in (trial, data))
-                broken = "; ".join(new_errors(new, old, self.rules.state))
+                broken = "; ".join(new_errors(new, old, self.rules.state, self.limits.budget()))
                 if broken:
                     whose = "" if instance is None else f" of {instance}"
                     raise CannotWrite(

@@ -17,6 +17,7 @@ from holdfast.schemas.agent import AgentRules, ResolvedSkill
 from holdfast.schemas.names import CHOOSE_SKILL
 from holdfast.schemas.phrases import quote_value, suggest_names
 from holdfast.schemas.tool import ApprovalPolicy, CallLimits, ResolvedTool
+from holdfast.validation.schema_node import ValidationLimits
 from holdfast.validation.validator import errors
 from holdfast.workflows.engine.call.outcomes import Succeeded
 from holdfast.workflows.engine.call.tool_call import ToolCall
@@ -58,10 +59,10 @@ def allowed_tools(rules: AgentRules, name: str | None) -> list[ResolvedTool]:
     return [choice(rules, rules.skills, description, per_run=1)]
 
 
-def fitting(rules: AgentRules, given: Any) -> str | None:
+def fitting(rules: AgentRules, given: Any, limits: ValidationLimits) -> str | None:
     """Return the first skill with a rule that the run's input fits."""
     ruled = ((one.name, one.when) for one in rules.skills if one.when is not None)
-    return next((name for name, when in ruled if not errors(given, when)), None)
+    return next((name for name, when in ruled if not errors(given, when, limits.budget())), None)
 
 
 def skill_problem(rules: AgentRules, name: str, *, is_change: bool = False) -> str | None:

@@ -141,6 +141,7 @@ class TurnExecution:
     async def _decide(self, deciding: activities.HookRequests[None]) -> None:
         """Run a decision of the engine with the hooks that it requests, one at a time."""
         async with self._shell.decision():
-            hook = activities.advance(deciding)
+            limits = self._work.state.limits
+            hook = activities.advance(deciding, limits)
             while hook is not None:
-                hook = activities.advance(deciding, await self._shell.run_hook(hook))
+                hook = activities.advance(deciding, limits, await self._shell.run_hook(hook))

@@ -7,6 +7,7 @@ import pytest
 from holdfast.schemas.agent import AgentApproval
 from holdfast.schemas.base import parse_duration
 from holdfast.schemas.tool import ApprovalPolicy
+from holdfast.validation.schema_node import WorkBudget
 from holdfast.workflows.engine.approvals.policy import (
     effective_policy,
     is_within,
@@ -42,8 +43,10 @@ def test_whether_a_call_waits(
     rule = policy(require=require, when=when)
     arguments = {"amount": amount}
 
-    assert requires_approval(tool("look"), rule, arguments) is harmless
-    assert requires_approval(tool("pay", side_effects=True), rule, arguments) is effect
+    assert requires_approval(tool("look"), rule, arguments, WorkBudget()) is harmless
+    assert (
+        requires_approval(tool("pay", side_effects=True), rule, arguments, WorkBudget()) is effect
+    )
 
 
 @pytest.mark.parametrize(
@@ -60,10 +63,10 @@ def test_an_undecidable_condition_needs_an_approval(when: Any) -> None:
     if "pattern" in when:
         when = {"properties": {"text": when}}
 
-    assert requires_approval(
-        tool("pay", side_effects=True), policy(require="always", when=when), arguments
-    )
-    assert not is_within(arguments, when)
+    rule, budget = policy(require="always", when=when), WorkBudget()
+
+    assert requires_approval(tool("pay", side_effects=True), rule, arguments, budget)
+    assert not is_within(arguments, when, WorkBudget())
 
 
 def test_a_policy_falls_back_field_by_field() -> None:

@@ -8,6 +8,7 @@ from holdfast.schemas.base import canonical_json, sha256
 from holdfast.schemas.decision import Decision, Kind, Verdict
 from holdfast.schemas.names import ALREADY_DECIDED, INVALID_DECISION, NO_SUCH_CALL
 from holdfast.schemas.tool import APPROVAL_DEFAULTS
+from holdfast.validation.schema_node import ValidationLimits
 from holdfast.workflows.engine.approvals.question import MAX_COUNTED_DECISIONS, Question
 from holdfast.workflows.engine.approvals.signed_decision import DecisionRejected
 from tests.engine.asking import (
@@ -165,7 +166,7 @@ def of_kind(kind: Kind) -> Question:
         *("t1c1", 1, kind, "pay", "Pay", {"amount": 20_000}, None, "?"),
         policy=APPROVAL_DEFAULTS,
         requested_at=NOON,
-        check_arguments=lambda arguments: arguments,
+        check_arguments=lambda arguments, _: arguments,
     )
 
 
@@ -181,10 +182,10 @@ def test_a_field_that_its_decision_does_not_use_is_refused(
         {"callId": "t1c1", "decision": verdict, "digest": question.digest, "nonce": "n", **given}
     )
     if name in used:
-        assert question.check(decision).by is None
+        assert question.check(decision, ValidationLimits()).by is None
         return
     with pytest.raises(DecisionRejected, match=f"`{name}` (goes with|is for)"):
-        question.check(decision)
+        question.check(decision, ValidationLimits())
 
 
 # Who decides, and how often.

@@ -224,7 +224,7 @@ def test_what_is_due_is_applied_before_a_decision_and_a_check_changes_nothing() 
     decision = Decision.model_validate({"callId": "t1c1", **approve(**ANN, groups=["legal"])})
     before = len(play.log)
 
-    play.desk.check(decision, at)
+    play.desk.check(decision, at, play.run.state.limits)
     assert (question.forwards, len(play.log)) == (0, before)
     play.run.questions.count(decision, at)
     assert question.ruling == Approved({"amount": 5})

@@ -238,7 +238,7 @@ def test_what_after_has_not_seen_is_withheld_where_the_run_is_cancelled(*, is_as
     play.begin(turn.turn)
     play.advance(play.calls[0])
     if is_asked:
-        assert advance(play.run.calls.finish(1, turn.turn.calls)) is not None
+        assert advance(play.run.calls.finish(1, turn.turn.calls), play.run.state.limits) is not None
     play.run.cancel()
 
     assert "secret" not in str(play.records())

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from holdfast.schemas.names import ACTIVITY_NOT_FOUND, STOP_RUN, ErrorCode
+from holdfast.validation.schema_node import WorkBudget
 from holdfast.workflows.engine.call.activities import outcome_of_failure, outcome_of_result
 from holdfast.workflows.engine.call.outcomes import (
     Failed,
@@ -106,7 +107,7 @@ def test_a_message_is_bounded() -> None:
     ],
 )
 def test_any_json_value_is_a_result(value: Any) -> None:
-    assert outcome_of_result(AGAIN, value) == Succeeded(value)
+    assert outcome_of_result(AGAIN, value, WorkBudget()) == Succeeded(value)
 
 
 @pytest.mark.parametrize(
@@ -121,7 +122,7 @@ def test_any_json_value_is_a_result(value: Any) -> None:
     ],
 )
 def test_an_envelope_is_taken_apart(envelope: Any, outcome: Outcome) -> None:
-    assert outcome_of_result(AGAIN, {"_result": envelope}) == outcome
+    assert outcome_of_result(AGAIN, {"_result": envelope}, WorkBudget()) == outcome
 
 
 @pytest.mark.parametrize(
@@ -136,7 +137,7 @@ def test_an_envelope_is_taken_apart(envelope: Any, outcome: Outcome) -> None:
     ],
 )
 def test_what_looks_like_one_and_is_none_is_invalid_output(value: Any, why: str) -> None:
-    outcome = outcome_of_result(AGAIN, value)
+    outcome = outcome_of_result(AGAIN, value, WorkBudget())
 
     assert code_of(outcome) == ErrorCode.INVALID_OUTPUT
     assert why in message_of(outcome)
@@ -148,7 +149,7 @@ def test_a_result_that_is_too_deep_to_be_kept_is_invalid_output() -> None:
     for _ in range(500):
         deep = {"a": deep}
     for value in (deep, {"_result": {"details": deep}}):
-        outcome = outcome_of_result(AGAIN, value)
+        outcome = outcome_of_result(AGAIN, value, WorkBudget())
 
         assert code_of(outcome) == ErrorCode.INVALID_OUTPUT
         assert outcome == fail(
@@ -161,10 +162,12 @@ def test_a_result_that_is_too_deep_to_be_kept_is_invalid_output() -> None:
 def test_a_result_is_checked_against_the_tools_output() -> None:
     checked = tool("look", output={"type": "object", "required": ["id"]})
 
-    assert outcome_of_result(checked, {"id": 1}) == Succeeded({"id": 1})
-    assert outcome_of_result(checked, {"_result": {"content": {"id": 1}}}) == Succeeded({"id": 1})
+    assert outcome_of_result(checked, {"id": 1}, WorkBudget()) == Succeeded({"id": 1})
+    assert outcome_of_result(
+        checked, {"_result": {"content": {"id": 1}}}, WorkBudget()
+    ) == Succeeded({"id": 1})
     for value in ({"name": "x"}, {"_result": {"content": {"name": "x"}}}):
-        outcome = outcome_of_result(checked, value)
+        outcome = outcome_of_result(checked, value, WorkBudget())
         assert outcome == fail(
             ErrorCode.INVALID_OUTPUT,
             'the call was run; its result does not fit its `_output`: "id" is a required property;'

@@ -8,6 +8,7 @@ import pytest
 from holdfast.schemas.internal.solution import Usage
 from holdfast.schemas.run import DelegateNews, DelegatePending, RunRequest, RunResult, Spent
 from holdfast.schemas.tool import ResolvedTool
+from holdfast.validation.schema_node import WorkBudget
 from holdfast.workflows.engine.call.activities import CallRefused
 from holdfast.workflows.engine.call.outcomes import Failed, Outcome, Refused, Succeeded, Unknown
 from holdfast.workflows.engine.call.tool_call import ToolCall, Turn
@@ -162,7 +163,7 @@ def ended(status: Any, output: Any = None) -> RunResult:
 
 
 def became(end: DelegateEnd, **more: Any) -> Outcome:
-    return delegate_outcome(helper(**more), end)
+    return delegate_outcome(helper(**more), end, WorkBudget())
 
 
 def test_its_output_is_never_taken_apart() -> None:

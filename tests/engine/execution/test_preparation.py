@@ -39,8 +39,9 @@ def proposed(written: WrittenCall, *tools: Any, state: Any = None) -> ToolCall:
     run_state = RunState.of(request, owner, snapshot, noon)
     run_state.data.set("state", state or {})
     [one] = propose_calls(Solution(calls=[written]), 1, owner.tools, {})
-    assert advance(prepare(one, run_state, 0)) is None
-    assert advance(resolve_arguments(one, run_state, VisibleData(run_state.data))) is None
+    assert advance(prepare(one, run_state, 0), run_state.limits) is None
+    resolving = resolve_arguments(one, run_state, VisibleData(run_state.data))
+    assert advance(resolving, run_state.limits) is None
     return one
 
 

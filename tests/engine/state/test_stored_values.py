@@ -6,6 +6,7 @@ import pytest
 
 from holdfast.schemas.base import Stored
 from holdfast.schemas.tool import ActivityBinding, AgentHooks
+from holdfast.validation.schema_node import WorkBudget
 from holdfast.workflows.engine.call.activities import outcome_of_result
 from holdfast.workflows.engine.call.outcomes import Succeeded
 from tests.engine.driver import Play, call, reply, tool
@@ -38,7 +39,7 @@ def test_it_is_one_json_object_in_the_run() -> None:
 )
 def test_nothing_else_is_taken_for_it(value: Any) -> None:
     assert Stored.of(value) is None
-    assert outcome_of_result(tool(), value) == Succeeded(value)
+    assert outcome_of_result(tool(), value, WorkBudget()) == Succeeded(value)
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from holdfast.client.question_text import OPTIONS
 from holdfast.runtime.decision_links import LINK_SECRET, DecisionLinks
 from holdfast.schemas.decision import Decision, Kind, PendingApproval
 from holdfast.schemas.settings.notify import News
+from holdfast.validation.schema_node import ValidationLimits
 from holdfast.web.agui import interrupt_of
 from holdfast.web.mcp.run_results import ApprovalForms
 from holdfast.workflows.engine.approvals.notifications import QuestionOrigin, build_news
@@ -98,7 +99,7 @@ def decides(kind: Kind, transport: Transport, after_expiry: timedelta, *, works:
     # A signal that is read late counts as of its time; see `late_decisions`.
     at = sent_at if transport == "signal" and question.expires_at <= read_at else read_at
     try:
-        desk.count(Decision.model_validate(fields), at)
+        desk.count(Decision.model_validate(fields), at, ValidationLimits())
     except DecisionRejected as error:
         return LATE if "expired at" in str(error) else str(error)
     return COUNTS

@@ -178,5 +178,5 @@ async def test_nothing_is_logged_after_the_end() -> None:
     entries = len(play.log)
 
     late = Decision.model_validate({"callId": "t1c1", "decision": "approve"})
-    await count_decision(play.run, late, NOON)
+    await count_decision(play.run, late, NOON, play.run.state.limits)
     assert len(play.log) == entries

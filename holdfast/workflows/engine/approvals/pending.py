@@ -15,6 +15,7 @@ from holdfast.schemas.decision import OTHER_QUESTION, Decided, Decision
 from holdfast.schemas.names import ALREADY_DECIDED, INVALID_DECISION, NO_SUCH_CALL
 from holdfast.schemas.phrases import first_names, quote_value
 from holdfast.schemas.run import CallApprover
+from holdfast.validation.schema_node import ValidationLimits
 from holdfast.workflows.engine.approvals import signed_decision
 from holdfast.workflows.engine.approvals.question import Question
 from holdfast.workflows.engine.state.redaction import truncate
@@ -118,7 +119,7 @@ class PendingApprovals(Lenient, frozen=False):
         return self._open.get(call_id)
 
     def check(
-        self, decision: Decision, at: datetime, run_id: str = ""
+        self, decision: Decision, at: datetime, limits: ValidationLimits, run_id: str = ""
     ) -> tuple[Question, Decision]:
         """Return the question and meaning of a decision at a time, or raise `DecisionRejected`.
 
@@ -135,7 +136,7 @@ class PendingApprovals(Lenient, frozen=False):
                 raise signed_decision.DecisionRejected(INVALID_DECISION, OTHER_QUESTION)
             if isinstance(decision, signed_decision.SignedDecision):
                 signed_decision.check_unused(decision, self.tokens)
-            return question, question.as_of(at).check(decision)
+            return question, question.as_of(at).check(decision, limits)
         if decision.call_id in self.closed:
             outcome = self.closed[decision.call_id]
             raise signed_decision.DecisionRejected(
@@ -146,9 +147,11 @@ class PendingApprovals(Lenient, frozen=False):
             NO_SUCH_CALL, f"no call {decision.call_id} waits for a decision; waiting: {waiting}"
         )
 
-    def count(self, decision: Decision, at: datetime) -> tuple[Question, Decided]:
+    def count(
+        self, decision: Decision, at: datetime, limits: ValidationLimits
+    ) -> tuple[Question, Decided]:
         """Count a decision of this time on an open question, or raise `DecisionRejected`."""
-        question, meant = self.check(decision, at)
+        question, meant = self.check(decision, at, limits)
         decided = question.count(meant, at)
         if isinstance(decision, signed_decision.SignedDecision):
             self.tokens[decision.claims.id] = decision.token_use

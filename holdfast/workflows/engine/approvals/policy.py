@@ -13,7 +13,7 @@ from holdfast.schemas.agent import AgentRules
 from holdfast.schemas.decision import Decided
 from holdfast.schemas.run import Principal
 from holdfast.schemas.tool import APPROVAL_DEFAULTS, ApprovalPolicy, ResolvedTool, Schema
-from holdfast.validation.schema_node import CannotCheck
+from holdfast.validation.schema_node import CannotCheck, WorkBudget
 from holdfast.validation.text_safety import is_same_person
 from holdfast.validation.validator import fits
 
@@ -27,18 +27,18 @@ def effective_policy(tool: ResolvedTool, rules: AgentRules) -> ApprovalPolicy:
 
 
 def requires_approval(
-    tool: ResolvedTool, policy: ApprovalPolicy, arguments: dict[str, Any] | None
+    tool: ResolvedTool, policy: ApprovalPolicy, arguments: dict[str, Any] | None, budget: WorkBudget
 ) -> bool:
     """Return whether a call needs one; it does if its arguments, or `when`, cannot be checked."""
     required = policy.require == "side_effects" and tool.side_effects
     if not (required or policy.require == "always"):
         return False
-    return arguments is None or _fits(arguments, policy.when, otherwise=True)
+    return arguments is None or _fits(arguments, policy.when, budget, otherwise=True)
 
 
-def is_within(arguments: dict[str, Any], bound: dict[str, Any] | None) -> bool:
+def is_within(arguments: dict[str, Any], bound: dict[str, Any] | None, budget: WorkBudget) -> bool:
     """Return whether arguments fit the bound of a plan's approval, if it has one."""
-    return _fits(arguments, bound, otherwise=False)
+    return _fits(arguments, bound, budget, otherwise=False)
 
 
 def strictest_policy(policies: Sequence[ApprovalPolicy]) -> ApprovalPolicy:
@@ -86,8 +86,10 @@ def satisfies(policy: ApprovalPolicy, by: Sequence[Decided], principal: Principa
     return len(entitled) >= (policy.quorum or 1)
 
 
-def _fits(arguments: dict[str, Any], schema: Schema | bool | None, *, otherwise: bool) -> bool:
+def _fits(
+    arguments: dict[str, Any], schema: Schema | bool | None, budget: WorkBudget, *, otherwise: bool
+) -> bool:
     try:
-        return schema is None or fits(arguments, schema)
+        return schema is None or fits(arguments, schema, budget=budget)
     except CannotCheck:
         return otherwise

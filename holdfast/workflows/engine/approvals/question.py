@@ -30,6 +30,7 @@ from holdfast.schemas.phrases import distinct_names
 from holdfast.schemas.run import CallApprover, Principal
 from holdfast.schemas.tool import ApprovalPolicy, Forward, Schema
 from holdfast.validation.arguments import InvalidArguments, fit
+from holdfast.validation.schema_node import ValidationLimits
 from holdfast.validation.text_safety import normalized_person
 from holdfast.workflows.engine.approvals.policy import forward_policy
 from holdfast.workflows.engine.approvals.signed_decision import (
@@ -106,7 +107,7 @@ class Question:
     text: str
     policy: ApprovalPolicy
     requested_at: datetime
-    check_arguments: Callable[[dict[str, Any]], dict[str, Any]]
+    check_arguments: Callable[[dict[str, Any], ValidationLimits], dict[str, Any]]
     principal: Principal | None = None
     instance: str | None = None
     output: Schema | bool | None = None
@@ -243,7 +244,7 @@ class Question:
             on_timeout=shown if shown != "deny" and self.kind in _OBEYS_TIMEOUT else None,
         )
 
-    def check(self, decision: Decision) -> Decision:
+    def check(self, decision: Decision, limits: ValidationLimits) -> Decision:
         """Return a decision as it applies here, or raise `DecisionRejected` with the reason."""
         if isinstance(decision, SignedDecision):
             signed = decision.arguments if decision.decision == "edit" else self.arguments
@@ -255,7 +256,7 @@ class Question:
         meant = self._meaning(decision)
         if meant.decision == "edit":
             try:
-                arguments = self.check_arguments(meant.arguments or {})
+                arguments = self.check_arguments(meant.arguments or {}, limits)
             except InvalidArguments as error:
                 misfit = "the edited plan is not valid"
                 what = misfit if self.kind == "plan" else "the edited arguments do not fit"
@@ -264,7 +265,8 @@ class Question:
         wanted = self.output if self.form is None else self.form
         if meant.decision == "respond" and self.kind == "input" and wanted is not None:
             try:
-                meant = meant.model_copy(update={"result": fit(meant.result, wanted)})
+                result = fit(meant.result, wanted, limits.budget())
+                meant = meant.model_copy(update={"result": result})
             except InvalidArguments as error:
                 what = "the tool's `_output`" if self.form is None else "the server's form"
                 raise _invalid(f"the answer does not fit {what}: {error}") from None

@@ -20,7 +20,7 @@ from holdfast.schemas.message import Content, Message
 from holdfast.schemas.names import CallError, ErrorCode
 from holdfast.schemas.tool import ActivityBinding, Envelope, RepairAgent, ResolvedTool
 from holdfast.validation.lenient_json import ensure_json
-from holdfast.validation.schema_node import bounded
+from holdfast.validation.schema_node import ValidationLimits, WorkBudget
 from holdfast.validation.validator import errors
 from holdfast.workflows.engine.call.outcomes import (
     MAX_MESSAGE_CHARACTERS,
@@ -79,9 +79,14 @@ class RunStopped(Exception):
     """A hook stopped the run, with this message."""
 
 
-def advance(deciding: HookRequests[None], value: HookResult | None = None) -> Hook | None:
-    """Send a hook's result to a generator; return the next hook, or None at its end."""
-    with bounded():
+def advance(
+    deciding: HookRequests[None], limits: ValidationLimits, value: HookResult | None = None
+) -> Hook | None:
+    """Send a hook's result to a generator; return the next hook, or None at its end.
+
+    Its checks until then have one budget of these limits.
+    """
+    with limits.decision():
         try:
             return next(deciding) if value is None else deciding.send(value)
         except StopIteration:
@@ -137,7 +142,9 @@ def call_view(call: ToolCall) -> dict[str, Any]:
     }
 
 
-def run_after_hooks(call: ToolCall, rules: AgentRules) -> HookRequests[None]:
+def run_after_hooks(
+    call: ToolCall, rules: AgentRules, limits: ValidationLimits
+) -> HookRequests[None]:
     """Run the hooks `_after`, which may replace parts of a result; a refused call has none."""
     outcome = call.ended
     if call.result_stage >= ResultStage.REVIEWED or not isinstance(outcome, Reviewed):
@@ -152,7 +159,7 @@ def run_after_hooks(call: ToolCall, rules: AgentRules) -> HookRequests[None]:
                 "terminate": getattr(outcome, "terminate", False),
             }
             replaced = yield from run_hook(call, "after", activity, call_view(call), result)
-            outcome = _patched(call.tool, outcome, replaced)
+            outcome = _patched(call.tool, outcome, replaced, limits.budget())
     except CallRefused as refusal:
         message = f"the call was run, and its result is withheld: {refusal}"
         outcome = fail(refusal.error.code, message)
@@ -161,7 +168,7 @@ def run_after_hooks(call: ToolCall, rules: AgentRules) -> HookRequests[None]:
     call.advance_result(ResultStage.REVIEWED, outcome)
 
 
-def _patched(tool: ResolvedTool, outcome: Final, value: Any) -> Final:
+def _patched(tool: ResolvedTool, outcome: Final, value: Any, budget: WorkBudget) -> Final:
     match value:
         case None | {} if not value:
             return outcome
@@ -185,10 +192,10 @@ def _patched(tool: ResolvedTool, outcome: Final, value: Any) -> Final:
     details = parts.get("details", result.details)
     terminate = parts.get("terminate", result.terminate)
     message = None if "content" in parts else result.message
-    return check_output(tool, Succeeded(content, details, terminate, message))
+    return check_output(tool, Succeeded(content, details, terminate, message), budget)
 
 
-def outcome_of_result(tool: ResolvedTool, value: Any) -> Succeeded | Failed:
+def outcome_of_result(tool: ResolvedTool, value: Any, budget: WorkBudget) -> Succeeded | Failed:
     """Build the outcome of a returned value, checked against the tool's `_output`."""
     try:
         ensure_json(value)
@@ -210,9 +217,9 @@ def outcome_of_result(tool: ResolvedTool, value: Any) -> Succeeded | Failed:
             except ValidationError as error:
                 return misfit(tool, f"`_result` cannot be read: {_why(error)}", said)
             result = Succeeded(envelope.content, envelope.details, envelope.terminate)
-            return check_output(tool, result)
+            return check_output(tool, result, budget)
         case _:
-            return check_output(tool, Succeeded(value))
+            return check_output(tool, Succeeded(value), budget)
 
 
 def outcome_of_failure(tool: ResolvedTool, failure: Failure) -> Outcome:
@@ -259,14 +266,14 @@ def _describe(failure: Failure, what: str) -> str:
     return failure.message or f"{what} failed, and reported no reason"
 
 
-def check_output(tool: ResolvedTool, result: Succeeded) -> Succeeded | Failed:
+def check_output(tool: ResolvedTool, result: Succeeded, budget: WorkBudget) -> Succeeded | Failed:
     """Return the result, or an error if it does not fit the tool's `_output`."""
     if tool.output is None:
         return result
     if (stored := Stored.of(result.value)) is not None:
         size = f"{stored.size_bytes} bytes, which is too much to validate by its `_output`"
         return misfit(tool, f"result has {size}", result.value)
-    problems = errors(result.value, tool.output)
+    problems = errors(result.value, tool.output, budget)
     if not problems:
         return result
     why = f"result does not fit its `_output`: {'; '.join(problems)}"

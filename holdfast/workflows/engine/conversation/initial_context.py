@@ -21,6 +21,7 @@ from holdfast.schemas.phrases import quote_value, suggest_names
 from holdfast.schemas.reference import Path
 from holdfast.schemas.run import RunRequest
 from holdfast.schemas.tool import OutputMethod, Schema
+from holdfast.validation.schema_node import ValidationLimits
 from holdfast.validation.validator import errors
 from holdfast.workflows.engine.run_state import MAX_STATE_BYTES, RunState
 from holdfast.workflows.engine.skills import allowed_tools, fitting, skill_of, skill_problem
@@ -155,8 +156,8 @@ class InvalidRequest(ValueError):
 
 def write_initial_context(request: RunRequest, agent: ResolvedAgent, state: RunState) -> None:
     """Write skill, context, state and input to an empty log, or raise `InvalidRequest`."""
-    skill, by = _skill(request, agent)
-    _check(request, agent, skill)
+    skill, by = _skill(request, agent, state.limits)
+    _check(request, agent, skill, state.limits)
     if skill is not None:
         state.take_skill(skill, by)
     state.data.set("state", {})
@@ -226,12 +227,15 @@ def _check_input(agent: ResolvedAgent, state: RunState) -> None:
     for instance in state.data.instances or (None,):
         seen = state.data.visible_value("input", instance)
         of = "" if instance is None else f" of the instance `{instance}`"
-        _check_fits(f"`input`{of}", seen, agent.input, agent.name)
+        _check_fits(f"`input`{of}", seen, agent.input, agent.name, state.limits)
 
 
-def _check_fits(what: str, value: Any, schema: Schema | bool | None, agent: str) -> None:
-    wrong = [] if schema is None or value is None else errors(value, schema)
-    if wrong:
+def _check_fits(
+    what: str, value: Any, schema: Schema | bool | None, agent: str, limits: ValidationLimits
+) -> None:
+    if schema is None or value is None:
+        return
+    if wrong := errors(value, schema, limits.budget()):
         raise InvalidRequest(
             f"{what} does not fit the schema of agent `{agent}`: {'; '.join(wrong)}"
         )
@@ -253,12 +257,14 @@ def _said(message: Message) -> ChatMessage:
     return ChatMessage(role=message.role, content=message.content)
 
 
-def _skill(request: RunRequest, agent: ResolvedAgent) -> tuple[str | None, SkillChooser]:
+def _skill(
+    request: RunRequest, agent: ResolvedAgent, limits: ValidationLimits
+) -> tuple[str | None, SkillChooser]:
     name = request.skill
     by: SkillChooser = "request" if name is not None else "rule"
     if name is None:
         only = agent.skills[0].name if len(agent.skills) == 1 else None
-        name = only or fitting(agent, request.input)
+        name = only or fitting(agent, request.input, limits)
     elif (problem := skill_problem(agent, name)) is not None:
         raise InvalidRequest(problem)
     if name is None and agent.skills and agent.model is None:
@@ -282,13 +288,15 @@ def _skill(request: RunRequest, agent: ResolvedAgent) -> tuple[str | None, Skill
     return name, by
 
 
-def _check(request: RunRequest, agent: ResolvedAgent, skill: str | None) -> None:
+def _check(
+    request: RunRequest, agent: ResolvedAgent, skill: str | None, limits: ValidationLimits
+) -> None:
     if request.input is None and not request.context:
         raise InvalidRequest("write the task of the run as `input`, a text or an object")
     if agent.calls and request.conversation is not False:
         why = f"agent `{agent.name}` has constant `calls`, which receive no messages"
         raise InvalidRequest(f"`conversation`: {why}; leave it out")
-    _check_fits("`state`", request.state, agent.state, agent.name)
+    _check_fits("`state`", request.state, agent.state, agent.name, limits)
     if json_size(request.state) > MAX_STATE_BYTES:
         raise InvalidRequest(f"`state` is too large: at most {MAX_STATE_BYTES} bytes")
     tools = allowed_tools(agent, skill)

@@ -13,7 +13,6 @@ from holdfast.schemas import log_entry
 from holdfast.schemas.base import Stored, rfc3339
 from holdfast.schemas.internal.mcp_input import McpInputRequired
 from holdfast.schemas.names import CHOOSE_SKILL, ErrorCode
-from holdfast.validation.schema_node import bounded
 from holdfast.workflows.engine import skills
 from holdfast.workflows.engine.approvals.policy import is_within
 from holdfast.workflows.engine.approvals.question import (
@@ -181,7 +180,10 @@ class CallLifecycle:
         )
         if call.name == CHOOSE_SKILL and not call.is_literal:  # a skill may have this name
             call.end(skills.answer(call))
-        elif call.tool.latent and (answer := proposed_result(call)) is not None:
+        elif (
+            call.tool.latent
+            and (answer := proposed_result(call, self._state.limits.budget())) is not None
+        ):
             call.end(answer)
 
     def withhold(self, turn: int, call: ToolCall) -> bool:
@@ -259,7 +261,8 @@ class CallLifecycle:
             case Approved():
                 self.start(turn, call)
             case AnsweredByPerson(result):
-                call.end(activities.outcome_of_result(call.tool, result))
+                budget = self._state.limits.budget()
+                call.end(activities.outcome_of_result(call.tool, result, budget))
             case Denied(reason):
                 message = "whether it took effect is unknown, and a person decided to give up"
                 message += f": {reason}" if reason else ""
@@ -303,7 +306,7 @@ class CallLifecycle:
 
     def publish_result(self, call: ToolCall) -> activities.HookRequests[None]:
         """Make an ended call's result readable for the calls that depend on it, after its hooks."""
-        yield from activities.run_after_hooks(call, self._state.rules)
+        yield from activities.run_after_hooks(call, self._state.rules, self._state.limits)
         outcome = call.ended
         if (
             error_of(outcome) is None
@@ -328,12 +331,12 @@ class CallLifecycle:
     def finish(self, turn: int, calls: list[ToolCall]) -> activities.HookRequests[None]:
         """Close calls that have all ended, each after its hooks."""
         for call in calls:
-            yield from activities.run_after_hooks(call, self._state.rules)
+            yield from activities.run_after_hooks(call, self._state.rules, self._state.limits)
             self.close(turn, [call])
 
     def close(self, turn: int, calls: list[ToolCall]) -> None:
         """Write the results of ended calls to their places, and log their ends."""
-        with bounded():
+        with self._state.limits.decision():
             for call in calls:
                 outcome = _write_result(call, self._state)
                 if isinstance(outcome, Succeeded | Answered):
@@ -404,7 +407,8 @@ class CallLifecycle:
         # An approval does not cover later changes by hooks.
         if call.is_approved:
             is_changed = is_repaired or not is_same_json(call.arguments, resolved)
-            call.cover(is_approved=not is_changed and is_within(call.arguments, call.bound))
+            bound, budget = call.bound, state.limits.budget()
+            call.cover(is_approved=not is_changed and is_within(call.arguments, bound, budget))
 
     def _ask_or_start(self, turn: int, calls: list[ToolCall]) -> None:
         for call in calls:

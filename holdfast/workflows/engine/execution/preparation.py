@@ -23,6 +23,7 @@ from holdfast.schemas.tool import (
 )
 from holdfast.validation.arguments import InvalidArguments, coerce, fit, unwrapped
 from holdfast.validation.lenient_json import ensure_json, read_json
+from holdfast.validation.schema_node import ValidationLimits
 from holdfast.workflows.engine.call import activities, outcomes, tool_call
 from holdfast.workflows.engine.run_state import RunState
 from holdfast.workflows.engine.state import references
@@ -59,7 +60,8 @@ def prepare(call: tool_call.ToolCall, state: RunState, room: int) -> activities.
         if not call.is_literal:
             arguments = unwrapped(arguments, call.tool.parameters, call.name)
             _read_meta_properties(call, arguments, state)
-        arguments = coerce(arguments, call.tool.parameters, fill=True, is_resolved=False)
+        parameters, budget = call.tool.parameters, state.limits.budget()
+        arguments = coerce(arguments, parameters, budget, fill=True, is_resolved=False)
     except InvalidArguments as error:
         raise _invalid(error) from None
     for activity in activities.hook_activities(call, state.rules, "prepare"):
@@ -105,7 +107,7 @@ def resolve_arguments(
     hooks, idle = activities.hook_activities(call, state.rules, "repair"), 0
     for n in range(MAX_REPAIRS + 1):
         try:
-            call.set_arguments(fit_arguments(call.tool, arguments), seen.data)
+            call.set_arguments(fit_arguments(call.tool, arguments, state.limits), seen.data)
             return
         except InvalidArguments as error:
             if n == MAX_REPAIRS or idle == len(hooks):
@@ -130,7 +132,7 @@ def run_before_hooks(
                 continue
             case {"arguments": dict(arguments)} if len(value) == 1:
                 try:
-                    fitted = fit_arguments(call.tool, arguments)
+                    fitted = fit_arguments(call.tool, arguments, state.limits)
                 except InvalidArguments as error:
                     why = f"its arguments do not fit: {error}"
                     raise activities.invalid_hook_result("before", why) from None
@@ -138,7 +140,7 @@ def run_before_hooks(
                     call.drop_model_result()
                 call.set_arguments(fitted)
             case {"result": result} if len(value) == 1:
-                outcome = activities.outcome_of_result(call.tool, result)
+                outcome = activities.outcome_of_result(call.tool, result, state.limits.budget())
                 if (misfit := outcomes.error_of(outcome)) is not None:
                     raise activities.invalid_hook_result(
                         "before", misfit.message.removeprefix(outcomes.WAS_RUN)
@@ -155,10 +157,12 @@ def run_before_hooks(
     return None
 
 
-def fit_arguments(tool: ResolvedTool, arguments: dict[str, Any]) -> dict[str, Any]:
+def fit_arguments(
+    tool: ResolvedTool, arguments: dict[str, Any], limits: ValidationLimits
+) -> dict[str, Any]:
     """Coerce arguments to the tool's schema, with its defaults, or raise `InvalidArguments`."""
     written = unwrapped(arguments, tool.parameters, tool.name)
-    fitted: dict[str, Any] = fit(written, tool.parameters, fill=True)
+    fitted: dict[str, Any] = fit(written, tool.parameters, limits.budget(), fill=True)
     size = json_size(fitted)
     most = min(MAX_ARGUMENT_BYTES, tool.limits.max_arguments_bytes or MAX_ARGUMENT_BYTES)
     if size > most:
@@ -257,7 +261,7 @@ def _read_meta_properties(
         chosen = {key: written[key] for key in written if key in tool.chosen}
         for key, value in chosen.items():
             try:
-                chosen[key] = fit(value, tool.chosen[key])
+                chosen[key] = fit(value, tool.chosen[key], state.limits.budget())
             except InvalidArguments as error:
                 raise InvalidArguments(f"{key}: {error}") from None
         method = chosen.get("_outputMethod", tool.output_method)

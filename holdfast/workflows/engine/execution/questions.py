@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -12,6 +13,7 @@ from holdfast.schemas.log_entry import ConfirmationRequiredEntry, DecisionEntry
 from holdfast.schemas.run import Principal
 from holdfast.schemas.tool import ApprovalPolicy
 from holdfast.validation.arguments import filled_in, unwrapped
+from holdfast.validation.schema_node import ValidationLimits
 from holdfast.workflows.engine.approvals.policy import effective_policy, requires_approval
 from holdfast.workflows.engine.approvals.question import Question
 from holdfast.workflows.engine.approvals.signed_decision import DecisionRejected
@@ -55,7 +57,8 @@ class Questions:
         if call.name in (*rules.approval.auto, *self._state.pending.remembered):
             return None
         policy = effective_policy(call.tool, rules)
-        return policy if requires_approval(call.tool, policy, arguments) else None
+        budget = self._state.limits.budget()
+        return policy if requires_approval(call.tool, policy, arguments, budget) else None
 
     def ask_about(self, turn: int, call: ToolCall, kind: Kind, message: str = "") -> None:
         """Add a question on a call; `message` is the reason why its outcome is unknown."""
@@ -82,7 +85,7 @@ class Questions:
             text=text or _TEXTS[kind].format(name=call.name, message=clean(message).rstrip(".")),
             policy=policy,
             requested_at=state.clock(),
-            check_arguments=lambda arguments: fit_arguments(tool, arguments),
+            check_arguments=partial(fit_arguments, tool),
             principal=state.principal,
             instance=call.meta.instance,
             output=tool.output,
@@ -102,12 +105,17 @@ class Questions:
         for decision in early:
             self.count_or_log(decision)
 
-    def forward(self, question: Question, now: datetime) -> None:
-        """Apply the forwards that are due, and count the early decisions that these entitle."""
+    def forward(
+        self, question: Question, now: datetime, limits: ValidationLimits | None = None
+    ) -> None:
+        """Apply the forwards that are due, and count the early decisions that these entitle.
+
+        The checks have these limits, by default those of the run.
+        """
         while question.ruling is None and question.take_forward(now):
             self.remind(question, question.forwarded)
             for decision in self._state.pending.take_early(question, have_tokens=False):
-                self.count_or_log(decision, min(now, question.last_moment))
+                self.count_or_log(decision, min(now, question.last_moment), limits)
 
     def end_or_remind(self, question: Question, now: datetime) -> None:
         """Let a question expire, or remind people of it, if that is due."""
@@ -121,15 +129,17 @@ class Questions:
         question.count_reminder()
         self._log(question, forwarded)
 
-    def count(self, decision: Decision, at: datetime | None = None) -> Receipt:
+    def count(
+        self, decision: Decision, at: datetime | None = None, limits: ValidationLimits | None = None
+    ) -> Receipt:
         """Count a decision of this time, by default now; raise `DecisionRejected` with a reason.
 
-        What is due before is applied before.
+        What is due before is applied before. Its checks have these limits, by default the run's.
         """
         state, call_id, at = self._state, decision.call_id, at or self._state.clock()
         if (open_question := state.pending.find_open(call_id)) is not None:
-            self.forward(open_question, at)
-        question, decided = state.pending.count(decision, at)
+            self.forward(open_question, at, limits)
+        question, decided = state.pending.count(decision, at, limits or state.limits)
         has_ruling, missing = question.ruling is not None, question.count_missing()
         state.log.append(
             DecisionEntry(
@@ -144,10 +154,12 @@ class Questions:
         verdict = decision.decision
         return Receipt(call_id=call_id, decision=verdict, decided=has_ruling, missing=missing)
 
-    def count_or_log(self, decision: Decision, at: datetime | None = None) -> None:
+    def count_or_log(
+        self, decision: Decision, at: datetime | None = None, limits: ValidationLimits | None = None
+    ) -> None:
         """Count a decision of a sender who gets no answer; log the reason if it is rejected."""
         try:
-            self.count(decision, at)
+            self.count(decision, at, limits)
         except DecisionRejected as error:
             self.log_ignored(decision, str(error))
 

@@ -24,6 +24,7 @@ from holdfast.schemas.names import call_id
 from holdfast.schemas.tool import ResolvedTool, Schema
 from holdfast.validation.arguments import InvalidArguments, fit, read_arguments
 from holdfast.validation.lenient_json import read_json
+from holdfast.validation.schema_node import ValidationLimits, WorkBudget
 from holdfast.validation.validator import errors
 from holdfast.workflows.engine.call import outcomes, tool_call
 from holdfast.workflows.engine.call.activities import content_parts
@@ -93,14 +94,14 @@ def cut_off(solution: Solution) -> str | None:
 
 
 def parse_answer(
-    solution: Solution, agent: ResolvedAgent, tools: list[ResolvedTool]
+    solution: Solution, agent: ResolvedAgent, tools: list[ResolvedTool], budget: WorkBudget
 ) -> ParsedAnswer:
     """Parse an answer in which these tools can be called."""
     if agent.calling == "native":
         return ParsedAnswer(solution)
     cut = cut_off(solution)
     try:
-        read = read_answer(solution.text, agent, tools)
+        read = read_answer(solution.text, agent, tools, budget)
         if cut and read.beside:  # a whole object inside of an answer that is none
             raise MalformedAnswer(cut)
     except MalformedAnswer as error:
@@ -159,17 +160,20 @@ def propose_calls(
     return calls
 
 
-def answer_output(answer: ParsedAnswer, agent: ResolvedAgent, data: Data, *, last: bool) -> Any:
+def answer_output(
+    answer: ParsedAnswer, agent: ResolvedAgent, data: Data, limits: ValidationLimits, *, last: bool
+) -> Any:
     """Return an answer's output, its references resolved, or raise `InvalidOutput`."""
     if answer.wrong is not None:
         raise InvalidOutput(answer.wrong)
     if agent.calling == "native":
-        return parse_output(answer.solution, agent.output, last=last)
+        return parse_output(answer.solution, agent.output, limits, last=last)
     if answer.output is MISSING:
         raise InvalidOutput(f"The answer had neither calls nor an output. {_COMPOSED}")
     try:
         output = resolve(answer.output, VisibleData(data))
-        return as_text(output) if agent.output is None else fit(output, agent.output)
+        budget = limits.budget()
+        return as_text(output) if agent.output is None else fit(output, agent.output, budget)
     except Unresolved as error:
         raise InvalidOutput(f"unresolved_reference: `output`: {error}. Answer again.") from None
     except InvalidArguments as error:
@@ -178,7 +182,9 @@ def answer_output(answer: ParsedAnswer, agent: ResolvedAgent, data: Data, *, las
         ) from None
 
 
-def parse_output(solution: Solution, schema: Schema | bool | None, *, last: bool) -> Any:
+def parse_output(
+    solution: Solution, schema: Schema | bool | None, limits: ValidationLimits, *, last: bool
+) -> Any:
     """Parse an output, which may be empty in the `last` answer, or raise `InvalidOutput`."""
     text, cut = solution.text, cut_off(solution)
     if not text.strip() and not last:
@@ -187,9 +193,9 @@ def parse_output(solution: Solution, schema: Schema | bool | None, *, last: bool
     if schema is None:
         return text
     try:
-        return fit(read_json(text), schema)
+        return fit(read_json(text), schema, limits.budget())
     except (ValueError, InvalidArguments) as error:
-        if not (cut or errors(text, schema)):
+        if not (cut or errors(text, schema, limits.budget())):
             return text  # the schema accepts a text, and this is one without its quotes
         problem = cut or f"{error}. Answer with JSON alone that fits the schema"
         raise InvalidOutput(f"invalid_output: {problem}.") from None

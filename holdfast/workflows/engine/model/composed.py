@@ -19,7 +19,7 @@ from holdfast.schemas.internal.solution import WrittenCall
 from holdfast.schemas.names import CHOOSE_SKILL
 from holdfast.schemas.tool import REASONING, TOOL, ResolvedTool, Schema
 from holdfast.validation.lenient_json import read_json
-from holdfast.validation.schema_node import bounded
+from holdfast.validation.schema_node import WorkBudget
 from holdfast.workflows.engine.model import strict_schema
 from holdfast.workflows.engine.state.data import MISSING
 from holdfast.workflows.engine.state.references import INSTANCE, instance_property
@@ -72,7 +72,9 @@ def composed_schema(
     )
 
 
-def read_answer(text: str, agent: ResolvedAgent, tools: list[ResolvedTool]) -> ComposedAnswer:
+def read_answer(
+    text: str, agent: ResolvedAgent, tools: list[ResolvedTool], budget: WorkBudget | None = None
+) -> ComposedAnswer:
     """Read the answer that a text is or contains, or raise `MalformedAnswer`."""
     answer, beside = _found(text)
     written = answer.get("calls")
@@ -82,13 +84,12 @@ def read_answer(text: str, agent: ResolvedAgent, tools: list[ResolvedTool]) -> C
         raise MalformedAnswer("`calls` is no list")
     known: dict[str, dict[str, strict_schema.Property]] = {}
     output: Any = MISSING
-    with bounded():
-        calls = [_read_call(call, index, tools, known) for index, call in enumerate(written)]
-        if "output" in answer:
-            output = _output_form(agent, tools).read(answer["output"])
-        if output is None:  # null is an output if there are no calls and it fits
-            fits = strict_schema.StrictForms(agent.output).fits(agent.output)
-            output = None if agent.output is not None and not calls and fits(None) else MISSING
+    calls = [_read_call(call, index, tools, known, budget) for index, call in enumerate(written)]
+    if "output" in answer:
+        output = _output_form(agent, tools, budget).read(answer["output"])
+    if output is None:  # null is an output if there are no calls and it fits
+        fits = strict_schema.StrictForms(agent.output, budget).fits(agent.output)
+        output = None if agent.output is not None and not calls and fits(None) else MISSING
     return ComposedAnswer(calls, output, beside)
 
 
@@ -111,31 +112,36 @@ def _call_schema(
     return {**strict_schema.closed(properties, **own), **described}
 
 
-def _properties(tool: ResolvedTool) -> dict[str, strict_schema.Property]:
-    forms = strict_schema.StrictForms(tool.parameters)
+def _properties(
+    tool: ResolvedTool, budget: WorkBudget | None = None
+) -> dict[str, strict_schema.Property]:
+    forms = strict_schema.StrictForms(tool.parameters, budget)
     schema = forms.target(tool.parameters)[0] or {}
     properties = forms.properties(schema, 0)
     if strict_schema.takes_others(schema):
         text = "Further arguments, written as a text that holds a JSON object; null: none"
-        fits = strict_schema.StrictForms({"type": "object"}).fits(True)
+        fits = strict_schema.StrictForms({"type": "object"}, budget).fits(True)
         form = strict_schema.json_text({"type": ["string", "null"], "description": text}, fits)
         properties[OTHERS] = strict_schema.Property(form, fits)
     for name, chosen in tool.chosen.items():
-        properties[name] = strict_schema.StrictForms(chosen).property(chosen, 0, required=False)
+        forms = strict_schema.StrictForms(chosen, budget)
+        properties[name] = forms.property(chosen, 0, required=False)
     if tool.latent and tool.name != CHOOSE_SKILL:
         # The result that the model itself proposes for the call.
         result: Schema | bool = {"type": "string"} if tool.output is None else tool.output
-        latent = strict_schema.StrictForms(result).property(result, 0, required=False)
+        latent = strict_schema.StrictForms(result, budget).property(result, 0, required=False)
         own = latent.form.schema.get("description")
         note = f"{_RESULT}. {own}" if own else _RESULT
         properties[OUTPUT] = latent.map(lambda asked: {**asked, "description": note})
     return properties
 
 
-def _output_form(agent: ResolvedAgent, tools: list[ResolvedTool]) -> strict_schema.StrictForm:
+def _output_form(
+    agent: ResolvedAgent, tools: list[ResolvedTool], budget: WorkBudget | None = None
+) -> strict_schema.StrictForm:
     if agent.output is None:
         return strict_schema.StrictForm({"type": "string"})
-    form = strict_schema.StrictForms(agent.output).form(agent.output)
+    form = strict_schema.StrictForms(agent.output, budget).form(agent.output)
     return form.map(strict_schema.or_reference) if strict_schema.refers(tools) else form
 
 
@@ -147,6 +153,7 @@ def _read_call(
     index: int,
     tools: list[ResolvedTool],
     known: dict[str, dict[str, strict_schema.Property]],
+    budget: WorkBudget | None,
 ) -> WrittenCall:
     """Return one call, without what was left out; `known` caches the properties of tools."""
     if not isinstance(call, dict):
@@ -159,7 +166,7 @@ def _read_call(
     if tool is None:
         return WrittenCall(tool=name, arguments=written)
     if name not in known:
-        known[name] = _properties(tool)
+        known[name] = _properties(tool, budget)
     read = strict_schema.read_properties(written, known[name])
     others = read.pop(OTHERS, None) if OTHERS in known[name] else None
     fields = {key: item for key, item in read.items() if item is not None or key[:1] != "_"}

@@ -17,6 +17,7 @@ from holdfast.schemas.internal.solution import Solution
 from holdfast.schemas.message import ChatMessage
 from holdfast.schemas.names import ErrorCode
 from holdfast.validation.arguments import InvalidArguments, fit
+from holdfast.validation.schema_node import WorkBudget
 from holdfast.workflows.engine.call.outcomes import Outcome, Succeeded, fail
 from holdfast.workflows.engine.call.tool_call import ToolCall
 from holdfast.workflows.engine.conversation import scopes
@@ -40,13 +41,13 @@ _AS_TEXT = "Answer with the result alone."
 _AS_JSON = "Answer with JSON alone, valid against this JSON Schema:\n"
 
 
-def proposed_result(call: ToolCall) -> Succeeded | None:
+def proposed_result(call: ToolCall, budget: WorkBudget) -> Succeeded | None:
     """Return the result that the model proposed for exactly these arguments, if it fits."""
     if call.model_result in (MISSING, None) or call.dependencies.sources or call.edited_by:
         return None
     schema = True if call.tool.output is None else call.tool.output
     try:
-        return Succeeded(fit(call.model_result, schema))
+        return Succeeded(fit(call.model_result, schema, budget))
     except InvalidArguments:
         return None
 
@@ -60,6 +61,7 @@ class Latent:
         notes = (agent.instructions, skill.instructions if skill else "", _TASK, form)
         self._call_id = call.id
         self._tool = tool
+        self._limits = state.limits
         self._log = Log(state.clock)
         self._ask = Ask(
             model=agent.own_model,
@@ -111,7 +113,7 @@ class Latent:
                 raise InvalidOutput(f"invalid_output: {cut}.")
             if not solution.text.strip():
                 raise InvalidOutput("invalid_output: the answer was empty. Answer with the result.")
-            return Succeeded(parse_output(solution, self._tool.output, last=True))
+            return Succeeded(parse_output(solution, self._tool.output, self._limits, last=True))
         except InvalidOutput as error:
             if self._answers >= MAX_ANSWERS:
                 why = str(error).removeprefix(f"{ErrorCode.INVALID_OUTPUT}: ")

@@ -12,6 +12,7 @@ from holdfast.schemas.base import readable_json
 from holdfast.schemas.internal.model_request import Ask, ToolOffer
 from holdfast.schemas.reference import Path
 from holdfast.schemas.tool import REASONING
+from holdfast.validation.schema_node import ValidationLimits
 from holdfast.workflows.engine.model.composed import WHY, composed_schema
 from holdfast.workflows.engine.model.strict_schema import or_reference, refers
 from holdfast.workflows.engine.run_state import RunState
@@ -68,13 +69,16 @@ def instructions(agent: ResolvedAgent, skill: str | None = None) -> str:
 
 
 def offers(
-    agent: ResolvedAgent, skill: str | None = None, instances: Sequence[str] = ()
+    agent: ResolvedAgent,
+    skill: str | None = None,
+    instances: Sequence[str] = (),
+    limits: ValidationLimits | None = None,
 ) -> list[ToolOffer]:
     """Return the allowed tools in the form for a model, in a run with these instances."""
     tools = allowed_tools(agent, skill)
     refer, offered = refers(tools), []
     for tool in tools:
-        whose = instance_property(tool, instances)
+        whose = instance_property(tool, instances, limits)
         declared = tool.parameters.get("properties", {})
         if refer:
             declared = {name: or_reference(schema) for name, schema in declared.items()}

@@ -19,7 +19,7 @@ from holdfast.schemas.base import readable_json
 from holdfast.schemas.json_schema import target_of
 from holdfast.schemas.tool import ResolvedTool, Schema
 from holdfast.validation.lenient_json import read_json
-from holdfast.validation.schema_node import CannotCheck
+from holdfast.validation.schema_node import CannotCheck, WorkBudget
 from holdfast.validation.validator import fits as fits_schema
 
 REFERENCE: Schema = {"type": "string", "description": "or a reference such as †state.path"}
@@ -86,10 +86,13 @@ class Property:
 
 
 class StrictForms:
-    """A factory for the forms of the parts of one schema, which resolves references within it."""
+    """A factory for the forms of the parts of one schema, which resolves references within it.
 
-    def __init__(self, root: Any) -> None:
-        self._root = root
+    An answer is read back within the budget.
+    """
+
+    def __init__(self, root: Any, budget: WorkBudget | None = None) -> None:
+        self._root, self._budget = root, budget
         self._room = MAX_SCHEMAS
 
     def form(self, schema: Any, level: int = 0, within: tuple[str, ...] = ()) -> StrictForm:
@@ -125,7 +128,7 @@ class StrictForms:
 
         def fits(value: Any) -> bool:
             try:
-                return fits_schema(value, self._root, schema)
+                return fits_schema(value, self._root, schema, self._budget)
             except CannotCheck:  # too large, or an invalid schema: validation reports it
                 return False
 

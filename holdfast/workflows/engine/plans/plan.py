@@ -20,6 +20,7 @@ from holdfast.schemas.reference import OutputPath, references_in
 from holdfast.validation.arguments import InvalidArguments, fit, without_unknown
 from holdfast.validation.problems import problems_of, summarize_problems
 from holdfast.validation.schema_check import schema_problems
+from holdfast.validation.schema_node import ValidationLimits
 from holdfast.workflows.engine.call import outcomes, tool_call
 from holdfast.workflows.engine.call.activities import CallRefused, hook_activities
 from holdfast.workflows.engine.execution import dependency_graph, preparation
@@ -73,12 +74,14 @@ def format_output_path(output: OutputPath | None) -> str | None:
     return " || ".join([result, *map(str, output.error)])
 
 
-def check_known_arguments(call: tool_call.ToolCall, state: RunState) -> None:
+def check_known_arguments(
+    call: tool_call.ToolCall, state: RunState, limits: ValidationLimits
+) -> None:
     """Raise `InvalidArguments` unless known arguments fit, or a hook may repair them."""
     if hook_activities(call, state.rules, "repair"):
         return
     unknown = [name for name, value in call.raw_arguments.items() if has_references(value)]
-    fit(call.raw_arguments, without_unknown(call.tool.parameters, unknown))
+    fit(call.raw_arguments, without_unknown(call.tool.parameters, unknown), limits.budget())
 
 
 def find_unrunnable(
@@ -118,7 +121,11 @@ def find_unrunnable(
 
 
 def edit_plan(
-    turn: tool_call.Turn, state: RunState, now: dict[str, Any], edited: dict[str, Any]
+    turn: tool_call.Turn,
+    state: RunState,
+    now: dict[str, Any],
+    edited: dict[str, Any],
+    limits: ValidationLimits,
 ) -> dict[str, Any]:
     """Return the remaining plan after an edit, or raise `InvalidArguments`."""
     try:
@@ -126,7 +133,7 @@ def edit_plan(
     except ValidationError as error:
         raise InvalidArguments(summarize_problems(problems_of(error, edited, Plan))) from None
     shown = Plan.model_validate(now)
-    new_arguments = _given(turn, shown, plan)
+    new_arguments = _given(turn, shown, plan, limits)
     bounds = {entry.id: entry.bound for entry in shown.calls}
     bounds |= {entry.id: entry.bound for entry in plan.calls if "bound" in entry.model_fields_set}
     trial = [
@@ -137,13 +144,13 @@ def edit_plan(
     for copy in staying:
         copy.edit(new_arguments[copy.id], None)
         if copy.bound is not None:
-            _check_bound(copy, copy.bound)
+            _check_bound(copy, copy.bound, limits)
     dependency_graph.connect(trial, is_sequential=turn.is_sequential)
     for call in staying:
         if call.stage is tool_call.CallStage.PENDING:
             try:
                 preparation.set_references(call, call.raw_arguments)
-                check_known_arguments(call, state)
+                check_known_arguments(call, state, limits)
             except (CallRefused, InvalidArguments) as error:
                 raise InvalidArguments(f"{call.id}: {error}") from None
     for call, circle in dependency_graph.find_cycles(staying, by_references=False).items():
@@ -162,7 +169,9 @@ def edit_plan(
     return plan_json(staying, sequential=turn.is_sequential)
 
 
-def _given(turn: tool_call.Turn, now: Plan, edited: Plan) -> dict[str, dict[str, Any]]:
+def _given(
+    turn: tool_call.Turn, now: Plan, edited: Plan, limits: ValidationLimits
+) -> dict[str, dict[str, Any]]:
     calls, shown_now = {call.id: call for call in turn.calls}, {call.id: call for call in now.calls}
     arguments: dict[str, dict[str, Any]] = {}
     for entry in edited.calls:
@@ -170,13 +179,15 @@ def _given(turn: tool_call.Turn, now: Plan, edited: Plan) -> dict[str, dict[str,
             raise InvalidArguments("; ".join(no_such_call(entry.id, shown_now)))
         if entry.id in arguments:
             raise InvalidArguments(f"`{entry.id}` is listed twice")
-        arguments[entry.id] = _arguments(calls[entry.id], shown_now[entry.id], entry)
+        arguments[entry.id] = _arguments(calls[entry.id], shown_now[entry.id], entry, limits)
     if not arguments:
         raise InvalidArguments("no call is left; `deny` the plan instead")
     return arguments
 
 
-def _arguments(call: tool_call.ToolCall, now: PlannedCall, entry: PlannedCall) -> dict[str, Any]:
+def _arguments(
+    call: tool_call.ToolCall, now: PlannedCall, entry: PlannedCall, limits: ValidationLimits
+) -> dict[str, Any]:
     for name in _FIXED:
         if name in entry.model_fields_set and getattr(entry, name) != getattr(now, name):
             alias = PlannedCall.model_fields[name].alias
@@ -187,17 +198,17 @@ def _arguments(call: tool_call.ToolCall, now: PlannedCall, entry: PlannedCall) -
     if call.stage is tool_call.CallStage.PENDING:
         return entry.arguments
     try:
-        return preparation.fit_arguments(call.tool, entry.arguments)
+        return preparation.fit_arguments(call.tool, entry.arguments, limits)
     except InvalidArguments as error:
         raise InvalidArguments(f"{call.id}: {error}") from None
 
 
-def _check_bound(call: tool_call.ToolCall, bound: dict[str, Any]) -> None:
+def _check_bound(call: tool_call.ToolCall, bound: dict[str, Any], limits: ValidationLimits) -> None:
     if not is_unseen(call):
         raise InvalidArguments(f"{call.id}: `bound` is for arguments that are not known yet")
     if not bound:
         raise InvalidArguments(f"{call.id}: `bound` is empty; write what the arguments have to fit")
-    for problem in schema_problems(bound):
+    for problem in schema_problems(bound, limits):
         raise InvalidArguments(f"{call.id}: `bound`: {problem.reason}; {problem.fix}")
 
 

@@ -55,7 +55,6 @@ from holdfast.workflows.engine.plans.plan import (
 from holdfast.workflows.engine.run_state import RunState
 from holdfast.workflows.engine.state.data import (
     MISSING,
-    Data,
     MissingValue,
     VisibleData,
     is_same_json,
@@ -89,7 +88,7 @@ class Planning:
             refused = missing_scope(call, self._state)
             try:
                 if refused is None and call.stage is tool_call.CallStage.PENDING:
-                    check_known_arguments(call, self._state)
+                    check_known_arguments(call, self._state, self._state.limits)
             except InvalidArguments as error:
                 refused = outcomes.refuse(ErrorCode.INVALID_ARGUMENTS, str(error))
             if refused is not None:
@@ -129,7 +128,7 @@ class Planning:
         """End calls because a message arrived; approved ones stay in the plan's remainder."""
         calls = [call for call in calls if call.stage is not tool_call.CallStage.ENDED]
         approved = [call for call in calls if call in self.approved.calls]
-        self.approved.hold(identity_keys(approved, self._state.data, self.approved.held))
+        self.approved.hold(identity_keys(approved, self._state, self.approved.held))
         for call in calls:
             if call.stage is tool_call.CallStage.WAITING:
                 self._calls.cancel(call, HELD_BACK)
@@ -139,7 +138,7 @@ class Planning:
     def _take_up(self, calls: Sequence[tool_call.ToolCall]) -> bool:
         """Continue with calls that all remain of the approved plan; return whether this applies."""
         left, taken = self.approved.left, dict[tool_call.ToolCall, tool_call.ToolCall]()
-        for call, key in identity_keys(calls, self._state.data).items():
+        for call, key in identity_keys(calls, self._state).items():
             old = next((old for old in left if self.approved.held[old] == key), None)
             if old is None:
                 return False
@@ -172,7 +171,9 @@ class Planning:
             text=text,
             policy=strictest_policy([self._policy(call) for call in calls]),
             requested_at=self._state.clock(),
-            check_arguments=lambda edited: edit_plan(turn, self._state, question.arguments, edited),
+            check_arguments=lambda edited, limits: edit_plan(
+                turn, self._state, question.arguments, edited, limits
+            ),
             principal=self._state.principal,
         )
         return question
@@ -229,7 +230,7 @@ def _is_refused(call: tool_call.ToolCall) -> bool:
 
 
 def identity_keys(
-    calls: Sequence[tool_call.ToolCall], data: Data, others: Keys | None = None
+    calls: Sequence[tool_call.ToolCall], state: RunState, others: Keys | None = None
 ) -> dict[tool_call.ToolCall, str | None]:
     """Add to `others` the key of each call that has not started; None if it is not known.
 
@@ -240,7 +241,7 @@ def identity_keys(
     order = {call: [one for one in call.dependencies.sources if one in members] for call in calls}
     for call in TopologicalSorter(order).static_order():
         waits = [keys[source] for source in call.dependencies.sources if source in keys]
-        arguments = _known_arguments(call, data, keys)
+        arguments = _known_arguments(call, state, keys)
         meant = {
             "tool": call.name,
             "arguments": arguments,
@@ -255,11 +256,13 @@ def identity_keys(
     return keys
 
 
-def _known_arguments(call: tool_call.ToolCall, data: Data, keys: Keys) -> dict[str, Any] | None:
+def _known_arguments(
+    call: tool_call.ToolCall, state: RunState, keys: Keys
+) -> dict[str, Any] | None:
     if call.stage is not tool_call.CallStage.PENDING:
         return call.arguments
     awaited = [source for source in call.dependencies.sources if source in keys]
-    seen, by = visible_data(call, data), [(source, str(keys[source])) for source in awaited]
+    seen, by = visible_data(call, state.data), [(source, str(keys[source])) for source in awaited]
     seen = _Seen(seen.data, seen.void, by)
     try:
         resolved = (
@@ -267,7 +270,7 @@ def _known_arguments(call: tool_call.ToolCall, data: Data, keys: Keys) -> dict[s
             if call.is_literal
             else resolve(call.raw_arguments, seen, call.meta.instance)
         )
-        return resolved if awaited else fit_arguments(call.tool, resolved)
+        return resolved if awaited else fit_arguments(call.tool, resolved, state.limits)
     except (Unresolved, InvalidArguments):
         return None
 

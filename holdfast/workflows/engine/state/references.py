@@ -23,6 +23,7 @@ from holdfast.schemas.reference import (
 )
 from holdfast.schemas.tool import ResolvedTool, Schema
 from holdfast.validation.arguments import InvalidArguments
+from holdfast.validation.schema_node import ValidationLimits
 from holdfast.validation.validator import errors
 from holdfast.workflows.engine.state.data import MISSING, Data, VisibleData
 
@@ -141,12 +142,14 @@ def check_instance(name: Any, data: Data) -> None:
         raise NoSuchInstance(f"this run has no instance {quote_value(name)}; {fix}")
 
 
-def instance_property(tool: ResolvedTool, instances: Sequence[str]) -> dict[str, Schema]:
+def instance_property(
+    tool: ResolvedTool, instances: Sequence[str], limits: ValidationLimits | None = None
+) -> dict[str, Schema]:
     """Return the property in which the model names a call's instance, if it has to."""
     if not instances or tool.instance is not None or tool.name == CHOOSE_SKILL:
         return {}
-    schema = tool.chosen.get(INSTANCE, True)
-    open_to_it = [name for name in instances if not errors(name, schema)]
+    limits, schema = limits or ValidationLimits(), tool.chosen.get(INSTANCE, True)
+    open_to_it = [name for name in instances if not errors(name, schema, limits.budget())]
     names = open_to_it or list(instances)
     return {INSTANCE: {"type": "string", "enum": names, "description": _WHOSE}}
 
