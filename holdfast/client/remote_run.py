@@ -43,6 +43,7 @@ from holdfast.runtime.data_converter import ENCODED_FAILURE
 from holdfast.runtime.text_safety import holdfast_command
 from holdfast.schemas import names
 from holdfast.schemas.internal.live_answer import LIVE_QUERIES
+from holdfast.schemas.log_entry import LAST_ENTRIES
 
 _PAGE_ENTRIES = 200
 _MAX_FAILING: Final = 20
@@ -161,18 +162,23 @@ class RemoteRun:
                     raise errors.rpc_problem(error, self.id) from error
         return RunStart(run.start_time, await run.static_summary())
 
-    async def entries(self, log: str, after: int = 0) -> AsyncIterator[Entry]:
+    async def entries(self, log: str, after: int = 0, last: float = inf) -> AsyncIterator[Entry]:
         """Yield the entries of a log (`context` or `events`) after number `after`, to its end.
+
+        A log is known to end at number `last`, if given.
 
         Raises:
             NoWorkerError: no worker answers.
             StuckRunError: the worker cannot continue the run.
             HoldfastError: the run does not answer, or does not exist.
         """
-        while page := await self.share((log, after), partial(self.page, log, after, _PAGE_ENTRIES)):
+        while after < last:
+            page = await self.share((log, after), partial(self.page, log, after, _PAGE_ENTRIES))
             for entry in page:
                 after = entry["n"]
                 yield entry
+            if not page or page[-1]["type"] in LAST_ENTRIES:
+                return
 
     async def page(self, log: str, after: int, limit: int) -> list[Entry]:
         """Return at most `limit` entries after number `after`; raises as `entries` does."""
@@ -214,10 +220,7 @@ class RemoteRun:
                 if not (names.AHEAD_MESSAGE in error.message and unseen_tries):
                     if error.message == ENCODED_FAILURE:  # and the worker has other keys
                         await self._check_start(name)
-                    wrong = f"run {self.id} does not answer `{name}`: {error.message}"
-                    raise errors.HoldfastError(
-                        wrong, "see the worker's log", errors.RUN_FAILED
-                    ) from error
+                    raise errors.FailedQueryError(self.id, name, error.message) from error
             except RPCError as error:
                 if error.status in _LATE and len(shares) > 1:
                     del shares[0]

@@ -39,7 +39,7 @@ from holdfast.schemas import names
 from holdfast.schemas.decision import Decision, PendingApproval, Receipt, Verdict
 from holdfast.schemas.log_entry import ConfirmationRequiredEntry, LogRecord, read_record
 from holdfast.schemas.message import Delivered
-from holdfast.schemas.run import Principal, RunReport
+from holdfast.schemas.run import MAX_CALL_ENTRIES, CallReport, Principal, RunReport
 from holdfast.schemas.tool import ShownTool
 
 _REASON_CHARS = 500
@@ -202,6 +202,26 @@ class Run(RemoteRun, Generic[OutputT]):
             return []
         with self._same_version():
             return [PendingCall.of(each, self.id, self.decide) for each in found]
+
+    async def call(self, call_id: str) -> CallReport:
+        """Return the run, its pending approvals, and the tools and the end of the log for a call.
+
+        What the query `call` does not return is queried apart: what is too large for it, and
+        everything from a worker of an earlier version.
+        """
+        try:
+            found = await self._query(names.CALL, call_id)
+        except errors.FailedQueryError:
+            pending = await self._query(names.APPROVALS)
+            found = {"pending": pending, "status": await self._query(names.STATUS)}
+        with self._same_version():
+            report = CallReport.read(found)
+        last, entries, asked = report.status.log.entries, report.entries, report.approval(call_id)
+        after = entries[-1]["n"] if entries else max(last - MAX_CALL_ENTRIES, 0)
+        entries += [each async for each in self.entries(names.CONTEXT, after, last)]
+        for name in asked.tool_names() if asked else ():
+            report.tools[name] = report.tools.get(name) or await self.tool(name)
+        return report
 
     async def approval_requests(self) -> AsyncIterator[PendingCall]:
         """Yield each pending call, and each that becomes pending until the run has ended."""

@@ -15,6 +15,8 @@ from holdfast.schemas.tool import Schema
 MAX_TOKEN_CHARACTERS = 16_384
 # How often a question can be asked and still be recognised by its digest.
 MAX_ROUNDS = 50
+# The most tools that are read for one pending approval.
+MAX_TOOLS = 30
 _NO_TOKEN = (
     "`token` is no signed decision: it is to be a JWT with `sub`, `groups`, `digest`, `nonce`,"
     " `workflowId` and `exp`"
@@ -198,6 +200,15 @@ class PendingApproval(Explicit):
     """The one amount of money in its arguments: `1200.00 EUR`. The log does not have it."""
     attempts: list[str] = []
     """The start of each attempt whose outcome is unknown. The log does not have it."""
+
+    def tool_names(self) -> list[str]:
+        """Return the names of the tools of its calls, at most `MAX_TOOLS`; none for a budget."""
+        if self.kind == "budget":
+            return []
+        names = [self.tool]
+        if self.kind == "plan":
+            names = [str(call.get("tool")) for call in shown_calls(self.arguments)]
+        return [*dict.fromkeys(names)][:MAX_TOOLS]
 
     def find_round(self) -> int | None:
         """Return how often it was asked, which only the digest has.

@@ -244,6 +244,8 @@ class ErrorEntry(Entry):
 _TYPES = {kind.model_fields["type"].default: kind for kind in Entry.__subclasses__()}
 EVENTS = frozenset(name for name, kind in _TYPES.items() if kind.event)
 """The types of those entries that are events."""
+LAST_ENTRIES = frozenset(("done", "error"))
+"""The types of those entries that nothing follows."""
 SHOWN_TO_MODELS = frozenset(("message", "summary"))
 """The types of those entries that a model reads."""
 

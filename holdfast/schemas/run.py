@@ -8,13 +8,15 @@ from holdfast.schemas import log_entry
 from holdfast.schemas.agent import AgentDefinition, ToolChoice
 from holdfast.schemas.base import Duration, Explicit, Json, Lenient, Strict
 from holdfast.schemas.budget import Budget
-from holdfast.schemas.decision import MAX_TOKEN_CHARACTERS, Kind
+from holdfast.schemas.decision import MAX_TOKEN_CHARACTERS, Kind, PendingApproval
 from holdfast.schemas.internal.solution import Usage
 from holdfast.schemas.message import ContextMessage, QueuedMessage
-from holdfast.schemas.tool import ToolDefinition
+from holdfast.schemas.tool import ShownTool, ToolDefinition
 
 MAX_PENDING_TOLD = 50
 MAX_ARGUMENTS_CHARACTERS = 200
+# The last entries of a log that are returned with a call.
+MAX_CALL_ENTRIES = 400
 _Id = Annotated[str, Field(min_length=1, max_length=1000)]
 # It is in a command that people are shown, and any client that may signal a run can send it.
 _CallId = Annotated[str, Field(pattern=r"^t[0-9]{1,9}(c[0-9]{1,9}|-[A-Za-z]{1,20})$")]
@@ -330,6 +332,22 @@ class RunReport(Explicit):
     @property
     def delegate_approvals(self) -> list[DelegatePending]:
         return [there for delegate in self.delegates for there in delegate.pending]
+
+
+class CallReport(Explicit):
+    """What people see beside a call: the answer of the query `call`.
+
+    `pending` has all pending approvals, `tools` the tools of that of the call by name, and
+    `entries` the last entries of the log. What would make it too large is missing.
+    """
+
+    status: RunReport
+    pending: list[PendingApproval] = []
+    tools: dict[str, ShownTool] = {}
+    entries: list[dict[str, Any]] = []
+
+    def approval(self, call_id: str) -> PendingApproval | None:
+        return next((one for one in self.pending if one.call_id == call_id), None)
 
 
 class PageRequest(Strict):

@@ -1,5 +1,6 @@
 """The queries of a run or a single call: what any client may read while it runs, and after it."""
 
+from contextlib import suppress
 from typing import Any
 
 from temporalio import workflow
@@ -7,11 +8,12 @@ from temporalio.common import RawValue
 
 with workflow.unsafe.imports_passed_through():
     from holdfast.schemas import names
-    from holdfast.schemas.run import PageRequest
+    from holdfast.schemas.base import json_size
+    from holdfast.schemas.run import MAX_CALL_ENTRIES, PageRequest
 
 from holdfast.workflows.engine.approvals.pending import PendingApprovals
 from holdfast.workflows.engine.execution_base import ExecutionBase
-from holdfast.workflows.engine.log.log import Log
+from holdfast.workflows.engine.log.log import PAGE_BYTES, Log
 from holdfast.workflows.engine.phases import Fail
 from holdfast.workflows.engine.state.data import Data
 from holdfast.workflows.engine.state.references import check_instance
@@ -21,6 +23,9 @@ from holdfast.workflows.input import (
     payload_value,
     raw_payload_handler,
 )
+
+# As a page of the log: it stays under the two megabytes that Temporal takes.
+MAX_CALL_BYTES = 2 * PAGE_BYTES
 
 
 class QueryHandlers:
@@ -72,6 +77,25 @@ class QueryHandlers:
     def approvals(self) -> list[dict[str, Any]]:
         """Return each pending approval as `schemas.decision.PendingApproval`."""
         return self._pending.describe_open(workflow.info().run_id)
+
+    @workflow.query(name=names.CALL, description="What people see beside a call, by its id")
+    @raw_payload_handler
+    def call(self, call_id: RawValue = MISSING_PAYLOAD, *_: Any) -> dict[str, Any]:
+        """Return the run, its pending approvals and the end of its log, as a `CallReport`."""
+        log, tools = self._shown_log, dict[str, Any]()
+        question = self._pending.find_open(str(payload_value(call_id)))
+        if question is not None and self._work is not None:
+            asked = question.to_pending_approval(workflow.info().run_id)
+            with suppress(ValueError):
+                for name in asked.tool_names():
+                    tools[name] = self._work.state.show_tool(name).to_json()
+        after = max(len(log) - MAX_CALL_ENTRIES, 0)
+        parts = {"entries": log.records(after, MAX_CALL_ENTRIES), "tools": tools}
+        report = {"status": self.status(), "pending": self.approvals()}
+        for name, part in parts.items():
+            if json_size(report | {name: part}) <= MAX_CALL_BYTES:
+                report[name] = part
+        return report
 
     @workflow.query(name=names.STATE, description="The value that †state reads from")
     @raw_payload_handler

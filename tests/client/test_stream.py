@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field, replace
+from math import inf
 from typing import Any
 
 import pytest
@@ -77,7 +78,7 @@ class StepwiseRun(Run):
         saying = AnswerProgress("1/1", 1, self.now.saying, 0, []) if self.now.saying else None
         return RunDescription(("r", at), self.now.closed, streaming=saying)
 
-    async def entries(self, log: str, after: int = 0) -> AsyncIterator[Entry]:
+    async def entries(self, log: str, after: int = 0, last: float = inf) -> AsyncIterator[Entry]:
         if self.now.silent is not None:
             raise self.now.silent
         kept = [one for one in self.now.log if log == names.CONTEXT or one["type"] != "message"]

@@ -6,11 +6,12 @@ Those of runs and workers are the table of `docs/limits.md`: `tests/contract/tes
 import pytest
 
 from holdfast.client import question_text, run_lists
+from holdfast.schemas import run
 from holdfast.web import home, slack
 from holdfast.web.api import api_request as api_asked
 from holdfast.web.api import runs
 from holdfast.web.auth import sessions
-from holdfast.web.call import history, loader
+from holdfast.web.call import loader
 from holdfast.web.forms import fields
 from holdfast.web.http import requests, shared_secret, streaming
 from holdfast.web.listing import bulk, page_query, pending_runs, routes
@@ -59,7 +60,7 @@ BOUNDS = {
         f"{fields.MAX_DEPTH} levels",
         f"A plan's page shows {question_text.MAX_CALLS} steps",
         f"Arguments above {loader.MAX_EDIT_BYTES // 1000} KB",
-        f"the last {history.MAX_ENTRIES} entries are read",
+        f"the last {run.MAX_CALL_ENTRIES} entries are read",
     ],
     "approvals/run-pages.md": [
         f"of the newest {home.MAX_ENDED} ended runs",

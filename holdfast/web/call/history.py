@@ -27,8 +27,7 @@ from holdfast.schemas.names import ErrorCode
 from holdfast.web.auth.permissions import RunAccess
 from holdfast.web.call.plan import PlanStep, PlanSteps
 
-# The most records that are read before the question, and the most lines that are shown.
-MAX_ENTRIES: Final = 400
+# The most lines that are shown.
 MAX_LINES: Final = 14
 MAX_DECISIONS: Final = 10
 _CODE_CHARS: Final = 100

@@ -4,31 +4,29 @@ A `OpenCall` needs a decision; a `ClosedCall` no longer does, and has an outcome
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from holdfast.client.errors import NO_SUCH, EncryptedError, HoldfastError
-from holdfast.client.run import Run
 from holdfast.client.run_lists import RunFilter, RunListing
 from holdfast.runtime.text_safety import one_line
-from holdfast.schemas import names
 from holdfast.schemas.base import canonical_json, json_size, sha256
 from holdfast.schemas.budget import Budget
-from holdfast.schemas.decision import PendingApproval, shown_calls
+from holdfast.schemas.decision import PendingApproval
+from holdfast.schemas.log_entry import LAST_ENTRIES
 from holdfast.schemas.phrases import quote_value
 from holdfast.schemas.run import RunReport
 from holdfast.schemas.tool import ShownTool
 from holdfast.web.auth.permissions import RunAccess, has_decided, is_approver
 from holdfast.web.auth.sessions import Person
-from holdfast.web.call.history import MAX_ENTRIES, CallHistory, QuestionRound, history_of
+from holdfast.web.call.history import CallHistory, QuestionRound, history_of
 from holdfast.web.listing.page_query import EXPIRING, ListView, sort_runs
 from holdfast.web.listing.pending_runs import request_key
 from holdfast.web.pages import address
 from holdfast.web.services import Services
 
-MAX_TOOLS: Final = 30
 MAX_EDIT_BYTES: Final = 200_000
 MAX_SIMILAR: Final = 5
 SIMILAR_SECONDS: Final = 1.5
@@ -104,7 +102,7 @@ class OpenCall:
 
 @dataclass(frozen=True)
 class ClosedCall:
-    """A call that no longer needs a decision; `question` is the last one about it."""
+    """A call that no longer needs a decision; `question` is the last one, `others` are pending."""
 
     run_id: str
     call_id: str
@@ -113,17 +111,12 @@ class ClosedCall:
     question: QuestionRound
     report: RunReport
     run_ended: bool
+    others: Sequence[PendingApproval] = ()
 
     @property
     def approval(self) -> PendingApproval:
         """Return the last question, as it was requested."""
         return self.question.approval
-
-    @property
-    def is_unexplained(self) -> bool:
-        """Report whether the call is closed without a decision, a timeout or an end of the run."""
-        question = self.question
-        return not self.run_ended and question.verdict is None and not question.expired
 
     @property
     def is_settled(self) -> bool:
@@ -148,11 +141,35 @@ async def load_call(
         NoWorkerError, StuckError: no worker answers for the run.
         HoldfastError: the run or the call does not exist.
     """
-    found = await _load(parts, run_id, call_id, access)
-    if isinstance(found, ClosedCall) and found.is_unexplained:
-        # It may have been requested or decided between two queries.
-        return await _load(parts, run_id, call_id, access)
-    return found
+    run = parts.client.run(run_id)
+    description = await run.describe()
+    found = await run.call(call_id)
+    # It may have ended since it was described.
+    last_types = {entry["type"] for entry in found.entries[-1:]}
+    is_ended = description.close_time is not None or not last_types.isdisjoint(LAST_ENTRIES)
+    # A run that was terminated has not withdrawn its approvals.
+    pending = [] if is_ended else found.pending
+    others = [
+        one
+        for one in pending
+        if one.call_id != call_id and (access is None or access.sees(one.approvers))
+    ]
+    info, here = (
+        RunListing.of(description),
+        next((one for one in pending if one.call_id == call_id), None),
+    )
+    history = history_of(found.entries, run_id, call_id, access)
+    if here is not None:
+        summary = None
+        with suppress(EncryptedError):
+            summary = await description.static_summary()
+        report, tools = found.status, found.tools
+        return OpenCall(run_id, info, here, others, history, report, tools, summary or "")
+    if history.question is None:
+        problem = f"no call {quote_value(call_id)} of run {run_id} is pending"
+        raise HoldfastError(problem, "see the pending approvals, or the run", NO_SUCH)
+    question, report = history.question, found.status
+    return ClosedCall(run_id, call_id, info, history, question, report, is_ended, others)
 
 
 async def load_visible_call(
@@ -171,63 +188,28 @@ async def load_visible_call(
     return found
 
 
-async def _load(
-    parts: Services, run_id: str, call_id: str, access: RunAccess | None
-) -> OpenCall | ClosedCall:
-    run = parts.client.run(run_id)
-    description = await run.describe()
-    info, is_ended = RunListing.of(description), description.close_time is not None
-    pending = await run.approvals()
-    report = await run.status()
-    first = max(report.log.entries - MAX_ENTRIES, 0)
-    entries = [entry async for entry in run.entries(names.CONTEXT, after=first)]
-    history = history_of(entries, run_id, call_id, access)
-    here = next((one for one in pending if one.call_id == call_id), None)
-    if here is not None:
-        others: list[PendingApproval] = [
-            one
-            for one in pending
-            if one is not here and (access is None or access.sees(one.approvers))
-        ]
-        tools, summary = await load_tools(run, here), None
-        with suppress(EncryptedError):
-            summary = await description.static_summary()
-        return OpenCall(run_id, info, here, others, history, report, tools, summary or "")
-    if history.question is None:
-        problem = f"no call {quote_value(call_id)} of run {run_id} is pending"
-        raise HoldfastError(problem, "see the pending approvals, or the run", NO_SUCH)
-    return ClosedCall(run_id, call_id, info, history, history.question, report, is_ended)
-
-
-async def load_tools(run: Run, approval: PendingApproval) -> dict[str, ShownTool]:
-    """Return the tools of a question, at most `MAX_TOOLS`."""
-    if approval.kind == "budget":
-        return {}
-    wanted = [approval.tool]
-    if approval.kind == "plan":
-        planned = [str(call.get("tool")) for call in shown_calls(approval.arguments)]
-        wanted = [*dict.fromkeys(planned)][:MAX_TOOLS]
-    return {name: await run.tool(name) for name in wanted}
-
-
-async def find_next_pending(
-    parts: Services, run_id: str, call_id: str, person: Person
-) -> str | None:
+async def find_next_pending(parts: Services, closed: ClosedCall, person: Person) -> str | None:
     """Return the page of another pending call that this person may decide, if one is found soon.
 
     Calls of the same run come first, then those that expire first.
     """
+
+    def find(run_id: str, pending: Iterable[PendingApproval]) -> str | None:
+        for one in pending:
+            if is_approver(person, one.approvers) and not has_decided(person, one):
+                return address("waiting", run_id, one.call_id)
+        return None
+
+    if found := find(closed.run_id, closed.others):
+        return found
     with suppress(HoldfastError, TimeoutError):
         async with asyncio.timeout(NEXT_SECONDS):
             pending = await parts.pending_for(person)
             runs = sort_runs(parts.to_decide(person, pending), ListView(order=EXPIRING))
-            for one in dict.fromkeys([run_id, *(run.id for run in runs[:_MAX_NEXT_RUNS])]):
+            for id in {run.id: None for run in runs[:_MAX_NEXT_RUNS] if run.id != closed.run_id}:
                 with suppress(HoldfastError):
-                    for approval in await parts.client.run(one).approvals():
-                        is_other = (one, approval.call_id) != (run_id, call_id)
-                        may_decide = is_approver(person, approval.approvers)
-                        if is_other and may_decide and not has_decided(person, approval):
-                            return address("waiting", one, approval.call_id)
+                    if found := find(id, await parts.client.run(id).approvals()):
+                        return found
     return None
 
 

@@ -231,9 +231,7 @@ class CallPages:
     ) -> Response:
         """Show the decision and the outcome of a closed call, and a link to the next one."""
         person = person_of(request)
-        next_call = await loader.find_next_pending(
-            self._parts, closed.run_id, closed.call_id, person
-        )
+        next_call = await loader.find_next_pending(self._parts, closed, person)
         values = view_model.build_closed_page(closed, person)
         status = 200 if form is None else 409
         return page(request, "call/closed.html", status, next_call=next_call, form=form, **values)

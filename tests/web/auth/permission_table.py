@@ -29,7 +29,7 @@ from holdfast.client.stream.run_watch import RunDescription
 from holdfast.schemas import names
 from holdfast.schemas.decision import Receipt
 from holdfast.schemas.internal.selected_call import SelectedCall
-from holdfast.schemas.run import RunReport
+from holdfast.schemas.run import CallReport, RunReport
 from holdfast.schemas.settings.inbox import InboxSettings, Right
 from holdfast.schemas.tool import ShownTool
 from holdfast.web.api.operations import OPERATIONS, Resource
@@ -230,6 +230,7 @@ def _replace_temporal(patch: pytest.MonkeyPatch) -> None:
         "describe": description([], id=RUN, root_id=RUN, typed_search_attributes=pairs),
         "observe": RunDescription(("r", 7), closed=False, streaming=None),
         "approvals": [APPROVAL],
+        "call": CallReport(status=report, pending=[APPROVAL], tools={"pay": tool}, entries=entries),
         "status": report,
         "tool": tool,
         "start_info": RunStart(NOW, "Refund it."),

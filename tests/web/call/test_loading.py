@@ -22,7 +22,7 @@ from holdfast.client.run import Run
 from holdfast.client.run_lists import RunListing
 from holdfast.client.stream.run_watch import RunDescription
 from holdfast.schemas import names
-from holdfast.schemas.decision import PendingApproval
+from holdfast.schemas.decision import MAX_TOOLS, PendingApproval
 from holdfast.web.auth.permissions import RunAccess
 from holdfast.web.auth.sessions import Person
 from holdfast.web.call import decision_form, loader, routes
@@ -116,9 +116,7 @@ async def test_similar_and_next_calls_delay_no_page(
     async with asyncio.timeout(120):
         similar = loader.find_similar_calls(Services(HoldfastClient(nowhere)), question(), ANN)
         assert await similar == []
-        assert (
-            await find_next_pending(Services(HoldfastClient(nowhere)), "never", "t1c1", ANN) is None
-        )
+        assert await find_next_pending(Services(HoldfastClient(nowhere)), over(), ANN) is None
 
 
 async def test_the_next_is_one_that_this_person_may_decide_and_has_not(
@@ -126,28 +124,20 @@ async def test_the_next_is_one_that_this_person_may_decide_and_has_not(
 ) -> None:
     given = {"decision": "approve", "by": "ann", "at": AT.isoformat(), "digest": "d"}
     said: dict[str, Any] = {
-        "order-7": [waiting(), waiting("t1c2", approvers=["ops"])],
+        "order-7": [waiting()],
         "silent": HoldfastError("no", "look", UNREACHABLE),
         "a": [waiting(quorum=2, decisions=[given]), waiting("t1c2", approvers=["finance"])],
     }
+    parts, unfit = Services(HoldfastClient(nowhere)), waiting("t1c2", approvers=["ops"])
+    closed = replace(over(), others=[unfit])
     answering(monkeypatch, **said)
-    assert (
-        await find_next_pending(Services(HoldfastClient(nowhere)), "order-7", "t1c1", ANN)
-        == "/waiting/a/t1c2"
-    )
-    assert (
-        await find_next_pending(Services(HoldfastClient(nowhere)), "order-7", "t1c3", ANN)
-        == "/waiting/order-7/t1c1"
-    )
+    assert await find_next_pending(parts, closed, ANN) == "/waiting/a/t1c2"
+    here = replace(closed, others=[unfit, waiting("t1c3")])
+    assert await find_next_pending(parts, here, ANN) == "/waiting/order-7/t1c3"
     answering(monkeypatch, **{"order-7": said["order-7"], "b": [waiting()], "first": [waiting()]})
-    assert (
-        await find_next_pending(Services(HoldfastClient(nowhere)), "order-7", "t1c1", ANN)
-        == "/waiting/first/t1c1"
-    )
+    assert await find_next_pending(parts, closed, ANN) == "/waiting/first/t1c1"
     answering(monkeypatch, **{"order-7": said["order-7"]})
-    assert (
-        await find_next_pending(Services(HoldfastClient(nowhere)), "order-7", "t1c1", ANN) is None
-    )
+    assert await find_next_pending(parts, closed, ANN) is None
 
 
 # --- what meets a decision ---------------------------------------------------------------
@@ -258,19 +248,11 @@ async def test_an_open_page_receives_what_others_do(
         del found[0]
 
 
-async def test_of_a_question_no_more_tools_are_asked_for_than_it_is_about() -> None:
-    class Run:
-        asked: list[str] = []
-
-        async def tool(self, name: str) -> str:
-            self.asked.append(name)
-            return name
-
+def test_of_a_question_no_more_tools_are_read_than_it_is_about() -> None:
     calls = [{"id": f"t1c{n}", "tool": f"tool_{n % 40}", "arguments": {}} for n in range(80)]
     plan = waiting(kind="plan", arguments={"calls": calls})
-    many: Any = await loader.load_tools(Run(), plan)  # type: ignore[arg-type]
-    assert [*many] == Run.asked == [f"tool_{n}" for n in range(loader.MAX_TOOLS)]
-    assert await loader.load_tools(Run(), waiting(kind="budget")) == {}  # type: ignore[arg-type]
+    assert plan.tool_names() == [f"tool_{n}" for n in range(MAX_TOOLS)]
+    assert waiting(kind="budget").tool_names() == []
 
 
 @pytest.mark.parametrize(
