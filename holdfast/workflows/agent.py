@@ -275,7 +275,7 @@ class AgentWorkflow(BaseWorkflow[AgentRun]):
     def _check_send(self, message: RawValue = input.MISSING_PAYLOAD, *_: Any) -> None:
         request = self._request.request
         takes_messages = request is not None and request.conversation is not False
-        is_over = self._work is not None and self._work.end is not None
+        is_over = self._work is not None and self._work.phases.end is not None
         until = self._idle_until
         has_idled = until is not None and until <= workflow.now() and len(self._mailbox) == 0
         if not takes_messages or is_over or has_idled or self._mailbox.closed:
@@ -318,7 +318,7 @@ class AgentWorkflow(BaseWorkflow[AgentRun]):
     def _has_answered(self, number: int) -> bool:
         if self._work is None:
             return self._start_failure is not None
-        return self._work.progress.answered_up_to >= number or self._work.end is not None
+        return self._work.progress.answered_up_to >= number or self._work.phases.end is not None
 
     # Queries of the worker.
 

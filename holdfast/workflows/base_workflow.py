@@ -98,7 +98,7 @@ class BaseWorkflow(QueryHandlers, ABC, Generic[WorkT]):
         """Execute a step that is not the end, and report its outcome to the work."""
 
     def runs_once(self, activity_id: str) -> bool:
-        turn = None if self._work is None else self._work.open_turn
+        turn = None if self._work is None else self._work.phases.turn
         calls = [] if turn is None else turn.calls
         return any(call.id == activity_id and call.tool.once for call in calls)
 
@@ -127,7 +127,7 @@ class BaseWorkflow(QueryHandlers, ABC, Generic[WorkT]):
                     return _result(step, work)
                 await self._execute(work, executor, step)
         except asyncio.CancelledError:
-            end = work.end
+            end = work.phases.end
             work.cancel()
             await self._finish(executor)
             if end is not None:  # the cancellation came after the end
@@ -375,7 +375,7 @@ class BaseWorkflow(QueryHandlers, ABC, Generic[WorkT]):
         """Log an entry, as soon as there is a log; nothing follows its end."""
         if self._work is None:
             self._early_entries.append(entry)
-        elif self._work.end is None:
+        elif self._work.phases.end is None:
             self._work.state.log.append(entry)
 
 

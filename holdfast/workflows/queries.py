@@ -46,7 +46,7 @@ class QueryHandlers:
     )
     def status(self) -> dict[str, Any]:
         """Return the status, the usage and the pending approvals of the run."""
-        end = self._start_failure if self._work is None else self._work.end
+        end = self._start_failure if self._work is None else self._work.phases.end
         error = {"code": end.code, "message": end.message} if isinstance(end, Fail) else None
         if self._work is None:
             status = self._start_failure.status if self._start_failure else "running"
@@ -54,7 +54,7 @@ class QueryHandlers:
             lists: dict[str, Any] = {"instances": [], "pending": [], "calls": [], "delegates": []}
             queued = self._queued()
             return {"status": status, "error": error, **counts, **lists, "queued": queued}
-        work, meter, turn = self._work, self._work.state.meter, self._work.open_turn
+        work, meter, turn = self._work, self._work.state.meter, self._work.phases.turn
         return {
             "status": work.status,
             "error": error,

@@ -89,7 +89,7 @@ async def count_decision(
             meant = await verify_decision(work.state.pending, decision, at, limits, by_signal=True)
             work.questions.count(meant, at, limits)
         except DecisionRejected as error:
-            if work.end is None:  # nothing follows the end of a log
+            if work.phases.end is None:  # nothing follows the end of a log
                 work.questions.log_ignored(decision, str(error))
 
 

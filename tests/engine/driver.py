@@ -268,14 +268,14 @@ class Playing(Generic[WorkT]):
     @property
     def result(self) -> Any:
         """The run's result, as JSON."""
-        over = self.run.end
+        over = self.run.phases.end
         assert isinstance(over, Finish), over
         return over.result.to_json()
 
     @property
     def failure(self) -> Fail:
         """How the run failed."""
-        over = self.run.end
+        over = self.run.phases.end
         assert isinstance(over, Fail), over
         return over
 
@@ -444,7 +444,7 @@ class PlayCall(Playing[SingleCall]):
         assert isinstance(step, RunCalls)
         self.run_turn(step.turn)
         self.run.closed(step)
-        assert self.next() is self.run.end
+        assert self.next() is self.run.phases.end
         return self
 
 

@@ -389,7 +389,7 @@ def test_an_ended_call_is_shown_as_ended_before_its_turn_is_over() -> None:
     )
     calls = [call("look"), call("check"), call("tell", {"of": "†state.found"}), call("pay")]
     play = waiting(*calls, tools=tools)
-    turn = play.run.open_turn
+    turn = play.run.phases.turn
     assert turn is not None
     details = DetailsPage(play.run, RUN)
     assert "**Check**: running" in details.read()
@@ -414,7 +414,7 @@ def test_an_ended_call_is_shown_as_ended_before_its_turn_is_over() -> None:
     play.run.calls.close(1, [look])
     assert r"**Look up**: failed\: There is none." in details.read()
     play.run.cancel()
-    assert play.run.open_turn is None
+    assert play.run.phases.turn is None
 
 
 def test_a_long_story_leaves_out_its_beginning() -> None:

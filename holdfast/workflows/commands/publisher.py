@@ -107,7 +107,7 @@ class ParentNotification:
 
     def update(self) -> None:
         """Signal the pending approvals if they have changed and the run is not over."""
-        if self._parent is None or self._work.end is not None:
+        if self._parent is None or self._work.phases.end is not None:
             return
         if self._pending() != self._sent and self.is_settled:
             self._sending = asyncio.create_task(self._send(*self._parent))

@@ -65,10 +65,10 @@ class ExecutionBase:
 
     def cancel(self) -> None:
         """End every open call with its one result, and end as cancelled."""
-        if self.end is not None:
+        if self.phases.end is not None:
             return
-        if self.open_turn is not None:
-            self.abandon(self.open_turn, "the run was cancelled")
+        if self.phases.turn is not None:
+            self.abandon(self.phases.turn, "the run was cancelled")
         for question in self.state.pending.list_open():
             self.state.pending.withdraw(question.call_id)
         self.fail(ErrorCode.CANCELLED, "the run was cancelled")
@@ -98,14 +98,14 @@ class ExecutionBase:
 
     @property
     def status(self) -> RunStatus:
-        if self.end is not None:
-            return self.end.status
+        if self.phases.end is not None:
+            return self.phases.end.status
         return "awaiting_approval" if self.state.pending.list_open() else "running"
 
     @property
     def is_halting(self) -> bool:
         """Return whether the execution has to end, so that it waits for no decision or result."""
-        turn = self.open_turn
+        turn = self.phases.turn
         has_stopped = turn is not None and turn.stop_message is not None
         return has_stopped or self.state.end_reason is not None
 
@@ -118,15 +118,6 @@ class ExecutionBase:
         """Return whether a question is void: not if its call may have had effects."""
         has_started = question.kind in ("reconcile", "budget") or question.form is not None
         return self.is_halting or (self.is_steered and not has_started)
-
-    @property
-    def open_turn(self) -> tool_call.Turn | None:
-        return self.phases.turn
-
-    @property
-    def end(self) -> Finish | Fail | None:
-        """Return the step that ended the execution, if it has ended."""
-        return self.phases.end
 
     def get_spent(self) -> Spent:
         meter = self.state.meter

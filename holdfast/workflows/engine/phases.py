@@ -15,7 +15,7 @@ under `Events`; no other module knows phases. A phase has one step, which the wo
 
 from dataclasses import dataclass
 from datetime import timedelta
-from enum import Enum
+from enum import StrEnum
 
 from holdfast.schemas.base import Duration
 from holdfast.schemas.budget import BudgetName
@@ -28,7 +28,7 @@ from holdfast.workflows.engine.call.tool_call import Turn
 from holdfast.workflows.engine.model.answer import ParsedAnswer
 
 
-class RunPhase(Enum):
+class RunPhase(StrEnum):
     """What a run does now."""
 
     READY = "ready"
@@ -40,7 +40,7 @@ class RunPhase(Enum):
     ENDED = "ended"
 
 
-class RunEvent(Enum):
+class RunEvent(StrEnum):
     """What moves a run to another phase."""
 
     REQUESTED = "requested"
@@ -143,31 +143,24 @@ Step = AskModel | Hook | RunCalls | AskPeople | AwaitMessage | Finish | Fail
 
 
 class RunPhases:
-    """The phase of one run; `conclusion` is how it ends, unless a message comes before."""
+    """The phase of one run.
+
+    `step` is its step, or None if the run has to proceed first; `turn` the turn whose calls run
+    now; `end` the step that ended the run. `conclusion` is how the run ends, unless a message comes
+    before.
+    """
 
     def __init__(self, conclusion: Ended | None = None) -> None:
         self._phase = RunPhase.READY if conclusion is None else RunPhase.ANSWERED
-        self._step: Step | None = None
         self.conclusion = conclusion
-
-    @property
-    def step(self) -> Step | None:
-        """Return the step of the phase; None if the run has to proceed first."""
-        return self._step
-
-    @property
-    def turn(self) -> Turn | None:
-        """Return the turn whose calls run now."""
-        return self._step.turn if isinstance(self._step, RunCalls) else None
-
-    @property
-    def end(self) -> Finish | Fail | None:
-        return self._step if isinstance(self._step, Finish | Fail) else None
+        self.step: Step | None = None
+        self.turn: Turn | None = None
+        self.end: Finish | Fail | None = None
 
     @property
     def is_at_rest(self) -> bool:
         """Return whether nothing is executed: no request, call or question is open."""
-        return self._step is None or self.is_idle
+        return self.step is None or self.is_idle
 
     @property
     def is_idle(self) -> bool:
@@ -181,6 +174,7 @@ class RunPhases:
 
     def on_calls_proposed(self, turn: Turn, answer: ParsedAnswer | None = None) -> None:
         self._move(RunEvent.CALLS_PROPOSED, RunCalls(turn, answer))
+        self.turn = turn
 
     def on_calls_closed(self) -> None:
         self._move(RunEvent.CALLS_CLOSED)
@@ -207,12 +201,14 @@ class RunPhases:
 
     def on_finished(self, step: Finish) -> None:
         self._move(RunEvent.FINISHED, step)
+        self.end = step
 
     def on_failed(self, step: Fail) -> None:
         self._move(RunEvent.FAILED, step)
+        self.end = step
 
     def _move(self, event: RunEvent, step: Step | None = None) -> None:
         phase = TRANSITIONS.get((self._phase, event))
         if phase is None:
             raise IllegalEvent(f"the run is {self._phase.value}: {event.value}")
-        self._phase, self._step = phase, step
+        self._phase, self.step, self.turn = phase, step, None

@@ -156,7 +156,7 @@ class AgentRun(ExecutionBase):
     @property
     def is_steered(self) -> bool:
         """Return whether a message must be read before more calls of a plan start."""
-        turn = self.open_turn
+        turn = self.phases.turn
         is_plan = turn is not None and turn.is_plan and not self.is_without_model
         return is_plan and self.mailbox.has_steering_message
 
@@ -249,7 +249,7 @@ class AgentRun(ExecutionBase):
 
     def cancel(self) -> None:
         """End every open call with its one result, and end as cancelled."""
-        turn = self.open_turn
+        turn = self.phases.turn
         if turn is not None:
             self.abandon(turn, "the run was cancelled")
             if turn.number:

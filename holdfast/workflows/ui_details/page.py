@@ -61,7 +61,7 @@ class DetailsPage:
         """Return the page in Markdown, with the commands that decide each pending approval."""
         log = self._work.state.log
         self._summaries.follow(map(read_record, log.records_after(self._summaries.last_entry)))
-        turn = self._work.open_turn
+        turn = self._work.phases.turn
         for call in turn.calls if turn is not None else ():
             if not call.is_closed and call.outcome is not None:
                 self._summaries.anticipate_end(call.id, error_of(call.outcome))
@@ -132,7 +132,7 @@ def _introduction(work: ExecutionBase) -> str:
 
 
 def _present_state(work: ExecutionBase) -> str:
-    match work.end:
+    match work.phases.end:
         case Finish(result):
             how = _ENDINGS[result.status]
             answer = f"\n**Its answer:** {prose(value_text(result.output), _OUTPUT_BYTES)}"

@@ -48,7 +48,7 @@ def test_a_new_token_starts_it_and_is_no_decision_of_another_person() -> None:
     [decision] = play.records("decision")
     decided = decision["decided"]
     assert (decided["decision"], decided["by"], decided["signed"]) == ("approve", "ada", True)
-    turn = play.run.open_turn
+    turn = play.run.phases.turn
     assert turn is not None
     play.run.calls.apply_ruling(1, turn.calls[0])
     assert [each["callId"] for each in play.records("tool_start")] == ["t1c1"]

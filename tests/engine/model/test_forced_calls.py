@@ -19,7 +19,7 @@ def forced(step: int, **more: Any) -> Any:
 def choices(play: Play) -> list[str]:
     """What each request of the run has the model choose from."""
     found = []
-    while isinstance(step := play.next(), AskModel) or play.run.end is None:
+    while isinstance(step := play.next(), AskModel) or play.run.phases.end is None:
         if isinstance(step, AskModel):
             choice = play.run.settings.ask().tool_choice
             found.append(choice.name if isinstance(choice, ForcedTool) else choice)

@@ -151,7 +151,7 @@ class Transcript(Play):
             case "run":
                 self.continue_as_new()
             case _ if _CALL.fullmatch(key):
-                calls = self.run.open_turn.calls if self.run.open_turn else []
+                calls = self.run.phases.turn.calls if self.run.phases.turn else []
                 running = [one.id for one in calls if one.stage is CallStage.RUNNING]
                 assert key in running, f"{key} does not run: {running}"
                 self.arrived[key] = read_outcome(value)

@@ -93,7 +93,7 @@ class AnyInput(RuleBasedStateMachine):
                 self.executed.setdefault(one.id, []).append(one.arguments)
 
     def calls(self) -> list[ToolCall]:
-        turn = self.play.run.open_turn
+        turn = self.play.run.phases.turn
         return [] if turn is None else turn.calls
 
     def is_asked(self) -> bool:
@@ -107,7 +107,7 @@ class AnyInput(RuleBasedStateMachine):
         return self.play.desk.list_open()
 
     def is_over(self) -> bool:
-        return self.play.run.end is not None
+        return self.play.run.phases.end is not None
 
     @precondition(is_asked)
     @rule(calls=CALLS)

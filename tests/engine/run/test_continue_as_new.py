@@ -47,7 +47,7 @@ class Chained(Anything):
 def test_a_run_that_continues_as_new_comes_to_what_it_comes_to_in_one_piece(drawn: Drawn) -> None:
     whole, chained = Anything(drawn).play(), Chained(drawn).play()
 
-    assert chained.run.end == whole.run.end
+    assert chained.run.phases.end == whole.run.phases.end
     assert chained.records() == whole.records()
     assert chained.events() == whole.events()
     assert chained.log.digest == whole.log.digest
@@ -292,7 +292,7 @@ def test_a_run_that_can_neither_stay_nor_continue_ends_with_what_to_do() -> None
     play = Play(tool("look"), model=[reply("", call("look"))]).to_rest()
     play.run.state.log = logs(30, size=200_000)[1]
     stay_in_history(play.run, HistoryLength(LAST_EVENTS - 1, 0))
-    assert play.run.end is None
+    assert play.run.phases.end is None
     stay_in_history(play.run, HistoryLength(LAST_EVENTS, 0))
 
     assert play.failure.code == "blocked"

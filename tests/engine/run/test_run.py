@@ -170,13 +170,13 @@ def test_what_is_next_is_the_same_until_it_is_done() -> None:
         step, length = play.next(), len(play.log)
         assert play.next() == step
         assert len(play.log) == length
-        if play.run.end is None:
+        if play.run.phases.end is None:
             play.take(step)
 
 
 def test_a_request_points_to_the_whole_log() -> None:
     play = Play(tool(), model=[reply("", call("look")), reply("x")])
-    while not play.run.end:
+    while not play.run.phases.end:
         step = play.next()
         if isinstance(step, AskModel):
             assert step.pointer.entries == len(play.log)

@@ -215,4 +215,4 @@ def test_what_the_oldest_worker_left_is_read_and_gone_on_with() -> None:
     assert isinstance(run.step, AskModel)
     run.model_answered(reply("done"))
     run.proceed()
-    assert run.end is not None
+    assert run.phases.end is not None

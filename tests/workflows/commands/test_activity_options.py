@@ -30,8 +30,8 @@ def options(stated: dict[str, Any], **rules: Any) -> dict[str, Any]:
     play = Play(look, model=[reply("", call("look"))])
     play.take(play.next())
     play.next()
-    assert play.run.open_turn is not None
-    [one] = play.run.open_turn.calls
+    assert play.run.phases.turn is not None
+    [one] = play.run.phases.turn.calls
     config = activity_config(one, binding, "look", None)
     retry = config["retry_policy"]
     assert retry is not None
