@@ -17,18 +17,9 @@ from urllib.parse import urlsplit
 from holdfast.runtime.text_safety import as_json, format_argument, one_line, shorten
 from holdfast.schemas.json_schema import target_of
 from holdfast.schemas.reference import MARK
-from holdfast.validation.formats import fits_format
+from holdfast.validation.formats import fits_format, format_words
 
 _SAID_CHARS: Final = 200
-FORMATS: Final = {
-    "date": "a date, such as 2026-03-01",
-    "date-time": "a date and time with its zone, such as 2026-03-01T14:00:00Z",
-    "time": "a time of day, such as 14:00:00Z",
-    "duration": "a duration, such as P3D or PT4H",
-    "email": "an e-mail address",
-    "uri": "an address, such as https://example.com/",
-    "uuid": "a UUID",
-}
 _BOUNDS: Final = (
     ("minimum", "at least {}"),
     ("exclusiveMinimum", "more than {}"),
@@ -247,13 +238,13 @@ def describe_doubt(shape: Shape, value: Any) -> str:
                 return ""
     except ValueError:
         fits = False
-    return "" if fits else f"this does not look like {FORMATS[name]}."
+    return "" if fits else f"this does not look like {format_words(name)}."
 
 
 def describe_limits(shape: Shape) -> list[str]:
     """Describe the constraints of a value, a few words each."""
     rules = shape.rules
-    limits = [FORMATS[rules["format"]]] if rules.get("format") in FORMATS else []
+    limits = [words] if (words := format_words(rules.get("format"))) else []
     if shape.kinds == ("integer",):
         limits.append("a whole number")
     if rules.get("format") == "money":

@@ -17,6 +17,7 @@ from holdfast.runtime.narration.arguments import Shape
 from holdfast.runtime.text_safety import as_json, clean, one_line
 from holdfast.schemas.base import canonical_json, sha256
 from holdfast.schemas.reference import MARK
+from holdfast.validation.formats import format_words
 from holdfast.validation.schema_node import WorkBudget
 from holdfast.validation.validator import Violation, violations
 from holdfast.web.forms.form_values import MISSING, FormValue, Place, UnreadableText, pointer
@@ -249,7 +250,7 @@ def _set_scalar(drawn: Field) -> Field:
             if not drawn.text or date.fromisoformat(drawn.text).isoformat() == drawn.text:
                 drawn.control = "date"
                 # A browser shows a date in the format of its user, which differs from the hint.
-                drawn.limits = [one for one in drawn.limits if one != arguments.FORMATS["date"]]
+                drawn.limits = [one for one in drawn.limits if one != format_words("date")]
     return _with_meanings(drawn, kind)
 
 

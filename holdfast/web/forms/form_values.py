@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import quote, unquote_to_bytes
 
-from holdfast.runtime.narration.arguments import FORMATS, Shape, ShapeReader
+from holdfast.runtime.narration.arguments import Shape, ShapeReader
 from holdfast.schemas.base import MAX_JSON_DEPTH, is_deeper
+from holdfast.validation.formats import format_words
 from holdfast.validation.lenient_json import InexactNumber, exact_json
 from holdfast.validation.validator import Violation, violations
 
@@ -234,7 +235,7 @@ def form_violations(value: Any, schema: Any) -> list[Violation]:
         if one.keyword == "required":
             one = Violation((*one.place, one.rule), "required", "Required.")
         elif one.keyword == "format":
-            need = FORMATS.get(one.rule, f"what fits the format {one.rule}")
+            need = format_words(one.rule) or f"what fits the format {one.rule}"
             one = Violation(one.place, "format", f"Give {need}.")
         found.append(one)
     return found
