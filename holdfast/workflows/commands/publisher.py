@@ -51,10 +51,11 @@ _KEYWORDS = (names.AGENT_NAME, names.AGENT_STATUS, names.AGENT_PRINCIPAL)
 _KEYS: dict[str, SearchAttributeKey[Any]] = {
     **{name: SearchAttributeKey.for_keyword(name) for name in _KEYWORDS},
     names.PENDING_TOOLS: SearchAttributeKey.for_keyword_list(names.PENDING_TOOLS),
-    names.PENDING_FOR: SearchAttributeKey.for_keyword_list(names.PENDING_FOR),
     names.PENDING_SINCE: SearchAttributeKey.for_datetime(names.PENDING_SINCE),
     names.PENDING_UNTIL: SearchAttributeKey.for_datetime(names.PENDING_UNTIL),
+    names.PENDING_FOR: SearchAttributeKey.for_keyword_list(names.PENDING_FOR),
 }
+_NOTHING_PENDING = dict.fromkeys(name for name in _KEYS if name not in _KEYWORDS)
 
 
 class Publisher:
@@ -81,10 +82,11 @@ class Publisher:
     def update(self) -> None:
         """Bring all views but the page up to date."""
         current = attributes(self._work)
-        changed = updates(self._attributes, current, self._facts.search_attributes)
-        if changed:
-            workflow.upsert_search_attributes(changed)
-        self._attributes = current
+        if current != self._attributes:
+            changed = updates(self._attributes, current, self._facts.search_attributes)
+            if changed:
+                workflow.upsert_search_attributes(changed)
+            self._attributes = current
         self.notifier.update()
         self.parent.update()
 
@@ -139,15 +141,20 @@ class ParentNotification:
 
 def attributes(work: ExecutionBase) -> dict[str, Any]:
     """Return the search attributes of a run or a call: names and states, no content."""
-    principal, questions = work.state.principal, work.state.pending.list_open()
-    approvers = [each.policy.approvers or [names.FOR_ANYBODY] for each in questions]
-    return {
+    principal = work.state.principal
+    of_run = {
         names.AGENT_NAME: work.agent_name,
         names.AGENT_STATUS: work.status,
         names.AGENT_PRINCIPAL: principal.id if principal is not None else None,
-        names.PENDING_TOOLS: _fitting(tool for each in questions for tool in each.tools),
-        names.PENDING_SINCE: max((each.requested_at for each in questions), default=None),
-        names.PENDING_UNTIL: min((each.expires_at for each in questions), default=None),
+    }
+    questions = work.state.pending.list_open()
+    if not questions:
+        return of_run | _NOTHING_PENDING
+    approvers = [each.policy.approvers or [names.FOR_ANYBODY] for each in questions]
+    return of_run | {
+        names.PENDING_TOOLS: _fitting(chain.from_iterable(each.tools for each in questions)),
+        names.PENDING_SINCE: max(each.requested_at for each in questions),
+        names.PENDING_UNTIL: min(each.expires_at for each in questions),
         names.PENDING_FOR: _fitting(chain.from_iterable(approvers)),
     }
 
