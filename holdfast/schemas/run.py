@@ -278,7 +278,7 @@ class Spent(Explicit):
 
 
 class ReportedCall(Explicit):
-    """A call of the current turn: its `stage` is that of `engine/call/tool_call.py`."""
+    """A call of the current turn: its `stage` is that of `engine/call/states.py`."""
 
     call_id: str
     tool: str

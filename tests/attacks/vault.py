@@ -6,7 +6,7 @@ from typing import Any
 from holdfast.schemas.internal.solution import Solution, WrittenCall
 from holdfast.schemas.tool import ApprovalPolicy, ResolvedTool
 from holdfast.workflows.engine.approvals.question import Question
-from holdfast.workflows.engine.call.tool_call import ToolCall
+from holdfast.workflows.engine.call.states import ToolCall
 from holdfast.workflows.engine.phases import RunCalls
 from tests.engine.driver import Play, call, reply, tool
 

@@ -14,7 +14,7 @@ MAX_LINES = {
     "providers": 5_840,
     "definitions": 560,
     "catalog": 3_120,
-    "workflows": 13_950,
+    "workflows": 14_080,
     "activities": 5_180,
     "hosting": 3_080,
     "client": 4_050,

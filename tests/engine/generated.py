@@ -16,7 +16,7 @@ from holdfast.schemas.tool import ApprovalPolicy, CallLimits
 from holdfast.workflows.engine.approvals.question import Question
 from holdfast.workflows.engine.call.activities import outcome_of_failure, outcome_of_result
 from holdfast.workflows.engine.call.outcomes import Failure, Outcome, Stopped, fail
-from holdfast.workflows.engine.call.tool_call import ToolCall
+from holdfast.workflows.engine.call.states import ToolCall
 from holdfast.workflows.engine.phases import Fail, Finish
 from tests.engine.driver import Play, Strand, reply, tool
 

@@ -22,7 +22,8 @@ from holdfast.workflows.commands.activity_options import (
 )
 from holdfast.workflows.engine.approvals.signed_decision import sign_with_claims
 from holdfast.workflows.engine.call.outcomes import Succeeded, Unknown, fail
-from holdfast.workflows.engine.call.tool_call import ToolCall
+from holdfast.workflows.engine.call.states import ToolCall
+from holdfast.workflows.engine.execution import results
 from holdfast.workflows.engine.phases import AskPeople, RunCalls
 from holdfast.workflows.ui_details.markdown import (
     code,
@@ -396,7 +397,7 @@ def test_an_ended_call_is_shown_as_ended_before_its_turn_is_over() -> None:
     look, check, tell, _ = turn.calls
     play.run.calls.apply_outcome(1, look, fail(ErrorCode.TOOL_ERROR, "There is none."))
     play.run.calls.apply_outcome(1, check, Succeeded(7, None, False))
-    play.decided(play.run.calls.publish_result(look))
+    play.decided(results.publish_result(look, play.run.state))
     play.decided(play.run.calls.resume(1, tell))
     assert [call["stage"] for call in turn.describe_calls()] == [
         "ended",
@@ -411,7 +412,7 @@ def test_an_ended_call_is_shown_as_ended_before_its_turn_is_over() -> None:
         "- Turn 1: **tell** (of=†state.found): not run",
         "- Turn 1: **Refund an order**: waiting for a decision",
     ]
-    play.run.calls.close(1, [look])
+    results.close(1, [look], play.run.state)
     assert r"**Look up**: failed\: There is none." in details.read()
     play.run.cancel()
     assert play.run.phases.turn is None
@@ -437,7 +438,7 @@ def test_a_story_read_as_it_grows_is_the_one_read_at_its_end() -> None:
     step = play.next()
     assert isinstance(step, RunCalls)
     play.run.calls.apply_ruling(1, step.turn.calls[0])
-    play.run.calls.close(1, step.turn.calls)
+    results.close(1, step.turn.calls, play.run.state)
     play.run.closed(step)
     play.to_end()
     assert details.read() == page(play)

@@ -15,12 +15,13 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas import names
     from holdfast.schemas.agent import ModelSettings, WorkerFacts
     from holdfast.schemas.base import parse_duration
+    from holdfast.schemas.internal.mcp_input import McpTask
     from holdfast.schemas.internal.model_request import ConversationPointer
     from holdfast.schemas.run import CallContext, CallPrincipal
     from holdfast.schemas.tool import ACTIVITY_TIMEOUT, ActivityBinding, McpCall, Retry
 
 from holdfast.workflows.engine.call.activities import call_view
-from holdfast.workflows.engine.call.tool_call import ToolCall
+from holdfast.workflows.engine.call.states import ToolCall
 from holdfast.workflows.engine.conversation.scopes import CONTEXT, visible_messages
 from holdfast.workflows.engine.execution_base import ExecutionBase
 from holdfast.workflows.engine.run import AgentRun
@@ -45,7 +46,11 @@ _FINAL_ERRORS = (names.STOP_RUN, names.ACTIVITY_NOT_FOUND, names.RESULT_TOO_LARG
 
 
 def activity_arguments(
-    call: ToolCall, binding: ActivityBinding, work: ExecutionBase, run_id: str
+    call: ToolCall,
+    binding: ActivityBinding,
+    work: ExecutionBase,
+    run_id: str,
+    task: McpTask | None = None,
 ) -> list[Any]:
     """Return the arguments of a tool's activity.
 
@@ -60,15 +65,13 @@ def activity_arguments(
         owner = tool.memory.model_copy(update={"principal": principal})
         return [call.arguments, owner.to_json()]
     if tool.mcp is not None:
-        key = f"{run_id}/{call.id}"
-        if call.task is not None:
-            own = McpCall(idempotency_key=key, principal=principal, task=call.task)
-            return [{}, tool.mcp.to_json(), own.to_json()]
-        own = McpCall(idempotency_key=key, principal=principal, continuation=call.continuation)
-        return [call.arguments, tool.mcp.to_json(), own.to_json()]
+        key, mcp = f"{run_id}/{call.id}", call.decided.mcp
+        more = {"continuation": mcp.continuation} if task is None else {"task": task}
+        own = McpCall(idempotency_key=key, principal=principal, **more)
+        return [call.arguments if task is None else {}, tool.mcp.to_json(), own.to_json()]
     if binding.input == "arguments":
         return [call.arguments]
-    data, instance = call.visible_data or state.data, call.meta.instance
+    data, instance = call.prepared.visible_data or state.data, call.meta.instance
     scopes = {
         scope: visible_messages(state.log.messages(), instance, state)
         if scope == CONTEXT
@@ -83,7 +86,7 @@ def activity_arguments(
         agent=work.agent_name,
         instance=instance,
         principal=None if whose is None else CallPrincipal(id=whose.id, scopes=state.scopes()),
-        approver=call.approver or state.pending.approvers.get(call.name),
+        approver=call.prepared.approver or state.pending.approvers.get(call.name),
     )
     scopes[CallContext.key] = context.to_json()
     return [call_view(call), tool.to_json(), scopes]

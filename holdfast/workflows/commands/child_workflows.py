@@ -25,8 +25,10 @@ with workflow.unsafe.imports_passed_through():
 from holdfast.workflows.commands import activity_options
 from holdfast.workflows.commands.base_executor import BaseExecutor
 from holdfast.workflows.engine import delegation
-from holdfast.workflows.engine.call import outcomes, tool_call
+from holdfast.workflows.engine.call import outcomes
 from holdfast.workflows.engine.call.activities import CallRefused, Hook, HookResult
+from holdfast.workflows.engine.call.states import ProposedCall, ToolCall
+from holdfast.workflows.engine.call.turn import Turn
 from holdfast.workflows.engine.run import AgentRun
 from holdfast.workflows.input import payload_json
 
@@ -36,8 +38,8 @@ _NOTHING = Spent(
 
 
 async def execute_delegate(
-    call: tool_call.ToolCall,
-    turn: tool_call.Turn,
+    call: ToolCall,
+    turn: Turn,
     executor: BaseExecutor,
     *,
     is_hook: bool = False,
@@ -71,12 +73,12 @@ async def execute_repair(hook: Hook, agent: str, executor: BaseExecutor) -> Hook
     """Have an agent correct a call's arguments, in the time of a hook and without people."""
     id = names.hook_id(hook.call_id, hook.name, hook.n)
     tool = ResolvedTool(name=agent, delegate=agent, parameters={})
-    call = tool_call.ToolCall(AskedCall(id=id, provider_id=id, tool=agent, arguments={}), tool)
-    call.set_arguments(hook.arguments[0])
+    call = ToolCall(ProposedCall(AskedCall(id=id, provider_id=id, tool=agent, arguments={}), tool))
+    call.revise(replace(call.prepared, arguments=hook.arguments[0]))
     # The rest of the budget is also for the delegates of the turn that have yet to start.
     work = executor.work
     others = [] if work.phases.turn is None else work.phases.turn.calls
-    turn = tool_call.Turn(work.state.meter.turns, [call, *others])
+    turn = Turn(work.state.meter.turns, [call, *others])
     match await execute_delegate(call, turn, executor, is_hook=True):
         case outcomes.Succeeded() as outcome:
             return outcome
@@ -87,7 +89,7 @@ async def execute_repair(hook: Hook, agent: str, executor: BaseExecutor) -> Hook
 
 
 async def _end_of(
-    delegate: delegation.Delegate, call: tool_call.ToolCall, executor: BaseExecutor
+    delegate: delegation.Delegate, call: ToolCall, executor: BaseExecutor
 ) -> delegation.DelegateEnd:
     """Await a delegate, on the run's time except while the delegate waits for decisions."""
     work = executor.work
@@ -115,7 +117,7 @@ async def _end_of(
 
 
 async def _run(
-    delegate: delegation.Delegate, call: tool_call.ToolCall, executor: BaseExecutor
+    delegate: delegation.Delegate, call: ToolCall, executor: BaseExecutor
 ) -> delegation.DelegateEnd:
     """Run a delegate, from the run's snapshot if the file of its agent was deleted since."""
     end, known = await _attempt(delegate, call, executor), executor.facts.delegates
@@ -130,13 +132,13 @@ async def _run(
 
 async def _attempt(
     delegate: delegation.Delegate,
-    call: tool_call.ToolCall,
+    call: ToolCall,
     executor: BaseExecutor,
     *agents: dict[str, Any],
 ) -> delegation.DelegateEnd:
     # A call that may run once is rejected if its id was used before. A person's decision that it
     # did not happen permits the id again.
-    is_first = call.tool.once and not call.unknown_attempts and not agents
+    is_first = call.tool.once and not call.decided.unknown_attempts and not agents
     policies = WorkflowIDReusePolicy
     try:
         async with executor.in_flight(json_size(delegate.request)):

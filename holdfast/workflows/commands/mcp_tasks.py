@@ -5,6 +5,7 @@ the next one, so that only the server, or the call's time, ends a task.
 """
 
 from contextlib import suppress
+from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
@@ -24,7 +25,7 @@ from holdfast.workflows.commands import activity_options
 from holdfast.workflows.commands.base_executor import BaseExecutor
 from holdfast.workflows.engine.call.activities import outcome_of_failure, outcome_of_result
 from holdfast.workflows.engine.call.outcomes import Outcome, Unknown, fail, misfit
-from holdfast.workflows.engine.call.tool_call import ToolCall
+from holdfast.workflows.engine.call.states import ToolCall
 from holdfast.workflows.input import activity_failure, payload_json
 from holdfast.workflows.permits import is_foreign_result
 
@@ -61,17 +62,18 @@ async def follow(
     longest = activity.schedule_to_close_timeout or activity_options.SCHEDULE_TO_CLOSE
     outcome: Outcome | McpTask = task
     while isinstance(outcome, McpTask):
-        call.follow(outcome)
+        _set_task(call, outcome)
         waited = workflow.now() - began
         pause = min(pause_before(waited, outcome.poll_ms), longest - waited)
         # An answer is delivered at once.
         if waited >= longest or not (answers or await executor.has_time_after(pause)):
             await cancel(call, executor)
+            _set_task(call, None)
             message = f"the task of `{name}` did not end in time"
             return Unknown(message) if call.tool.once else fail(ErrorCode.TIMEOUT, message)
         answers = False
         try:
-            outcome = await executor.on_run_time(_request(call, activity, executor))
+            outcome = await executor.on_run_time(_request(call, activity, outcome, executor))
         except FailureError as error:
             failure = activity_failure(error)
             if failure.kind == "application" and failure.type != names.WORKER_SHUTDOWN:
@@ -79,7 +81,7 @@ async def follow(
         except ValueError as error:
             outcome = misfit(call.tool, f"result is lost: {error}")
     if not isinstance(outcome, McpInputRequired):
-        call.follow(None)
+        _set_task(call, None)
     return outcome
 
 
@@ -91,20 +93,24 @@ def pause_before(waited: timedelta, poll_ms: float) -> timedelta:
 async def cancel(call: ToolCall, executor: BaseExecutor) -> None:
     """Request once that the server cancels the task of a call, if it still runs one."""
     # Not while the SDK discards a run that was evicted from the cache.
-    if call.task is None or call.tool.activity is None or not workflow.in_workflow():
+    task = call.decided.mcp.task
+    if task is None or call.tool.activity is None or not workflow.in_workflow():
         return
-    call.follow(McpTask(id=call.task.id, cancel=True))
     with suppress(FailureError, ValueError):
-        await _request(call, call.tool.activity, executor)
-    call.follow(None)
+        await _request(call, call.tool.activity, McpTask(id=task.id, cancel=True), executor)
+
+
+def _set_task(call: ToolCall, task: McpTask | None) -> None:
+    decided = call.decided
+    call.revise(replace(decided, mcp=replace(decided.mcp, task=task)))
 
 
 async def _request(
-    call: ToolCall, activity: ActivityBinding, executor: BaseExecutor
+    call: ToolCall, activity: ActivityBinding, task: McpTask, executor: BaseExecutor
 ) -> Outcome | McpTask:
     id = names.hook_id(call.id, "task", call.number_hook_use("task"))
     run_id = workflow.info().workflow_id
-    arguments = activity_options.activity_arguments(call, activity, executor.work, run_id)
+    arguments = activity_options.activity_arguments(call, activity, executor.work, run_id, task)
     config = activity_options.task_config(call, activity, id)
     result = await workflow.execute_activity(
         activity.type, args=arguments, result_type=RawValue, **config

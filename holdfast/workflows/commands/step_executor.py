@@ -29,7 +29,9 @@ from holdfast.workflows.commands.interceptors import Trace
 from holdfast.workflows.commands.publisher import Publisher
 from holdfast.workflows.engine.approvals.question import Question
 from holdfast.workflows.engine.budget.meter import BudgetExhausted
-from holdfast.workflows.engine.call import activities, outcomes, tool_call
+from holdfast.workflows.engine.call import activities, outcomes
+from holdfast.workflows.engine.call.states import ToolCall
+from holdfast.workflows.engine.call.turn import Turn
 from holdfast.workflows.engine.execution_base import ExecutionBase
 from holdfast.workflows.engine.model.latent_calls import Latent
 from holdfast.workflows.engine.phases import AskModel
@@ -90,7 +92,7 @@ class StepExecutor(BaseExecutor):
         else:
             run.requests.hook_answered(hook, result)
 
-    async def execute_turn(self, turn: tool_call.Turn) -> None:
+    async def execute_turn(self, turn: Turn) -> None:
         """Execute every call of a turn, together or one after the other."""
         with self._group(turn.number).scope():
             await TurnExecution(self.work, self).execute(turn)
@@ -111,7 +113,7 @@ class StepExecutor(BaseExecutor):
         await asyncio.gather(*executions)
 
     @asynccontextmanager
-    async def call_scope(self, call: tool_call.ToolCall) -> AsyncIterator[None]:
+    async def call_scope(self, call: ToolCall) -> AsyncIterator[None]:
         """Cancel what a server still runs for a call, and note when the call ended."""
         try:
             yield
@@ -125,9 +127,7 @@ class StepExecutor(BaseExecutor):
     def decision(self) -> asyncio.Lock:
         return self._decisions
 
-    async def execute(
-        self, turn: tool_call.Turn, call: tool_call.ToolCall
-    ) -> outcomes.Outcome | None:
+    async def execute(self, turn: Turn, call: ToolCall) -> outcomes.Outcome | None:
         """Execute a call; `None` if its principal's token expired before its command."""
         if call.tool.delegate is not None:
             return await child_workflows.execute_delegate(call, turn, self)
@@ -162,14 +162,12 @@ class StepExecutor(BaseExecutor):
         except ValueError as error:
             return outcomes.Failure("other", str(error))
 
-    async def _execute_activity(
-        self, turn: int, call: tool_call.ToolCall
-    ) -> outcomes.Outcome | None:
+    async def _execute_activity(self, turn: int, call: ToolCall) -> outcomes.Outcome | None:
         """Execute a call as an activity; `None` if its principal's token expired before."""
         activity = call.tool.activity
         assert activity is not None  # only an activity is left to execute it
-        if call.task is not None:
-            return await mcp_tasks.follow(call, activity, call.task, self)
+        if call.decided.mcp.task is not None:
+            return await mcp_tasks.follow(call, activity, call.decided.mcp.task, self)
         run_id = workflow.info().workflow_id
         arguments = activity_options.activity_arguments(call, activity, self.work, run_id)
         size = json_size(arguments)
@@ -186,7 +184,7 @@ class StepExecutor(BaseExecutor):
         return outcome
 
     async def _outcome_of_activity(
-        self, call: tool_call.ToolCall, activity: ActivityBinding, arguments: list[Any]
+        self, call: ToolCall, activity: ActivityBinding, arguments: list[Any]
     ) -> outcomes.Outcome | McpTask:
         tool = call.tool
         start_timeout, scheduled_at = None, workflow.now()
@@ -210,7 +208,7 @@ class StepExecutor(BaseExecutor):
                 )
             scheduled_at = workflow.now()
             result = await self.on_run_time(running)
-            number = len(call.unknown_attempts) + call.forms_required
+            number = len(call.decided.unknown_attempts) + call.decided.mcp.forms
             budget = self.work.state.limits.budget()
             return mcp_tasks.read_result(call, activity, call.id, number, result, budget)
         except FailureError as error:
@@ -270,9 +268,7 @@ class StepExecutor(BaseExecutor):
         return self._groups[1]
 
 
-async def execute_model_tool(
-    call: tool_call.ToolCall, turn: int, executor: BaseExecutor
-) -> outcomes.Outcome:
+async def execute_model_tool(call: ToolCall, turn: int, executor: BaseExecutor) -> outcomes.Outcome:
     """Let the model answer a call, a second time if the answer does not fit."""
     work = executor.work
     assert isinstance(work, AgentRun)  # a single call never has a tool that a model answers

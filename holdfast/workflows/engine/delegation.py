@@ -32,7 +32,9 @@ from holdfast.schemas.tool import ANONYMOUS, ResolvedTool
 from holdfast.validation.lenient_json import ensure_json
 from holdfast.validation.schema_node import WorkBudget
 from holdfast.workflows.engine.budget.meter import BudgetExhausted, Meter
-from holdfast.workflows.engine.call import activities, outcomes, tool_call
+from holdfast.workflows.engine.call import activities, outcomes
+from holdfast.workflows.engine.call.states import ToolCall
+from holdfast.workflows.engine.call.turn import Turn
 from holdfast.workflows.engine.conversation import scopes
 from holdfast.workflows.engine.run_state import RunState
 
@@ -74,8 +76,8 @@ DelegateEnd = RunResult | DelegateFailed
 
 
 def build_delegate(
-    call: tool_call.ToolCall,
-    turn: tool_call.Turn,
+    call: ToolCall,
+    turn: Turn,
     state: RunState,
     agent: ResolvedAgent | None,
     workflow_id: str,
@@ -109,11 +111,11 @@ def build_delegate(
 
 
 def build_request(
-    call: tool_call.ToolCall, state: RunState, agent: ResolvedAgent | None, share: Budget
+    call: ToolCall, state: RunState, agent: ResolvedAgent | None, share: Budget
 ) -> RunRequest:
     """Build a delegate's request; `ValidationError` if a value in its scopes cannot be sent."""
     tool, principal = call.tool, state.principal
-    seen = scopes.values(call, call.visible_data or state.data)
+    seen = scopes.values(call, call.prepared.visible_data or state.data)
     parts = [
         DataPart(kind=PARENT_INPUT if kind == "input" else kind, data=value)
         for kind, value in seen.items()

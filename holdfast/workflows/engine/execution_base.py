@@ -23,9 +23,12 @@ from holdfast.validation.schema_node import ValidationLimits
 from holdfast.workflows.engine.approvals.pending import PendingApprovals
 from holdfast.workflows.engine.approvals.question import Question
 from holdfast.workflows.engine.budget.meter import Meter
-from holdfast.workflows.engine.call import outcomes, tool_call
+from holdfast.workflows.engine.call import outcomes
 from holdfast.workflows.engine.call.activities import Reviewed, hook_activities
+from holdfast.workflows.engine.call.states import CallEvent, ExecutedCall, ToolCall
+from holdfast.workflows.engine.call.turn import Turn
 from holdfast.workflows.engine.delegation import Delegates
+from holdfast.workflows.engine.execution import results
 from holdfast.workflows.engine.execution.lifecycle import CallLifecycle
 from holdfast.workflows.engine.execution.questions import Questions
 from holdfast.workflows.engine.model.answer import propose_calls
@@ -73,22 +76,21 @@ class ExecutionBase:
             self.state.pending.withdraw(question.call_id)
         self.fail(ErrorCode.CANCELLED, "the run was cancelled")
 
-    def abandon(self, turn: tool_call.Turn, why: str) -> None:
+    def abandon(self, turn: Turn, why: str) -> None:
         """End and close a turn's open calls; withhold results that hooks have yet to review."""
         still_open = [call for call in turn.calls if not call.is_closed]
         for call in still_open:
-            if call.stage is not tool_call.CallStage.ENDED:
+            if not call.has_ended:
                 self.calls.cancel(call, why)
             elif (
-                call.result_stage < tool_call.ResultStage.REVIEWED
+                not call.is_reviewed
                 and isinstance(call.outcome, Reviewed)
                 and hook_activities(call, self.state.rules, "after")
             ):
                 message = f"the call was run, and its result is withheld: {why}"
-                call.advance_result(
-                    tool_call.ResultStage.REVIEWED, outcomes.fail(ErrorCode.CANCELLED, message)
-                )
-        self.calls.close(turn.number, still_open)
+                withheld = outcomes.fail(ErrorCode.CANCELLED, message)
+                call.move(CallEvent.RESULT_REVIEWED, ExecutedCall(call.decided, withheld))
+        results.close(turn.number, still_open, self.state)
 
     def calls_of_unknown_outcome(self) -> str:
         """Name the calls of which the log states that their outcome is unknown."""
@@ -123,7 +125,7 @@ class ExecutionBase:
         meter = self.state.meter
         return Spent(turns=meter.requests, calls=meter.calls, usage=meter.usage())
 
-    def _end_as(self, call: tool_call.ToolCall) -> None:
+    def _end_as(self, call: ToolCall) -> None:
         match call.ended:
             case outcomes.Succeeded(value, _, terminate, _):
                 self._hand_on(call, "stopped" if terminate else "completed", value)
@@ -136,7 +138,7 @@ class ExecutionBase:
             case outcome:
                 assert_never(outcome)
 
-    def _hand_on(self, call: tool_call.ToolCall, status: Ended, output: Any) -> None:
+    def _hand_on(self, call: ToolCall, status: Ended, output: Any) -> None:
         result = self._result(status, output)
         size_bytes = json_size(result.to_json())
         if size_bytes <= MAX_RESULT_BYTES:
@@ -186,8 +188,8 @@ class SingleCall(ExecutionBase):
         self.state.data.set("state", {})
         written = WrittenCall(tool=tool.name, arguments=request.arguments)
         [call] = propose_calls(Solution(calls=[written]), 1, rules.tools, {})
-        self.state.log.add_message(ChatMessage(role="user", calls=[call.proposal]))
-        self.phases.on_calls_proposed(tool_call.Turn(0, [call]))
+        self.state.log.add_message(ChatMessage(role="user", calls=[call.proposed.proposal]))
+        self.phases.on_calls_proposed(Turn(0, [call]))
 
     def closed(self, step: RunCalls) -> None:
         self.phases.on_calls_closed()

@@ -13,7 +13,8 @@ from holdfast.schemas.names import ErrorCode, call_id
 from holdfast.schemas.tool import CHOSEN_BY_MODEL, ResolvedTool
 from holdfast.validation.arguments import InvalidArguments, fit
 from holdfast.workflows.engine.call.activities import CallRefused
-from holdfast.workflows.engine.call.tool_call import ToolCall, Turn
+from holdfast.workflows.engine.call.states import ProposedCall, ToolCall
+from holdfast.workflows.engine.call.turn import Turn
 from holdfast.workflows.engine.model.answer import propose_calls
 from holdfast.workflows.engine.run_state import RunState
 from holdfast.workflows.engine.skills import skill_of
@@ -40,7 +41,7 @@ def propose_fixed_calls(
     fixed = [*constant, *([] if call is None else [call])]
     if not fixed:
         return None
-    proposals = [each.proposal for each in fixed]
+    proposals = [each.proposed.proposal for each in fixed]
     state.log.add_message(ChatMessage(role="user", calls=proposals))
     return Turn(turn, fixed, is_plan=agent.plan == "lazy" and bool(agent.calls))
 
@@ -82,4 +83,4 @@ def _activity_call(agent: ResolvedAgent, name: str | None, given: Any, own: str)
     )
     arguments = {"input": given} if isinstance(given, str) else given or {}
     proposal = AskedCall(id=own, provider_id=own, tool=tool.name, arguments=arguments)
-    return ToolCall(proposal, tool, is_literal=True)
+    return ToolCall(ProposedCall(proposal, tool, is_literal=True))

@@ -24,7 +24,7 @@ from holdfast.schemas.names import ErrorCode
 from holdfast.schemas.run import Ended, RunResult, RunStatus
 from holdfast.workflows.engine.approvals.question import Question
 from holdfast.workflows.engine.call.activities import Hook
-from holdfast.workflows.engine.call.tool_call import Turn
+from holdfast.workflows.engine.call.turn import Turn
 from holdfast.workflows.engine.model.answer import ParsedAnswer
 
 

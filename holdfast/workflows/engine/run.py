@@ -31,9 +31,10 @@ from holdfast.workflows.engine.approvals.pending import PendingApprovals
 from holdfast.workflows.engine.budget.meter import Meter
 from holdfast.workflows.engine.call.activities import CallRefused
 from holdfast.workflows.engine.call.outcomes import Answered, Failed, Succeeded, refuse
-from holdfast.workflows.engine.call.tool_call import Turn
+from holdfast.workflows.engine.call.turn import Turn
 from holdfast.workflows.engine.conversation import initial_context
 from holdfast.workflows.engine.conversation.summaries import Summaries, SummariesProgress
+from holdfast.workflows.engine.execution import results
 from holdfast.workflows.engine.execution_base import ExecutionBase
 from holdfast.workflows.engine.fixed_calls import constant_answer, propose_fixed_calls
 from holdfast.workflows.engine.model.answer import (
@@ -194,7 +195,7 @@ class AgentRun(ExecutionBase):
         message = ChatMessage(
             role="assistant",
             content=solution.text,
-            calls=[call.proposal for call in calls],
+            calls=[call.proposed.proposal for call in calls],
             said=answer.said,
             provider_data=solution.provider_data,
         )
@@ -215,7 +216,7 @@ class AgentRun(ExecutionBase):
         for call in calls:
             meter.refuse_call(call.name)
             call.end(refuse(ErrorCode.BLOCKED, f"no call is run: {why}"))
-        self.calls.close(meter.turns, calls)
+        results.close(meter.turns, calls, self.state)
         self._conclude(answer, called=bool(calls))
         self.requests.end_turn()
 

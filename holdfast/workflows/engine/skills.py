@@ -20,7 +20,7 @@ from holdfast.schemas.tool import ApprovalPolicy, CallLimits, ResolvedTool
 from holdfast.validation.schema_node import ValidationLimits
 from holdfast.validation.validator import errors
 from holdfast.workflows.engine.call.outcomes import Succeeded
-from holdfast.workflows.engine.call.tool_call import ToolCall
+from holdfast.workflows.engine.call.states import ToolCall
 
 _CHOOSE = (
     "Choose the skill that fits the task, before anything else. Its instructions and its tools"

@@ -14,13 +14,10 @@ from holdfast.schemas.names import ErrorCode
 from holdfast.workflows.engine.approvals.question import Question
 from holdfast.workflows.engine.call import activities
 from holdfast.workflows.engine.call.outcomes import Outcome
-from holdfast.workflows.engine.call.tool_call import ToolCall, Turn
-from holdfast.workflows.engine.execution.lifecycle import (
-    AwaitCalls,
-    AwaitRuling,
-    ExecuteCall,
-    PublishResult,
-)
+from holdfast.workflows.engine.call.states import ToolCall
+from holdfast.workflows.engine.call.turn import Turn
+from holdfast.workflows.engine.execution import results
+from holdfast.workflows.engine.execution.lifecycle import Action, AwaitCalls
 from holdfast.workflows.engine.execution_base import ExecutionBase
 
 _RUN_ENDED = "the run ended before this call"
@@ -88,20 +85,18 @@ class TurnExecution:
             call for call in calls if lifecycle.action(call) or call.dependencies.has_dependents
         ]
         await self._shell.together(self._execute_to_end(turn, call) for call in unfinished)
-        await self._decide(lifecycle.finish(turn.number, calls))
+        await self._decide(results.finish(turn.number, calls, work.state))
 
     async def _execute_to_end(self, turn: Turn, call: ToolCall) -> None:
         lifecycle = self._work.calls
         async with self._shell.call_scope(call):
-            while not isinstance(action := lifecycle.action(call), PublishResult | None):
+            while (action := lifecycle.action(call)) not in ("publish", None):
                 await self._advance(turn, call, action)
                 self._shell.publish()
         if action is not None:
-            await self._decide(lifecycle.publish_result(call))
+            await self._decide(results.publish_result(call, self._work.state))
 
-    async def _advance(
-        self, turn: Turn, call: ToolCall, action: AwaitCalls | AwaitRuling | ExecuteCall
-    ) -> None:
+    async def _advance(self, turn: Turn, call: ToolCall, action: Action | None) -> None:
         work, lifecycle, shell = self._work, self._work.calls, self._shell
         match action:
             case AwaitCalls(are_over, is_decided):
@@ -114,22 +109,26 @@ class TurnExecution:
                     lifecycle.start(turn.number, call)
                 else:
                     await self._decide(lifecycle.resume(turn.number, call))
-            case AwaitRuling(question):
+            case Question() as question:
                 await shell.wait_for_ruling(question)
                 if work.is_steered and question.ruling is None:
                     work.planning.hold_back([call])
                 else:
                     lifecycle.apply_ruling(turn.number, call)
-            case ExecuteCall():
+            case "execute":
                 async with shell.slot():
                     await self._execute_call(turn, call)
 
     async def _execute_call(self, turn: Turn, call: ToolCall) -> None:
         """Execute a call, unless the run ended or a message came while it waited for a slot."""
         work, lifecycle = self._work, self._work.calls
-        if work.is_halting and not call.unknown_attempts:
+        if work.is_halting and not call.decided.unknown_attempts:
             lifecycle.refuse(call, ErrorCode.CANCELLED, _RUN_ENDED)
-        elif work.is_steered and not call.unknown_attempts and call.continuation is None:
+        elif (
+            work.is_steered
+            and not call.decided.unknown_attempts
+            and call.decided.mcp.continuation is None
+        ):
             work.planning.hold_back([call])
         else:
             outcome: Outcome | None = lifecycle.doubt_after_reset(call)

@@ -8,7 +8,7 @@ from holdfast.client.question_text import arguments
 from holdfast.schemas.internal.mcp_input import McpForm, McpInputRequired
 from holdfast.schemas.tool import ApprovalPolicy, McpTool
 from holdfast.workflows.engine.call.outcomes import Unknown
-from holdfast.workflows.engine.call.tool_call import ToolCall
+from holdfast.workflows.engine.call.states import ToolCall
 from holdfast.workflows.engine.execution.lifecycle import MAX_FORMS
 from holdfast.workflows.ui_details.questions import question_block
 from tests.engine.driver import Play, call, reply, tool
@@ -49,7 +49,7 @@ def test_the_answer_continues_the_call_with_the_servers_state(*, once: bool) -> 
     seen: list[Any] = []
 
     def continued(one: ToolCall) -> str:
-        seen.append(one.continuation)
+        seen.append(one.decided.mcp.continuation)
         return "booked"
 
     play = books(AISLE, ends=(FORM, continued), once=once).to_end()
@@ -104,7 +104,7 @@ def test_a_continued_call_that_got_lost_is_made_from_its_beginning_if_it_did_not
     seen: list[Any] = []
 
     def made(one: ToolCall) -> str:
-        seen.append(one.continuation)
+        seen.append(one.decided.mcp.continuation)
         return "booked"
 
     lost = Unknown("no reply came")

@@ -10,7 +10,7 @@ from holdfast.schemas.internal.solution import Usage
 from holdfast.schemas.message import AskedCall
 from holdfast.schemas.tool import ResolvedTool
 from holdfast.workflows.engine.budget.meter import BudgetExhausted, Meter
-from holdfast.workflows.engine.call.tool_call import CallStage, ToolCall
+from holdfast.workflows.engine.call.states import CallEvent, ProposedCall, ToolCall
 from tests.engine.driver import NOON
 
 DELEGATE = ResolvedTool(name="ask", parameters={}, delegate="helper")
@@ -26,8 +26,8 @@ def calls(*tools: ResolvedTool) -> list[ToolCall]:
     made = []
     for n, tool in enumerate(tools, start=1):
         asked = AskedCall(id=f"t1c{n}", provider_id=f"t1c{n}", tool=tool.name, arguments={})
-        call = ToolCall(asked, tool)
-        call.move(CallStage.RUNNING)
+        call = ToolCall(ProposedCall(asked, tool))
+        call.move(CallEvent.STARTED, call.decided)
         made.append(call)
     return made
 

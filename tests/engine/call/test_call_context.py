@@ -10,7 +10,7 @@ from holdfast.schemas.tool import ActivityBinding
 from holdfast.workflows.commands.activity_options import activity_arguments
 from holdfast.workflows.engine.approvals.question import Question
 from holdfast.workflows.engine.call.outcomes import Unknown
-from holdfast.workflows.engine.call.tool_call import ToolCall
+from holdfast.workflows.engine.call.states import ToolCall
 from tests.engine.asking import approve, asks, edit
 from tests.engine.driver import Play, PlayCall, Playing, call, noon, reply, run_again, tool
 from tests.engine.plans.test_plan import LOOK, QUOTE, lazy

@@ -9,6 +9,7 @@ from holdfast.schemas.names import STOP_RUN, ErrorCode
 from holdfast.schemas.tool import ActivityBinding, AgentHooks, RepairAgent
 from holdfast.workflows.engine.call.activities import advance
 from holdfast.workflows.engine.call.outcomes import Failure, fail
+from holdfast.workflows.engine.execution import results
 from tests.engine.driver import Play, call, reply, runner, tool
 
 ORDER = {
@@ -238,7 +239,10 @@ def test_what_after_has_not_seen_is_withheld_where_the_run_is_cancelled(*, is_as
     play.begin(turn.turn)
     play.advance(play.calls[0])
     if is_asked:
-        assert advance(play.run.calls.finish(1, turn.turn.calls), play.run.state.limits) is not None
+        assert (
+            advance(results.finish(1, turn.turn.calls, play.run.state), play.run.state.limits)
+            is not None
+        )
     play.run.cancel()
 
     assert "secret" not in str(play.records())

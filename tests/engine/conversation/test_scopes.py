@@ -5,7 +5,7 @@ from typing import Any
 from holdfast.schemas.message import DataPart
 from holdfast.schemas.tool import ResolvedTool
 from holdfast.workflows.engine.call.outcomes import Outcome, Succeeded
-from holdfast.workflows.engine.call.tool_call import ToolCall
+from holdfast.workflows.engine.call.states import ToolCall
 from holdfast.workflows.engine.conversation import scopes as visible
 from tests.engine.driver import Play, call, reply, tool
 
@@ -15,7 +15,7 @@ def sees(*scopes: str, instance: str | None = None, **request: Any) -> tuple[Any
     found: list[Any] = []
 
     def look(one: ToolCall) -> Outcome:
-        values = visible.values(one, one.visible_data or play.run.state.data)
+        values = visible.values(one, one.prepared.visible_data or play.run.state.data)
         found.append((values, visible.transcript(one, play.run.state)))
         return Succeeded("done")
 

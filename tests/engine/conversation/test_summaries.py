@@ -7,7 +7,7 @@ from holdfast.schemas.internal.solution import Solution, Usage
 from holdfast.schemas.message import ImagePart
 from holdfast.schemas.names import MODEL_ERROR
 from holdfast.workflows.engine.call.outcomes import Failed, Outcome, Succeeded
-from holdfast.workflows.engine.call.tool_call import ToolCall
+from holdfast.workflows.engine.call.states import ToolCall
 from holdfast.workflows.engine.conversation.summaries import MAX_REQUESTS_PER_TURN
 from holdfast.workflows.engine.model.latent_calls import Latent
 from holdfast.workflows.engine.phases import AskModel, Fail

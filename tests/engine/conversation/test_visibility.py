@@ -9,7 +9,7 @@ from holdfast.schemas.internal.solution import Solution, WrittenCall
 from holdfast.schemas.tool import ActivityBinding
 from holdfast.workflows.commands import activity_options
 from holdfast.workflows.engine.call.outcomes import Outcome, Succeeded
-from holdfast.workflows.engine.call.tool_call import ToolCall
+from holdfast.workflows.engine.call.states import ToolCall
 from holdfast.workflows.engine.conversation import scopes
 from tests.engine.driver import Play, call, reply, tool
 

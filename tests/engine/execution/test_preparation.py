@@ -12,7 +12,7 @@ from holdfast.schemas.tool import ActivityBinding, Hooks
 from holdfast.workflows.engine.approvals.pending import PendingApprovals
 from holdfast.workflows.engine.budget.meter import Meter
 from holdfast.workflows.engine.call.activities import CallRefused, advance
-from holdfast.workflows.engine.call.tool_call import ToolCall
+from holdfast.workflows.engine.call.states import ToolCall
 from holdfast.workflows.engine.execution.preparation import (
     MAX_ARGUMENT_BYTES,
     prepare,
@@ -93,16 +93,16 @@ def test_arguments_are_coerced_and_the_call_as_the_model_wrote_it_is_kept() -> N
     one = proposed(call("look", '{"id": "7",}'))
 
     assert one.arguments == {"id": 7}
-    assert one.proposal.arguments == {"id": "7"}
-    assert one.proposal.written is None
+    assert one.proposed.proposal.arguments == {"id": "7"}
+    assert one.proposed.proposal.written is None
 
 
 def test_a_text_that_is_no_json_is_kept_for_people_and_never_sent_again() -> None:
     written = call("look", '{"id": 7, "note": "cut o')
     [one] = propose_calls(Solution(calls=[written]), 1, [LOOK], {})
 
-    assert one.proposal.arguments == {}
-    assert one.proposal.written == written.arguments
+    assert one.proposed.proposal.arguments == {}
+    assert one.proposed.proposal.written == written.arguments
     assert refusal(written)[1].startswith("the arguments are no JSON")
 
 
@@ -190,7 +190,7 @@ def ids_of(*given: str | None, turn: int = 1, seen: dict[str, None] | None = Non
     written = [call("look", provider_id=one) for one in given]
     calls = propose_calls(Solution(calls=written), turn, [LOOK], {} if seen is None else seen)
     assert [one.id for one in calls] == [f"t{turn}c{n + 1}" for n in range(len(given))]
-    return [one.proposal.provider_id for one in calls]
+    return [one.proposed.proposal.provider_id for one in calls]
 
 
 NOTHING = ['""', " null ", "None", "undefined"]
@@ -201,8 +201,8 @@ def unreadable(one: Any, sent: Any, **answer: Any) -> str | None:
     """Why the only call of an answer cannot be read; its arguments are empty."""
     solution = Solution(calls=[WrittenCall(tool=one.name, arguments=sent)], **answer)
     [proposal] = propose_calls(solution, 1, [one], {})
-    assert proposal.proposal.arguments == {}
-    return None if proposal.unreadable is None else str(proposal.unreadable)
+    assert proposal.proposed.proposal.arguments == {}
+    return None if proposal.proposed.unreadable is None else str(proposal.proposed.unreadable)
 
 
 @pytest.mark.parametrize("sent", [None, "", " ", *NOTHING])

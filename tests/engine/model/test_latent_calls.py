@@ -11,7 +11,7 @@ from holdfast.schemas.internal.model_request import (
 from holdfast.schemas.message import ChatMessage
 from holdfast.schemas.tool import ApprovalPolicy, ResolvedTool
 from holdfast.workflows.engine.call.outcomes import Failed, Outcome, Succeeded
-from holdfast.workflows.engine.call.tool_call import ToolCall
+from holdfast.workflows.engine.call.states import ToolCall
 from holdfast.workflows.engine.model.latent_calls import Latent
 from tests.engine.driver import MODEL, Play, call, reply, tool
 

@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.schemas.names import ErrorCode
 from holdfast.workflows.engine.call.outcomes import Unknown, fail
-from holdfast.workflows.engine.call.tool_call import CallStage, ToolCall
+from holdfast.workflows.engine.call.states import ToolCall
 from tests.engine.driver import Play, call, reply, tool
 from tests.engine.plans.test_plan import LOOK, PAY, QUOTE, asked, lazy, started
 
@@ -162,7 +162,7 @@ def test_a_call_that_is_queued_among_those_that_run_is_held_back() -> None:
     play.begin(step.turn)
     play.advance(play.turn)
     first = step.turn.calls[0]
-    assert first.stage is CallStage.RUNNING
+    assert first.is_running
     play.receive("wait")
     play.run.planning.hold_back([first])
 

@@ -40,7 +40,8 @@ from holdfast.workflows.engine.approvals.question import Question
 from holdfast.workflows.engine.approvals.signed_decision import DecisionRejected
 from holdfast.workflows.engine.call.activities import outcome_of_failure
 from holdfast.workflows.engine.call.outcomes import Failure, Outcome, Unknown
-from holdfast.workflows.engine.call.tool_call import CallStage, ToolCall, Turn
+from holdfast.workflows.engine.call.states import ToolCall
+from holdfast.workflows.engine.call.turn import Turn
 from holdfast.workflows.engine.execution_base import SingleCall
 from holdfast.workflows.engine.phases import (
     AskModel,
@@ -152,7 +153,7 @@ class Transcript(Play):
                 self.continue_as_new()
             case _ if _CALL.fullmatch(key):
                 calls = self.run.phases.turn.calls if self.run.phases.turn else []
-                running = [one.id for one in calls if one.stage is CallStage.RUNNING]
+                running = [one.id for one in calls if one.is_running]
                 assert key in running, f"{key} does not run: {running}"
                 self.arrived[key] = read_outcome(value)
             case _:

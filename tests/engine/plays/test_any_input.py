@@ -19,7 +19,7 @@ from hypothesis.stateful import (
 )
 
 from holdfast.schemas.base import canonical_json, sha256
-from holdfast.workflows.engine.call.tool_call import CallStage, ToolCall
+from holdfast.workflows.engine.call.states import ToolCall
 from holdfast.workflows.engine.phases import AskModel, AwaitMessage
 from tests.engine.driver import read_again
 from tests.engine.plays.playing import Transcript
@@ -86,10 +86,10 @@ class AnyInput(RuleBasedStateMachine):
     # Inputs.
 
     def put(self, key: str, value: Any) -> None:
-        running = {one.id: one for one in self.calls() if one.stage is CallStage.RUNNING}
+        running = {one.id: one for one in self.calls() if one.is_running}
         self.play.input(key, value)
         for one in self.calls():
-            if one.stage is CallStage.RUNNING and one.id not in running:
+            if one.is_running and one.id not in running:
                 self.executed.setdefault(one.id, []).append(one.arguments)
 
     def calls(self) -> list[ToolCall]:
@@ -101,7 +101,7 @@ class AnyInput(RuleBasedStateMachine):
         return isinstance(step, AskModel) and not step.pointer.summary
 
     def running(self) -> list[str]:
-        return [one.id for one in self.calls() if one.stage is CallStage.RUNNING]
+        return [one.id for one in self.calls() if one.is_running]
 
     def pending(self) -> list[Any]:
         return self.play.desk.list_open()

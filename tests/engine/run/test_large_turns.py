@@ -3,6 +3,7 @@ Temporal takes one that thinks for two seconds for dead, and a run that always d
 """
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,8 +12,10 @@ from holdfast.schemas.internal.solution import WrittenCall
 from holdfast.schemas.log_entry import MessageEntry
 from holdfast.schemas.message import ChatMessage
 from holdfast.workflows.engine.call.outcomes import Succeeded
-from holdfast.workflows.engine.call.tool_call import MetaProperties, Turn
+from holdfast.workflows.engine.call.states import MetaProperties
+from holdfast.workflows.engine.call.turn import Turn
 from holdfast.workflows.engine.conversation import scopes
+from holdfast.workflows.engine.execution import results
 from holdfast.workflows.engine.execution.preparation import MAX_REFERENCES, MAX_REFERENCES_IN_TURN
 from holdfast.workflows.engine.model.composed import read_answer
 from tests.engine.driver import Play, agent, call, reply, tool
@@ -68,7 +71,7 @@ def test_a_thousand_writes_to_a_large_state_are_kept_in_no_time() -> None:
     )
     for one in turn.calls:
         play.run.calls.apply_outcome(turn.number, one, Succeeded("ok"))
-    within(1_000_000, lambda: play.decided(play.run.calls.finish(turn.number, turn.calls)))
+    within(1_000_000, lambda: play.decided(results.finish(turn.number, turn.calls, play.run.state)))
 
     assert play.run.state.data["state"][f"k{CALLS - 1}"] == "ok"
 
@@ -99,7 +102,7 @@ def test_of_a_very_long_conversation_a_call_receives_the_newest() -> None:
         play.log.append(MessageEntry(message=ChatMessage(role="user", content=f"{number}")))
     play.run.model_answered(reply("", call("write")))
     [one] = play.next().turn.calls  # type: ignore[union-attr]  # there is one
-    one.annotate(MetaProperties(scopes=[scopes.CONTEXT]))
+    one.revise(replace(one.prepared, meta=MetaProperties(scopes=[scopes.CONTEXT])))
     said = within(500_000, lambda: scopes.transcript(one, play.run.state))
 
     assert [said[1].content, said[-1].content] == ["9000", "9999"]

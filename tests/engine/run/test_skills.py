@@ -13,7 +13,7 @@ from holdfast.schemas.internal.solution import WrittenCall
 from holdfast.schemas.names import ErrorCode
 from holdfast.schemas.tool import ActivityBinding, AgentHooks
 from holdfast.workflows.engine.call.outcomes import Stopped, Succeeded, fail
-from holdfast.workflows.engine.call.tool_call import ToolCall
+from holdfast.workflows.engine.call.states import ToolCall
 from holdfast.workflows.engine.conversation.initial_context import InvalidRequest
 from holdfast.workflows.engine.execution_base import MAX_RESULT_BYTES
 from holdfast.workflows.engine.phases import AskModel, AwaitMessage, Fail, Finish

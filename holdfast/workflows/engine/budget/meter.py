@@ -31,7 +31,7 @@ from holdfast.schemas.budget import (
     ThresholdName,
 )
 from holdfast.schemas.internal.solution import Usage
-from holdfast.workflows.engine.call.tool_call import CallStage, ToolCall
+from holdfast.workflows.engine.call.states import ToolCall
 
 # The budgets of which a delegate has a part.
 SHARED: tuple[BudgetName, ...] = ("maxTurns", "maxCalls", "maxTokens", "maxCost")
@@ -299,8 +299,8 @@ class Meter(Lenient, frozen=False):
         others = (one for one in calls if one is not call and one.id not in self.held)
         claims = [call]
         for one in others:
-            tool = one.found_tool  # a later call of a sequential turn is not checked yet
-            if one.stage is not CallStage.ENDED and tool and (tool.delegate or tool.latent):
+            tool = one.proposed.tool  # a later call of a sequential turn is not checked yet
+            if not one.has_ended and tool and (tool.delegate or tool.latent):
                 claims.append(one)
         delegates = sum(1 for one in claims if one.tool.delegate is not None)
         left = self._left(keep=keep + len(claims) - delegates)

@@ -37,7 +37,7 @@ from holdfast.workflows.engine.call.outcomes import (
     fail,
     misfit,
 )
-from holdfast.workflows.engine.call.tool_call import ResultStage, ToolCall
+from holdfast.workflows.engine.call.states import CallEvent, ExecutedCall, ToolCall
 
 HookName = Literal["prepare", "repair", "before", "after", "beforeModel", "onModelError"]
 T = TypeVar("T")
@@ -147,7 +147,7 @@ def run_after_hooks(
 ) -> HookRequests[None]:
     """Run the hooks `_after`, which may replace parts of a result; a refused call has none."""
     outcome = call.ended
-    if call.result_stage >= ResultStage.REVIEWED or not isinstance(outcome, Reviewed):
+    if call.is_reviewed or not isinstance(outcome, Reviewed):
         return
     try:
         for activity in hook_activities(call, rules, "after"):
@@ -165,7 +165,7 @@ def run_after_hooks(
         outcome = fail(refusal.error.code, message)
     except RunStopped as stop:
         outcome = Stopped(str(stop))
-    call.advance_result(ResultStage.REVIEWED, outcome)
+    call.move(CallEvent.RESULT_REVIEWED, ExecutedCall(call.decided, outcome))
 
 
 def _patched(tool: ResolvedTool, outcome: Final, value: Any, budget: WorkBudget) -> Final:

@@ -19,7 +19,7 @@ from holdfast.schemas.message import (
     ImagePart,
     TextPart,
 )
-from holdfast.workflows.engine.call.tool_call import ToolCall
+from holdfast.workflows.engine.call.states import ToolCall
 from holdfast.workflows.engine.log.log import Record
 from holdfast.workflows.engine.run_state import RunState
 from holdfast.workflows.engine.state.data import Data

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from holdfast.schemas.reference import Path, references_in
-from holdfast.workflows.engine.call.tool_call import CallStage, Dependencies, ToolCall
+from holdfast.workflows.engine.call.states import Dependencies, ToolCall
 from holdfast.workflows.engine.execution.preparation import paths_read
 from holdfast.workflows.engine.run_state import RunState
 from holdfast.workflows.engine.state.data import MISSING, CannotWrite, Data, PathIndex, VisibleData
@@ -33,7 +33,7 @@ def connect(calls: Sequence[ToolCall], *, is_sequential: bool = False) -> None:
     written, read = list[ToolCall](), list[ToolCall]()
     for index, call in enumerate(calls):
         earlier.append([calls[i] for i in sorted(writers.crossing(call.places))])
-        match call.found_tool and call.found_tool.memory_use:
+        match call.proposed.tool and call.proposed.tool.memory_use:
             case "write":
                 earlier[index] += written + read
                 written, read = [call], []
@@ -46,7 +46,7 @@ def connect(calls: Sequence[ToolCall], *, is_sequential: bool = False) -> None:
     graph = []
     for index, call in enumerate(calls):
         # A refused call reads nothing.
-        reads = [] if call.stage is CallStage.ENDED else dict.fromkeys(paths_read(call))
+        reads = [] if call.has_ended else dict.fromkeys(paths_read(call))
         needed = [
             calls[i]
             for i in sorted(writers.meeting(reads))
@@ -67,7 +67,7 @@ def find_cycles(calls: Sequence[ToolCall], *, by_references: bool) -> dict[ToolC
     cycle, or between two, if it remains after repeatedly removing the calls that need none of the
     rest, and the calls that none of the rest needs.
     """
-    open_ = dict.fromkeys(call for call in calls if call.stage is not CallStage.ENDED)
+    open_ = dict.fromkeys(call for call in calls if not call.has_ended)
     graph = {
         call: [
             other
@@ -112,7 +112,7 @@ def explain_unresolvable(
             if not coming.meets(place):
                 lost.add(place, source.id)
     seen = VisibleData(data, lost)
-    for reference in references_in(call.raw_arguments, call.meta.instance):
+    for reference in references_in(call.prepared.raw_arguments, call.meta.instance):
         paths = reference.paths
         missing = [path for path in paths if not coming.meets(path) and seen.read(path) is MISSING]
         if missing and (reference.choose == "all" or len(missing) == len(paths)):

@@ -24,7 +24,8 @@ from holdfast.schemas.tool import (
 from holdfast.validation.arguments import InvalidArguments, coerce, fit, unwrapped
 from holdfast.validation.lenient_json import ensure_json, read_json
 from holdfast.validation.schema_node import ValidationLimits
-from holdfast.workflows.engine.call import activities, outcomes, tool_call
+from holdfast.workflows.engine.call import activities, outcomes
+from holdfast.workflows.engine.call.states import MetaProperties, ToolCall
 from holdfast.workflows.engine.run_state import RunState
 from holdfast.workflows.engine.state import references
 from holdfast.workflows.engine.state.data import MISSING, VisibleData, is_same_json
@@ -37,7 +38,7 @@ MAX_REFERENCES = 5_000
 MAX_REFERENCES_IN_TURN = 20_000
 
 
-def prepare(call: tool_call.ToolCall, state: RunState, room: int) -> activities.HookRequests[None]:
+def prepare(call: ToolCall, state: RunState, room: int) -> activities.HookRequests[None]:
     """Set what is known of a call before its references are resolved.
 
     It raises `CallRefused` or `RunStopped`. `room` is the number of references left for it.
@@ -48,16 +49,16 @@ def prepare(call: tool_call.ToolCall, state: RunState, room: int) -> activities.
     if room < 0:
         message = f"the calls before it hold more than {MAX_REFERENCES_IN_TURN} references"
         raise activities.CallRefused(ErrorCode.UNRESOLVED_REFERENCE, message)
-    if call.found_tool is None:
+    if call.proposed.tool is None:
         raise activities.CallRefused(
             ErrorCode.TOOL_NOT_ALLOWED,
             f"Tool '{call.name}' is not allowed for {state.describe_tools()}",
         )
-    arguments = dict(call.proposal.arguments)
+    arguments = dict(call.proposed.proposal.arguments)
     try:
-        if call.unreadable is not None:
-            raise call.unreadable
-        if not call.is_literal:
+        if call.proposed.unreadable is not None:
+            raise call.proposed.unreadable
+        if not call.prepared.is_literal:
             arguments = unwrapped(arguments, call.tool.parameters, call.name)
             _read_meta_properties(call, arguments, state)
         parameters, budget = call.tool.parameters, state.limits.budget()
@@ -69,23 +70,23 @@ def prepare(call: tool_call.ToolCall, state: RunState, room: int) -> activities.
     set_references(call, arguments)
 
 
-def paths_read(call: tool_call.ToolCall) -> Iterator[Path]:
+def paths_read(call: ToolCall) -> Iterator[Path]:
     """Yield every place that a call's arguments refer to, once for each reference."""
-    if not call.is_literal:
-        for reference in references_in(call.raw_arguments, call.meta.instance):
+    if not call.prepared.is_literal:
+        for reference in references_in(call.prepared.raw_arguments, call.meta.instance):
             yield from reference.paths
 
 
-def set_references(call: tool_call.ToolCall, arguments: dict[str, Any]) -> None:
+def set_references(call: ToolCall, arguments: dict[str, Any]) -> None:
     """Set the arguments of a call; raise `CallRefused` for too many or malformed references."""
-    call.set_raw_arguments(arguments, 0)
+    call.revise(replace(call.prepared, raw_arguments=arguments))
     try:
-        if not call.is_literal:
+        if not call.prepared.is_literal:
             references.check_references(arguments)
     except references.Unresolved as error:
         raise activities.CallRefused(ErrorCode.UNRESOLVED_REFERENCE, str(error)) from None
     reads = list(islice(paths_read(call), MAX_REFERENCES + 1))
-    call.set_raw_arguments(arguments, len(reads))
+    call.revise(replace(call.prepared, reference_count=len(reads)))
     if len(reads) > MAX_REFERENCES:
         message = f"the arguments hold more than {MAX_REFERENCES} references"
         raise activities.CallRefused(ErrorCode.UNRESOLVED_REFERENCE, message)
@@ -95,19 +96,20 @@ def set_references(call: tool_call.ToolCall, arguments: dict[str, Any]) -> None:
 
 
 def resolve_arguments(
-    call: tool_call.ToolCall, state: RunState, seen: VisibleData
+    call: ToolCall, state: RunState, seen: VisibleData
 ) -> activities.HookRequests[None]:
     """Set the arguments that the tool receives, or raise `CallRefused` or `RunStopped`."""
-    arguments = call.raw_arguments
+    arguments = call.prepared.raw_arguments
     try:
-        if not call.is_literal:
+        if not call.prepared.is_literal:
             arguments = references.resolve(arguments, seen, call.meta.instance)
     except references.Unresolved as error:
         raise activities.CallRefused(ErrorCode.UNRESOLVED_REFERENCE, str(error)) from None
     hooks, idle = activities.hook_activities(call, state.rules, "repair"), 0
     for n in range(MAX_REPAIRS + 1):
         try:
-            call.set_arguments(fit_arguments(call.tool, arguments, state.limits), seen.data)
+            fitted = fit_arguments(call.tool, arguments, state.limits)
+            call.revise(replace(call.prepared, arguments=fitted, visible_data=seen.data))
             return
         except InvalidArguments as error:
             if n == MAX_REPAIRS or idle == len(hooks):
@@ -119,7 +121,7 @@ def resolve_arguments(
 
 
 def run_before_hooks(
-    call: tool_call.ToolCall, state: RunState
+    call: ToolCall, state: RunState
 ) -> activities.HookRequests[outcomes.Final | None]:
     """Run the hooks `_before`; return the outcome of the call if one of them sets it.
 
@@ -137,8 +139,8 @@ def run_before_hooks(
                     why = f"its arguments do not fit: {error}"
                     raise activities.invalid_hook_result("before", why) from None
                 if fitted != call.arguments:
-                    call.drop_model_result()
-                call.set_arguments(fitted)
+                    call.revise(replace(call.prepared, model_result=MISSING))
+                call.revise(replace(call.prepared, arguments=fitted))
             case {"result": result} if len(value) == 1:
                 outcome = activities.outcome_of_result(call.tool, result, state.limits.budget())
                 if (misfit := outcomes.error_of(outcome)) is not None:
@@ -174,7 +176,7 @@ def fit_arguments(
     return fitted
 
 
-def count_call(call: tool_call.ToolCall, state: RunState) -> None:
+def count_call(call: ToolCall, state: RunState) -> None:
     """Count a call against its tool's `_limits.perRun`, or raise `CallRefused`."""
     most, made = call.tool.limits.per_run, state.started.get(call.name, 0)
     if most is not None and made >= most:
@@ -182,16 +184,16 @@ def count_call(call: tool_call.ToolCall, state: RunState) -> None:
             ErrorCode.BLOCKED, f"`{call.name}` may be called {most} times in a run"
         )
     state.started[call.name] = made + 1
-    call.mark_counted(is_counted=True)
+    call.revise(replace(call.prepared, is_counted=True))
 
 
-def uncount_call(call: tool_call.ToolCall, state: RunState) -> None:
-    if call.is_counted:
+def uncount_call(call: ToolCall, state: RunState) -> None:
+    """Take back the count of a call that has not run."""
+    if call.prepared.is_counted:
         state.started[call.name] -= 1
-        call.mark_counted(is_counted=False)
 
 
-def check_order(call: tool_call.ToolCall, state: RunState, others: Collection[str]) -> None:
+def check_order(call: ToolCall, state: RunState, others: Collection[str]) -> None:
     """Raise `CallRefused` unless all of `_limits.after` succeeded, in the run or in `others`."""
     after = call.tool.limits.after
     missing = [name for name in after if name not in state.succeeded and name not in others]
@@ -201,7 +203,7 @@ def check_order(call: tool_call.ToolCall, state: RunState, others: Collection[st
         )
 
 
-def missing_scope(call: tool_call.ToolCall, state: RunState) -> outcomes.Refused | None:
+def missing_scope(call: ToolCall, state: RunState) -> outcomes.Refused | None:
     """Return the refusal of a call whose principal lacks a scope that the tool requires."""
     missing = [scope for scope in call.tool.requires if scope not in state.scopes()]
     if not missing:
@@ -211,7 +213,7 @@ def missing_scope(call: tool_call.ToolCall, state: RunState) -> outcomes.Refused
 
 
 def _rewritten(
-    call: tool_call.ToolCall,
+    call: ToolCall,
     name: activities.HookName,
     activity: ActivityBinding | RepairAgent,
     arguments: dict[str, Any],
@@ -233,7 +235,7 @@ def _rewritten(
         why = f"{who} has to return an object, the arguments: {error}"
         raise activities.invalid_hook_result(name, why) from None
     if value != arguments:
-        call.drop_model_result()
+        call.revise(replace(call.prepared, model_result=MISSING))
     # A number has lost its digits on the way.
     return arguments if is_same_json(value, arguments) else dict(value)
 
@@ -242,15 +244,13 @@ def _invalid(error: InvalidArguments) -> activities.CallRefused:
     return activities.CallRefused(ErrorCode.INVALID_ARGUMENTS, str(error))
 
 
-def _read_meta_properties(
-    call: tool_call.ToolCall, arguments: dict[str, Any], state: RunState
-) -> None:
+def _read_meta_properties(call: ToolCall, arguments: dict[str, Any], state: RunState) -> None:
     """Move the meta-properties from the arguments to the call.
 
     Properties that the model may not choose are dropped. Those that were set before an error are
     logged with it.
     """
-    tool, meta = call.tool, tool_call.MetaProperties()
+    tool, meta = call.tool, MetaProperties()
     own = tool.parameters.get("properties", {})
     names = [*arguments]
     written = {key: arguments.pop(key) for key in names if key[:1] == "_" and key not in own}
@@ -280,4 +280,4 @@ def _read_meta_properties(
                 raise InvalidArguments(f"_outputPath: {error}") from None
             meta = replace(meta, output_path=parsed)
     finally:
-        call.annotate(meta, model_result)
+        call.revise(replace(call.prepared, meta=meta, model_result=model_result))

@@ -17,7 +17,7 @@ from holdfast.validation.schema_node import ValidationLimits
 from holdfast.workflows.engine.approvals.policy import effective_policy, requires_approval
 from holdfast.workflows.engine.approvals.question import Question
 from holdfast.workflows.engine.approvals.signed_decision import DecisionRejected
-from holdfast.workflows.engine.call.tool_call import ToolCall
+from holdfast.workflows.engine.call.states import ToolCall
 from holdfast.workflows.engine.execution.preparation import fit_arguments
 from holdfast.workflows.engine.run_state import RunState
 
@@ -49,6 +49,11 @@ class Questions:
     def close(self, call: ToolCall) -> None:
         self._of_calls.pop(call.id, None)
 
+    def withdraw(self, call: ToolCall) -> None:
+        """Close the question on a call, if there is one, without a ruling."""
+        self.close(call)
+        self._state.pending.withdraw(call.id)
+
     def required_policy(
         self, call: ToolCall, arguments: dict[str, Any] | None
     ) -> ApprovalPolicy | None:
@@ -63,15 +68,15 @@ class Questions:
     def ask_about(self, turn: int, call: ToolCall, kind: Kind, message: str = "") -> None:
         """Add a question on a call; `message` is the reason why its outcome is unknown."""
         state, tool = self._state, call.tool
-        policy, round_ = effective_policy(tool, state.rules), len(call.unknown_attempts)
+        policy, round_ = effective_policy(tool, state.rules), len(call.decided.unknown_attempts)
         if kind in ("principal_expired", "input"):
             is_fatal = kind == "input" and policy.on_timeout == "fail"
             update = {"on_timeout": "fail" if is_fatal else "deny", "quorum": 1}
             policy, round_ = policy.model_copy(update=update), max(1, round_)
-        required = call.required if kind == "input" else None
+        required = call.decided.mcp.required if kind == "input" else None
         text = ""
         if required is not None and tool.mcp is not None:
-            text, round_ = required.question(tool.mcp.server, call.name), call.forms_required
+            text, round_ = required.question(tool.mcp.server, call.name), call.decided.mcp.forms
         elif kind == "input":
             message = example_json(tool.output)
         question = Question(
@@ -93,7 +98,7 @@ class Questions:
             filled_in=places_filled_in(call, call.arguments),
             parameters=tool.parameters,
             round=round_,
-            attempts=[*call.unknown_attempts] if kind == "reconcile" else [],
+            attempts=[*call.decided.unknown_attempts] if kind == "reconcile" else [],
         )
         self._of_calls[call.id] = question
         self.ask(question)
@@ -192,5 +197,5 @@ class Questions:
 
 def places_filled_in(call: ToolCall, arguments: dict[str, Any]) -> list[str]:
     """List the arguments that the model left out, at most `MAX_FILLED_IN_SHOWN`."""
-    written = unwrapped(call.proposal.arguments, call.tool.parameters, call.name)
+    written = unwrapped(call.proposed.proposal.arguments, call.tool.parameters, call.name)
     return list(islice(filled_in(written, arguments), MAX_FILLED_IN_SHOWN))

@@ -26,8 +26,9 @@ from holdfast.validation.arguments import InvalidArguments, fit, read_arguments
 from holdfast.validation.lenient_json import read_json
 from holdfast.validation.schema_node import ValidationLimits, WorkBudget
 from holdfast.validation.validator import errors
-from holdfast.workflows.engine.call import outcomes, tool_call
+from holdfast.workflows.engine.call import outcomes
 from holdfast.workflows.engine.call.activities import content_parts
+from holdfast.workflows.engine.call.states import ProposedCall, ToolCall
 from holdfast.workflows.engine.log.log import Log
 from holdfast.workflows.engine.model.composed import MalformedAnswer, read_answer
 from holdfast.workflows.engine.state.data import MISSING, Data, VisibleData
@@ -114,7 +115,7 @@ def parse_answer(
 
 def propose_calls(
     solution: Solution, turn: int, tools: Sequence[ResolvedTool], seen: dict[str, None]
-) -> list[tool_call.ToolCall]:
+) -> list[ToolCall]:
     """Build the calls of an answer, with ids by position.
 
     A provider's id is kept if it is new in the run, since the provider matches results by it.
@@ -156,7 +157,7 @@ def propose_calls(
             arguments=arguments,
             written=text if isinstance(text, str) else None,
         )
-        calls.append(tool_call.ToolCall(proposal, tool, unreadable))
+        calls.append(ToolCall(ProposedCall(proposal, tool, unreadable)))
     return calls
 
 
@@ -223,9 +224,7 @@ def is_copied_error(text: str, log: Log) -> bool:
 # Results.
 
 
-def result_message(
-    call: tool_call.ToolCall, outcome: outcomes.Final, path: str | None
-) -> ChatMessage:
+def result_message(call: ToolCall, outcome: outcomes.Final, path: str | None) -> ChatMessage:
     """Return the one message that holds the result of a call for the model."""
     content: Content
     match outcome:
@@ -239,27 +238,27 @@ def result_message(
             content = "The message follows."
         case outcomes.Succeeded(value, _, _, _) | outcomes.Answered(value):
             content = _shown(call, value, path)
-    if call.edited_by is not None:
-        changed = canonical_json(call.raw_arguments).decode("utf-8", "surrogatepass")
+    if call.prepared.edited_by is not None:
+        changed = canonical_json(call.prepared.raw_arguments).decode("utf-8", "surrogatepass")
         note = f"A person changed the arguments of this call to {changed}."
         is_text = isinstance(content, str)
         content = f"{note}\n{content}" if is_text else [TextPart(text=note), *content]
     return ChatMessage(
         role="tool",
         call_id=call.id,
-        provider_id=call.proposal.provider_id,
+        provider_id=call.proposed.proposal.provider_id,
         tool=call.name,
         content=content,
         is_error=isinstance(outcome, outcomes.Refused | outcomes.Failed),
     )
 
 
-def is_untrusted_error(call: tool_call.ToolCall, outcome: outcomes.Final) -> bool:
+def is_untrusted_error(call: ToolCall, outcome: outcomes.Final) -> bool:
     """Return whether an outcome is an error in the words of a tool from outside."""
     return isinstance(outcome, outcomes.Failed) and call.tool.untrusted
 
 
-def _shown(call: tool_call.ToolCall, value: Any, path: str | None) -> Content:
+def _shown(call: ToolCall, value: Any, path: str | None) -> Content:
     """Return the value of a result as the model reads it; `path` is where it is kept."""
     tool = call.tool
     place = f" Its whole value is kept at {path}." if path else ""
@@ -284,7 +283,7 @@ def _shown(call: tool_call.ToolCall, value: Any, path: str | None) -> Content:
     return f"{size}{place}\n{content[:PREVIEW_CHARACTERS]}"
 
 
-def _from_outside(call: tool_call.ToolCall, content: Content, value: Any) -> Content:
+def _from_outside(call: ToolCall, content: Content, value: Any) -> Content:
     """Return an untrusted value, marked as such; pictures and documents stay."""
     if isinstance(content, str):
         return as_text(untrusted_value(call.name, value))
@@ -294,7 +293,7 @@ def _from_outside(call: tool_call.ToolCall, content: Content, value: Any) -> Con
     return [TextPart(text=text), *pictures] if pictures else text
 
 
-def as_said(call: tool_call.ToolCall, message: Message) -> Message:
+def as_said(call: ToolCall, message: Message) -> Message:
     """Return a tool's message as the model reads it: one from outside is marked as data."""
     if not call.tool.untrusted:
         return message
@@ -313,7 +312,7 @@ def as_said(call: tool_call.ToolCall, message: Message) -> Message:
     return Message(content=parts)
 
 
-def veil_of(call: tool_call.ToolCall, value: Any) -> Redaction | None:
+def veil_of(call: ToolCall, value: Any) -> Redaction | None:
     """Return the redaction of a value in the state, which shows no more than the call's result."""
     most = {"full": None, "none": -1, "preview": PREVIEW_CHARACTERS, None: MAX_SHOWN_CHARACTERS}
     room = most[call.tool.show]

@@ -19,7 +19,7 @@ from holdfast.schemas.names import ErrorCode
 from holdfast.validation.arguments import InvalidArguments, fit
 from holdfast.validation.schema_node import WorkBudget
 from holdfast.workflows.engine.call.outcomes import Outcome, Succeeded, fail
-from holdfast.workflows.engine.call.tool_call import ToolCall
+from holdfast.workflows.engine.call.states import ToolCall
 from holdfast.workflows.engine.conversation import scopes
 from holdfast.workflows.engine.log.log import Log
 from holdfast.workflows.engine.model.answer import InvalidOutput, cut_off, parse_output
@@ -43,11 +43,15 @@ _AS_JSON = "Answer with JSON alone, valid against this JSON Schema:\n"
 
 def proposed_result(call: ToolCall, budget: WorkBudget) -> Succeeded | None:
     """Return the result that the model proposed for exactly these arguments, if it fits."""
-    if call.model_result in (MISSING, None) or call.dependencies.sources or call.edited_by:
+    if (
+        call.prepared.model_result in (MISSING, None)
+        or call.dependencies.sources
+        or call.prepared.edited_by
+    ):
         return None
     schema = True if call.tool.output is None else call.tool.output
     try:
-        return Succeeded(fit(call.model_result, schema, budget))
+        return Succeeded(fit(call.prepared.model_result, schema, budget))
     except InvalidArguments:
         return None
 
@@ -74,7 +78,7 @@ class Latent:
         self._is_refused = False
         for message in scopes.transcript(call, state):
             self._log.add_message(ChatMessage(role=message.role, content=message.content))
-        seen = scopes.values(call, call.visible_data or state.data)
+        seen = scopes.values(call, call.prepared.visible_data or state.data)
         lines = [
             f"Tool: {tool.name}",
             *([f"What it does: {tool.description}"] if tool.description else []),

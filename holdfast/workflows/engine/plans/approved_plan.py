@@ -6,14 +6,16 @@ that makes the remaining calls again, unchanged, needs no new approval.
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from holdfast.schemas.internal.continue_as_new import StepSnapshot
 from holdfast.schemas.message import AskedCall
-from holdfast.workflows.engine.call import outcomes, tool_call
+from holdfast.workflows.engine.call import outcomes
+from holdfast.workflows.engine.call.states import ProposedCall, ToolCall
 from holdfast.workflows.engine.state.redaction import truncate
 
 # What identifies the effect of each call that is held back; None if that is not known.
-Keys = Mapping[tool_call.ToolCall, str | None]
+Keys = Mapping[ToolCall, str | None]
 
 MAX_STANDING_CALLS = 50
 MAX_STANDING_BYTES = 300
@@ -29,21 +31,21 @@ class ApprovedPlan:
     """The calls of the plan; `held` has the keys of those that were held back."""
 
     def __init__(self) -> None:
-        self.calls: dict[tool_call.ToolCall, None] = {}
+        self.calls: dict[ToolCall, None] = {}
         self.held: Keys = {}
 
     @property
-    def left(self) -> list[tool_call.ToolCall]:
+    def left(self) -> list[ToolCall]:
         return [call for call, key in self.held.items() if key is not None]
 
-    def replace(self, calls: Sequence[tool_call.ToolCall]) -> None:
+    def replace(self, calls: Sequence[ToolCall]) -> None:
         """Set the calls that people have approved."""
         self.calls = dict.fromkeys(calls)
 
     def hold(self, keys: Keys) -> None:
         self.held = keys
 
-    def take_up(self, made: Mapping[tool_call.ToolCall, tool_call.ToolCall]) -> None:
+    def take_up(self, made: Mapping[ToolCall, ToolCall]) -> None:
         """Put the calls that were made again in place of those held back."""
         self.held = {call: key for call, key in self.held.items() if call not in made}
         self.calls = {made.get(call, call): None for call in self.calls}
@@ -60,7 +62,7 @@ class ApprovedPlan:
         lines = []
         for call in self.calls:
             if self.held.get(call) is not None:
-                short = truncate(call.raw_arguments, MAX_STANDING_BYTES)
+                short = truncate(call.prepared.raw_arguments, MAX_STANDING_BYTES)
                 state = f" {json.dumps(short, ensure_ascii=False)}: left"
             else:
                 error = outcomes.error_of(call.outcome)
@@ -76,12 +78,12 @@ class ApprovedPlan:
             StepSnapshot(
                 id=call.id,
                 tool=call.name,
-                given=call.raw_arguments,
-                covered=call.is_approved and call.bound is None,
+                given=call.prepared.raw_arguments,
+                covered=call.prepared.is_approved and call.prepared.bound is None,
                 held=call in self.held,
                 key=self.held.get(call),
                 error=outcomes.error_of(call.ended),
-                approver=call.approver,
+                approver=call.prepared.approver,
             )
             for call in self.calls
         ]
@@ -90,8 +92,9 @@ class ApprovedPlan:
         """Continue with the approved plan of a snapshot."""
         for step in steps:
             proposal = AskedCall(id=step.id, provider_id=step.id, tool=step.tool, arguments={})
-            call = tool_call.ToolCall(proposal, raw_arguments=step.given)
-            call.cover(is_approved=step.covered, approver=step.approver)
+            call = ToolCall(ProposedCall(proposal))
+            known = replace(call.prepared, raw_arguments=step.given)
+            call.revise(known.covered(is_approved=step.covered, approver=step.approver))
             call.end(
                 outcomes.Succeeded(None) if step.error is None else outcomes.Refused(step.error)
             )

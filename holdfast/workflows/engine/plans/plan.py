@@ -9,6 +9,7 @@ write has to be struck or changed as well. An older value does not replace the m
 """
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import replace
 from typing import Any
 
@@ -21,8 +22,10 @@ from holdfast.validation.arguments import InvalidArguments, fit, without_unknown
 from holdfast.validation.problems import problems_of, summarize_problems
 from holdfast.validation.schema_check import schema_problems
 from holdfast.validation.schema_node import ValidationLimits
-from holdfast.workflows.engine.call import outcomes, tool_call
+from holdfast.workflows.engine.call import outcomes
 from holdfast.workflows.engine.call.activities import CallRefused, hook_activities
+from holdfast.workflows.engine.call.states import ToolCall
+from holdfast.workflows.engine.call.turn import Turn
 from holdfast.workflows.engine.execution import dependency_graph, preparation
 from holdfast.workflows.engine.run_state import RunState
 from holdfast.workflows.engine.state.data import is_same_json
@@ -31,20 +34,12 @@ from holdfast.workflows.engine.state.data import is_same_json
 _FIXED = ("tool", "label", "reasoning", "waits_for", "writes", "instance", "delegate")
 
 
-def unstarted(calls: Sequence[tool_call.ToolCall]) -> list[tool_call.ToolCall]:
+def unstarted(calls: Sequence[ToolCall]) -> list[ToolCall]:
     """List the calls that have neither ended nor started."""
-    return [
-        call
-        for call in calls
-        if call.stage in (tool_call.CallStage.PROPOSED, tool_call.CallStage.PENDING)
-    ]
+    return [call for call in calls if call.is_undecided]
 
 
-def known_arguments(call: tool_call.ToolCall) -> dict[str, Any]:
-    return call.raw_arguments if call.stage is tool_call.CallStage.PENDING else call.arguments
-
-
-def plan_json(calls: Sequence[tool_call.ToolCall], *, sequential: bool) -> dict[str, Any]:
+def plan_json(calls: Sequence[ToolCall], *, sequential: bool) -> dict[str, Any]:
     """Return calls as the JSON of a plan."""
     planned = []
     for index, call in enumerate(calls):
@@ -54,13 +49,13 @@ def plan_json(calls: Sequence[tool_call.ToolCall], *, sequential: bool) -> dict[
                 id=call.id,
                 tool=call.name,
                 label=call.label,
-                arguments=known_arguments(call),
+                arguments=call.known_arguments,
                 reasoning=call.meta.reasoning,
                 waits_for=[other.id for other in calls if other in waited],
                 writes=format_output_path(call.meta.output_path),
                 instance=call.meta.instance,
                 delegate=call.tool.delegate,
-                bound=call.bound,
+                bound=call.prepared.bound,
             )
         )
     return Plan(calls=planned).to_json()
@@ -74,31 +69,29 @@ def format_output_path(output: OutputPath | None) -> str | None:
     return " || ".join([result, *map(str, output.error)])
 
 
-def check_known_arguments(
-    call: tool_call.ToolCall, state: RunState, limits: ValidationLimits
-) -> None:
+def check_known_arguments(call: ToolCall, state: RunState, limits: ValidationLimits) -> None:
     """Raise `InvalidArguments` unless known arguments fit, or a hook may repair them."""
     if hook_activities(call, state.rules, "repair"):
         return
-    unknown = [name for name, value in call.raw_arguments.items() if has_references(value)]
-    fit(call.raw_arguments, without_unknown(call.tool.parameters, unknown), limits.budget())
+    unknown = [name for name, value in call.prepared.raw_arguments.items() if has_references(value)]
+    fit(
+        call.prepared.raw_arguments, without_unknown(call.tool.parameters, unknown), limits.budget()
+    )
 
 
 def find_unrunnable(
-    turn: tool_call.Turn,
-    calls: Sequence[tool_call.ToolCall],
+    turn: Turn,
+    calls: Sequence[ToolCall],
     state: RunState,
-    gone: Callable[[tool_call.ToolCall], bool],
-) -> dict[tool_call.ToolCall, CallRefused]:
+    gone: Callable[[ToolCall], bool],
+) -> dict[ToolCall, CallRefused]:
     """Find the pending calls that cannot run without those that are `gone`, and the reasons."""
-    found: dict[tool_call.ToolCall, CallRefused] = {}
+    found: dict[ToolCall, CallRefused] = {}
 
-    def lost(call: tool_call.ToolCall) -> bool:
+    def lost(call: ToolCall) -> bool:
         return gone(call) or call in found
 
-    def refusal_of(
-        call: tool_call.ToolCall, before: Sequence[tool_call.ToolCall]
-    ) -> CallRefused | None:
+    def refusal_of(call: ToolCall, before: Sequence[ToolCall]) -> CallRefused | None:
         try:
             preparation.check_order(call, state, {each.name for each in before if not lost(each)})
         except CallRefused as refusal:
@@ -109,7 +102,7 @@ def find_unrunnable(
     while more := {
         call: refusal
         for index, call in enumerate(calls)
-        if call.stage is tool_call.CallStage.PENDING and not lost(call)
+        if call.is_pending and not lost(call)
         if (
             refusal := refusal_of(
                 call, calls[:index] if turn.is_sequential else call.dependencies.sources
@@ -121,7 +114,7 @@ def find_unrunnable(
 
 
 def edit_plan(
-    turn: tool_call.Turn,
+    turn: Turn,
     state: RunState,
     now: dict[str, Any],
     edited: dict[str, Any],
@@ -136,27 +129,25 @@ def edit_plan(
     new_arguments = _given(turn, shown, plan, limits)
     bounds = {entry.id: entry.bound for entry in shown.calls}
     bounds |= {entry.id: entry.bound for entry in plan.calls if "bound" in entry.model_fields_set}
-    trial = [
-        replace(call, dependencies=tool_call.Dependencies(), bound=bounds.get(call.id))
-        for call in turn.calls
-    ]
-    staying = [copy for copy in trial if copy.id in new_arguments]
-    for copy in staying:
-        copy.edit(new_arguments[copy.id], None)
-        if copy.bound is not None:
-            _check_bound(copy, copy.bound, limits)
+    trial = [copy(call) for call in turn.calls]
+    staying = [call for call in trial if call.id in new_arguments]
+    for call in staying:
+        call.edit(new_arguments[call.id], None)
+        call.revise(replace(call.prepared, bound=bounds.get(call.id)))
+        if call.prepared.bound is not None:
+            _check_bound(call, call.prepared.bound, limits)
     dependency_graph.connect(trial, is_sequential=turn.is_sequential)
     for call in staying:
-        if call.stage is tool_call.CallStage.PENDING:
+        if call.is_pending:
             try:
-                preparation.set_references(call, call.raw_arguments)
+                preparation.set_references(call, call.prepared.raw_arguments)
                 check_known_arguments(call, state, limits)
             except (CallRefused, InvalidArguments) as error:
                 raise InvalidArguments(f"{call.id}: {error}") from None
     for call, circle in dependency_graph.find_cycles(staying, by_references=False).items():
         raise InvalidArguments(f"{call.id}: circular references: {circle}")
 
-    def is_gone(call: tool_call.ToolCall) -> bool:
+    def is_gone(call: ToolCall) -> bool:
         """Return whether a call never writes a result: it was struck out, or refused earlier."""
         struck = call.outcome is None and call.id not in new_arguments
         return struck or isinstance(call.outcome, outcomes.Refused)
@@ -170,7 +161,7 @@ def edit_plan(
 
 
 def _given(
-    turn: tool_call.Turn, now: Plan, edited: Plan, limits: ValidationLimits
+    turn: Turn, now: Plan, edited: Plan, limits: ValidationLimits
 ) -> dict[str, dict[str, Any]]:
     calls, shown_now = {call.id: call for call in turn.calls}, {call.id: call for call in now.calls}
     arguments: dict[str, dict[str, Any]] = {}
@@ -186,7 +177,7 @@ def _given(
 
 
 def _arguments(
-    call: tool_call.ToolCall, now: PlannedCall, entry: PlannedCall, limits: ValidationLimits
+    call: ToolCall, now: PlannedCall, entry: PlannedCall, limits: ValidationLimits
 ) -> dict[str, Any]:
     for name in _FIXED:
         if name in entry.model_fields_set and getattr(entry, name) != getattr(now, name):
@@ -195,7 +186,7 @@ def _arguments(
     shown = now.arguments or {}
     if entry.arguments is None or is_same_json(entry.arguments, shown):
         return shown
-    if call.stage is tool_call.CallStage.PENDING:
+    if call.is_pending:
         return entry.arguments
     try:
         return preparation.fit_arguments(call.tool, entry.arguments, limits)
@@ -203,7 +194,7 @@ def _arguments(
         raise InvalidArguments(f"{call.id}: {error}") from None
 
 
-def _check_bound(call: tool_call.ToolCall, bound: dict[str, Any], limits: ValidationLimits) -> None:
+def _check_bound(call: ToolCall, bound: dict[str, Any], limits: ValidationLimits) -> None:
     if not is_unseen(call):
         raise InvalidArguments(f"{call.id}: `bound` is for arguments that are not known yet")
     if not bound:
@@ -212,10 +203,10 @@ def _check_bound(call: tool_call.ToolCall, bound: dict[str, Any], limits: Valida
         raise InvalidArguments(f"{call.id}: `bound`: {problem.reason}; {problem.fix}")
 
 
-def is_unseen(call: tool_call.ToolCall) -> bool:
+def is_unseen(call: ToolCall) -> bool:
     """Return whether a call has arguments that a plan shows as references without a value."""
-    is_read = call.stage is tool_call.CallStage.PENDING and not call.is_literal
-    return is_read and has_references(call.raw_arguments)
+    is_read = call.is_pending and not call.prepared.is_literal
+    return is_read and has_references(call.prepared.raw_arguments)
 
 
 def has_references(value: Any) -> bool:

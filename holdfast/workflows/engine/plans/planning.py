@@ -17,7 +17,7 @@ approval; any other calls are a new plan; an answer without calls discards the r
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from graphlib import TopologicalSorter
 from typing import Any
 
@@ -35,8 +35,10 @@ from holdfast.workflows.engine.approvals.policy import (
     strictest_policy,
 )
 from holdfast.workflows.engine.approvals.question import Approved, Denied, Expired, Question
-from holdfast.workflows.engine.call import outcomes, tool_call
+from holdfast.workflows.engine.call import outcomes
 from holdfast.workflows.engine.call.activities import HookRequests
+from holdfast.workflows.engine.call.states import ToolCall
+from holdfast.workflows.engine.call.turn import Turn
 from holdfast.workflows.engine.execution.dependency_graph import connect, visible_data
 from holdfast.workflows.engine.execution.lifecycle import CallLifecycle
 from holdfast.workflows.engine.execution.preparation import fit_arguments, missing_scope
@@ -48,7 +50,6 @@ from holdfast.workflows.engine.plans.plan import (
     find_unrunnable,
     format_output_path,
     is_unseen,
-    known_arguments,
     plan_json,
     unstarted,
 )
@@ -81,13 +82,13 @@ class Planning:
         self._questions = questions
         self.approved = ApprovedPlan()
 
-    def check(self, turn: tool_call.Turn) -> HookRequests[None]:
+    def check(self, turn: Turn) -> HookRequests[None]:
         """Refuse the calls that can never run, and log all of them."""
         yield from self._calls.check(turn.number, turn.calls, is_sequential=turn.is_sequential)
         for call in unstarted(turn.calls):
             refused = missing_scope(call, self._state)
             try:
-                if refused is None and call.stage is tool_call.CallStage.PENDING:
+                if refused is None and call.is_pending:
                     check_known_arguments(call, self._state, self._state.limits)
             except InvalidArguments as error:
                 refused = outcomes.refuse(ErrorCode.INVALID_ARGUMENTS, str(error))
@@ -96,7 +97,7 @@ class Planning:
         for call, why in find_unrunnable(turn, turn.calls, self._state, _is_refused).items():
             self._refuse([call], why.error.code, why.error.message)
 
-    def ask(self, turn: tool_call.Turn) -> Question | None:
+    def ask(self, turn: Turn) -> Question | None:
         """Request approval of a checked plan; return None if none is needed."""
         calls = unstarted(turn.calls)
         if not calls or turn.stop_message is not None or self._take_up(calls):
@@ -109,7 +110,7 @@ class Planning:
         self._questions.ask(question)
         return question
 
-    def apply_ruling(self, turn: tool_call.Turn, question: Question) -> None:
+    def apply_ruling(self, turn: Turn, question: Question) -> None:
         """Apply the ruling on the plan; without one, withdraw the question."""
         calls = unstarted(turn.calls)
         match question.ruling:
@@ -124,20 +125,16 @@ class Planning:
             case _:
                 self._state.pending.withdraw(question.call_id)
 
-    def hold_back(self, calls: Sequence[tool_call.ToolCall]) -> None:
+    def hold_back(self, calls: Sequence[ToolCall]) -> None:
         """End calls because a message arrived; approved ones stay in the plan's remainder."""
-        calls = [call for call in calls if call.stage is not tool_call.CallStage.ENDED]
+        calls = [call for call in calls if not call.has_ended]
         approved = [call for call in calls if call in self.approved.calls]
         self.approved.hold(identity_keys(approved, self._state, self.approved.held))
-        for call in calls:
-            if call.stage is tool_call.CallStage.WAITING:
-                self._calls.cancel(call, HELD_BACK)
-            else:
-                self._refuse([call], ErrorCode.CANCELLED, HELD_BACK)
+        self._refuse(calls, ErrorCode.CANCELLED, HELD_BACK)
 
-    def _take_up(self, calls: Sequence[tool_call.ToolCall]) -> bool:
+    def _take_up(self, calls: Sequence[ToolCall]) -> bool:
         """Continue with calls that all remain of the approved plan; return whether this applies."""
-        left, taken = self.approved.left, dict[tool_call.ToolCall, tool_call.ToolCall]()
+        left, taken = self.approved.left, dict[ToolCall, ToolCall]()
         for call, key in identity_keys(calls, self._state).items():
             old = next((old for old in left if self.approved.held[old] == key), None)
             if old is None:
@@ -145,11 +142,13 @@ class Planning:
             left.remove(old)
             taken[old] = call
         for old, call in taken.items():
-            call.cover(is_approved=old.is_approved and old.bound is None, approver=old.approver)
+            was = old.prepared
+            is_approved = was.is_approved and was.bound is None
+            call.revise(call.prepared.covered(is_approved=is_approved, approver=was.approver))
         self.approved.take_up(taken)
         return True
 
-    def _question_on(self, turn: tool_call.Turn, calls: Sequence[tool_call.ToolCall]) -> Question:
+    def _question_on(self, turn: Turn, calls: Sequence[ToolCall]) -> Question:
         count = "1 call" if len(calls) == 1 else f"{len(calls)} calls"
         text, refusals = _TEXT, [call.id for call in turn.calls if _is_refused(call)]
         if refusals:
@@ -165,7 +164,7 @@ class Planning:
             filled_in=[
                 f"{call.id} {place}"
                 for call in calls
-                for place in places_filled_in(call, known_arguments(call))
+                for place in places_filled_in(call, call.known_arguments)
             ],
             reasoning=None,
             text=text,
@@ -178,25 +177,25 @@ class Planning:
         )
         return question
 
-    def _policy(self, call: tool_call.ToolCall) -> ApprovalPolicy:
+    def _policy(self, call: ToolCall) -> ApprovalPolicy:
         """Return the policy for a call; the agent's own, if the call would need no approval."""
-        arguments = None if call.stage is tool_call.CallStage.PENDING else call.arguments
+        arguments = None if call.is_pending else call.arguments
         policy = self._questions.required_policy(call, arguments)
         return policy or self._state.rules.approval.over(APPROVAL_DEFAULTS)
 
-    def _edit(self, turn: tool_call.Turn, plan: Plan, edited_by: str | None) -> None:
+    def _edit(self, turn: Turn, plan: Plan, edited_by: str | None) -> None:
         arguments_by_call = {call.id: call.arguments for call in plan.calls}
         bounds = {call.id: call.bound for call in plan.calls}
         for call in unstarted(turn.calls):
-            call.set_bound(bounds.get(call.id))
+            call.revise(replace(call.prepared, bound=bounds.get(call.id)))
             arguments = arguments_by_call.get(call.id)
             if arguments is None:
                 self._refuse([call], ErrorCode.DENIED, STRUCK)
-            elif not is_same_json(arguments, known_arguments(call)):
+            elif not is_same_json(arguments, call.known_arguments):
                 self._calls.edit(call, arguments, edited_by)
         connect(turn.calls, is_sequential=turn.is_sequential)
 
-    def _approve(self, calls: Sequence[tool_call.ToolCall], question: Question) -> None:
+    def _approve(self, calls: Sequence[ToolCall], question: Question) -> None:
         self.approved.replace(calls)
         by, state = question.agreeing_decisions(), self._state
         for call in unstarted(calls):
@@ -205,33 +204,34 @@ class Planning:
                 policy = forward_policy(policy, question.forwards)
             is_covered = satisfies(policy, by, state.principal)
             if is_covered and is_unseen(call):
-                is_covered = call.bound is not None and not policy.signed
-            call.cover(is_approved=is_covered, approver=question.approver)
+                is_covered = call.prepared.bound is not None and not policy.signed
+            by_people = call.prepared.covered(is_approved=is_covered, approver=question.approver)
+            call.revise(by_people)
 
-    def _expire(self, calls: Sequence[tool_call.ToolCall], question: Question) -> None:
+    def _expire(self, calls: Sequence[ToolCall], question: Question) -> None:
         self._questions.log_expiry(question)
         if question.policy.on_timeout == "approve":
             self.approved.replace(calls)
             for call in calls:
-                call.cover(is_approved=not is_unseen(call))
+                call.revise(call.prepared.covered(is_approved=not is_unseen(call)))
             return
         message = "the approval of the plan expired"
         self._refuse(calls, ErrorCode.APPROVAL_TIMEOUT, message)
         if question.policy.on_timeout == "fail":
             self._state.request_end(message)
 
-    def _refuse(self, calls: Sequence[tool_call.ToolCall], code: ErrorCode, message: str) -> None:
+    def _refuse(self, calls: Sequence[ToolCall], code: ErrorCode, message: str) -> None:
         for call in calls:
             self._calls.refuse(call, code, message)
 
 
-def _is_refused(call: tool_call.ToolCall) -> bool:
+def _is_refused(call: ToolCall) -> bool:
     return isinstance(call.outcome, outcomes.Refused)
 
 
 def identity_keys(
-    calls: Sequence[tool_call.ToolCall], state: RunState, others: Keys | None = None
-) -> dict[tool_call.ToolCall, str | None]:
+    calls: Sequence[ToolCall], state: RunState, others: Keys | None = None
+) -> dict[ToolCall, str | None]:
     """Add to `others` the key of each call that has not started; None if it is not known.
 
     A call with another effect has another key. A reference counts as its value, or, to a place that
@@ -256,19 +256,17 @@ def identity_keys(
     return keys
 
 
-def _known_arguments(
-    call: tool_call.ToolCall, state: RunState, keys: Keys
-) -> dict[str, Any] | None:
-    if call.stage is not tool_call.CallStage.PENDING:
+def _known_arguments(call: ToolCall, state: RunState, keys: Keys) -> dict[str, Any] | None:
+    if not call.is_pending:
         return call.arguments
     awaited = [source for source in call.dependencies.sources if source in keys]
     seen, by = visible_data(call, state.data), [(source, str(keys[source])) for source in awaited]
     seen = _Seen(seen.data, seen.void, by)
     try:
         resolved = (
-            call.raw_arguments
-            if call.is_literal
-            else resolve(call.raw_arguments, seen, call.meta.instance)
+            call.prepared.raw_arguments
+            if call.prepared.is_literal
+            else resolve(call.prepared.raw_arguments, seen, call.meta.instance)
         )
         return resolved if awaited else fit_arguments(call.tool, resolved, state.limits)
     except (Unresolved, InvalidArguments):
@@ -279,7 +277,7 @@ def _known_arguments(
 class _Seen(VisibleData):
     """The data that a call reads; for places that calls have yet to write, their keys."""
 
-    awaited: list[tuple[tool_call.ToolCall, str]] = field(default_factory=list)
+    awaited: list[tuple[ToolCall, str]] = field(default_factory=list)
 
     def read(self, path: Path) -> Any | MissingValue:
         """Return the value at a path, or the calls that will write it."""

@@ -1,6 +1,4 @@
-"""A call moves along the lines of its table, and along no other."""
-
-import itertools
+"""The calls of one answer, together."""
 
 import pytest
 
@@ -14,59 +12,20 @@ from holdfast.workflows.engine.call.outcomes import (
     Stopped,
     Succeeded,
 )
-from holdfast.workflows.engine.call.tool_call import CallStage, IllegalTransition, ToolCall, Turn
+from holdfast.workflows.engine.call.states import ProposedCall, ToolCall
+from holdfast.workflows.engine.call.turn import Turn
 from tests.engine.driver import tool
 
-P, N, W, Q, R, U, E = CallStage
-LEGAL = [
-    *((P, N), (P, W), (P, Q), (P, R), (P, E)),
-    *((N, W), (N, Q), (N, R), (N, E)),
-    *((W, N), (W, W), (W, Q), (W, R), (W, E)),
-    *((Q, W), (Q, R), (Q, E)),
-    *((R, W), (R, U), (R, E), (U, W), (U, R), (U, E)),
-]
 ERROR = CallError(code=ErrorCode.TOOL_ERROR, message="no")
+ASKED = AskedCall(id="t1c1", provider_id="a", tool="look", arguments={})
 
 
-def a_call(stage: CallStage = P, name: str = "look", *, sequential: bool = False) -> ToolCall:
-    asked = AskedCall(id="t1c1", provider_id="a", tool=name, arguments={})
-    return ToolCall(asked, tool(name, sequential=sequential), stage=stage)
-
-
-@pytest.mark.parametrize(("start", "end"), LEGAL)
-def test_a_legal_move_is_made(start: CallStage, end: CallStage) -> None:
-    one = a_call(start)
-    one.move(end)
-
-    assert one.stage is end
-
-
-@pytest.mark.parametrize(
-    ("start", "end"),
-    [pair for pair in itertools.product(CallStage, CallStage) if pair not in LEGAL],
-)
-def test_an_illegal_move_raises_and_changes_nothing(start: CallStage, end: CallStage) -> None:
-    one = a_call(start)
-    with pytest.raises(IllegalTransition) as refused:
-        one.move(end)
-
-    assert str(refused.value) == f"call t1c1: {start.value} -> {end.value}"
-    assert one.stage is start
-
-
-@pytest.mark.parametrize("start", [P, W, R, U])
-def test_a_call_has_one_result(start: CallStage) -> None:
-    one = a_call(start)
-    one.end(Succeeded(1))
-    with pytest.raises(IllegalTransition):
-        one.end(Succeeded(2))
-
-    assert one.outcome == Succeeded(1)
+def a_call(*, sequential: bool = False) -> ToolCall:
+    return ToolCall(ProposedCall(ASKED, tool("look", sequential=sequential)))
 
 
 def test_one_sequential_tool_makes_a_turn_so() -> None:
-    unknown = a_call()
-    unknown.found_tool = None
+    unknown = ToolCall(ProposedCall(ASKED))
 
     assert Turn(1, [a_call(), unknown, a_call(sequential=True)]).is_sequential
     assert not Turn(1, [a_call(), unknown]).is_sequential

@@ -1,0 +1,124 @@
+"""The results of calls: reviewed by hooks, published to calls that need them, written, and logged.
+
+The results of a turn are logged in source order, when all of its calls have ended.
+"""
+
+from dataclasses import replace
+
+from holdfast.schemas import log_entry
+from holdfast.schemas.base import Stored
+from holdfast.schemas.names import ErrorCode
+from holdfast.workflows.engine.call import activities
+from holdfast.workflows.engine.call.outcomes import (
+    Answered,
+    Final,
+    Succeeded,
+    error_of,
+    fail,
+    misfit,
+)
+from holdfast.workflows.engine.call.states import (
+    CallEvent,
+    ClosedCall,
+    ExecutedCall,
+    ToolCall,
+)
+from holdfast.workflows.engine.conversation.initial_context import append_message
+from holdfast.workflows.engine.execution import dependency_graph
+from holdfast.workflows.engine.model.answer import (
+    as_said,
+    is_shown_whole,
+    is_untrusted_error,
+    result_message,
+    veil_of,
+)
+from holdfast.workflows.engine.run_state import MAX_STATE_BYTES, RunState
+from holdfast.workflows.engine.state.data import CannotWrite
+
+
+def publish_result(call: ToolCall, state: RunState) -> activities.HookRequests[None]:
+    """Make an ended call's result readable for the calls that depend on it, after its hooks."""
+    yield from activities.run_after_hooks(call, state.rules, state.limits)
+    outcome = call.ended
+    if (
+        error_of(outcome) is None
+        and (problem := dependency_graph.write_problem(call, state)) is not None
+    ):
+        outcome = _unwritten(call, problem)
+    call.move(CallEvent.RESULT_PUBLISHED, ExecutedCall(call.decided, outcome))
+
+
+def finish(turn: int, calls: list[ToolCall], state: RunState) -> activities.HookRequests[None]:
+    """Close calls that have all ended, each after its hooks."""
+    for call in calls:
+        yield from activities.run_after_hooks(call, state.rules, state.limits)
+        close(turn, [call], state)
+
+
+def close(turn: int, calls: list[ToolCall], state: RunState) -> None:
+    """Write the results of ended calls to their places, and log their ends."""
+    with state.limits.decision():
+        for call in calls:
+            outcome = _write_result(call, state)
+            if isinstance(outcome, Succeeded | Answered):
+                state.succeeded[call.name] = None
+            # The data that it has read is not kept.
+            kept = replace(call.prepared, visible_data=None)
+            executed = ExecutedCall(replace(call.decided, prepared=kept), outcome)
+            call.move(CallEvent.RESULT_LOGGED, ClosedCall(executed))
+            _log_end(turn, call, outcome, state)
+
+
+def _log_end(turn: int, call: ToolCall, outcome: Final, state: RunState) -> None:
+    error, log = error_of(outcome), state.log
+    paths, _ = call.writes
+    place = str(paths[0]) if paths and error is None else None
+    message = result_message(call, outcome, place)
+    is_whole = place is not None or is_shown_whole(outcome, message)
+    used = call.proposed.tool.knowledge if call.proposed.tool is not None else None
+    if isinstance(outcome, Succeeded) and used is not None and used.kind is not None:
+        source = used.kind
+        log.append(
+            log_entry.KnowledgeUsedEntry(turn=turn, call_id=call.id, name=call.name, source=source)
+        )
+    log.append(
+        log_entry.ToolEndEntry(
+            turn=turn,
+            call_id=call.id,
+            tool=call.name,
+            error=error,
+            value=None if is_whole else getattr(outcome, "value", None),
+            details=outcome.details if isinstance(outcome, Succeeded) else None,
+        )
+    )
+    log.add_message(message)
+    if isinstance(outcome, Succeeded) and outcome.message is not None:
+        veil, extra = veil_of(call, None), as_said(call, outcome.message)
+        append_message(state, extra, within=call.meta.instance, veil=veil)
+
+
+def _unwritten(call: ToolCall, why: str) -> Final:
+    value = getattr(call.ended, "value", None)
+    if not call.decided.started_at:
+        return fail(ErrorCode.INVALID_OUTPUT, why, value)
+    return misfit(call.tool, f"result cannot be written: {why}", value)
+
+
+def _write_result(call: ToolCall, state: RunState) -> Final:
+    outcome = call.ended
+    paths, value = call.writes
+    if not paths:
+        return outcome
+    try:
+        if (stored := Stored.of(value)) is not None:
+            most = f"{paths[0]} can take in at most {MAX_STATE_BYTES}"
+            raise CannotWrite(f"it has {stored.size_bytes} bytes, and {most}")
+        is_marked = error_of(outcome) is None or is_untrusted_error(call, outcome)
+        veil = veil_of(call, value) if is_marked else None
+        state.write(paths, value, call.meta.output_method, call.id, veil)
+    except CannotWrite as problem:
+        if error_of(outcome) is None:
+            return _unwritten(call, str(problem))
+        text = f"the error of {call.id} was not kept: {problem}"
+        state.log.add_notice(text)
+    return outcome
