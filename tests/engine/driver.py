@@ -6,8 +6,8 @@ by a test as it goes.
 
 import json
 import types
-from collections.abc import Callable, Coroutine, Generator, Iterable, Sequence
-from contextlib import nullcontext
+from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterable, Sequence
+from contextlib import asynccontextmanager, nullcontext
 from datetime import UTC, datetime, timedelta
 from typing import Any, Generic, Self, TypeVar
 
@@ -200,16 +200,25 @@ class Playing(Generic[WorkT]):
         return self.outcome(one)
 
     async def together(self, executions: Iterable[Coroutine[Any, Any, None]]) -> None:
+        self.slots = self.run.state.rules.concurrency
         self.calls = [Strand(each) for each in executions]
         await until(lambda: all(each.is_over for each in self.calls))
 
     def call_scope(self, one: ToolCall) -> nullcontext[None]:
         return nullcontext()
 
-    def slot(self) -> nullcontext[None]:
-        return nullcontext()
+    @asynccontextmanager
+    async def slot(self) -> AsyncIterator[None]:
+        if not self.slots:
+            await until(lambda: self.slots > 0)
+        self.slots -= 1
+        try:
+            yield
+        finally:
+            self.slots += 1
 
-    decision = slot
+    def decision(self) -> nullcontext[None]:
+        return nullcontext()
 
     def decided(self, deciding: HookRequests[None]) -> None:
         """Let the engine decide, and answer the hooks that it asks."""
