@@ -77,10 +77,6 @@ class BusyWorkerError(NoWorkerError):
 class FailedQueryError(HoldfastError):
     """The worker answers a query with an error, or does not have it."""
 
-    def __init__(self, run_id: str, query: str, message: str) -> None:
-        wrong = f"run {run_id} does not answer `{query}`: {message}"
-        super().__init__(wrong, "see the worker's log", RUN_FAILED)
-
 
 class UnansweredUpdateError(HoldfastError):
     """An update was sent, and its answer is lost: its effect may come later."""

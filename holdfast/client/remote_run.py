@@ -173,7 +173,9 @@ class RemoteRun:
             HoldfastError: the run does not answer, or does not exist.
         """
         while after < last:
-            page = await self.share((log, after), partial(self.page, log, after, _PAGE_ENTRIES))
+            limit = int(min(_PAGE_ENTRIES, last - after))
+            read = partial(self.page, log, after, limit)
+            page = await self.share((log, after, limit), read, until_change=True)
             for entry in page:
                 after = entry["n"]
                 yield entry
@@ -220,7 +222,10 @@ class RemoteRun:
                 if not (names.AHEAD_MESSAGE in error.message and unseen_tries):
                     if error.message == ENCODED_FAILURE:  # and the worker has other keys
                         await self._check_start(name)
-                    raise errors.FailedQueryError(self.id, name, error.message) from error
+                    wrong = f"run {self.id} does not answer `{name}`: {error.message}"
+                    raise errors.FailedQueryError(
+                        wrong, "see the worker's log", errors.RUN_FAILED
+                    ) from error
             except RPCError as error:
                 if error.status in _LATE and len(shares) > 1:
                     del shares[0]

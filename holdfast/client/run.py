@@ -30,9 +30,9 @@ from typing_extensions import TypeVar
 from holdfast.client import errors
 from holdfast.client.remote_run import RemoteRun
 from holdfast.client.result import RunFailedError
-from holdfast.client.stream.deltas import BETWEEN_EVENTS, Frame, StreamCursor
-from holdfast.client.stream.frames import frames
+from holdfast.client.stream.run_feed import BETWEEN_EVENTS, Frame, RunFeed
 from holdfast.client.stream.run_watch import MAX_LOST_LOOKS, RunWatches
+from holdfast.client.stream.text_reader import StreamCursor
 from holdfast.definitions.json_form import read_as
 from holdfast.runtime.text_safety import one_line
 from holdfast.schemas import names
@@ -160,21 +160,16 @@ class Run(RemoteRun, Generic[OutputT]):
 
         The number of the last one is 0 if the run could not write it: it was terminated.
         """
-        async for frame in self._frames(after):
-            if frame.type not in BETWEEN_EVENTS:
+        async for frame in RunFeed(self, StreamCursor(after), MAX_LOST_LOOKS).frames():
+            if isinstance(frame, Frame) and frame.type not in BETWEEN_EVENTS:
                 yield read_record(frame.data)
 
     async def tokens(self, after: int = 0) -> AsyncIterator[AnswerPart]:
         """Yield the text of the model after event `after` as it is written, until the run's end."""
-        async for frame in self._frames(after):
-            if frame.type == "token":
+        async for frame in RunFeed(self, StreamCursor(after), MAX_LOST_LOOKS).frames():
+            if isinstance(frame, Frame) and frame.type == "token":
                 data = frame.data
                 yield AnswerPart(data["turn"], data["attempt"], data["offset"], data["text"])
-
-    async def _frames(self, after: int) -> AsyncIterator[Frame]:
-        async for each in frames(self, StreamCursor(after), most_lost=MAX_LOST_LOOKS):
-            if isinstance(each, Frame):  # the other is a notice of a pause
-                yield each
 
     async def result(self) -> OutputT:
         """Wait for the end of the run, and return its output.

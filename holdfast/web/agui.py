@@ -12,14 +12,16 @@ import re
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import aclosing, suppress
 from itertools import takewhile
+from math import inf
 from typing import Any, Final
 
 from starlette.responses import Response
 
 from holdfast.client import question_text
 from holdfast.client.start import REQUEST_MEMO, RunExistsError
-from holdfast.client.stream.deltas import StreamCursor
-from holdfast.client.stream.frames import frames
+from holdfast.client.stream.heartbeats import AnswerProgress
+from holdfast.client.stream.run_feed import RunFeed
+from holdfast.client.stream.text_reader import TextReader
 from holdfast.runtime.text_safety import as_json, one_line
 from holdfast.schemas import log_entry as log
 from holdfast.schemas import names
@@ -43,19 +45,19 @@ Event = dict[str, Any]
 class Thread:
     """The messages up to entry `position` of a log, and how much of its turn's text was sent.
 
-    `events` counts its events, which are numbered apart. `own` are the messages of the user that
-    the client has, `new` the ids of those that are sent to the run.
+    `own` are the messages of the user that the client has, `new` the ids of those that are sent to
+    the run.
     """
 
     def __init__(self, own: list[Event]) -> None:
-        self.position = self.events = 0
+        self.position, self.is_over = 0, False
         # A message that the client sent twice is sent to the run once.
         self._own = [*{(each["id"], each["content"]): each for each in own}.values()]
         self.new = set[str]()
         self.has_new_state = True
         self._messages: dict[str, Event] = {}
         self._turn, self._in_turn, self._is_answered = 0, False, False
-        self._sent = self._tokens = ""
+        self._reader, self._text, self._sent = TextReader(), "", ""
 
     def snapshot(self) -> Event:
         """Return all messages, in place of those that the client has."""
@@ -67,21 +69,22 @@ class Thread:
         """Return the change of a turn that is not over."""
         return [{"type": f"STEP_{change}", "stepName": f"turn {self._turn}"}] * self._in_turn
 
-    def token(self, data: Mapping[str, Any]) -> Iterator[Event]:
-        """Yield more of the model's text, if a frame has it. JSON is sent whole, by `read`."""
-        is_of_turn = data.get("type") == "token" and data["turn"] == self._turn
-        if is_of_turn and not self._is_answered:
-            self._tokens = self._tokens[: data["offset"]] + data["text"]
-            if not self._tokens.lstrip().startswith("{"):
-                yield from self._send(self._tokens)
+    def write(self, answer: AnswerProgress | None) -> Iterator[Event]:
+        """Yield more of the model's text. JSON is sent whole, by `read`."""
+        if not self._in_turn or self._is_answered or not (answer and answer.is_of_turn(self._turn)):
+            return
+        if part := self._reader.read(answer):
+            self._text = self._text[: part.at.sent_chars] + part.text
+            if not self._text.lstrip().startswith("{"):
+                yield from self._send(self._text)
 
     def read(self, record: Mapping[str, Any]) -> Iterator[Event]:
         """Yield the events of the next entry of the log."""
-        self.position = record["n"]
-        self.events += record["type"] in log.EVENTS
+        self.position, self.is_over = record["n"], record["type"] in log.LAST_ENTRIES
         match log.read_record(record).entry:
             case log.TurnStartEntry(turn=turn):
-                self._turn, self._in_turn, self._is_answered, self._sent = turn, True, False, ""
+                self._turn, self._in_turn, self._is_answered = turn, True, False
+                self._reader, self._text, self._sent = TextReader(), "", ""
                 yield from self.step("STARTED")
             case log.TurnEndEntry():
                 yield from self.step("FINISHED")
@@ -244,22 +247,24 @@ class _Stream:
         state = (await self._news())[-1]  # the snapshot has the others
         for first in [thread.snapshot(), *thread.step("STARTED"), state]:
             yield first
-        async with aclosing(frames(run, StreamCursor(thread.events), report=run.status)) as moves:
-            async for each in moves:
-                data = {} if isinstance(each, str) else each.data
-                events: list[Event | str] = [each] if isinstance(each, str) else []
-                events += thread.token(data)
-                report: RunReport | None = data.get("report")
-                entries = report.log.entries if report else 0  # it may be later than the frames
-                if entries > thread.position or data.get("n", 0) > thread.events:
-                    events += await self._news()
-                if outcome := report and await self._outcome(report):
-                    events += [*thread.step("FINISHED"), thread.snapshot()]
-                    events.append({"type": "RUN_FINISHED", **self._ids, "outcome": outcome})
-                for event in events:
+        is_over, outcome = False, None
+        async with aclosing(RunFeed(run).reports(run.status)) as moves:
+            while not (is_over or outcome):
+                each = await anext(moves)
+                if isinstance(each, str):
+                    yield each
+                    continue
+                look, report = each
+                events = [] if report is None else await self._news(report.log.entries)
+                for event in events or thread.write(look.streaming):
                     yield event
-                if outcome:
-                    return
+                is_over = thread.is_over or look.closed
+                outcome = None if is_over or not report else await self._outcome(report)
+        if outcome:
+            finished = {"type": "RUN_FINISHED", **self._ids, "outcome": outcome}
+            for final in [*thread.step("FINISHED"), thread.snapshot(), finished]:
+                yield final
+            return
         end = (await run.ending(unread="not read here")).event()
         last = {"type": "RUN_FINISHED", **self._ids, "outcome": {"type": "cancelled"}}
         if end["type"] == "done":
@@ -269,9 +274,10 @@ class _Stream:
         for final in [*thread.step("FINISHED"), last]:
             yield final
 
-    async def _news(self) -> list[Event]:
+    async def _news(self, last: float = inf) -> list[Event]:
         """Return the events of the new entries of the log, and at last the state if it is new."""
-        thread, entries = self._thread, self._run.entries(names.CONTEXT, self._thread.position)
+        thread, run = self._thread, self._run
+        entries = run.entries(names.CONTEXT, thread.position, last)
         events = [event async for record in entries for event in thread.read(record)]
         if thread.has_new_state:
             events.append({"type": "STATE_SNAPSHOT", "snapshot": await self._run.state()})

@@ -13,6 +13,7 @@ from holdfast.cli.screens.plain import PlainScreen
 from holdfast.client.errors import HoldfastError, NoWorkerError, RejectedError
 from holdfast.client.question_text import delegate_line, how_to_decide, title
 from holdfast.client.run import Run
+from holdfast.client.stream.run_feed import RunFeed
 from holdfast.runtime.text_safety import clean
 from holdfast.schemas import names
 from holdfast.schemas.decision import Decision, PendingApproval
@@ -90,15 +91,13 @@ class ApprovalPrompts:
 
     async def _until_decided(self, waiting: PendingApproval) -> None:
         """Return when the approval is no longer pending, or has changed since it was shown."""
-        seen: object = None
-        async with aclosing(self._run.looks()) as looks:
-            async for look in looks:
-                if isinstance(look, HoldfastError) or look.position == seen:
-                    continue
+        feed = RunFeed(self._run)
+        async with aclosing(feed.moves()) as moves:
+            async for look in moves:
                 with suppress(HoldfastError):  # sending the decision will meet it
                     if look.closed or _key(waiting) not in map(_key, await self._run.approvals()):
                         return
-                    seen = look.position
+                    feed.has_read(look)
 
     async def _is_refused(
         self, decision: Decision, waiting: PendingApproval, answers: AnswerSource

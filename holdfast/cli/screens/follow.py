@@ -2,7 +2,7 @@
 
 The run itself is queried only when a look at it shows progress. For programs, a run is one JSON
 object a line. `holdfast run` begins with `{"type": "run", "run": ID}`. Then come the frames of the
-run as the HTTP API sends them (`client.stream.frames`): its events, with `token`,
+run as the HTTP API sends them (`client.stream.run_feed`): its events, with `token`,
 `tool_call_delta` and `tool_update` between them, and last either `done` or `error`. An output that
 is a reference to the worker's store is whole in `done`, where it is available.
 """
@@ -20,8 +20,7 @@ from holdfast.cli.screens.live import LiveScreen
 from holdfast.cli.screens.plain import PlainScreen
 from holdfast.client import errors
 from holdfast.client.run import Run
-from holdfast.client.stream.deltas import Frame, StreamCursor
-from holdfast.client.stream.frames import frames
+from holdfast.client.stream.run_feed import Frame, RunFeed
 from holdfast.client.stream.run_watch import MAX_LOST_LOOKS, Look, RunDescription
 from holdfast.runtime.narration.phrases import QUEUED_FOR_MODEL
 from holdfast.runtime.text_safety import as_json, clean, holdfast_command
@@ -51,8 +50,7 @@ async def follow(run: Run, *, out: PlainScreen, ask: AnswerSource | None = None)
     """
     await run.observe()  # a run that cannot be reached at first is an error at once
     with out.live():
-        async with aclosing(run.looks(MAX_LOST_LOOKS)) as looks:
-            return await RunFollower(run, out, ApprovalPrompts(run, out, ask)).follow(looks)
+        return await RunFollower(run, out, ApprovalPrompts(run, out, ask)).follow()
 
 
 async def print_json_lines(run: Run, stream: TextIO) -> int:
@@ -64,7 +62,7 @@ async def print_json_lines(run: Run, stream: TextIO) -> int:
     """
     last = dict[str, Any]()
     await run.observe()  # a run that cannot be reached at first is an error at once
-    async for each in frames(run, StreamCursor(), most_lost=MAX_LOST_LOOKS):
+    async for each in RunFeed(run, most_lost=MAX_LOST_LOOKS).frames():
         if isinstance(each, Frame):
             last = each.data
             if each.type not in ("done", "error"):
@@ -81,16 +79,19 @@ class RunFollower:
 
     def __init__(self, run: Run, screen: PlainScreen, people: ApprovalPrompts) -> None:
         self.run, self.screen, self.people = run, screen, people
-        # The position up to which the run was drawn, and the number of the last entry.
-        self._drawn: tuple[object, ...] = ()
+        self._feed = RunFeed(run)
         self._last_entry = 0
         self._waiting: list[PendingApproval] = []
         # 0: the run answers; infinite: it is reported that it does not.
         self._silent_since = 0.0
         self._takes_messages = False
 
-    async def follow(self, looks: AsyncIterator[Look]) -> int:
+    async def follow(self) -> int:
         """Draw and ask until the run has ended or is left."""
+        async with aclosing(self.run.looks(MAX_LOST_LOOKS)) as looks:
+            return await self._draw(looks)
+
+    async def _draw(self, looks: AsyncIterator[Look]) -> int:
         queued: str | None = None
         report_at = inf
         while True:
@@ -100,7 +101,7 @@ class RunFollower:
                     raise look
                 self.screen.print_note(f"{clean(str(look))}; still trying")
                 continue
-            if look.position != self._drawn:
+            if self._feed.has_moved(look):
                 await self._catch_up(look)
             if look.closed:
                 ending = await self.run.ending(unread=unread_output(self.run.id))
@@ -133,7 +134,8 @@ class RunFollower:
                 status = await self.run.status()
                 self.screen.activity.show_calls(status.calls)
                 self._waiting = [*await self.run.approvals()] if status.pending else []
-            async for entry in self.run.entries(names.CONTEXT, self._last_entry):
+            last = inf if status is None else status.log.entries
+            async for entry in self.run.entries(names.CONTEXT, self._last_entry, last):
                 self._last_entry = entry["n"]
                 self.screen.show_entry(entry)
         except errors.EncryptedError:
@@ -145,7 +147,8 @@ class RunFollower:
                 self.screen.print_note(clean(str(error)))
                 self._silent_since = inf
             return
-        self._silent_since, self._drawn = 0.0, look.position
+        self._silent_since = 0.0
+        self._feed.has_read(look)
         self.people.show_delegate_approvals(status.delegate_approvals if status else [])
         takes_messages = status is not None and status.status == "awaiting_message"
         if takes_messages and not self._takes_messages:

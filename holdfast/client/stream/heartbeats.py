@@ -49,6 +49,9 @@ class AnswerProgress:
     call: str | None = None
     summary: bool = False
 
+    def is_of_turn(self, turn: int | None) -> bool:
+        return self.call is None and not self.summary and self.turn in (turn, None)
+
 
 @dataclass(frozen=True)
 class CallProgress:
@@ -197,7 +200,6 @@ async def update_in(activity: PendingActivityInfo, converter: DataConverter) -> 
     value = details[0] if len(details) == 1 else details
     if activity.activity_type.name != names.GENERATE:
         return CallProgress(call[1], activity.attempt, value)
-    match value:
-        case {"text": str() as text, "offset": int() as offset, "attempt": int() as attempt}:
-            return CallProgress(call[1], attempt, {"text": text, "offset": offset})
-    return None
+    if (answer := answer_progress("", value)) is None:
+        return None
+    return CallProgress(call[1], answer.attempt, {"text": answer.text, "offset": answer.offset})

@@ -17,9 +17,9 @@ from holdfast.client import start
 from holdfast.client.errors import HasEndedError, HoldfastError, RejectedError
 from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.client.run import Run
-from holdfast.client.stream.deltas import Frame, StreamCursor
-from holdfast.client.stream.frames import frames
 from holdfast.client.stream.heartbeats import new_failure_lines
+from holdfast.client.stream.run_feed import Frame, RunFeed
+from holdfast.client.stream.text_reader import StreamCursor
 from holdfast.runtime.text_safety import as_json, as_sentence, one_line
 from holdfast.schemas import names
 from holdfast.schemas.base import canonical_json, sha256
@@ -357,7 +357,7 @@ async def follow(asked: ApiRequest) -> Response:
         return Response(status_code=204)  # the status by which a browser stops reconnecting
     if asked.request.method == "HEAD":
         return Response(media_type=streaming.MEDIA_TYPE, headers=streaming.HEADERS)
-    return event_stream(asked, _written(frames(run, position)))
+    return event_stream(asked, _written(RunFeed(run, position).frames()))
 
 
 def event_stream(asked: ApiRequest, frames: AsyncGenerator[str, None]) -> streaming.EventStream:

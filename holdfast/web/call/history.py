@@ -108,7 +108,6 @@ class CallHistory:
     hidden_entries: int = 0
     stage: CallStage = "settled"
     first_limit: Any = None
-    started_at: str = ""
 
 
 def history_of(
@@ -121,7 +120,7 @@ def history_of(
     narration = LogNarration(run_id, with_all_arguments=True, in_terminal=False)
     records = map(read_record, entries)
     narrated = _visible([(record, narration.lines(record)) for record in records], access)
-    questions, others, started_at = list[QuestionRound](), list[NarrationLine](), ""
+    questions, others = list[QuestionRound](), list[NarrationLine]()
     limits: dict[tuple[str, str], Any] = {}
     for record, lines in narrated:
         is_own = _call_id(record) == call_id
@@ -133,8 +132,6 @@ def history_of(
             case ConfirmationRequiredEntry(approval=asked) if is_own and questions:
                 last, now = questions[-1], {"approvers": asked.approvers}  # it may be forwarded
                 last.approval = last.approval.model_copy(update=now)
-            case ToolStartEntry() if is_own:
-                started_at = record.at
             case DecisionEntry() as entry if is_own and questions:
                 questions[-1].add(record, entry)
             case DecisionEntry() as entry if not (is_own or entry.ignored):
@@ -152,7 +149,6 @@ def history_of(
         earlier_requests=earlier,
         hidden_entries=hidden,
         first_limit=limits.get(("budget", last.approval.tool)) if narrated[0][0].n == 1 else None,
-        started_at=started_at,
     )
     if (end := last.end_number) is None:
         return history

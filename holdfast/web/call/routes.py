@@ -26,6 +26,7 @@ from starlette.routing import BaseRoute
 
 from holdfast.client.errors import UNREACHABLE, HoldfastError, RejectedError
 from holdfast.client.run import Run
+from holdfast.client.stream.run_feed import RunFeed
 from holdfast.runtime.narration.phrases import request_phrase
 from holdfast.runtime.text_safety import as_sentence, clean
 from holdfast.schemas import names
@@ -239,21 +240,19 @@ class CallPages:
     async def _frames(
         self, run: str, call: str, seen: str, person: Person
     ) -> AsyncGenerator[str, None]:
-        place: tuple[str, int] | None = None
         follows_outcome = seen.startswith(loader.CLOSED_MARK)
         watched, load = (
             self._parts.client.run(run),
             partial(loader.load_call, self._parts, run, call),
         )
-        async with aclosing(watched.looks()) as looks:
-            async for look in looks:
-                if isinstance(look, HoldfastError) or look.position == place:
-                    continue
+        feed = RunFeed(watched)
+        async with aclosing(feed.moves()) as moves:
+            async for look in moves:
                 try:
                     found = await watched.share(("call", call), load)
                 except HoldfastError:
                     continue  # the next look loads the call again
-                place = look.position
+                feed.has_read(look)
                 if found.mark != seen:
                     yield _news(found, person, had_outcome=seen.startswith(loader.CLOSED_MARK))
                     seen = found.mark

@@ -39,10 +39,12 @@ from holdfast.client.errors import (
 )
 from holdfast.client.remote_run import NO_WORKER_SECONDS, Entry
 from holdfast.client.run import Run
-from holdfast.client.stream.deltas import CallUpdates
 from holdfast.client.stream.heartbeats import AnswerProgress
 from holdfast.client.stream.live_text import answer_text, call_lines, progress_line
+from holdfast.client.stream.run_feed import RunFeed
+from holdfast.client.stream.text_reader import TextDelta
 from holdfast.runtime.text_safety import as_json, clean
+from holdfast.schemas import names
 from holdfast.schemas.log_entry import read_record
 from holdfast.schemas.message import Delivered
 from holdfast.web.auth.permissions import LISTED, access_of
@@ -50,7 +52,7 @@ from holdfast.web.auth.sessions import person_of
 from holdfast.web.http.requests import NUMBER, RunRoute, read_form
 from holdfast.web.http.streaming import StreamLimit, frame, page_stream
 from holdfast.web.pages import address, page
-from holdfast.web.run.snapshot import EntryRange, place, read_entries, take_snapshot
+from holdfast.web.run.snapshot import EntryRange, place, take_snapshot
 from holdfast.web.run.timeline import Timeline, pictures
 from holdfast.web.run.view import build_run_view, state_sections
 from holdfast.web.services import Services
@@ -170,9 +172,9 @@ class RunPages:
         run = self._run(request)
         description = await run.describe()
         try:
-            names = (await run.status()).instances
-            own = {name: await run.state(name) for name in names[:MAX_INSTANCES]}
-            shared, more = await run.state(), len(names) - len(own)
+            listed = (await run.status()).instances
+            own = {name: await run.state(name) for name in listed[:MAX_INSTANCES]}
+            shared, more = await run.state(), len(listed) - len(own)
         except NoWorkerError:
             if description.close_time is None:
                 raise
@@ -248,11 +250,10 @@ class RunPages:
 
 
 async def _entry(run: Run, number: int) -> Entry:
-    found = await read_entries(run, number - 1, number) if number > 0 else []
-    if not found:
-        message = f"The log of {clean(run.id)} has no entry {number}."
-        raise HTTPException(404, message)
-    return found[0]
+    if number > 0:
+        async for entry in run.entries(names.CONTEXT, number - 1, number):
+            return entry
+    raise HTTPException(404, f"The log of {clean(run.id)} has no entry {number}.")
 
 
 def _number(request: Request, name: str) -> int | None:
@@ -279,7 +280,7 @@ def _back(run: Run, said: str) -> Response:
 
 async def run_frames(run: Run, seen: str) -> AsyncGenerator[str, None]:
     """Yield the frames of a run until it ends; `seen` is the position of the page."""
-    answer, updates, is_over, is_troubled = SentAnswer(), CallUpdates(), False, False
+    feed, is_over, is_troubled = RunFeed(run), False, False
     async with aclosing(run.looks()) as looks:
         while not is_over:
             look = await anext(looks)
@@ -289,17 +290,19 @@ async def run_frames(run: Run, seen: str) -> AsyncGenerator[str, None]:
                 is_over, is_troubled = look.exit_code != UNREACHABLE, True
                 continue
             is_over, is_troubled = look.closed, False
-            here, is_answered = place(*look.position, look.attempts), answer.is_over(look.streaming)
-            found = list[str]()
+            is_answered = feed.answer.is_over(look.streaming)
+            here, found = place(*look.position, look.attempts), list[str]()
             if here != seen or is_answered:
                 seen = here
                 found.append(_frame("changed", {"answered": is_answered}, here))
-            if look.streaming is not None and (more := answer.more(look.streaming)):
-                found.append(_frame("token", more))
+            if look.streaming is not None and (
+                part := feed.answer.read(look.streaming, skips=True)
+            ):
+                found.append(_frame("token", token(look.streaming, part)))
             # All pages load the news at once: new text precedes that, but follows an older answer.
             for each in found if is_answered else reversed(found):
                 yield each
-            for one in updates.new(look.updates):
+            for one in feed.new_updates(look):
                 yield _frame("update", {"call": one.call_id, "text": progress_line(one)})
     yield _frame("over", {})
 
@@ -308,37 +311,17 @@ def _frame(event: str, data: dict[str, Any], id_: str = "") -> str:
     return frame(event, json.dumps(data), id_)
 
 
-class SentAnswer:
-    """The part of a streamed answer that was sent."""
+def token(answer: AnswerProgress, part: TextDelta) -> dict[str, Any]:
+    """Return the new part of an answer for the page.
 
-    def __init__(self) -> None:
-        self._key, self._end, self._has_gap = "", 0, False
-        self._calls: list[Any] = []
-
-    def is_over(self, streaming: AnswerProgress | None) -> bool:
-        """Report whether the previous answer is complete: there is another one, or none."""
-        key = "" if streaming is None else streaming.key
-        over = self._key not in ("", key)
-        if key != self._key:
-            self._key, self._end, self._has_gap, self._calls = key, 0, False, []
-        return over
-
-    def more(self, streaming: AnswerProgress) -> dict[str, Any]:
-        """Return the new part of an answer, or nothing.
-
-        In composed calling, it is all of it; so it is where text was missing, and is there now.
-        """
-        start, is_filled = max(self._end, streaming.offset), self._has_gap and not streaming.offset
-        text, new = streaming.text[start - streaming.offset :], dict[str, Any]()
-        if text or is_filled:
-            new = {"text": clean(text), "gap": start > self._end}
-            if streaming.composed or is_filled:
-                new = {"whole": clean(answer_text(streaming))}
-            self._has_gap = not is_filled and (self._has_gap or start > self._end)
-            self._end = start + len(text)
-        if streaming.calls != self._calls:
-            self._calls = streaming.calls
-            new["calls"] = call_lines(streaming)
-        is_of_turn = streaming.call is None and not streaming.summary
-        about = {"key": streaming.key, "turn": streaming.turn if is_of_turn else None}
-        return {**about, "attempt": streaming.attempt, **new} if new else {}
+    In composed calling, it is all of it; so it is where text was missing, and is there now.
+    """
+    turn = answer.turn if answer.is_of_turn(answer.turn) else None
+    new: dict[str, Any] = {"key": answer.key, "turn": turn, "attempt": answer.attempt}
+    if part.fills_gap or (part.text and answer.composed):
+        new["whole"] = clean(answer_text(answer))
+    elif part.text:
+        new |= {"text": clean(part.text), "gap": part.has_gap}
+    if part.calls is not None:
+        new["calls"] = call_lines(answer)
+    return new

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import partial
 from typing import Final
 
 from temporalio.client import Client, WorkflowExecutionDescription
@@ -13,7 +12,6 @@ from temporalio.client import Client, WorkflowExecutionDescription
 from holdfast.client.errors import EncryptedError, HoldfastError
 from holdfast.client.remote_run import Entry, attempts, queued_request
 from holdfast.client.result import RunEnding
-from holdfast.client.run import Run
 from holdfast.client.run_lists import RunListing
 from holdfast.client.stream.heartbeats import PendingActivity, read_activity
 from holdfast.schemas import names
@@ -96,27 +94,15 @@ async def take_snapshot(
             if report.pending:
                 approvals = await run.share("approvals", run.approvals, until_change=True)
             first, last = span.bounds(report.log.entries)
-            read = await read_entries(run, max(first - LEAD_ENTRIES, 0), last)
+            lead = max(first - LEAD_ENTRIES, 0)
+            read = [entry async for entry in run.entries(names.CONTEXT, lead, last)]
     except TimeoutError:
         return LoadedRun(found, ending=ending)
     except HoldfastError as error:
         return LoadedRun(found, ending=ending, problem=error)
-    lead = [entry for entry in read if entry["n"] <= first]
+    earlier = [entry for entry in read if entry["n"] <= first]
     shown = [entry for entry in read if entry["n"] > first]
-    return LoadedRun(found, report, approvals, lead, shown, ending, has_answered=True)
-
-
-async def read_entries(run: Run, after: int, upto: int) -> list[Entry]:
-    """Return the entries after a number up to another; raises as `Run.entries`."""
-    read: list[Entry] = []
-    while after < upto:
-        read_page = partial(run.page, names.CONTEXT, after, upto - after)
-        page = await run.share((after, upto), read_page, until_change=True)
-        if not page:
-            break
-        read += page
-        after = page[-1]["n"]
-    return read
+    return LoadedRun(found, report, approvals, earlier, shown, ending, has_answered=True)
 
 
 def place(run_id: str, history_length: int, attempts: int) -> str:

@@ -145,7 +145,7 @@ async def test_a_busy_worker_has_time_to_repeat_a_task_before_it_is_reported(
             return RunEnding("cancelled")
 
     run, screen = Busy(), PlainScreen(out, "run-1")
-    await RunFollower(run, screen, ApprovalPrompts(run, screen, None)).follow(run.looks())
+    await RunFollower(run, screen, ApprovalPrompts(run, screen, None)).follow()
 
     assert out.getvalue().count("a worker does not answer, though one polled") == told
 
@@ -351,7 +351,7 @@ class Ending(Asked):
         out = io.StringIO()
         screen = PlainScreen(out, self.id)
         follower = RunFollower(self, screen, ApprovalPrompts(self, screen, None))
-        assert await follower.follow(self.looks(MAX_LOST_LOOKS)) == 1
+        assert await follower.follow() == 1
         return out.getvalue()
 
 

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from holdfast.client.question_text import OPTIONS
+from holdfast.client.stream.heartbeats import AnswerProgress
 from holdfast.schemas.decision import Kind, PendingApproval
 from holdfast.schemas.internal.selected_call import SelectedCall
 from holdfast.web.agui import Thread, interrupt_of
@@ -17,8 +18,8 @@ def message(n: int, role: str, content: Any, **more: Any) -> dict[str, Any]:
     return {"n": n, "type": "message", "message": {"role": role, "content": content, **more}}
 
 
-def token(text: str, offset: int = 0, turn: int = 1) -> dict[str, Any]:
-    return {"type": "token", "turn": turn, "offset": offset, "text": text}
+def written(text: str, attempt: int = 1) -> AnswerProgress:
+    return AnswerProgress(f"1/{attempt}", attempt, text, 0, [], turn=1)
 
 
 def started(*own: dict[str, Any]) -> Thread:
@@ -36,9 +37,9 @@ def text_of(events: list[dict[str, Any]]) -> list[str]:
 def test_a_text_is_sent_as_it_is_written_and_never_twice() -> None:
     thread = started()
 
-    sent = [*thread.token(token("It ")), *thread.token(token("is", 3))]
+    sent = [*thread.write(written("It ")), *thread.write(written("It is"))]
     sent += thread.read(message(3, "assistant", "It is on its way."))
-    sent += thread.token(token("It is on its way."))
+    sent += thread.write(written("It is on its way."))
 
     assert text_of(sent) == ["It ", "is", " on its way."]
     assert {event["messageId"] for event in sent} == {"turn-1"}
@@ -47,7 +48,7 @@ def test_a_text_is_sent_as_it_is_written_and_never_twice() -> None:
 def test_another_attempt_takes_the_place_of_the_text_before() -> None:
     thread = started(USER)
 
-    sent = [*thread.token(token("I think")), *thread.token(token("No"))]
+    sent = [*thread.write(written("I think")), *thread.write(written("No", attempt=2))]
     sent += thread.read(message(3, "assistant", "Yes."))
 
     assert text_of(sent) == [
@@ -66,7 +67,7 @@ def test_another_attempt_takes_the_place_of_the_text_before() -> None:
 def test_a_composed_answer_is_sent_as_people_read_it() -> None:
     thread = started()
 
-    sent = [*thread.token(token('{"output": "Y'))]
+    sent = [*thread.write(written('{"output": "Y'))]
     sent += thread.read(message(3, "assistant", '{"output": "Yes."}', said="Yes."))
 
     assert text_of(sent) == ["Yes."]
@@ -95,14 +96,14 @@ def test_a_message_that_a_client_sent_twice_is_in_its_thread_once() -> None:
     assert thread.snapshot()["messages"] == [USER, more]
 
 
-def test_a_notice_is_sent_as_a_custom_event_and_is_counted_as_one_of_the_run() -> None:
+def test_a_notice_is_sent_as_a_custom_event() -> None:
     thread = started()
 
     sent = [*thread.read({"n": 3, "type": "notice", "text": "small/script answers from now on"})]
 
     value = {"text": "small/script answers from now on"}
     assert sent == [{"type": "CUSTOM", "name": "holdfast:notice", "value": value}]
-    assert (thread.position, thread.events) == (3, 2)
+    assert thread.position == 3
 
 
 @pytest.mark.parametrize(

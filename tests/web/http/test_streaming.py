@@ -13,7 +13,7 @@ from temporalio.client import Client
 from holdfast.client.errors import EncryptedError
 from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.client.remote_run import RemoteRun
-from holdfast.client.stream.deltas import Frame
+from holdfast.client.stream.run_feed import Frame
 from holdfast.web.api import runs as of_runs
 from holdfast.web.api.api_request import ApiRequest
 from holdfast.web.auth.sessions import Person

@@ -283,7 +283,7 @@ class StatedRuns:
             (HoldfastClient, "list_page"): lambda *_: page,
             (Services, "access"): lambda _, person, __: RunAccess(person, rights),
             (view, "read_delegates"): lambda *_: (branches, False),
-            (run_routes, "read_entries"): lambda _, after, upto: self.log[after:upto],
+            (Run, "page"): lambda _, __, after, limit: self.log[after : after + limit],
             (Run, "start_info"): lambda run: starts[run.id],
             (Run, "ending"): lambda *_, **__: self.ending or RunEnding("running"),
             (Run, "observe"): lambda _: seen,

@@ -17,10 +17,11 @@ from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.client.run import Run
 from holdfast.client.stream.heartbeats import AnswerProgress, CallProgress
 from holdfast.client.stream.run_watch import RunDescription, RunWatches
+from holdfast.client.stream.text_reader import StreamCursor, TextDelta, TextReader
 from holdfast.web.auth.sessions import Person
 from holdfast.web.http.streaming import SessionEnd, page_stream
 from holdfast.web.run import routes
-from holdfast.web.run.routes import RunPages, SentAnswer, run_frames
+from holdfast.web.run.routes import RunPages, run_frames, token
 from holdfast.web.services import Services
 from tests.support.backend import SIDE_BY_SIDE, backend
 from tests.support.inbox import Stage
@@ -33,10 +34,11 @@ def streaming(text: str, key: str = "1/1", offset: int = 0, **more: Any) -> Answ
     return AnswerProgress(key, 1, text, offset, more.pop("calls", []), **more)
 
 
-def received(saying: SentAnswer, one: AnswerProgress) -> dict[str, Any]:
-    saying.is_over(one)
-    about = ("key", "turn", "attempt")
-    return {name: value for name, value in saying.more(one).items() if name not in about}
+def received(reader: TextReader, one: AnswerProgress) -> dict[str, Any]:
+    reader.is_over(one)
+    part, about = reader.read(one, skips=True), ("key", "turn", "attempt")
+    sent = {} if part is None else token(one, part)
+    return {name: value for name, value in sent.items() if name not in about}
 
 
 CALLS = [{"tool": "pay", "arguments": '{"amou'}]
@@ -74,26 +76,16 @@ COMPOSED = '{"calls": [], "output": "I re\u202efund'
 def test_every_piece_of_an_answer_is_sent_once(
     looks: list[tuple[AnswerProgress, dict[str, Any]]],
 ) -> None:
-    saying = SentAnswer()
+    reader = TextReader()
     for one, told in looks:
-        assert received(saying, one) == told
+        assert received(reader, one) == told
 
 
-def test_another_attempt_starts_a_new_answer() -> None:
-    saying = SentAnswer()
-    received(saying, streaming("Good"))
-    assert saying.is_over(streaming("Bad", key="1/2"))
-    more = saying.more(streaming("Bad", key="1/2", turn=3))
-    assert more == {"key": "1/2", "turn": 3, "attempt": 1, "text": "Bad", "gap": False}
-
-
-def test_an_answer_is_over_once() -> None:
-    saying = SentAnswer()
-    assert not saying.is_over(None)
-    received(saying, streaming("Good"))
-    assert not saying.is_over(streaming("Good day"))
-    assert saying.is_over(None)
-    assert not saying.is_over(None)
+def test_the_part_of_an_answer_names_it() -> None:
+    answer = streaming("Bad", key="1/2", turn=3)
+    sent = {"key": "1/2", "turn": 3, "attempt": 1, "text": "Bad", "gap": False}
+    assert token(answer, TextDelta(StreamCursor(), "Bad")) == sent
+    assert token(replace(answer, call="t3c1"), TextDelta(StreamCursor(), "Bad"))["turn"] is None
 
 
 @dataclass

@@ -21,8 +21,6 @@ from holdfast.client.remote_run import Entry
 from holdfast.client.result import RunEnding
 from holdfast.client.run import Run
 from holdfast.client.stream import run_watch
-from holdfast.client.stream.deltas import Frame, StreamCursor
-from holdfast.client.stream.frames import frames
 from holdfast.client.stream.heartbeats import (
     MAX_UPDATE_BYTES,
     AnswerProgress,
@@ -30,7 +28,9 @@ from holdfast.client.stream.heartbeats import (
     read_answer_progress,
     update_in,
 )
+from holdfast.client.stream.run_feed import MAX_TOKEN_CHARS, Frame, RunFeed
 from holdfast.client.stream.run_watch import RunDescription, RunWatches
+from holdfast.client.stream.text_reader import StreamCursor
 from holdfast.runtime.data_converter import data_converter
 from holdfast.runtime.encryption.codec import EncryptionCodec
 from holdfast.schemas import names
@@ -102,7 +102,7 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 async def received(*steps: Step, after: str = "0") -> list[str]:
     """What a client receives from a frame on: the types, of tokens the text as well."""
     found = []
-    async for one in frames(StepwiseRun(list(steps)), StreamCursor.read(after)):
+    async for one in RunFeed(StepwiseRun(list(steps)), StreamCursor.read(after)).frames():
         match one:
             case str(text):
                 found.append(f"({text.partition(';')[0]})")
@@ -120,6 +120,30 @@ async def test_an_answer_is_sent_before_its_calls() -> None:
         *("turn_start", "token I w", "token il", "token l."),
         *("tool_call", "done"),
     ]
+
+
+async def test_a_long_text_is_sent_in_several_frames() -> None:
+    log = [TURN, message("x" * (2 * MAX_TOKEN_CHARS + 1)), DONE]
+    tokens = [one[6:] for one in await received(Step(log, closed=True)) if one[:5] == "token"]
+    assert [len(text) for text in tokens] == [MAX_TOKEN_CHARS, MAX_TOKEN_CHARS, 1]
+
+
+@pytest.mark.parametrize("more", [{"turn": 2}, {"turn": 1, "call": "t1c1"}, {"summary": True}])
+def test_an_answer_of_another_turn_is_none_of_a_turn(more: dict[str, Any]) -> None:
+    assert not AnswerProgress("1/1", 1, "I will", 0, [], **more).is_of_turn(1)
+    assert AnswerProgress("1/1", 1, "I will", 0, [], turn=1).is_of_turn(1)
+
+
+def test_the_progress_of_a_call_is_sent_when_it_has_changed() -> None:
+    feed, other = RunFeed(StepwiseRun([])), CallProgress("t2c2", 1, {"done": 1})
+    half, whole = (CallProgress("t2c1", 1, {"done": done}) for done in (1, 2))
+
+    def new(*updates: CallProgress) -> list[CallProgress]:
+        return feed.new_updates(RunDescription(("r", 1), False, None, updates=updates))
+
+    assert new(half) == [half]
+    assert new(half, other) == [other]
+    assert new(whole, other) == [whole]
 
 
 async def test_the_reason_of_a_silence_is_sent_once_and_again_when_it_recurs() -> None:
@@ -146,7 +170,7 @@ async def test_a_reader_may_give_temporal_up() -> None:
     for steps in ([lost], [lost, Step([TURN]), lost]):
         run = StepwiseRun(steps)
         with pytest.raises(HoldfastError, match="does not answer"):
-            [each async for each in frames(run, StreamCursor(), most_lost=2)]
+            [each async for each in RunFeed(run, most_lost=2).frames()]
         assert run.observed == len(steps) + 1
 
 
@@ -170,7 +194,7 @@ async def test_an_answer_that_is_too_large_for_a_page_is_not_sent_in_part() -> N
 
 async def test_a_returning_client_receives_the_rest_and_nothing_twice() -> None:
     log = [TURN, message("I will."), CALL, DONE]
-    middle = StreamCursor(1).in_attempt(1).advanced("I w")
+    middle = replace(StreamCursor(1), attempt=1).advanced("I w")
     assert await received(Step(log, closed=True), after=str(middle)) == [
         *("token ill.", "tool_call", "done"),
     ]
@@ -189,12 +213,12 @@ async def test_an_event_within_an_answer_cuts_nothing_off(kind: str) -> None:
         *("turn_start", "token I w", kind, "token il", kind, "token l."),
         *("tool_call", "done"),
     ]
-    after_events = StreamCursor(3).in_attempt(1).advanced("I w")
+    after_events = replace(StreamCursor(3), attempt=1).advanced("I w")
     assert await received(whole, after=str(after_events)) == ["token ill.", "tool_call", "done"]
 
 
 async def test_an_end_that_the_run_could_not_write_is_sent_last() -> None:
-    ended = frames(StepwiseRun([Step([TURN], closed=True)]), StreamCursor())
+    ended = RunFeed(StepwiseRun([Step([TURN], closed=True)])).frames()
     found = [one async for one in ended if isinstance(one, Frame)]
     assert [one.type for one in found] == ["turn_start", "error"]
     assert str(found[-1].position) == "1.end"
