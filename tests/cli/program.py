@@ -11,6 +11,7 @@ import subprocess
 import sys
 import termios
 from collections.abc import Sequence
+from pathlib import Path
 
 from tests.support.process import PYTHON, ROOT
 
@@ -32,7 +33,9 @@ def _as_from_a_terminal() -> None:
 class Program:
     """A running command. What it prints on both streams is gathered in `seen`."""
 
-    def __init__(self, words: Sequence[str], *, terminal: bool = False, **env: str) -> None:
+    def __init__(
+        self, words: Sequence[str], *, terminal: bool = False, folder: Path = ROOT, **env: str
+    ) -> None:
         self.seen = ""
         environment = {**os.environ, "TERM": "xterm", "PYTHONUNBUFFERED": "1", **env}
         command = [sys.executable, "-m", "holdfast", *words]
@@ -44,7 +47,7 @@ class Program:
         self.process = subprocess.Popen(
             command,
             env=environment,
-            cwd=ROOT,
+            cwd=folder,
             stdin=theirs if terminal else subprocess.DEVNULL,
             stdout=theirs,
             stderr=theirs,

@@ -1,0 +1,72 @@
+"""Each transcript, read as the reference of a command: what is typed, and what is printed.
+
+`python -m tests.cli.transcripts.test_transcripts` writes all outputs again: read the difference.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from google.protobuf.duration_pb2 import Duration
+from temporalio.api.workflowservice.v1 import RegisterNamespaceRequest
+from temporalio.client import Client
+from temporalio.testing import WorkflowEnvironment
+
+from holdfast.client import remote_run
+from holdfast.hosting.temporal import usable_search_attributes
+from tests.cli.conftest import Start
+from tests.cli.transcripts.playing import CommandTranscript
+
+FOLDER = Path(__file__).parent
+TRANSCRIPTS = {
+    path.relative_to(FOLDER).with_suffix("").as_posix(): path
+    for path in sorted(FOLDER.rglob("*.txt"))
+}
+WRITES = "HOLDFAST_TESTS_WRITE_TRANSCRIPTS"
+
+
+@pytest.fixture
+async def client(temporal: WorkflowEnvironment, request: pytest.FixtureRequest) -> Client:
+    """Return a client of a namespace of its own."""
+    name = f"transcript-{request.node.callspec.id.replace('/', '-')}"
+    retention = Duration(seconds=86_400)
+    made = RegisterNamespaceRequest(namespace=name, workflow_execution_retention_period=retention)
+    await temporal.client.workflow_service.register_namespace(made)
+    config = temporal.client.config()
+    config["namespace"] = name
+    client = Client(**config)
+    await usable_search_attributes(client)
+    return client
+
+
+@pytest.mark.parametrize("name", TRANSCRIPTS)
+async def test_a_command_prints_what_is_written(
+    name: str, client: Client, start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "shop"
+    folder.mkdir()
+    program = tmp_path / "holdfast"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m holdfast "$@"\n')
+    program.chmod(0o755)
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(remote_run, "NO_WORKER_SECONDS", 1)
+    for variable, value in {"LOGNAME": "ann", "COLUMNS": "80", "LINES": "24"}.items():
+        monkeypatch.setenv(variable, value)
+    for variable in ("EDITOR", "VISUAL", "TRACEPARENT"):
+        monkeypatch.delenv(variable, raising=False)
+    written = TRANSCRIPTS[name].read_text(encoding="utf-8")
+    played = await CommandTranscript(folder, client, monkeypatch, start).play(written)
+    for module in [*sys.modules]:  # others have files of the same names
+        if (getattr(sys.modules[module], "__file__", None) or "").startswith(str(folder)):
+            del sys.modules[module]
+    if WRITES in os.environ:
+        TRANSCRIPTS[name].write_text(played, encoding="utf-8")
+        return
+    assert played == written
+
+
+if __name__ == "__main__":
+    os.environ[WRITES] = "1"
+    sys.exit(pytest.main([__file__, "-q", "-p", "no:cacheprovider", *sys.argv[1:]]))
