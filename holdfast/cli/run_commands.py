@@ -34,6 +34,7 @@ from holdfast.client.run import Run
 from holdfast.client.start import StartRequest, environment_caller
 from holdfast.runtime.command_line import read_count, read_name
 from holdfast.runtime.narration.phrases import decision_phrase
+from holdfast.runtime.narration.question_view import QuestionView
 from holdfast.runtime.text_safety import as_json, as_text, clean, format_date, holdfast_command
 from holdfast.schemas import names
 from holdfast.schemas.decision import RUNS_AGAIN, Decision, PendingApproval, Verdict
@@ -356,7 +357,7 @@ async def _show_attempts(remote: Run, call_id: str) -> None:
             wrong = f"{clean(call_id)} was not decided: it may have happened"
             bound = ("--digest", one.digest, "--nonce", one.nonce)
             again = holdfast_command("decide", remote.id, call_id, "did_not_happen", *bound)
-            todo = f"to run it {question_text.times_phrase(one)}: {again}"
+            todo = f"to run it {QuestionView.of(one).next_attempt}: {again}"
             raise wrong_command(wrong, f"{todo}; else `happened --result VALUE`, or `give_up`")
 
 

@@ -21,7 +21,7 @@ from holdfast.client.errors import (
     wrong_command,
 )
 from holdfast.client.holdfast_client import HoldfastClient
-from holdfast.client.question_text import call_name, delegate_line, how_to_decide, subject
+from holdfast.client.question_text import delegate_line, how_to_decide
 from holdfast.client.records.run_cost import read_run_cost
 from holdfast.client.remote_run import RunStart
 from holdfast.client.result import ending_lines, queued_line, token_counts
@@ -30,6 +30,8 @@ from holdfast.client.run_lists import MissingAttributesError, RunFilter, RunList
 from holdfast.client.stream.heartbeats import new_failure_lines
 from holdfast.runtime.command_line import read_count
 from holdfast.runtime.narration.log_narration import LogNarration
+from holdfast.runtime.narration.phrases import subject_phrase
+from holdfast.runtime.narration.question_view import QuestionView
 from holdfast.runtime.text_safety import (
     arguments_line,
     as_json,
@@ -92,7 +94,7 @@ async def approvals(*, json: bool) -> int:
             (
                 one.run_id,
                 one.call_id,
-                subject(one.kind, call_name(one)),
+                subject_phrase(one.kind, QuestionView.of(one).name),
                 format_age(one.requested_at),
                 arguments_line(brief_arguments(one.kind, one.arguments)),
             )
@@ -217,7 +219,7 @@ async def _print_status(console: Console, remote: Run) -> None:
     for pending in status.pending:
         name = f"{clean(pending.call_id)} {label_in_line(pending.label or pending.tool, 100)}"
         command = holdfast_command("decide", remote.id, pending.call_id)
-        _print_field(console, "waiting", f"{subject(pending.kind, name)}: {command} …")
+        _print_field(console, "waiting", f"{subject_phrase(pending.kind, name)}: {command} …")
     for message in status.queued:
         _print_field(console, "queued", queued_line(message))
     for there in status.delegate_approvals:

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from holdfast.client.question_text import call_name
 from holdfast.runtime import text_safety
-from holdfast.runtime.narration.phrases import question_facts
+from holdfast.runtime.narration.question_view import QuestionView
 from holdfast.schemas.base import format_duration, parse_duration
 from holdfast.schemas.decision import PendingApproval
 from holdfast.schemas.names import ErrorCode
@@ -72,10 +71,9 @@ def display_time(at: Any) -> DisplayTime:
 
 def unknown_reason(approval: PendingApproval) -> str:
     """Return the reason why an outcome is unknown, as a sentence; may be empty."""
-    text, name = question_facts(approval.kind, approval.question), call_name(approval)
-    text = (
-        text_safety.clean(text).partition(" Did it happen?")[0].replace(f"`{approval.tool}`", name)
-    )
+    view = QuestionView.of(approval)
+    text = text_safety.clean(view.facts).partition(" Did it happen?")[0]
+    text = text.replace(f"`{approval.tool}`", view.name)
     return text_safety.as_sentence(text.replace("`", "")) if text else ""
 
 
@@ -111,6 +109,13 @@ def limit_reached(approval: PendingApproval, agent: str | None) -> str:
     )
     who = text_safety.one_line(agent or "", _NAME_CHARS) or "The run"
     return text_safety.one_line(f"{who} has reached its limit of {limits}", _TITLE_CHARS)
+
+
+def subject(approval: PendingApproval, agent: str | None, of_plan: str = "A plan of {}") -> str:
+    """Return the subject of a question: the call, the plan, or the limit of an agent's run."""
+    if approval.kind == "budget":
+        return limit_reached(approval, agent)
+    return QuestionView.of(approval).subject(of_plan)
 
 
 def budget_uses(budget: Mapping[str, Any]) -> Iterator[BudgetUse]:

@@ -28,8 +28,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 from temporalio.exceptions import ApplicationError
 
-from holdfast.client.question_text import call_name
 from holdfast.runtime.http_post import EnvironmentValue, post
+from holdfast.runtime.narration.question_view import QuestionView
 from holdfast.runtime.slack import SlackApi, block, escaped
 from holdfast.runtime.text_safety import arguments_line
 from holdfast.schemas.decision import PendingApproval
@@ -136,7 +136,8 @@ def dialog(click: Click, approval: PendingApproval) -> dict[str, Any]:
     """Return the view that asks for a reason, and for an edit for the arguments."""
     verb, edited = _VERBS[click.action], approval.arguments if click.action == "edit" else {}
     inputs = [_input(_ARGUMENT + name, name, value) for name, value in edited.items()]
-    shown = f"*{escaped(call_name(approval))}*\n{escaped(arguments_line(approval.arguments))}"
+    name, line = QuestionView.of(approval).name, arguments_line(approval.arguments)
+    shown = f"*{escaped(name)}*\n{escaped(line)}"
     return {
         "type": "modal",
         "callback_id": click.action,

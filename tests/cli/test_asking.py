@@ -13,7 +13,8 @@ import pytest
 from holdfast.cli.prompts.answers import AnswerSource, Approver, InputEndedError
 from holdfast.cli.prompts.decision_prompt import ask_decision
 from holdfast.cli.screens.plain import PlainScreen
-from holdfast.client.question_text import arguments, title
+from holdfast.client.question_text import arguments
+from holdfast.runtime.narration.question_view import QuestionView
 from holdfast.schemas.base import canonical_json, sha256
 from holdfast.schemas.decision import Decision, PendingApproval
 
@@ -87,7 +88,7 @@ async def test_the_person_sees_whose_data_the_call_is_about(typing: Typing) -> N
 
     assert "t2c1 Refund an order for ada: holdfast decide" in seen
     assert "t2c1 Refund an order: holdfast decide" in of_no_one
-    assert title(waiting(instance="ada")) == "Refund an order for ada (t2c1)"
+    assert QuestionView.of(waiting(instance="ada")).title == "Refund an order for ada (t2c1)"
 
 
 EDIT = {"order_id": "A-1001", "amount": 60}

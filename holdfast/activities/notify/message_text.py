@@ -13,8 +13,8 @@ from typing import Any
 
 from holdfast.runtime.http_post import EnvironmentValue
 from holdfast.runtime.narration import phrases
+from holdfast.runtime.narration.question_view import QuestionView
 from holdfast.runtime.text_safety import as_json, label_in_line, name_in_line, one_line
-from holdfast.schemas.phrases import distinct_names
 from holdfast.schemas.settings.notify import Content, News, PostedMessage
 
 NAME_CHARACTERS = 100
@@ -69,10 +69,11 @@ def limit_content(news: News, content: Content) -> News:
 
 def message_text(news: News) -> MessageText:
     """Return the text of a notification; absent values have no line."""
+    view = QuestionView.of(news.waiting)
     match news.kind:
         case "asked" | "reminder":
             again = f"Reminder {news.reminder}: " if news.kind == "reminder" else ""
-            heading = again + phrases.request_phrase(news.waiting.kind, news.waiting.attempts)
+            heading = again + view.request
         case "expired":
             heading = phrases.EXPIRED.capitalize()
         case "decided":
@@ -108,12 +109,8 @@ def _lines(news: News) -> Iterator[tuple[str, str]]:
     if news.kind == "expired":
         yield "Result", phrases.lapse_phrase(news.lapse)
     if not news.is_over:
-        groups = one_line(distinct_names(waiting.approvers), VALUE_CHARACTERS)
-        deciding = [f"members of {groups}" if groups else "any user of the inbox"]
-        if waiting.quorum > 1:
-            deciding.append(f"{waiting.quorum} approvals needed")
-        if waiting.signed:
-            deciding.append("only signed decisions are accepted")
+        view = QuestionView.of(waiting)
+        deciding = view.terms("message", view.groups(VALUE_CHARACTERS))
         # Without any content, the approvers are not named.
         yield "Who decides", "; ".join(deciding) if waiting.tool else ""
         until = datetime.fromisoformat(waiting.expires_at).strftime("%Y-%m-%d %H:%M UTC")

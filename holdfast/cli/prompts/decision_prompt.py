@@ -17,7 +17,9 @@ from holdfast.cli.prompts.answers import AnswerSource, InputEndedError
 from holdfast.cli.screens.plain import PlainScreen
 from holdfast.client import question_text
 from holdfast.client.errors import HoldfastError
-from holdfast.client.question_text import DecisionOption, parse_call_ids, strike_calls
+from holdfast.client.question_text import parse_call_ids, strike_calls
+from holdfast.runtime.narration.phrases import CHOICES, Choice
+from holdfast.runtime.narration.question_view import QuestionView
 from holdfast.runtime.text_safety import as_json, clean, one_line
 from holdfast.schemas.decision import Decision, PendingApproval
 from holdfast.validation.lenient_json import exact_json
@@ -40,7 +42,7 @@ async def ask_decision(
         InputEndedError: there are no more answers.
     """
     screen.show_approval(waiting, asked=True)
-    options = question_text.OPTIONS[waiting.kind]
+    options = CHOICES[waiting.kind]
     with screen.pause_for_input():
         for _ in range(MAX_TRIES):
             answers.forget_typed()
@@ -61,7 +63,7 @@ async def ask_decision(
 
 
 async def _decision(
-    waiting: PendingApproval, option: DecisionOption, answers: AnswerSource, screen: PlainScreen
+    waiting: PendingApproval, option: Choice, answers: AnswerSource, screen: PlainScreen
 ) -> Decision:
     fields: dict[str, Any] = {}
     match verdict := option.verdict:
@@ -88,7 +90,9 @@ async def _decision(
             fields["result"] = _result((await _line(text, answers, screen)).strip())
         case "did_not_happen":
             number = str(len(waiting.attempts) + 1)
-            text = f"To run it {question_text.times_phrase(waiting)}, type {number} (empty: back): "
+            text = (
+                f"To run it {QuestionView.of(waiting).next_attempt}, type {number} (empty: back): "
+            )
             if (await _line(text, answers, screen)).strip() != number:
                 raise _Back("Nothing was decided.")
     fields |= {"callId": waiting.call_id, "digest": waiting.digest, "nonce": waiting.nonce}

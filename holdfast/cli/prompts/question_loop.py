@@ -11,9 +11,10 @@ from holdfast.cli.prompts.answers import AnswerSource, InputEndedError
 from holdfast.cli.prompts.decision_prompt import MAX_TRIES, ask_decision
 from holdfast.cli.screens.plain import PlainScreen
 from holdfast.client.errors import HoldfastError, NoWorkerError, RejectedError
-from holdfast.client.question_text import delegate_line, how_to_decide, title
+from holdfast.client.question_text import delegate_line, how_to_decide
 from holdfast.client.run import Run
 from holdfast.client.stream.run_feed import RunFeed
+from holdfast.runtime.narration.question_view import QuestionView
 from holdfast.runtime.text_safety import clean
 from holdfast.schemas import names
 from holdfast.schemas.decision import Decision, PendingApproval
@@ -78,7 +79,9 @@ class ApprovalPrompts:
             await asyncio.wait({asking, watching}, return_when=asyncio.FIRST_COMPLETED)
             if not asking.done():
                 watching.result()
-                self._screen.print_note(f"\n{title(waiting)} was decided elsewhere.")
+                self._screen.print_note(
+                    f"\n{QuestionView.of(waiting).title} was decided elsewhere."
+                )
                 return None
             decision = asking.result()
         finally:

@@ -23,6 +23,7 @@ from holdfast.cli.screens.plain import PlainScreen
 from holdfast.client import question_text
 from holdfast.client.result import RunEnding, ending_lines
 from holdfast.runtime.narration.log_narration import NarrationLine, Tone
+from holdfast.runtime.narration.question_view import QuestionView
 from holdfast.runtime.text_safety import shorten
 from holdfast.schemas.decision import PendingApproval
 from holdfast.schemas.log_entry import read_record
@@ -76,9 +77,9 @@ class LiveScreen(PlainScreen):
     def show_approval(self, waiting: PendingApproval, *, asked: bool) -> None:
         """Draw a pending approval as a panel, with the command that decides it below."""
         self.activity.waits = True
-        parts: list[RenderableType] = []
-        if reason := question_text.reasoning(waiting):
-            parts.append(Text(f"because: {reason}\n", style="italic"))
+        parts, view = list[RenderableType](), QuestionView.of(waiting)
+        if view.reasoning:
+            parts.append(Text(f"because: {view.reasoning}\n", style="italic"))
         if rows := question_text.arguments(waiting):
             table = Table.grid(padding=(0, 2))
             table.add_column(style="bold", overflow="fold", max_width=_NAME_COLUMNS)
@@ -87,7 +88,7 @@ class LiveScreen(PlainScreen):
                 table.add_row(Text(name), Text(value))
             parts += [table, Text()]
         parts += [Text(text, style="dim") for text in question_text.explanations(waiting)]
-        title = Text(question_text.heading(waiting), style="bold")
+        title = Text(view.heading, style="bold")
         panel = Panel(Group(*parts), title=title, title_align="left", border_style="yellow")
         self._console.print(panel)
         command = Text(question_text.how_to_decide(self._run_id, waiting), style="cyan")

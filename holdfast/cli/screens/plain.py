@@ -14,6 +14,7 @@ from holdfast.client.result import RunEnding, ending_lines
 from holdfast.client.stream.heartbeats import AnswerProgress, PendingActivity, new_failure_lines
 from holdfast.client.stream.live_text import answer_text, call_lines
 from holdfast.runtime.narration.log_narration import LogNarration, NarrationLine
+from holdfast.runtime.narration.question_view import QuestionView
 from holdfast.runtime.text_safety import clean, format_clock, one_line, shorten
 from holdfast.schemas import log_entry
 from holdfast.schemas.decision import PendingApproval
@@ -136,16 +137,15 @@ class PlainScreen:
 
     def show_approval(self, waiting: PendingApproval, *, asked: bool) -> None:
         """Write the command that decides it, and all details if the person is asked next."""
-        name = f"{one_line(waiting.call_id, _NAME_CHARS)} {question_text.call_name(waiting)}"
+        view = QuestionView.of(waiting)
+        name = f"{one_line(waiting.call_id, _NAME_CHARS)} {view.name}"
         text = f"{name}: {question_text.how_to_decide(self._run_id, waiting)}"
         self._write_line(NarrationLine(format_clock(waiting.requested_at), "waiting", text))
         if not asked:
             return
-        self.print_note(f"    {one_line(question_text.heading(waiting), _ARGUMENT_CHARS)}")
-        rows = question_text.arguments(waiting)
-        if reason := question_text.reasoning(waiting):
-            rows = [("because", reason), *rows]
-        for name, value in rows:
+        self.print_note(f"    {one_line(view.heading, _ARGUMENT_CHARS)}")
+        because = [("because", view.reasoning)] if view.reasoning else []
+        for name, value in because + question_text.arguments(waiting):
             self.print_note(f"    {name}: {one_line(value, _ARGUMENT_CHARS)}")
         for text in question_text.explanations(waiting):
             self.print_note(f"    {one_line(text, _ARGUMENT_CHARS)}")

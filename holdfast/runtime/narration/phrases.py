@@ -4,11 +4,12 @@ A surface (terminal, inbox, Temporal UI, HTTP, notification, log) takes its word
 and has no words of its own for the same thing.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
 
-from holdfast.runtime.text_safety import clean, name_in_line, one_line
-from holdfast.schemas.decision import Decided, Kind
+from holdfast.runtime.text_safety import clean, name_in_line
+from holdfast.schemas.decision import Decided, Kind, Verdict
 from holdfast.schemas.log_entry import SkillChooser
 from holdfast.validation.text_safety import is_same_person
 
@@ -37,8 +38,102 @@ SKILL_CHOSEN: Final[Mapping[SkillChooser, str]] = {
 }
 """Who chose the skill of a run."""
 
+Surface = Literal["terminal", "markdown", "page", "row", "message"]
+
+TERMS: Final[Mapping[Surface, Mapping[str, str]]] = {
+    "terminal": {
+        "approvers": "decided by {}",
+        "signed": "only signed decisions are accepted",
+        "quorum": "{} people must agree",
+    },
+    "markdown": {
+        "approvers": "Only these groups decide: {}.",
+        "signed": "Only signed decisions are accepted: with a `token` of the approver.",
+        "quorum": "{} people must agree.",
+    },
+    "page": {
+        "approvers": "Anyone in {} can decide.",
+        "anyone": "Anyone with access can decide.",
+        "principal": "The principal of the run{} cannot decide.",
+        "quorum": "{} people must approve; a single denial denies it.",
+        "signing": "Decisions must be signed: {}.",
+    },
+    "row": {"quorum": "{} people must approve"},
+    "message": {
+        "approvers": "members of {}",
+        "anyone": "any user of the inbox",
+        "quorum": "{} approvals needed",
+        "signed": "only signed decisions are accepted",
+    },
+}
+"""Who decides, as each surface states it, in its order."""
+
+EFFECTS: Final = (
+    "approve: it runs · deny: it does not run, and the model reads your reason · edit: it runs"
+    " with your arguments · respond: your answer is its result"
+)
+"""What each decision on a call does."""
+
+SEE_ALL: Final = "see holdfast approvals --json"
+"""Where a terminal shows what it has cut."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A choice of a question: its key, its label with the key marked, its verdict.
+
+    `synonyms` are further ways to type it. Without a verdict the question is skipped. One that
+    `strikes` edits a plan by naming the calls that are left out.
+    """
+
+    key: str
+    label: str
+    verdict: Verdict | None
+    synonyms: tuple[str, ...] = ()
+    strikes: bool = False
+
+    def means(self, answer: str) -> bool:
+        return answer in (self.key, self.label.replace("[", "").replace("]", ""), *self.synonyms)
+
+
+_SKIP: Final = Choice("s", "[s]kip", None)
+_APPROVE: Final = Choice("a", "[a]pprove", "approve", ("y", "yes"))
+_DENY: Final = Choice("d", "[d]eny", "deny", ("n", "no"))
+_EDIT: Final = Choice("e", "[e]dit", "edit")
+_STRIKE: Final = Choice("k", "stri[k]e calls out", "edit", ("strike",), strikes=True)
+CHOICES: Final[Mapping[Kind, tuple[Choice, ...]]] = {
+    "call": (_APPROVE, _DENY, _EDIT, Choice("r", "[r]espond", "respond"), _SKIP),
+    "input": (Choice("r", "[r]espond", "respond", ("a", "answer")), _DENY, _SKIP),
+    "plan": (_APPROVE, _DENY, _STRIKE, _EDIT, _SKIP),
+    "reconcile": (
+        Choice("h", "it [h]appened", "happened", ("y", "yes", "happened")),
+        Choice("r", "it did not happen, [r]un it again", "did_not_happen", ("n", "no", "c")),
+        Choice("g", "[g]ive up", "give_up"),
+        _SKIP,
+    ),
+    "budget": (
+        Choice("e", "[e]xtend", "approve", ("a", "approve", "y", "yes")),
+        Choice("l", "set the [l]imit", "edit"),
+        Choice("n", "do [n]ot extend", "deny", ("d", "deny", "no", "f")),
+        _SKIP,
+    ),
+    "principal_expired": (_DENY, _SKIP),
+}
+"""The choices of a question, in the order of a terminal."""
+
+_DENY_COMMAND: Final = "deny --reason 'YOUR REASON'"
+COMMANDS: Final[Mapping[Kind, tuple[str, ...]]] = {
+    "call": ("approve", _DENY_COMMAND),
+    "plan": ("approve", "approve --strike CALL", _DENY_COMMAND),
+    "input": ("respond --result {answer}", _DENY_COMMAND),
+    "reconcile": ("happened --result 'null'", "did_not_happen", "give_up"),
+    "budget": ("approve", "deny"),
+    "principal_expired": (_DENY_COMMAND,),
+}
+"""The verdicts of `holdfast decide` that are offered away from a terminal."""
+
 # The run's own text for a plan, from here on, has what the heading does not have.
-_REFUSED_CALLS: Final = "Refused already"
+REFUSED_CALLS: Final = "Refused already"
 _APPROVALS = {
     "approve": "approved",
     "edit": "approved with changes",
@@ -72,25 +167,14 @@ _TIMEOUTS: Final[Mapping[str, str]] = {
 }
 
 
-def request_phrase(kind: Kind, attempts: Sequence[str]) -> str:
-    """Return the heading of a question, with the number of the attempt if there are `attempts`."""
-    words = REQUESTS[kind]
-    return f"Attempt {len(attempts)}, {words[:1].lower()}{words[1:]}" if attempts else words
+def subject_phrase(kind: Kind, name: str) -> str:
+    """Return a pending call in a list: its name, and its kind if it needs more than yes or no.
 
-
-def question_facts(kind: Kind, text: str) -> str:
-    """Return the part of a run's own question that the heading does not have; may be empty."""
-    if kind == "call":
-        return ""
-    return "".join(text.partition(_REFUSED_CALLS)[1:]) if kind == "plan" else text
-
-
-def filled_in_phrase(places: Sequence[str]) -> str:
-    """Return the words for arguments that are not in the call as written; empty without any."""
-    if not places:
-        return ""
-    named = ", ".join(one_line(place, NAME_CHARS) for place in places)
-    return f"Filled in by a default or a hook: {named}"
+    `Did it happen? Refund an order`
+    """
+    if kind in ("call", "plan"):  # the label of a plan is `plan of 3 calls`
+        return name
+    return f"Did it happen? {name}" if kind == "reconcile" else f"{REQUESTS[kind]}: {name}"
 
 
 def decision_phrase(decision: str, kind: Kind = "call") -> str:

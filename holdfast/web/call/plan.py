@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from holdfast.client import question_text
+from holdfast.runtime.narration.question_view import step_bound, step_delegate
 from holdfast.runtime.text_safety import one_line
 from holdfast.schemas.decision import Kind, PendingApproval, shown_calls
 from holdfast.schemas.reference import (
@@ -102,8 +103,8 @@ class PlanSteps:
         instance = one_line(str(step.call.get("instance") or ""), _TEXT_CHARS)
         order = [f"After {step_numbers(waits)}"] if waits else []
         order += [f"for {instance}"] if instance else []
-        order.append(question_text.plan_call_bound(step.call))
-        executor = question_text.plan_call_delegate(step.call)
+        order.append(step_bound(step.call))
+        executor = step_delegate(step.call)
         return "; ".join(filter(None, [", ".join(filter(None, order)), executor]))
 
     def steps_using(self, step: PlanStep) -> list[PlanStep]:

@@ -9,9 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from holdfast.client.question_text import call_name, how_to_decide, how_to_renew, times_phrase
+from holdfast.client.question_text import how_to_decide, how_to_renew
 from holdfast.runtime.narration import phrases
 from holdfast.runtime.narration.arguments import arguments_in_line, fits_in_line, total_text
+from holdfast.runtime.narration.question_view import QuestionView
 from holdfast.runtime.text_safety import (
     as_json,
     clean,
@@ -119,15 +120,12 @@ def _question_texts(pending: OpenCall, plan: Sequence[PlanRow], *, again: bool) 
     if len(versions) > 1:
         first = versions[0].arguments
         changes = argument_differences(kind, first, arguments, pending.tools, pending.schema)
-    effect = phrases.timeout_phrase(
-        kind, approval.on_timeout, is_single_call=pending.run_info.single
-    )
+    view = QuestionView.of(approval, is_single_call=pending.run_info.single)
     return {
-        "title": phrases.request_phrase(kind, approval.attempts),
-        "heading": heading(approval, pending.run_info.agent),
-        "again_heading": f"{call_name(approval)} {times_phrase(approval)}?" if again else "",
+        "question": view,
+        "heading": page_text.subject(approval, pending.run_info.agent),
+        "again_heading": f"{view.name} {view.next_attempt}?" if again else "",
         "again_button": again_button(approval, tool) if again else "",
-        "timeout_effect": effect,
         "consequence": plan_consequence(plan) if plan else consequence(approval, tool),
         "approve_text": approve_button(approval, tool, budget, pending.history.first_limit),
         "changes": changes,
@@ -136,7 +134,6 @@ def _question_texts(pending: OpenCall, plan: Sequence[PlanRow], *, again: bool) 
             pending.schema, FormValue(arguments, {}), prefix="v", room=5 * MAX_FIELDS
         ),
         "as_json": as_json(arguments, indent=2),
-        "filled_in": phrases.filled_in_phrase(approval.filled_in),
         "repetition": repetition(tool) if tool else "",
         "command": how_to_decide(pending.run_id, approval),
         "renew_command": how_to_renew(pending.run_id) if kind == "principal_expired" else "",
@@ -242,7 +239,7 @@ def build_closed_page(closed: ClosedCall, person: Person) -> dict[str, Any]:
         "verdict": text,
         "decided_at": at,
         "outcome": outcome_text(question, history.stage),
-        "heading": heading(approval, closed.run_info.agent),
+        "heading": page_text.subject(approval, closed.run_info.agent),
         "arguments": arguments,
         "limit": limit_outcome(approval, verdict, last, budget.get("limit")),
         "reason": reason,
@@ -261,7 +258,8 @@ def check_eligibility(pending: OpenCall, person: Person, *, signs: bool) -> tupl
     approval, principal = pending.approval, pending.run_info.principal
     # A plan has the strictest of its calls' policies.
     not_own = any(tool.approval.not_by for tool in pending.tools.values())
-    groups = one_line(distinct_names(approval.approvers, " or "), _GROUPS_CHARS)
+    view = QuestionView.of(approval)
+    groups = view.groups(_GROUPS_CHARS, " or ")
     reason = ""
     if not is_approver(person, approval.approvers):
         own = one_line(distinct_names(person.groups), _GROUPS_CHARS)
@@ -269,26 +267,10 @@ def check_eligibility(pending: OpenCall, person: Person, *, signs: bool) -> tupl
         reason = f"Only members of {groups} can decide. {yours}"
     elif not_own and is_same_person(person.name, principal):
         reason = "This run acts on your behalf, and its principal cannot decide."
-    terms = [f"Anyone in {groups} can decide." if groups else "Anyone with access can decide."]
-    if not_own:
-        whom = f", {one_line(principal, _NAME_CHARS)}," if principal else ""
-        terms.append(f"The principal of the run{whom} cannot decide.")
-    if approval.quorum > 1:
-        terms.append(f"{approval.quorum} people must approve; a single denial denies it.")
-    if approval.signed:
-        how = "the inbox signs yours" if signs else "add your token"
-        terms.append(f"Decisions must be signed: {how}.")
-    return reason, terms
-
-
-def heading(approval: PendingApproval, agent: str | None) -> str:
-    """Return the subject of a question: the call, the plan, or the limit."""
-    if approval.kind == "plan":
-        number = len(list(shown_calls(approval.arguments)))
-        return f"A plan of {number} step{'' if number == 1 else 's'}"
-    if approval.kind == "budget":
-        return page_text.limit_reached(approval, agent)
-    return f"{'Did it happen? ' * (approval.kind == 'reconcile')}{call_name(approval)}"
+    whom = f", {one_line(principal, _NAME_CHARS)}," if principal else ""
+    signing = "the inbox signs yours" if signs else "add your token"
+    more = {"principal": whom if not_own else None, "signing": signing if approval.signed else None}
+    return reason, view.terms("page", groups, **more)
 
 
 def consequence(approval: PendingApproval, tool: ShownTool | None) -> str:
@@ -333,7 +315,7 @@ def approve_button(
         return f"Extend: {', '.join(texts)}"
     arguments, schema = approval.arguments, True if tool is None else tool.parameters
     line = arguments_in_line(arguments, schema, _BUTTON_CHARS)
-    named = f"Approve: {' · '.join(filter(None, [call_name(approval), line]))}"
+    named = f"Approve: {' · '.join(filter(None, [QuestionView.of(approval).name, line]))}"
     label = f"Approve {approval.effect}" if approval.effect else named
     is_whole = approval.effect or all(map(fits_in_line, arguments.values()))
     return label if is_whole and len(label) <= _BUTTON_CHARS else "Approve as shown"
@@ -349,7 +331,8 @@ def again_button(approval: PendingApproval, tool: ShownTool | None) -> str:
     is_whole = approval.effect or all(map(fits_in_line, approval.arguments.values()))
     if not is_whole or len(line) > _BUTTON_CHARS:
         line = total_text([approval.amount]) or "as shown"
-    return f"{call_name(approval)} {times_phrase(approval)}{': ' * bool(line)}{line}"
+    view = QuestionView.of(approval)
+    return f"{view.name} {view.next_attempt}{': ' * bool(line)}{line}"
 
 
 def limit_outcome(

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from holdfast.client.errors import HoldfastError, RejectedError
-from holdfast.client.question_text import call_name
 from holdfast.runtime.narration.arguments import total_text
 from holdfast.runtime.narration.phrases import decision_phrase
+from holdfast.runtime.narration.question_view import QuestionView
 from holdfast.runtime.text_safety import one_line, shorten
 from holdfast.schemas import names
 from holdfast.schemas.decision import PendingApproval
@@ -171,5 +171,8 @@ def _outcome(
 ) -> BulkOutcome:
     title, in_line = f"{one_line(choice.call, _ID_CHARS)} of {one_line(choice.run, _ID_CHARS)}", ""
     if approval is not None:
-        title, in_line = call_name(approval), shorten(argument_line(approval), MAX_BRIEF_CHARS)
+        title, in_line = (
+            QuestionView.of(approval).name,
+            shorten(argument_line(approval), MAX_BRIEF_CHARS),
+        )
     return BulkOutcome(choice, title, in_line, text, tone, approval)

@@ -10,10 +10,9 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from holdfast.client.errors import HoldfastError
-from holdfast.client.question_text import call_name
 from holdfast.client.run_lists import RunListing
 from holdfast.runtime.narration.arguments import arguments_in_line, readable_name
-from holdfast.runtime.narration.phrases import decided_phrase
+from holdfast.runtime.narration.question_view import QuestionView
 from holdfast.runtime.text_safety import as_json, as_sentence, clean, local_time, one_line, shorten
 from holdfast.schemas import names
 from holdfast.schemas.decision import Kind, PendingApproval, shown_calls
@@ -22,7 +21,7 @@ from holdfast.schemas.phrases import distinct_names
 from holdfast.web.auth.permissions import MAY_NOT_DECIDE, has_decided, is_approver
 from holdfast.web.auth.sessions import Person
 from holdfast.web.listing.pending_runs import RunAnswer
-from holdfast.web.page_text import DisplayTime, display_time, limit_reached, unknown_reason
+from holdfast.web.page_text import DisplayTime, display_time, subject, unknown_reason
 
 SOON: Final = timedelta(hours=1)
 EXPIRED: Final = "expired"
@@ -151,9 +150,7 @@ def _row(run: RunListing, approval: PendingApproval, person: Person, *, signs: b
     if on_timeout == "approve" and urgent != EXPIRED:
         urgent = "executed unless denied"
     in_line = " · ".join(filter(None, [approval.effect, argument_line(approval)]))
-    decisions = [decided_phrase(decided, approval.kind) for decided in approval.decisions]
-    if approval.quorum > 1:
-        decisions.append(f"{approval.quorum} people must approve")
+    view = QuestionView.of(approval)
     kind, open_it = _KINDS[approval.kind]
     kind = f"attempt {len(approval.attempts)}, {kind}" if approval.attempts else kind
     obstacle = ""
@@ -169,7 +166,7 @@ def _row(run: RunListing, approval: PendingApproval, person: Person, *, signs: b
         obstacle = "Open it to see all arguments."
     return PendingRow(
         run,
-        _title(approval, run),
+        subject(approval, run.agent, "Plan of {}"),
         display_time(approval.requested_at),
         display_time(approval.expires_at),
         urgent,
@@ -178,7 +175,7 @@ def _row(run: RunListing, approval: PendingApproval, person: Person, *, signs: b
         kind=kind,
         brief=shorten(in_line, _PART_CHARS if obstacle else MAX_BRIEF_CHARS),
         why=_why(approval),
-        decisions=shorten(", ".join(decisions), _TEXT_CHARS),
+        decisions=shorten(", ".join(view.decisions + view.terms("row")), _TEXT_CHARS),
         choice="" if obstacle else str(SelectedCall.of(run.id, approval)),
         amount=approval.amount,
         obstacle=obstacle,
@@ -190,15 +187,6 @@ def _expiry_label(urgent: str, label: str = "expires") -> str:
     if urgent == EXPIRED:
         return EXPIRED
     return f"{urgent}," if urgent and label == "expires" else label
-
-
-def _title(approval: PendingApproval, run: RunListing) -> str:
-    if approval.kind == "budget":
-        return limit_reached(approval, run.agent)
-    if approval.kind == "plan":
-        number = len(list(shown_calls(approval.arguments)))
-        return f"Plan of {number} step{'' if number == 1 else 's'}"
-    return f"{'Did it happen? ' * (approval.kind == 'reconcile')}{call_name(approval)}"
 
 
 def _why(approval: PendingApproval) -> str:

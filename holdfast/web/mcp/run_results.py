@@ -26,6 +26,7 @@ from holdfast.runtime.mcp.errors import NoResultError
 from holdfast.runtime.mcp.input_forms import read_forms
 from holdfast.runtime.narration.log_narration import LogNarration
 from holdfast.runtime.narration.phrases import decision_phrase
+from holdfast.runtime.narration.question_view import QuestionView
 from holdfast.runtime.text_safety import arguments_line, as_text, clean, one_line
 from holdfast.schemas import names
 from holdfast.schemas.base import rfc3339, sha256
@@ -122,7 +123,7 @@ class RunResults:
                 status = report.status
                 lines.append(f"Run {name} has not finished: {status.replace('_', ' ')}.")
                 for each in await run.approvals():
-                    shown = f"{question_text.heading(each)} {arguments_line(each.arguments)}"
+                    shown = f"{QuestionView.of(each).heading} {arguments_line(each.arguments)}"
                     lines.append(f"{shown}: {self.where_to_decide(run.id, each)}")
                 for there in report.delegate_approvals:
                     link = self._link(there.workflow_id, there.call_id) if self.inbox else ""

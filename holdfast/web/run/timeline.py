@@ -12,7 +12,7 @@ from typing import Any, Final
 from holdfast.client.result import token_counts
 from holdfast.runtime import text_safety
 from holdfast.runtime.narration.log_narration import LogNarration, NarrationLine
-from holdfast.runtime.narration.phrases import timeout_phrase
+from holdfast.runtime.narration.question_view import QuestionView
 from holdfast.schemas import log_entry, names
 from holdfast.schemas.decision import Decided
 from holdfast.schemas.internal.solution import Usage
@@ -142,9 +142,7 @@ class Timeline:
                 self._turn = turn
             case log_entry.ConfirmationRequiredEntry(call_id=call, approval=asked):
                 self._requested[call] = asked.requested_at
-                lapse = timeout_phrase(
-                    asked.kind, asked.on_timeout, is_single_call=self._is_single_call
-                )
+                lapse = QuestionView.of(asked, is_single_call=self._is_single_call).lapse
                 return f"If no one decides by {display_time(asked.expires_at).text}, {lapse}."
             case log_entry.DecisionEntry(call_id=call, decided=Decided(), ignored=None):
                 start, end = (

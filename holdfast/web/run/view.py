@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final, Literal
 
-from holdfast.client import question_text, result
+from holdfast.client import result
 from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.client.stream.heartbeats import PendingActivity
 from holdfast.client.stream.live_text import progress_line
-from holdfast.runtime.narration.phrases import QUEUED_FOR_MODEL, timeout_phrase
+from holdfast.runtime.narration.phrases import QUEUED_FOR_MODEL
+from holdfast.runtime.narration.question_view import QuestionView
 from holdfast.runtime.text_safety import (
     arguments_line,
     as_text,
@@ -241,12 +242,12 @@ def status_items(seen: LoadedRun, name: Name) -> list[StatusItem]:
     if seen.problem is not None and not seen.has_answered:
         items.append(StatusItem("The run does not answer.", "bad", why=clean(str(seen.problem))))
     for one in seen.approvals:
+        view = QuestionView.of(one, is_single_call=seen.info.single)
         link = PageLink(address("waiting", seen.info.id, one.call_id), "Review and decide")
-        text = f"{question_text.heading(one)}."
+        text = f"{view.heading}."
         brief = shorten(argument_line(one), _BRIEF_CHARS)
         asked, until = local_time(one.requested_at), local_time(one.expires_at)
-        lapse = timeout_phrase(one.kind, one.on_timeout, is_single_call=seen.info.single)
-        items.append(StatusItem(text, "asks", asked, brief, "", link, until, lapse))
+        items.append(StatusItem(text, "asks", asked, brief, "", link, until, view.lapse))
     for there in seen.report.delegate_approvals:
         link = PageLink(address("waiting", there.workflow_id, there.call_id), "Review and decide")
         tool = one_line(there.label or there.tool, _NAME_CHARS)

@@ -11,14 +11,8 @@ from typing import Any
 from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
-    from holdfast.runtime.narration.phrases import (
-        author_phrase,
-        decided_phrase,
-        filled_in_phrase,
-        question_facts,
-        request_phrase,
-        timeout_phrase,
-    )
+    from holdfast.runtime.narration.phrases import COMMANDS, author_phrase
+    from holdfast.runtime.narration.question_view import QuestionView
     from holdfast.schemas import names
     from holdfast.schemas.decision import Kind, example_edit, shown_calls
     from holdfast.schemas.json_schema import answer_fields, example_json
@@ -46,15 +40,6 @@ MAX_IDS_SHOWN = 10
 LONGEST_ID_CHARACTERS = 60
 _LEAST_VALUE_BYTES = 60
 
-# The verdicts of `holdfast decide`.
-_COMMANDS = {
-    "call": ("approve", "deny --reason 'YOUR REASON'"),
-    "plan": ("approve", "approve --strike CALL", "deny --reason 'YOUR REASON'"),
-    "input": ("respond --result {answer}", "deny --reason 'YOUR REASON'"),
-    "reconcile": ("happened --result 'null'", "did_not_happen", "give_up"),
-    "budget": ("approve", "deny"),
-    "principal_expired": ("deny --reason 'YOUR REASON'",),
-}
 OTHERWISE = (
     " Instead of `approve`, send `deny` (with a `reason`), `edit` (with all `arguments`) or"
     " `respond` (with a `result`)."
@@ -85,12 +70,14 @@ def omitted_questions(questions: list[Question], workflow_id: str) -> str:
 
 def question_block(question: Question, workflow_id: str, room_bytes: int) -> str:
     """Return one question, with `room_bytes` for its arguments."""
+    more = {"attempts": question.attempts, "on_timeout": question.policy.on_timeout}
+    view = QuestionView.of(question.to_pending_approval().model_copy(update=more))
     label = prose(question.label, NAME_BYTES)
     whose = f" for {code(question.instance)}" if question.instance else ""
     # The example in the text of an answer can be cut; the command and the data have all of it.
     is_form = question.form is not None
     is_told = is_form or question.kind != "input"
-    told = question_facts(question.kind, question.text) if is_told else ""
+    told = view.facts if is_told else ""
     facts = own_sentence(told, max(room_bytes, WORDS_BYTES) if is_form else WORDS_BYTES)
     if question.kind == "plan":
         arguments, is_whole = _plan_calls(question, room_bytes)
@@ -108,10 +95,9 @@ def question_block(question: Question, workflow_id: str, room_bytes: int) -> str
     options += f" --digest {question.digest}" if is_again else ""
     wanted = question.form or question.output
     ways = _ways(workflow_id, question.call_id, question.kind, options, wanted)
-    terms = [*_terms(question, is_whole), "**Command:** " + "\nor ".join(ways)]
+    terms = [*_terms(question, view, is_whole), "**Command:** " + "\nor ".join(ways)]
     blocks = [
-        f"### {request_phrase(question.kind, question.attempts)}: {label}{whose}"
-        f" (`{question.call_id}`)",
+        f"### {view.request}: {label}{whose} (`{question.call_id}`)",
         facts,
         "\n".join(arguments),
         "\n".join([*terms, f"**Data:**\n`{_decision(question)}`"]),
@@ -135,7 +121,7 @@ def _ways(
     answer = shlex.quote(example_json(output))
     run = shlex.quote(workflow_id)
     renewals = [f"holdfast renew {run} --token @FILE"] if kind == "principal_expired" else []
-    commands = (each.format(answer=answer) for each in _COMMANDS[kind])
+    commands = (each.format(answer=answer) for each in COMMANDS[kind])
     decide = (f"holdfast decide {run} {call_id} {each}{options}" for each in commands)
     return [code(command) for command in (*renewals, *decide)]
 
@@ -179,7 +165,7 @@ def _plan_calls(question: Question, room_bytes: int) -> tuple[list[str], bool]:
     return lines, is_whole and len(calls) <= MAX_CALLS_SHOWN
 
 
-def _terms(question: Question, is_whole: bool) -> list[str]:
+def _terms(question: Question, view: QuestionView, is_whole: bool) -> list[str]:
     """Return the terms of a question, a line each: reason, approvers, decisions, expiry."""
     policy, lines = question.policy, []
     if not is_whole:
@@ -187,26 +173,18 @@ def _terms(question: Question, is_whole: bool) -> list[str]:
             f"**Not all of it is shown here:** run the query `{names.APPROVALS}` (above, under"
             " **Queries**) before you decide."
         )
-    if question.filled_in:
-        lines.append(own_sentence(filled_in_phrase(question.filled_in), WORDS_BYTES))
+    if view.filled_in:
+        lines.append(own_sentence(view.filled_in, WORDS_BYTES))
     if (edit := question.last_edit) is not None:
         lines.append(f"Changed by {prose(author_phrase(edit) or 'a person', NAME_BYTES)}.")
     if question.reasoning:
         lines.append(f"Why, in the model's words: {quoted(question.reasoning, WORDS_BYTES)}")
-    if policy.approvers:
-        groups = prose(distinct_names(policy.approvers), WORDS_BYTES)
-        lines.append(f"Only these groups decide: {groups}.")
-    if policy.signed:
-        lines.append("Only signed decisions are accepted: with a `token` of the approver.")
-    if (policy.quorum or 1) > 1:
-        lines.append(f"{policy.quorum} people must agree.")
-    lines += [
-        f"Decided: {prose(decided_phrase(decided, question.kind), NAME_BYTES)}."
-        for decided, _ in question.decisions[-MAX_DECISIONS_SHOWN:]
-    ]
-    lapse = timeout_phrase(question.kind, policy.on_timeout)
+    groups = distinct_names(policy.approvers or [])
+    lines += view.terms("markdown", prose(groups, WORDS_BYTES) if groups else "")
+    decisions = view.decisions[-MAX_DECISIONS_SHOWN:]
+    lines += [f"Decided: {prose(decided, NAME_BYTES)}." for decided in decisions]
     expiry = question.expires_at.strftime("%Y-%m-%d %H:%M UTC")
-    return [*lines, f"If no one decides by {expiry}, {lapse}."]
+    return [*lines, f"If no one decides by {expiry}, {view.lapse}."]
 
 
 def _decision(question: Question) -> str:

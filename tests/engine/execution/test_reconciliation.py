@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.client.question_text import heading
+from holdfast.runtime.narration.question_view import QuestionView
 from holdfast.schemas.tool import ApprovalPolicy
 from holdfast.workflows.engine.approvals.pending import PendingApprovals
 from holdfast.workflows.engine.call.outcomes import Unknown
@@ -118,7 +118,7 @@ def test_each_attempt_is_shown_with_its_time_and_asked_about_with_another_digest
     starts = [[datetime.fromisoformat(at) for at in one.attempts] for one in shown]
     assert [len(each) for each in starts] == [1, 2, 3]
     assert starts[1] == starts[2][:2]
-    assert heading(shown[2]).startswith("Attempt 3, outcome unknown: Payment")
+    assert QuestionView.of(shown[2]).heading.startswith("Attempt 3, outcome unknown: Payment")
     assert len({(one.digest, one.nonce) for one in shown}) == 3
 
 

@@ -1,0 +1,163 @@
+"""One question to a person in words, which every surface renders without words of its own.
+
+    PendingApproval ─► QuestionView ─► terminal, Temporal's UI, inbox, notification, Slack, MCP
+
+The words are those of `phrases`; a surface orders, marks and cuts them. Where surfaces word the
+same thing differently, the tables there have the words of each.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC
+from typing import Any, Final, Self
+
+from holdfast.runtime.narration import phrases
+from holdfast.runtime.text_safety import (
+    as_json,
+    clean,
+    format_argument,
+    label_in_line,
+    local_time,
+    name_in_line,
+    one_line,
+    shorten,
+)
+from holdfast.schemas.decision import PendingApproval, shown_calls
+from holdfast.schemas.json_schema import answer_fields
+from holdfast.schemas.phrases import distinct_names
+
+LABEL_CHARS: Final = 60
+_INSTANCE_CHARS: Final = 100
+_PLAN_VALUE_CHARS: Final = 2_000
+_ORDINALS: Final = {2: "second", 3: "third"}
+
+
+@dataclass(frozen=True)
+class QuestionView:
+    """A pending approval in words.
+
+    `request`: what is needed, `Attempt 2, outcome unknown`. `name`: that of the call, with its
+    instance, `Refund an order for ada`; `title` has its id, too. `attempts`: a line for each of an
+    unknown outcome; `next_attempt`: `a third time`. `facts`: what the run states beside it,
+    `filled_in`: the arguments that are not in the call as written, `reasoning`: the model's; each
+    may be empty. `lapse`: what happens if no one decides, `it is denied`. `decisions`: those so
+    far, `approved by ada (signed)`.
+    """
+
+    approval: PendingApproval
+    request: str
+    name: str
+    title: str
+    attempts: list[str]
+    next_attempt: str
+    facts: str
+    filled_in: str
+    reasoning: str
+    lapse: str
+    decisions: list[str]
+
+    @classmethod
+    def of(cls, one: PendingApproval, *, is_single_call: bool = False) -> Self:
+        """Describe a pending approval, of a run or of a single call."""
+        kind, request, number = one.kind, phrases.REQUESTS[one.kind], len(one.attempts)
+        if one.attempts:
+            request = f"Attempt {number}, {request[:1].lower()}{request[1:]}"
+        whose = f" for {name_in_line(one.instance, _INSTANCE_CHARS)}" if one.instance else ""
+        name = label_in_line(one.label or one.tool, LABEL_CHARS) + whose
+        facts = "" if kind == "call" else one.question
+        if kind == "plan":
+            facts = "".join(facts.partition(phrases.REFUSED_CALLS)[1:])
+        filled = ", ".join(one_line(place, phrases.NAME_CHARS) for place in one.filled_in)
+        return cls(
+            approval=one,
+            request=request,
+            name=name,
+            title=f"{name} ({clean(one.call_id)})",
+            attempts=[
+                f"attempt {n}: started {_utc_seconds(at)}, no result"
+                for n, at in enumerate(one.attempts, start=1)
+            ],
+            next_attempt=f"a {_ORDINALS.get(number + 1, f'{number + 1}th')} time",
+            facts=facts,
+            filled_in=f"Filled in by a default or a hook: {filled}" if filled else "",
+            reasoning=clean(one.reasoning or ""),
+            lapse=phrases.timeout_phrase(kind, one.on_timeout, is_single_call=is_single_call),
+            decisions=[phrases.decided_phrase(each, kind) for each in one.decisions],
+        )
+
+    @property
+    def heading(self) -> str:
+        """Return the request and the call: `Approval needed: Refund an order (t2c1)`."""
+        return f"{self.request}: {self.title}"
+
+    def subject(self, of_plan: str) -> str:
+        """Return what is decided on; `of_plan` takes the number of steps: `Plan of {}`."""
+        if self.approval.kind == "plan":
+            number = len(list(shown_calls(self.approval.arguments)))
+            return of_plan.format(f"{number} step{'' if number == 1 else 's'}")
+        return f"{'Did it happen? ' * (self.approval.kind == 'reconcile')}{self.name}"
+
+    def groups(self, limit_chars: int, between: str = ", ") -> str:
+        """Return the groups that decide, in one line; empty: anyone does."""
+        return one_line(distinct_names(self.approval.approvers, between), limit_chars)
+
+    def terms(self, surface: phrases.Surface, groups: str = "", **more: str | None) -> list[str]:
+        """Return who decides, in the words of a surface; `groups` as that surface writes them."""
+        quorum = self.approval.quorum
+        found = {"approvers" if groups else "anyone": groups, **more}
+        found |= {"quorum": str(quorum) if quorum > 1 else None}
+        found |= {"signed": "" if self.approval.signed else None}
+        words = phrases.TERMS[surface]
+        return [words[name].format(found[name]) for name in words if found.get(name) is not None]
+
+    def values(self, value_chars: int) -> Iterator[tuple[str, str]]:
+        """Yield the arguments, and the answer that is required, by name; a cut value says so."""
+        answer = ((f"answer: {name}", text) for name, text in answer_fields(self.approval.form))
+        for name, value in (*self.approval.arguments.items(), *answer):
+            text = format_argument(value).rstrip("\n")
+            hidden = len(text) - value_chars
+            if hidden > 0:
+                text = f"{text[:value_chars]}\n… {hidden} more characters: {phrases.SEE_ALL}"
+            yield one_line(name, LABEL_CHARS), text
+
+    def steps(self) -> Iterator[tuple[str, list[str]]]:
+        """Yield the calls of a plan: its number and name, and a line for each of its parts."""
+        for number, call in enumerate(shown_calls(self.approval.arguments), start=1):
+            name = f"{call['id']} {call.get('label') or call.get('tool') or ''}"
+            yield f"{number}. {one_line(name, LABEL_CHARS)}", [*_step_lines(call)]
+
+
+def _utc_seconds(at: str) -> str:
+    time = local_time(at)
+    return f"{time.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC" if time else "?"
+
+
+def _step_lines(call: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a line for each argument, so that no value can pass for another."""
+    arguments = call.get("arguments")
+    for name, value in arguments.items() if isinstance(arguments, Mapping) else ():
+        text = format_argument(value)
+        text = shorten(as_json(value) if "\n" in text else text, _PLAN_VALUE_CHARS)
+        yield f"{one_line(str(name), LABEL_CHARS)}: {text}"
+    waits = ", ".join(map(str, call.get("waitsFor") or []))
+    order = [
+        f"after {one_line(waits, _PLAN_VALUE_CHARS)}" if waits else "",
+        f"for {one_line(str(call['instance']), LABEL_CHARS)}" if call.get("instance") else "",
+        f"writes {one_line(str(call['writes']), _PLAN_VALUE_CHARS)}" if call.get("writes") else "",
+        step_bound(call),
+    ]
+    yield from filter(None, [step_delegate(call), ", ".join(filter(None, order))])
+    if reason := call.get("reasoning"):
+        yield f"because: {one_line(str(reason), _PLAN_VALUE_CHARS)}"
+
+
+def step_bound(call: Mapping[str, Any]) -> str:
+    """Return the bound of the later arguments of a call of a plan; empty without one."""
+    bound = call.get("bound")
+    return f"within {one_line(as_json(bound), _PLAN_VALUE_CHARS)}" if bound is not None else ""
+
+
+def step_delegate(call: Mapping[str, Any]) -> str:
+    """Return the agent that runs a call of a plan as a delegate; empty without a delegate."""
+    agent = call.get("delegate")
+    return f"by agent {one_line(str(agent), LABEL_CHARS)}, in a run of its own" if agent else ""
