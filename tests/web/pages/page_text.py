@@ -168,9 +168,10 @@ class _Writer:
     def _begin(self, element: Element) -> None:
         """Write what an element is, before what is in it."""
         tag, classes = element.tag, {*element.get("class").split()}
+        self._parts += ["- "] * (tag == "li")
         self._parts += ["(hidden) "] * ("hidden" in element.attributes)
         self._parts += [f"{element.get('role')}: "] * (element.get("role") in ROLES)
-        is_toned = classes & {*TONED, "wrong"} or element.get("role")
+        is_toned = classes & {*TONED, "wrong"} or element.get("role") or tag == "li"
         self._parts += [f"({tone}) " for tone in sorted(classes & TONES) if is_toned]
         self._parts += [f"{name}: " for name in [element.get("aria-label")] if name]
         for attribute, what in (("sse-connect", "follows"), ("hx-get", "loads")):
@@ -179,7 +180,6 @@ class _Writer:
                 self.line(f"({what} {element.get(attribute)})")
         if tag[0] == "h" and tag[1:].isdecimal():
             self._parts.append("#" * int(tag[1]) + " ")
-        self._parts += ["- "] * (tag == "li")
         if tag == "form" and element.get("method"):
             name = element.get("id")
             to = f"{element.get('method')} {element.get('action') or 'here'}"
@@ -253,7 +253,7 @@ class _Writer:
         tag, classes = element.tag, {*element.get("class").split()}
         if _is_silent(element) and tag != "button":
             return
-        if classes & TONED:
+        if classes & TONED or tag == "b":
             self._parts += [f" ({tone}) " for tone in sorted(classes & TONES)]
         if tag in ("input", "textarea", "select"):
             self._parts.append(f" {self._control(element)} ")
