@@ -25,9 +25,8 @@ from tests.support.backend import SIDE_BY_SIDE, Backend, Run, backend
 from tests.support.eventually import eventually
 from tests.support.inbox import Stage, inbox
 from tests.support.model_server import Answer, call
+from tests.web.call.test_page import limit, question
 from tests.web.call.test_page import page as call_page
-from tests.web.call.test_page import question
-from tests.web.call.test_page_texts import limit
 from tests.web.test_decision_links import SECRET
 from tests.web.test_decision_links import inbox as link_inbox
 

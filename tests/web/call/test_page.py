@@ -1,28 +1,26 @@
 """The page of a call without a run (§7): who may decide, what is sent and shown, its outcome."""
 
-import re
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from starlette.datastructures import FormData
 
+from holdfast.client.question_text import explanations
 from holdfast.client.run_lists import RunListing
 from holdfast.schemas.decision import Decision, digest_of
 from holdfast.schemas.run import RunReport
 from holdfast.schemas.tool import ShownTool
 from holdfast.web.auth.sessions import Person
-from holdfast.web.call import view_model
 from holdfast.web.call.decision_form import DecisionForm, FormProblem, read_decision
 from holdfast.web.call.history import CallHistory, history_of
 from holdfast.web.call.loader import MAX_EDIT_BYTES, ClosedCall, OpenCall
-from holdfast.web.call.view_model import build_call_page, build_closed_page
+from holdfast.web.call.view_model import build_call_page
 from holdfast.web.pages import ENVIRONMENT
 from tests.web.call.test_texts import asks, decided, log
 from tests.web.listing.test_rows import ANN, AT, waiting
 
 STEPS = {"calls": [{"id": "t1c1", "tool": "pay", "arguments": {}}] * 2}
-NOT_BY: dict[str, Any] = {"approval": {"notBy": "principal"}}
 
 
 def question(
@@ -46,35 +44,6 @@ def page(one: OpenCall, person: Person = ANN, *, signs: bool = False) -> str:
 
 
 # --- who may decide ----------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("one", "who", "why_not"),
-    [
-        (question(), ANN, ""),
-        (question(approvers=["finance", "ops"]), ANN, ""),
-        (question(approvers=["ops"]), ANN, "Only members of ops can decide. Your groups: finance."),
-        (question(approvers=["ops"]), Person("ann"), "You are in no group."),
-        (question(tool=NOT_BY), ANN, ""),
-        (question(tool=NOT_BY), Person(" ADA\u200b"), "This run acts on your behalf"),
-        (question("", tool=NOT_BY), Person(""), ""),
-        (question(tool={}), Person("ada"), ""),
-    ],
-)
-def test_a_person_who_may_not_decide_sees_why_and_has_no_form(
-    one: OpenCall, who: Person, why_not: str
-) -> None:
-    text = page(one, who)
-    assert ("You cannot decide this." in text) is bool(why_not)
-    assert why_not in text
-    assert ('name="digest"' in text) is not bool(why_not)
-    assert (build_call_page(one, who, signs=False)["edit"] is None) is bool(why_not)
-
-
-def test_an_approver_who_has_decided_sees_that() -> None:
-    said = {"decision": "approve", "at": AT.isoformat(), "digest": "d"}
-    assert "You have already decided." in page(question(decisions=[{**said, "by": "ann"}]))
-    assert "You have already decided." not in page(question(decisions=[{**said, "by": "bob"}]))
 
 
 # --- what is sent ------------------------------------------------------------------------
@@ -133,31 +102,6 @@ def test_a_limit_is_set_by_its_form() -> None:
     assert meant.arguments == {"maxCalls": 9}
 
 
-def test_a_single_call_has_no_agent_and_no_model() -> None:
-    one = question()
-    html = page(replace(one, run_info=replace(one.run_info, single=True)))
-    for text in (
-        "for <b>Ada</b></span> <span>a single call, without an agent</span>",
-        "The caller reads it if you deny.",
-    ):
-        assert text in html
-    for text in ("agent desk", "unknown", "The model reads", "Always approve"):
-        assert text not in html
-
-
-def test_the_kinds_of_an_answer_other_than_text_are_folded_away() -> None:
-    html = page(question())
-    assert re.search(r'<details class="more-choices"><summary>More[^\0]*?"meant:/result"', html)
-
-
-def test_unchanged_arguments_are_no_edit() -> None:
-    one = question(tool={}, arguments={"amount": 1})
-    form = [("object:/arguments", ""), ("text:/arguments/amount", "1")]
-    same = read_decision(typed("edit", *form, ("meant:/arguments/amount", "json")), one, ANN)
-    assert isinstance(same, FormProblem)
-    assert "Nothing was changed." in same.message
-
-
 MAIL: dict[str, Any] = {"properties": {"to": {"type": "string", "format": "email"}}}
 
 
@@ -191,15 +135,6 @@ def test_in_a_plan_all_values_but_references_are_checked() -> None:
     assert as_it_is.decision == "approve"
 
 
-def test_a_plan_without_what_a_step_needs_is_not_sent() -> None:
-    first = {"id": "t1c1", "tool": "pay", "arguments": {}, "writes": "†state.paid"}
-    then = {"id": "t1c2", "tool": "pay", "arguments": {"of": "†state.paid"}, "waitsFor": ["t1c1"]}
-    one = question(kind="plan", arguments={"calls": [first, then]})
-    lacking = read_decision(typed("edit", ("keep", "t1c2")), one, ANN)
-    assert isinstance(lacking, FormProblem)
-    assert lacking.message.startswith("Step 2 (pay) needs the result of step 1 (pay)")
-
-
 # --- what is shown -----------------------------------------------------------------------
 
 
@@ -229,15 +164,6 @@ def test_a_page_shows_so_many_fields_and_a_plan_shares_them_out() -> None:
         assert {len(step.edit.walk()) for step in plan if step.edit} == {fields}
 
 
-def test_a_step_that_was_changed_stands_open() -> None:
-    calls = [{"id": f"t1c{n}", "tool": "pay", "arguments": {"amount": 1}} for n in (1, 2)]
-    one = question(kind="plan", arguments={"calls": calls}, tool={})
-    at = "text:/calls/t1c1/amount"
-    form = [("call", "t1c1"), ("object:/calls/t1c1", ""), (at, "9"), ("meant" + at[4:], "number")]
-    found = build_call_page(one, ANN, signs=False, form=typed("edit", *form))["plan"]
-    assert [step.is_open for step in found] == [True, False]
-
-
 def test_what_is_asked_again_is_whole_however_often_it_was_asked() -> None:
     for round_ in (1, 2, 40):
         digest = digest_of("pay", {}, "reconcile", round_)
@@ -265,20 +191,6 @@ def test_a_plan_is_picked_from_by_who_may_where_all_of_it_is_shown(
     assert ('type="checkbox" id="keep1"' in text) is picks
 
 
-def test_the_editor_of_a_call_and_its_changed_values_are_shown() -> None:
-    edit = decided("edit")
-    entry = {**edit, "arguments": {"amount": 9}, "outcome": "counted"}
-    for by, name in (("grace", "grace (unverified)"), ("\u200b", "A person")):
-        entry["decided"] = {**edit["decided"], "by": by}
-        past = history_of(log(asks(), entry), "order-7", "t1c1")
-        text = page(question(past=past, arguments={"amount": 9}))
-        assert f"{name} changed the arguments" in text
-        assert "<ins>9</ins>" in text
-    assert "changed the arguments" not in page(
-        question(past=history_of(log(asks()), "order-7", "t1c1"))
-    )
-
-
 # --- what became of it -------------------------------------------------------------------
 
 
@@ -300,77 +212,11 @@ def closed_call(
     return ClosedCall("order-7", "t1c1", known, history, history.question, report, ended)
 
 
-@pytest.mark.parametrize(
-    ("one", "said", "yours"),
-    [
-        (over(decided("approve")), "Approved by you (unverified)", True),
-        (
-            over({**decided("deny"), "outcome": "counted"}, ended=True),
-            "Withdrawn: the run ended before a decision",
-            False,
-        ),
-        (over({"type": "decision", "outcome": "expired"}), "Expired", False),
-        (over(), "Withdrawn: the run continued without it", False),
-    ],
-)
-def test_its_outcome_is_one_sentence(one: ClosedCall, said: str, yours: bool) -> None:
-    found = build_closed_page(one, Person("ada"))
-    assert found["verdict"].startswith(said)
-    assert found["is_own"] is yours
-    assert build_closed_page(one, ANN)["is_own"] is False
-
-
-def test_the_reason_of_a_decision_is_shown_as_visible_text() -> None:
-    denied = decided("deny")
-    entry = {**denied, "decided": {**denied["decided"], "reason": "Not\u202e today."}}
-    assert build_closed_page(over(entry), ANN)["reason"] == "Not today."
-
-
 def test_a_page_receives_every_event_of_a_call() -> None:
     after = [decided("approve"), {"type": "tool_start"}, {"type": "tool_end"}]
     marks = {over(*after[:count]).mark for count in range(4)} | {over(ended=True).mark}
     assert len(marks) == 5
     assert [over(*after[:count]).is_settled for count in range(4)] == [True, False, False, True]
-
-
-def test_a_call_whose_principal_is_no_longer_known_is_denied_or_waits_for_a_token() -> None:
-    text = page(question(kind="principal_expired"))
-
-    assert "New token needed" in text
-    assert "holdfast renew order-7 --token @FILE" in text
-    assert re.findall('<form id="([a-z_]+)"', text) == ["decide"]
-    assert re.findall('name="about" value="([a-z]+)"', text) == ["deny"]
-
-
-def test_a_persons_answer_is_a_form_of_the_output_and_nothing_can_be_approved() -> None:
-    output = {
-        "type": "object",
-        "properties": {"answer": {"type": "string", "title": "What you say"}},
-        "required": ["answer"],
-    }
-    one = question(kind="input", tool={"output": output}, digest=digest_of("pay", {}, "input", 1))
-    text = page(one)
-
-    assert "Answer needed" in text
-    assert "Only a person can answer it." in text
-    assert re.findall('<form id="([a-z_]+)"', text) == ["respond", "decide"]
-    assert re.findall('name="about" value="([a-z]+)"', text) == ["respond", "deny"]
-    assert "What you say" in text.partition('<form id="respond"')[2]
-    assert "Not everything is shown:" not in text
-
-
-def test_a_servers_form_is_shown_with_its_words_and_read_as_the_answer() -> None:
-    seat = {"type": "string", "oneOf": [{"const": "A", "title": "Aisle"}]}
-    form = {"type": "object", "properties": {"seat": seat}, "required": ["seat"]}
-    one = question(kind="input", form=form, question='MCP server `air`: "Which <b>seat</b>?"')
-    text = page(one)
-    assert "MCP server `air`: &#34;Which &lt;b&gt;seat&lt;/b&gt;?&#34;" in text
-    assert "Aisle" in text.partition('<form id="respond"')[2]
-    answer = read_decision(
-        typed("respond", ("object:/result", ""), ("pick:/result/seat", '"A"')), one, ANN
-    )
-    assert isinstance(answer, Decision)
-    assert answer.result == {"seat": "A"}
 
 
 def test_that_an_address_was_opened_is_one_click() -> None:
@@ -383,12 +229,36 @@ def test_that_an_address_was_opened_is_one_click() -> None:
     assert answer.result == {}
 
 
-@pytest.mark.parametrize(
-    ("verdict", "outcome"),
-    [("respond", "The answer is its result."), ("deny", "It has no answer.")],
-)
-def test_the_outcome_of_an_answer_is_shown(verdict: str, outcome: str) -> None:
-    past = history_of(log(asks(kind="input"), decided(verdict), {"type": "tool_end"}), "r", "t1c1")
+def limit(used: Any = 1.42, granted: Any = 1.0, agent: str = "lost_property") -> OpenCall:
+    known = RunListing("order-7", "desk", AT, "running", agent=agent)
+    one = waiting(kind="budget", tool="maxCost", label="budget maxCost", arguments={"maxCost": 1.0})
+    budget = {
+        "maxCost": {"used": used, "limit": 1.0},
+        "maxTurns": {"used": 2, "limit": 8},
+        "maxTokens": {"used": 9, "limit": None},
+    }
+    report = RunReport(status="running", budget=budget)
+    return OpenCall("order-7", known, one, [], CallHistory(first_limit=granted), report)
 
-    assert past.question is not None
-    assert view_model.outcome_text(past.question, past.stage) == outcome
+
+def test_that_a_tool_is_always_approved_goes_with_a_plain_yes_alone() -> None:
+    html = page(question())
+    assert html.count('name="remember"') == 1
+    assert 'name="remember" value="yes" form="decide"' in html
+    assert "Always approve “Pay” in this run" in html
+    meant = read_decision(typed("approve", ("remember", "yes")), question(), ANN)
+    assert isinstance(meant, Decision)
+    assert meant.remember
+    denied = read_decision(typed("deny", ("remember", "yes")), question(), ANN)
+    assert isinstance(denied, Decision)
+    assert not denied.remember
+
+
+def test_arguments_that_were_filled_in_are_named_on_page_and_terminal() -> None:
+    asked = question()
+    filled = asked.approval.model_copy(update={"filled_in": ["currency", "to.\u202ename"]})
+    said = "Filled in by a default or a hook: currency, to.name"
+
+    assert said in page(replace(asked, approval=filled))
+    assert "Filled in" not in page(asked)
+    assert said in explanations(filled)

@@ -7,7 +7,7 @@ import pytest
 
 from holdfast.runtime.narration.phrases import timeout_phrase
 from holdfast.schemas.budget import Budget
-from holdfast.schemas.decision import Decided, Kind, PendingApproval
+from holdfast.schemas.decision import Kind, PendingApproval
 from holdfast.schemas.tool import ShownTool
 from holdfast.web import page_text
 from holdfast.web.call import view_model
@@ -58,27 +58,6 @@ def test_the_button_names_every_value_or_none(arguments: dict[str, Any], button:
     assert view_model.approve_button(waiting(**arguments)) == button
 
 
-@pytest.mark.parametrize(
-    ("decision", "later", "came"),
-    [
-        ("approve", [], "Not started yet."),
-        ("approve", ["tool_start"], "Running."),
-        ("approve", ["tool_start", "tool_end"], "Executed."),
-        ("approve", ["tool_start", "error"], "Failed: the error is below."),
-        ("deny", ["error"], "Not executed."),
-        ("respond", ["tool_end"], "Not executed: the answer is its result."),
-    ],
-)
-def test_what_came_of_a_decision_is_a_sentence(decision: str, later: list[str], came: str) -> None:
-    bad = {"type": "tool_end", "error": {"code": "denied", "message": "no"}}
-    after = [bad if one == "error" else {"type": one} for one in later]
-    # A single call that was denied has failed: the last entry's message is a text.
-    failed = {"type": "error", "callId": None, "code": "denied", "message": "no"}
-    past = history_of(log(asks(), decided(decision), *after, failed), "r", "t1c1")
-    assert past.question is not None
-    assert view_model.outcome_text(past.question, past.stage) == came
-
-
 def test_a_beginning_that_is_not_shown_is_counted() -> None:
     said = [{"type": "message", "message": {"role": "user", "content": f"{n}"}} for n in range(20)]
     whole = history_of(log(*said[:MAX_LINES], asks()), "r", "t1c1")
@@ -109,18 +88,6 @@ def test_the_button_names_the_effect_where_all_of_it_fits() -> None:
     ):
         asked = waiting(of=7).model_copy(update={"effect": effect})
         assert view_model.approve_button(asked) == label
-
-
-def test_the_most_important_consequence_is_one_sentence() -> None:
-    one = waiting()
-    assert (
-        view_model.consequence(one, None) == view_model.consequence(waiting("plan"), tool()) == ""
-    )
-    assert view_model.consequence(one, tool()) == "It has no side effects."
-    assert (
-        view_model.consequence(one, tool(sideEffects=True)) == "Once approved, it can’t be undone."
-    )
-    assert "It is started once" in view_model.repetition(tool(sideEffects=True, idempotent=False))
 
 
 @pytest.mark.parametrize(
@@ -165,12 +132,6 @@ def test_the_button_shows_what_an_approval_grants(
     assert view_model.approve_button(waiting("budget", **budget), None, status, granted) == button
 
 
-def test_the_button_names_no_limit_beyond_that_of_the_whole() -> None:
-    status = {"maxCalls": {"used": 5, "limit": 5, "total": {"used": 8, "limit": 9}}}
-    button = view_model.approve_button(waiting("budget", maxCalls=5), None, status, 5)
-    assert button == "Extend: calls by its first limit, within the total"
-
-
 @pytest.mark.parametrize("name", ["maxIterations", "maxTurns", "maxCalls", "maxTokens", "maxCost"])
 @pytest.mark.parametrize("limit", [1, 2, 5])
 def test_what_a_yes_would_grant_is_what_the_run_grants(name: Any, limit: int) -> None:
@@ -199,22 +160,6 @@ def test_an_extension_restarts_the_count_of_calls_in_a_row_and_adds_time() -> No
     assert page_text.extended_limit("maxCalls", 0, 0, 0) == none.limit("maxCalls")
 
 
-@pytest.mark.parametrize(
-    ("decision", "now", "said"),
-    [
-        ("edit", 9, "The limit of cost was 1.0, and was set to 4."),
-        ("approve", 2.42, "The limit of cost was 1.0, and is now 2.42."),
-        ("approve", None, "and by what was used beyond it."),
-        ("deny", 1.0, ""),
-    ],
-)
-def test_the_outcome_of_a_limit_is_described_in_words(decision: str, now: Any, said: str) -> None:
-    one = Decided.read({"decision": decision, "at": AT, "digest": "d"})
-    told = view_model.limit_outcome(waiting("budget", maxCost=1.0), one, {"maxCost": 4}, now)
-    assert told.endswith(said)
-    assert bool(told) is bool(said)
-
-
 def test_what_a_budget_was_first_is_that_of_its_first_question() -> None:
     def asked(call_id: str, tool: str, limit: float) -> dict[str, Any]:
         said = waiting("budget", **{tool: limit}).to_json()
@@ -228,26 +173,6 @@ def test_what_a_budget_was_first_is_that_of_its_first_question() -> None:
     assert history_of(entries, "r", "a").first_limit == 9
     assert history_of(entries[1:], "r", "c").first_limit is None
     assert history_of(log(asks()), "r", "t1c1").first_limit is None
-
-
-def test_the_approver_is_named_and_the_viewer_is_you() -> None:
-    one = {"decision": "approve", "at": AT, "digest": "d"}
-    told = [
-        view_model.decision_text(
-            Decided.read({**one, "by": by, "signed": by == "ada"}), "call", "ada"
-        )
-        for by in ("ada", "grace", "\u200b", None)
-    ]
-    others = ("grace (unverified)", "a person (unverified)", "a person")
-    assert told == ["Approved by you (signed)", *(f"Approved by {by}" for by in others)]
-    edit = Decided.read({**one, "by": "ada", "decision": "edit"})
-    assert (
-        view_model.decision_text(edit, "call", "ada") == "Approved with changes by you (unverified)"
-    )
-    assert (
-        view_model.decision_text(edit, "plan", "grace")
-        == "Approved with changes by ada (unverified)"
-    )
 
 
 def test_a_reminder_is_no_new_question_and_an_ignored_one_no_decision() -> None:
@@ -264,16 +189,6 @@ def test_a_reminder_is_no_new_question_and_an_ignored_one_no_decision() -> None:
     assert (past.question.number, past.earlier_requests, past.lead_up) == (15, [], [])
     assert len(past.earlier_decisions) == MAX_DECISIONS
     assert past.earlier_decisions[-1].text.endswith("denied by p11 (unverified)")
-
-
-def test_a_denial_is_no_failure_of_what_was_denied() -> None:
-    ends = {"type": "tool_end", "tool": "pay", "error": {"code": "denied", "message": "no"}}
-    assert [
-        one.tone
-        for one in history_of(log(asks(), decided("deny"), ends), "r", "t1c1").outcome_lines
-    ] == ["plain"]
-    failed = history_of(log(asks(), decided("approve"), ends), "r", "t1c1")
-    assert [one.tone for one in failed.outcome_lines] == ["bad"]
 
 
 def test_the_outcome_of_a_call_is_shown_up_to_a_bound() -> None:
@@ -316,27 +231,6 @@ def test_a_plan_is_described_step_by_step() -> None:
     assert [one.tone for one in asked.steps] == ["dim", "asks"]
     assert asked.stage == "ready"
     assert steps_of(plan_of(decided("deny"))) == [("not executed", "dim")] * 2
-
-
-@pytest.mark.parametrize(
-    ("code", "said", "tone"),
-    [
-        ("tool_error", "failed: tool_error", "bad"),
-        ("denied", "denied", "dim"),
-        ("approval_timeout", "expired: not executed", "dim"),
-    ],
-)
-def test_a_step_that_was_not_started_has_not_failed(code: str, said: str, tone: str) -> None:
-    ends = [step(n, "tool_end", error={"code": code, "message": "No."}) for n in (1, 2)]
-    past = plan_of(decided("approve"), *ends)
-    assert steps_of(past) == [(said, tone)] * 2
-    assert [one.body for one in past.steps] == ["No."] * 2
-    assert past.stage == "failed"
-
-
-def test_a_skipped_step_is_shown_as_skipped() -> None:
-    edit = {**decided("edit"), "arguments": {"calls": PLAN["calls"][:1]}}
-    assert steps_of(plan_of(edit))[1] == ("removed: not executed", "dim")
 
 
 @pytest.mark.parametrize(
