@@ -121,21 +121,6 @@ async def shown_to(parts: Services) -> str:
     return bytes((await HomePage(parts).show(Request(scope))).body).decode()
 
 
-async def test_failures_are_counted_by_code_without_what_people_ended(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    codes = ["completed", "cancelled", "denied", "budget_exceeded", "model_error", "model_error"]
-
-    async def read(*_: object) -> tuple[list[Any], list[EndedRun]]:
-        return [], [ended(code) for code in [*codes, ""]]
-
-    monkeypatch.setattr(Figures, "read", read)
-    page = (await stage.get("/home")).text
-    rows = re.findall(r'<a href="/run\?status=([^"]+)">([^<]+)</a></th><td>(\d+)', page)
-    assert rows == [("failed", "model_error", "2"), ("budget_exceeded", "budget_exceeded", "1")]
-    assert "the newest 7 ended runs; 1 of them cannot be read here" in page
-
-
 async def test_figures_that_are_late_are_on_a_later_page(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:

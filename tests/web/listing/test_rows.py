@@ -79,41 +79,6 @@ def test_what_needs_more_than_a_yes_or_a_no_cannot_be_ticked(
     assert row.obstacle.startswith(obstacle)
 
 
-@pytest.mark.parametrize(
-    ("said", "title", "line", "why"),
-    [
-        (
-            {
-                "arguments": {"amount": 24.5, "orderId": "1042"},
-                "reasoning": " It\u202e broke.\nSo",
-            },
-            "Pay",
-            "Amount 24.5 · Order 1042",
-            "“It broke. …”",
-        ),
-        # A value that a line cannot show is exact, and last.
-        ({"arguments": {"a": "x  y", "b": 5}}, "Pay", 'B 5 · A "x  y"', ""),
-        (
-            {"kind": "reconcile", "question": f"`pay` {LOST}: it took 30 s. Did it happen?"},
-            "Did it happen? Pay",
-            "",
-            "Pay was started, and its result was not reported: it took 30 s.",
-        ),
-        (
-            {"kind": "plan", "arguments": {"calls": [{"id": "t1c1", "label": "Refund"}]}},
-            "Plan of 1 step",
-            "1. Refund",
-            "",
-        ),
-    ],
-)
-def test_a_row_begins_with_what_distinguishes_it(
-    said: dict[str, Any], title: str, line: str, why: str
-) -> None:
-    [row] = shown(waiting(**said))
-    assert (row.title, row.brief, row.why) == (title, line, why)
-
-
 def test_a_row_has_the_number_of_the_attempt_and_the_amount_of_its_call() -> None:
     [row] = shown(waiting(kind="reconcile", attempts=[AT.isoformat()] * 2, amount="5.00 EUR"))
     assert (row.kind, row.amount) == ("attempt 2, outcome unknown", "5.00 EUR")
