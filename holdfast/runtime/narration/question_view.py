@@ -111,7 +111,7 @@ class QuestionView:
         return [words[name].format(found[name]) for name in words if found.get(name) is not None]
 
     def values(self, value_chars: int) -> Iterator[tuple[str, str]]:
-        """Yield the arguments and the required answer by name; a cut one ends with what is hidden."""
+        """Yield the arguments and the required answer by name, each up to so many characters."""
         answer = ((f"answer: {name}", text) for name, text in answer_fields(self.approval.form))
         for name, value in (*self.approval.arguments.items(), *answer):
             text = format_argument(value).rstrip("\n")
