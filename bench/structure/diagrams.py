@@ -1,24 +1,26 @@
 """The tables of transitions as SVG; `python -m bench.structure.diagrams` draws them.
 
-A state has a place by hand; its moves are drawn from the table. An event that leads from every
-state to one of them is drawn once, from `any`.
+A state has a place by hand; its moves are drawn from the table. An event that leads from three
+states or more to one is written below that one, with their names.
 """
 
-from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from html import escape
 from math import hypot
 from typing import Any
 
 from bench.process import ROOT
-from holdfast.workflows.engine.phases import TRANSITIONS
+from holdfast.workflows.engine import phases
+from holdfast.workflows.engine.call import states
 
-COLUMN, ROW, BOX, TALL, MARGIN = 250, 120, 130, 36, 90
-# Between the two moves of two states, and between the words of one.
-APART, LINE = 16, 14
-ANY = "any"
-Places = Mapping[str, tuple[float, float]]
+COLUMN, ROW, BOX, TALL, MARGIN = 270, 130, 130, 36, 40
+# Between the two moves of two states; the lines of a text, and the names in one.
+APART, LINE, NAMES = 16, 14, 3
+MANY = 3
+Places = Mapping[str, tuple[int, int]]
+Table = Mapping[Any, Enum]
 PHASES: Places = {
     "calling": (1, 0),
     "requesting": (0, 1),
@@ -27,13 +29,27 @@ PHASES: Places = {
     "idle": (0, 2),
     "answered": (1, 2),
     "ended": (2, 2),
-    ANY: (2, 3),
+}
+STAGES: Places = {
+    "proposed": (0, 0),
+    "pending": (1, 0),
+    "waiting": (2, 0),
+    "queued": (0, 1),
+    "running": (1, 1),
+    "unsure": (2, 1),
+    "ended": (0, 2),
+    "reviewed": (1, 2),
+    "published": (2, 2),
+    "closed": (2, 3),
+}
+DIAGRAMS: Mapping[str, tuple[Table, Places]] = {
+    "run-phases.svg": (phases.TRANSITIONS, PHASES),
+    "call-stages.svg": (states.TRANSITIONS, STAGES),
 }
 _STYLE = (
     "text{font:12px system-ui,sans-serif;text-anchor:middle;fill:#1f2328}"
     ".state{font-weight:600;font-size:13px}rect{fill:none;stroke:#0969da;stroke-width:1.6}"
-    ".any{stroke-dasharray:5 4}path{fill:none;stroke:#8c959f;stroke-width:1.4}"
-    "marker path{fill:#8c959f;stroke:none}"
+    "path{fill:none;stroke:#8c959f;stroke-width:1.4}marker path{fill:#8c959f;stroke:none}"
     "@media(prefers-color-scheme:dark){text{fill:#e6edf3}rect{stroke:#58a6ff}}"
 )
 _ARROW = (
@@ -42,60 +58,62 @@ _ARROW = (
 )
 
 
-def state_diagram(table: Mapping[Any, Enum], places: Places) -> str:
+def state_diagram(table: Table, places: Places) -> str:
     """Draw a table of transitions; a state without a place is a `KeyError`."""
-    sources = Counter(event for _, event in table)
-    moves = defaultdict[tuple[str, str], list[str]](list)
+    sources = defaultdict[tuple[str, str], list[str]](list)
     for (source, event), target in table.items():
-        is_common = sources[event] == len(places) - 2  # all but the target and `any`
-        pair = ANY if is_common else source.value, target.value
-        if event.value not in moves[pair]:
-            moves[pair].append(event.value)
-    parts = [_move(places[one], places[other], words) for (one, other), words in moves.items()]
-    parts += [_state(name, place) for name, place in places.items()]
+        sources[event.value, target.value].append(source.value)
+    parts = [_state(name, place) for name, place in places.items()]
+    for (event, to), names in sources.items():
+        if len(names) < MANY:
+            parts += [_move(places[name], places[to], event) for name in names]
+        else:
+            parts.append(_moves_of_many(places[to], event, names))
     width = max(x for x, _ in places.values()) * COLUMN + BOX + 2 * MARGIN
-    height = max(y for _, y in places.values()) * ROW + TALL + 2 * MARGIN
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" role="img">'
+    height = max(y for _, y in places.values()) * ROW + TALL + 2 * MARGIN + LINE
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img">'
     return "\n".join([head, f"<style>{_STYLE}</style><defs>{_ARROW}</defs>", *parts, "</svg>", ""])
 
 
-def _state(name: str, place: tuple[float, float]) -> str:
+def _state(name: str, place: tuple[int, int]) -> str:
     x, y = _centre(place)
     box = f'x="{x - BOX / 2:g}" y="{y - TALL / 2:g}" width="{BOX}" height="{TALL}" rx="8"'
-    kind = ' class="any"' if name == ANY else ""
-    return f'<rect {box}{kind}/><text class="state" x="{x:g}" y="{y + 4:g}">{escape(name)}</text>'
+    return f'<rect {box}/><text class="state" x="{x:g}" y="{y + 4:g}">{name}</text>'
 
 
-def _move(source: tuple[float, float], target: tuple[float, float], words: list[str]) -> str:
+def _move(source: tuple[int, int], target: tuple[int, int], event: str) -> str:
     """Draw an arrow beside the line between two states, so that one back has room."""
     (x, y), (u, v) = _centre(source), _centre(target)
-    if source == target:
-        path = f"M{x - 20:g} {y - TALL / 2:g}c-10 -30 50 -30 40 0"
-        at = x, y - TALL / 2 - 28
-    else:
-        length = hypot(u - x, v - y)
-        across, along = (u - x) / length, (v - y) / length
-        # To the left, as the arrow goes.
-        x, u = x + along * APART / 2, u + along * APART / 2
-        y, v = y - across * APART / 2, v - across * APART / 2
-        cut = min(BOX / 2 / abs(across or 1e-9), TALL / 2 / abs(along or 1e-9)) + 2
-        x, y, u, v = x + across * cut, y + along * cut, u - across * cut, v - along * cut
-        path = f"M{x:.1f} {y:.1f}L{u:.1f} {v:.1f}"
-        is_level = abs(along) < abs(across) / 2
-        beside = (0, 16 if across < 0 else -6) if is_level else (along * 48, 0)
-        at = (x + u) / 2 + beside[0], (y + v) / 2 + beside[1]
-    lines = [
-        f'<text x="{at[0]:.1f}" y="{at[1] + n * LINE:.1f}">{escape(word)}</text>'
-        for n, word in enumerate(words)
-    ]
-    return "".join([f'<path d="{path}" marker-end="url(#arrow)"/>', *lines])
+    length = hypot(u - x, v - y)
+    across, along = (u - x) / length, (v - y) / length
+    # To the left, as the arrow goes.
+    x, u = x + along * APART / 2, u + along * APART / 2
+    y, v = y - across * APART / 2, v - across * APART / 2
+    cut = min(BOX / 2 / abs(across or 1e-9), TALL / 2 / abs(along or 1e-9)) + 2
+    x, y, u, v = x + across * cut, y + along * cut, u - across * cut, v - along * cut
+    is_level = abs(along) < abs(across) / 2
+    beside = (0, 16 if across < 0 else -6) if is_level else (along * 50, 0)
+    path = f'<path d="M{x:.1f} {y:.1f}L{u:.1f} {v:.1f}" marker-end="url(#arrow)"/>'
+    return path + _text((x + u) / 2 + beside[0], (y + v) / 2 + beside[1], [event])
 
 
-def _centre(place: tuple[float, float]) -> tuple[float, float]:
+def _moves_of_many(target: tuple[int, int], event: str, names: Sequence[str]) -> str:
+    x, y = _centre(target)
+    below = y + TALL / 2
+    path = f'<path d="M{x:g} {below + 20:g}V{below + 2:g}" marker-end="url(#arrow)"/>'
+    rows = [", ".join(names[at : at + NAMES]) for at in range(0, len(names), NAMES)]
+    return path + _text(x, below + 32, [f"{event}, from", *rows])
+
+
+def _text(x: float, y: float, lines: Sequence[str]) -> str:
+    return "".join(
+        f'<text x="{x:.1f}" y="{y + n * LINE:.1f}">{escape(line)}</text>'
+        for n, line in enumerate(lines)
+    )
+
+
+def _centre(place: tuple[int, int]) -> tuple[float, float]:
     return MARGIN + BOX / 2 + place[0] * COLUMN, MARGIN / 2 + TALL / 2 + place[1] * ROW
-
-
-DIAGRAMS = {"run-phases.svg": (TRANSITIONS, PHASES)}
 
 
 if __name__ == "__main__":
