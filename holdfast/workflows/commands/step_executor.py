@@ -100,11 +100,9 @@ class StepExecutor(BaseExecutor):
     # What the execution of a turn needs: a `turn_execution.Shell`.
 
     def publish(self) -> None:
-        """Publish what changed."""
         self.publisher.update()
 
     async def wait_until(self, condition: Callable[[], bool]) -> None:
-        """Wait for a condition on the state of the run."""
         await workflow.wait_condition(condition)
 
     async def together(self, executions: Iterable[Coroutine[Any, Any, None]]) -> None:

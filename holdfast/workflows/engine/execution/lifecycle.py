@@ -46,7 +46,7 @@ from holdfast.workflows.engine.execution import dependency_graph, preparation
 from holdfast.workflows.engine.execution.questions import Questions
 from holdfast.workflows.engine.model.latent_calls import proposed_result
 from holdfast.workflows.engine.run_state import RunState
-from holdfast.workflows.engine.state.data import VisibleData, is_same_json
+from holdfast.workflows.engine.state.data import is_same_json
 
 # The forms of one call of an MCP server's tool.
 MAX_FORMS = 20
@@ -120,13 +120,10 @@ class CallLifecycle:
                 yield from self._end_if_refused(call, self._complete(call, is_ready=is_ready))
             self._log_call(turn, call)
         for call in calls:
-            is_waiting = call.is_pending and not call.is_decidable
-            if (
-                is_waiting
-                and (why := dependency_graph.explain_unresolvable(call, self._state.data))
-                is not None
-            ):
-                self.refuse(call, ErrorCode.UNRESOLVED_REFERENCE, why)
+            if call.is_pending and not call.is_decidable:
+                why = dependency_graph.explain_unresolvable(call, self._state.data)
+                if why is not None:
+                    self.refuse(call, ErrorCode.UNRESOLVED_REFERENCE, why)
 
     def resume(self, turn: int, call: ToolCall) -> activities.HookRequests[None]:
         """Decide on a pending call, once the calls that it needs have ended."""
@@ -236,6 +233,7 @@ class CallLifecycle:
                 assert_never(ruling)
 
     def _reconcile(self, turn: int, call: ToolCall, ruling: Ruling) -> None:
+        message = "whether it took effect is unknown"
         match ruling:
             case Approved():
                 self.start(turn, call)
@@ -243,23 +241,30 @@ class CallLifecycle:
                 budget = self._state.limits.budget()
                 call.end(activities.outcome_of_result(call.tool, result, budget))
             case Denied(reason):
-                message = "whether it took effect is unknown, and a person decided to give up"
-                message += f": {reason}" if reason else ""
+                message += ", and a person decided to give up" + (f": {reason}" if reason else "")
                 call.end(fail(ErrorCode.OUTCOME_UNKNOWN, message))
             case Expired():
-                call.end(fail(ErrorCode.OUTCOME_UNKNOWN, "whether it took effect is unknown"))
+                call.end(fail(ErrorCode.OUTCOME_UNKNOWN, message))
             case _:
                 assert_never(ruling)
 
     def apply_outcome(self, turn: int, call: ToolCall, outcome: Outcome) -> None:
         """End a call that ran; ask people if its outcome is unknown, or its server requires it."""
+        decided, mcp = call.decided, call.decided.mcp
         match outcome:
+            case McpInputRequired() if not self._state.asks_people:
+                message = f"`{call.name}` requires a person's input"
+                message += ", and this run does not wait for it"
+                call.end(fail(ErrorCode.DENIED, message))
+            case McpInputRequired() if mcp.forms >= MAX_FORMS:
+                message = f"`{call.name}` requires input again after {MAX_FORMS} answers"
+                call.end(fail(ErrorCode.TOOL_ERROR, message))
             case McpInputRequired():
-                self._require(turn, call, outcome)
+                mcp = replace(mcp, required=outcome, forms=mcp.forms + 1, continuation=None)
+                self._ask(turn, call, "input", replace(decided, mcp=mcp))
             case Unknown(message) if self._state.asks_people:
-                decided = call.decided
                 attempts = (*decided.unknown_attempts, decided.started_at)
-                mcp = replace(decided.mcp, continuation=None, task=None)
+                mcp = replace(mcp, continuation=None, task=None)
                 lost = replace(decided, unknown_attempts=attempts, mcp=mcp)
                 call.move(CallEvent.OUTCOME_LOST, lost)
                 self._questions.ask_about(turn, call, "reconcile", message)
@@ -267,18 +272,6 @@ class CallLifecycle:
                 call.end(fail(ErrorCode.OUTCOME_UNKNOWN, message))
             case _:
                 call.end(outcome)
-
-    def _require(self, turn: int, call: ToolCall, required: McpInputRequired) -> None:
-        mcp = call.decided.mcp
-        if not self._state.asks_people:
-            message = f"`{call.name}` requires a person's input, and this run does not wait for it"
-            call.end(fail(ErrorCode.DENIED, message))
-        elif mcp.forms >= MAX_FORMS:
-            message = f"`{call.name}` requires input again after {MAX_FORMS} answers"
-            call.end(fail(ErrorCode.TOOL_ERROR, message))
-        else:
-            mcp = replace(mcp, required=required, forms=mcp.forms + 1, continuation=None)
-            self._ask(turn, call, "input", replace(call.decided, mcp=mcp))
 
     def doubt_after_reset(self, call: ToolCall) -> Unknown | None:
         """Return an unknown outcome for a call that may have run before a reset, if so."""
@@ -318,37 +311,31 @@ class CallLifecycle:
             call.move(CallEvent.POSTPONED, replace(call.prepared, resolved_late=True))
             return
         sources = call.dependencies.sources
-        preparation.check_order(
-            call, state, {one.name for one in sources if isinstance(one.outcome, Succeeded)}
-        )
-        seen = (
-            dependency_graph.visible_data(call, state.data) if sources else VisibleData(state.data)
-        )
-        repairs = call.hook_uses.get("repair", 0)
+        succeeded = {one.name for one in sources if isinstance(one.outcome, Succeeded)}
+        preparation.check_order(call, state, succeeded)
+        seen, repairs = dependency_graph.visible_data(call, state.data), call.hook_uses["repair"]
         yield from preparation.resolve_arguments(call, state, seen)
         if not call.is_pending:
             preparation.count_call(call, state)
-        resolved, is_repaired = call.arguments, call.hook_uses.get("repair", 0) > repairs
+        resolved, is_repaired = call.arguments, call.hook_uses["repair"] > repairs
         outcome = yield from preparation.run_before_hooks(call, state)
-        if outcome is not None:
-            call.end(outcome)
         # An approval does not cover later changes by hooks.
         if call.prepared.is_approved:
             is_changed = is_repaired or not is_same_json(call.arguments, resolved)
             known, budget = call.prepared, state.limits.budget()
             fits = not is_changed and is_within(known.arguments, known.bound, budget)
             call.revise(known.covered(is_approved=fits))
+        if outcome is not None:
+            call.end(outcome)
 
     def _ask_or_start(self, turn: int, calls: list[ToolCall]) -> None:
         for call in calls:
-            is_free = call.prepared.is_approved or not self._questions.required_policy(
-                call, call.arguments
-            )
+            asks = self._questions.required_policy
+            is_free = call.prepared.is_approved or not asks(call, call.arguments)
             if is_free and not call.tool.person:
                 continue
             if not self._state.asks_people:
-                message = "this run does not wait for approvals"
-                call.end(refuse(ErrorCode.DENIED, message))
+                call.end(refuse(ErrorCode.DENIED, "this run does not wait for approvals"))
             elif refused := preparation.missing_scope(call, self._state):
                 call.end(refused)
             else:

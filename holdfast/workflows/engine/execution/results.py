@@ -40,10 +40,8 @@ def publish_result(call: ToolCall, state: RunState) -> activities.HookRequests[N
     """Make an ended call's result readable for the calls that depend on it, after its hooks."""
     yield from activities.run_after_hooks(call, state.rules, state.limits)
     outcome = call.ended
-    if (
-        error_of(outcome) is None
-        and (problem := dependency_graph.write_problem(call, state)) is not None
-    ):
+    problem = None if error_of(outcome) else dependency_graph.write_problem(call, state)
+    if problem is not None:
         outcome = _unwritten(call, problem)
     call.move(CallEvent.RESULT_PUBLISHED, ExecutedCall(call.decided, outcome))
 
