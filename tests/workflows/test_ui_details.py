@@ -525,16 +525,22 @@ def test_a_summary_names_the_turn_what_is_done_and_who_decided_so() -> None:
     step = play.next()
     assert isinstance(step, RunCalls)
     (one,) = step.turn.calls
-    said = call_summary(3, one, "approved by grace")
-    assert said.startswith("Turn 3: Refund an order, approved by grace: order=1042, note=xxx")
-    asked = turn_summary(3, "decision needed", play.run.questions.of(one).brief)
+    approve = Decision(call_id="t1c1", decision="approve", by="grace")
+    play.run.questions.count(approve)
+    question = play.run.questions.of(one)
+    play.run.calls.apply_ruling(1, one)
+    said = call_summary(3, one)
+    assert said.startswith(
+        "Turn 3: Refund an order, approved by grace (unverified): order=1042, note=xxx"
+    )
+    asked = turn_summary(3, "decision needed", question.brief)
     assert asked.startswith("Turn 3: decision needed: order=1042, note=xxx")
     assert {len(said), len(asked)} == {MAX_SUMMARY_CHARACTERS}
 
 
 def test_a_summary_does_not_repeat_the_timeline() -> None:
-    assert call_summary(1, _carried(tool("look")), "") == "Turn 1: id=7"
-    assert call_summary(1, _carried(tool("look", label="Look up")), "") == "Turn 1: Look up: id=7"
+    assert call_summary(1, _carried(tool("look"))) == "Turn 1: id=7"
+    assert call_summary(1, _carried(tool("look", label="Look up"))) == "Turn 1: Look up: id=7"
 
 
 def test_a_policy_s_own_time_is_the_one_that_is_shown() -> None:

@@ -54,14 +54,12 @@ class CallSummaries:
     `forgotten` counts those that were dropped, `last_entry` is the number of the last entry read.
     """
 
-    def __init__(
-        self, arguments_line: Callable[[Mapping[str, Any]], str], *, last_entry: int = 0
-    ) -> None:
-        """Start after an entry; `arguments_line` writes arguments in one line."""
+    def __init__(self, arguments_line: Callable[[Mapping[str, Any]], str]) -> None:
+        """Start with no call; `arguments_line` writes arguments in one line."""
         self._arguments_line = arguments_line
         self._summaries: dict[str, CallSummary] = {}
         self.forgotten = 0
-        self.last_entry = last_entry
+        self.last_entry = 0
 
     def follow(self, records: Iterable[LogRecord]) -> None:
         """Read the next entries of the log."""
@@ -97,11 +95,6 @@ class CallSummaries:
     def all(self) -> list[CallSummary]:
         """Return the summaries, the oldest first."""
         return list(self._summaries.values())
-
-    def decision_on(self, call_id: str) -> str:
-        """Return the phrase for the decision on a call; empty if no person made one."""
-        summary = self._summaries.get(call_id)
-        return "" if summary is None else summary.decision
 
     def _add(self, summary: CallSummary) -> None:
         self._summaries[summary.id] = summary

@@ -210,7 +210,7 @@ def model_summary(pointer: ConversationPointer, model: ModelSettings) -> str:
     return turn_summary(pointer.turn, f"the model {what} ({model.name or model.endpoint})", {})
 
 
-def call_summary(turn: int, call: ToolCall, decided: str) -> str:
+def call_summary(turn: int, call: ToolCall) -> str:
     """Summarize an executed call: the decision on it, and the arguments that fit.
 
     The timeline shows the activity's name before it, so a tool without a label is not named twice.
@@ -218,5 +218,5 @@ def call_summary(turn: int, call: ToolCall, decided: str) -> str:
     bound = call.tool.activity
     same = call.tool.label is None and bound is not None and call.tool.name == bound.type
     name = "" if same else call.tool.label or call.tool.name
-    line = ", ".join(part for part in (name, decided) if part)
+    line = ", ".join(part for part in (name, call.prepared.decision) if part)
     return turn_summary(turn, line, call.arguments)

@@ -21,17 +21,15 @@ from temporalio.common import RetryPolicy, SearchAttributeKey, SearchAttributeUp
 from temporalio.exceptions import FailureError
 
 with workflow.unsafe.imports_passed_through():
-    from holdfast.runtime.narration.call_summaries import CallSummaries
     from holdfast.schemas import names, run
     from holdfast.schemas.agent import WorkerFacts
     from holdfast.schemas.base import json_size, parse_duration
-    from holdfast.schemas.log_entry import read_record
 
 from holdfast.workflows.commands.activity_options import summary
 from holdfast.workflows.engine.approvals import notifications
 from holdfast.workflows.engine.approvals.question import Question
 from holdfast.workflows.engine.execution_base import ExecutionBase
-from holdfast.workflows.ui_details.markdown import arguments_line, one_line, short_arguments
+from holdfast.workflows.ui_details.markdown import arguments_line, one_line
 from holdfast.workflows.ui_details.page import DetailsPage
 
 _START_TO_CLOSE = parse_duration("30s")
@@ -65,19 +63,9 @@ class Publisher:
         self._work = work
         self._facts = facts
         self.page = DetailsPage(work, workflow.info().workflow_id)
-        # Only calls of later turns are looked up.
-        self._call_summaries = CallSummaries(short_arguments, last_entry=len(work.state.log))
         self._attributes: dict[str, Any] = {}
         self.parent = ParentNotification(work)
         self.notifier = ApprovalNotifier(work, facts)
-
-    def decision_on(self, call_id: str) -> str:
-        """Return the phrase for a person's decision on a call of the current turn."""
-        if not self._work.state.pending.closed:
-            return ""
-        unread = self._work.state.log.records_after(self._call_summaries.last_entry)
-        self._call_summaries.follow(map(read_record, unread))
-        return self._call_summaries.decision_on(call_id)
 
     def update(self) -> None:
         """Bring all views but the page up to date."""

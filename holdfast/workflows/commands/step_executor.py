@@ -188,8 +188,7 @@ class StepExecutor(BaseExecutor):
         start_timeout, scheduled_at = None, workflow.now()
         try:
             remaining = self.work.state.meter.remaining(workflow.now())
-            decided = self.publisher.decision_on(call.id)
-            line = activity_options.call_summary(self.work.state.meter.turns, call, decided)
+            line = activity_options.call_summary(self.work.state.meter.turns, call)
             running: Coroutine[Any, Any, Any]
             if activity.local:
                 running = workflow.execute_local_activity(

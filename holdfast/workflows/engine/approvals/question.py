@@ -12,7 +12,12 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from holdfast.runtime.narration.arguments import effect_text, money_amount
-from holdfast.runtime.narration.phrases import NAME_CHARS, author_phrase
+from holdfast.runtime.narration.phrases import (
+    EXPIRED,
+    NAME_CHARS,
+    author_phrase,
+    decided_phrase,
+)
 from holdfast.runtime.text_safety import name_in_line
 from holdfast.schemas.base import canonical_json, rfc3339
 from holdfast.schemas.decision import (
@@ -309,6 +314,13 @@ class Question:
     @property
     def brief(self) -> dict[str, Any]:
         return brief_arguments(self.kind, self.arguments)
+
+    @property
+    def decision_text(self) -> str:
+        """Return the ruling in words, with who decided last: `approved by ada (signed)`."""
+        if isinstance(self.ruling, Expired):
+            return EXPIRED
+        return decided_phrase(self.decisions[-1][0], self.kind)
 
     @property
     def approver(self) -> CallApprover:

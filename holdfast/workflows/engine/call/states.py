@@ -156,7 +156,8 @@ class PreparedCall:
     The call is `resolved_late` if they were resolved after it was pending and no person has seen
     them since. It `is_approved` if the approval of its plan, or of an edit, covers it; arguments
     that the approvers have not seen have to fit the schema `bound`. Its `approver` has approved
-    these arguments. It `is_counted` if it counts against its tool's limits.
+    these arguments; `decision` has the words for the last decision on it. It `is_counted` if it
+    counts against its tool's limits.
     """
 
     proposed: ProposedCall
@@ -172,6 +173,7 @@ class PreparedCall:
     is_counted: bool = False
     is_approved: bool = False
     approver: CallApprover | None = None
+    decision: str = ""
     bound: dict[str, Any] | None = None
 
     def covered(self, *, is_approved: bool, approver: CallApprover | None = None) -> "PreparedCall":

@@ -189,8 +189,9 @@ class CallLifecycle:
         self._questions.close(call)
         if isinstance(ruling, Expired):
             self._questions.log_expiry(question)
-        if isinstance(ruling, Approved) and question.kind != "principal_expired":
-            call.revise(replace(call.prepared, approver=question.approver))
+        is_approval = isinstance(ruling, Approved) and question.kind != "principal_expired"
+        approver = question.approver if is_approval else call.prepared.approver
+        call.revise(replace(call.prepared, approver=approver, decision=question.decision_text))
         if question.form is not None and isinstance(ruling, AnsweredByPerson):
             mcp = call.decided.mcp.answered(ruling.result, may_repeat=not call.tool.once)
             call.revise(replace(call.decided, mcp=mcp))

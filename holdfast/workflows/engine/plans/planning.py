@@ -198,6 +198,8 @@ class Planning:
     def _approve(self, calls: Sequence[ToolCall], question: Question) -> None:
         self.approved.replace(calls)
         by, state = question.agreeing_decisions(), self._state
+        # A person's changes are shown at the plan.
+        decision = question.decision_text.replace("approved with changes", "approved")
         for call in unstarted(calls):
             policy = effective_policy(call.tool, state.rules)
             if policy.forward == question.policy.forward:
@@ -206,7 +208,7 @@ class Planning:
             if is_covered and is_unseen(call):
                 is_covered = call.prepared.bound is not None and not policy.signed
             by_people = call.prepared.covered(is_approved=is_covered, approver=question.approver)
-            call.revise(by_people)
+            call.revise(replace(by_people, decision=decision))
 
     def _expire(self, calls: Sequence[ToolCall], question: Question) -> None:
         self._questions.log_expiry(question)
