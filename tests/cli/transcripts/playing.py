@@ -24,6 +24,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack
@@ -47,7 +48,6 @@ from tests.cli.transcripts.screen import rows
 from tests.support import command
 from tests.support.eventually import eventually
 from tests.support.identity.signing import ADA, BOB, jwks
-from tests.support.process import PYTHON
 
 PROJECT = Path(__file__).with_name("project")
 ELSEWHERE, STOP = "^ELSEWHERE", "^C"
@@ -87,7 +87,7 @@ class CommandTranscript:
         self.folder, self.client, self.patch, self.start = folder, client, patch, start
         self.lines: list[str] = []
         self.runs: list[str] = []
-        self.last = {"FOLDER": str(folder), "PYTHON": PYTHON}
+        self.last = {"FOLDER": str(folder), "PYTHON": sys.executable}
         self.terminal: Program | None = None
         self.left: Program | None = None
         self.has_worker = False
