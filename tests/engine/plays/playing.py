@@ -11,6 +11,7 @@ YAML; the lines after it are what the log gained.
     > t1c1: {error: TEXT}             … fails; {unknown: TEXT}: no one knows whether it happened;
                                       {form: TEXT, fields: SCHEMA}: an MCP server asks for input
     > ann: approve t1c1               a person decides; or {deny: t1c1, reason: …, groups: […]}
+    > ann: {signal: approve t1c1}     … whom no one answers: a question may be asked later
     > message: …                      a person sends a message; or {content, delivery, …}
     > time: 10m                       time passes, and what is due by the clock is applied
     > renew: {id, scopes, for: 1h}    a new token of the principal arrives
@@ -150,7 +151,7 @@ class Transcript(Play):
             case "run" if value == "close":
                 self.mailbox.close()
             case "run":
-                self.continue_as_new()
+                self.chained = True
             case _ if _CALL.fullmatch(key):
                 calls = self.run.phases.turn.calls if self.run.phases.turn else []
                 running = [one.id for one in calls if one.is_running]
@@ -160,8 +161,15 @@ class Transcript(Play):
                 self.decide_as(key, value)
         self.settle()
 
+    def continue_as_new(self) -> None:
+        """Continue as new once, at the next moment between two turns."""
+        super().continue_as_new()
+        self.chained = False
+
     def decide_as(self, person: str, value: Any) -> None:
         """Count a decision of a person; a rejected one adds the line of its refusal."""
+        is_signal = isinstance(value, dict) and "signal" in value
+        value = value["signal"] if is_signal else value
         if isinstance(value, str):
             decision, call_id = value.split()
             value = {decision: call_id}
@@ -169,9 +177,14 @@ class Transcript(Play):
         sent = {"callId": value.pop(decision), "decision": decision, "by": person, **value}
         question = self.desk.find_open(sent["callId"])
         if decision == "did_not_happen" and question is not None:
-            sent |= {"digest": question.digest, "nonce": question.nonce("run")}
+            sent = {"digest": question.digest, "nonce": question.nonce("run")} | sent
+        decided = Decision.model_validate(sent)
+        if is_signal:
+            if not self.desk.add_early(decided):
+                self.run.questions.count_or_log(decided)
+            return
         try:
-            self.run.questions.count(Decision.model_validate(sent))
+            self.run.questions.count(decided)
         except DecisionRejected as error:
             self.refusals.append(str(error))
 
