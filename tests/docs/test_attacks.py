@@ -1,6 +1,6 @@
-"""The table of attacks in SECURITY.md: each line names a test, none of those demanded is missing.
+"""The table of attacks in SECURITY.md: each line names a test, or a file of wrong inputs.
 
-That the tests are there: `test_links.py`.
+None of those demanded is missing. That the tests are there: `test_links.py`.
 """
 
 import re
@@ -13,7 +13,7 @@ DEMANDED = [
     *("early decision for a guessed id", "race of two decisions"),
 ]
 ROW = re.compile(
-    r"^\| ([^|]+) \| [^|]+ \| [^|]+ \| \[`(test_\w+)`\]\((tests/[\w/]+\.py)\)(?:, .+)? \|$",
+    r"^\| ([^|]+) \| [^|]+ \| [^|]+ \| \[`(\w+)`\]\((tests/[\w/]+\.(?:py|input))\)(?:, .+)? \|$",
     re.MULTILINE,
 )
 

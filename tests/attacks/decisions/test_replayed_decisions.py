@@ -10,9 +10,6 @@ from temporalio.service import RPCError
 
 from holdfast.schemas.base import canonical_json, sha256
 from holdfast.workflows.engine.approvals.question import Question
-from holdfast.workflows.engine.call.outcomes import Unknown
-from tests.attacks.vault import PAYS, Vault, pay
-from tests.engine.approvals.test_signed_decision import decision, token
 from tests.engine.driver import run_again
 from tests.support import tools
 from tests.support.backend import SIDE_BY_SIDE, Backend, Launch, Run
@@ -20,101 +17,11 @@ from tests.support.eventually import eventually
 from tests.support.identity.signing import SIGNED_PAY, Approver, write_keys
 from tests.support.model_server import Answer, call
 
-DIGEST = sha256(canonical_json({"arguments": {"amount": 5}, "tool": "pay"}))
-APPROVES = {"callId": "t1c1", "decision": "approve", "by": "ann", "digest": DIGEST}
-LOST = Unknown("it was started, and its outcome is unknown")
-
-
-@pytest.mark.parametrize("chained", [False, True], ids=["one run", "continued as new"])
-def test_a_decision_is_none_of_the_same_call_later(chained: bool) -> None:
-    again = [APPROVES, {**APPROVES, "callId": "t1c1", "by": "eve"}]
-    play = Vault([PAYS], [PAYS], decisions={"t1c1": [APPROVES], "t2c1": again})
-    play.chained = chained
-    play.to_end()
-
-    assert [why.split(":")[0] for why in play.refusals] == ["already_decided"] * 2
-    assert play.errors()["t2c1"] == "approval_timeout"
-    assert play.paid == [{"amount": 5}]
-
-
-def test_one_that_is_caught_and_sent_again_is_not_kept_for_later() -> None:
-    play = Vault([PAYS], [PAYS], decisions={"t1c1": ["approve"]})
-    play.take(play.next())
-    play.take(play.next())
-
-    for call_id in ("t1c1", "t1c1"):
-        early = decision("approve", token(), callId=call_id)
-        assert not play.desk.add_early(early), "its call is decided"
-    assert play.to_end().paid == [{"amount": 5}]
-
-
-@pytest.mark.parametrize("late", ["approve", "edit", "respond"])
-def test_one_that_comes_when_the_time_is_up_changes_nothing(late: str) -> None:
-    said = {**APPROVES, "decision": late, "arguments": {"amount": 5}, "result": "paid"}
-    play = Vault([PAYS], [PAYS], decisions={"t1c1": ["expire"], "t2c1": [said]}).to_end()
-
-    assert play.refusals == ["already_decided: call t1c1 is decided already: expired"]
-    assert play.paid == []
-
-
-@pytest.mark.parametrize("chained", [False, True], ids=["one run", "continued as new"])
-def test_a_token_is_good_for_no_second_call(chained: bool) -> None:
-    caught = [decision("approve", callId="t2c1"), decision("approve", callId="t2c1", by="eve")]
-    play = Vault(
-        [PAYS],
-        [PAYS],
-        tools=[pay({"signed": True})],
-        decisions={"t1c1": [decision("approve")], "t2c1": caught},
-    )
-    play.chained = chained
-    play.to_end()
-
-    assert play.refusals == ["invalid_decision: the token was used already: t1c1 approve"] * 2
-    assert play.paid == [{"amount": 5}]
-
-
-def test_a_token_is_not_used_again_when_its_signer_has_changed_their_mind() -> None:
-    def edits(who: str, amount: int) -> Any:
-        changed = sha256(canonical_json({"arguments": {"amount": amount}, "tool": "pay"}))
-        claims = token(sub=who, digest=changed, id=f"{who} {amount}")
-        return decision("edit", claims, arguments={"amount": amount})
-
-    ann = decision("approve", token(sub="ann", id="caught"))
-    play = Vault(
-        [PAYS],
-        tools=[pay({"signed": True, "quorum": 2})],
-        decisions={"t1c1": [ann, edits("ann", 1), edits("bob", 5), ann]},
-    ).to_end()
-
-    assert play.refusals == ["already_decided: the token was used already: t1c1 approve"]
-    assert play.errors() == {"t1c1": "approval_timeout"}
-    assert play.paid == []
-
 
 def again(question: Question) -> Any:
     """That it did not happen: the answer to the first question."""
     first = {"tool": "pay", "arguments": {"amount": 5}, "kind": "reconcile", "round": 1}
     return run_again(question) | {"digest": sha256(canonical_json(first))}
-
-
-def test_permission_to_run_a_call_again_holds_once() -> None:
-    unbound = {"decision": "did_not_happen", "reason": "it did not"}
-    bound_in_part = {"decision": "did_not_happen", "nonce": "of its question"}
-    late = [APPROVES, again, unbound, bound_in_part, "approve", "give_up"]
-    tries = {"t1c1": [APPROVES, "approve", unbound, bound_in_part, again, *late]}
-    paid: list[Any] = []
-
-    def lost(one: Any) -> Unknown:
-        paid.append(one.arguments)
-        return LOST
-
-    play = Vault([PAYS], outcomes={"pay": lost}, decisions=tries).to_end()
-
-    assert len(paid) == 2, "once by its approval, once because it had not happened"
-    assert len(play.refusals) == 8
-    assert {each.split(":")[0] for each in play.refusals} == {"invalid_decision"}
-    assert "attempt 2 of this call may have happened" in play.refusals[-1]
-    assert play.errors() == {"t1c1": "outcome_unknown"}
 
 
 ANN = Approver("ann")
