@@ -20,7 +20,7 @@ What is known of a call grows with its state: `ProposedCall`, `PreparedCall`, `D
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Any
+from typing import Any, ClassVar
 
 from holdfast.schemas.internal.mcp_input import McpContinuation, McpInputRequired, McpTask
 from holdfast.schemas.message import AskedCall
@@ -70,15 +70,13 @@ class CallEvent(Enum):
 
 TRANSITIONS = {
     (CallStage.PROPOSED, CallEvent.POSTPONED): CallStage.PENDING,
-    # Hooks have yet to see the arguments of a person.
     (CallStage.WAITING, CallEvent.POSTPONED): CallStage.PENDING,
     (CallStage.PROPOSED, CallEvent.ASKED): CallStage.WAITING,
     (CallStage.PENDING, CallEvent.ASKED): CallStage.WAITING,
-    # The token of the principal has expired since it was approved, or queued, or lost.
+    # The token of the principal has expired.
     (CallStage.WAITING, CallEvent.ASKED): CallStage.WAITING,
     (CallStage.QUEUED, CallEvent.ASKED): CallStage.WAITING,
     (CallStage.UNSURE, CallEvent.ASKED): CallStage.WAITING,
-    # Its server requires a form, or the token has expired while it waited for a slot.
     (CallStage.RUNNING, CallEvent.ASKED): CallStage.WAITING,
     (CallStage.PROPOSED, CallEvent.ENQUEUED): CallStage.QUEUED,
     (CallStage.PENDING, CallEvent.ENQUEUED): CallStage.QUEUED,
@@ -146,6 +144,7 @@ class ProposedCall:
     tool: ResolvedTool | None = None
     unreadable: InvalidArguments | None = None
     is_literal: bool = False
+    outcome: ClassVar = None
 
 
 @dataclass(frozen=True)
@@ -156,12 +155,11 @@ class PreparedCall:
     The call is `resolved_late` if they were resolved after it was pending and no person has seen
     them since. It `is_approved` if the approval of its plan, or of an edit, covers it; arguments
     that the approvers have not seen have to fit the schema `bound`. Its `approver` has approved
-    these arguments; `decision` has the words for the last decision on it. It `is_counted` if it
-    counts against its tool's limits.
+    these arguments; `decision` has the words for the last decision on it.
     """
 
     proposed: ProposedCall
-    is_literal: bool
+    is_literal: bool = False
     meta: MetaProperties = MetaProperties()
     raw_arguments: dict[str, Any] = field(default_factory=dict)
     reference_count: int = 0
@@ -170,11 +168,11 @@ class PreparedCall:
     visible_data: Data | None = None
     resolved_late: bool = False
     edited_by: str | None = None
-    is_counted: bool = False
     is_approved: bool = False
     approver: CallApprover | None = None
     decision: str = ""
     bound: dict[str, Any] | None = None
+    outcome: ClassVar = None
 
     def covered(self, *, is_approved: bool, approver: CallApprover | None = None) -> "PreparedCall":
         """Return the call as an approval of its plan, or of a person's edit, covers it."""
@@ -184,15 +182,13 @@ class PreparedCall:
 
 @dataclass(frozen=True)
 class DecidedCall:
-    """A call that was `started_at` this time, if ever; or it is refused.
-
-    `unknown_attempts` has the start of each attempt whose outcome is unknown.
-    """
+    """A call that `started_at` a time, or is refused; `unknown_attempts` are such times."""
 
     prepared: PreparedCall
     started_at: str = ""
     unknown_attempts: tuple[str, ...] = ()
     mcp: McpExchange = McpExchange()
+    outcome: ClassVar = None
 
 
 @dataclass(frozen=True)
@@ -208,6 +204,10 @@ class ClosedCall:
     """A call whose result is in the log."""
 
     executed: ExecutedCall
+
+    @property
+    def outcome(self) -> Final:
+        return self.executed.outcome
 
 
 CallState = ProposedCall | PreparedCall | DecidedCall | ExecutedCall | ClosedCall
@@ -262,22 +262,18 @@ class ToolCall:
 
     @property
     def prepared(self) -> PreparedCall:
-        match self.state:
-            case PreparedCall() as prepared:
-                return prepared
-            case ProposedCall() as proposed:
-                return PreparedCall(proposed, proposed.is_literal)
-        return self.decided.prepared
+        state = self.state
+        if isinstance(state, ProposedCall):
+            return PreparedCall(state, state.is_literal)
+        return state if isinstance(state, PreparedCall) else self.decided.prepared
 
     @property
     def decided(self) -> DecidedCall:
         """Return the decision on the call; one that has yet to be decided has no attempt."""
-        match self.state:
-            case DecidedCall() as decided:
-                return decided
-            case ExecutedCall(decided) | ClosedCall(ExecutedCall(decided)):
-                return decided
-        return DecidedCall(self.prepared)
+        state = self.state
+        if isinstance(state, (ExecutedCall, ClosedCall)):
+            return (state.executed if isinstance(state, ClosedCall) else state).decided
+        return state if isinstance(state, DecidedCall) else DecidedCall(self.prepared)
 
     @property
     def meta(self) -> MetaProperties:
@@ -293,10 +289,7 @@ class ToolCall:
 
     @property
     def outcome(self) -> Final | None:
-        match self.state:
-            case ExecutedCall(_, outcome) | ClosedCall(ExecutedCall(_, outcome)):
-                return outcome
-        return None
+        return self.state.outcome
 
     @property
     def ended(self) -> Final:
@@ -331,6 +324,11 @@ class ToolCall:
         return self.stage in (CallStage.PROPOSED, CallStage.PENDING)
 
     @property
+    def is_counted(self) -> bool:
+        """Return whether it counts against its tool's limits."""
+        return self.is_pending or self.prepared.visible_data is not None
+
+    @property
     def is_queued(self) -> bool:
         return self.stage is CallStage.QUEUED
 
@@ -344,7 +342,7 @@ class ToolCall:
 
     @property
     def has_ended(self) -> bool:
-        return isinstance(self.state, ExecutedCall | ClosedCall)
+        return isinstance(self.state, (ExecutedCall, ClosedCall))
 
     @property
     def is_reviewed(self) -> bool:

@@ -46,7 +46,11 @@ def connect(calls: Sequence[ToolCall], *, is_sequential: bool = False) -> None:
     graph = []
     for index, call in enumerate(calls):
         # A refused call reads nothing.
-        reads = [] if call.has_ended else dict.fromkeys(paths_read(call))
+        reads = (
+            []
+            if call.has_ended
+            else dict.fromkeys(paths_read(call.prepared.raw_arguments, call.prepared))
+        )
         needed = [
             calls[i]
             for i in sorted(writers.meeting(reads))

@@ -131,7 +131,7 @@ class CallLifecycle:
         if call.is_pending:
             self._ask_or_start(turn, [call])
         elif isinstance(call.outcome, Refused):
-            preparation.uncount_call(call, self._state)
+            self._state.started[call.name] -= 1
 
     def start(self, turn: int, call: ToolCall) -> None:
         """Start a call, if the principal holds its scopes now; end it if it has its result."""
@@ -292,8 +292,9 @@ class CallLifecycle:
 
     def refuse(self, call: ToolCall, code: ErrorCode, message: str) -> None:
         self._questions.withdraw(call)
+        if call.is_counted:
+            self._state.started[call.name] -= 1
         call.end(refuse(code, message))
-        preparation.uncount_call(call, self._state)
 
     def _end_if_refused(
         self, call: ToolCall, requests: activities.HookRequests[None]
@@ -348,7 +349,8 @@ class CallLifecycle:
     def _ask(self, turn: int, call: ToolCall, kind: Kind, to: PreparedCall | DecidedCall) -> None:
         """Ask people about a call: they see its arguments."""
         call.move(CallEvent.ASKED, to)
-        call.revise(replace(call.prepared, resolved_late=False))
+        if call.prepared.resolved_late:
+            call.revise(replace(call.prepared, resolved_late=False))
         self._questions.ask_about(turn, call, kind)
 
     def _log_call(self, turn: int, call: ToolCall) -> None:

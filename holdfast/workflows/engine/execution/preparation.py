@@ -25,7 +25,7 @@ from holdfast.validation.arguments import InvalidArguments, coerce, fit, unwrapp
 from holdfast.validation.lenient_json import ensure_json, read_json
 from holdfast.validation.schema_node import ValidationLimits
 from holdfast.workflows.engine.call import activities, outcomes
-from holdfast.workflows.engine.call.states import MetaProperties, ToolCall
+from holdfast.workflows.engine.call.states import MetaProperties, PreparedCall, ToolCall
 from holdfast.workflows.engine.run_state import RunState
 from holdfast.workflows.engine.state import references
 from holdfast.workflows.engine.state.data import MISSING, VisibleData, is_same_json
@@ -58,7 +58,7 @@ def prepare(call: ToolCall, state: RunState, room: int) -> activities.HookReques
     try:
         if call.proposed.unreadable is not None:
             raise call.proposed.unreadable
-        if not call.prepared.is_literal:
+        if not call.proposed.is_literal:
             arguments = unwrapped(arguments, call.tool.parameters, call.name)
             _read_meta_properties(call, arguments, state)
         parameters, budget = call.tool.parameters, state.limits.budget()
@@ -70,23 +70,23 @@ def prepare(call: ToolCall, state: RunState, room: int) -> activities.HookReques
     set_references(call, arguments)
 
 
-def paths_read(call: ToolCall) -> Iterator[Path]:
-    """Yield every place that a call's arguments refer to, once for each reference."""
-    if not call.prepared.is_literal:
-        for reference in references_in(call.prepared.raw_arguments, call.meta.instance):
+def paths_read(arguments: dict[str, Any], known: PreparedCall) -> Iterator[Path]:
+    """Yield every place that arguments of a call refer to, once for each reference."""
+    if not known.is_literal:
+        for reference in references_in(arguments, known.meta.instance):
             yield from reference.paths
 
 
 def set_references(call: ToolCall, arguments: dict[str, Any]) -> None:
     """Set the arguments of a call; raise `CallRefused` for too many or malformed references."""
-    call.revise(replace(call.prepared, raw_arguments=arguments))
+    known = call.prepared
     try:
-        if not call.prepared.is_literal:
+        if not known.is_literal:
             references.check_references(arguments)
     except references.Unresolved as error:
         raise activities.CallRefused(ErrorCode.UNRESOLVED_REFERENCE, str(error)) from None
-    reads = list(islice(paths_read(call), MAX_REFERENCES + 1))
-    call.revise(replace(call.prepared, reference_count=len(reads)))
+    reads = list(islice(paths_read(arguments, known), MAX_REFERENCES + 1))
+    call.revise(replace(known, raw_arguments=arguments, reference_count=len(reads)))
     if len(reads) > MAX_REFERENCES:
         message = f"the arguments hold more than {MAX_REFERENCES} references"
         raise activities.CallRefused(ErrorCode.UNRESOLVED_REFERENCE, message)
@@ -184,13 +184,6 @@ def count_call(call: ToolCall, state: RunState) -> None:
             ErrorCode.BLOCKED, f"`{call.name}` may be called {most} times in a run"
         )
     state.started[call.name] = made + 1
-    call.revise(replace(call.prepared, is_counted=True))
-
-
-def uncount_call(call: ToolCall, state: RunState) -> None:
-    """Take back the count of a call that has not run."""
-    if call.prepared.is_counted:
-        state.started[call.name] -= 1
 
 
 def check_order(call: ToolCall, state: RunState, others: Collection[str]) -> None:
@@ -280,4 +273,4 @@ def _read_meta_properties(call: ToolCall, arguments: dict[str, Any], state: RunS
                 raise InvalidArguments(f"_outputPath: {error}") from None
             meta = replace(meta, output_path=parsed)
     finally:
-        call.revise(replace(call.prepared, meta=meta, model_result=model_result))
+        call.revise(PreparedCall(call.proposed, meta=meta, model_result=model_result))

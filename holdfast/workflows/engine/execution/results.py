@@ -60,10 +60,11 @@ def close(turn: int, calls: list[ToolCall], state: RunState) -> None:
             outcome = _write_result(call, state)
             if isinstance(outcome, Succeeded | Answered):
                 state.succeeded[call.name] = None
-            # The data that it has read is not kept.
-            kept = replace(call.prepared, visible_data=None)
-            executed = ExecutedCall(replace(call.decided, prepared=kept), outcome)
-            call.move(CallEvent.RESULT_LOGGED, ClosedCall(executed))
+            decided = call.decided
+            if call.dependencies.sources:  # the copy of the data that it has read is not kept
+                kept = replace(call.prepared, visible_data=None)
+                decided = replace(decided, prepared=kept)
+            call.move(CallEvent.RESULT_LOGGED, ClosedCall(ExecutedCall(decided, outcome)))
             _log_end(turn, call, outcome, state)
 
 
