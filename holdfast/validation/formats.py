@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from datetime import date
 from ipaddress import IPv4Address, IPv6Address
-from typing import Final, NamedTuple
+from typing import Final
 from uuid import UUID
 
 MAX_FORMAT_CHARACTERS = 10_000
@@ -22,47 +22,38 @@ _TIME = (
 )
 _EMAIL = r'("[^"]+"|[^\s@."]+(\.[^\s@."]+)*)@[^\s@.]+(\.[^\s@.]+)*'
 _URI = r"""[A-Za-z][A-Za-z0-9+.-]*:([^\s<>"{}|\\^`%\x00-\x20]|%[0-9A-Fa-f]{2})*"""
-
-
-class Format(NamedTuple):
-    """A format: its words, what the whole of a text matches, and what raises `ValueError` of it.
-
-    Without a pattern no text is checked.
-    """
-
-    words: str = ""
-    pattern: str = ""
-    parse: Callable[[str], object] = str
-
-
-FORMATS: Final[Mapping[str, Format]] = {
-    "date": Format("a date, such as 2026-03-01", _DATE, date.fromisoformat),
-    "date-time": Format(
+# By its name: its words for people, what the whole of a text matches (empty: no text is checked),
+# and what raises `ValueError` where a text does not fit.
+FORMATS: Final[Mapping[str, tuple[str, str, Callable[[str], object]]]] = {
+    "date": ("a date, such as 2026-03-01", _DATE, date.fromisoformat),
+    "date-time": (
         "a date and time with its zone, such as 2026-03-01T14:00:00Z",
         f"{_DATE}[Tt ]{_TIME}",
         lambda text: date.fromisoformat(text[:10]),
     ),
-    "time": Format("a time of day, such as 14:00:00Z", _TIME),
-    "duration": Format("a duration, such as P3D or PT4H"),
-    "email": Format("an e-mail address", _EMAIL),
-    "ipv4": Format(pattern="[0-9.]*", parse=IPv4Address),
-    "ipv6": Format(pattern="[^%]*", parse=IPv6Address),
-    "uri": Format("an address, such as https://example.com/", _URI),
-    "uuid": Format("a UUID", ".{8}-.{4}-.{4}-.{4}-.*", UUID),
+    "time": ("a time of day, such as 14:00:00Z", _TIME, str),
+    "duration": ("a duration, such as P3D or PT4H", "", str),
+    "email": ("an e-mail address", _EMAIL, str),
+    "ipv4": ("", "[0-9.]*", IPv4Address),
+    "ipv6": ("", "[^%]*", IPv6Address),
+    "uri": ("an address, such as https://example.com/", _URI, str),
+    "uuid": ("a UUID", ".{8}-.{4}-.{4}-.{4}-.*", UUID),
 }
+_ANY: Final = ("", "", str)
 
 
 def format_words(name: object) -> str:
     """Return the words for a format; empty for one that has none."""
-    return FORMATS[name].words if isinstance(name, str) and name in FORMATS else ""
+    return FORMATS.get(name, _ANY)[0] if isinstance(name, str) else ""
 
 
 def fits_format(name: str, text: str) -> bool:
     """Return whether a text is of a format; every text is of one that is not checked."""
-    _, pattern, parse = FORMATS.get(name, Format())
+    _, pattern, parse = FORMATS.get(name, _ANY)
     try:
         parse(text[:MAX_FORMAT_CHARACTERS])
     except ValueError:
         return False
-    is_match = len(text) <= MAX_FORMAT_CHARACTERS and bool(re.fullmatch(pattern, text))
-    return is_match or not pattern
+    return not pattern or (
+        len(text) <= MAX_FORMAT_CHARACTERS and re.fullmatch(pattern, text) is not None
+    )

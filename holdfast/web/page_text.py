@@ -101,21 +101,19 @@ def budget_in_sentence(name: str) -> str:
     return label[:1].lower() + label[1:]
 
 
-def limit_reached(approval: PendingApproval, agent: str | None) -> str:
-    """Return the limit that a run is at: `lost_property has reached its limit of cost: 1.0`."""
+def subject(approval: PendingApproval, agent: str | None, of_plan: str = "A plan of {}") -> str:
+    """Return the subject of a question: the call, the plan, or the limit that a run is at.
+
+    `lost_property has reached its limit of cost: 1.0`
+    """
+    if approval.kind != "budget":
+        return QuestionView.of(approval).subject(of_plan)
     limits = ", ".join(
         f"{budget_in_sentence(name)}: {text_safety.format_argument(limit)}"
         for name, limit in approval.arguments.items()
     )
     who = text_safety.one_line(agent or "", _NAME_CHARS) or "The run"
     return text_safety.one_line(f"{who} has reached its limit of {limits}", _TITLE_CHARS)
-
-
-def subject(approval: PendingApproval, agent: str | None, of_plan: str = "A plan of {}") -> str:
-    """Return the subject of a question: the call, the plan, or the limit of an agent's run."""
-    if approval.kind == "budget":
-        return limit_reached(approval, agent)
-    return QuestionView.of(approval).subject(of_plan)
 
 
 def budget_uses(budget: Mapping[str, Any]) -> Iterator[BudgetUse]:

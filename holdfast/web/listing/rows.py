@@ -37,17 +37,14 @@ _TEXT_CHARS: Final = 200
 _NONE: Final[Mapping[Any, Any]] = {}
 ASKING: Final = "Querying the run…"
 
-# The badge of a question, and why it cannot be decided in the list.
-_KINDS: Final[dict[Kind, tuple[str, str]]] = {
-    "call": ("", ""),
-    "input": ("answer needed", "Open it to answer it."),
-    "reconcile": ("outcome unknown", "Open it to decide what happened."),
-    "plan": ("plan", "Open it to see the steps."),
-    "budget": ("budget limit reached", "Open it to see the budget."),
-    "principal_expired": (
-        "token of the principal expired",
-        "Open it to see how to renew the token.",
-    ),
+# The badges of questions that are not their requests, and why others are not decided in the list.
+_BADGES: Final = {"call": "", "plan": "plan", "principal_expired": "token of the principal expired"}
+_OPEN_IT: Final[Mapping[Kind, str]] = {
+    "input": "Open it to answer it.",
+    "reconcile": "Open it to decide what happened.",
+    "plan": "Open it to see the steps.",
+    "budget": "Open it to see the budget.",
+    "principal_expired": "Open it to see how to renew the token.",
 }
 # The text before the time of expiry, by the policy for a timeout.
 _ENDS: Final = {None: "expires", "approve": "executed", "fail": "the run fails"}
@@ -151,11 +148,9 @@ def _row(run: RunListing, approval: PendingApproval, person: Person, *, signs: b
         urgent = "executed unless denied"
     in_line = " · ".join(filter(None, [approval.effect, argument_line(approval)]))
     view = QuestionView.of(approval)
-    kind, open_it = _KINDS[approval.kind]
-    kind = f"attempt {len(approval.attempts)}, {kind}" if approval.attempts else kind
     obstacle = ""
-    if open_it:
-        obstacle = open_it
+    if approval.kind in _OPEN_IT:
+        obstacle = _OPEN_IT[approval.kind]
     elif approval.signed and not signs:
         obstacle = "Decisions must be signed: open it to add a token."
     elif not is_approver(person, approval.approvers):
@@ -172,7 +167,7 @@ def _row(run: RunListing, approval: PendingApproval, person: Person, *, signs: b
         urgent,
         deciders(approval.approvers),
         call=approval.call_id,
-        kind=kind,
+        kind=_BADGES.get(approval.kind, view.request.lower()),
         brief=shorten(in_line, _PART_CHARS if obstacle else MAX_BRIEF_CHARS),
         why=_why(approval),
         decisions=shorten(", ".join(view.decisions + view.terms("row")), _TEXT_CHARS),
