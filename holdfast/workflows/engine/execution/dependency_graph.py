@@ -46,11 +46,8 @@ def connect(calls: Sequence[ToolCall], *, is_sequential: bool = False) -> None:
     graph = []
     for index, call in enumerate(calls):
         # A refused call reads nothing.
-        reads = (
-            []
-            if call.has_ended
-            else dict.fromkeys(paths_read(call.prepared.raw_arguments, call.prepared))
-        )
+        arguments = {} if call.has_ended else call.prepared.raw_arguments
+        reads = dict.fromkeys(paths_read(arguments, call.prepared))
         needed = [
             calls[i]
             for i in sorted(writers.meeting(reads))

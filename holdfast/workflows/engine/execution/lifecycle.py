@@ -24,23 +24,8 @@ from holdfast.workflows.engine.approvals.question import (
     Question,
     Ruling,
 )
-from holdfast.workflows.engine.call import activities
-from holdfast.workflows.engine.call.outcomes import (
-    Answered,
-    Outcome,
-    Refused,
-    Stopped,
-    Succeeded,
-    Unknown,
-    fail,
-    refuse,
-)
-from holdfast.workflows.engine.call.states import (
-    CallEvent,
-    DecidedCall,
-    PreparedCall,
-    ToolCall,
-)
+from holdfast.workflows.engine.call import activities, outcomes
+from holdfast.workflows.engine.call.states import CallEvent, DecidedCall, PreparedCall, ToolCall
 from holdfast.workflows.engine.call.turn import Turn
 from holdfast.workflows.engine.execution import dependency_graph, preparation
 from holdfast.workflows.engine.execution.questions import Questions
@@ -113,7 +98,7 @@ class CallLifecycle:
                     calls, by_references=by_references
                 ).items():
                     message = f"circular references: {cycle}; none of these calls is run"
-                    call.end(refuse(ErrorCode.UNRESOLVED_REFERENCE, message))
+                    call.end(outcomes.refuse(ErrorCode.UNRESOLVED_REFERENCE, message))
         for index, call in enumerate(calls):
             if not call.has_ended:
                 is_ready = call.is_decidable and not (is_sequential and index)
@@ -130,7 +115,7 @@ class CallLifecycle:
         yield from self._end_if_refused(call, self._complete(call, is_ready=True))
         if call.is_pending:
             self._ask_or_start(turn, [call])
-        elif isinstance(call.outcome, Refused):
+        elif isinstance(call.outcome, outcomes.Refused):
             self._state.started[call.name] -= 1
 
     def start(self, turn: int, call: ToolCall) -> None:
@@ -218,16 +203,16 @@ class CallLifecycle:
                 else:
                     self.start(turn, call)
             case Denied(reason):
-                call.end(refuse(ErrorCode.DENIED, reason or "A person denied this call."))
+                call.end(outcomes.refuse(ErrorCode.DENIED, reason or "A person denied this call."))
             case AnsweredByPerson(result):
-                call.end(Answered(result))
+                call.end(outcomes.Answered(result))
             case Expired() if question.policy.on_timeout == "approve":
                 self.start(turn, call)
             case Expired():
                 message = f"the approval of `{call.name}` expired"
                 if question.kind == "input":
                     message = f"`{call.name}` got no answer in time"
-                call.end(refuse(ErrorCode.APPROVAL_TIMEOUT, message))
+                call.end(outcomes.refuse(ErrorCode.APPROVAL_TIMEOUT, message))
                 if question.policy.on_timeout == "fail":
                     self._state.request_end(message)
             case _:
@@ -243,44 +228,44 @@ class CallLifecycle:
                 call.end(activities.outcome_of_result(call.tool, result, budget))
             case Denied(reason):
                 message += ", and a person decided to give up" + (f": {reason}" if reason else "")
-                call.end(fail(ErrorCode.OUTCOME_UNKNOWN, message))
+                call.end(outcomes.fail(ErrorCode.OUTCOME_UNKNOWN, message))
             case Expired():
-                call.end(fail(ErrorCode.OUTCOME_UNKNOWN, message))
+                call.end(outcomes.fail(ErrorCode.OUTCOME_UNKNOWN, message))
             case _:
                 assert_never(ruling)
 
-    def apply_outcome(self, turn: int, call: ToolCall, outcome: Outcome) -> None:
+    def apply_outcome(self, turn: int, call: ToolCall, outcome: outcomes.Outcome) -> None:
         """End a call that ran; ask people if its outcome is unknown, or its server requires it."""
         decided, mcp = call.decided, call.decided.mcp
         match outcome:
             case McpInputRequired() if not self._state.asks_people:
                 message = f"`{call.name}` requires a person's input"
                 message += ", and this run does not wait for it"
-                call.end(fail(ErrorCode.DENIED, message))
+                call.end(outcomes.fail(ErrorCode.DENIED, message))
             case McpInputRequired() if mcp.forms >= MAX_FORMS:
                 message = f"`{call.name}` requires input again after {MAX_FORMS} answers"
-                call.end(fail(ErrorCode.TOOL_ERROR, message))
+                call.end(outcomes.fail(ErrorCode.TOOL_ERROR, message))
             case McpInputRequired():
                 mcp = replace(mcp, required=outcome, forms=mcp.forms + 1, continuation=None)
                 self._ask(turn, call, "input", replace(decided, mcp=mcp))
-            case Unknown(message) if self._state.asks_people:
+            case outcomes.Unknown(message) if self._state.asks_people:
                 attempts = (*decided.unknown_attempts, decided.started_at)
                 mcp = replace(mcp, continuation=None, task=None)
                 lost = replace(decided, unknown_attempts=attempts, mcp=mcp)
                 call.move(CallEvent.OUTCOME_LOST, lost)
                 self._questions.ask_about(turn, call, "reconcile", message)
-            case Unknown(message):
-                call.end(fail(ErrorCode.OUTCOME_UNKNOWN, message))
+            case outcomes.Unknown(message):
+                call.end(outcomes.fail(ErrorCode.OUTCOME_UNKNOWN, message))
             case _:
                 call.end(outcome)
 
-    def doubt_after_reset(self, call: ToolCall) -> Unknown | None:
+    def doubt_after_reset(self, call: ToolCall) -> outcomes.Unknown | None:
         """Return an unknown outcome for a call that may have run before a reset, if so."""
         tool = call.tool
         is_once = tool.once or tool.delegate is not None
         if not (self._state.was_reset and is_once and not call.decided.unknown_attempts):
             return None
-        return Unknown(f"`{tool.name}` may have run before the run was reset")
+        return outcomes.Unknown(f"`{tool.name}` may have run before the run was reset")
 
     def cancel(self, call: ToolCall, why: str) -> None:
         """End a call because its run ends; the outcome of a started call may be unknown."""
@@ -294,7 +279,7 @@ class CallLifecycle:
         self._questions.withdraw(call)
         if call.is_counted:
             self._state.started[call.name] -= 1
-        call.end(refuse(code, message))
+        call.end(outcomes.refuse(code, message))
 
     def _end_if_refused(
         self, call: ToolCall, requests: activities.HookRequests[None]
@@ -302,9 +287,9 @@ class CallLifecycle:
         try:
             yield from requests
         except activities.CallRefused as refusal:
-            call.end(refuse(refusal.error.code, refusal.error.message))
+            call.end(outcomes.refuse(refusal.error.code, refusal.error.message))
         except activities.RunStopped as stop:
-            call.end(Stopped(str(stop)))
+            call.end(outcomes.Stopped(str(stop)))
 
     def _complete(self, call: ToolCall, *, is_ready: bool) -> activities.HookRequests[None]:
         state = self._state
@@ -313,7 +298,7 @@ class CallLifecycle:
             call.move(CallEvent.POSTPONED, replace(call.prepared, resolved_late=True))
             return
         sources = call.dependencies.sources
-        succeeded = {one.name for one in sources if isinstance(one.outcome, Succeeded)}
+        succeeded = {one.name for one in sources if isinstance(one.outcome, outcomes.Succeeded)}
         preparation.check_order(call, state, succeeded)
         seen, repairs = dependency_graph.visible_data(call, state.data), call.hook_uses["repair"]
         yield from preparation.resolve_arguments(call, state, seen)
@@ -337,7 +322,7 @@ class CallLifecycle:
             if is_free and not call.tool.person:
                 continue
             if not self._state.asks_people:
-                call.end(refuse(ErrorCode.DENIED, "this run does not wait for approvals"))
+                call.end(outcomes.refuse(ErrorCode.DENIED, "this run does not wait for approvals"))
             elif refused := preparation.missing_scope(call, self._state):
                 call.end(refused)
             else:
@@ -354,7 +339,7 @@ class CallLifecycle:
         self._questions.ask_about(turn, call, kind)
 
     def _log_call(self, turn: int, call: ToolCall) -> None:
-        is_refused = isinstance(call.outcome, Refused)
+        is_refused = isinstance(call.outcome, outcomes.Refused)
         arguments = call.proposed.proposal.arguments if is_refused else call.known_arguments
         self._state.log.append(
             log_entry.ToolCallEntry(

@@ -8,30 +8,11 @@ from dataclasses import replace
 from holdfast.schemas import log_entry
 from holdfast.schemas.base import Stored
 from holdfast.schemas.names import ErrorCode
-from holdfast.workflows.engine.call import activities
-from holdfast.workflows.engine.call.outcomes import (
-    Answered,
-    Final,
-    Succeeded,
-    error_of,
-    fail,
-    misfit,
-)
-from holdfast.workflows.engine.call.states import (
-    CallEvent,
-    ClosedCall,
-    ExecutedCall,
-    ToolCall,
-)
+from holdfast.workflows.engine.call import activities, outcomes
+from holdfast.workflows.engine.call.states import CallEvent, ClosedCall, ExecutedCall, ToolCall
 from holdfast.workflows.engine.conversation.initial_context import append_message
 from holdfast.workflows.engine.execution import dependency_graph
-from holdfast.workflows.engine.model.answer import (
-    as_said,
-    is_shown_whole,
-    is_untrusted_error,
-    result_message,
-    veil_of,
-)
+from holdfast.workflows.engine.model import answer
 from holdfast.workflows.engine.run_state import MAX_STATE_BYTES, RunState
 from holdfast.workflows.engine.state.data import CannotWrite
 
@@ -40,7 +21,7 @@ def publish_result(call: ToolCall, state: RunState) -> activities.HookRequests[N
     """Make an ended call's result readable for the calls that depend on it, after its hooks."""
     yield from activities.run_after_hooks(call, state.rules, state.limits)
     outcome = call.ended
-    problem = None if error_of(outcome) else dependency_graph.write_problem(call, state)
+    problem = None if outcomes.error_of(outcome) else dependency_graph.write_problem(call, state)
     if problem is not None:
         outcome = _unwritten(call, problem)
     call.move(CallEvent.RESULT_PUBLISHED, ExecutedCall(call.decided, outcome))
@@ -58,7 +39,7 @@ def close(turn: int, calls: list[ToolCall], state: RunState) -> None:
     with state.limits.decision():
         for call in calls:
             outcome = _write_result(call, state)
-            if isinstance(outcome, Succeeded | Answered):
+            if isinstance(outcome, outcomes.Succeeded | outcomes.Answered):
                 state.succeeded[call.name] = None
             decided = call.decided
             if call.dependencies.sources:  # the copy of the data that it has read is not kept
@@ -68,14 +49,14 @@ def close(turn: int, calls: list[ToolCall], state: RunState) -> None:
             _log_end(turn, call, outcome, state)
 
 
-def _log_end(turn: int, call: ToolCall, outcome: Final, state: RunState) -> None:
-    error, log = error_of(outcome), state.log
+def _log_end(turn: int, call: ToolCall, outcome: outcomes.Final, state: RunState) -> None:
+    error, log = outcomes.error_of(outcome), state.log
     paths, _ = call.writes
     place = str(paths[0]) if paths and error is None else None
-    message = result_message(call, outcome, place)
-    is_whole = place is not None or is_shown_whole(outcome, message)
+    message = answer.result_message(call, outcome, place)
+    is_whole = place is not None or answer.is_shown_whole(outcome, message)
     used = call.proposed.tool.knowledge if call.proposed.tool is not None else None
-    if isinstance(outcome, Succeeded) and used is not None and used.kind is not None:
+    if isinstance(outcome, outcomes.Succeeded) and used is not None and used.kind is not None:
         source = used.kind
         log.append(
             log_entry.KnowledgeUsedEntry(turn=turn, call_id=call.id, name=call.name, source=source)
@@ -87,23 +68,23 @@ def _log_end(turn: int, call: ToolCall, outcome: Final, state: RunState) -> None
             tool=call.name,
             error=error,
             value=None if is_whole else getattr(outcome, "value", None),
-            details=outcome.details if isinstance(outcome, Succeeded) else None,
+            details=outcome.details if isinstance(outcome, outcomes.Succeeded) else None,
         )
     )
     log.add_message(message)
-    if isinstance(outcome, Succeeded) and outcome.message is not None:
-        veil, extra = veil_of(call, None), as_said(call, outcome.message)
+    if isinstance(outcome, outcomes.Succeeded) and outcome.message is not None:
+        veil, extra = answer.veil_of(call, None), answer.as_said(call, outcome.message)
         append_message(state, extra, within=call.meta.instance, veil=veil)
 
 
-def _unwritten(call: ToolCall, why: str) -> Final:
+def _unwritten(call: ToolCall, why: str) -> outcomes.Final:
     value = getattr(call.ended, "value", None)
     if not call.decided.started_at:
-        return fail(ErrorCode.INVALID_OUTPUT, why, value)
-    return misfit(call.tool, f"result cannot be written: {why}", value)
+        return outcomes.fail(ErrorCode.INVALID_OUTPUT, why, value)
+    return outcomes.misfit(call.tool, f"result cannot be written: {why}", value)
 
 
-def _write_result(call: ToolCall, state: RunState) -> Final:
+def _write_result(call: ToolCall, state: RunState) -> outcomes.Final:
     outcome = call.ended
     paths, value = call.writes
     if not paths:
@@ -112,11 +93,11 @@ def _write_result(call: ToolCall, state: RunState) -> Final:
         if (stored := Stored.of(value)) is not None:
             most = f"{paths[0]} can take in at most {MAX_STATE_BYTES}"
             raise CannotWrite(f"it has {stored.size_bytes} bytes, and {most}")
-        is_marked = error_of(outcome) is None or is_untrusted_error(call, outcome)
-        veil = veil_of(call, value) if is_marked else None
+        is_marked = outcomes.error_of(outcome) is None or answer.is_untrusted_error(call, outcome)
+        veil = answer.veil_of(call, value) if is_marked else None
         state.write(paths, value, call.meta.output_method, call.id, veil)
     except CannotWrite as problem:
-        if error_of(outcome) is None:
+        if outcomes.error_of(outcome) is None:
             return _unwritten(call, str(problem))
         text = f"the error of {call.id} was not kept: {problem}"
         state.log.add_notice(text)

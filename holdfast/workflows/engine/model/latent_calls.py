@@ -43,15 +43,12 @@ _AS_JSON = "Answer with JSON alone, valid against this JSON Schema:\n"
 
 def proposed_result(call: ToolCall, budget: WorkBudget) -> Succeeded | None:
     """Return the result that the model proposed for exactly these arguments, if it fits."""
-    if (
-        call.prepared.model_result in (MISSING, None)
-        or call.dependencies.sources
-        or call.prepared.edited_by
-    ):
+    known = call.prepared
+    if known.model_result in (MISSING, None) or call.dependencies.sources or known.edited_by:
         return None
     schema = True if call.tool.output is None else call.tool.output
     try:
-        return Succeeded(fit(call.prepared.model_result, schema, budget))
+        return Succeeded(fit(known.model_result, schema, budget))
     except InvalidArguments:
         return None
 

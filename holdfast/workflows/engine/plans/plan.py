@@ -73,10 +73,9 @@ def check_known_arguments(call: ToolCall, state: RunState, limits: ValidationLim
     """Raise `InvalidArguments` unless known arguments fit, or a hook may repair them."""
     if hook_activities(call, state.rules, "repair"):
         return
-    unknown = [name for name, value in call.prepared.raw_arguments.items() if has_references(value)]
-    fit(
-        call.prepared.raw_arguments, without_unknown(call.tool.parameters, unknown), limits.budget()
-    )
+    arguments = call.prepared.raw_arguments
+    unknown = [name for name, value in arguments.items() if has_references(value)]
+    fit(arguments, without_unknown(call.tool.parameters, unknown), limits.budget())
 
 
 def find_unrunnable(

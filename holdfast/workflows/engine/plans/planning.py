@@ -265,11 +265,9 @@ def _known_arguments(call: ToolCall, state: RunState, keys: Keys) -> dict[str, A
     seen, by = visible_data(call, state.data), [(source, str(keys[source])) for source in awaited]
     seen = _Seen(seen.data, seen.void, by)
     try:
-        resolved = (
-            call.prepared.raw_arguments
-            if call.prepared.is_literal
-            else resolve(call.prepared.raw_arguments, seen, call.meta.instance)
-        )
+        resolved = call.prepared.raw_arguments
+        if not call.prepared.is_literal:
+            resolved = resolve(resolved, seen, call.meta.instance)
         return resolved if awaited else fit_arguments(call.tool, resolved, state.limits)
     except (Unresolved, InvalidArguments):
         return None
