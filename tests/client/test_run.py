@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from datetime import timedelta
+from math import inf
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Self, cast
@@ -32,7 +33,7 @@ from holdfast.client.errors import (
     NoWorkerError,
 )
 from holdfast.client.holdfast_client import HoldfastClient
-from holdfast.client.remote_run import NO_WORKER_SECONDS
+from holdfast.client.remote_run import NO_WORKER_SECONDS, Entry
 from holdfast.client.result import (
     RunEnding,
     RunFailedError,
@@ -51,11 +52,13 @@ from holdfast.client.start import (
     environment_caller,
     trace_caller,
 )
+from holdfast.client.stream.run_watch import RunWatches
 from holdfast.schemas import names
 from holdfast.schemas.internal.solution import Usage
 from holdfast.schemas.run import CallRequest, RunReport, RunRequest, Spent
 from tests.support.backend import SIDE_BY_SIDE, backend
 from tests.support.model_server import Answer
+from tests.support.watches import watches
 
 
 @dataclass
@@ -295,3 +298,38 @@ def test_a_state_that_is_no_good_costs_the_trace_nothing(state: str) -> None:
     found = trace_caller({"traceparent": PARENT, "tracestate": state})
     assert found is not None
     assert found.header() == {"traceparent": PARENT}
+
+
+@dataclass
+class LongRun(Run):
+    """A run with a log of 250 entries, of which the last may be its end."""
+
+    ended: bool
+    id: str = "run-1"
+    limits: list[int] = field(default_factory=list)
+    _watches: RunWatches = field(default_factory=watches)
+
+    async def page(self, log: str, after: int, limit: int) -> list[Entry]:
+        self.limits.append(limit)
+        last = "done" if self.ended else "notice"
+        types = [*["notice"] * 249, last]
+        entries = [{"n": n, "type": type_} for n, type_ in enumerate(types, start=1)]
+        return entries[after : after + limit]
+
+
+@pytest.mark.parametrize(
+    ("ended", "last", "limits"),
+    [
+        (True, inf, [200, 200]),
+        (False, 250, [200, 50]),
+        (False, inf, [200, 200, 200]),
+    ],
+    ids=["ended", "of a known length", "of an unknown length"],
+)
+async def test_a_log_is_read_to_its_end_and_no_further(
+    ended: bool, last: float, limits: list[int]
+) -> None:
+    run = LongRun(ended)
+    entries = run.entries(names.CONTEXT, last=last)
+    assert [entry["n"] async for entry in entries] == [*range(1, 251)]
+    assert run.limits == limits

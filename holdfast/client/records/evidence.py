@@ -37,7 +37,7 @@ async def read_evidence(client: HoldfastClient, run_id: str) -> list[dict[str, A
     run, found = client.run(run_id), _Histories(client.temporal, run_id)
     description, is_closed = await run.describe(), (await run.observe()).closed
     end = (await run.status()).log
-    entries = [each async for each in run.entries(names.CONTEXT) if each["n"] <= end.entries]
+    entries = [each async for each in run.entries(names.CONTEXT, last=end.entries)]
     await found.read(description.run_id)
     listing, events = RunListing.of(description), [read_record(each).entry for each in entries]
     answered = {each.model for each in events if isinstance(each, TurnEndEntry) and each.model}

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 from temporalio.client import Client
 
+from holdfast.schemas import names
 from holdfast.schemas.settings.inbox import PermissionRule
 from holdfast.web.auth.permissions import Permissions
+from tests.client.test_live_queries import Queries
 from tests.support import tools
 from tests.support.backend import Backend, Run, backend
 from tests.support.eventually import eventually
@@ -107,7 +109,9 @@ async def test_a_cancelled_run_ends_the_stream_and_its_turn(client: Client, desk
 
 
 async def test_a_thread_that_has_ended_takes_no_message(client: Client, desk: Backend) -> None:
-    async with inbox(client, groups=["finance"]) as stage:
+    queries = Queries()
+    watching = Client(**(client.config() | {"interceptors": [queries]}))
+    async with inbox(watching, groups=["finance"]) as stage:
         asked = await talk(stage, desk, "Pay.")
         run = await started(desk)
         await run.handle.signal("close")
@@ -122,6 +126,9 @@ async def test_a_thread_that_has_ended_takes_no_message(client: Client, desk: Ba
     assert (again[-1]["type"], again[-1]["result"]) == ("RUN_FINISHED", "Paid.")
     assert again[1]["messages"][-1]["content"] == "Paid."
     assert late[-1]["code"] == "ended"
+    # Each step is read once, from the log.
+    assert names.CONTEXT in queries.names
+    assert names.EVENTS not in queries.names
 
 
 async def test_a_yes_runs_no_call_again_whose_outcome_is_unknown(
