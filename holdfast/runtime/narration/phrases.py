@@ -68,6 +68,9 @@ TERMS: Final[Mapping[Surface, Mapping[str, str]]] = {
 }
 """Who decides, as each surface states it, in its order."""
 
+MEMBERS_ONLY: Final = "Only members of {} can decide."
+"""Why a person in none of the groups cannot decide."""
+
 EFFECTS: Final = (
     "approve: it runs · deny: it does not run, and the model reads your reason · edit: it runs"
     " with your arguments · respond: your answer is its result"

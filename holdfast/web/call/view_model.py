@@ -264,7 +264,7 @@ def check_eligibility(pending: OpenCall, person: Person, *, signs: bool) -> tupl
     if not is_approver(person, approval.approvers):
         own = one_line(distinct_names(person.groups), _GROUPS_CHARS)
         yours = f"Your groups: {own}." if own else "You are in no group."
-        reason = f"Only members of {groups} can decide. {yours}"
+        reason = f"{phrases.MEMBERS_ONLY.format(groups)} {yours}"
     elif not_own and is_same_person(person.name, principal):
         reason = "This run acts on your behalf, and its principal cannot decide."
     whom = f", {one_line(principal, _NAME_CHARS)}," if principal else ""

@@ -12,6 +12,7 @@ from urllib.parse import quote
 from holdfast.client.errors import HoldfastError
 from holdfast.client.run_lists import RunListing
 from holdfast.runtime.narration.arguments import arguments_in_line, readable_name
+from holdfast.runtime.narration.phrases import MEMBERS_ONLY, TERMS
 from holdfast.runtime.narration.question_view import QuestionView
 from holdfast.runtime.text_safety import as_json, as_sentence, clean, local_time, one_line, shorten
 from holdfast.schemas import names
@@ -46,8 +47,6 @@ _OPEN_IT: Final[Mapping[Kind, str]] = {
     "budget": "Open it to see the budget.",
     "principal_expired": "Open it to see how to renew the token.",
 }
-# The text before the time of expiry, by the policy for a timeout.
-_ENDS: Final = {None: "expires", "approve": "executed", "fail": "the run fails"}
 
 
 @dataclass(frozen=True)
@@ -140,21 +139,20 @@ def urgency(until: datetime | None, asked: datetime | None) -> str:
 def _row(run: RunListing, approval: PendingApproval, person: Person, *, signs: bool) -> PendingRow:
     expires = local_time(approval.expires_at)
     urgent, on_timeout = urgency(expires, local_time(approval.requested_at)), approval.on_timeout
-    expiry_label = _expiry_label(urgent, _ENDS[on_timeout])
-    if run.single and expiry_label == _ENDS["fail"]:
-        expiry_label = "the call fails"
+    view = QuestionView.of(approval, is_single_call=run.single)
+    ends = {"approve": "executed", "fail": view.lapse}.get(on_timeout or "", "expires")
+    expiry_label = _expiry_label(urgent, ends)
     # A call that is executed without approval is always urgent.
     if on_timeout == "approve" and urgent != EXPIRED:
         urgent = "executed unless denied"
     in_line = " · ".join(filter(None, [approval.effect, argument_line(approval)]))
-    view = QuestionView.of(approval)
     obstacle = ""
     if approval.kind in _OPEN_IT:
         obstacle = _OPEN_IT[approval.kind]
     elif approval.signed and not signs:
-        obstacle = "Decisions must be signed: open it to add a token."
+        obstacle = TERMS["page"]["signing"].format("open it to add a token")
     elif not is_approver(person, approval.approvers):
-        obstacle = f"Only members of {deciders(approval.approvers)} can decide."
+        obstacle = MEMBERS_ONLY.format(deciders(approval.approvers))
     elif has_decided(person, approval):
         obstacle = "You have already decided; other approvers must agree."
     elif len(in_line) > MAX_BRIEF_CHARS or approval.find_round() is None:
