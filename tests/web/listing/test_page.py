@@ -276,15 +276,3 @@ async def test_a_namespace_without_the_attributes_is_asked_run_by_run(
     monkeypatch.setattr(names, "AGENT_STATUS", "NobodyKnowsThis")
     await eventually(lambda: lacks("pending calls"))
     await eventually(lambda: rows(f"run={older.id}", 5))
-
-
-async def test_a_problem_of_an_address_is_reported(stage: Stage) -> None:
-    for query, said in (
-        ("order=best", "use one of newest, expiring"),
-        ("group=finance", "write `mine` or `group:NAME`"),
-        ("after=yesterday", "open the first page"),
-        ("after=yesterday/x", "open the first page"),
-    ):
-        page = await stage.get(f"/?{query}")
-        assert page.status_code == 400
-        assert said in unescape(page.text)

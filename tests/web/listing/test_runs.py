@@ -114,12 +114,6 @@ async def test_earlier_runs_stand_on_further_pages(crowd: Crowd, stage: Stage) -
     assert {row.split()[0] for row in rows_of(second)} <= {crowd.id(f"{n:02}") for n in range(7)}
 
 
-async def test_an_address_of_no_page_is_refused(stage: Stage) -> None:
-    page = await stage.get("/run?after=1234/order-7")
-    assert page.status_code == 400
-    assert "`after` names no page of this list" in unescape(page.text)
-
-
 async def test_a_filter_without_matches_is_reported(stage: Stage) -> None:
     page = await stage.get("/run?agent=none-of-this-name")
     assert "No run matches this filter." in page.text
