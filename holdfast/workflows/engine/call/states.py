@@ -19,7 +19,8 @@ What is known of a call grows with its state: `ProposedCall`, `PreparedCall`, `D
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from enum import Enum
+from enum import StrEnum
+from functools import cached_property
 from typing import Any, ClassVar
 
 from holdfast.schemas.internal.mcp_input import McpContinuation, McpInputRequired, McpTask
@@ -39,7 +40,7 @@ from holdfast.workflows.engine.call.outcomes import (
 from holdfast.workflows.engine.state.data import MISSING, Data
 
 
-class CallStage(Enum):
+class CallStage(StrEnum):
     """A row of the table."""
 
     PROPOSED = "proposed"
@@ -54,7 +55,7 @@ class CallStage(Enum):
     CLOSED = "closed"
 
 
-class CallEvent(Enum):
+class CallEvent(StrEnum):
     """What moves a call to another stage."""
 
     POSTPONED = "postponed"
@@ -146,6 +147,10 @@ class ProposedCall:
     is_literal: bool = False
     outcome: ClassVar = None
 
+    @property
+    def prepared(self) -> "PreparedCall":
+        return PreparedCall(self, self.is_literal)
+
 
 @dataclass(frozen=True)
 class PreparedCall:
@@ -174,6 +179,10 @@ class PreparedCall:
     bound: dict[str, Any] | None = None
     outcome: ClassVar = None
 
+    @property
+    def prepared(self) -> "PreparedCall":
+        return self
+
     def covered(self, *, is_approved: bool, approver: CallApprover | None = None) -> "PreparedCall":
         """Return the call as an approval of its plan, or of a person's edit, covers it."""
         approver = (approver or self.approver) if is_approved else None
@@ -198,12 +207,20 @@ class ExecutedCall:
     decided: DecidedCall
     outcome: Final
 
+    @property
+    def prepared(self) -> PreparedCall:
+        return self.decided.prepared
+
 
 @dataclass(frozen=True)
 class ClosedCall:
     """A call whose result is in the log."""
 
     executed: ExecutedCall
+
+    @property
+    def prepared(self) -> PreparedCall:
+        return self.executed.prepared
 
     @property
     def outcome(self) -> Final:
@@ -235,21 +252,15 @@ class ToolCall:
 
     def __init__(self, proposed: ProposedCall) -> None:
         self.proposed = proposed
-        self.state: CallState = proposed
+        self.id = proposed.proposal.id
+        # The tool's name as the model wrote it.
+        self.name = proposed.proposal.tool
         self.stage = CallStage.PROPOSED
         self.dependencies = Dependencies()
         self.hook_uses = Counter[str]()
+        self._keep(proposed)
 
-    @property
-    def id(self) -> str:
-        return self.proposed.proposal.id
-
-    @property
-    def name(self) -> str:
-        """Return the tool's name as the model wrote it."""
-        return self.proposed.proposal.tool
-
-    @property
+    @cached_property
     def tool(self) -> ResolvedTool:
         """Return the tool, or raise `IllegalTransition` if the run has no such tool."""
         if self.proposed.tool is None:
@@ -259,13 +270,6 @@ class ToolCall:
     @property
     def label(self) -> str:
         return (self.proposed.tool and self.proposed.tool.label) or self.name
-
-    @property
-    def prepared(self) -> PreparedCall:
-        state = self.state
-        if isinstance(state, ProposedCall):
-            return PreparedCall(state, state.is_literal)
-        return state if isinstance(state, PreparedCall) else self.decided.prepared
 
     @property
     def decided(self) -> DecidedCall:
@@ -286,10 +290,6 @@ class ToolCall:
     @property
     def known_arguments(self) -> dict[str, Any]:
         return self.prepared.raw_arguments if self.is_pending else self.arguments
-
-    @property
-    def outcome(self) -> Final | None:
-        return self.state.outcome
 
     @property
     def ended(self) -> Final:
@@ -372,7 +372,8 @@ class ToolCall:
         stage = TRANSITIONS.get((self.stage, event))
         if stage is None:
             raise IllegalTransition(f"call {self.id} is {self.stage.value}: {event.value}")
-        self.stage, self.state = stage, to
+        self.stage = stage
+        self._keep(to)
 
     def end(self, outcome: Final) -> None:
         self.move(CallEvent.HAS_OUTCOME, ExecutedCall(self.decided, outcome))
@@ -383,16 +384,15 @@ class ToolCall:
             raise IllegalTransition(f"call {self.id} has ended")
         if isinstance(self.state, DecidedCall) and isinstance(to, PreparedCall):
             to = replace(self.state, prepared=to)
-        self.state = to
+        self._keep(to)
 
     def depend(self, on: Dependencies) -> None:
         self.dependencies = on
 
-    def edit(self, arguments: dict[str, Any], by: str | None) -> None:
-        """Replace the arguments by a person's; they are literal if the person saw no reference."""
-        is_literal = self.prepared.is_literal or not self.is_pending
-        new = replace(self.prepared, raw_arguments=arguments, arguments=arguments)
-        self.revise(replace(new, is_literal=is_literal, edited_by=by))
+    def _keep(self, state: CallState) -> None:
+        self.state: CallState = state
+        self.prepared: PreparedCall = state.prepared
+        self.outcome: Final | None = state.outcome
 
     def number_hook_use(self, name: str) -> int:
         """Count a use of a hook, and return its number, from 1."""
