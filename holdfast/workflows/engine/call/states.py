@@ -386,8 +386,11 @@ class ToolCall:
             to = replace(self.state, prepared=to)
         self._keep(to)
 
-    def depend(self, on: Dependencies) -> None:
-        self.dependencies = on
+    def edit(self, arguments: dict[str, Any], by: str | None) -> None:
+        """Replace the arguments by a person's; they are literal if the person saw no reference."""
+        is_literal = self.prepared.is_literal or not self.is_pending
+        new = replace(self.prepared, raw_arguments=arguments, arguments=arguments)
+        self.revise(replace(new, is_literal=is_literal, edited_by=by))
 
     def _keep(self, state: CallState) -> None:
         self.state: CallState = state

@@ -188,10 +188,7 @@ class CallLifecycle:
 
     def edit(self, call: ToolCall, arguments: dict[str, Any], edited_by: str | None) -> None:
         """Set a person's arguments; a call is pending until its hooks `_before` have seen them."""
-        # They are literal if the person saw no reference.
-        is_literal = call.prepared.is_literal or not call.is_pending
-        new = replace(call.prepared, raw_arguments=arguments, arguments=arguments)
-        call.revise(replace(new, is_literal=is_literal, edited_by=edited_by))
+        call.edit(arguments, edited_by)
         has_guards = bool(activities.hook_activities(call, self._state.rules, "before"))
         if not call.is_pending and has_guards:
             call.move(CallEvent.POSTPONED, replace(call.prepared, resolved_late=True))
