@@ -6,6 +6,7 @@ from bench.structure.source import count_lines, files_of_product, files_of_tests
 from tests.support.process import ROOT
 
 MAX_FILES = 14
+MAX_ENGINE_LINES = 400
 # The lines of Python in each package, and two percent.
 MAX_LINES = {
     "schemas": 5_130,
@@ -49,3 +50,9 @@ def test_a_package_has_at_most_its_bound_of_lines() -> None:
         if found > MAX_LINES[name]
     ]
     assert not over, f"{'; '.join(over)}: {WHAT_TO_DO}"
+
+
+def test_a_module_of_the_engine_has_at_most_its_bound_of_lines() -> None:
+    engine = (ROOT / "holdfast" / "workflows" / "engine").rglob("*.py")
+    lines = {str(path.relative_to(ROOT)): count_lines([path]) for path in engine}
+    assert {name: found for name, found in lines.items() if found > MAX_ENGINE_LINES} == {}

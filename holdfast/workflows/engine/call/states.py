@@ -255,6 +255,7 @@ class ToolCall:
         self.id = proposed.proposal.id
         # The tool's name as the model wrote it.
         self.name = proposed.proposal.tool
+        self.label = (proposed.tool and proposed.tool.label) or self.name
         self.stage = CallStage.PROPOSED
         self.dependencies = Dependencies()
         self.hook_uses = Counter[str]()
@@ -266,10 +267,6 @@ class ToolCall:
         if self.proposed.tool is None:
             raise IllegalTransition(f"call {self.id}: there is no tool {self.name}")
         return self.proposed.tool
-
-    @property
-    def label(self) -> str:
-        return (self.proposed.tool and self.proposed.tool.label) or self.name
 
     @property
     def decided(self) -> DecidedCall:
