@@ -13,6 +13,7 @@ is an input, the lines after it are its effects:
     ignored    a decision by signal that did not count
     rejected   an update, a start or an internal input that was rejected, with its error
     noted      a notice in the log
+    told       a message to the model, of a person or of the engine
     ended run  the run's end
 
 Besides the inputs of a play:
@@ -198,6 +199,8 @@ class Attempt(Transcript):
                     yield "decided" + line(record).removeprefix("decision").replace("  ", " ")
                 case {"type": "notice", "text": text}:
                     yield f"noted {text}"
+                case {"type": "message", "message": {"role": "user", "content": str(text)}}:
+                    yield f"told {text}"
                 case {"type": "done" | "error"}:
                     yield f"ended run {line(record).partition('  ')[2]}"
         self.shown = len(records)

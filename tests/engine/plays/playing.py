@@ -9,6 +9,7 @@ YAML; the lines after it are what the log gained.
     > summary: …                      the model summarizes; as `model`
     > t1c1: ok                        the activity of a call returns a value
     > t1c1: {error: TEXT}             … fails; {unknown: TEXT}: no one knows whether it happened;
+                                      {stops: TEXT}: it stops the run;
                                       {form: TEXT, fields: SCHEMA}: an MCP server asks for input
     > ann: approve t1c1               a person decides; or {deny: t1c1, reason: …, groups: […]}
     > ann: {signal: approve t1c1}     … whom no one answers: a question may be asked later
@@ -40,7 +41,7 @@ from holdfast.workflows.engine.approvals.pending import PendingApprovals
 from holdfast.workflows.engine.approvals.question import Question
 from holdfast.workflows.engine.approvals.signed_decision import DecisionRejected
 from holdfast.workflows.engine.call.activities import outcome_of_failure
-from holdfast.workflows.engine.call.outcomes import Failure, Outcome, Unknown
+from holdfast.workflows.engine.call.outcomes import Failure, Outcome, Stopped, Unknown
 from holdfast.workflows.engine.call.states import ToolCall
 from holdfast.workflows.engine.call.turn import Turn
 from holdfast.workflows.engine.execution_base import SingleCall
@@ -222,9 +223,11 @@ def read_agent(written: dict[str, Any]) -> ResolvedAgent:
     model = {} if "calls" in written else {"model": {"endpoint": "script", "name": "script"}}
     definition = {"name": "tester", **model, **written}
     for part in [definition, *definition.get("skills", [])]:
+        if "tools" not in part:
+            continue
         part["tools"] = [
             {**({} if _EXECUTORS & {*tool} else {"_activity": tool["_tool"]}), **tool}
-            for tool in part.get("tools", [])
+            for tool in part["tools"]
         ]
     world = DefinitionRegistry("default", endpoints=["script"], agents=None, is_incomplete=True)
     return resolve_definition(definition, "tester", world)
@@ -252,6 +255,8 @@ def read_outcome(said: Any) -> Any:
             return Failure("other", message)
         case {"unknown": str(message)}:
             return Unknown(message)
+        case {"stops": str(message)}:
+            return Stopped(message)
         case {"form": str(message), "fields": fields}:
             return McpInputRequired(state="s", forms={"f": McpForm(message=message, fields=fields)})
         case _:
