@@ -11,13 +11,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from holdfast.runtime.narration import phrases
 from holdfast.runtime.narration.arguments import effect_text, money_amount
-from holdfast.runtime.narration.phrases import (
-    EXPIRED,
-    NAME_CHARS,
-    author_phrase,
-    decided_phrase,
-)
 from holdfast.runtime.text_safety import name_in_line
 from holdfast.schemas.base import canonical_json, rfc3339
 from holdfast.schemas.decision import (
@@ -30,7 +25,7 @@ from holdfast.schemas.decision import (
     digest_of,
     nonce_of,
 )
-from holdfast.schemas.names import ALREADY_DECIDED, INVALID_DECISION
+from holdfast.schemas.names import ALREADY_DECIDED
 from holdfast.schemas.phrases import distinct_names
 from holdfast.schemas.run import CallApprover, Principal
 from holdfast.schemas.tool import ApprovalPolicy, Forward, Schema
@@ -42,12 +37,12 @@ from holdfast.workflows.engine.approvals.signed_decision import (
     DecisionRejected,
     SignedDecision,
     check_token,
+    invalid,
 )
 from holdfast.workflows.engine.approvals.verdicts import meaning_of
 
 MAX_COUNTED_DECISIONS = 200
 MAX_REMINDERS = 100
-
 _UNSIGNED = (
     "this call accepts only signed decisions: send one with a `token`, as"
     " `holdfast decide … --key FILE` does"
@@ -255,7 +250,7 @@ class Question:
             signed = decision.arguments if decision.decision == "edit" else self.arguments
             check_token(decision, self.call_id, self._digest_of(signed or {}))
         elif self.policy.signed:
-            raise _invalid(_UNSIGNED)
+            raise invalid(_UNSIGNED)
         self._check_digest(decision)
         self._check_person(decision)
         meant = self._meaning(decision)
@@ -265,7 +260,7 @@ class Question:
             except InvalidArguments as error:
                 misfit = "the edited plan is not valid"
                 what = misfit if self.kind == "plan" else "the edited arguments do not fit"
-                raise _invalid(f"{what}: {error}") from None
+                raise invalid(f"{what}: {error}") from None
             meant = meant.model_copy(update={"arguments": arguments})
         wanted = self.output if self.form is None else self.form
         if meant.decision == "respond" and self.kind == "input" and wanted is not None:
@@ -274,10 +269,10 @@ class Question:
                 meant = meant.model_copy(update={"result": result})
             except InvalidArguments as error:
                 what = "the tool's `_output`" if self.form is None else "the server's form"
-                raise _invalid(f"the answer does not fit {what}: {error}") from None
+                raise invalid(f"the answer does not fit {what}: {error}") from None
         own = self._latest().get(normalized_person(meant.by)) if meant.by is not None else None
         if own is not None and own[1] == self._effect(meant):
-            name = name_in_line(meant.by or "", NAME_CHARS)
+            name = name_in_line(meant.by or "", phrases.NAME_CHARS)
             raise DecisionRejected(ALREADY_DECIDED, f"{name} has decided so already")
         return meant
 
@@ -319,8 +314,8 @@ class Question:
     def decision_text(self) -> str:
         """Return the ruling in words, with who decided last: `approved by ada (signed)`."""
         if isinstance(self.ruling, Expired):
-            return EXPIRED
-        return decided_phrase(self.decisions[-1][0], self.kind)
+            return phrases.EXPIRED
+        return phrases.decided_phrase(self.decisions[-1][0], self.kind)
 
     @property
     def approver(self) -> CallApprover:
@@ -360,30 +355,30 @@ class Question:
 
     def _check_digest(self, decision: Decision) -> None:
         if decision.digest is not None and decision.digest != self.digest:
-            raise _invalid("`digest` is not that of the pending call: read it again, then decide")
+            raise invalid("`digest` is not that of the pending call: read it again, then decide")
         by, editor = normalized_person(decision.by), normalized_person(self.edited_by)
         is_bound = decision.digest is not None or isinstance(decision, SignedDecision)
         approves_unseen = decision.decision == "approve" and by != editor and not is_bound
         if approves_unseen and (edit := self.last_edit) is not None:
-            author = author_phrase(edit) or "a person"
-            raise _invalid(_CHANGED.format(by=author))
+            author = phrases.author_phrase(edit) or "a person"
+            raise invalid(_CHANGED.format(by=author))
 
     def _check_person(self, decision: Decision) -> None:
         policy, by = self.policy, normalized_person(decision.by)
         if decision.by is None and (policy.not_by or (policy.quorum or 1) > 1):
-            raise _invalid("this call requires a named approver: write `by`")
+            raise invalid("this call requires a named approver: write `by`")
         own = self.principal is not None and by == normalized_person(self.principal.id)
         if policy.not_by and own:
-            raise _invalid("the principal of the run cannot decide on this call")
+            raise invalid("the principal of the run cannot decide on this call")
         if policy.approvers and not any(group in policy.approvers for group in decision.groups):
             named = distinct_names(policy.approvers)
-            raise _invalid(f"only these groups decide on this call: {named}")
+            raise invalid(f"only these groups decide on this call: {named}")
         later = {group for one in (policy.forward or [])[: self.forwards] for group in one.to}
         groups = set(policy.approvers or []).intersection(decision.groups)
         if decision.remember and later and groups <= later:
-            raise _invalid("it was forwarded to you alone: leave `remember` out")
+            raise invalid("it was forwarded to you alone: leave `remember` out")
         if len(self.decisions) >= MAX_COUNTED_DECISIONS:
-            raise _invalid("too many decisions were given on this call")
+            raise invalid("too many decisions were given on this call")
 
     def _meaning(self, decision: Decision) -> Decision:
         verdict, meaning = decision.decision, meaning_of(decision, self.kind)
@@ -391,9 +386,9 @@ class Question:
         # The workflow has compared the nonce, which depends on the execution; a token has it too.
         is_of_attempt = is_bound and (decision.nonce or isinstance(decision, SignedDecision))
         if self.kind == "reconcile" and verdict in RUNS_AGAIN and not is_of_attempt:
-            raise _invalid(_AGAIN.format(round=self.round))
+            raise invalid(_AGAIN.format(round=self.round))
         if self.form is not None and self.round > 1 and verdict == "respond" and not is_bound:
-            raise _invalid(_NEXT_FORM)
+            raise invalid(_NEXT_FORM)
         return decision.model_copy(update={"decision": meaning})
 
     def _effect(self, meant: Decision) -> bytes:
@@ -403,7 +398,3 @@ class Question:
             return b"respond" + canonical_json(meant.result)
         arguments = meant.arguments if meant.decision == "edit" else self.arguments
         return b"approve" + self._digest_of(arguments or {}).encode()
-
-
-def _invalid(why: str) -> DecisionRejected:
-    return DecisionRejected(INVALID_DECISION, why)

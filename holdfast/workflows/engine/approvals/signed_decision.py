@@ -79,5 +79,10 @@ def check_unused(decision: SignedDecision, tokens: Mapping[str, str]) -> None:
         raise DecisionRejected(code, f"the token was used already: {use}")
 
 
+def invalid(why: str) -> DecisionRejected:
+    """Return the rejection of a decision that could never count as it was sent."""
+    return DecisionRejected(INVALID_DECISION, why)
+
+
 def _unbound(what: str) -> DecisionRejected:
-    return DecisionRejected(INVALID_DECISION, f"the token is for {what}")
+    return invalid(f"the token is for {what}")

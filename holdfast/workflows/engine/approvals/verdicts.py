@@ -1,8 +1,7 @@
 """The verdicts of decisions: which a kind of question accepts, and what each means there."""
 
 from holdfast.schemas.decision import Decision, Kind, Verdict
-from holdfast.schemas.names import INVALID_DECISION
-from holdfast.workflows.engine.approvals.signed_decision import RESULTS, DecisionRejected
+from holdfast.workflows.engine.approvals.signed_decision import RESULTS, invalid
 
 # The meaning of each verdict where the outcome of a call is unknown.
 _RECONCILE: dict[Verdict, Verdict] = {
@@ -43,18 +42,14 @@ def meaning_of(decision: Decision, kind: Kind) -> Verdict:
     """
     verdict = decision.decision
     if kind != "reconcile" and verdict in _RECONCILE:
-        raise _invalid(f"`{verdict}` is for calls whose outcome is unknown")
+        raise invalid(f"`{verdict}` is for calls whose outcome is unknown")
     if (unfit := _UNFIT.get((kind, verdict))) is not None:
-        raise _invalid(unfit)
+        raise invalid(unfit)
     if decision.remember and kind != "call":
-        raise _invalid("`remember` is for a single call; leave it out")
+        raise invalid("`remember` is for a single call; leave it out")
     for name, verdicts in _USED_BY.items():
         is_unset = getattr(decision, name) is Decision.model_fields[name].default
         if not (is_unset or verdict in verdicts):
             others = " or ".join(f"`{each}`" for each in verdicts)
-            raise _invalid(f"`{name}` goes with {others}, not with `{verdict}`")
+            raise invalid(f"`{name}` goes with {others}, not with `{verdict}`")
     return _RECONCILE.get(verdict, verdict)
-
-
-def _invalid(why: str) -> DecisionRejected:
-    return DecisionRejected(INVALID_DECISION, why)
