@@ -4,7 +4,7 @@ from collections.abc import Collection
 from typing import Any, Final
 
 from holdfast.client.errors import wrong_command
-from holdfast.runtime.narration.phrases import CHOICES, EFFECTS, SEE_ALL, subject_phrase
+from holdfast.runtime.narration.phrases import EFFECTS, QUESTIONS, SEE_ALL, subject_phrase
 from holdfast.runtime.narration.question_view import LABEL_CHARS, QuestionView
 from holdfast.runtime.text_safety import (
     clean,
@@ -56,7 +56,7 @@ def explanations(waiting: PendingApproval) -> list[str]:
 
 
 def prompt(waiting: PendingApproval) -> str:
-    keys = "  ".join(choice.label for choice in CHOICES[waiting.kind])
+    keys = "  ".join(choice.label for choice in QUESTIONS[waiting.kind].choices)
     return f"{clean(waiting.call_id)}:  {keys}  > "
 
 
@@ -76,7 +76,7 @@ def how_to_decide(run_id: str, waiting: PendingApproval) -> str:
 
 
 def _command(run_id: str, call_id: str, kind: Kind) -> str:
-    verdicts = [choice.verdict for choice in CHOICES[kind] if choice.verdict]
+    verdicts = [choice.verdict for choice in QUESTIONS[kind].choices if choice.verdict]
     named = "|".join(dict.fromkeys(verdicts))
     if kind == "plan":
         named = named.replace("approve", _STRIKE, 1)

@@ -22,7 +22,7 @@ from holdfast.client.start import REQUEST_MEMO, RunExistsError
 from holdfast.client.stream.heartbeats import AnswerProgress
 from holdfast.client.stream.run_feed import RunFeed
 from holdfast.client.stream.text_reader import TextReader
-from holdfast.runtime.narration.phrases import CHOICES
+from holdfast.runtime.narration.phrases import QUESTIONS
 from holdfast.runtime.text_safety import as_json, one_line
 from holdfast.schemas import log_entry as log
 from holdfast.schemas import names
@@ -142,7 +142,7 @@ class Thread:
 
 def interrupt_of(run_id: str, waiting: PendingApproval) -> Event:
     """Return the interrupt for a pending approval. Its id has the digest that it is bound to."""
-    verdicts = [one.verdict for one in CHOICES[waiting.kind] if one.verdict]
+    verdicts = [one.verdict for one in QUESTIONS[waiting.kind].choices if one.verdict]
     fields: Event = {"decision": {"enum": verdicts}, "reason": {"type": "string"}}
     if "approve" in verdicts:
         fields["approved"] = {"type": "boolean"}

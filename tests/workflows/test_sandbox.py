@@ -137,7 +137,7 @@ async def test_no_run_leaves_anything_in_a_module() -> None:
     await replay("approved")
     before = _kept(_shared())
     assert len(before) > 50
-    assert "COMMANDS" in before["holdfast.workflows.ui_details.questions"]
+    assert "QUESTIONS" in before["holdfast.workflows.ui_details.questions"]
     await replay(*stored())
     assert _kept(_shared()) == before
 

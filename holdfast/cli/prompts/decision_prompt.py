@@ -18,7 +18,7 @@ from holdfast.cli.screens.plain import PlainScreen
 from holdfast.client import question_text
 from holdfast.client.errors import HoldfastError
 from holdfast.client.question_text import parse_call_ids, strike_calls
-from holdfast.runtime.narration.phrases import CHOICES, Choice
+from holdfast.runtime.narration.phrases import QUESTIONS, Choice
 from holdfast.runtime.narration.question_view import QuestionView
 from holdfast.runtime.text_safety import as_json, clean, one_line
 from holdfast.schemas.decision import Decision, PendingApproval
@@ -26,7 +26,6 @@ from holdfast.validation.lenient_json import exact_json
 from holdfast.validation.problems import problems_of, summarize_problems
 
 MAX_TRIES = 100
-_RESULTS = {"input": "Your answer", "reconcile": "What it returned"}
 
 
 class _Back(Exception):
@@ -42,7 +41,7 @@ async def ask_decision(
         InputEndedError: there are no more answers.
     """
     screen.show_approval(waiting, asked=True)
-    options = CHOICES[waiting.kind]
+    options = QUESTIONS[waiting.kind].choices
     with screen.pause_for_input():
         for _ in range(MAX_TRIES):
             answers.forget_typed()
@@ -85,8 +84,7 @@ async def _decision(
                     await _line("Reason (the model reads it): ", answers, screen) or None
                 )
         case "respond" | "happened":
-            what = _RESULTS.get(waiting.kind, "Your answer in place of the result")
-            text = f"{what} (JSON or text; empty: back): "
+            text = f"{QUESTIONS[waiting.kind].answer} (JSON or text; empty: back): "
             fields["result"] = _result((await _line(text, answers, screen)).strip())
         case "did_not_happen":
             number = str(len(waiting.attempts) + 1)

@@ -11,7 +11,13 @@ from datetime import UTC
 from typing import Any, Final, Literal
 
 from holdfast.runtime import text_safety
-from holdfast.runtime.narration.phrases import EXPIRED, NAME_CHARS, SKILL_CHOSEN, decided_phrase
+from holdfast.runtime.narration.phrases import (
+    EXPIRED,
+    NAME_CHARS,
+    QUESTIONS,
+    SKILL_CHOSEN,
+    decided_phrase,
+)
 from holdfast.schemas import log_entry, names
 from holdfast.schemas.base import parsed_or_none
 from holdfast.schemas.decision import Kind, shown_calls
@@ -30,7 +36,6 @@ Tone = Literal["turn", "plain", "said", "quiet", "good", "bad", "asks"]
 
 # The prefix that a run writes before an untrusted value, possibly below a remark on the arguments.
 _UNTRUSTED: Final = re.compile(r'^\{"tool": "(?:[^"\\]|\\.)*", "trusted": false, "value": ', re.M)
-_REQUESTED: Final = {"principal_expired": "token expired", "input": "answer requested"}
 _INSTANCE_CHARS = 100
 _LIST_CHARS = 200
 _SENTENCE_CHARS = 300
@@ -175,7 +180,7 @@ class LogNarration:
             # To show what an edit changes.
             calls = shown_calls(approval.arguments)
             self._planned[call_id] = {call["id"]: call.get("arguments") for call in calls}
-        what = _REQUESTED.get(approval.kind, "approval requested")
+        what = QUESTIONS[approval.kind].logged
         return NarrationLine(at, what, name, tone="asks", minor=True)
 
     def _decision(self, at: str, entry: log_entry.DecisionEntry) -> NarrationLine:

@@ -5,7 +5,7 @@ and has no words of its own for the same thing.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from holdfast.runtime.text_safety import clean, name_in_line
@@ -14,16 +14,6 @@ from holdfast.schemas.log_entry import SkillChooser
 from holdfast.validation.text_safety import is_same_person
 
 NAME_CHARS: Final = 80
-
-REQUESTS: Final[Mapping[Kind, str]] = {
-    "call": "Approval needed",
-    "input": "Answer needed",
-    "plan": "Approval of a plan needed",
-    "reconcile": "Outcome unknown",
-    "budget": "Budget limit reached",
-    "principal_expired": "New token needed",
-}
-"""The heading of a question; the name of the call follows it."""
 
 EXPIRED: Final = "expired"
 """The outcome of a question whose time limit passed without a decision."""
@@ -71,6 +61,9 @@ TERMS: Final[Mapping[Surface, Mapping[str, str]]] = {
 MEMBERS_ONLY: Final = "Only members of {} can decide."
 """Why a person in none of the groups cannot decide."""
 
+CONSEQUENCES: Final = ("It has no side effects.", "Once approved, it can’t be undone.")
+"""What a person should know first of a call, without and with side effects."""
+
 EFFECTS: Final = (
     "approve: it runs · deny: it does not run, and the model reads your reason · edit: it runs"
     " with your arguments · respond: your answer is its result"
@@ -99,42 +92,6 @@ class Choice:
         return answer in (self.key, self.label.replace("[", "").replace("]", ""), *self.synonyms)
 
 
-_SKIP: Final = Choice("s", "[s]kip", None)
-_APPROVE: Final = Choice("a", "[a]pprove", "approve", ("y", "yes"))
-_DENY: Final = Choice("d", "[d]eny", "deny", ("n", "no"))
-_EDIT: Final = Choice("e", "[e]dit", "edit")
-_STRIKE: Final = Choice("k", "stri[k]e calls out", "edit", ("strike",), strikes=True)
-CHOICES: Final[Mapping[Kind, tuple[Choice, ...]]] = {
-    "call": (_APPROVE, _DENY, _EDIT, Choice("r", "[r]espond", "respond"), _SKIP),
-    "input": (Choice("r", "[r]espond", "respond", ("a", "answer")), _DENY, _SKIP),
-    "plan": (_APPROVE, _DENY, _STRIKE, _EDIT, _SKIP),
-    "reconcile": (
-        Choice("h", "it [h]appened", "happened", ("y", "yes", "happened")),
-        Choice("r", "it did not happen, [r]un it again", "did_not_happen", ("n", "no", "c")),
-        Choice("g", "[g]ive up", "give_up"),
-        _SKIP,
-    ),
-    "budget": (
-        Choice("e", "[e]xtend", "approve", ("a", "approve", "y", "yes")),
-        Choice("l", "set the [l]imit", "edit"),
-        Choice("n", "do [n]ot extend", "deny", ("d", "deny", "no", "f")),
-        _SKIP,
-    ),
-    "principal_expired": (_DENY, _SKIP),
-}
-"""The choices of a question, in the order of a terminal."""
-
-_DENY_COMMAND: Final = "deny --reason 'YOUR REASON'"
-COMMANDS: Final[Mapping[Kind, tuple[str, ...]]] = {
-    "call": ("approve", _DENY_COMMAND),
-    "plan": ("approve", "approve --strike CALL", _DENY_COMMAND),
-    "input": ("respond --result {answer}", _DENY_COMMAND),
-    "reconcile": ("happened --result 'null'", "did_not_happen", "give_up"),
-    "budget": ("approve", "deny"),
-    "principal_expired": (_DENY_COMMAND,),
-}
-"""The verdicts of `holdfast decide` that are offered away from a terminal."""
-
 # The run's own text for a plan, from here on, has what the heading does not have.
 REFUSED_CALLS: Final = "Refused already"
 _APPROVALS = {
@@ -152,13 +109,90 @@ _OUTCOMES = {
     "approve": "it did not happen, run it again",
     "deny": "give up",
 }
-_DECISIONS: Final[Mapping[Kind, Mapping[str, str]]] = {
-    "call": _APPROVALS,
-    "input": _APPROVALS,
-    "plan": _APPROVALS,
-    "reconcile": _OUTCOMES,
-    "budget": {"approve": "extended", "edit": "limit changed", "deny": "not extended"},
-    "principal_expired": {"approve": "token renewed", "deny": "denied"},
+_SKIP: Final = Choice("s", "[s]kip", None)
+_APPROVE: Final = Choice("a", "[a]pprove", "approve", ("y", "yes"))
+_DENY: Final = Choice("d", "[d]eny", "deny", ("n", "no"))
+_EDIT: Final = Choice("e", "[e]dit", "edit")
+_RESPOND: Final = Choice("r", "[r]espond", "respond")
+_STRIKE: Final = Choice("k", "stri[k]e calls out", "edit", ("strike",), strikes=True)
+_DENY_COMMAND: Final = "deny --reason 'YOUR REASON'"
+
+
+@dataclass(frozen=True)
+class QuestionWords:
+    """The words of a kind of question; the defaults are those of a call.
+
+    `request` heads it, `choices` are those of a terminal, in order, and `commands` the verdicts of
+    `holdfast decide` that are offered elsewhere. `logged` is its word in a log, `badge` its mark in
+    a list, by default the request; `open_it` is why it is not decided there. `consequence` is
+    what a person should know first, `answer` what a terminal requests as a result.
+    """
+
+    request: str = "Approval needed"
+    choices: tuple[Choice, ...] = (_APPROVE, _DENY, _EDIT, _RESPOND, _SKIP)
+    commands: tuple[str, ...] = ("approve", _DENY_COMMAND)
+    decisions: Mapping[str, str] = field(default_factory=lambda: _APPROVALS)
+    logged: str = "approval requested"
+    badge: str | None = None
+    open_it: str = ""
+    consequence: str = ""
+    answer: str = "Your answer in place of the result"
+
+
+QUESTIONS: Final[Mapping[Kind, QuestionWords]] = {
+    "call": QuestionWords(badge=""),
+    "input": QuestionWords(
+        "Answer needed",
+        (Choice("r", "[r]espond", "respond", ("a", "answer")), _DENY, _SKIP),
+        ("respond --result {answer}", _DENY_COMMAND),
+        logged="answer requested",
+        open_it="Open it to answer it.",
+        consequence="Only a person can answer it.",
+        answer="Your answer",
+    ),
+    "plan": QuestionWords(
+        "Approval of a plan needed",
+        (_APPROVE, _DENY, _STRIKE, _EDIT, _SKIP),
+        ("approve", "approve --strike CALL", _DENY_COMMAND),
+        badge="plan",
+        open_it="Open it to see the steps.",
+    ),
+    "reconcile": QuestionWords(
+        "Outcome unknown",
+        (
+            Choice("h", "it [h]appened", "happened", ("y", "yes", "happened")),
+            Choice("r", "it did not happen, [r]un it again", "did_not_happen", ("n", "no", "c")),
+            Choice("g", "[g]ive up", "give_up"),
+            _SKIP,
+        ),
+        ("happened --result 'null'", "did_not_happen", "give_up"),
+        _OUTCOMES,
+        open_it="Open it to decide what happened.",
+        answer="What it returned",
+    ),
+    "budget": QuestionWords(
+        "Budget limit reached",
+        (
+            Choice("e", "[e]xtend", "approve", ("a", "approve", "y", "yes")),
+            Choice("l", "set the [l]imit", "edit"),
+            Choice("n", "do [n]ot extend", "deny", ("d", "deny", "no", "f")),
+            _SKIP,
+        ),
+        ("approve", "deny"),
+        {"approve": "extended", "edit": "limit changed", "deny": "not extended"},
+        open_it="Open it to see the budget.",
+        consequence="Without an extension the run ends; in a conversation, only the answer.",
+    ),
+    "principal_expired": QuestionWords(
+        "New token needed",
+        (_DENY, _SKIP),
+        (_DENY_COMMAND,),
+        {"approve": "token renewed", "deny": "denied"},
+        logged="token expired",
+        badge="token of the principal expired",
+        open_it="Open it to see how to renew the token.",
+        consequence="It starts when the run receives a new token of the same principal.",
+    ),
 }
 
 _TIMEOUTS: Final[Mapping[str, str]] = {
@@ -177,7 +211,7 @@ def subject_phrase(kind: Kind, name: str) -> str:
     """
     if kind in ("call", "plan"):  # the label of a plan is `plan of 3 calls`
         return name
-    return f"Did it happen? {name}" if kind == "reconcile" else f"{REQUESTS[kind]}: {name}"
+    return f"Did it happen? {name}" if kind == "reconcile" else f"{QUESTIONS[kind].request}: {name}"
 
 
 def decision_phrase(decision: str, kind: Kind = "call") -> str:
@@ -186,7 +220,7 @@ def decision_phrase(decision: str, kind: Kind = "call") -> str:
     The verdicts `happened`, `did_not_happen` and `give_up` have their words with any kind. A
     verdict of a newer version is returned as it is.
     """
-    return _DECISIONS[kind].get(decision) or _OUTCOMES.get(decision) or clean(decision)
+    return QUESTIONS[kind].decisions.get(decision) or _OUTCOMES.get(decision) or clean(decision)
 
 
 def decided_phrase(

@@ -59,7 +59,8 @@ class QuestionView:
     @classmethod
     def of(cls, one: PendingApproval, *, is_single_call: bool = False) -> Self:
         """Describe a pending approval, of a run or of a single call."""
-        kind, request, number = one.kind, phrases.REQUESTS[one.kind], len(one.attempts)
+        kind, number = one.kind, len(one.attempts)
+        request = phrases.QUESTIONS[kind].request
         if one.attempts:
             request = f"Attempt {number}, {request[:1].lower()}{request[1:]}"
         whose = f" for {name_in_line(one.instance, _INSTANCE_CHARS)}" if one.instance else ""

@@ -43,11 +43,6 @@ _NAME_CHARS: Final = 100
 _BUTTON_CHARS: Final = 72
 # Budgets whose use a provider may not report.
 _REPORTED: Final = ("maxTokens", "maxCost")
-_CONSEQUENCES: Final[Mapping[Kind, str]] = {
-    "input": "Only a person can answer it.",
-    "budget": "Without an extension the run ends; in a conversation, only the answer.",
-    "principal_expired": "It starts when the run receives a new token of the same principal.",
-}
 _STAGES: Final[Mapping[CallStage, str]] = {
     "ready": "Not started yet.",
     "running": "Running.",
@@ -120,13 +115,16 @@ def _question_texts(pending: OpenCall, plan: Sequence[PlanRow], *, again: bool) 
     if len(versions) > 1:
         first = versions[0].arguments
         changes = argument_differences(kind, first, arguments, pending.tools, pending.schema)
+    consequence = phrases.QUESTIONS[kind].consequence
+    if kind == "call" and tool is not None:
+        consequence = phrases.CONSEQUENCES[bool(tool.side_effects)]
     view = QuestionView.of(approval, is_single_call=pending.run_info.single)
     return {
         "question": view,
         "heading": page_text.subject(approval, pending.run_info.agent),
         "again_heading": f"{view.name} {view.next_attempt}?" if again else "",
         "again_button": again_button(approval, tool) if again else "",
-        "consequence": plan_consequence(plan) if plan else consequence(approval, tool),
+        "consequence": plan_consequence(plan) if plan else consequence,
         "approve_text": approve_button(approval, tool, budget, pending.history.first_limit),
         "changes": changes,
         "budget_uses": [*page_text.budget_uses(budget)] if kind == "budget" else [],
@@ -271,13 +269,6 @@ def check_eligibility(pending: OpenCall, person: Person, *, signs: bool) -> tupl
     signing = "the inbox signs yours" if signs else "add your token"
     more = {"principal": whom if not_own else None, "signing": signing if approval.signed else None}
     return reason, view.terms("page", groups, **more)
-
-
-def consequence(approval: PendingApproval, tool: ShownTool | None) -> str:
-    """Return the most important consequence of a decision, as a sentence; may be empty."""
-    if approval.kind != "call" or tool is None:
-        return _CONSEQUENCES.get(approval.kind, "")
-    return "Once approved, it can’t be undone." if tool.side_effects else "It has no side effects."
 
 
 def repetition(tool: ShownTool) -> str:

@@ -12,11 +12,11 @@ from urllib.parse import quote
 from holdfast.client.errors import HoldfastError
 from holdfast.client.run_lists import RunListing
 from holdfast.runtime.narration.arguments import arguments_in_line, readable_name
-from holdfast.runtime.narration.phrases import MEMBERS_ONLY, TERMS
+from holdfast.runtime.narration.phrases import MEMBERS_ONLY, QUESTIONS, TERMS
 from holdfast.runtime.narration.question_view import QuestionView
 from holdfast.runtime.text_safety import as_json, as_sentence, clean, local_time, one_line, shorten
 from holdfast.schemas import names
-from holdfast.schemas.decision import Kind, PendingApproval, shown_calls
+from holdfast.schemas.decision import PendingApproval, shown_calls
 from holdfast.schemas.internal.selected_call import SelectedCall
 from holdfast.schemas.phrases import distinct_names
 from holdfast.web.auth.permissions import MAY_NOT_DECIDE, has_decided, is_approver
@@ -37,16 +37,6 @@ _ID_CHARS: Final = 200
 _TEXT_CHARS: Final = 200
 _NONE: Final[Mapping[Any, Any]] = {}
 ASKING: Final = "Querying the run…"
-
-# The badges of questions that are not their requests, and why others are not decided in the list.
-_BADGES: Final = {"call": "", "plan": "plan", "principal_expired": "token of the principal expired"}
-_OPEN_IT: Final[Mapping[Kind, str]] = {
-    "input": "Open it to answer it.",
-    "reconcile": "Open it to decide what happened.",
-    "plan": "Open it to see the steps.",
-    "budget": "Open it to see the budget.",
-    "principal_expired": "Open it to see how to renew the token.",
-}
 
 
 @dataclass(frozen=True)
@@ -146,9 +136,9 @@ def _row(run: RunListing, approval: PendingApproval, person: Person, *, signs: b
     if on_timeout == "approve" and urgent != EXPIRED:
         urgent = "executed unless denied"
     in_line = " · ".join(filter(None, [approval.effect, argument_line(approval)]))
-    obstacle = ""
-    if approval.kind in _OPEN_IT:
-        obstacle = _OPEN_IT[approval.kind]
+    obstacle, words = "", QUESTIONS[approval.kind]
+    if words.open_it:
+        obstacle = words.open_it
     elif approval.signed and not signs:
         obstacle = TERMS["page"]["signing"].format("open it to add a token")
     elif not is_approver(person, approval.approvers):
@@ -165,7 +155,7 @@ def _row(run: RunListing, approval: PendingApproval, person: Person, *, signs: b
         urgent,
         deciders(approval.approvers),
         call=approval.call_id,
-        kind=_BADGES.get(approval.kind, view.request.lower()),
+        kind=view.request.lower() if words.badge is None else words.badge,
         brief=shorten(in_line, _PART_CHARS if obstacle else MAX_BRIEF_CHARS),
         why=_why(approval),
         decisions=shorten(", ".join(view.decisions + view.terms("row")), _TEXT_CHARS),

@@ -11,7 +11,7 @@ from typing import Any
 from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
-    from holdfast.runtime.narration.phrases import COMMANDS, author_phrase
+    from holdfast.runtime.narration.phrases import QUESTIONS, author_phrase
     from holdfast.runtime.narration.question_view import QuestionView
     from holdfast.schemas import names
     from holdfast.schemas.decision import Kind, example_edit, shown_calls
@@ -121,7 +121,7 @@ def _ways(
     answer = shlex.quote(example_json(output))
     run = shlex.quote(workflow_id)
     renewals = [f"holdfast renew {run} --token @FILE"] if kind == "principal_expired" else []
-    commands = (each.format(answer=answer) for each in COMMANDS[kind])
+    commands = (each.format(answer=answer) for each in QUESTIONS[kind].commands)
     decide = (f"holdfast decide {run} {call_id} {each}{options}" for each in commands)
     return [code(command) for command in (*renewals, *decide)]
 

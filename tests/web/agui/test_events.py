@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from holdfast.client.stream.heartbeats import AnswerProgress
-from holdfast.runtime.narration.phrases import CHOICES
+from holdfast.runtime.narration.phrases import QUESTIONS
 from holdfast.schemas.decision import Kind, PendingApproval
 from holdfast.schemas.internal.selected_call import SelectedCall
 from holdfast.web.agui import Thread, interrupt_of
@@ -129,7 +129,7 @@ def test_an_interrupt_has_the_form_of_its_answer_and_the_digest(
     assert SelectedCall.parse(made["id"]) == SelectedCall("run/1", "t1c1", "d", "n")
     properties = made["responseSchema"]["properties"]
     assert properties.keys() == fields | {"decision", "reason"}
-    verdicts = [option.verdict for option in CHOICES[kind] if option.verdict]
+    verdicts = [option.verdict for option in QUESTIONS[kind].choices if option.verdict]
     assert properties["decision"] == {"enum": verdicts}
     assert ("toolCallId" in made) == (kind in ("call", "input"))
     assert "Pay (t1c1)" in made["message"]

@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, get_args
 
 from holdfast.activities.notify.slack import app_message
 from holdfast.runtime.decision_links import LINK_SECRET, DecisionLinks
-from holdfast.runtime.narration.phrases import CHOICES
+from holdfast.runtime.narration.phrases import QUESTIONS
 from holdfast.schemas.decision import Decision, Kind, PendingApproval
 from holdfast.schemas.settings.notify import News
 from holdfast.validation.schema_node import ValidationLimits
@@ -36,7 +36,7 @@ Offers = Callable[[PendingApproval, News], Awaitable[bool]]
 
 
 async def _always(waiting: PendingApproval, news: News) -> bool:
-    return any(option.verdict for option in CHOICES[waiting.kind])
+    return any(option.verdict for option in QUESTIONS[waiting.kind].choices)
 
 
 async def _by_link(waiting: PendingApproval, news: News) -> bool:
@@ -90,7 +90,7 @@ def decides(kind: Kind, transport: Transport, after_expiry: timedelta, *, works:
         return UNSENT  # tests/client/test_updates.py
     question, desk = question_of(kind), PendingApprovals()
     desk.add(question)
-    verdict = next(option.verdict for option in CHOICES[kind] if option.verdict)
+    verdict = next(option.verdict for option in QUESTIONS[kind].choices if option.verdict)
     fields = {"callId": question.call_id, "decision": verdict, "result": {"ok": True}}
     if verdict not in ("respond", "happened"):
         del fields["result"]
