@@ -6,7 +6,8 @@ server that returns a task in place of a result is polled for its state, under `
 """
 
 import json
-from typing import Any, Final
+from dataclasses import dataclass, replace
+from typing import Any, Final, Self
 
 from holdfast.schemas.base import Lenient, canonical_json, sha256
 from holdfast.schemas.json_schema import example_json
@@ -108,3 +109,25 @@ class McpInputRequired(Lenient):
         return McpContinuation(
             state=self.state, responses=responses, forms=self.digest, may_repeat=may_repeat
         )
+
+
+@dataclass(frozen=True)
+class McpExchange:
+    """What the MCP server of a call has required last, of `forms` in all, and what it runs."""
+
+    required: McpInputRequired | None = None
+    forms: int = 0
+    continuation: McpContinuation | None = None
+    task: McpTask | None = None
+
+    def answered(self, answer: Any, *, may_repeat: bool) -> Self:
+        """Return the exchange with a person's answer, which continues the call or its task."""
+        assert self.required is not None  # the question was on it
+        given, task = self.required.answered(answer, may_repeat=may_repeat), self.task
+        if task is not None:
+            answers = [*task.answered, *given.responses]
+            task = task.model_copy(update={"responses": given.responses, "answered": answers})
+        return replace(self, continuation=given, task=task)
+
+
+NO_EXCHANGE: Final = McpExchange()

@@ -23,7 +23,7 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any, ClassVar
 
-from holdfast.schemas.internal.mcp_input import McpContinuation, McpInputRequired, McpTask
+from holdfast.schemas.internal.mcp_input import NO_EXCHANGE, McpExchange
 from holdfast.schemas.message import AskedCall
 from holdfast.schemas.reference import OutputPath, Path
 from holdfast.schemas.run import CallApprover
@@ -119,25 +119,6 @@ class MetaProperties:
 
 
 @dataclass(frozen=True)
-class McpExchange:
-    """What the MCP server of a call has required last, of `forms` in all, and what it runs."""
-
-    required: McpInputRequired | None = None
-    forms: int = 0
-    continuation: McpContinuation | None = None
-    task: McpTask | None = None
-
-    def answered(self, answer: Any, *, may_repeat: bool) -> "McpExchange":
-        """Return the exchange with a person's answer, which continues the call or its task."""
-        assert self.required is not None  # the question was on it
-        given, task = self.required.answered(answer, may_repeat=may_repeat), self.task
-        if task is not None:
-            answers = [*task.answered, *given.responses]
-            task = task.model_copy(update={"responses": given.responses, "answered": answers})
-        return replace(self, continuation=given, task=task)
-
-
-@dataclass(frozen=True)
 class ProposedCall:
     """A call as it was proposed; `unreadable` is why its arguments are not a JSON object."""
 
@@ -196,7 +177,7 @@ class DecidedCall:
     prepared: PreparedCall
     started_at: str = ""
     unknown_attempts: tuple[str, ...] = ()
-    mcp: McpExchange = McpExchange()
+    mcp: McpExchange = NO_EXCHANGE
     outcome: ClassVar = None
 
 
@@ -388,6 +369,9 @@ class ToolCall:
         is_literal = self.prepared.is_literal or not self.is_pending
         new = replace(self.prepared, raw_arguments=arguments, arguments=arguments)
         self.revise(replace(new, is_literal=is_literal, edited_by=by))
+
+    def depend(self, on: Dependencies) -> None:
+        self.dependencies = on
 
     def _keep(self, state: CallState) -> None:
         self.state: CallState = state

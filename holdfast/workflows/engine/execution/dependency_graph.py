@@ -58,7 +58,7 @@ def connect(calls: Sequence[ToolCall], *, is_sequential: bool = False) -> None:
     dependents = {other for each in graph for other in each.needed}
     for call, on in zip(calls, graph, strict=True):
         is_needed = call in dependents or call.dependencies.has_dependents
-        call.dependencies = replace(on, has_dependents=is_needed)
+        call.depend(replace(on, has_dependents=is_needed))
 
 
 def find_cycles(calls: Sequence[ToolCall], *, by_references: bool) -> dict[ToolCall, str]:
