@@ -117,7 +117,7 @@ def until(condition: Callable[[], bool]) -> Generator[Callable[[], bool], None, 
     yield condition
 
 
-class Strand:
+class PlayTask:
     """A turn or a call of a play: it has run to where it waits, and can go on if it is ready."""
 
     def __init__(self, coroutine: Coroutine[Any, Any, None]) -> None:
@@ -168,14 +168,14 @@ class Playing(Generic[WorkT]):
 
     def begin(self, turn: Turn) -> None:
         """Begin a turn: it runs until all of its calls wait."""
-        self.calls: list[Strand] = []
-        self.turn = Strand(TurnExecution(self.run, self).execute(turn))
+        self.calls: list[PlayTask] = []
+        self.turn = PlayTask(TurnExecution(self.run, self).execute(turn))
 
-    def ready(self) -> list[Strand]:
+    def ready(self) -> list[PlayTask]:
         """The turn, or those of its calls, that can go on."""
         return [each for each in (self.turn, *self.calls) if each.is_ready()]
 
-    def advance(self, one: Strand) -> None:
+    def advance(self, one: PlayTask) -> None:
         """Let the turn, or a call, run to where it waits next."""
         one.advance()
 
@@ -201,7 +201,7 @@ class Playing(Generic[WorkT]):
 
     async def together(self, executions: Iterable[Coroutine[Any, Any, None]]) -> None:
         self.slots = self.run.state.rules.concurrency
-        self.calls = [Strand(each) for each in executions]
+        self.calls = [PlayTask(each) for each in executions]
         await until(lambda: all(each.is_over for each in self.calls))
 
     def call_scope(self, one: ToolCall) -> nullcontext[None]:
@@ -209,7 +209,7 @@ class Playing(Generic[WorkT]):
 
     @asynccontextmanager
     async def slot(self) -> AsyncIterator[None]:
-        if not self.slots:
+        while not self.slots:
             await until(lambda: self.slots > 0)
         self.slots -= 1
         try:

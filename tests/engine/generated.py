@@ -18,7 +18,7 @@ from holdfast.workflows.engine.call.activities import outcome_of_failure, outcom
 from holdfast.workflows.engine.call.outcomes import Failure, Outcome, Stopped, fail
 from holdfast.workflows.engine.call.states import ToolCall
 from holdfast.workflows.engine.phases import Fail, Finish
-from tests.engine.driver import Play, Strand, reply, tool
+from tests.engine.driver import Play, PlayTask, reply, tool
 
 SCALARS = (
     st.none()
@@ -185,7 +185,7 @@ class Anything(Play):
         self._note()
         return self
 
-    def advance(self, one: Strand) -> None:
+    def advance(self, one: PlayTask) -> None:
         self._note()
         self._moves += 1
         if self._moves == self._drawn.cancelled_at:
