@@ -16,7 +16,7 @@ YAML; the lines after it are what the log gained.
     > message: …                      a person sends a message; or {content, delivery, …}
     > time: 10m                       time passes, and what is due by the clock is applied
     > renew: {id, scopes, for: 1h}    a new token of the principal arrives
-    > run: cancel                     or `close`, `continue as new`
+    > run: cancel                     or `close`, `continue as new`, `reset`
 
 The run is a request with its agent, as `holdfast run` takes it, or a single `call`; `hooks` is what
 the activity of each hook returns.
@@ -151,6 +151,8 @@ class Transcript(Play):
                 self.run.cancel()
             case "run" if value == "close":
                 self.mailbox.close()
+            case "run" if value == "reset":
+                self.run.state.was_reset = True
             case "run":
                 self.chained = True
             case _ if _CALL.fullmatch(key):
