@@ -18,7 +18,7 @@ GENERATED = [ROOT / "docs/figures.md", ROOT / "docs/faults.md"]
 _BLOCK = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\(([^()\s]+)\)")
 _TEST = re.compile(r"\[`(test_\w+)`\]\(([^()\s]+\.py)\)")
-_FILE_OF_INPUTS = re.compile(r"\[`\w+`\]\(([^()\s]+\.input)\)")
+_TEXT_FILE = re.compile(r"\[`\w+`\]\(([^()\s]+\.(?:input|play))\)")
 _HEADING = re.compile(r"^#{1,6} (.+)$", re.MULTILINE)
 
 
@@ -85,7 +85,7 @@ def test_each_behaviour_of_a_protocol_is_shown_by_a_test(page: Path) -> None:
     had = prose(page).partition("\n## What Holdfast does not have")[0]
     rows = re.findall(r"^\| [KGHSX]\d.*$", had, re.MULTILINE)
     assert len(rows) > 20
-    assert [row for row in rows if not (_TEST.search(row) or _FILE_OF_INPUTS.search(row))] == []
+    assert [row for row in rows if not (_TEST.search(row) or _TEXT_FILE.search(row))] == []
 
 
 LEADS_NOWHERE = ["nowhere.md", "../tools/tools.md#nowhere", "#nowhere", "../../../outside.md"]

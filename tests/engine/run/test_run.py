@@ -1,20 +1,14 @@
 """A run from its first step to its output, with a script in place of the model."""
 
 import json
-from typing import Any
 
 import pytest
 
 from holdfast.schemas.internal.model_request import ConversationPageRequest
 from holdfast.schemas.internal.solution import WrittenCall
-from holdfast.schemas.names import ErrorCode
 from holdfast.schemas.tool import CallLimits
-from holdfast.workflows.engine.call.outcomes import fail
 from holdfast.workflows.engine.phases import AskModel
 from tests.engine.driver import Play, call, read_again, reply, tool
-
-OUTPUT = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
-
 
 # Answers.
 
@@ -43,41 +37,6 @@ def test_calls_are_executed_and_the_model_is_requested_again() -> None:
         {"role": "assistant", "content": "Found."},
     ]
     assert (play.result["turns"], play.result["calls"]) == (2, 1)
-
-
-@pytest.mark.parametrize(
-    ("text", "output"),
-    [
-        ('{"n": 1}', {"n": 1}),
-        ('```json\n{"n": "1",}\n```', {"n": 1}),
-        (' {"n": 1.0, "m": null} ', {"n": 1, "m": None}),
-    ],
-)
-def test_an_output_is_read_as_leniently_as_arguments(text: str, output: Any) -> None:
-    play = Play(model=[reply(text)], definition={"output": OUTPUT}).to_end()
-
-    assert play.result["output"] == output
-
-
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        ("It is one.", "invalid_output: Expecting value"),
-        ("{}", 'invalid_output: "n" is a required property.'),
-        ('{"n": "x"}', 'invalid_output: n: "x" is not of type "integer".'),
-        ('{"n": 1', "invalid_output: Expecting"),
-        ("[" * 10_000, "invalid_output: nested deeper than 64 levels"),
-        ("", "The answer was empty. Call a tool, or answer."),
-        (" \n", "The answer was empty."),
-    ],
-)
-def test_an_output_that_does_not_fit_is_reported_to_the_model_and_costs_a_turn(
-    text: str, why: str
-) -> None:
-    play = Play(model=[reply(text), reply('{"n": 1}')], definition={"output": OUTPUT}).to_end()
-
-    assert play.engine_messages()[0].startswith(why)
-    assert (play.result["output"], play.result["turns"]) == ({"n": 1}, 2)
 
 
 # What a model gets wrong ends no run.
@@ -126,16 +85,6 @@ def test_the_calls_of_a_turn_are_checked_within_one_allowance() -> None:
 # Limits of a tool.
 
 
-def test_a_tool_is_called_so_often_in_a_run() -> None:
-    pay = tool("pay", limits=CallLimits(per_run=2))
-    play = Play(
-        pay, model=[reply("", *[call("pay")] * 3), reply("", call("pay")), reply("x")]
-    ).to_end()
-
-    assert play.errors() == {"t1c1": None, "t1c2": None, "t1c3": "blocked", "t2c1": "blocked"}
-    assert "`pay` may be called 2 times in a run" in play.results()["t2c1"]
-
-
 def test_a_tool_takes_arguments_of_so_many_bytes() -> None:
     pay = tool("pay", limits=CallLimits(max_arguments_bytes=20))
     arguments = [{"to": "x" * size} for size in (11, 12)]
@@ -144,21 +93,6 @@ def test_a_tool_takes_arguments_of_so_many_bytes() -> None:
 
     assert play.errors() == {"t1c1": None, "t1c2": "invalid_arguments"}
     assert "21 bytes in all; at most 20" in play.results()["t1c2"]
-
-
-def test_a_tool_is_called_after_others_have_succeeded_only() -> None:
-    pay = tool("pay", limits=CallLimits(after=["look"]))
-    model = [
-        reply("", call("pay"), call("look")),
-        reply("", call("pay"), call("look")),
-        reply("", call("pay")),
-        reply("x"),
-    ]
-    broken = fail(ErrorCode.TOOL_ERROR, "no")
-    play = Play(tool("look"), pay, model=model, outcomes={"look": (broken, "ok")}).to_end()
-
-    assert [play.errors()[f"t{turn}c1"] for turn in (1, 2, 3)] == ["blocked", "blocked", None]
-    assert "`pay` may be called after look only" in play.results()["t1c1"]
 
 
 # Asking what is next.

@@ -9,22 +9,6 @@ from holdfast.workflows.engine.phases import AwaitMessage
 from tests.engine.driver import Play, call, reply, tool
 
 
-def test_a_message_that_arrives_as_the_run_ends_is_not_lost() -> None:
-    play = Play(model=[reply("one"), reply("two")])
-    play.take(play.next())
-    play.receive("wait")
-    play.to_end()
-    assert play.result["output"] == "two"
-
-    ended = Play(tool(), model=[reply("", call("look"))], budget={"maxTurns": 1})
-    ended.take(ended.next())
-    ended.take(ended.next())
-    ended.receive("later", delivery="followUp")
-    ended.to_end()
-    assert ended.result["status"] == "budget_exceeded"
-    assert ended.messages()[-1]["content"] == "later"
-
-
 def test_a_run_is_ending_until_another_message_arrives() -> None:
     play = Play(tool(), model=[reply("", call("look")), reply("one"), reply("two")])
     known = [play.run.is_ending]
@@ -57,17 +41,6 @@ def test_a_conversation_waits_for_the_next_message() -> None:
     assert play.run.status == "awaiting_message"
     assert play.run.progress.answered_up_to == 0
     assert not play.run.is_ending
-
-
-def test_a_message_of_a_conversation_is_answered() -> None:
-    play = talk(reply("one"), reply("two")).to_end()
-    number = play.receive("and?")
-    play.to_end()
-
-    assert (play.run.progress.output, play.run.progress.answered_up_to) == ("two", number)
-    play.run.mailbox.close()
-    play.to_end()
-    assert (play.result["status"], play.result["output"]) == ("completed", "two")
 
 
 # Budgets of a conversation.
@@ -119,15 +92,6 @@ def test_messages_that_are_read_together_end_together_on_their_budget() -> None:
     assert ["maxTurns (1)" in str(problem) for problem in problems] == [True, True]
 
 
-def test_a_conversation_that_is_closed_after_a_used_up_message_has_no_output() -> None:
-    play = talk(reply("one"), LOOK, budget={"maxTurns": 1}).to_end()
-    send(play)
-    play.run.mailbox.close()
-    play.to_end()
-
-    assert (play.result["status"], play.result["output"]) == ("budget_exceeded", None)
-
-
 def test_the_total_ends_a_conversation_and_every_message_of_it() -> None:
     play = talk(reply("one"), reply("two"), budget={"total": {"maxTurns": 2}}).to_end()
     send(play)
@@ -138,28 +102,6 @@ def test_the_total_ends_a_conversation_and_every_message_of_it() -> None:
     texts = [play.run.messages.budget_problem(number) for number in (first, second)]
     assert texts == ["the run has ended: its budget maxTurns is used up"] * 2
     assert [each["text"] for each in play.result["undelivered"]] == ["a", "b"]
-
-
-@pytest.mark.parametrize("budget", [{"total": {"maxTurns": 1}}, {"maxTurns": 1}])
-def test_outside_of_a_conversation_plain_limits_and_the_total_both_hold(budget: Any) -> None:
-    play = Play(tool(), model=[LOOK], budget={**budget, "perMessage": {"maxTurns": 9}}).to_end()
-    assert (play.result["status"], play.result["turns"]) == ("budget_exceeded", 1)
-
-
-def test_a_person_extends_the_budget_of_one_message() -> None:
-    definition = {"on_limit": {"maxTurns": "ask"}}
-    play = talk(
-        reply("one"), LOOK, reply("two"), LOOK, definition=definition, budget={"maxTurns": 1}
-    )
-    play.decisions = {"t2-maxTurns": [{"decision": "edit", "arguments": {"maxTurns": 2}}]}
-    play.decisions["t4-maxTurns"] = ["deny"]
-    play.to_end()
-    send(play)
-    assert play.run.progress.output == "two"
-    assert play.run.messages.budget_problem(send(play)) is not None
-    assert isinstance(play.next(), AwaitMessage)
-    asked = play.records("confirmation_required")[-1]
-    assert asked["approval"]["question"].endswith("`deny` grants no more.")
 
 
 # Messages that are not read.

@@ -12,7 +12,7 @@ from holdfast.schemas.internal.model_request import Ask, ConversationPageRequest
 from holdfast.schemas.internal.solution import WrittenCall
 from holdfast.schemas.names import ErrorCode
 from holdfast.schemas.tool import ActivityBinding, AgentHooks
-from holdfast.workflows.engine.call.outcomes import Stopped, Succeeded, fail
+from holdfast.workflows.engine.call.outcomes import Stopped, Succeeded
 from holdfast.workflows.engine.call.states import ToolCall
 from holdfast.workflows.engine.conversation.initial_context import InvalidRequest
 from holdfast.workflows.engine.execution_base import MAX_RESULT_BYTES
@@ -52,14 +52,6 @@ def asks(play: Play) -> list[Ask]:
 
 
 # Which skill a run has.
-
-
-def test_a_run_names_its_skill_and_is_asked_for_none() -> None:
-    play = desk(DONE, skill="travel").to_end()
-
-    assert play.run.state.skill == "travel"
-    assert play.records("skill")[0]["skill"] == "travel"
-    assert (play.result["turns"], play.result["calls"]) == (1, 0)
 
 
 @pytest.mark.parametrize(
@@ -106,19 +98,6 @@ ROUTED = (
     TRAVEL.model_copy(update={"when": {"type": "string", "pattern": "flight"}}),
     ResolvedSkill(name="other"),
 )
-
-
-@pytest.mark.parametrize(
-    ("input_", "skill"), [({"order_id": "7"}, "refunds"), ("a flight to Oslo", "travel")]
-)
-def test_the_first_skill_whose_rule_fits_the_input_is_taken_without_a_model(
-    input_: Any, skill: str
-) -> None:
-    play = desk(DONE, skills=ROUTED, input=input_).to_end()
-
-    [event] = [one for one in play.events() if one["type"] == "skill"]
-    assert (event["skill"], event["by"]) == (skill, "rule")
-    assert play.result["turns"] == 1
 
 
 def test_a_named_skill_comes_before_every_rule_and_the_model_after_them() -> None:
@@ -261,21 +240,6 @@ def exports(**more: Any) -> Play:
     return desk(skills=[EXPORT, TRAVEL], **{"skill": "export", **more}).to_end()
 
 
-def test_a_skill_with_an_activity_runs_that_and_asks_no_model() -> None:
-    play = exports(input={"month": "2026-01"})
-
-    lines = ["skill", "tool_call t1c1", "tool_start t1c1", "tool_end t1c1", "done"]
-    assert play.event_lines() == lines
-    assert play.result["output"] == {"month": "2026-01"}
-    assert (play.result["turns"], play.result["calls"]) == (0, 1)
-    assert play.run.state.meter.turns == 0
-
-
-def test_an_input_that_is_a_text_is_given_by_its_name() -> None:
-    assert exports(input="all of it").result["output"] == {"input": "all of it"}
-    assert exports(input=None, context=[{"content": "x"}]).result["output"] == {}
-
-
 def test_the_message_of_a_user_is_given_to_the_activity_as_it_is() -> None:
     said = {"_note": "†state.secret", "†": "see †{state.secret}", "_activity": 1}
 
@@ -295,45 +259,6 @@ def test_it_ends_as_the_activity_returns(outcome: Any, status: str, output: str)
     play = exports(outcomes={"export": outcome})
 
     assert (play.result["status"], play.result["output"]) == (status, output)
-
-
-@pytest.mark.parametrize(
-    ("outcome", "code"),
-    [
-        (fail(ErrorCode.TOOL_ERROR, "the disk is full"), "tool_error"),
-        (fail(ErrorCode.TIMEOUT, "too long"), "timeout"),
-        ("x" * MAX_RESULT_BYTES, "invalid_output"),
-    ],
-)
-def test_its_error_fails_the_run(outcome: Any, code: str) -> None:
-    play = exports(outcomes={"export": outcome})
-
-    assert (play.failure.code, play.run.status) == (code, "failed")
-
-
-def test_a_model_may_choose_it_and_is_asked_no_more() -> None:
-    choose = reply("", call("choose_skill", {"skill": "export"}), call("look"))
-    outcomes = {"export": lambda one: one.arguments}
-    play = desk(choose, skills=[EXPORT, TRAVEL], outcomes=outcomes).to_end()
-
-    assert play.event_lines() == [
-        *("turn_start", "tool_call t1c1", "tool_call t1c2", "tool_start t1c1"),
-        *("tool_end t1c1", "tool_end t1c2", "skill"),
-        *("tool_call t1c3", "tool_start t1c3", "tool_end t1c3", "turn_end", "done"),
-    ]
-    assert (play.result["output"], play.result["turns"]) == ({"input": "go"}, 1)
-    assert play.run.state.skill == "export"
-
-
-def test_a_cancelled_run_by_an_activity_is_logged_to_its_end() -> None:
-    play = desk(skills=[EXPORT])
-    step = play.next()
-    play.decided(play.run.calls.check_and_start(step.turn, step.turn.calls))  # type: ignore[union-attr]
-    play.run.cancel()
-
-    lines = ["skill", "tool_call t1c1", "tool_start t1c1", "tool_end t1c1", "error"]
-    assert play.event_lines() == lines
-    assert (play.errors(), play.run.status) == ({"t1c1": "cancelled"}, "cancelled")
 
 
 @pytest.mark.parametrize(
