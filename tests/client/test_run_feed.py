@@ -1,6 +1,7 @@
 """A stream of a run's frames, by looks and answers that fall as they may (§11)."""
 
 from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Any
@@ -55,6 +56,7 @@ class Step:
 
     log: Sequence[Entry] = ()
     saying: str = ""
+    answer: AnswerProgress | None = None
     lost: HoldfastError | None = None
     silent: HoldfastError | None = None
     closed: bool = False
@@ -75,7 +77,9 @@ class StepwiseRun(Run):
         self.now, self.observed = self.steps[at], self.observed + 1
         if self.now.lost is not None:
             raise self.now.lost
-        saying = AnswerProgress("1/1", 1, self.now.saying, 0, []) if self.now.saying else None
+        saying = self.now.answer
+        if self.now.saying:
+            saying = AnswerProgress("1/1", 1, self.now.saying, 0, [])
         return RunDescription(("r", at), self.now.closed, streaming=saying)
 
     async def entries(self, log: str, after: int = 0, last: float = inf) -> AsyncIterator[Entry]:
@@ -111,6 +115,37 @@ async def received(*steps: Step, after: str = "0") -> list[str]:
             case Frame():
                 found.append(one.type)
     return found
+
+
+async def test_the_frames_between_events_are_those_of_the_turn() -> None:
+    turn, more = Step([TURN]), AnswerProgress("1/1", 1, "I will", 0, [], turn=2)
+    again = replace(more, key="1/2", attempt=2, text="", calls=[{"tool": "pay"}], turn=1)
+    own = replace(more, turn=1)
+    steps = [
+        replace(turn, answer=one) for one in (replace(more, text="Else", key="2/1"), own, again)
+    ]
+    assert await received(turn, *steps, Step([TURN, DONE], closed=True)) == [
+        *("turn_start", "token I will", "token ", "tool_call_delta", "done"),
+    ]
+
+
+class MovingRun(StepwiseRun):
+    """A run with a position at each look."""
+
+    async def observe(self) -> RunDescription:
+        self.observed += 1
+        return RunDescription(("r", (1, 1, 2, 2, 3)[self.observed - 1]), False, None)
+
+
+async def test_a_step_of_a_run_is_shown_until_it_was_read() -> None:
+    feed, found = RunFeed(MovingRun([])), list[int]()
+    async with aclosing(feed.moves()) as moves:
+        while found[-1:] != [3]:
+            look = await anext(moves)
+            found.append(look.position[1])
+            if found != [1]:  # the first cannot be read
+                feed.has_read(look)
+    assert found == [1, 1, 2, 3]
 
 
 async def test_an_answer_is_sent_before_its_calls() -> None:

@@ -82,6 +82,15 @@ def test_another_process_continues_in_the_middle_of_an_answer() -> None:
     assert delta(TextReader(there).read(written("I wi", attempt=2))) == (2, 0, "I wi")
 
 
+def test_a_reader_waits_for_the_text_before_the_end_that_is_known() -> None:
+    reader = TextReader(StreamCursor(1))
+    assert reader.read(written("I will look at it")) is None
+    reader.read(written("I will"))
+    assert reader.read(written("I will look at it, and write")) is None
+    assert reader.read(written("Well, I will look", attempt=2)) is None
+    assert delta(reader.finish("I will look at it.")) == (1, 6, " look at it.")
+
+
 ANSWER = st.text(max_size=30)
 
 

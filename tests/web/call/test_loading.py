@@ -2,7 +2,7 @@
 
 import asyncio
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -23,18 +23,20 @@ from holdfast.client.run_lists import RunListing
 from holdfast.client.stream.run_watch import RunDescription
 from holdfast.schemas import names
 from holdfast.schemas.decision import MAX_TOOLS, PendingApproval
+from holdfast.schemas.run import CallReport, RunReport
 from holdfast.web.auth.permissions import RunAccess
 from holdfast.web.auth.sessions import Person
 from holdfast.web.call import decision_form, loader, routes
 from holdfast.web.call.decision_form import DecisionForm
-from holdfast.web.call.loader import OpenCall, find_next_pending
+from holdfast.web.call.loader import ClosedCall, OpenCall, find_next_pending
 from holdfast.web.forms.form_values import SubmittedForm
 from holdfast.web.listing.pending_runs import PendingList, PendingRuns
 from holdfast.web.services import Services
 from tests.web.call.test_page import over, question
-from tests.web.call.test_texts import decided
+from tests.web.call.test_texts import asks, decided, log
 from tests.web.conftest import FULL_FOR_ANN
 from tests.web.listing.test_rows import ANN, AT, run, waiting
+from tests.web.run.test_bounds import description
 
 
 def answering(monkeypatch: pytest.MonkeyPatch, **said: Any) -> None:
@@ -138,6 +140,34 @@ async def test_the_next_is_one_that_this_person_may_decide_and_has_not(
     assert await find_next_pending(parts, closed, ANN) == "/waiting/first/t1c1"
     answering(monkeypatch, **{"order-7": said["order-7"]})
     assert await find_next_pending(parts, closed, ANN) is None
+
+
+@pytest.mark.parametrize(
+    ("closed_at", "last", "ended"),
+    [(None, {}, False), (AT, {}, True), (None, {"type": "done", "status": "completed"}, True)],
+    ids=["open", "terminated", "ended since it was described"],
+)
+async def test_of_a_run_that_has_ended_no_call_is_pending(
+    monkeypatch: pytest.MonkeyPatch,
+    nowhere: Client,
+    closed_at: datetime | None,
+    last: dict[str, Any],
+    ended: bool,
+) -> None:
+    entries = log(asks(), *([last] if last else []))
+
+    async def describe(_: Run) -> Any:
+        return description([], close_time=closed_at)
+
+    async def call(_: Run, __: str) -> CallReport:
+        report = RunReport(status="awaiting_approval")
+        return CallReport(status=report, pending=[waiting(), waiting("t1c2")], entries=entries)
+
+    monkeypatch.setattr(Run, "describe", describe)
+    monkeypatch.setattr(Run, "call", call)
+    found = await loader.load_call(Services(HoldfastClient(nowhere)), "order-7", "t1c1")
+    assert isinstance(found, ClosedCall) is ended
+    assert [one.call_id for one in found.others] == ([] if ended else ["t1c2"])
 
 
 # --- what meets a decision ---------------------------------------------------------------
