@@ -81,10 +81,8 @@ class TurnExecution:
             work.planning.hold_back(calls)
         await self._decide(lifecycle.check_and_start(turn, calls))
         self._shell.publish()
-        unfinished = [
-            call for call in calls if lifecycle.action(call) or call.dependencies.has_dependents
-        ]
-        await self._shell.together(self._execute_to_end(turn, call) for call in unfinished)
+        open_ = [one for one in calls if lifecycle.action(one) or one.dependencies.has_dependents]
+        await self._shell.together(self._execute_to_end(turn, call) for call in open_)
         await self._decide(results.finish(turn.number, calls, work.state))
 
     async def _execute_to_end(self, turn: Turn, call: ToolCall) -> None:
@@ -120,15 +118,11 @@ class TurnExecution:
                     await self._execute_call(turn, call)
 
     async def _execute_call(self, turn: Turn, call: ToolCall) -> None:
-        """Execute a call, unless the run ended or a message came while it waited for a slot."""
-        work, lifecycle = self._work, self._work.calls
-        if work.is_halting and not call.decided.unknown_attempts:
+        # While it waited for a slot, the run may have ended, or a message may have come.
+        work, lifecycle, decided = self._work, self._work.calls, call.decided
+        if work.is_halting and not decided.unknown_attempts:
             lifecycle.refuse(call, ErrorCode.CANCELLED, _RUN_ENDED)
-        elif (
-            work.is_steered
-            and not call.decided.unknown_attempts
-            and call.decided.mcp.continuation is None
-        ):
+        elif work.is_steered and not (decided.unknown_attempts or decided.mcp.continuation):
             work.planning.hold_back([call])
         else:
             outcome: Outcome | None = lifecycle.doubt_after_reset(call)
