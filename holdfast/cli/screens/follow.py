@@ -134,7 +134,8 @@ class RunFollower:
                 status = await self.run.status()
                 self.screen.activity.show_calls(status.calls)
                 self._waiting = [*await self.run.approvals()] if status.pending else []
-            last = inf if status is None else status.log.entries
+            # An approval may have been requested since the status was read.
+            last = inf if status is None or status.pending else status.log.entries
             async for entry in self.run.entries(names.CONTEXT, self._last_entry, last):
                 self._last_entry = entry["n"]
                 self.screen.show_entry(entry)

@@ -52,6 +52,12 @@ PAYS = [Answer("I pay.", [call("pay", amount=5), call("pay", amount=6)]), Answer
 PAYS_ONE = [Answer("I pay.", [call("pay", amount=5)]), Answer("Paid.")]
 
 
+GROWING = {
+    "status": "awaiting_approval",
+    "pending": [{"callId": "t1c1", "kind": "call", "tool": "pay", "label": "Pay"}],
+}
+
+
 class Keyboard:
     """A pipe for answers, whose end stays open until it is closed."""
 
@@ -298,6 +304,24 @@ async def test_a_question_is_put_once_and_again_when_it_is_another(answers: Answ
     assert [one.digest for one in run.decided] == [
         *(waiting().digest, waiting(5).digest, waiting(5).digest),
     ]
+
+
+async def test_what_led_to_a_question_is_drawn_before_it() -> None:
+    class Growing(Asked):
+        """A run that has requested a second approval since it returned its status."""
+
+        async def status(self) -> RunReport:
+            return RunReport.read({**GROWING, "log": {"entries": 1}})
+
+        async def page(self, log: str, after: int, limit: int) -> list[Entry]:
+            entries = [{"n": n, "type": "notice", "text": f"note {n}"} for n in (1, 2)]
+            return entries[after : after + limit]
+
+    run, out = Growing(), io.StringIO()
+    screen = PlainScreen(out, run.id)
+    follower = RunFollower(run, screen, ApprovalPrompts(run, screen, None))
+    await follower._catch_up(await run.observe())
+    assert "note 2" in out.getvalue()
 
 
 async def test_who_has_decided_on_it_already_is_not_asked(answers: AnswerSource) -> None:
