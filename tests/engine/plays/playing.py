@@ -333,4 +333,5 @@ def play(text: str) -> str:
         [(key, value)] = yaml.safe_load(command[2:]).items()
         transcribed.input(str(key), value)
         lines += [command, *transcribed.new_lines()]
+    assert not transcribed.chained, "the run had no moment between two turns to continue as new"
     return "\n".join([f"{head}\n---", *lines, ""])
