@@ -21,7 +21,7 @@ from holdfast.schemas.reference import OutputPath, references_in
 from holdfast.validation.arguments import InvalidArguments, fit, without_unknown
 from holdfast.validation.problems import problems_of, summarize_problems
 from holdfast.validation.schema_check import schema_problems
-from holdfast.validation.schema_node import ValidationLimits
+from holdfast.validation.schema_node import CannotCheck, ValidationLimits
 from holdfast.workflows.engine.call import outcomes
 from holdfast.workflows.engine.call.activities import CallRefused, hook_activities
 from holdfast.workflows.engine.call.states import ToolCall
@@ -198,7 +198,11 @@ def _check_bound(call: ToolCall, bound: dict[str, Any], limits: ValidationLimits
         raise InvalidArguments(f"{call.id}: `bound` is for arguments that are not known yet")
     if not bound:
         raise InvalidArguments(f"{call.id}: `bound` is empty; write what the arguments have to fit")
-    for problem in schema_problems(bound, limits):
+    try:
+        problems = schema_problems(bound, limits)
+    except CannotCheck as error:
+        raise InvalidArguments(f"{call.id}: `bound`: {error}") from None
+    for problem in problems:
         raise InvalidArguments(f"{call.id}: `bound`: {problem.reason}; {problem.fix}")
 
 
