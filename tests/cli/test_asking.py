@@ -2,10 +2,9 @@
 
 import asyncio
 import io
-import json
 import os
+import re
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -61,27 +60,6 @@ async def decided(answers: AnswerSource, call: PendingApproval) -> tuple[Decisio
     return decision, out.getvalue()
 
 
-async def test_the_person_sees_why_with_what_and_on_what_terms(typing: Typing) -> None:
-    call = waiting(approvers=["finance"], quorum=2)
-
-    decision, seen = await decided(typing("s\n"), call)
-
-    assert decision is None
-    for text in (
-        "Refund an order",
-        "because: Charged twice.",
-        "order_id: A-1001",
-        "amount: 120",
-        "Approval needed: Refund an order (t2c1)",
-        "deny: it does not run, and the model reads your reason",
-        "decided by finance",
-        "2 people must agree",
-        "holdfast decide run-1 t2c1 approve|deny|edit|respond",
-        "[a]pprove  [d]eny  [e]dit  [r]espond  [s]kip",
-    ):
-        assert text in seen
-
-
 async def test_the_person_sees_whose_data_the_call_is_about(typing: Typing) -> None:
     _, seen = await decided(typing("s\n"), waiting(instance="ada"))
     _, of_no_one = await decided(typing("s\n"), waiting())
@@ -89,77 +67,6 @@ async def test_the_person_sees_whose_data_the_call_is_about(typing: Typing) -> N
     assert "t2c1 Refund an order for ada: holdfast decide" in seen
     assert "t2c1 Refund an order: holdfast decide" in of_no_one
     assert QuestionView.of(waiting(instance="ada")).title == "Refund an order for ada (t2c1)"
-
-
-EDIT = {"order_id": "A-1001", "amount": 60}
-UNCHANGED = '{"order_id": "A-1001", "amount": 120}'
-
-
-@pytest.mark.parametrize(
-    ("typed", "said"),
-    [
-        *((f"{word}\n", {"decision": "approve"}) for word in ("a", "y", "yes", "approve", " A ")),
-        ("n\ntoo old\n", {"decision": "deny", "reason": "too old"}),
-        # The answers end before the reason.
-        ("d\n", {"decision": "deny"}),
-        (f"e\n{json.dumps(EDIT)}\n", {"decision": "edit", "arguments": EDIT}),
-        # An edit that does not do leads back to the question.
-        *(
-            (f"e\n{edit}\na\n", {"decision": "approve"})
-            for edit in ("{broken", "[1]", "", UNCHANGED)
-        ),
-        ('r\n{"ok": true}\n', {"decision": "respond", "result": {"ok": True}}),
-        ("r\nit is done\n", {"decision": "respond", "result": "it is done"}),
-        ("r\nnull\n", {"decision": "respond", "result": None}),
-        ("\nwhat?\na\n", {"decision": "approve"}),
-    ],
-)
-async def test_an_answer_is_a_decision_on_what_was_shown(
-    typing: Typing, typed: str, said: dict[str, Any]
-) -> None:
-    decision, seen = await decided(typing(typed), waiting())
-
-    assert decision is not None
-    by = {"callId": "t2c1", "digest": "d1", "nonce": "n1", "by": "anna", "groups": ["finance"]}
-    assert decision.to_json() == by | said
-    assert seen.count("Answer with one letter") == 2 * ("what?" in typed)
-    assert (f"Arguments now: {UNCHANGED}" in seen) is typed.startswith("e")
-
-
-@pytest.mark.parametrize(
-    ("kind", "typed", "verdict", "result"),
-    [
-        ("input", 'r\n{"answer": "Yes."}\n', "respond", {"answer": "Yes."}),
-        ("input", "a\n\nanswer\nYes.\n", "respond", "Yes."),
-        ("input", "d\n\n", "deny", None),
-        ("reconcile", 'h\n{"id": 7}\n', "happened", {"id": 7}),
-        ("reconcile", "c\n3\n", "did_not_happen", None),
-        # Nothing that is typed twice runs it again.
-        ("reconcile", "n\nn\nr\nr\n2\ng\n", "give_up", None),
-        ("reconcile", "g\n", "give_up", None),
-        ("budget", "e\n", "approve", None),
-        ("budget", "f\n\n", "deny", None),
-        ("budget", 'l\n{"maxTurns": 9}\n', "edit", None),
-    ],
-)
-async def test_what_is_no_approval_is_asked_about_in_its_own_words(
-    typing: Typing, kind: str, typed: str, verdict: str, result: object
-) -> None:
-    starts = ["2026-01-01T09:58:04Z", "2026-01-01T09:59:00Z"]
-    more: dict[str, Any] = {"reconcile": {"attempts": starts}}.get(kind, {})
-    more |= {"arguments": {"maxTurns": 8}} if kind == "budget" else {}
-    decision, seen = await decided(typing(typed), waiting(kind, question="", **more))
-
-    assert decision is not None
-    assert (decision.decision, decision.result, decision.digest) == (verdict, result, "d1")
-    for text in (
-        "Attempt 2, outcome unknown: Refund an order (t2c1)",
-        "attempt 1: started 2026-01-01 09:58:04 UTC, no result",
-    ):
-        assert (text in seen) is (kind == "reconcile")
-    assert ("To run it a third time, type 3 (empty: back): " in seen) is (typed[0] in "cn")
-    assert ("Answer needed: Refund an order (t2c1)" in seen) is (kind == "input")
-    assert "[a]pprove" not in seen
 
 
 def plan(**more: Any) -> PendingApproval:
@@ -179,45 +86,43 @@ def plan(**more: Any) -> PendingApproval:
     return waiting("plan", **{**shown, **call, "question": "", **more})
 
 
-async def test_the_calls_of_a_plan_are_numbered_with_their_dependencies(typing: Typing) -> None:
-    _, seen = await decided(typing("s\n"), plan())
-
-    for text in (
-        '    1. t1c1 quote: item: "7" writes †state.price\n',
-        '    2. t1c2 Refund an order: amount: †state.price note: "a\\nwrites †state.nothing"',
-        "after t1c1 because: Charged twice.",
-        "Approval of a plan needed: plan of 2 calls (t1-plan)",
-        "holdfast decide run-1 t1-plan approve [--strike CALL]|deny|edit",
-        "[a]pprove  [d]eny  stri[k]e calls out  [e]dit  [s]kip",
-        'edit, for example: {"calls": [{"id": "t1c1"}, {"id": "t1c2", "arguments": {…}}]}',
-    ):
-        assert text in seen
+PLAN = """\
+waiting    t1-plan plan of 2 calls: holdfast decide run-1 t1-plan approve [--strike CALL]|deny|edit
+    Approval of a plan needed: plan of 2 calls (t1-plan)
+    1. t1c1 quote: item: "7" writes †state.price
+    2. t1c2 Refund an order: amount: †state.price note: "a\\nwrites †state.nothing" after t1c1 \
+because: Charged twice.
+    edit, for example: {"calls": [{"id": "t1c1"}, {"id": "t1c2", "arguments": {…}}]} (t1c1 stays \
+as it is, t1c2 has other arguments)
+"""
 
 
-async def test_a_call_that_is_a_run_of_another_agent_is_shown_as_one(typing: Typing) -> None:
-    calls = [{"id": "t1c1", "tool": "ask", "arguments": {"text": "hi"}, "delegate": "helper"}]
-    _, seen = await decided(typing("s\n"), plan(arguments={"calls": calls}))
+async def test_a_question_on_a_pipe_is_plain_lines(typing: Typing) -> None:
+    waits = plan()
+    decision, seen = await decided(typing("k\nt1c2\n"), waits)
 
-    assert "1. t1c1 ask: text: hi by agent helper, in a run of its own\n" in seen
-    assert 'edit, for example: {"calls": [{"id": "t1c1", "arguments": {…}}]}' in seen
+    question, until, asked = re.split(r"    (until .*)\n", seen)
+    assert re.fullmatch(r"\d\d:\d\d:\d\d", question[:8])
+    assert question[9:] == PLAN
+    assert re.fullmatch(r"until 2026-01-0\d .* \(requested \d+ \w+ ago\)", until)
+    assert asked == (
+        "t1-plan:  [a]pprove  [d]eny  stri[k]e calls out  [e]dit  [s]kip  > k\n"
+        "Strike out which calls, such as t1c2 t1c3 (empty: back): t1c2\n"
+    )
+    assert decision is not None
+    by = {"callId": "t1-plan", "nonce": "n1", "by": "anna", "groups": ["finance"]}
+    edit = {"decision": "edit", "arguments": {"calls": [{"id": "t1c1"}]}}
+    assert decision.to_json() == by | edit | {"digest": waits.digest}
 
 
-async def test_a_call_that_the_plan_lacks_is_reported_with_those_that_it_has(
+async def test_a_decision_is_given_also_when_the_answers_end_before_its_reason(
     typing: Typing,
 ) -> None:
-    _, seen = await decided(typing("k\nt1c9\ns\n"), plan())
-
-    assert "That is not possible: `t1c9` is no call of this plan; it has `t1c1`, `t1c2`.\n" in seen
-
-
-@pytest.mark.parametrize("typed", ["k\nt1c2\n", "strike\n t1c2,\n", "k\n\nk\nt1c9\nk\nt1c2\n"])
-async def test_calls_are_struck_out_of_a_plan_by_name(typing: Typing, typed: str) -> None:
-    waits = plan()
-    decision, _ = await decided(typing(typed), waits)
+    decision, _ = await decided(typing("d\n"), waiting())
 
     assert decision is not None
-    assert (decision.decision, decision.digest) == ("edit", waits.digest)
-    assert decision.arguments == {"calls": [{"id": "t1c1"}]}
+    by = {"callId": "t2c1", "digest": "d1", "nonce": "n1", "by": "anna", "groups": ["finance"]}
+    assert decision.to_json() == by | {"decision": "deny"}
 
 
 async def test_a_plan_that_is_not_shown_whole_is_not_struck_from_unseen(typing: Typing) -> None:
@@ -234,37 +139,6 @@ def test_what_has_no_room_in_a_question_is_counted() -> None:
     rows = arguments(waiting("plan", arguments={"calls": calls}))
     assert len(rows) == 101
     assert rows[-1] == ("…", "2 more calls: see holdfast approvals --json")
-
-
-async def test_an_editor_that_cannot_be_started_leads_back_to_the_question(
-    typing: Typing, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("VISUAL", "/no/such/editor")
-    answers = typing("e\ns\n")
-    answers.terminal = True
-    monkeypatch.setattr(answers, "forget_typed", lambda: None)
-
-    decision, seen = await decided(answers, waiting())
-
-    assert decision is None
-    assert "The editor `/no/such/editor` cannot be started: " in seen
-
-
-async def test_a_text_that_is_no_json_is_edited_further(
-    typing: Typing, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    editor = tmp_path / "editor"
-    editor.write_text('#!/bin/sh\ncp "$1" "$0.seen"\necho "$(cat "$1")}" > "$1"\n')
-    editor.chmod(0o700)
-    monkeypatch.setenv("VISUAL", str(editor))
-    answers = typing("e\ne\ns\n")
-    answers.terminal = True
-    monkeypatch.setattr(answers, "forget_typed", lambda: None)
-
-    _, seen = await decided(answers, waiting())
-
-    assert seen.count("That is no JSON: Extra data") == 2
-    assert (tmp_path / "editor.seen").read_text().endswith("}}\n\n")
 
 
 async def test_nothing_that_a_model_wrote_moves_the_terminal(typing: Typing) -> None:
