@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
 from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
 from temporalio.service import RPCError
@@ -20,62 +19,6 @@ from tests.support.model_server import MANY, Answer, call
 
 PAYS = Answer(calls=[*(call("pay", amount=n) for n in (1, 2, 3)), call("pay_out", amount=4)])
 LOOKS = [Answer(calls=[call("look_up", id=1)])] * 6
-
-
-async def test_who_decided_what_is_shown_without_temporal_until_a_byte_is_changed(
-    launch: Launch, holdfast: Holdfast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ann, keys = Approver(), tmp_path / "keys.json"
-    backend = await launch(
-        [PAYS, *LOOKS, Answer("done")], keys=str(write_keys(keys, ann)), continue_after=40
-    )
-    run = await backend.start(["pay", "look_up", SIGNED_PAY], agent=MANY)
-    waiting = {one["callId"]: one for one in await run.waiting(4)}
-    await run.decide("t1c1", "approve", by="ada", groups=["finance"])
-    await run.decide("t1c2", "edit", by="bob", arguments={"amount": 20})
-    await run.signal("t1c3", "deny", by="cat", reason="too much")
-    token = ann.on(run.id, waiting["t1c4"], decision="approve")
-    await run.decide("t1c4", "approve", token=token)
-    await run.result()
-    key, file, public = tmp_path / "key.pem", tmp_path / "run.jsonl", tmp_path / "public.json"
-    key.write_text(BOB.private_pem())
-    public.write_text(json.dumps({"keys": [BOB.jwk(), ann.public()]}))
-    file.touch(0o644)
-    said = await holdfast("evidence", run.id, "--out", str(file), "--key", str(key), "--kid", "k2")
-    assert (said.code, said.err) == (0, "")
-    assert file.stat().st_mode & 0o777 == 0o600
-
-    monkeypatch.setenv("TEMPORAL_ADDRESS", "127.0.0.1:1")
-    said = await holdfast("verify", str(file), "--keys", str(public))
-    assert (said.code, said.err) == (0, "")
-    first, *decisions, last = said.out.splitlines()
-    assert first.startswith(f"run {run.id} of tester, completed, as of 20")
-    assert [line.partition(" ")[2] for line in decisions] == [
-        "t1c1 pay: approved by ada (unverified); shown: amount=1",
-        "t1c2 pay: approved with changes by bob (unverified); shown: amount=2; arguments:"
-        ' {"amount": 20}',
-        't1c3 pay: denied by cat (unverified); shown: amount=3; reason: "too much"',
-        "t1c4 pay_out: approved by ann (signed); shown: amount=4",
-    ]
-    assert last.endswith("unchanged since they were written, signed with the key k2")
-    said = await holdfast("verify", str(file))
-    assert said.code == 1
-    assert "and unchecked; sign with evidence --key, and name who may sign with" in said.err
-
-    lines = file.read_bytes().splitlines(keepends=True)
-    header, agent, *_ = records = [json.loads(line)["record"] for line in lines]
-    assert (header["complete"], header["models"], header["signed"]) == (True, ["fake/fake"], True)
-    assert len(header["executions"]) > 1
-    assert any(each.startswith("temporal-python ") for each in header["versions"]["workers"])
-    assert (agent["type"], agent["definition"]["name"]) == ("agent", "tester")
-    sent = [each["decision"] for each in records if each["type"] == "sent"]
-    assert [each.get("token") for each in sent] == [None, None, None, token]
-    [number] = [n for n, line in enumerate(lines, 1) if b'"by":"bob"' in line and b'"log"' in line]
-    lines[number - 1] = lines[number - 1].replace(b'"amount":20', b'"amount":29')
-    file.write_bytes(b"".join(lines))
-    said = await holdfast("verify", str(file), "--keys", str(public))
-    assert (said.code, said.out) == (2, "")
-    assert f"line {number}: the decision of bob on t1c2 was changed" in said.err
 
 
 async def test_an_execution_that_retention_has_removed_is_missed(
