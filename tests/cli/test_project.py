@@ -4,7 +4,6 @@ import json
 import re
 import subprocess
 import sys
-from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -28,11 +27,6 @@ def run(*words: str, answers: str = "") -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, *words], input=answers, capture_output=True, text=True, check=False
     )
-
-
-async def test_the_version_names_the_command_and_the_distribution(holdfast: Holdfast) -> None:
-    said = await holdfast("--version")
-    assert said.out == f"holdfast {version('holdfast-agents')} (holdfast-agents)\n"
 
 
 async def test_a_new_project_is_checked_and_tested(project: Path, holdfast: Holdfast) -> None:
@@ -66,41 +60,3 @@ def test_the_demonstration_asks_and_the_approved_call_runs(project: Path) -> Non
         r"output: I have handled the request about order 1042\.",
     ):
         assert re.search(line, ended.stdout), ended.stdout
-
-
-async def test_no_file_is_overwritten(project: Path, holdfast: Holdfast) -> None:
-    (project / "tools.py").write_text("mine")
-    for name in ("README.md", "agents/support.md"):
-        (project / name).unlink()
-    said = await holdfast("init")
-    assert (said.code, said.out) == (2, "")
-    assert said.err == (
-        "holdfast: endpoints.yaml exists already; name another folder: holdfast init DIR\n"
-    )
-    assert (project / "tools.py").read_text() == "mine"
-    assert not (project / "README.md").exists()
-
-
-async def test_a_folder_that_cannot_be_used_is_an_error_of_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, holdfast: Holdfast
-) -> None:
-    (tmp_path / "file").touch()
-    said = await holdfast("init", str(tmp_path / "file" / "x"))
-    assert said.code == 2
-    assert re.fullmatch(r"holdfast: .* cannot be written: .*; name another .*\n", said.err)
-    monkeypatch.chdir(tmp_path)
-    said = await holdfast("demo")
-    assert (said.code, said.out) == (2, "")
-    assert said.err.startswith(
-        "holdfast: this folder has no agents/, tools.py and endpoints.yaml; "
-    )
-
-
-async def test_a_project_that_does_not_load_is_an_error_of_one_line(
-    project: Path, holdfast: Holdfast
-) -> None:
-    (project / "tools.py").write_text("import nothing_of_this_name\n")
-    said = await holdfast("demo")
-    assert (said.code, said.out, said.err.count("\n")) == (2, "", 1)
-    assert "nothing_of_this_name" in said.err
-    assert not (project / ".holdfast").exists()
