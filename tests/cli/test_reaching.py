@@ -7,7 +7,6 @@ import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -53,32 +52,6 @@ async def test_a_silent_server_is_given_up_in_time(
 
     assert said.code == 3
     assert "no Temporal server answers at" in said.err
-
-
-async def test_settings_that_cannot_be_read_are_2(
-    holdfast: Holdfast, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    settings = tmp_path / "temporal.toml"
-    settings.write_text("this is no TOML")
-    monkeypatch.setenv("TEMPORAL_CONFIG_FILE", str(settings))
-
-    said = await holdfast("list")
-
-    assert said.code == 2
-    assert "Temporal's settings cannot be read" in said.err
-    assert said.err.count("\n") == 1
-
-
-async def test_a_profile_of_temporal_toml_is_taken(
-    holdfast: Holdfast, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    settings = tmp_path / "temporal.toml"
-    settings.write_text('[profile.other]\naddress = "127.0.0.1:2"\n')
-    monkeypatch.setenv("TEMPORAL_CONFIG_FILE", str(settings))
-    monkeypatch.setenv("TEMPORAL_PROFILE", "other")
-    monkeypatch.delenv("TEMPORAL_ADDRESS")
-
-    assert "at 127.0.0.1:2;" in (await holdfast("list")).err
 
 
 def test_the_program_exits_with_the_code_however_the_client_ends() -> None:
