@@ -11,7 +11,7 @@ from temporalio.converter import DataConverter
 
 from holdfast.schemas.internal.tracing import HEADER
 from tests.cli.conftest import Holdfast
-from tests.support.backend import Backend, Launch, Run
+from tests.support.backend import Backend, Launch
 from tests.support.model_server import Answer, call
 
 PARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
@@ -32,25 +32,6 @@ def on(backend: Backend, *more: str) -> list[str]:
     """Options that start a run there, with an id of its own."""
     run_id = f"run-of-{backend.task_queue}"
     return ["--task-queue", backend.task_queue, "--id", run_id, "--input", "go", *more]
-
-
-async def test_a_run_is_started_and_shown_line_by_line(
-    launch: Launch, holdfast: Holdfast, clerk: str
-) -> None:
-    backend = await launch(LOOKS)
-
-    said = await holdfast("run", clerk, *on(backend), "--input", "Which item?")
-
-    assert (said.code, said.err) == (0, "")
-    told = said.out.splitlines()
-    assert told[0] == f"run run-of-{backend.task_queue}"
-    assert [line.split()[1] for line in told[1:11]] == (
-        ["user", "turn", "model", "call", "started", "wrote", "finished", "result", "turn", "model"]
-    )
-    assert 't1c1 look_up  {"id": 7, "name": "item 7"}' in said.out
-    assert "output: It is item 7." in said.out
-    assert "completed: 2 turns, 1 call, 20 tokens in, 10 out" in said.out
-    assert "\x1b" not in said.out
 
 
 async def test_a_run_is_found_by_its_agent_and_the_first_line_of_its_input(
@@ -100,23 +81,6 @@ async def test_everything_that_a_run_is_given_reaches_it(
     }
 
 
-async def test_an_id_is_taken_once_also_when_its_run_has_ended(
-    launch: Launch, holdfast: Holdfast, clerk: str
-) -> None:
-    backend = await launch(PAYS)
-    run_id = f"run-of-{backend.task_queue}"
-    await holdfast("run", clerk, *on(backend), "--detach")
-    open_one = await holdfast("run", clerk, *on(backend), "--detach")
-    await holdfast("cancel", run_id)
-    await holdfast("watch", run_id)
-
-    ended_one = await holdfast("run", clerk, *on(backend), "--detach")
-
-    for again in (open_one, ended_one):
-        assert (again.code, again.out) == (1, "")
-        assert again.err.startswith(f"holdfast: there is a run with the id {run_id}; ")
-
-
 async def test_a_run_is_given_its_timeout(
     launch: Launch, holdfast: Holdfast, client: Client, clerk: str
 ) -> None:
@@ -128,80 +92,6 @@ async def test_a_run_is_given_its_timeout(
     description = await run.describe()
     timeout = description.raw_description.execution_config.workflow_execution_timeout
     assert timeout.ToTimedelta() == timedelta(seconds=2)
-
-
-async def test_a_program_reads_one_json_object_a_line(
-    launch: Launch, holdfast: Holdfast, clerk: str
-) -> None:
-    backend = await launch(LOOKS)
-
-    said = await holdfast("run", clerk, *on(backend), "--json")
-
-    events: list[dict[str, Any]] = [json.loads(line) for line in said.out.splitlines()]
-    assert events[0] == {"type": "run", "run": f"run-of-{backend.task_queue}"}
-    assert [event["type"] for event in events if "token" not in event["type"]][1:] == [
-        *("turn_start", "tool_call", "tool_start", "tool_end", "turn_end"),
-        *("turn_start", "turn_end", "done"),
-    ]
-    assert events[-1]["output"] == "It is item 7."
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("run",),
-        ("run", "x", "--budget", '{"maxTurns": 0}'),
-        ("run", "x", "--budget", '{"turns": 1}'),
-        ("run", "x", "--state", "[1]"),
-        ("run", "x", "--input", "@/no/such/file"),
-        ("run", "@/no/such/agent.json"),
-        ("run", "x", "--approvals", "maybe"),
-        ("run", "x", "--input", "y", "--timeout", "soon"),
-        ("fly",),
-        (),
-        ("call",),
-        ("call", ""),
-        ("call", "echo", "--arguments", "{"),
-        ("call", "echo", "--arguments", "[1]"),
-        ("call", "echo", "--principal", '{"id": 1}'),
-        ("call", "@/no/such/tool.json"),
-        ("call", "echo", "--input", "go"),
-        ("check", "--timeout", "5"),
-        ("send", "run-1", "Hello.", "--people", "--skill", "sales"),
-        ("withdraw", "run-1", "0"),
-    ],
-)
-async def test_a_wrong_command_is_reported_in_one_line_before_anything_is_done(
-    holdfast: Holdfast, words: tuple[str, ...]
-) -> None:
-    said = await holdfast(*words)
-
-    assert (said.code, said.out) == (2, "")
-    assert said.err.startswith("holdfast: ")
-    assert said.err.count("\n") == 1
-    assert "; " in said.err
-
-
-def on_calling(backend: Backend, *more: str) -> list[str]:
-    """Options that start a call there, with an id of its own."""
-    return ["--task-queue", backend.task_queue, "--id", f"call-of-{backend.task_queue}", *more]
-
-
-async def test_a_call_is_executed_and_shown_line_by_line(
-    launch: Launch, holdfast: Holdfast
-) -> None:
-    backend = await launch([])
-
-    said = await holdfast("call", "look_up", *on_calling(backend), "--arguments", '{"id": "7"}')
-
-    assert (said.code, said.err) == (0, "")
-    told = said.out.splitlines()
-    assert told[0] == f"run call-of-{backend.task_queue}"
-    words = [line.split()[1] for line in told[1:6]]
-    assert words == ["call", "started", "wrote", "finished", "result"]
-    assert "t1c1 look_up  id=7" in told[1]
-    assert 'output: {\n  "id": 7,\n  "name": "item 7"\n}' in said.out
-    assert "completed: 1 call\n" in said.out
 
 
 async def test_a_failed_run_continues_from_its_transcript(
@@ -233,28 +123,6 @@ async def test_a_failed_run_continues_from_its_transcript(
     ), "the model reads on where it was, without the state behind it"
 
 
-async def test_an_ended_run_continues_with_a_new_message_and_an_open_one_does_not(
-    launch: Launch, holdfast: Holdfast, clerk: str
-) -> None:
-    backend = await launch(PAYS)
-    run_id = f"run-of-{backend.task_queue}"
-    again = ("run", clerk, "--task-queue", backend.task_queue, "--continue", run_id)
-    await holdfast("run", clerk, *on(backend, "--detach"))
-    early = await holdfast(*again)
-    await Run(backend.client.get_workflow_handle(run_id)).waiting()
-    await holdfast("decide", run_id, "t1c1", "approve")
-    await holdfast("watch", run_id)
-
-    silent = await holdfast(*again)
-    more = await holdfast(*again, "--input", "Again!")
-
-    assert (early.code, "has not ended" in early.err) == (2, True)
-    assert (silent.code, "`context` holds no new message" in silent.err) == (2, True)
-    assert more.code == 0
-    said = backend.model.requests[-1]["messages"]
-    assert [one["role"] for one in said[1:]] == ["user", "assistant", "tool", "assistant", "user"]
-
-
 async def test_a_run_of_a_command_is_in_the_trace_of_its_environment(
     launch: Launch, holdfast: Holdfast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -281,13 +149,3 @@ async def sent(backend: Backend, run_id: str) -> Any:
     if HEADER not in fields:
         return None
     return DataConverter.default.payload_converter.from_payload(fields[HEADER])
-
-
-async def test_a_call_takes_no_messages(client: Client, holdfast: Holdfast) -> None:
-    run = await client.start_workflow("CallWorkflow", {}, id="deaf", task_queue="empty")
-
-    said = [await holdfast("send", "deaf", "hurry"), await holdfast("close", "deaf")]
-
-    await run.terminate()
-    assert [one.code for one in said] == [2, 2]
-    assert all("is a single call, which receives no messages" in one.err for one in said)
