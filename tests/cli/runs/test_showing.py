@@ -23,47 +23,6 @@ from tests.support.backend import Launch, Run
 from tests.support.eventually import eventually
 from tests.support.model_server import Answer, call
 
-LONG = "x" * 300
-
-
-async def test_everything_that_happened_is_shown_in_full(
-    launch: Launch, holdfast: Holdfast
-) -> None:
-    backend = await launch(
-        [
-            Answer("I look and pay.", [call("look_up", id=7), call("pay", amount=5)]),
-            Answer("", [call("echo", text=LONG), call("raises")]),
-            Answer("All done."),
-        ]
-    )
-    run = await backend.start(["look_up", "pay", "echo", "raises"])
-    await run.waiting()
-    await run.decide("t1c2", "edit", arguments={"amount": 4}, by="bea", reason="five is too much")
-    await run.result()
-
-    said = await holdfast("show", run.id)
-
-    assert (said.code, said.err) == (0, "")
-    for text in (
-        f"run  {run.id}",
-        "user\n  go",
-        "model\n  I look and pay.",
-        "call t1c1 look_up  id=7",
-        'wrote †state.item = {"id": 7, "name": "item 7"}',
-        "approval requested t1c2 Pay",
-        "decided t1c2 Pay: approved with changes by bea (unverified)\n  reason: five is too much",
-        'arguments: {"amount": 4}',
-        '{"paid": 4.0}',
-        LONG,
-        "finished t2c2 raises: tool_error\n  the stock is empty",
-        "output  All done.",
-        '"name": "item 7"',
-        "completed  3 turns, 4 calls, 30 tokens in, 15 out",
-    ):
-        assert text in said.out
-    as_json = await holdfast("show", run.id, "--json")
-    assert json.loads(as_json.out) == await run.context()
-
 
 def test_the_text_of_a_composed_answer_is_shown_and_not_its_json() -> None:
     out = io.StringIO()
@@ -75,42 +34,6 @@ def test_the_text_of_a_composed_answer_is_shown_and_not_its_json() -> None:
     assert "calls" not in out.getvalue()
 
 
-async def test_a_running_run_shows_its_progress(launch: Launch, holdfast: Holdfast) -> None:
-    backend = await launch(
-        [Answer("", [call("look_up", id=7)]), Answer("", [call("pay", amount=5)])]
-    )
-    run = await backend.start(
-        ["look_up"], agent={"skills": [{"name": "money", "tools": ["pay"]}]}, skill="money"
-    )
-    await run.waiting()
-
-    said = await holdfast("show", run.id)
-
-    assert " skill money (named by the caller)\n" in said.out
-    assert "status  awaiting_approval, skill money, turn 2, 20 tokens in, 10 out" in said.out
-    assert f"waiting  t2c1 Pay: holdfast decide {run.id} t2c1" in said.out
-    assert '"name": "item 7"' in said.out
-
-
-async def test_what_a_model_and_a_tool_wrote_cannot_move_the_terminal(
-    launch: Launch, holdfast: Holdfast
-) -> None:
-    backend = await launch(
-        [
-            Answer("\x1b[2Jgone [red]x[/red]", [call("echo", text="\x1b]0;title\x07\u202e")]),
-            Answer("\x1b[1A:smile:"),
-        ]
-    )
-    run = await backend.start(["echo"])
-    await run.result()
-
-    for words in (("show",), ("watch",), ("show", "--json"), ("watch", "--json")):
-        said = await holdfast(words[0], run.id, *words[1:])
-        assert not {"\x1b", "\x07", "\u202e"} & set(said.out)
-        assert "gone [red]x[/red]" in said.out or "--json" in words
-        assert ":smile:" in said.out
-
-
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs that other tests have left have no worker: they are not waited for as long."""
@@ -118,32 +41,6 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 PAYS = [Answer("I pay.", [call("pay", amount=5)]), Answer("Paid.")]
-
-
-async def test_every_pending_approval_of_every_run_is_shown(
-    launch: Launch, holdfast: Holdfast
-) -> None:
-    asked = Answer("I pay.", [call("pay", amount=5, _instance="ada")])
-    backend = await launch([asked, PAYS[1]])
-    order = {"type": "data", "kind": "order", "data": 1, "_instance": "ada"}
-    more = {"agent": {"name": "payer"}, "context": [{"content": [order]}]}
-    runs = [await backend.start(["pay"], **more) for _ in range(2)]
-    for run in runs:
-        await run.waiting()
-
-    async def shown() -> str | None:
-        said = await holdfast("approvals")
-        return said.out if all(run.id in said.out for run in runs) else None
-
-    table = await eventually(shown)
-    listed = json.loads((await holdfast("approvals", "--json")).out)
-
-    assert table.splitlines()[0].split() == ["RUN", "CALL", "TOOL", "WAITING", "ARGUMENTS"]
-    assert "t1c1  Pay for ada" in table
-    assert "amount=5" in table
-    mine = [one for one in listed if one["run"] == runs[0].id]
-    [waiting] = await runs[0].waiting()
-    assert mine == [{"run": runs[0].id, **waiting}]
 
 
 @pytest.mark.parametrize(
@@ -200,52 +97,6 @@ async def test_a_namespace_without_search_attributes_is_asked_run_by_run(
     refused = await holdfast("list", "--status", "awaiting_approval")
     assert refused.code == 2
     assert "temporal operator search-attribute create --name" in refused.err
-
-
-async def test_runs_are_listed_with_agent_status_and_summary(
-    client: Client, launch: Launch, holdfast: Holdfast
-) -> None:
-    backend = await launch(PAYS)
-    waits = await backend.start(["pay"], agent={"name": "payer"})
-    await waits.waiting()
-    fails = await client.start_workflow(
-        "AgentWorkflow",
-        {},
-        id=f"{waits.id}-f",
-        task_queue=backend.task_queue,
-        static_summary="a\nb",
-    )
-
-    async def listed(*words: str) -> dict[str, dict[str, str]]:
-        rows = json.loads((await holdfast("list", "--json", *words)).out)
-        return {row["run"]: row for row in rows}
-
-    async def both() -> dict[str, dict[str, str]] | None:
-        rows = await listed()
-        known = rows.get(waits.id, {}).get("status") == "awaiting_approval"
-        return rows if known and rows.get(fails.id, {}).get("status") == "failed" else None
-
-    rows = await eventually(both)
-    assert rows[waits.id]["agent"] == "payer"
-    assert waits.id in await listed("--status", "awaiting_approval")
-    assert waits.id not in await listed("--status", "completed")
-    assert list(await listed("--status", "failed")).count(fails.id) == 1
-    [line] = [line for line in (await holdfast("list")).out.splitlines() if fails.id in line]
-    assert line.split()[:2] == [fails.id, "-"]
-    assert line.endswith("  a b")
-
-
-async def test_a_list_reports_that_there_are_more_runs_than_it_shows(
-    launch: Launch, holdfast: Holdfast
-) -> None:
-    backend = await launch([Answer("Done.")])
-    for _ in range(2):
-        await (await backend.start()).result()
-
-    async def cut() -> bool:
-        return "--limit shows more" in (await holdfast("list", "--limit", "1")).err
-
-    assert await eventually(cut)
 
 
 ASK: dict[str, Any] = {
@@ -310,20 +161,6 @@ async def test_the_watch_of_a_parent_shows_each_pending_approval_once(
     assert [await plain.ended(), await terminal.ended()] == [0, 0]
     assert " waiting " not in plain.seen
     assert "waiting" not in seen[2].replace("waiting    in", "", 1)
-
-
-async def test_the_parent_is_shown_with_it_and_the_delegate_is_listed_as_the_parents(
-    parent: Run, holdfast: Holdfast, client: Client
-) -> None:
-    delegate = f"{parent.id}.t1c1"
-
-    said = await holdfast("show", parent.id)
-
-    assert said.out.splitlines()[-2].startswith("status  running, turn 1")
-    decides = f"holdfast decide {delegate} t1c1 approve|deny|edit|respond"
-    assert said.out.splitlines()[-1] == f"waiting  in {delegate}: Pay: {decides}"
-    described = await client.get_workflow_handle(delegate).describe()
-    assert await described.static_summary() == f"Runs t1c1, ask, of {parent.id}"
 
 
 def test_a_live_run_shows_the_pending_approvals_of_its_delegates_while_they_wait() -> None:
