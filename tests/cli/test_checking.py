@@ -16,10 +16,10 @@ async def test_a_module_that_blocks_the_interpreter_is_ended_all_the_same(
     monkeypatch.setattr("holdfast.cli.project_commands.PATIENCE_SECONDS", 1)
     module = tmp_path / "shop.py"
     module.write_text("import ctypes\nctypes.PyDLL(None).sleep(600)")  # it never lets go of Python
-    said = await holdfast("check", "--tools", str(module), "--timeout", "2s")
+    said = await holdfast("check", "--tools", str(module), "--timeout", "5s")
     assert (said.code, said.out) == (2, "")
     assert said.err == (
-        "holdfast: the check was cut short: it did not end within 3 s; "
+        "holdfast: the check was cut short: it did not end within 6 s; "
         f"see what `{module}` does while it is imported\n"
     )
 

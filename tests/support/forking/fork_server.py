@@ -83,7 +83,8 @@ class _Server:
         for stream in streams:
             os.close(stream)
         self._clients[pid] = client
-        client.sendall(pid.to_bytes(4))
+        with suppress(BrokenPipeError):  # it was killed before this server had started
+            client.sendall(pid.to_bytes(4))
         # A client sends nothing more: what can be read is its end.
         gone = partial(self._client_has_left, pid)
         self._selector.register(client, selectors.EVENT_READ, gone)
