@@ -50,7 +50,7 @@ from holdfast.web.auth.permissions import Permissions
 from holdfast.web.auth.sessions import BearerTokens, Person, build_person
 from holdfast.web.auth.sign_in import LinkSignIn
 from holdfast.web.call import routes as call
-from holdfast.web.call.loader import OpenCall, find_similar_calls, load_call
+from holdfast.web.call.loader import OpenApproval, find_similar_calls, load_call
 from holdfast.web.call.view_model import build_call_page
 from holdfast.web.home import HomePage
 from holdfast.web.http import serving
@@ -124,7 +124,7 @@ class DecisionPages:
         person, call = self._open(request)
         outcome = await decide_shown(self._parts, person, call, None)
         found = None if outcome.text else await load_call(self._parts, call.run, call.call)
-        if not isinstance(found, OpenCall):
+        if not isinstance(found, OpenApproval):
             return self._outcome(request, person, outcome)
         similar = await find_similar_calls(self._parts, found, person)
         values = build_call_page(found, person, signs=False)

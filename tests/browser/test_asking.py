@@ -17,7 +17,7 @@ from holdfast.runtime.decision_links import KIND
 from holdfast.runtime.text_sealer import TextSealer
 from holdfast.schemas.decision import digest_of
 from holdfast.schemas.internal.selected_call import SelectedCall
-from holdfast.web.call.loader import OpenCall
+from holdfast.web.call.loader import OpenApproval
 from holdfast.web.pages import HEADERS, STATIC, STATIC_PATH
 from tests.browser.window import DESKTOP, PHONE, check, fits, window
 from tests.support import tools
@@ -100,13 +100,13 @@ SEAT = {"type": "object", "properties": {"seat": {"enum": ["A", "B"]}}, "require
 STEP = {"tool": "pay", "label": "Refund an order", "arguments": {"amount": 249}}
 
 
-def asked(kind: Any, arguments: dict[str, Any], **more: Any) -> OpenCall:
+def asked(kind: Any, arguments: dict[str, Any], **more: Any) -> OpenApproval:
     digest = digest_of("pay", arguments, kind, 1, more.get("form"))
     more |= {"tool": REFUND, "reasoning": "It arrived broken. " * 4, "approvers": ["finance"]}
     return question(kind=kind, arguments=arguments, digest=digest, **more)
 
 
-def pages() -> Iterator[tuple[OpenCall, list[str]]]:
+def pages() -> Iterator[tuple[OpenApproval, list[str]]]:
     """A question of each kind as its page has it, and the labels of its decisions."""
     refund = {"order_id": 1042, "amount": 249, "note": "a cracked tank " * 4}
     yield asked("call", refund, effect="refund of €249.00"), ["Deny", "Approve refund of €249.00"]
@@ -119,7 +119,7 @@ def pages() -> Iterator[tuple[OpenCall, list[str]]]:
 
 @pytest.mark.parametrize(("one", "labels"), list(pages()), ids=KINDS)
 async def test_on_the_first_screen_of_a_phone_every_decision_is_there_and_as_large_as_the_others(
-    browser: Browser, one: OpenCall, labels: list[str]
+    browser: Browser, one: OpenApproval, labels: list[str]
 ) -> None:
     context = await browser.new_context(viewport=PHONE, base_url="http://inbox.example")
     page, html = await context.new_page(), call_page(one)

@@ -182,7 +182,7 @@ class Playing(Generic[WorkT]):
     # What a turn needs of the world: a `turn_execution.Shell`.
 
     def publish(self) -> None:
-        """Nobody watches a play."""
+        """Show nothing: a play has no viewers."""
 
     async def wait_until(self, condition: Callable[[], bool]) -> None:
         await until(condition)

@@ -24,7 +24,7 @@ from holdfast.web.api.operations import Resource
 from holdfast.web.app import application
 from holdfast.web.auth.sessions import Person
 from holdfast.web.call.history import CallHistory
-from holdfast.web.call.loader import OpenCall
+from holdfast.web.call.loader import OpenApproval
 from holdfast.web.call.view_model import build_call_page
 from holdfast.web.pages import ENVIRONMENT, HERE
 from holdfast.web.services import Services
@@ -217,7 +217,7 @@ def page_of(waiting: dict[str, Any], run_id: str = "run") -> str:
     }
     known = RunListing(run_id, "desk", datetime.now(UTC), "running")
     report = RunReport(status="running")
-    asked = OpenCall(run_id, known, PendingApproval.read(given), [], CallHistory(), report)
+    asked = OpenApproval(run_id, known, PendingApproval.read(given), [], CallHistory(), report)
     ann = Person("ann")
     values = build_call_page(asked, ann, signs=False)
     template = ENVIRONMENT.get_template("call/page.html")

@@ -24,7 +24,7 @@ from holdfast.schemas.reference import MARK
 from holdfast.validation.problems import problems_of, summarize_problems
 from holdfast.validation.validator import Violation
 from holdfast.web.auth.sessions import Person
-from holdfast.web.call.loader import OpenCall
+from holdfast.web.call.loader import OpenApproval
 from holdfast.web.call.plan import PlanSteps, call_place, describe_unusable
 from holdfast.web.forms.fields import build_fields
 from holdfast.web.forms.form_values import (
@@ -112,7 +112,7 @@ class DecisionForm:
         """Report whether its page showed this question, as it is now."""
         return (self.digest, self.nonce) == (approval.digest, approval.nonce)
 
-    def redraw(self, pending: OpenCall) -> "DecisionForm":
+    def redraw(self, pending: OpenApproval) -> "DecisionForm":
         """Return the form after its button has changed the fields."""
         # The entered name of an added property.
         key = dict(self.items).get(f"key:{self.action.partition(':')[2]}", "").strip()
@@ -148,7 +148,9 @@ class FormProblem:
     calls: Mapping[str, Sequence[Violation]] = field(default_factory=dict)
 
 
-def read_decision(form: DecisionForm, pending: OpenCall, person: Person) -> Decision | FormProblem:
+def read_decision(
+    form: DecisionForm, pending: OpenApproval, person: Person
+) -> Decision | FormProblem:
     """Return the decision of a form, or the problem that prevents it."""
     match form.verdict:
         case "edit" if pending.approval.kind == "plan":
@@ -186,7 +188,7 @@ def build_decision(
         return FormProblem(summarize_problems(problems_of(error, decision, Decision)))
 
 
-def _edit(form: DecisionForm, pending: OpenCall) -> dict[str, Any] | FormProblem:
+def _edit(form: DecisionForm, pending: OpenApproval) -> dict[str, Any] | FormProblem:
     value = form.edit.value
     if found := form_violations(value, pending.schema):
         return FormProblem("The arguments are invalid; see the marked fields.", edit=found)
@@ -198,7 +200,7 @@ def _edit(form: DecisionForm, pending: OpenCall) -> dict[str, Any] | FormProblem
     return {"arguments": value}
 
 
-def _result(form: DecisionForm, pending: OpenCall) -> dict[str, Any] | FormProblem:
+def _result(form: DecisionForm, pending: OpenApproval) -> dict[str, Any] | FormProblem:
     schema, value = pending.output_schema, form.result.value
     if value is MISSING and form.verdict == "happened" and schema == {}:
         return {"result": None}
@@ -210,7 +212,7 @@ def _result(form: DecisionForm, pending: OpenCall) -> dict[str, Any] | FormProbl
     return {"result": value}
 
 
-def _plan_decision(form: DecisionForm, pending: OpenCall) -> dict[str, Any] | FormProblem:
+def _plan_decision(form: DecisionForm, pending: OpenApproval) -> dict[str, Any] | FormProblem:
     """Return an approval of a plan, or an edit where steps are removed or changed."""
     approval, steps = pending.approval, PlanSteps(pending.approval.arguments, pending.tools)
     removed = [step.id for step in steps.all if step.id not in form.kept_calls]

@@ -1,6 +1,6 @@
 """Load one call with everything that its page shows, from Temporal and from the run.
 
-A `OpenCall` needs a decision; a `ClosedCall` no longer does, and has an outcome.
+A `OpenApproval` needs a decision; a `ClosedApproval` no longer does, and has an outcome.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ CLOSED_MARK: Final = "over:"
 
 
 @dataclass(frozen=True)
-class OpenCall:
+class OpenApproval:
     """A call that needs a decision; `tools` are the tools of its calls by name.
 
     `summary` is that of its run.
@@ -101,7 +101,7 @@ class OpenCall:
 
 
 @dataclass(frozen=True)
-class ClosedCall:
+class ClosedApproval:
     """A call that no longer needs a decision; `question` is the last one, `others` are pending."""
 
     run_id: str
@@ -134,7 +134,7 @@ class ClosedCall:
 
 async def load_call(
     parts: Services, run_id: str, call_id: str, access: RunAccess | None = None
-) -> OpenCall | ClosedCall:
+) -> OpenApproval | ClosedApproval:
     """Load a call as it is now, without calls that a person with this access may not see.
 
     Raises:
@@ -164,17 +164,17 @@ async def load_call(
         with suppress(EncryptedError):
             summary = await description.static_summary()
         report, tools = found.status, found.tools
-        return OpenCall(run_id, info, here, others, history, report, tools, summary or "")
+        return OpenApproval(run_id, info, here, others, history, report, tools, summary or "")
     if history.question is None:
         problem = f"no call {quote_value(call_id)} of run {run_id} is pending"
         raise HoldfastError(problem, "see the pending approvals, or the run", NO_SUCH)
     question, report = history.question, found.status
-    return ClosedCall(run_id, call_id, info, history, question, report, is_ended, others)
+    return ClosedApproval(run_id, call_id, info, history, question, report, is_ended, others)
 
 
 async def load_visible_call(
     parts: Services, access: RunAccess, run_id: str, call_id: str
-) -> OpenCall | ClosedCall:
+) -> OpenApproval | ClosedApproval:
     """Load a call that a person may see; raises as `load_call` does, or `NoSuchRunError`."""
     try:
         async with access.time_to_answer():
@@ -188,7 +188,7 @@ async def load_visible_call(
     return found
 
 
-async def find_next_pending(parts: Services, closed: ClosedCall, person: Person) -> str | None:
+async def find_next_pending(parts: Services, closed: ClosedApproval, person: Person) -> str | None:
     """Return the page of another pending call that this person may decide, if one is found soon.
 
     Calls of the same run come first, then those that expire first.
@@ -224,7 +224,7 @@ class SimilarCall:
 
 
 async def find_similar_calls(
-    parts: Services, pending: OpenCall, person: Person
+    parts: Services, pending: OpenApproval, person: Person
 ) -> list[SimilarCall]:
     """Return pending calls of the same tool, or plans, for the same principal in other runs.
 

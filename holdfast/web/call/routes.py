@@ -71,7 +71,7 @@ class CallPages:
     async def show(self, request: Request) -> Response:
         """Show a call, its outcome, its last decision, or the page that runs it again."""
         found = await self._load(request)
-        if isinstance(found, loader.ClosedCall):
+        if isinstance(found, loader.ClosedApproval):
             return await self._closed_page(request, found)
         if "decided" in request.query_params:
             rounds = [*found.history.earlier_requests, found.history.question]
@@ -124,7 +124,7 @@ class CallPages:
                     if isinstance(decision, Decision):
                         return one, decision
         found = await self._load(request)
-        if isinstance(found, loader.ClosedCall):
+        if isinstance(found, loader.ClosedApproval):
             return await self._closed_page(request, found, form)
         if form.action:
             form = await asyncio.to_thread(form.redraw, found)
@@ -143,7 +143,7 @@ class CallPages:
         frames = self._frames(**request.path_params, seen=seen, person=person)
         return page_stream(self._room, person.name, frames)
 
-    async def _load(self, request: Request) -> loader.OpenCall | loader.ClosedCall:
+    async def _load(self, request: Request) -> loader.OpenApproval | loader.ClosedApproval:
         run, call = request.path_params["run"], request.path_params["call"]
         return await loader.load_visible_call(self._parts, access_of(request), run, call)
 
@@ -155,7 +155,7 @@ class CallPages:
     async def _page(
         self,
         request: Request,
-        pending: loader.OpenCall,
+        pending: loader.OpenApproval,
         status: int = 200,
         *,
         form: decision_form.DecisionForm | None = None,
@@ -181,7 +181,7 @@ class CallPages:
         return page(request, "call/page.html", status, call=values, similar=similar)
 
     async def _changed_page(
-        self, request: Request, pending: loader.OpenCall, form: decision_form.DecisionForm
+        self, request: Request, pending: loader.OpenApproval, form: decision_form.DecisionForm
     ) -> Response:
         """Show the changes since the page of a form was opened, or its decision, and the input."""
         for one in reversed(pending.history.earlier_requests):
@@ -201,7 +201,7 @@ class CallPages:
     ) -> Response:
         """Show why the run rejected a decision, on the page of the call as it is now."""
         found = await self._load(request)
-        if isinstance(found, loader.ClosedCall):
+        if isinstance(found, loader.ClosedApproval):
             return await self._closed_page(request, found, form)
         if not form.is_about(found.approval):
             return await self._changed_page(request, found, form)
@@ -214,7 +214,7 @@ class CallPages:
     def _decided_page(
         self,
         request: Request,
-        pending: loader.OpenCall,
+        pending: loader.OpenApproval,
         decided: QuestionRound,
         form: decision_form.DecisionForm | None = None,
     ) -> Response:
@@ -228,7 +228,7 @@ class CallPages:
     async def _closed_page(
         self,
         request: Request,
-        closed: loader.ClosedCall,
+        closed: loader.ClosedApproval,
         form: decision_form.DecisionForm | None = None,
     ) -> Response:
         """Show the decision and the outcome of a closed call, and a link to the next one."""
@@ -262,10 +262,14 @@ class CallPages:
         yield frame("over", "")
 
 
-def _news(found: loader.OpenCall | loader.ClosedCall, person: Person, *, had_outcome: bool) -> str:
-    is_closed = isinstance(found, loader.ClosedCall)
+def _news(
+    found: loader.OpenApproval | loader.ClosedApproval, person: Person, *, had_outcome: bool
+) -> str:
+    is_closed = isinstance(found, loader.ClosedApproval)
     values = (
-        view_model.build_closed_page(found, person) if isinstance(found, loader.ClosedCall) else {}
+        view_model.build_closed_page(found, person)
+        if isinstance(found, loader.ClosedApproval)
+        else {}
     )
     values |= {"found": found, "is_closed": is_closed, "had_outcome": had_outcome}
     values |= {"decision_text": view_model.decision_text, "you": person.name}
@@ -277,11 +281,13 @@ def _here(request: Request) -> str:
     return address("waiting", request.path_params["run"], request.path_params["call"])
 
 
-def is_last_event(found: loader.OpenCall | loader.ClosedCall, *, follows_outcome: bool) -> bool:
+def is_last_event(
+    found: loader.OpenApproval | loader.ClosedApproval, *, follows_outcome: bool
+) -> bool:
     """Report whether a page needs no more events.
 
     A page that follows an outcome needs them until it is settled, or a decision is needed again.
     """
-    if isinstance(found, loader.OpenCall):
+    if isinstance(found, loader.OpenApproval):
         return follows_outcome
     return found.is_settled or not follows_outcome

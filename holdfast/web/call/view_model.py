@@ -31,7 +31,7 @@ from holdfast.web.auth.sessions import Person
 from holdfast.web.call import decision_form
 from holdfast.web.call.decision_form import DecisionForm, FormProblem
 from holdfast.web.call.history import CallStage, QuestionRound
-from holdfast.web.call.loader import ClosedCall, OpenCall
+from holdfast.web.call.loader import ClosedApproval, OpenApproval
 from holdfast.web.call.plan import PlanRow, argument_differences, plan_consequence, plan_rows
 from holdfast.web.forms.fields import MAX_FIELDS, Field, build_fields
 from holdfast.web.forms.form_values import MISSING, FormValue, initial_value
@@ -64,7 +64,7 @@ class Notice:
 
 
 def build_call_page(
-    pending: OpenCall,
+    pending: OpenApproval,
     person: Person,
     *,
     signs: bool,
@@ -107,7 +107,9 @@ def build_call_page(
     }
 
 
-def _question_texts(pending: OpenCall, plan: Sequence[PlanRow], *, again: bool) -> dict[str, Any]:
+def _question_texts(
+    pending: OpenApproval, plan: Sequence[PlanRow], *, again: bool
+) -> dict[str, Any]:
     """Return the values of the page that depend on the question alone."""
     approval, tool, versions = pending.approval, pending.tool, pending.history.versions
     kind, arguments, budget = approval.kind, approval.arguments, pending.report.budget
@@ -143,7 +145,7 @@ def _question_texts(pending: OpenCall, plan: Sequence[PlanRow], *, again: bool) 
 
 
 def _forms(
-    pending: OpenCall, form: DecisionForm, wrong: FormProblem, *, may_edit: bool
+    pending: OpenApproval, form: DecisionForm, wrong: FormProblem, *, may_edit: bool
 ) -> tuple[Field | None, Field, list[PlanRow]]:
     """Return the fields of the arguments, those of an answer, and the steps of a plan.
 
@@ -178,7 +180,7 @@ def _forms(
 
 
 def _notice(
-    pending: OpenCall,
+    pending: OpenApproval,
     form: DecisionForm,
     forms: Sequence[Field | None],
     plan: Sequence[PlanRow],
@@ -207,7 +209,7 @@ def _notice(
     return Notice("asks", "Not sent yet. Your changes:", changes, doubts=doubts)
 
 
-def build_closed_page(closed: ClosedCall, person: Person) -> dict[str, Any]:
+def build_closed_page(closed: ClosedApproval, person: Person) -> dict[str, Any]:
     """Return the values of the page of a closed call: its decisions and its outcome."""
     history, question = closed.history, closed.question
     approval, verdict = question.approval, question.verdict
@@ -247,7 +249,9 @@ def build_closed_page(closed: ClosedCall, person: Person) -> dict[str, Any]:
     }
 
 
-def check_eligibility(pending: OpenCall, person: Person, *, signs: bool) -> tuple[str, list[str]]:
+def check_eligibility(
+    pending: OpenApproval, person: Person, *, signs: bool
+) -> tuple[str, list[str]]:
     """Return why a person may not decide on a call, if so, and the terms.
 
     The run checks it again; the tools of a call are known as far as they could be loaded. `signs`:

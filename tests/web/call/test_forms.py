@@ -9,7 +9,7 @@ import pytest
 from holdfast.schemas.decision import Decision
 from holdfast.web.call.decision_form import DecisionForm, FormProblem, read_decision
 from holdfast.web.call.history import CallHistory, history_of
-from holdfast.web.call.loader import MAX_EDIT_BYTES, OpenCall
+from holdfast.web.call.loader import MAX_EDIT_BYTES, OpenApproval
 from holdfast.web.call.view_model import build_call_page
 from holdfast.web.pages import ENVIRONMENT
 from tests.web.call.test_page import question, typed
@@ -20,7 +20,7 @@ from tests.web.listing.test_rows import ANN, waiting
 CHECK = ("do", "check")
 
 
-def page(one: OpenCall, said: DecisionForm | None = None) -> str:
+def page(one: OpenApproval, said: DecisionForm | None = None) -> str:
     drawn = said.redraw(one) if said and said.action else said
     values = build_call_page(one, ANN, signs=False, form=drawn)
     template = ENVIRONMENT.get_template("call/page.html")
@@ -47,7 +47,7 @@ def form(html: str, about: str) -> str:
         ),
     ],
 )
-def test_a_problem_of_another_form_or_of_none_is_above_all(one: OpenCall, about: str) -> None:
+def test_a_problem_of_another_form_or_of_none_is_above_all(one: OpenApproval, about: str) -> None:
     html = page(one, typed(about, ("object:/arguments", ""), CHECK))
     assert html.index('role="alert"') < html.index("<h1>")
     assert 'id="checked"' not in html

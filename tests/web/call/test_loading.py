@@ -28,7 +28,7 @@ from holdfast.web.auth.permissions import RunAccess
 from holdfast.web.auth.sessions import Person
 from holdfast.web.call import decision_form, loader, routes
 from holdfast.web.call.decision_form import DecisionForm
-from holdfast.web.call.loader import ClosedCall, OpenCall, find_next_pending
+from holdfast.web.call.loader import ClosedApproval, OpenApproval, find_next_pending
 from holdfast.web.forms.form_values import SubmittedForm
 from holdfast.web.listing.pending_runs import PendingList, PendingRuns
 from holdfast.web.services import Services
@@ -166,7 +166,7 @@ async def test_of_a_run_that_has_ended_no_call_is_pending(
     monkeypatch.setattr(Run, "describe", describe)
     monkeypatch.setattr(Run, "call", call)
     found = await loader.load_call(Services(HoldfastClient(nowhere)), "order-7", "t1c1")
-    assert isinstance(found, ClosedCall) is ended
+    assert isinstance(found, ClosedApproval) is ended
     assert [one.call_id for one in found.others] == ([] if ended else ["t1c2"])
 
 
@@ -227,7 +227,7 @@ async def test_a_call_that_changed_while_a_decision_was_on_its_way_is_shown_agai
     async def pending(*_: Any) -> list[PendingApproval]:
         return [before.approval]
 
-    async def look(*_: Any) -> OpenCall:
+    async def look(*_: Any) -> OpenApproval:
         return after
 
     async def refuses(*_: Any) -> Any:

@@ -14,7 +14,7 @@ from holdfast.schemas.tool import ShownTool
 from holdfast.web.auth.sessions import Person
 from holdfast.web.call.decision_form import DecisionForm, FormProblem, read_decision
 from holdfast.web.call.history import CallHistory, history_of
-from holdfast.web.call.loader import MAX_EDIT_BYTES, ClosedCall, OpenCall
+from holdfast.web.call.loader import MAX_EDIT_BYTES, ClosedApproval, OpenApproval
 from holdfast.web.call.view_model import build_call_page
 from holdfast.web.pages import ENVIRONMENT
 from tests.web.call.test_texts import asks, decided, log
@@ -25,19 +25,19 @@ STEPS = {"calls": [{"id": "t1c1", "tool": "pay", "arguments": {}}] * 2}
 
 def question(
     principal: str = "Ada", past: CallHistory | None = None, tool: Any = None, **said: Any
-) -> OpenCall:
+) -> OpenApproval:
     told = {"name": "pay", "parameters": {"type": "object"}, "approval": {}, **(tool or {})}
     tools = {} if tool is None else {"pay": ShownTool.read(told)}
     known = RunListing("order-7", "desk", AT, "running", principal=principal)
     past, report = past or CallHistory(), RunReport(status="running")
-    return OpenCall("order-7", known, waiting(**said), [], past, report, tools)
+    return OpenApproval("order-7", known, waiting(**said), [], past, report, tools)
 
 
 def typed(about: str, *items: tuple[str, str]) -> DecisionForm:
     return DecisionForm.of(FormData([("about", about), *items]))
 
 
-def page(one: OpenCall, person: Person = ANN, *, signs: bool = False) -> str:
+def page(one: OpenApproval, person: Person = ANN, *, signs: bool = False) -> str:
     values = build_call_page(one, person, signs=signs)
     template = ENVIRONMENT.get_template("call/page.html")
     return template.render(person=person, path="/", call=values, similar=[])
@@ -194,7 +194,7 @@ def test_a_plan_is_picked_from_by_who_may_where_all_of_it_is_shown(
 # --- what became of it -------------------------------------------------------------------
 
 
-def over(*since: dict[str, Any], ended: bool = False) -> ClosedCall:
+def over(*since: dict[str, Any], ended: bool = False) -> ClosedApproval:
     return closed_call(log(asks(), *since), ended=ended)
 
 
@@ -204,12 +204,12 @@ def closed_call(
     budget: dict[str, Any] | None = None,
     ended: bool = False,
     **info: Any,
-) -> ClosedCall:
+) -> ClosedApproval:
     history = history_of(entries, "order-7", "t1c1")
     assert history.question is not None
     known = RunListing("order-7", "desk", AT, "running", **info)
     report = RunReport(status="running", budget=budget or {})
-    return ClosedCall("order-7", "t1c1", known, history, history.question, report, ended)
+    return ClosedApproval("order-7", "t1c1", known, history, history.question, report, ended)
 
 
 def test_a_page_receives_every_event_of_a_call() -> None:
@@ -229,7 +229,7 @@ def test_that_an_address_was_opened_is_one_click() -> None:
     assert answer.result == {}
 
 
-def limit(used: Any = 1.42, granted: Any = 1.0, agent: str = "lost_property") -> OpenCall:
+def limit(used: Any = 1.42, granted: Any = 1.0, agent: str = "lost_property") -> OpenApproval:
     known = RunListing("order-7", "desk", AT, "running", agent=agent)
     one = waiting(kind="budget", tool="maxCost", label="budget maxCost", arguments={"maxCost": 1.0})
     budget = {
@@ -238,7 +238,7 @@ def limit(used: Any = 1.42, granted: Any = 1.0, agent: str = "lost_property") ->
         "maxTokens": {"used": 9, "limit": None},
     }
     report = RunReport(status="running", budget=budget)
-    return OpenCall("order-7", known, one, [], CallHistory(first_limit=granted), report)
+    return OpenApproval("order-7", known, one, [], CallHistory(first_limit=granted), report)
 
 
 def test_that_a_tool_is_always_approved_goes_with_a_plain_yes_alone() -> None:
