@@ -118,7 +118,7 @@ def until(condition: Callable[[], bool]) -> Generator[Callable[[], bool], None, 
 
 
 class PlayTask:
-    """A turn or a call of a play: it has run to where it waits, and can go on if it is ready."""
+    """A turn or a call of a play: it has run to where it waits, and continues if it is ready."""
 
     def __init__(self, coroutine: Coroutine[Any, Any, None]) -> None:
         self._coroutine = coroutine
@@ -160,7 +160,7 @@ class Playing(Generic[WorkT]):
         return self.run.step
 
     def run_turn(self, turn: Turn) -> None:
-        """Execute a turn; of what is ready, `pick` chooses what goes on."""
+        """Execute a turn; of what is ready, `pick` chooses what continues."""
         self.begin(turn)
         while ready := self.ready():
             self.advance(ready[self.pick(len(ready))])
@@ -172,7 +172,7 @@ class Playing(Generic[WorkT]):
         self.turn = PlayTask(TurnExecution(self.run, self).execute(turn))
 
     def ready(self) -> list[PlayTask]:
-        """The turn, or those of its calls, that can go on."""
+        """The turn, or those of its calls, that can continue."""
         return [each for each in (self.turn, *self.calls) if each.is_ready()]
 
     def advance(self, one: PlayTask) -> None:

@@ -10,10 +10,10 @@ is an input, the lines after it are its effects:
     decided    a decision counted
     ran        a call runs, with these arguments
     ended      a call ended with an error
-    ignored    a decision by signal that did not count
+    ignored    a decision by signal that was rejected
     rejected   an update, a start or an internal input that was rejected, with its error
     noted      a notice in the log
-    told       a message to the model, of a person or of the engine
+    message    a message to the model, of a person or of the engine
     ended run  the run's end
 
 Besides the inputs of a play:
@@ -200,7 +200,7 @@ class Attempt(Transcript):
                 case {"type": "notice", "text": text}:
                     yield f"noted {text}"
                 case {"type": "message", "message": {"role": "user", "content": str(text)}}:
-                    yield f"told {text}"
+                    yield f"message {text}"
                 case {"type": "done" | "error"}:
                     yield f"ended run {line(record).partition('  ')[2]}"
         self.shown = len(records)

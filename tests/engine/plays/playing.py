@@ -12,7 +12,7 @@ YAML; the lines after it are what the log gained.
                                       {stops: TEXT}: it stops the run;
                                       {form: TEXT, fields: SCHEMA}: an MCP server asks for input
     > ann: approve t1c1               a person decides; or {deny: t1c1, reason: …, groups: […]}
-    > ann: {signal: approve t1c1}     … whom no one answers: a question may be asked later
+    > ann: {signal: approve t1c1}     … as a signal, which gets no answer
     > message: …                      a person sends a message; or {content, delivery, …}
     > time: 10m                       time passes, and what is due by the clock is applied
     > renew: {id, scopes, for: 1h}    a new token of the principal arrives

@@ -276,6 +276,7 @@ class CallLifecycle:
             self.refuse(call, ErrorCode.CANCELLED, why)
 
     def refuse(self, call: ToolCall, code: ErrorCode, message: str) -> None:
+        """End a call that has not started, and count it no more."""
         self._questions.withdraw(call)
         if call.is_counted:
             self._state.started[call.name] -= 1
