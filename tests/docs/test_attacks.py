@@ -1,4 +1,4 @@
-"""The table of attacks in SECURITY.md: each line names a test, or a file of wrong inputs.
+"""The table of attacks in SECURITY.md: each line names a test, a wrong input, or a transcript.
 
 None of those demanded is missing. That the tests are there: `test_links.py`.
 """
@@ -13,7 +13,8 @@ DEMANDED = [
     *("early decision for a guessed id", "race of two decisions"),
 ]
 ROW = re.compile(
-    r"^\| ([^|]+) \| [^|]+ \| [^|]+ \| \[`(\w+)`\]\((tests/[\w/]+\.(?:py|input))\)(?:, .+)? \|$",
+    r"^\| ([^|]+) \| [^|]+ \| [^|]+ "
+    r"\| \[`(\w+)`\]\((tests/[\w/]+\.(?:py|input|txt))\)(?:, .+)? \|$",
     re.MULTILINE,
 )
 

@@ -18,7 +18,7 @@ GENERATED = [ROOT / "docs/figures.md", ROOT / "docs/faults.md"]
 _BLOCK = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\(([^()\s]+)\)")
 _TEST = re.compile(r"\[`(test_\w+)`\]\(([^()\s]+\.py)\)")
-_TEXT_FILE = re.compile(r"\[`\w+`\]\(([^()\s]+\.(?:input|play))\)")
+_TEXT_FILE = re.compile(r"\[`\w+`\]\(([^()\s]+\.(?:input|play|txt))\)")
 _HEADING = re.compile(r"^#{1,6} (.+)$", re.MULTILINE)
 
 
