@@ -11,6 +11,7 @@ from holdfast.schemas.decision import Decided
 from holdfast.schemas.run import Principal
 from holdfast.schemas.tool import ApprovalPolicy, ResolvedTool
 from holdfast.workflows.engine.approvals.policy import satisfies
+from holdfast.workflows.engine.call.states import ToolCall
 from tests.engine.driver import NOON, Play, call, tool
 from tests.engine.plans.test_plan import LOOK, PAY, PLAN, QUOTE, asked, edit, lazy, refund, started
 
@@ -311,3 +312,20 @@ def test_a_hook_that_changes_what_was_approved_has_a_person_asked(
     ).to_end()
 
     assert [one["callId"] for one in asked(play)] == questions
+
+
+EDIT = {"decision": "edit", "arguments": {"calls": [{"id": "t1c1", "arguments": {}}]}}
+
+
+@pytest.mark.parametrize("decision", [{"decision": "approve"}, EDIT])
+def test_a_call_of_a_plan_has_the_words_of_its_approval(decision: dict[str, Any]) -> None:
+    words = []
+
+    def pay(one: ToolCall) -> str:
+        words.append(one.prepared.decision)
+        return "paid"
+
+    said = {"by": "ann", **decision}
+    lazy(call("a"), tools=[payer("a")], outcomes={"a": pay}, decisions={"t1-plan": [said]}).to_end()
+
+    assert words == ["approved by ann (unverified)"]
