@@ -3,25 +3,18 @@
 `python -m tests.attacks.inputs.test_inputs` writes the effects of all again: read the difference.
 """
 
-from pathlib import Path
-
 import pytest
 
 from tests.attacks.inputs.attempt import attempt
+from tests.support.text_files import compare, text_files, write_again
 
-FOLDER = Path(__file__).parent
-FILES = {
-    path.relative_to(FOLDER).with_suffix("").as_posix(): path
-    for path in sorted(FOLDER.rglob("*.input"))
-}
+FILES = text_files(__file__, ".input")
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_wrong_inputs_have_the_effects_that_are_written(name: str) -> None:
-    written = FILES[name].read_text(encoding="utf-8")
-    assert attempt(written) == written
+    compare(FILES[name], attempt(FILES[name].read_text(encoding="utf-8")))
 
 
 if __name__ == "__main__":
-    for each in FILES.values():
-        each.write_text(attempt(each.read_text(encoding="utf-8")), encoding="utf-8")
+    write_again(__file__)

@@ -3,7 +3,6 @@
 `python -m tests.cli.transcripts.test_transcripts` writes all outputs again: read the difference.
 """
 
-import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,13 +17,9 @@ from holdfast.client import remote_run
 from holdfast.hosting.temporal import usable_search_attributes
 from tests.cli.conftest import Start
 from tests.cli.transcripts.playing import CommandTranscript
+from tests.support.text_files import compare, text_files, write_again
 
-FOLDER = Path(__file__).parent
-TRANSCRIPTS = {
-    path.relative_to(FOLDER).with_suffix("").as_posix(): path
-    for path in sorted(FOLDER.rglob("*.txt"))
-}
-WRITES = "HOLDFAST_TESTS_WRITE_TRANSCRIPTS"
+TRANSCRIPTS = text_files(__file__, ".txt")
 
 
 @pytest.fixture
@@ -75,12 +70,8 @@ async def test_a_command_prints_what_is_written(
     if "\nworker" not in written:
         monkeypatch.setattr(remote_run, "NO_WORKER_SECONDS", 1)
     played = await CommandTranscript(folder, client, monkeypatch, start).play(written)
-    if WRITES in os.environ:
-        TRANSCRIPTS[name].write_text(played, encoding="utf-8")
-        return
-    assert played == written
+    compare(TRANSCRIPTS[name], played)
 
 
 if __name__ == "__main__":
-    os.environ[WRITES] = "1"
-    sys.exit(pytest.main([__file__, "-q", "-p", "no:cacheprovider", *sys.argv[1:]]))
+    write_again(__file__)

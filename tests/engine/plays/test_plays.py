@@ -3,25 +3,18 @@
 `python -m tests.engine.plays.test_plays` writes the lines of all plays again: read the difference.
 """
 
-from pathlib import Path
-
 import pytest
 
 from tests.engine.plays.playing import play
+from tests.support.text_files import compare, text_files, write_again
 
-FOLDER = Path(__file__).parent
-PLAYS = {
-    path.relative_to(FOLDER).with_suffix("").as_posix(): path
-    for path in sorted(FOLDER.rglob("*.play"))
-}
+PLAYS = text_files(__file__, ".play")
 
 
 @pytest.mark.parametrize("name", PLAYS)
 def test_a_run_is_played_as_it_is_written(name: str) -> None:
-    written = PLAYS[name].read_text(encoding="utf-8")
-    assert play(written) == written
+    compare(PLAYS[name], play(PLAYS[name].read_text(encoding="utf-8")))
 
 
 if __name__ == "__main__":
-    for each in PLAYS.values():
-        each.write_text(play(each.read_text(encoding="utf-8")), encoding="utf-8")
+    write_again(__file__)
