@@ -1,6 +1,7 @@
 """The `holdfast` command: start runs, watch them, decide on pending approvals.
 
-The commands of one subject are in one module, with their options.
+The commands of one subject are in one module, with their options. It is imported when one of them
+is named: most of what a command takes to start is what it imports.
 """
 
 import asyncio
@@ -8,27 +9,53 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from io import TextIOWrapper
-from typing import Any, NoReturn
-
-from temporalio.service import RPCError
+from typing import Any, Final, NoReturn
 
 import holdfast
-from holdfast.cli import (
-    project_commands,
-    record_commands,
-    run_commands,
-    server_commands,
-    show_commands,
-)
-from holdfast.cli.parser import Command, take_approver
-from holdfast.client import errors
-from holdfast.hosting.process_exit import StartError, exit_code
 from holdfast.runtime.command_line import CommandParser
-from holdfast.runtime.text_safety import extra_command
 from holdfast.schemas.names import DISTRIBUTION
-from holdfast.validation.problems import FixableError
 
+# By the function that adds their options: the commands of one subject, and the help of each.
+COMMANDS: Final[dict[str, dict[str, str]]] = {
+    "project_commands.add_options": {
+        "init": "write a small project: a tool, an agent, a scripted model, a test",
+        "demo": "run the project of this folder: a server, a worker, and a run that asks for"
+        " approval",
+    },
+    "run_commands.add_options": {
+        "run": "start a run and follow it",
+        "call": "call one tool, without a model",
+        "watch": "follow a run; Ctrl-C stops following, the run continues",
+        "send": "send a message to a run",
+        "withdraw": "take back a message that the run has not read",
+        "close": "end a conversation",
+        "cancel": "end a run",
+        "renew": "continue with a new token of the principal",
+    },
+    "show_commands.add_options": {
+        "show": "print a run in full",
+        "cost": "print the Actions, history and tokens of a run and its delegates",
+        "approvals": "list the pending approvals",
+        "list": "list the newest runs",
+    },
+    "run_commands.add_deciding": {"decide": "decide on a pending approval"},
+    "project_commands.add_checking": {
+        "check": "find the problems that a worker would report",
+        "export": "write the files of the agents and tools of Python modules",
+    },
+    "server_commands.add_options": {
+        "codec": "serve the endpoint that decrypts runs for Temporal's UI",
+        "inbox": "serve the pages where people decide on pending approvals",
+        "mcp": "offer agents and tools to MCP clients; `mcp lock` locks those of MCP servers",
+    },
+    "record_commands.add_options": {
+        "forget": "delete what agents keep of a person",
+        "evidence": "write a file that shows what happened in a run, and who decided",
+        "verify": "check that a file of evidence was not changed; needs no Temporal",
+    },
+}
 # The extras, by the packages that they bring.
 _EXTRAS = dict.fromkeys(("starlette", "uvicorn", "jinja2", "python_multipart"), "web")
 _EXTRAS |= dict.fromkeys(("mcp", "mcp_types"), "mcp")
@@ -58,61 +85,80 @@ def command_line(arguments: Sequence[str] | None = None) -> int:
     try:
         code = _run(words)
         sys.stdout.flush()
-    except BrokenPipeError:
-        code = errors.PIPE_CLOSED  # the reader of the output has closed it
+    except BrokenPipeError:  # the reader of the output has closed it
+        from holdfast.client.errors import PIPE_CLOSED
+
+        code = PIPE_CLOSED
     sys.stderr.flush()
     return code
 
 
-def client_parser() -> CommandParser:
-    """Return the parser of every command but `worker`, which has its own."""
+def client_parser(words: Sequence[str]) -> CommandParser:
+    """Return the parser of a command line: the command that it names has its options.
+
+    `worker` has a parser of its own.
+    """
     about = "Durable, approval-gated agents on Temporal."
     parser = CommandParser(prog="holdfast", description=about)
     version = f"holdfast {holdfast.__version__} ({DISTRIBUTION})"
     parser.add_argument("--version", action="version", version=version)
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     commands.add_parser("worker", help="run agents: the worker (`holdfast worker --help`)")
-    project_commands.add_parsers(commands)
-    run_commands.add_parsers(commands)
-    show_commands.add_parsers(commands)
-    run_commands.add_decide(commands)
-    project_commands.add_check(commands)
-    server_commands.add_parsers(commands)
-    record_commands.add_parsers(commands)
-    for one in commands.choices.values():
-        one.set_defaults(parser=one)
+    named = next((word for word in words if not word.startswith("-")), "")
+    for function, texts in COMMANDS.items():
+        parsers = {
+            name: commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
+            for name, text in texts.items()
+        }
+        if named in parsers:
+            module, _, add = function.partition(".")
+            getattr(import_module(f"holdfast.cli.{module}"), add)(parsers)
+            parsers[named].set_defaults(parser=parsers[named])
     return parser
-
-
-def _missing_extra(error: ModuleNotFoundError) -> errors.HoldfastError:
-    module = (error.name or "").partition(".")[0]
-    if module not in _EXTRAS:
-        raise error
-    wrong = f"this needs the package {module}, which is not installed"
-    return errors.wrong_command(wrong, extra_command(_EXTRAS[module]))
 
 
 def _run(words: Sequence[str]) -> int:
     options: dict[str, Any] = {}
     try:
-        options = client_parser().parse_options(words)
-        command: Command = options.pop("command")
+        options = client_parser(words).parse_options(words)
+        command = options.pop("command")
         if "by" in options:
+            from holdfast.cli.parser import take_approver
+
             options["approver"] = take_approver(options)
-        return asyncio.run(command(**options))
-    except errors.HoldfastError as error:
-        problem = error
-    except RPCError as error:
-        problem = errors.rpc_problem(error, options.get("run"))
-    except FixableError as error:
-        problem = errors.HoldfastError(error.reason, error.fix, exit_code(error))
-    except StartError as error:
-        print(error, file=sys.stderr)
-        return exit_code(error)
-    except ModuleNotFoundError as error:
-        problem = _missing_extra(error)
-    except KeyboardInterrupt:
-        return errors.INTERRUPTED
+        code: int = asyncio.run(command(**options))
+    except (KeyboardInterrupt, Exception) as error:
+        code = _report(error, options.get("run"))
+    return code
+
+
+def _report(error: BaseException, run_id: str | None) -> int:
+    """Print the line of an error, and return its exit code; raise one that is not expected."""
+    # Imported here: the help of the commands needs none of it.
+    from temporalio.service import RPCError
+
+    from holdfast.client import errors
+    from holdfast.hosting.process_exit import StartError, exit_code
+    from holdfast.runtime.text_safety import extra_command
+    from holdfast.validation.problems import FixableError
+
+    match error:
+        case KeyboardInterrupt():
+            return errors.INTERRUPTED
+        case errors.HoldfastError():
+            problem = error
+        case RPCError():
+            problem = errors.rpc_problem(error, run_id)
+        case FixableError():
+            problem = errors.HoldfastError(error.reason, error.fix, exit_code(error))
+        case StartError():
+            print(error, file=sys.stderr)
+            return exit_code(error)
+        case ModuleNotFoundError(name=str(name)) if (package := name.partition(".")[0]) in _EXTRAS:
+            wrong = f"this needs the package {package}, which is not installed"
+            problem = errors.wrong_command(wrong, extra_command(_EXTRAS[package]))
+        case _:
+            raise error
     print(problem.line(), file=sys.stderr)
     return problem.exit_code
 

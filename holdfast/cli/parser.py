@@ -1,7 +1,7 @@
 """The options that several commands share."""
 
 import argparse
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from ipaddress import ip_address
 from typing import Any, Final
 
@@ -12,9 +12,9 @@ from holdfast.runtime.command_line import read_by, read_name, read_port
 from holdfast.schemas.base import parse_duration
 
 DEFAULT_HOST: Final = "127.0.0.1"
-# The result of `add_subparsers`, whose class has no public name.
-Commands = Any
 Command = Callable[..., Coroutine[Any, Any, int]]
+# The parsers of the commands of one subject, by their names.
+Parsers = Mapping[str, argparse.ArgumentParser]
 
 CALL: Final[dict[str, Any]] = {"metavar": "CALL", "type": read_name}
 NAME: Final[dict[str, Any]] = {"metavar": "NAME", "type": read_name}
@@ -28,9 +28,8 @@ UPDATE_ID: Final[dict[str, Any]] = {
 }
 
 
-def add_run_command(commands: Commands, name: str, command: Command, text: str) -> Any:
-    """Add a command on one run; return its parser, to add options."""
-    parser = commands.add_parser(name, help=text)
+def on_run(parser: argparse.ArgumentParser, command: Command) -> argparse.ArgumentParser:
+    """Make it the parser of a command on one run; return it, to add options."""
     parser.add_argument("run", metavar="RUN", type=read_name)
     parser.set_defaults(command=command)
     return parser

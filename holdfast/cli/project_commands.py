@@ -23,7 +23,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from holdfast.cli.parser import TIME, Commands
+from holdfast.cli.parser import TIME, Parsers
 from holdfast.cli.prompts.answers import AnswerSource, Approver
 from holdfast.client.errors import DONE, WRONG_COMMAND, wrong_command, wrong_settings
 from holdfast.client.holdfast_client import HoldfastClient
@@ -47,16 +47,12 @@ PATIENCE_SECONDS = 15
 _NAME_CHARS = 200
 
 
-def add_parsers(commands: Commands) -> None:
-    """Add `init` and `demo`."""
-    text = "write a small project: a tool, an agent, a scripted model, a test"
-    parser = commands.add_parser("init", help=text)
-    folder = {"metavar": "DIR", "nargs": "?", "type": Path, "default": Path()}
-    parser.add_argument("folder", **folder, help="default: this folder")
-    parser.set_defaults(command=init)
-    text = "run the project of this folder: a server, a worker, and a run that asks for approval"
-    parser = commands.add_parser("demo", help=text, description=f"{text.capitalize()}.")
-    parser.set_defaults(command=demo)
+def add_options(parsers: Parsers) -> None:
+    """Add the options of `init` and `demo`."""
+    folder: dict[str, Any] = {"metavar": "DIR", "nargs": "?", "type": Path, "default": Path()}
+    parsers["init"].add_argument("folder", **folder, help="default: this folder")
+    parsers["init"].set_defaults(command=init)
+    parsers["demo"].set_defaults(command=demo)
 
 
 async def init(*, folder: Path) -> int:
@@ -130,11 +126,9 @@ async def demo() -> int:
     return code
 
 
-def add_check(commands: Commands) -> None:
-    """Add `check` and `export`."""
-    text = "find the problems that a worker would report"
-    parser = commands.add_parser("check", help=text, description=f"{text.capitalize()}.")
-    add = parser.add_argument
+def add_checking(parsers: Parsers) -> None:
+    """Add the options of `check` and `export`."""
+    add = parsers["check"].add_argument
     add("--catalog", metavar="DIR", help="a folder with tools/ and agents/")
     text = "a module of tools; repeatable"
     add("--tools", metavar="MODULE", action="append", default=[], help=text)
@@ -153,16 +147,13 @@ def add_check(commands: Commands) -> None:
     text = "the time limit of the check (default: %(default)s)"
     add("--timeout", **TIME, default="1m", help=text)
     add("--json", action="store_true", help="print a JSON array")
-    parser.set_defaults(command=check)
-
-    text = "write the files of the agents and tools of Python modules"
-    parser = commands.add_parser("export", help=text, description=f"{text.capitalize()}.")
-    add = parser.add_argument
+    parsers["check"].set_defaults(command=check)
+    add = parsers["export"].add_argument
     add("folder", metavar="DIR", type=Path, help="the catalog to write: its agents/ and tools/")
     text = "a Python module of agents and tools; repeatable"
     add("--tools", metavar="MODULE", action="append", required=True, help=text)
     add("--task-queue", metavar="NAME", help="the task queue of the worker that runs the tools")
-    parser.set_defaults(command=export)
+    parsers["export"].set_defaults(command=export)
 
 
 async def check(

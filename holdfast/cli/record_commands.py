@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 from typing import Final
 
-from holdfast.cli.parser import Commands, add_run_command
+from holdfast.cli.parser import Parsers, on_run
 from holdfast.client.connection import connect
 from holdfast.client.errors import DONE, RUN_FAILED, HoldfastError, wrong_command, wrong_settings
 from holdfast.client.holdfast_client import forget_principal
@@ -20,25 +20,23 @@ from holdfast.schemas.settings.keys import AUDIENCES
 _TEXT_CHARS: Final = 500
 
 
-def add_parsers(commands: Commands) -> None:
-    """Add `forget`, `evidence` and `verify`."""
-    text = "delete what agents keep of a person"
+def add_options(parsers: Parsers) -> None:
+    """Add the options of `forget`, `evidence` and `verify`."""
+    parser = parsers["forget"]
     about = "It lists every memory of the namespace, and asks nothing before it deletes."
-    parser = commands.add_parser("forget", help=text, description=about)
+    parser.description = about
     text = "the id of the principal whose memories are deleted"
     parser.add_argument("principal", metavar="PRINCIPAL", type=read_name, help=text)
     text = "delete the principal's finished runs, too, with the record of their approvals"
     parser.add_argument("--runs", action="store_true", help=text)
     parser.set_defaults(command=forget)
 
-    text = "write a file that shows what happened in a run, and who decided"
-    parser = add_run_command(commands, "evidence", evidence, text)
+    parser = on_run(parsers["evidence"], evidence)
     parser.add_argument("--out", metavar="FILE", required=True, help="the file")
     parser.add_argument("--key", metavar="FILE", help="sign it with this private key (PEM)")
     parser.add_argument("--kid", metavar="ID", help="the id of the key in a key set")
 
-    text = "check that a file of evidence was not changed; needs no Temporal"
-    parser = commands.add_parser("verify", help=text, description=f"{text.capitalize()}.")
+    parser = parsers["verify"]
     text = "a file that `holdfast evidence` wrote"
     parser.add_argument("file", metavar="FILE", help=text)
     text = "the public keys of who may sign it: a JWK set, or PEM"

@@ -18,9 +18,9 @@ from holdfast.cli.parser import (
     OBJECT,
     TIME,
     UPDATE_ID,
-    Commands,
+    Parsers,
     add_person,
-    add_run_command,
+    on_run,
 )
 from holdfast.cli.prompts.answers import AnswerSource, Approver
 from holdfast.cli.screens.console import is_terminal
@@ -55,10 +55,10 @@ _SENT: dict[str, tuple[dict[str, str], str]] = {
 _VALUE_CHARS = 2_000
 
 
-def add_parsers(commands: Commands) -> None:
-    """Add `run`, `call`, `watch`, `send`, `withdraw`, `renew`, `close` and `cancel`."""
+def add_options(parsers: Parsers) -> None:
+    """Add the options of the commands that start runs, and send them input."""
     definition = option_values.name_or_definition
-    run = commands.add_parser("run", help="start a run and follow it")
+    run = parsers["run"]
     add = run.add_argument
     text = "the name of an agent, or @FILE with its JSON"
     add("agent", metavar="AGENT", nargs="?", type=definition, help=text)
@@ -75,17 +75,16 @@ def add_parsers(commands: Commands) -> None:
     _add_starting(run, "the agent's")
     run.set_defaults(command=partial(start, RunRequest))
 
-    call = commands.add_parser("call", help="call one tool, without a model")
+    call = parsers["call"]
     text = "the name of a tool, or @FILE with its JSON Schema"
     call.add_argument("tool", metavar="TOOL", type=definition, help=text)
     call.add_argument("--arguments", **OBJECT, help="the arguments, or @FILE")
     _add_starting(call, "the tool's")
     call.set_defaults(command=partial(start, CallRequest))
 
-    text = "follow a run; Ctrl-C stops following, the run continues"
-    _add_following(add_run_command(commands, "watch", watch, text))
+    _add_following(on_run(parsers["watch"], watch))
 
-    sending = add_run_command(commands, "send", send, "send a message to a run")
+    sending = on_run(parsers["send"], send)
     add = sending.add_argument
     add("text", metavar="TEXT", type=option_values.text, help="the message: text, @FILE, or -")
     how = sending.add_mutually_exclusive_group().add_argument
@@ -97,14 +96,12 @@ def add_parsers(commands: Commands) -> None:
         how(f"--{name}", dest="how", action="store_const", const=name, help=text)
     add("--skill", **NAME, help="the skill of the agent from this message on")
     add("--update-id", **UPDATE_ID)
-    text = "take back a message that the run has not read"
-    withdrawing = add_run_command(commands, "withdraw", withdraw, text)
+    withdrawing = on_run(parsers["withdraw"], withdraw)
     text = "its number: `holdfast show RUN` lists the queued messages"
     withdrawing.add_argument("message", metavar="NUMBER", type=read_count, help=text)
-    add_run_command(commands, "close", close, "end a conversation")
-    add_run_command(commands, "cancel", cancel, "end a run")
-    text = "continue with a new token of the principal"
-    renewing = add_run_command(commands, "renew", renew, text)
+    on_run(parsers["close"], close)
+    on_run(parsers["cancel"], cancel)
+    renewing = on_run(parsers["renew"], renew)
     token = option_values.token
     renewing.add_argument("--token", metavar="JWT", required=True, type=token, help=_TOKEN_HELP)
 
@@ -268,17 +265,17 @@ async def cancel(*, run: str) -> int:
     return errors.DONE
 
 
-def add_decide(commands: Commands) -> None:
-    """Add `decide`."""
-    parser = add_run_command(commands, "decide", decide, "decide on a pending approval")
+def add_deciding(parsers: Parsers) -> None:
+    """Add the options of `decide`."""
+    parser = on_run(parsers["decide"], decide)
     add, verdicts = parser.add_argument, get_args(Verdict)
     add("call", **CALL)
     add("decision", choices=verdicts, metavar="DECISION", help=", ".join(verdicts))
     add("--reason", metavar="TEXT", help="the reason for the model, after a denial")
     add("--arguments", **OBJECT, help="for edit: all arguments, or @FILE")
     text = "for respond and happened: the result as JSON, text or @FILE"
-    value = {"metavar": "VALUE", "type": option_values.json_or_text, "default": argparse.SUPPRESS}
-    add("--result", **value, help=text)
+    value: dict[str, Any] = {"metavar": "VALUE", "default": argparse.SUPPRESS}
+    add("--result", **value, type=option_values.json_or_text, help=text)
     text = "approve every further call of the tool in this run"
     add("--remember", action="store_true", help=text)
     text = "approve a plan without these calls, such as t1c2,t1c3; repeatable"

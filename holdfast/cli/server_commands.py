@@ -16,7 +16,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from holdfast.cli.parser import NAME, Commands, add_listening, add_person
+from holdfast.cli.parser import NAME, Parsers, add_listening, add_person
 from holdfast.cli.prompts.answers import Approver
 from holdfast.client.connection import client_converter, connect
 from holdfast.client.errors import DONE, wrong_command
@@ -41,14 +41,13 @@ SETTINGS_VARIABLE: Final = "HOLDFAST_INBOX"
 _LINE_CHARS = 1_000
 
 
-def add_parsers(commands: Commands) -> None:
-    """Add `codec`, `inbox` and `mcp`."""
-    text = "serve the endpoint that decrypts runs for Temporal's UI"
-    parser = commands.add_parser("codec", help=text, description=f"S{text[1:]}.")
+def add_options(parsers: Parsers) -> None:
+    """Add the options of `codec`, `inbox` and `mcp`."""
+    parser = parsers["codec"]
     add = parser.add_argument
     add("--encryption", metavar="FILE", help="the worker's keys (default: HOLDFAST_ENCRYPTION)")
     text = "the address of Temporal's UI, such as http://127.0.0.1:8233; repeatable"
-    url = {"metavar": "URL", "type": read_by(read_origin)}
+    url: dict[str, Any] = {"metavar": "URL", "type": read_by(read_origin)}
     add("--origin", dest="origins", **url, action="append", required=True, help=text)
     add_listening(parser, CODEC_PORT)
     add("--url", **url, help="its public address behind a proxy")
@@ -58,20 +57,17 @@ def add_parsers(commands: Commands) -> None:
     location = read_by(locations.parse_store_location)
     add("--store", metavar="PLACE", type=location, action="append", default=[], help=text)
     parser.set_defaults(command=codec)
-    text = "serve the pages where people decide on pending approvals"
-    parser = commands.add_parser("inbox", help=text, description=f"{text.capitalize()}.")
+    parser = parsers["inbox"]
     text = f"its settings, inbox.yaml (default: {SETTINGS_VARIABLE})"
     parser.add_argument("--settings", metavar="FILE", help=text)
     add_listening(parser, INBOX_PORT)
     add_person(parser)
     _add_catalog(parser)
     parser.set_defaults(command=inbox)
-    _add_mcp(commands)
+    _add_mcp(parsers["mcp"])
 
 
-def _add_mcp(commands: Commands) -> None:
-    text = "offer agents and tools to MCP clients; `mcp lock` locks those of MCP servers"
-    parser = commands.add_parser("mcp", help=text, description=f"{text.capitalize()}.")
+def _add_mcp(parser: ArgumentParser) -> None:
     parser.set_defaults(command=serve_mcp)
     add = parser.add_argument
     _add_catalog(parser)

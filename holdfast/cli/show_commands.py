@@ -9,7 +9,7 @@ from pydantic.alias_generators import to_camel
 from rich.console import Console
 from rich.text import Text
 
-from holdfast.cli.parser import Commands, add_run_command
+from holdfast.cli.parser import Parsers, on_run
 from holdfast.cli.screens.console import console_for, print_table, unread_output
 from holdfast.cli.screens.live import render_line
 from holdfast.client.connection import connect
@@ -57,23 +57,22 @@ _CONCURRENT = 32
 _CREATE = f"temporal operator search-attribute create --name {names.AGENT_STATUS} --type Keyword"
 
 
-def add_parsers(commands: Commands) -> None:
-    """Add `show`, `cost`, `approvals` and `list`."""
-    parser = add_run_command(commands, "show", show, "print a run in full")
+def add_options(parsers: Parsers) -> None:
+    """Add the options of `show`, `cost`, `approvals` and `list`."""
+    parser = on_run(parsers["show"], show)
     parser.add_argument("--json", action="store_true", help="print its log as a JSON array")
 
-    text = "print the Actions, history and tokens of a run and its delegates"
-    parser = add_run_command(commands, "cost", cost, text)
+    parser = on_run(parsers["cost"], cost)
     parser.add_argument("--json", action="store_true", help="print a JSON object")
 
-    parser = commands.add_parser("approvals", help="list the pending approvals")
+    parser = parsers["approvals"]
     parser.add_argument("--json", action="store_true", help="print a JSON array")
     parser.set_defaults(command=approvals)
 
-    parser = commands.add_parser("list", help="list the newest runs")
+    parser = parsers["list"]
     add, statuses = parser.add_argument, get_args(RunStatus)
     add("--status", choices=statuses, metavar="STATUS", help=", ".join(statuses))
-    limit = {"type": read_count, "default": _DEFAULT_LIMIT_RUNS, "metavar": "N"}
+    limit: dict[str, Any] = {"type": read_count, "default": _DEFAULT_LIMIT_RUNS, "metavar": "N"}
     add("--limit", **limit, help="the most runs to list (default: %(default)s)")
     add("--json", action="store_true", help="print a JSON array")
     parser.set_defaults(command=list_command)

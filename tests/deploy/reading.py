@@ -112,4 +112,4 @@ def check_command(command: Sequence[str]) -> None:
     if command[1] == "worker":
         read_options(command[2:])
     else:
-        client_parser().parse_options(list(command[1:]))
+        client_parser(command[1:]).parse_options(list(command[1:]))

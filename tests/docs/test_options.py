@@ -19,9 +19,8 @@ def named(page: str) -> set[str]:
 
 def command(name: str) -> argparse.ArgumentParser:
     """The parser of a command of `holdfast`."""
-    [commands] = [
-        each for each in client_parser()._actions if isinstance(each, argparse._SubParsersAction)
-    ]
+    actions = client_parser([name])._actions
+    [commands] = [each for each in actions if isinstance(each, argparse._SubParsersAction)]
     found = commands.choices[name]
     assert isinstance(found, argparse.ArgumentParser)
     return found
