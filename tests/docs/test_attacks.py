@@ -1,4 +1,4 @@
-"""The table of attacks in SECURITY.md: each line names a test, a wrong input, or a transcript.
+"""The table of attacks in SECURITY.md: each line names a test, or a text that is one.
 
 None of those demanded is missing. That the tests are there: `test_links.py`.
 """
@@ -14,7 +14,7 @@ DEMANDED = [
 ]
 ROW = re.compile(
     r"^\| ([^|]+) \| [^|]+ \| [^|]+ "
-    r"\| \[`(\w+)`\]\((tests/[\w/]+\.(?:py|input|txt))\)(?:, .+)? \|$",
+    r"\| \[`(\w+)`\]\((tests/[\w/]+\.(?:py|input|play|txt))\)(?:, .+)? \|$",
     re.MULTILINE,
 )
 

@@ -56,7 +56,7 @@ from holdfast.workflows.engine.run import AgentRun
 from holdfast.workflows.engine.run_messages import Mailbox
 from holdfast.workflows.engine.run_state import TokenRejected
 from holdfast.workflows.token_verification import unverified_decision
-from tests.engine.plays.playing import Transcript, _flow, line, read_outcome
+from tests.engine.plays.playing import Transcript, _flow, line
 
 RUN_ID = "run-1"
 _PAY: dict[str, Any] = {
@@ -93,8 +93,6 @@ class Attempt(Transcript):
                 note = self.run.state.log.add_notice
                 shell = SimpleNamespace(signals=agent.AgentWorkflow.signals, _note=note)
                 agent.AgentWorkflow.unknown(shell, name, [])  # type: ignore[arg-type]
-            case ["hook", name]:
-                self.hooks[name] = read_outcome(value)
             case [name] if name in _INPUTS:
                 _INPUTS[name](self, value)
             case _:

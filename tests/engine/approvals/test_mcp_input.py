@@ -74,25 +74,6 @@ def test_each_form_is_a_question_of_its_own_with_another_digest() -> None:
     assert play.results() == {"t1c1": "booked"}
 
 
-def test_an_answer_that_does_not_fit_is_refused_and_the_form_stays_open() -> None:
-    play = books({"decision": "respond", "result": {"seat": "roof"}}, AISLE).to_end()
-    assert "does not fit the server's form" in play.refusals[0]
-    assert play.results() == {"t1c1": "booked"}
-
-
-@pytest.mark.parametrize(("decision", "code"), [("deny", "denied"), ("expire", "approval_timeout")])
-def test_without_an_answer_the_call_ends_without_another_request(decision: str, code: str) -> None:
-    play = books(decision).to_end()
-    assert play.errors() == {"t1c1": code}
-    assert play.event_lines().count("tool_start t1c1") == 1
-
-
-def test_a_run_that_waits_for_no_one_has_no_answer() -> None:
-    play = books(approvals="deny").to_end()
-    assert play.errors() == {"t1c1": "denied"}
-    assert "requires a person's input" in play.results()["t1c1"]
-
-
 def test_a_call_has_a_bounded_number_of_forms() -> None:
     again = [lambda question: {**AISLE, "digest": question.digest}] * MAX_FORMS
     play = books(*again, ends=(FORM,) * (MAX_FORMS + 1)).to_end()

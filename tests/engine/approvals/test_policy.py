@@ -6,12 +6,15 @@ import pytest
 
 from holdfast.schemas.agent import AgentApproval
 from holdfast.schemas.base import parse_duration
+from holdfast.schemas.decision import Decided
 from holdfast.schemas.tool import ApprovalPolicy
 from holdfast.validation.schema_node import WorkBudget
 from holdfast.workflows.engine.approvals.policy import (
     effective_policy,
     is_within,
     requires_approval,
+    satisfies,
+    strictest_policy,
 )
 from tests.engine.driver import Play, agent, call, reply, tool
 
@@ -96,18 +99,16 @@ def test_the_defaults_are_those_of_the_contract() -> None:
     }
 
 
-def asked(*tools: Any, **more: Any) -> Play:
-    model = [reply("", *[call(one.name, {"amount": 5}) for one in tools]), reply("done")]
-    return Play(*tools, model=model, **more).to_end()
+@pytest.mark.parametrize("signs", [None, True])
+def test_of_several_policies_one_that_requires_a_signature_is_enough(
+    signs: bool | None,
+) -> None:
+    strictest = strictest_policy([policy(quorum=1), policy(signed=signs, quorum=1)])
+    unsigned = Decided(decision="approve", by="ann", at="", digest="")
 
-
-def test_a_call_without_its_scope_is_refused_without_a_question() -> None:
-    pay = tool("pay", side_effects=True, requires=["money"])
-    play = asked(pay, principal={"id": "ann", "scopes": ["mail"]})
-
-    assert play.event_lines()[1:4] == ["tool_call t1c1", "tool_end t1c1", "turn_end"]
-    assert play.errors() == {"t1c1": "token_scope_insufficient"}
-    assert "needs the scope money, which this run does not have" in play.results()["t1c1"]
+    assert strictest.signed is signs
+    assert satisfies(strictest, [unsigned], None) is not bool(signs)
+    assert satisfies(strictest, [unsigned.model_copy(update={"signed": True})], None)
 
 
 @pytest.mark.parametrize(
@@ -125,6 +126,7 @@ def test_a_principal_holds_what_the_agent_lets_it_hold_at_most(
     held: list[str] | None, most: list[str] | None, code: str | None
 ) -> None:
     more: dict[str, Any] = {"principal": {"id": "ann", "scopes": held}} if held is not None else {}
-    play = asked(tool("look", requires=["money"]), definition={"principal_scopes": most}, **more)
+    looks, answers = tool("look", requires=["money"]), [reply("", call("look")), reply("done")]
+    play = Play(looks, model=answers, definition={"principal_scopes": most}, **more).to_end()
 
     assert play.errors() == {"t1c1": code}

@@ -17,6 +17,7 @@ YAML; the lines after it are what the log gained.
     > time: 10m                       time passes, and what is due by the clock is applied
     > renew: {id, scopes, for: 1h}    a new token of the principal arrives
     > run: cancel                     or `close`, `continue as new`, `reset`
+    > hook NAME: …                    what the activity of a hook returns from now on
 
 The run is a request with its agent, as `holdfast run` takes it, or a single `call`; `hooks` is what
 the activity of each hook returns.
@@ -147,14 +148,10 @@ class Transcript(Play):
                 self.pass_time(parse_duration(value))
             case "renew":
                 self.renew(value)
-            case "run" if value == "cancel":
-                self.run.cancel()
-            case "run" if value == "close":
-                self.mailbox.close()
-            case "run" if value == "reset":
-                self.run.state.was_reset = True
             case "run":
-                self.chained = True
+                self.control(value)
+            case _ if key.startswith("hook "):
+                self.hooks[key.removeprefix("hook ")] = read_outcome(value)
             case _ if _CALL.fullmatch(key):
                 calls = self.run.phases.turn.calls if self.run.phases.turn else []
                 running = [one.id for one in calls if one.is_running]
@@ -163,6 +160,20 @@ class Transcript(Play):
             case _:
                 self.decide_as(key, value)
         self.settle()
+
+    def control(self, action: str) -> None:
+        """Cancel, close, reset or continue the run."""
+        match action:
+            case "cancel":
+                self.run.cancel()
+            case "close":
+                self.mailbox.close()
+            case "reset":
+                self.run.state.was_reset = True
+            case "continue as new":
+                self.chained = True
+            case _:
+                raise AssertionError(f"no action on a run: {action}")
 
     def continue_as_new(self) -> None:
         """Continue as new once, at the next moment between two turns."""
@@ -192,8 +203,8 @@ class Transcript(Play):
             self.refusals.append(str(error))
 
     def renew(self, principal: dict[str, Any]) -> None:
-        """Take a new token of the principal, which expires so long from now."""
-        expires_at = self.now + parse_duration(principal["for"])
+        """Take a new token of the principal, which expires so long from now, if at all."""
+        expires_at = self.now + parse_duration(principal["for"]) if "for" in principal else None
         said = {"id": principal["id"], "scopes": principal["scopes"], "expiresAt": expires_at}
         self.run.questions.renew(Principal.model_validate(said))
 
