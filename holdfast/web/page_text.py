@@ -6,9 +6,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from holdfast.runtime import text_safety
-from holdfast.runtime.narration.question_view import QuestionView
+from holdfast.runtime.narration.phrases import budget_phrase
 from holdfast.schemas.base import format_duration, parse_duration
-from holdfast.schemas.decision import PendingApproval
 from holdfast.schemas.names import ErrorCode
 
 # Each status with its label and the tone of its badge.
@@ -24,18 +23,6 @@ STATUS_LABELS: Final[Mapping[str, tuple[str, str]]] = {
     "terminated": ("terminated", "bad"),
     "timed_out": ("timed out", "bad"),
 }
-BUDGET_LABELS: Final = {
-    "maxIterations": "Rounds of calls",
-    "maxTurns": "Requests to the model",
-    "maxCalls": "Calls",
-    "maxDuration": "Time at work",
-    "maxTokens": "Tokens",
-    "maxCost": "Cost",
-    "maxSameTool": "Calls of one tool in a row",
-    "maxDepth": "Levels of delegates",
-}
-_NAME_CHARS: Final = 60
-_TITLE_CHARS: Final = 200
 _NEARLY: Final = 0.8
 _UNREPORTED: Final = "unknown: not reported by the provider"
 # Amounts of money are rounded to this number of digits.
@@ -69,14 +56,6 @@ def display_time(at: Any) -> DisplayTime:
     return DisplayTime(iso, utc.strftime("%Y-%m-%d %H:%M UTC"), relative)
 
 
-def unknown_reason(approval: PendingApproval) -> str:
-    """Return the reason why an outcome is unknown, as a sentence; may be empty."""
-    view = QuestionView.of(approval)
-    text = text_safety.clean(view.facts).partition(" Did it happen?")[0]
-    text = text.replace(f"`{approval.tool}`", view.name)
-    return text_safety.as_sentence(text.replace("`", "")) if text else ""
-
-
 @dataclass(frozen=True)
 class BudgetUse:
     """The used and the remaining part of a budget in words."""
@@ -90,38 +69,12 @@ class BudgetUse:
     is_exceeded: bool = False
 
 
-def budget_label(name: str) -> str:
-    """Return the name of a budget for people: `Cost`."""
-    return BUDGET_LABELS.get(name) or text_safety.one_line(name, _NAME_CHARS)
-
-
-def budget_in_sentence(name: str) -> str:
-    """Return the name of a budget within a sentence: `cost`."""
-    label = budget_label(name)
-    return label[:1].lower() + label[1:]
-
-
-def subject(approval: PendingApproval, agent: str | None, of_plan: str = "A plan of {}") -> str:
-    """Return the subject of a question: the call, the plan, or the limit that a run is at.
-
-    `lost_property has reached its limit of cost: 1.0`
-    """
-    if approval.kind != "budget":
-        return QuestionView.of(approval).subject(of_plan)
-    limits = ", ".join(
-        f"{budget_in_sentence(name)}: {text_safety.format_argument(limit)}"
-        for name, limit in approval.arguments.items()
-    )
-    who = text_safety.one_line(agent or "", _NAME_CHARS) or "The run"
-    return text_safety.one_line(f"{who} has reached its limit of {limits}", _TITLE_CHARS)
-
-
 def budget_uses(budget: Mapping[str, Any]) -> Iterator[BudgetUse]:
     """Yield the use of each budget that has a limit, from the `budget` of a run's status.
 
     In a conversation, the limits are those of a message, and `total` has those of the whole.
     """
-    parts = [(name, budget_label(name), one) for name, one in budget.items()]
+    parts = [(name, budget_phrase(name, starts=True), one) for name, one in budget.items()]
     totals = [(f"total.{name}", f"{label} in all", one.get("total")) for name, label, one in parts]
     for name, label, one in [*parts, *totals]:
         if not one or one["limit"] is None:

@@ -8,12 +8,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from holdfast.runtime.text_safety import clean, name_in_line
+from holdfast.runtime.text_safety import clean, name_in_line, one_line
 from holdfast.schemas.decision import Decided, Kind, Verdict
 from holdfast.schemas.log_entry import SkillChooser
 from holdfast.validation.text_safety import is_same_person
 
 NAME_CHARS: Final = 80
+_BUDGET_CHARS: Final = 60
 
 EXPIRED: Final = "expired"
 """The outcome of a question whose time limit passed without a decision."""
@@ -57,6 +58,18 @@ TERMS: Final[Mapping[Surface, Mapping[str, str]]] = {
     },
 }
 """Who decides, as each surface states it, in its order."""
+
+BUDGETS: Final = {
+    "maxIterations": "Rounds of calls",
+    "maxTurns": "Requests to the model",
+    "maxCalls": "Calls",
+    "maxDuration": "Time at work",
+    "maxTokens": "Tokens",
+    "maxCost": "Cost",
+    "maxSameTool": "Calls of one tool in a row",
+    "maxDepth": "Levels of delegates",
+}
+"""The names of budgets for people."""
 
 MEMBERS_ONLY: Final = "Only members of {} can decide."
 """Why a person in none of the groups cannot decide."""
@@ -202,6 +215,12 @@ _TIMEOUTS: Final[Mapping[str, str]] = {
     "give_up": "its outcome stays unknown",
     "end": "it is not extended",
 }
+
+
+def budget_phrase(name: str, *, starts: bool = False) -> str:
+    """Return a budget within a sentence, or where one `starts`: `cost`."""
+    label = BUDGETS.get(name) or one_line(name, _BUDGET_CHARS)
+    return label if starts else f"{label[:1].lower()}{label[1:]}"
 
 
 def subject_phrase(kind: Kind, name: str) -> str:

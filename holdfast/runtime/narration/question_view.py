@@ -12,8 +12,10 @@ from datetime import UTC
 from typing import Any, Final, Self
 
 from holdfast.runtime.narration import phrases
+from holdfast.runtime.narration.arguments import arguments_in_line, fits_in_line, total_text
 from holdfast.runtime.text_safety import (
     as_json,
+    as_sentence,
     clean,
     format_argument,
     label_in_line,
@@ -28,6 +30,8 @@ from holdfast.schemas.phrases import distinct_names
 
 LABEL_CHARS: Final = 60
 _INSTANCE_CHARS: Final = 100
+_SUBJECT_CHARS: Final = 200
+_BUTTON_CHARS: Final = 72
 _PLAN_VALUE_CHARS: Final = 2_000
 _ORDINALS: Final = {2: "second", 3: "third"}
 
@@ -91,12 +95,59 @@ class QuestionView:
         """Return the request and the call: `Approval needed: Refund an order (t2c1)`."""
         return f"{self.request}: {self.title}"
 
-    def subject(self, of_plan: str) -> str:
-        """Return what is decided on; `of_plan` takes the number of steps: `Plan of {}`."""
-        if self.approval.kind == "plan":
-            number = len(list(shown_calls(self.approval.arguments)))
+    def subject(self, agent: str | None, of_plan: str = "A plan of {}") -> str:
+        """Return what is decided on: the call, the plan, or the limit that its agent is at.
+
+        `of_plan` takes the number of steps. `lost_property has reached its limit of cost: 1.0`
+        """
+        kind, arguments = self.approval.kind, self.approval.arguments
+        if kind == "plan":
+            number = len(list(shown_calls(arguments)))
             return of_plan.format(f"{number} step{'' if number == 1 else 's'}")
-        return f"{'Did it happen? ' * (self.approval.kind == 'reconcile')}{self.name}"
+        if kind != "budget":
+            return f"{'Did it happen? ' * (kind == 'reconcile')}{self.name}"
+        limits = ", ".join(
+            f"{phrases.budget_phrase(name)}: {format_argument(limit)}"
+            for name, limit in arguments.items()
+        )
+        who = one_line(agent or "", LABEL_CHARS) or "The run"
+        return one_line(f"{who} has reached its limit of {limits}", _SUBJECT_CHARS)
+
+    @property
+    def unknown_reason(self) -> str:
+        """Return why the outcome of a call is unknown, as a sentence; may be empty."""
+        text = clean(self.facts).partition(" Did it happen?")[0]
+        text = text.replace(f"`{self.approval.tool}`", self.name)
+        return as_sentence(text.replace("`", "")) if text else ""
+
+    def approve_button(self, schema: Any) -> str:
+        """Return the label of the button that approves: `Approve refund of €249.00`.
+
+        Without an `effect` of the tool it names every value or none: a label with a part of them
+        would look complete. The arguments have this schema.
+        """
+        line = arguments_in_line(self.approval.arguments, schema, _BUTTON_CHARS)
+        label = f"Approve: {' · '.join(filter(None, [self.name, line]))}"
+        if self.approval.effect:
+            label = f"Approve {self.approval.effect}"
+        is_whole = self._fits_in_button and len(label) <= _BUTTON_CHARS
+        return label if is_whole else "Approve as shown"
+
+    def again_button(self, schema: Any) -> str:
+        """Return the label of the button that runs the call again, with the number of the attempt.
+
+        `Send a payment a third time: €1,200.00 · IBAN DE02120300000000202051`
+        """
+        one = self.approval
+        line = one.effect or arguments_in_line(one.arguments, schema, _BUTTON_CHARS + 1)
+        if not self._fits_in_button or len(line) > _BUTTON_CHARS:
+            line = total_text([one.amount]) or "as shown"
+        return f"{self.name} {self.next_attempt}{': ' * bool(line)}{line}"
+
+    @property
+    def _fits_in_button(self) -> bool:
+        one = self.approval
+        return bool(one.effect) or all(map(fits_in_line, one.arguments.values()))
 
     def groups(self, limit_chars: int, between: str = ", ") -> str:
         """Return the groups that decide, in one line; empty: anyone does."""

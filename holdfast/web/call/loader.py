@@ -7,10 +7,12 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Final
 
 from holdfast.client.errors import NO_SUCH, EncryptedError, HoldfastError
 from holdfast.client.run_lists import RunFilter, RunListing
+from holdfast.runtime.narration.question_view import QuestionView
 from holdfast.runtime.text_safety import one_line
 from holdfast.schemas.base import canonical_json, json_size, sha256
 from holdfast.schemas.budget import Budget
@@ -53,6 +55,11 @@ class OpenApproval:
     report: RunReport
     tools: Mapping[str, ShownTool] = field(default_factory=dict)
     summary: str = ""
+
+    @cached_property
+    def view(self) -> QuestionView:
+        """Return the question in words."""
+        return QuestionView.of(self.approval, is_single_call=self.run_info.single)
 
     @property
     def tool(self) -> ShownTool | None:

@@ -32,7 +32,6 @@ from holdfast.runtime.text_safety import as_sentence, clean
 from holdfast.schemas import names
 from holdfast.schemas.decision import RUNS_AGAIN, Decision, PendingApproval
 from holdfast.schemas.settings.inbox import Right
-from holdfast.web import page_text
 from holdfast.web.auth.permissions import access_of
 from holdfast.web.auth.sessions import Person, person_of
 from holdfast.web.call import decision_form, loader, view_model
@@ -219,10 +218,9 @@ class CallPages:
         form: decision_form.DecisionForm | None = None,
     ) -> Response:
         """Show a decision on a call that has a further question; a `form` came after it."""
-        further = QuestionView.of(pending.approval).request.lower()
-        values = {"call": pending, "decided": decided, "form": form, "further": further}
-        values["heading"] = page_text.subject(decided.approval, pending.run_info.agent)
-        values |= {"decision_text": view_model.decision_text, "here": _here(request)}
+        values = {"call": pending, "decided": decided, "form": form, "here": _here(request)}
+        values["heading"] = QuestionView.of(decided.approval).subject(pending.run_info.agent)
+        values["decision_text"] = view_model.decision_text
         return page(request, "call/decided.html", 200 if form is None else 409, **values)
 
     async def _closed_page(

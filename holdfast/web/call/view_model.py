@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from holdfast.client.question_text import how_to_decide, how_to_renew
 from holdfast.runtime.narration import phrases
-from holdfast.runtime.narration.arguments import arguments_in_line, fits_in_line, total_text
+from holdfast.runtime.narration.arguments import total_text
 from holdfast.runtime.narration.question_view import QuestionView
 from holdfast.runtime.text_safety import (
     as_json,
@@ -40,7 +40,6 @@ from holdfast.web.listing.rows import MAX_BRIEF_CHARS, argument_line
 
 _GROUPS_CHARS: Final = 300
 _NAME_CHARS: Final = 100
-_BUTTON_CHARS: Final = 72
 # Budgets whose use a provider may not report.
 _REPORTED: Final = ("maxTokens", "maxCost")
 _STAGES: Final[Mapping[CallStage, str]] = {
@@ -113,21 +112,24 @@ def _question_texts(
     """Return the values of the page that depend on the question alone."""
     approval, tool, versions = pending.approval, pending.tool, pending.history.versions
     kind, arguments, budget = approval.kind, approval.arguments, pending.report.budget
-    changes: list[Difference] = []
+    view, changes = pending.view, list[Difference]()
     if len(versions) > 1:
         first = versions[0].arguments
         changes = argument_differences(kind, first, arguments, pending.tools, pending.schema)
+    if kind == "budget":
+        approve = extend_button(approval, budget, pending.history.first_limit)
+    else:
+        approve = view.approve_button(pending.schema)
     consequence = phrases.QUESTIONS[kind].consequence
     if kind == "call" and tool is not None:
         consequence = phrases.CONSEQUENCES[bool(tool.side_effects)]
-    view = QuestionView.of(approval, is_single_call=pending.run_info.single)
     return {
         "question": view,
-        "heading": page_text.subject(approval, pending.run_info.agent),
+        "heading": view.subject(pending.run_info.agent),
         "again_heading": f"{view.name} {view.next_attempt}?" if again else "",
-        "again_button": again_button(approval, tool) if again else "",
+        "again_button": view.again_button(pending.schema) if again else "",
         "consequence": plan_consequence(plan) if plan else consequence,
-        "approve_text": approve_button(approval, tool, budget, pending.history.first_limit),
+        "approve_text": approve,
         "changes": changes,
         "budget_uses": [*page_text.budget_uses(budget)] if kind == "budget" else [],
         "arguments": build_fields(
@@ -139,7 +141,7 @@ def _question_texts(
         "renew_command": how_to_renew(pending.run_id) if kind == "principal_expired" else "",
         "show_command": holdfast_command("show", pending.run_id, "--json"),
         "decision_text": decision_text,
-        "unknown_reason": page_text.unknown_reason,
+        "view_of": QuestionView.of,
         "total_text": total_text,
     }
 
@@ -239,7 +241,7 @@ def build_closed_page(closed: ClosedApproval, person: Person) -> dict[str, Any]:
         "verdict": text,
         "decided_at": at,
         "outcome": outcome_text(question, history.stage),
-        "heading": page_text.subject(approval, closed.run_info.agent),
+        "heading": QuestionView.of(approval).subject(closed.run_info.agent),
         "arguments": arguments,
         "limit": limit_outcome(approval, verdict, last, budget.get("limit")),
         "reason": reason,
@@ -260,8 +262,7 @@ def check_eligibility(
     approval, principal = pending.approval, pending.run_info.principal
     # A plan has the strictest of its calls' policies.
     not_own = any(tool.approval.not_by for tool in pending.tools.values())
-    view = QuestionView.of(approval)
-    groups = view.groups(_GROUPS_CHARS, " or ")
+    groups = pending.view.groups(_GROUPS_CHARS, " or ")
     reason = ""
     if not is_approver(person, approval.approvers):
         own = one_line(distinct_names(person.groups), _GROUPS_CHARS)
@@ -272,7 +273,7 @@ def check_eligibility(
     whom = f", {one_line(principal, _NAME_CHARS)}," if principal else ""
     signing = "the inbox signs yours" if signs else "add your token"
     more = {"principal": whom if not_own else None, "signing": signing if approval.signed else None}
-    return reason, view.terms("page", groups, **more)
+    return reason, pending.view.terms("page", groups, **more)
 
 
 def repetition(tool: ShownTool) -> str:
@@ -284,50 +285,22 @@ def repetition(tool: ShownTool) -> str:
     return "It is started once: if its result is lost, people are asked whether it happened."
 
 
-def approve_button(
-    approval: PendingApproval,
-    tool: ShownTool | None = None,
-    budget: Mapping[str, Any] | None = None,
-    granted: Any = None,
-) -> str:
-    """Return the label of the button that approves: `Approve refund of €249.00`.
+def extend_button(approval: PendingApproval, budget: Mapping[str, Any], granted: Any) -> str:
+    """Return the label of the button that extends a limit: `Extend: calls from 5 to 10`.
 
-    Without an `effect` of the tool it names every value or none: a label with a part of them would
-    look complete. For a limit, it names the limits after an approval: `Extend: calls from 5 to 10`.
     `budget` is that of the status of the run, `granted` the first limit.
     """
-    if approval.kind == "budget":
-        texts = []
-        for name, limit in approval.arguments.items():
-            use = (budget or {}).get(name) or {}
-            used, total = use.get("used"), use.get("total", {}).get("limit")
-            more = page_text.extended_limit(name, limit, used, granted) if total is None else None
-            least = "at least " if used is None and name in _REPORTED else ""
-            after = f"from {format_argument(limit)} to {least}{format_argument(more)}"
-            if more is None:
-                after = "by its first limit" + ("" if total is None else ", within the total")
-            texts.append(f"{page_text.budget_in_sentence(name)} {after}")
-        return f"Extend: {', '.join(texts)}"
-    arguments, schema = approval.arguments, True if tool is None else tool.parameters
-    line = arguments_in_line(arguments, schema, _BUTTON_CHARS)
-    named = f"Approve: {' · '.join(filter(None, [QuestionView.of(approval).name, line]))}"
-    label = f"Approve {approval.effect}" if approval.effect else named
-    is_whole = approval.effect or all(map(fits_in_line, arguments.values()))
-    return label if is_whole and len(label) <= _BUTTON_CHARS else "Approve as shown"
-
-
-def again_button(approval: PendingApproval, tool: ShownTool | None) -> str:
-    """Return the label of the button that runs a call again, with the number of the attempt.
-
-    `Send a payment a third time: €1,200.00 · IBAN DE02120300000000202051`
-    """
-    schema = True if tool is None else tool.parameters
-    line = approval.effect or arguments_in_line(approval.arguments, schema, _BUTTON_CHARS + 1)
-    is_whole = approval.effect or all(map(fits_in_line, approval.arguments.values()))
-    if not is_whole or len(line) > _BUTTON_CHARS:
-        line = total_text([approval.amount]) or "as shown"
-    view = QuestionView.of(approval)
-    return f"{view.name} {view.next_attempt}{': ' * bool(line)}{line}"
+    texts = []
+    for name, limit in approval.arguments.items():
+        use = budget.get(name) or {}
+        used, total = use.get("used"), use.get("total", {}).get("limit")
+        more = page_text.extended_limit(name, limit, used, granted) if total is None else None
+        least = "at least " if used is None and name in _REPORTED else ""
+        after = f"from {format_argument(limit)} to {least}{format_argument(more)}"
+        if more is None:
+            after = "by its first limit" + ("" if total is None else ", within the total")
+        texts.append(f"{phrases.budget_phrase(name)} {after}")
+    return f"Extend: {', '.join(texts)}"
 
 
 def limit_outcome(
@@ -337,7 +310,7 @@ def limit_outcome(
     if approval.kind != "budget" or decided is None or decided.decision not in ("approve", "edit"):
         return ""
     [(name, limit), *_] = approval.arguments.items()
-    was = f"The limit of {page_text.budget_in_sentence(name)} was {format_argument(limit)}"
+    was = f"The limit of {phrases.budget_phrase(name)} was {format_argument(limit)}"
     if decided.decision == "edit":
         return f"{was}, and was set to {format_argument(last.get(name))}."
     if now is None:

@@ -22,7 +22,7 @@ from holdfast.schemas.phrases import distinct_names
 from holdfast.web.auth.permissions import MAY_NOT_DECIDE, has_decided, is_approver
 from holdfast.web.auth.sessions import Person
 from holdfast.web.listing.pending_runs import RunAnswer
-from holdfast.web.page_text import DisplayTime, display_time, subject, unknown_reason
+from holdfast.web.page_text import DisplayTime, display_time
 
 SOON: Final = timedelta(hours=1)
 EXPIRED: Final = "expired"
@@ -149,7 +149,7 @@ def _row(run: RunListing, approval: PendingApproval, person: Person, *, signs: b
         obstacle = "Open it to see all arguments."
     return PendingRow(
         run,
-        subject(approval, run.agent, "Plan of {}"),
+        view.subject(run.agent, "Plan of {}"),
         display_time(approval.requested_at),
         display_time(approval.expires_at),
         urgent,
@@ -157,7 +157,7 @@ def _row(run: RunListing, approval: PendingApproval, person: Person, *, signs: b
         call=approval.call_id,
         kind=view.request.lower() if words.badge is None else words.badge,
         brief=shorten(in_line, _PART_CHARS if obstacle else MAX_BRIEF_CHARS),
-        why=_why(approval),
+        why=_why(view),
         decisions=shorten(", ".join(view.decisions + view.terms("row")), _TEXT_CHARS),
         choice="" if obstacle else str(SelectedCall.of(run.id, approval)),
         amount=approval.amount,
@@ -172,11 +172,11 @@ def _expiry_label(urgent: str, label: str = "expires") -> str:
     return f"{urgent}," if urgent and label == "expires" else label
 
 
-def _why(approval: PendingApproval) -> str:
+def _why(view: QuestionView) -> str:
     """Return the first line of the model's reason, or why an outcome is unknown."""
-    if approval.kind == "reconcile":
-        return one_line(unknown_reason(approval), _TEXT_CHARS)
-    first, *more = clean(approval.reasoning or "").strip().split("\n")
+    if view.approval.kind == "reconcile":
+        return one_line(view.unknown_reason, _TEXT_CHARS)
+    first, *more = view.reasoning.strip().split("\n")
     line = one_line(first, _TEXT_CHARS)
     return f"“{line}{' …' if more and not line.endswith('…') else ''}”" if line else ""
 

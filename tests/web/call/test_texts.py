@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from holdfast.runtime.narration.phrases import timeout_phrase
+from holdfast.runtime.narration.question_view import QuestionView
 from holdfast.schemas.budget import Budget
 from holdfast.schemas.decision import Kind, PendingApproval
 from holdfast.schemas.tool import ShownTool
@@ -55,7 +56,7 @@ def decided(decision: str) -> dict[str, Any]:
     ],
 )
 def test_the_button_names_every_value_or_none(arguments: dict[str, Any], button: str) -> None:
-    assert view_model.approve_button(waiting(**arguments)) == button
+    assert QuestionView.of(waiting(**arguments)).approve_button(True) == button
 
 
 def test_a_beginning_that_is_not_shown_is_counted() -> None:
@@ -87,7 +88,7 @@ def test_the_button_names_the_effect_where_all_of_it_fits() -> None:
         ("", "Approve: Pay · Of 7"),
     ):
         asked = waiting(of=7).model_copy(update={"effect": effect})
-        assert view_model.approve_button(asked) == label
+        assert QuestionView.of(asked).approve_button(True) == label
 
 
 @pytest.mark.parametrize(
@@ -129,7 +130,7 @@ def test_the_button_shows_what_an_approval_grants(
     budget: dict[str, Any], used: Any, granted: Any, button: str
 ) -> None:
     status = {name: {"used": used} for name in budget}
-    assert view_model.approve_button(waiting("budget", **budget), None, status, granted) == button
+    assert view_model.extend_button(waiting("budget", **budget), status, granted) == button
 
 
 @pytest.mark.parametrize("name", ["maxIterations", "maxTurns", "maxCalls", "maxTokens", "maxCost"])
