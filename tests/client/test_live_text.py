@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from holdfast.cli.screens.plain import Activity
-from holdfast.client.stream.heartbeats import AnswerProgress
-from holdfast.client.stream.live_text import answer_text, composed_text
+from holdfast.client.stream.heartbeats import AnswerProgress, answer_text, composed_text
 from holdfast.schemas.log_entry import (
     ConfirmationRequiredEntry,
     ToolEndEntry,

@@ -11,8 +11,13 @@ from typing import Any, TextIO
 
 from holdfast.client import question_text
 from holdfast.client.result import RunEnding, ending_lines
-from holdfast.client.stream.heartbeats import AnswerProgress, PendingActivity, new_failure_lines
-from holdfast.client.stream.live_text import answer_text, call_lines
+from holdfast.client.stream.heartbeats import (
+    AnswerProgress,
+    PendingActivity,
+    answer_text,
+    call_lines,
+    new_failure_lines,
+)
 from holdfast.runtime.narration.log_narration import LogNarration, NarrationLine
 from holdfast.runtime.narration.question_view import QuestionView
 from holdfast.runtime.text_safety import clean, format_clock, one_line, shorten

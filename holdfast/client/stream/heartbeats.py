@@ -1,28 +1,33 @@
 """The pending activities of a run: their failures, and the progress in their heartbeats.
 
 A failed attempt leaves no other trace until its activity has ended, as late as its retries allow.
+Partial answers and progress are formatted for people here, too.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from google.protobuf.timestamp_pb2 import Timestamp
+from pydantic_core import from_json
 from temporalio.api.enums.v1 import PendingActivityState
 from temporalio.api.workflow.v1 import PendingActivityInfo
 from temporalio.converter import DataConverter
 from temporalio.exceptions import FailureError
 
 from holdfast.client.errors import EncryptedError, HoldfastError
-from holdfast.runtime.text_safety import format_clock, one_line
+from holdfast.runtime.text_safety import arguments_line, as_json, format_clock, one_line
 from holdfast.schemas import names
 
 # A longer update is left out: each heartbeat repeats it.
 MAX_UPDATE_BYTES: Final = 64_000
 _FAILURE_CHARS: Final = 300
+_NAME_CHARS: Final = 80
+_CALL_CHARS: Final = 2_000
+_UPDATE_CHARS: Final = 300
 UNTAKEN_TIME: Final = timedelta(seconds=5)
 _SCHEDULED: Final = PendingActivityState.PENDING_ACTIVITY_STATE_SCHEDULED
 _STARTED: Final = PendingActivityState.PENDING_ACTIVITY_STATE_STARTED
@@ -203,3 +208,53 @@ async def update_in(activity: PendingActivityInfo, converter: DataConverter) -> 
     if (answer := answer_progress("", value)) is None:
         return None
     return CallProgress(call[1], answer.attempt, {"text": answer.text, "offset": answer.offset})
+
+
+def answer_text(streaming: AnswerProgress) -> str:
+    """Return the model's answer, or its end, without the calls that it is writing."""
+    if streaming.composed:
+        return composed_text(streaming.text, streaming.offset)
+    return f"… {streaming.text}" if streaming.offset else streaming.text
+
+
+def call_lines(streaming: AnswerProgress) -> list[str]:
+    """Return the calls that the model is writing, one per line."""
+    return [
+        one_line(f"{call.get('tool', '')} {call.get('arguments', '')}", _CALL_CHARS)
+        if isinstance(call, Mapping)
+        else ""
+        for call in streaming.calls
+    ]
+
+
+def progress_line(update: CallProgress) -> str:
+    """Return the progress of a call in one line; of a partial text, the end."""
+    match update.details:
+        case str() as text:
+            return one_line(text, _UPDATE_CHARS)
+        case {"text": str() as text, "offset": int()}:
+            return one_line(text[-_UPDATE_CHARS:], _UPDATE_CHARS)
+    return one_line(as_json(update.details), _UPDATE_CHARS)
+
+
+def composed_text(text: str, offset: int) -> str:
+    """Return a composed answer for people; `text` is its end, after `offset` characters."""
+    try:
+        answer = None if offset else from_json(text, allow_partial="trailing-strings")
+    except ValueError:
+        answer = None
+    if not isinstance(answer, dict) or answer.keys().isdisjoint(("calls", "output")):
+        return f"(an answer of {offset + len(text):,} characters so far)" if text else ""
+    calls, lines, name = answer.get("calls"), [], ""
+    for call in calls if isinstance(calls, list) else ():
+        arguments = call if isinstance(call, dict) else {}
+        arguments = {name: value for name, value in arguments.items() if value is not None}
+        name = one_line(str(arguments.pop("_tool", "")), _NAME_CHARS)
+        lines.append(f"{name} {arguments_line(arguments)}".rstrip())
+    output = answer.get("output")
+    if "output" not in answer:
+        # The last call may be incomplete.
+        lines[-1:] = [f"{name} …"] if name else []
+    elif output is not None:
+        lines.append(output if isinstance(output, str) else as_json(output))
+    return "\n".join(lines)

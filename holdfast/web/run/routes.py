@@ -39,8 +39,7 @@ from holdfast.client.errors import (
 )
 from holdfast.client.remote_run import NO_WORKER_SECONDS, Entry
 from holdfast.client.run import Run
-from holdfast.client.stream.heartbeats import AnswerProgress
-from holdfast.client.stream.live_text import answer_text, call_lines, progress_line
+from holdfast.client.stream.heartbeats import AnswerProgress, answer_text, call_lines, progress_line
 from holdfast.client.stream.run_feed import RunFeed
 from holdfast.client.stream.text_reader import TextDelta
 from holdfast.runtime.text_safety import as_json, clean

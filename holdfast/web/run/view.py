@@ -11,8 +11,7 @@ from typing import Any, Final, Literal
 
 from holdfast.client import result
 from holdfast.client.holdfast_client import HoldfastClient
-from holdfast.client.stream.heartbeats import PendingActivity
-from holdfast.client.stream.live_text import progress_line
+from holdfast.client.stream.heartbeats import PendingActivity, progress_line
 from holdfast.runtime.narration.phrases import QUEUED_FOR_MODEL
 from holdfast.runtime.narration.question_view import QuestionView
 from holdfast.runtime.text_safety import (
