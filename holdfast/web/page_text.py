@@ -1,8 +1,8 @@
-"""Texts that several pages share: statuses, times, and the limits of budgets."""
+"""Texts that several pages share: statuses, and the limits of budgets."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any, Final
 
 from holdfast.runtime import text_safety
@@ -34,26 +34,6 @@ def status_label(status: str, code: str | None = None) -> tuple[str, str]:
     if (status, code) == ("failed", ErrorCode.DENIED):
         return "denied", "dim"
     return STATUS_LABELS.get(status, (text_safety.clean(status), "bad"))
-
-
-@dataclass(frozen=True)
-class DisplayTime:
-    """A time in UTC: `iso` for programs (empty if unknown), `text` for people, and `relative`."""
-
-    iso: str
-    text: str
-    relative: str
-
-
-def display_time(at: Any) -> DisplayTime:
-    """Return a time of a list or a log for display: `3 min ago`, `in 7 d`."""
-    time = text_safety.local_time(at)
-    if time is None:
-        return DisplayTime("", "at an unknown time", "")
-    utc, age = time.astimezone(UTC), text_safety.format_age(time)
-    relative = f"in {age}" if time > datetime.now(UTC) else f"{age} ago"
-    iso = utc.isoformat(timespec="milliseconds")
-    return DisplayTime(iso, utc.strftime("%Y-%m-%d %H:%M UTC"), relative)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ sign-in page has them, too.
 """
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -23,10 +24,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from holdfast.client.errors import HoldfastError
 from holdfast.runtime.decision_links import PATH as DECISION_LINKS
-from holdfast.runtime.text_safety import as_sentence, clean, one_line
+from holdfast.runtime.text_safety import as_sentence, clean, format_age, local_time, one_line
 from holdfast.schemas.phrases import distinct_names
 from holdfast.web.http.problems import RefusedRequest, problem_of
-from holdfast.web.page_text import display_time
 
 LOGO_PATH: Final = "/static/organization"
 STYLE_PATH: Final = "/static/organization.css"
@@ -107,6 +107,26 @@ def address(*parts: str) -> str:
     return "/" + "/".join(map(partial(quote, safe=""), parts))
 
 
+@dataclass(frozen=True)
+class DisplayTime:
+    """A time in UTC: `iso` for programs (empty if unknown), `text` for people, and `relative`."""
+
+    iso: str
+    text: str
+    relative: str
+
+
+def display_time(at: Any) -> DisplayTime:
+    """Return a time of a list or a log for display: `3 min ago`, `in 7 d`."""
+    time = local_time(at)
+    if time is None:
+        return DisplayTime("", "at an unknown time", "")
+    utc, age = time.astimezone(UTC), format_age(time)
+    relative = f"in {age}" if time > datetime.now(UTC) else f"{age} ago"
+    iso = utc.isoformat(timespec="milliseconds")
+    return DisplayTime(iso, utc.strftime("%Y-%m-%d %H:%M UTC"), relative)
+
+
 ENVIRONMENT = Environment(
     loader=FileSystemLoader(HERE / "templates"),
     autoescape=True,
@@ -171,7 +191,10 @@ def error_response(request: Request, error: Exception) -> Response:
 
 
 class ErrorMiddleware:
-    """An application that answers with a page or a problem if it raises."""
+    """An application that answers with a page or a problem if it raises.
+
+    Its responses have the headers of every response.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -183,6 +206,8 @@ class ErrorMiddleware:
         async def sent(message: Message) -> None:
             nonlocal has_started
             has_started = True
+            if message["type"] == "http.response.start":
+                add_headers(MutableHeaders(raw=message["headers"]), scope["path"])
             await send(message)
 
         try:
@@ -190,4 +215,4 @@ class ErrorMiddleware:
         except Exception as error:
             if has_started:
                 raise  # the response has started; the server logs the error and disconnects
-            await error_response(Request(scope), error)(scope, receive, send)
+            await error_response(Request(scope), error)(scope, receive, sent)

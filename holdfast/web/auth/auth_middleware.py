@@ -15,11 +15,10 @@ from pathlib import Path
 from typing import Final
 
 import httpx
-from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Router
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from holdfast.runtime.decision_links import PATH as DECISION_LINKS
 from holdfast.runtime.identity.key_sets import issuer_warnings
@@ -76,23 +75,18 @@ class AuthMiddleware:
         public_paths: Collection[str] = (),
     ) -> None:
         self._app, self._access, self._health = app, access, health
+        self._answered = pages.ErrorMiddleware(self._answer)
         self._hosts, self._public_paths = hosts_of(own_origins), public_paths
         self._doors = Router(access.method.routes)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or pass it to the application."""
         assert scope["type"] == "http"  # no other protocol is served
+        await self._answered(scope, receive, send)
 
-        async def sent(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                pages.add_headers(MutableHeaders(raw=message["headers"]), scope["path"])
-            await send(message)
-
-        async def answered(scope: Scope, receive: Receive, send: Send) -> None:
-            answer = await self._application_for(Request(scope, receive))
-            await answer(scope, receive, send)
-
-        await pages.ErrorMiddleware(answered)(scope, receive, sent)
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        answer = await self._application_for(Request(scope, receive))
+        await answer(scope, receive, send)
 
     async def _application_for(self, request: Request) -> ASGIApp:
         """Return the application that answers the request, if it is allowed."""

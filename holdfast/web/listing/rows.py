@@ -22,7 +22,7 @@ from holdfast.schemas.phrases import distinct_names
 from holdfast.web.auth.permissions import MAY_NOT_DECIDE, has_decided, is_approver
 from holdfast.web.auth.sessions import Person
 from holdfast.web.listing.pending_runs import RunAnswer
-from holdfast.web.page_text import DisplayTime, display_time
+from holdfast.web.pages import DisplayTime, display_time
 
 SOON: Final = timedelta(hours=1)
 EXPIRED: Final = "expired"

@@ -17,8 +17,7 @@ from holdfast.schemas import log_entry, names
 from holdfast.schemas.decision import Decided
 from holdfast.schemas.internal.solution import Usage
 from holdfast.schemas.message import ImagePart
-from holdfast.web.page_text import display_time
-from holdfast.web.pages import address
+from holdfast.web.pages import address, display_time
 
 BODY_CHARS: Final = 4_000
 # A longer body is folded, except that of a person or a model.

@@ -13,7 +13,7 @@ from holdfast.schemas.tool import ShownTool
 from holdfast.web import page_text
 from holdfast.web.call import view_model
 from holdfast.web.call.history import MAX_DECISIONS, MAX_LINES, CallHistory, history_of
-from holdfast.web.page_text import display_time
+from holdfast.web.pages import display_time
 from holdfast.workflows.engine.budget.meter import Meter
 
 AT = "2026-03-01T14:03:07.000Z"

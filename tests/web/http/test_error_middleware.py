@@ -73,5 +73,5 @@ async def test_a_started_response_is_cut_off_after_an_error() -> None:
         sent.append(message)
 
     with pytest.raises(RuntimeError, match=SECRET):
-        await ErrorMiddleware(begins)({"type": "http"}, _breaks, send)
+        await ErrorMiddleware(begins)({"type": "http", "path": "/"}, _breaks, send)
     assert [each["type"] for each in sent] == ["http.response.start"]

@@ -33,7 +33,7 @@ from holdfast.schemas.decision import PendingApproval, Receipt, digest_of, nonce
 from holdfast.schemas.internal.selected_call import SelectedCall
 from holdfast.schemas.run import RunReport, RunResult
 from holdfast.schemas.tool import ShownTool
-from holdfast.web import page_text
+from holdfast.web import pages
 from holdfast.web.api import operations
 from holdfast.web.auth.permissions import ALL, RunAccess
 from holdfast.web.call import loader
@@ -48,7 +48,7 @@ from holdfast.web.services import Services
 
 NOON: Final = datetime(2026, 3, 2, 12, tzinfo=UTC)
 CALL: Final = "t1c1"
-_CLOCKS: Final = (text_safety, page_text, rows, page_query, timeline)
+_CLOCKS: Final = (text_safety, pages, rows, page_query, timeline)
 _TIME: Final = re.compile(r"([+-]\d+) (s|min|h|d)")
 _UNITS: Final = {"s": 1, "min": 60, "h": 3600, "d": 86400}
 _TIMES: Final = ("started", "since", "until", "ended", "next_attempt_at")
