@@ -83,6 +83,19 @@ EFFECTS: Final = (
 )
 """What each decision on a call does."""
 
+OTHERWISE: Final = (
+    " Instead of `approve`, send `deny` (with a `reason`), `edit` (with all `arguments`) or"
+    " `respond` (with a `result`)."
+)
+"""The other decisions on a call, below its instructions in Temporal's UI."""
+
+REPETITION: Final = (
+    "Its author declares that it has no side effects.",
+    "It is idempotent: after a failure it is retried.",
+    "It is started once: if its result is lost, people are asked whether it happened.",
+)
+"""Whether a call could be executed twice: without side effects, idempotent, and otherwise."""
+
 SEE_ALL: Final = "see holdfast approvals --json"
 """Where a terminal shows what it has cut."""
 

@@ -23,7 +23,6 @@ from holdfast.runtime.text_safety import (
 )
 from holdfast.schemas.decision import Decided, Decision, Kind, PendingApproval, shown_calls
 from holdfast.schemas.phrases import distinct_names
-from holdfast.schemas.tool import ShownTool
 from holdfast.validation.text_safety import is_same_person
 from holdfast.web import page_text
 from holdfast.web.auth.permissions import MAY_NOT_DECIDE, has_decided, is_approver
@@ -136,7 +135,7 @@ def _question_texts(
             pending.schema, FormValue(arguments, {}), prefix="v", room=5 * MAX_FIELDS
         ),
         "as_json": as_json(arguments, indent=2),
-        "repetition": repetition(tool) if tool else "",
+        "repetition": phrases.REPETITION,
         "command": how_to_decide(pending.run_id, approval),
         "renew_command": how_to_renew(pending.run_id) if kind == "principal_expired" else "",
         "show_command": holdfast_command("show", pending.run_id, "--json"),
@@ -274,15 +273,6 @@ def check_eligibility(
     signing = "the inbox signs yours" if signs else "add your token"
     more = {"principal": whom if not_own else None, "signing": signing if approval.signed else None}
     return reason, pending.view.terms("page", groups, **more)
-
-
-def repetition(tool: ShownTool) -> str:
-    """Return whether a call could be executed twice, as a sentence."""
-    if not tool.side_effects:
-        return "Its author declares that it has no side effects."
-    if tool.idempotent:
-        return "It is idempotent: after a failure it is retried."
-    return "It is started once: if its result is lost, people are asked whether it happened."
 
 
 def extend_button(approval: PendingApproval, budget: Mapping[str, Any], granted: Any) -> str:

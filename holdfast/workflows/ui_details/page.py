@@ -11,6 +11,7 @@ from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
     from holdfast.runtime.narration.call_summaries import CallSummaries
+    from holdfast.runtime.narration.phrases import OTHERWISE
     from holdfast.schemas import names
     from holdfast.schemas.log_entry import read_record
 
@@ -28,7 +29,6 @@ from holdfast.workflows.ui_details.markdown import (
 from holdfast.workflows.ui_details.questions import (
     ARGUMENTS_BYTES,
     NAME_BYTES,
-    OTHERWISE,
     WORDS_BYTES,
     delegate_question,
     instructions,

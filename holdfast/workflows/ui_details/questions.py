@@ -40,11 +40,6 @@ MAX_IDS_SHOWN = 10
 LONGEST_ID_CHARACTERS = 60
 _LEAST_VALUE_BYTES = 60
 
-OTHERWISE = (
-    " Instead of `approve`, send `deny` (with a `reason`), `edit` (with all `arguments`) or"
-    " `respond` (with a `result`)."
-)
-
 
 def instructions(count: int) -> str:
     """Return the instructions to decide `count` questions, in a terminal or on the page."""
