@@ -225,21 +225,17 @@ async def _print_status(console: Console, remote: Run) -> None:
         _print_field(console, "waiting", delegate_line(there))
 
 
-async def _read_usage(remote: Run) -> Usage:
-    if not (await remote.observe()).closed:
-        return (await remote.status()).usage
-    ending = await remote.ending(unread=unread_output(remote.id))
-    counted = ending.result or ending.spent
-    return Usage() if counted is None else counted.usage
-
-
 async def cost(*, run: str, json: bool) -> int:
     """Print what a run has cost; of an open run without a worker, report the tokens last."""
     client = await connect()
     remote, found = client.run(run), await read_run_cost(client.temporal, run)
     usage, silence = Usage(), None
     try:
-        usage = await _read_usage(remote)
+        if (await remote.observe()).closed:
+            ending = await remote.ending(unread=unread_output(run))
+            usage = counted.usage if (counted := ending.result or ending.spent) else usage
+        else:
+            usage = (await remote.status()).usage
     except HoldfastError as error:
         silence = error
     if json:

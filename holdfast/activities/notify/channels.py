@@ -96,15 +96,6 @@ class NotificationChannels:
         return None if posted is None else posted.to_json()
 
 
-def _inbox_problems(text: str) -> Iterator[ValueProblem]:
-    try:
-        inbox = addresses.parse_address(text)
-        if inbox.query or inbox.fragment:
-            raise addresses.AddressError("links are appended to it", "leave out `?` and `#`")
-    except addresses.AddressError as error:
-        yield ValueProblem(("inbox",), error.reason, error.fix)
-
-
 def load_notifiers(
     file: Path | None, environ: Mapping[str, str], http: httpx.AsyncClient
 ) -> NotificationChannels:
@@ -117,8 +108,13 @@ def load_notifiers(
         return NotificationChannels()
     source = read_source(file)
     settings = source.parse_as(Notifiers)
-    faults = list(_inbox_problems(settings.inbox))
-    served = {}
+    faults, served = list[ValueProblem](), dict[str, tuple[Channel, Notifier]]()
+    try:
+        inbox = addresses.parse_address(settings.inbox)
+        if inbox.query or inbox.fragment:
+            raise addresses.AddressError("links are appended to it", "leave out `?` and `#`")
+    except addresses.AddressError as error:
+        faults.append(ValueProblem(("inbox",), error.reason, error.fix))
     links = DecisionLinks(LINK_SECRET, environ, settings.inbox.rstrip("/"))
     for name, channel in settings.channels.items():
         kind = next(each for each in Channel.one_of if getattr(channel, each) is not None)

@@ -22,7 +22,6 @@ from holdfast.schemas import log_entry, names
 from holdfast.schemas.base import parsed_or_none
 from holdfast.schemas.decision import Kind, shown_calls
 from holdfast.schemas.message import (
-    AskedCall,
     ChatMessage,
     Content,
     DataPart,
@@ -117,7 +116,12 @@ class LogNarration:
         body = _text(message.content if message.said is None else message.said)
         if message.imported and message.calls:
             said = [NarrationLine(at, "model", "", body, "said")] if body else []
-            return [*said, *(self._imported(at, call) for call in message.calls)]
+            how = "before this run: it was not run here"
+            for call in message.calls:
+                arguments = text_safety.arguments_line(call.arguments)
+                text = f"{self.name(call.id, call.tool)}  {arguments}".rstrip()
+                said.append(NarrationLine(at, "call", text, how, "quiet"))
+            return said
         if message.calls and not body:
             return []  # each call has its own entry
         is_untrusted = is_from_outside(message.content)
@@ -148,11 +152,6 @@ class LogNarration:
         reason = text_safety.clean(call.reasoning or "")
         head = [waits and f"waits for {waits}", reason and f"because: {reason}"]
         return NarrationLine(at, "call", text, "\n".join(filter(None, [*head, body])))
-
-    def _imported(self, at: str, call: AskedCall) -> NarrationLine:
-        arguments = text_safety.arguments_line(call.arguments)
-        text = f"{self.name(call.id, call.tool)}  {arguments}".rstrip()
-        return NarrationLine(at, "call", text, "before this run: it was not run here", "quiet")
 
     def _with_arguments(
         self, entry: log_entry.ToolCallEntry | log_entry.ToolStartEntry

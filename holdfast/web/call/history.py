@@ -153,9 +153,16 @@ def history_of(
     if (end := last.end_number) is None:
         return history
     after = [one for one in narrated if one[0].n > end]
+    outcome = [
+        # The error of a denied call is the decision, not a failure.
+        replace(line, tone="plain") if line.tone == "bad" and last.is_denied else line
+        for one, lines in after
+        if _call_id(one) == call_id and not isinstance(one.entry, ConfirmationRequiredEntry)
+        for line in lines
+    ]
     return replace(
         history,
-        outcome_lines=_outcome_lines(after, call_id, last)[:MAX_LINES],
+        outcome_lines=outcome[:MAX_LINES],
         steps=_step_results(last, history.versions[-1], after),
         stage=_stage(last.approval, [one for one, _ in after]),
     )
@@ -178,18 +185,6 @@ def _visible(narrated: list[Narrated], access: RunAccess | None) -> list[Narrate
         for one in narrated
         if ((call := _call_id(one[0])) in approvers and access.sees(approvers[call]))
         or (call not in approvers and call in {"", *ended})
-    ]
-
-
-def _outcome_lines(
-    after: Sequence[Narrated], call_id: str, question: QuestionRound
-) -> list[NarrationLine]:
-    return [
-        # The error of a denied call is the decision, not a failure.
-        replace(line, tone="plain") if line.tone == "bad" and question.is_denied else line
-        for one, lines in after
-        if _call_id(one) == call_id and not isinstance(one.entry, ConfirmationRequiredEntry)
-        for line in lines
     ]
 
 

@@ -107,10 +107,6 @@ class PlanSteps:
         executor = step_delegate(step.call)
         return "; ".join(filter(None, [", ".join(filter(None, order)), executor]))
 
-    def steps_using(self, step: PlanStep) -> list[PlanStep]:
-        """Return the steps that cannot be executed without this one."""
-        return [lost for lost, _ in self.unusable_steps({step.id}, {})]
-
     def unusable_steps(
         self, struck: Collection[str], edited: Mapping[str, Any]
     ) -> list[UnusableStep]:
@@ -263,7 +259,8 @@ def plan_rows(
     for step in steps.all[: question_text.MAX_CALLS]:
         form = entered.get(step.id, FormValue(step.arguments, {}))
         wrong = problems.get(step.id, ())
-        is_changed, users = not is_same(form.value, step.arguments), steps.steps_using(step)
+        is_changed = not is_same(form.value, step.arguments)
+        users = [lost for lost, _ in steps.unusable_steps({step.id}, {})]
         values = build_fields(
             step.schema, FormValue(step.arguments, {}), prefix="v", room=5 * MAX_FIELDS
         )
@@ -296,12 +293,8 @@ def plan_rows(
 def plan_consequence(rows: Sequence[PlanRow]) -> str:
     """Return which of the selected steps have side effects, as a sentence; may be empty."""
     kept = (one.step for one in rows if one.keep)
-    found = [str(step.number) for step in kept if step.tool and step.tool.side_effects]
-    if not found:
-        return ""
-    return (
-        f"The effects of step{'' if len(found) == 1 else 's'} {join_words(found)} can’t be undone."
-    )
+    found = [step for step in kept if step.tool and step.tool.side_effects]
+    return f"The effects of {step_numbers(found)} can’t be undone." if found else ""
 
 
 def argument_differences(

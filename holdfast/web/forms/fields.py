@@ -135,11 +135,6 @@ class Field:
         return isinstance(self.value, str) and MARK in self.value
 
     @property
-    def is_any(self) -> bool:
-        """Report whether a value of any kind is allowed; text is the most likely one."""
-        return not self.shape.kinds and not self.shape.branches
-
-    @property
     def is_text(self) -> bool:
         """Report whether the content of the control is read as text."""
         return any(one.selected and one.value.split("/")[0] == "text" for one in self.meanings)
@@ -171,14 +166,6 @@ class Field:
         for inner in self.children:
             found += inner.walk()
         return found
-
-
-def _set_absent(drawn: Field) -> Field:
-    """Make the field one of an absent object or list, with a button that adds it."""
-    drawn.control = "none"
-    drawn.text = "gone" if drawn.value is MISSING else "null"
-    drawn.buttons = [Button(drawn.name("make"), f"Add {drawn.label}")]
-    return drawn
 
 
 def _set_choices(drawn: Field) -> Field:
@@ -339,7 +326,10 @@ class _FieldBuilder:
             return _set_choices(drawn)
         is_container = "object" in shape.kinds or "array" in shape.kinds
         if is_container and (value is MISSING or value is None):
-            return _set_absent(drawn)
+            drawn.control = "none"
+            drawn.text = "gone" if value is MISSING else "null"
+            drawn.buttons = [Button(drawn.name("make"), f"Add {drawn.label}")]
+            return drawn
         if not isinstance(value, dict | list):
             return _set_scalar(drawn)
         if isinstance(value, dict) and "object" in shape.kinds:
