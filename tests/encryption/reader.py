@@ -77,13 +77,12 @@ def payloads(message: Message, place: Place = ()) -> Iterator[tuple[Place, Paylo
             yield from payloads(inner, (*place, field.name))
 
 
-def plain(message: Message) -> list[Place]:
-    """Where a payload stands that is not encrypted."""
+def plain(message: Message, encoding: bytes = b"binary/encrypted") -> list[Place]:
+    """Where a payload stands that has not the encoding of a codec."""
     return [
         place
         for place, payload in payloads(message)
-        if payload.metadata.get("encoding") != b"binary/encrypted"
-        and not set(place) & set(OF_TEMPORAL)
+        if payload.metadata.get("encoding") != encoding and not set(place) & set(OF_TEMPORAL)
     ]
 
 

@@ -5,14 +5,13 @@ other languages cannot read Temporal's references to it.
 """
 
 import uuid
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from google.protobuf.message import Message as Proto
 from temporalio import activity, workflow
 from temporalio.api.common.v1 import Payload
 from temporalio.client import Client
@@ -29,6 +28,7 @@ from holdfast.runtime.data_converter import with_store
 from holdfast.runtime.storage.folder import FolderStore
 from holdfast.runtime.storage.store import is_for_store, payload_writer
 from holdfast.schemas import names
+from tests.encryption.reader import payloads
 from tests.support.eventually import eventually
 
 LARGE = 400_000
@@ -102,28 +102,12 @@ async def queue(client: Client, root: Path) -> AsyncIterator[str]:
         yield named
 
 
-def payloads(message: Proto) -> Iterator[Payload]:
-    """Every payload in a message."""
-    if isinstance(message, Payload):
-        yield message
-        return
-    for field, value in message.ListFields():
-        if field.message_type is None:
-            continue
-        if field.message_type.GetOptions().map_entry:
-            inner = [one for one in value.values() if isinstance(one, Proto)]
-        else:
-            inner = list(value) if field.is_repeated else [value]
-        for one in inner:
-            yield from payloads(one)
-
-
 async def kinds(client: Client, id: str, run_id: str) -> dict[str, list[str]]:
     """Of each event of a history, how its larger payloads are sent."""
     found: dict[str, list[str]] = {}
     async for event in client.get_workflow_handle(id, run_id=run_id).fetch_history_events():
         name = str(event.WhichOneof("attributes")).removesuffix("_event_attributes")
-        for payload in payloads(event):
+        for _, payload in payloads(event):
             if payload.external_payloads:
                 found.setdefault(name, []).append("reference")
             elif payload.ByteSize() > LARGE // 4:
