@@ -11,9 +11,10 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Final, NamedTuple, Protocol
 
+from holdfast.providers.contents import encode_json
 from holdfast.schemas.agent import ForcedTool
 from holdfast.schemas.internal.model_request import Ask, ToolOffer
 from holdfast.schemas.internal.solution import Solution, Usage
@@ -22,6 +23,7 @@ from holdfast.validation.schema_keywords import subschemas
 
 _PLAIN = re.compile(r"[a-zA-Z0-9_-]{1,64}\Z")
 _SHORTENED_CHARACTERS = 55
+MAX_CACHED_NAMES = 10_000
 # Fields of requests by which some servers (LiteLLM, vLLM, SGLang, Azure, Anthropic's) can be sent
 # to another server, given its keys, or given tools that the engine does not know.
 REDIRECTING_OPTIONS = frozenset(
@@ -284,8 +286,8 @@ class ToolNames:
 
 def _without_display(schema: dict[str, Any]) -> dict[str, Any]:
     """Return the schema without the keywords that only screens read: a provider may refuse them."""
-    text = json.dumps(schema)
-    if '"money"' not in text:  # to walk over the schema of each tool in each request takes long
+    text = encode_json(schema)
+    if b'"money"' not in text:  # to walk over the schema of each tool in each request takes long
         return schema
     plain: dict[str, Any] = json.loads(text)
     for _, part in subschemas(plain):
@@ -295,6 +297,7 @@ def _without_display(schema: dict[str, Any]) -> dict[str, Any]:
     return plain
 
 
+@lru_cache(MAX_CACHED_NAMES)
 def short_name(name: str) -> str:
     """Return a name or an id in letters, digits, `_` and `-`, from 1 to 64 of them."""
     mapped = re.sub(r"[^a-zA-Z0-9_-]", "_", name)
