@@ -31,8 +31,7 @@ from holdfast.workflows.engine.call.activities import (
     outcome_of_result,
 )
 from holdfast.workflows.engine.call.outcomes import Outcome, Succeeded
-from holdfast.workflows.engine.call.states import ToolCall
-from holdfast.workflows.engine.call.turn import Turn
+from holdfast.workflows.engine.call.states import ToolCall, Turn
 from holdfast.workflows.engine.continue_as_new import (
     WorkflowSnapshot,
     read_start_arguments,

@@ -27,8 +27,7 @@ from holdfast.workflows.commands.base_executor import BaseExecutor
 from holdfast.workflows.engine import delegation
 from holdfast.workflows.engine.call import outcomes
 from holdfast.workflows.engine.call.activities import CallRefused, Hook, HookResult
-from holdfast.workflows.engine.call.states import ProposedCall, ToolCall
-from holdfast.workflows.engine.call.turn import Turn
+from holdfast.workflows.engine.call.states import ProposedCall, ToolCall, Turn
 from holdfast.workflows.engine.run import AgentRun
 from holdfast.workflows.input import payload_json
 

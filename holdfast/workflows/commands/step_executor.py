@@ -30,8 +30,7 @@ from holdfast.workflows.commands.publisher import Publisher
 from holdfast.workflows.engine.approvals.question import Question
 from holdfast.workflows.engine.budget.meter import BudgetExhausted
 from holdfast.workflows.engine.call import activities, outcomes
-from holdfast.workflows.engine.call.states import ToolCall
-from holdfast.workflows.engine.call.turn import Turn
+from holdfast.workflows.engine.call.states import ToolCall, Turn
 from holdfast.workflows.engine.execution_base import ExecutionBase
 from holdfast.workflows.engine.model.latent_calls import Latent
 from holdfast.workflows.engine.phases import AskModel

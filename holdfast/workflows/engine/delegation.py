@@ -33,8 +33,7 @@ from holdfast.validation.lenient_json import ensure_json
 from holdfast.validation.schema_node import WorkBudget
 from holdfast.workflows.engine.budget.meter import BudgetExhausted, Meter
 from holdfast.workflows.engine.call import activities, outcomes
-from holdfast.workflows.engine.call.states import ToolCall
-from holdfast.workflows.engine.call.turn import Turn
+from holdfast.workflows.engine.call.states import ToolCall, Turn
 from holdfast.workflows.engine.conversation import scopes
 from holdfast.workflows.engine.run_state import RunState
 

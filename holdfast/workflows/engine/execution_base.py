@@ -25,14 +25,13 @@ from holdfast.workflows.engine.approvals.question import Question
 from holdfast.workflows.engine.budget.meter import Meter
 from holdfast.workflows.engine.call import outcomes
 from holdfast.workflows.engine.call.activities import Reviewed, hook_activities
-from holdfast.workflows.engine.call.states import CallEvent, ExecutedCall, ToolCall
-from holdfast.workflows.engine.call.turn import Turn
+from holdfast.workflows.engine.call.states import CallEvent, ExecutedCall, ToolCall, Turn
 from holdfast.workflows.engine.delegation import Delegates
 from holdfast.workflows.engine.execution import results
 from holdfast.workflows.engine.execution.lifecycle import CallLifecycle
 from holdfast.workflows.engine.execution.questions import Questions
 from holdfast.workflows.engine.model.answer import propose_calls
-from holdfast.workflows.engine.phases import Fail, Finish, RunCalls, RunPhases, Step
+from holdfast.workflows.engine.phases import Fail, Finish, RunCalls, RunEvent, RunPhases, Step
 from holdfast.workflows.engine.plans.planning import Planning
 from holdfast.workflows.engine.run_state import Clock, RunState, RunStateSnapshot
 
@@ -64,7 +63,7 @@ class ExecutionBase:
     def fail(self, code: str, message: str) -> None:
         self._log_unused_decisions()
         self.state.log.append(ErrorEntry(code=code, message=message))
-        self.phases.on_failed(Fail(code, message))
+        self.phases.move(RunEvent.FAILED, Fail(code, message))
 
     def cancel(self) -> None:
         """End every open call with its one result, and end as cancelled."""
@@ -162,7 +161,7 @@ class ExecutionBase:
         self._log_unused_decisions()
         done = DoneEntry(status=result.status, output=result.output, reason=result.reason)
         self.state.log.append(done)
-        self.phases.on_finished(Finish(result))
+        self.phases.move(RunEvent.FINISHED, Finish(result))
 
     def _log_unused_decisions(self) -> None:
         calls = self.state.pending.name_unused()
@@ -189,8 +188,8 @@ class SingleCall(ExecutionBase):
         written = WrittenCall(tool=tool.name, arguments=request.arguments)
         [call] = propose_calls(Solution(calls=[written]), 1, rules.tools, {})
         self.state.log.add_message(ChatMessage(role="user", calls=[call.proposed.proposal]))
-        self.phases.on_calls_proposed(Turn(0, [call]))
+        self.phases.move(RunEvent.CALLS_PROPOSED, RunCalls(Turn(0, [call])))
 
     def closed(self, step: RunCalls) -> None:
-        self.phases.on_calls_closed()
+        self.phases.move(RunEvent.CALLS_CLOSED)
         self._end_as(step.turn.calls[0])

@@ -13,8 +13,7 @@ from holdfast.schemas.names import ErrorCode, call_id
 from holdfast.schemas.tool import CHOSEN_BY_MODEL, ResolvedTool
 from holdfast.validation.arguments import InvalidArguments, fit
 from holdfast.workflows.engine.call.activities import CallRefused
-from holdfast.workflows.engine.call.states import ProposedCall, ToolCall
-from holdfast.workflows.engine.call.turn import Turn
+from holdfast.workflows.engine.call.states import ProposedCall, ToolCall, Turn
 from holdfast.workflows.engine.model.answer import propose_calls
 from holdfast.workflows.engine.run_state import RunState
 from holdfast.workflows.engine.skills import skill_of

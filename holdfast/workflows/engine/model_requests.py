@@ -30,7 +30,7 @@ from holdfast.workflows.engine.call import activities
 from holdfast.workflows.engine.conversation.summaries import CannotShorten
 from holdfast.workflows.engine.log.log import SEALED_BYTES
 from holdfast.workflows.engine.model import request_hooks
-from holdfast.workflows.engine.phases import AskModel, RunPhases
+from holdfast.workflows.engine.phases import AskModel, RunEvent, RunPhases
 from holdfast.workflows.engine.request_settings import TOO_LONG, RequestSettings
 from holdfast.workflows.engine.run_limits import RunLimits
 from holdfast.workflows.engine.run_messages import RunMessages
@@ -84,7 +84,7 @@ class ModelRequests:
 
     def hook_answered(self, hook: activities.Hook, result: activities.HookResult) -> None:
         """Process the value of a hook; one that fails, fails the run."""
-        self._phases.on_request_closed()
+        self._phases.move(RunEvent.REQUEST_CLOSED)
         try:
             value = activities.hook_value(hook.name, result)
             if hook.name == "beforeModel":
@@ -106,7 +106,7 @@ class ModelRequests:
         model = self._settings.agent.own_model
         if self._is_refused_again(solution, model):
             return False
-        self._phases.on_request_closed()
+        self._phases.move(RunEvent.REQUEST_CLOSED)
         if self.charge_answer(solution, model, is_turn=True):
             self.in_turn, self._answered_by = False, self._choice.label(model)
             self._messages.mailbox.mark_read()
@@ -122,7 +122,7 @@ class ModelRequests:
         model = self._settings.agent.own_model
         if self._is_refused_again(solution, model):
             return
-        self._phases.on_request_closed()
+        self._phases.move(RunEvent.REQUEST_CLOSED)
         is_answer = self.charge_answer(solution, model)
         if (is_answer and not solution.refused) or solution.too_long:
             self._summaries.summary_answered(solution)
@@ -162,7 +162,7 @@ class ModelRequests:
     def failed(self, message: str) -> None:
         """Ask the hook `_onModelError`, go to the next model, or end the run with the error."""
         request = self._phases.step
-        self._phases.on_request_closed()
+        self._phases.move(RunEvent.REQUEST_CLOSED)
         is_summary = isinstance(request, AskModel) and request.pointer.summary
         self._recover(message, may_ask=not is_summary)
 
@@ -189,7 +189,7 @@ class ModelRequests:
 
     def give_up(self) -> None:
         """Give up the request or the hook that runs, and its turn."""
-        self._phases.on_request_closed()
+        self._phases.move(RunEvent.REQUEST_CLOSED)
         self.leave_turn()
 
     def leave_turn(self) -> None:
@@ -217,7 +217,7 @@ class ModelRequests:
         if pointer is None:
             self._begin_turn()
             pointer = self._summaries.pointer(turn)
-        self._phases.on_requested(AskModel(pointer, self._pause))
+        self._phases.move(RunEvent.REQUESTED, AskModel(pointer, self._pause))
         self._pause = None
 
     def _begin_turn(self) -> None:
@@ -235,7 +235,7 @@ class ModelRequests:
         attempt = {"attempt": n} if name == "onModelError" else {}
         view = {**about, **attempt, **view}
         hook = activities.Hook(name, names.turn_id(turn), n, activity, [view])
-        self._phases.on_requested(hook)
+        self._phases.move(RunEvent.REQUESTED, hook)
 
     def _handle_failure(self, attempt: int, failure: str, value: Any) -> None:
         """Apply the result of `_onModelError` to a failure; it may add a few attempts to a turn."""

@@ -8,14 +8,15 @@
                  └─► ended             with a result; with an error from every phase
 
 `TRANSITIONS` is the whole machine. Each module whose events move a run lists them in its header
-under `Events`; no other module knows phases. A phase has one step, which the workflow executes; in
-`ready` and `answered` it has none, and `AgentRun.proceed` moves on. A single call is `ready`,
-`calling`, and `ended`.
+under `Events`; no other module knows phases. A phase has one step, of a type in `STEPS`, which the
+workflow executes; in `ready` and `answered` it has none, and `AgentRun.proceed` moves on. A single
+call is `ready`, `calling`, and `ended`.
 """
 
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
+from types import NoneType
 
 from holdfast.schemas.base import Duration
 from holdfast.schemas.budget import BudgetName
@@ -24,7 +25,7 @@ from holdfast.schemas.names import ErrorCode
 from holdfast.schemas.run import Ended, RunResult, RunStatus
 from holdfast.workflows.engine.approvals.question import Question
 from holdfast.workflows.engine.call.activities import Hook
-from holdfast.workflows.engine.call.turn import Turn
+from holdfast.workflows.engine.call.states import IllegalTransition, Turn
 from holdfast.workflows.engine.model.answer import ParsedAnswer
 
 
@@ -79,10 +80,6 @@ TRANSITIONS = {
     (RunPhase.ANSWERED, RunEvent.FAILED): RunPhase.ENDED,
     (RunPhase.IDLE, RunEvent.FAILED): RunPhase.ENDED,
 }
-
-
-class IllegalEvent(RuntimeError):
-    """An event came in a phase that has no place for it."""
 
 
 @dataclass(frozen=True)
@@ -142,6 +139,18 @@ class Fail:
 Step = AskModel | Hook | RunCalls | AskPeople | AwaitMessage | Finish | Fail
 
 
+# The step of each phase.
+STEPS: dict[RunPhase, tuple[type, ...]] = {
+    RunPhase.READY: (NoneType,),
+    RunPhase.REQUESTING: (AskModel, Hook),
+    RunPhase.CALLING: (RunCalls,),
+    RunPhase.EXTENDING: (AskPeople,),
+    RunPhase.ANSWERED: (NoneType,),
+    RunPhase.IDLE: (AwaitMessage,),
+    RunPhase.ENDED: (Finish, Fail),
+}
+
+
 class RunPhases:
     """The phase of one run.
 
@@ -160,55 +169,19 @@ class RunPhases:
     @property
     def is_at_rest(self) -> bool:
         """Return whether nothing is executed: no request, call or question is open."""
-        return self.step is None or self.is_idle
+        return self.step is None or isinstance(self.step, AwaitMessage)
 
-    @property
-    def is_idle(self) -> bool:
-        return self._phase is RunPhase.IDLE
+    def move(
+        self, event: RunEvent, step: Step | None = None, *, conclusion: Ended | None = None
+    ) -> None:
+        """Move to the phase that follows from an event, or raise `IllegalTransition`.
 
-    def on_requested(self, step: AskModel | Hook) -> None:
-        self._move(RunEvent.REQUESTED, step)
-
-    def on_request_closed(self) -> None:
-        self._move(RunEvent.REQUEST_CLOSED)
-
-    def on_calls_proposed(self, turn: Turn, answer: ParsedAnswer | None = None) -> None:
-        self._move(RunEvent.CALLS_PROPOSED, RunCalls(turn, answer))
-        self.turn = turn
-
-    def on_calls_closed(self) -> None:
-        self._move(RunEvent.CALLS_CLOSED)
-
-    def on_extension_requested(self, step: AskPeople) -> None:
-        self._move(RunEvent.EXTENSION_REQUESTED, step)
-
-    def on_extension_decided(self) -> None:
-        self._move(RunEvent.EXTENSION_DECIDED)
-
-    def on_concluded(self, status: Ended) -> None:
-        self._move(RunEvent.CONCLUDED)
-        self.conclusion = status
-
-    def on_continued(self) -> None:
-        self._move(RunEvent.CONTINUED)
-        self.conclusion = None
-
-    def on_message_awaited(self, step: AwaitMessage) -> None:
-        self._move(RunEvent.MESSAGE_AWAITED, step)
-
-    def on_message_arrived(self) -> None:
-        self._move(RunEvent.MESSAGE_ARRIVED)
-
-    def on_finished(self, step: Finish) -> None:
-        self._move(RunEvent.FINISHED, step)
-        self.end = step
-
-    def on_failed(self, step: Fail) -> None:
-        self._move(RunEvent.FAILED, step)
-        self.end = step
-
-    def _move(self, event: RunEvent, step: Step | None = None) -> None:
+        A `conclusion` lasts until the run continues.
+        """
         phase = TRANSITIONS.get((self._phase, event))
-        if phase is None:
-            raise IllegalEvent(f"the run is {self._phase.value}: {event.value}")
-        self._phase, self.step, self.turn = phase, step, None
+        if phase is None or type(step) not in STEPS[phase]:
+            raise IllegalTransition(f"the run is {self._phase.value}: {event.value}")
+        self._phase, self.step = phase, step
+        self.turn = step.turn if isinstance(step, RunCalls) else None
+        self.end = step if isinstance(step, Finish | Fail) else None
+        self.conclusion = None if phase is RunPhase.READY else conclusion or self.conclusion

@@ -31,7 +31,7 @@ from holdfast.workflows.engine.approvals.pending import PendingApprovals
 from holdfast.workflows.engine.budget.meter import Meter
 from holdfast.workflows.engine.call.activities import CallRefused
 from holdfast.workflows.engine.call.outcomes import Answered, Failed, Succeeded, refuse
-from holdfast.workflows.engine.call.turn import Turn
+from holdfast.workflows.engine.call.states import Turn
 from holdfast.workflows.engine.conversation import initial_context
 from holdfast.workflows.engine.conversation.summaries import Summaries, SummariesProgress
 from holdfast.workflows.engine.execution import results
@@ -45,7 +45,7 @@ from holdfast.workflows.engine.model.answer import (
 )
 from holdfast.workflows.engine.model.prompt import FINALIZE
 from holdfast.workflows.engine.model_requests import ModelRequests
-from holdfast.workflows.engine.phases import AskPeople, RunCalls, RunPhases
+from holdfast.workflows.engine.phases import AskPeople, RunCalls, RunEvent, RunPhases
 from holdfast.workflows.engine.request_settings import ModelChoice, ModelProgress, RequestSettings
 from holdfast.workflows.engine.run_limits import RunLimits
 from holdfast.workflows.engine.run_messages import Mailbox, RunMessages
@@ -209,7 +209,8 @@ class AgentRun(ExecutionBase):
             chooses = self.agent.change_skill and all(one.name == CHOOSE_SKILL for one in calls)
             is_plan = self.agent.plan == "lazy" and not (choosing or chooses)
             given = None if choosing or answer.output is MISSING else answer
-            self.phases.on_calls_proposed(Turn(meter.turns, calls, is_plan), given)
+            turn = Turn(meter.turns, calls, is_plan)
+            self.phases.move(RunEvent.CALLS_PROPOSED, RunCalls(turn, given))
             return
         self.planning.approved.discard()
         why = "this run makes none" if progress.finalizing is None else FINALIZE
@@ -223,7 +224,7 @@ class AgentRun(ExecutionBase):
     def closed(self, step: RunCalls) -> None:
         """Process the closed calls of a turn, any of which may end the run."""
         turn = step.turn
-        self.phases.on_calls_closed()
+        self.phases.move(RunEvent.CALLS_CLOSED)
         if self.is_without_model:
             self._conclude_fixed(turn)
             return
@@ -282,7 +283,7 @@ class AgentRun(ExecutionBase):
         fixed = propose_fixed_calls(self.agent, self.state, turn=turn, calls=calls)
         if fixed is not None:
             self.is_without_model = True
-            self.phases.on_calls_proposed(fixed)
+            self.phases.move(RunEvent.CALLS_PROPOSED, RunCalls(fixed))
         return fixed is not None
 
     def _conclude_fixed(self, turn: Turn) -> None:

@@ -27,7 +27,7 @@ from holdfast.workflows.engine.approvals.question import Approved, Question, Rul
 from holdfast.workflows.engine.budget.meter import SHARED
 from holdfast.workflows.engine.execution.questions import Questions
 from holdfast.workflows.engine.model import prompt
-from holdfast.workflows.engine.phases import AskPeople, RunPhases
+from holdfast.workflows.engine.phases import AskPeople, RunEvent, RunPhases
 from holdfast.workflows.engine.run_state import RunState
 
 
@@ -56,7 +56,7 @@ class RunLimits:
         action = "finalize" if self._finishes_share(name) else meter.action(name)
         if action == "ask" and self._state.asks_people:
             question = self._question_on(name)
-            self._phases.on_extension_requested(AskPeople(question, name))
+            self._phases.move(RunEvent.EXTENSION_REQUESTED, AskPeople(question, name))
             self._questions.ask(question)
         elif action == "finalize" and self._progress.finalizing is None:
             self._progress.finalize(meter.turns)
@@ -83,7 +83,7 @@ class RunLimits:
 
     def extend(self, name: BudgetName, ruling: Ruling | None) -> bool:
         """Apply the ruling on a budget; return whether the ruling extends it."""
-        self._phases.on_extension_decided()
+        self._phases.move(RunEvent.EXTENSION_DECIDED)
         if not isinstance(ruling, Approved):
             return False
         to = BudgetLimits.model_validate(ruling.arguments) if ruling.edited_by else None

@@ -18,11 +18,11 @@ from typing import Any
 from holdfast.schemas.base import Lenient
 from holdfast.schemas.budget import BudgetName
 from holdfast.schemas.message import Delivered, QueuedMessage
-from holdfast.schemas.run import Conversation, RunRequest
+from holdfast.schemas.run import Conversation, Ended, RunRequest
 from holdfast.workflows.engine import skills
 from holdfast.workflows.engine.conversation.initial_context import append_message
 from holdfast.workflows.engine.conversation.scopes import content_text
-from holdfast.workflows.engine.phases import AwaitMessage, RunPhases
+from holdfast.workflows.engine.phases import AwaitMessage, RunEvent, RunPhases
 from holdfast.workflows.engine.request_settings import RequestSettings
 from holdfast.workflows.engine.run_state import RunState
 
@@ -153,7 +153,7 @@ class RunMessages:
         """Read the messages that came before the end; return whether there are any."""
         if not self.read(ending=True):
             return False
-        self._phases.on_continued()
+        self._phases.move(RunEvent.CONTINUED)
         self._state.progress.go_on()
         if self.conversation is not None:
             self._state.meter.begin_message()
@@ -163,29 +163,31 @@ class RunMessages:
         """Wait for the next message, if the run is an open conversation; return whether it is."""
         if self.conversation is None or not self.is_open:
             return False
-        self._phases.on_message_awaited(AwaitMessage(self.conversation.idle_timeout))
+        self._phases.move(RunEvent.MESSAGE_AWAITED, AwaitMessage(self.conversation.idle_timeout))
         return True
 
     def end_wait(self) -> None:
         """End a wait for the next message, if there is one, or the conversation is closed."""
-        if self._phases.is_idle and (len(self.mailbox) or self.mailbox.closed):
-            self._phases.on_message_arrived()
+        has_come = bool(self.mailbox.line) or self.mailbox.closed
+        if has_come and isinstance(self._phases.step, AwaitMessage):
+            self._phases.move(RunEvent.MESSAGE_ARRIVED)
 
     def answer(self, output: Any) -> None:
         self._state.progress.complete(output, self.mailbox.heard)
-        self._phases.on_concluded("completed")
+        self._phases.move(RunEvent.CONCLUDED, conclusion="completed")
 
     def stop(self, output: Any) -> None:
         """End the run with an output, because a tool or a hook stopped it."""
         self._state.progress.stop(output)
-        self._phases.on_concluded("stopped")
+        self._phases.move(RunEvent.CONCLUDED, conclusion="stopped")
 
     def exceed(self, name: BudgetName, *, is_noted: bool = False) -> None:
         """End the run on a budget, or in a conversation its message: others may follow."""
         state = self._state
         goes_on = self.conversation is not None and not state.meter.is_total(name)
         reason = state.progress.exceed(name, self.mailbox.heard if goes_on else None)
-        self._phases.on_concluded("completed" if goes_on else "budget_exceeded")
+        ends: Ended = "completed" if goes_on else "budget_exceeded"
+        self._phases.move(RunEvent.CONCLUDED, conclusion=ends)
         if not is_noted:
             state.log.add_notice(f"{reason}; the next message has its own" if goes_on else reason)
 

@@ -14,8 +14,7 @@ from holdfast.schemas.names import ErrorCode
 from holdfast.workflows.engine.approvals.question import Question
 from holdfast.workflows.engine.call import activities
 from holdfast.workflows.engine.call.outcomes import Outcome
-from holdfast.workflows.engine.call.states import ToolCall
-from holdfast.workflows.engine.call.turn import Turn
+from holdfast.workflows.engine.call.states import ToolCall, Turn
 from holdfast.workflows.engine.execution import results
 from holdfast.workflows.engine.execution.lifecycle import Action, AwaitCalls
 from holdfast.workflows.engine.execution_base import ExecutionBase

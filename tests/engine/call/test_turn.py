@@ -12,8 +12,7 @@ from holdfast.workflows.engine.call.outcomes import (
     Stopped,
     Succeeded,
 )
-from holdfast.workflows.engine.call.states import ProposedCall, ToolCall
-from holdfast.workflows.engine.call.turn import Turn
+from holdfast.workflows.engine.call.states import ProposedCall, ToolCall, Turn
 from tests.engine.driver import tool
 
 ERROR = CallError(code=ErrorCode.TOOL_ERROR, message="no")

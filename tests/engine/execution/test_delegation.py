@@ -11,8 +11,7 @@ from holdfast.schemas.tool import ResolvedTool
 from holdfast.validation.schema_node import WorkBudget
 from holdfast.workflows.engine.call.activities import CallRefused
 from holdfast.workflows.engine.call.outcomes import Failed, Outcome, Refused, Succeeded, Unknown
-from holdfast.workflows.engine.call.states import ToolCall
-from holdfast.workflows.engine.call.turn import Turn
+from holdfast.workflows.engine.call.states import ToolCall, Turn
 from holdfast.workflows.engine.delegation import (
     Delegate,
     DelegateEnd,

@@ -43,8 +43,7 @@ from holdfast.workflows.engine.approvals.question import Question
 from holdfast.workflows.engine.approvals.signed_decision import DecisionRejected
 from holdfast.workflows.engine.call.activities import outcome_of_failure
 from holdfast.workflows.engine.call.outcomes import Failure, Outcome, Stopped, Unknown
-from holdfast.workflows.engine.call.states import ToolCall
-from holdfast.workflows.engine.call.turn import Turn
+from holdfast.workflows.engine.call.states import ToolCall, Turn
 from holdfast.workflows.engine.execution_base import SingleCall
 from holdfast.workflows.engine.phases import (
     AskModel,

@@ -9,7 +9,7 @@ import pytest
 from holdfast.workflows.engine import phases
 from holdfast.workflows.engine.call import states
 from holdfast.workflows.engine.call.states import CallEvent, CallStage, IllegalTransition
-from holdfast.workflows.engine.phases import IllegalEvent, RunEvent, RunPhase
+from holdfast.workflows.engine.phases import AwaitMessage, RunEvent, RunPhase, RunPhases
 from tests.engine.plays.playing import play
 from tests.engine.plays.test_plays import PLAYS
 from tests.support.process import ROOT
@@ -87,9 +87,7 @@ def test_a_play_fails_without_its_move(
 ) -> None:
     monkeypatch.delitem(transitions, move)
     state, event = move
-    with pytest.raises(
-        (IllegalEvent, IllegalTransition), match=f" is {state.value}: {event.value}"
-    ):
+    with pytest.raises(IllegalTransition, match=f" is {state.value}: {event.value}"):
         play(PLAYS[name].read_text(encoding="utf-8"))
 
 
@@ -97,17 +95,25 @@ def test_each_module_lists_the_events_of_a_run_that_it_owns() -> None:
     owned = {}
     for path in sorted(ENGINE.rglob("*.py")):
         source = path.read_text(encoding="utf-8")
-        sent = set(re.findall(r"phases\.on_(\w+)\(", source))
+        sent = set(re.findall(r"\.move\(\s*RunEvent\.(\w+)", source))
         header = ast.get_docstring(ast.parse(source)) or ""
         listed = re.search(r"^Events: ([^.]+)\.$", header, re.MULTILINE)
         named = set() if listed is None else {*re.split(r",\s+", listed[1])}
-        assert {name.replace("_", " ") for name in sent} == named, path
+        assert {RunEvent[name].value for name in sent} == named, path
         owned[path.name] = named
     assert set().union(*owned.values()) == {event.value for event in RunEvent}
 
 
-@pytest.mark.parametrize(("kind", "module"), [("RunPhase", "phases"), ("CallStage", "states")])
-def test_only_one_module_compares_phases_or_stages(kind: str, module: str) -> None:
+def test_a_move_takes_only_a_step_of_its_phase() -> None:
+    for step in (None, AwaitMessage(None)):
+        with pytest.raises(IllegalTransition):
+            RunPhases().move(RunEvent.REQUESTED, step)
+
+
+@pytest.mark.parametrize(
+    ("kind", "modules"), [("RunPhase", {"phases"}), ("CallStage", {"states", "lifecycle"})]
+)
+def test_no_other_module_compares_phases_or_stages(kind: str, modules: set[str]) -> None:
     product = (ROOT / "holdfast").rglob("*.py")
-    naming = [path.stem for path in product if f"{kind}." in path.read_text(encoding="utf-8")]
-    assert naming == [module]
+    naming = {path.stem for path in product if f"{kind}." in path.read_text(encoding="utf-8")}
+    assert naming == modules

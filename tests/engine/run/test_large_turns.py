@@ -12,8 +12,7 @@ from holdfast.schemas.internal.solution import WrittenCall
 from holdfast.schemas.log_entry import MessageEntry
 from holdfast.schemas.message import ChatMessage
 from holdfast.workflows.engine.call.outcomes import Succeeded
-from holdfast.workflows.engine.call.states import MetaProperties
-from holdfast.workflows.engine.call.turn import Turn
+from holdfast.workflows.engine.call.states import MetaProperties, Turn
 from holdfast.workflows.engine.conversation import scopes
 from holdfast.workflows.engine.execution import results
 from holdfast.workflows.engine.execution.preparation import MAX_REFERENCES, MAX_REFERENCES_IN_TURN

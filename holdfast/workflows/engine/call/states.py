@@ -13,15 +13,16 @@ has expired; so is a running call whose MCP server requires a person's input. A 
 by hooks, published to calls that depend on it, and logged when the call is closed.
 
 What is known of a call grows with its state: `ProposedCall`, `PreparedCall`, `DecidedCall`,
-`ExecutedCall` and `ClosedCall` are frozen, and each holds the former. An event without a cell is an
-`IllegalTransition`. No other module compares stages.
+`ExecutedCall` and `ClosedCall` are frozen, and each has all of the former. An event without a cell,
+or with a value of another type than `STATES` has for the stage, is an `IllegalTransition`. Only
+`execution/lifecycle.py`, which decides what a call does next, compares stages too.
 """
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 from holdfast.schemas.internal.mcp_input import NO_EXCHANGE, McpExchange
 from holdfast.schemas.message import AskedCall
@@ -29,15 +30,10 @@ from holdfast.schemas.reference import OutputPath, Path
 from holdfast.schemas.run import CallApprover
 from holdfast.schemas.tool import OutputMethod, ResolvedTool
 from holdfast.validation.arguments import InvalidArguments
-from holdfast.workflows.engine.call.outcomes import (
-    Answered,
-    Failed,
-    Final,
-    Refused,
-    Stopped,
-    Succeeded,
-)
+from holdfast.workflows.engine.call import outcomes
 from holdfast.workflows.engine.state.data import MISSING, Data
+
+MAX_STANDING_CALLS = 256
 
 
 class CallStage(StrEnum):
@@ -69,42 +65,29 @@ class CallEvent(StrEnum):
     RESULT_LOGGED = "result logged"
 
 
-TRANSITIONS = {
-    (CallStage.PROPOSED, CallEvent.POSTPONED): CallStage.PENDING,
-    (CallStage.WAITING, CallEvent.POSTPONED): CallStage.PENDING,
-    (CallStage.PROPOSED, CallEvent.ASKED): CallStage.WAITING,
-    (CallStage.PENDING, CallEvent.ASKED): CallStage.WAITING,
-    # The token of the principal has expired.
-    (CallStage.WAITING, CallEvent.ASKED): CallStage.WAITING,
-    (CallStage.QUEUED, CallEvent.ASKED): CallStage.WAITING,
-    (CallStage.UNSURE, CallEvent.ASKED): CallStage.WAITING,
-    (CallStage.RUNNING, CallEvent.ASKED): CallStage.WAITING,
-    (CallStage.PROPOSED, CallEvent.ENQUEUED): CallStage.QUEUED,
-    (CallStage.PENDING, CallEvent.ENQUEUED): CallStage.QUEUED,
-    (CallStage.WAITING, CallEvent.ENQUEUED): CallStage.QUEUED,
-    (CallStage.PROPOSED, CallEvent.STARTED): CallStage.RUNNING,
-    (CallStage.PENDING, CallEvent.STARTED): CallStage.RUNNING,
-    (CallStage.WAITING, CallEvent.STARTED): CallStage.RUNNING,
-    (CallStage.QUEUED, CallEvent.STARTED): CallStage.RUNNING,
-    (CallStage.UNSURE, CallEvent.STARTED): CallStage.RUNNING,
-    (CallStage.RUNNING, CallEvent.OUTCOME_LOST): CallStage.UNSURE,
-    (CallStage.PROPOSED, CallEvent.HAS_OUTCOME): CallStage.ENDED,
-    (CallStage.PENDING, CallEvent.HAS_OUTCOME): CallStage.ENDED,
-    (CallStage.WAITING, CallEvent.HAS_OUTCOME): CallStage.ENDED,
-    (CallStage.QUEUED, CallEvent.HAS_OUTCOME): CallStage.ENDED,
-    (CallStage.RUNNING, CallEvent.HAS_OUTCOME): CallStage.ENDED,
-    (CallStage.UNSURE, CallEvent.HAS_OUTCOME): CallStage.ENDED,
-    (CallStage.ENDED, CallEvent.RESULT_REVIEWED): CallStage.REVIEWED,
-    (CallStage.REVIEWED, CallEvent.RESULT_PUBLISHED): CallStage.PUBLISHED,
+_UNDECIDED = (CallStage.PROPOSED, CallStage.PENDING)
+_UNSTARTED = (*_UNDECIDED, CallStage.WAITING, CallStage.QUEUED)
+_OPEN = (*_UNSTARTED, CallStage.RUNNING, CallStage.UNSURE)
+_REVIEWED = (CallStage.REVIEWED, CallStage.PUBLISHED)
+# Each event with the stage that follows, and the stages in which it may come.
+_MOVES: dict[tuple[CallEvent, CallStage], tuple[CallStage, ...]] = {
+    (CallEvent.POSTPONED, CallStage.PENDING): (CallStage.PROPOSED, CallStage.WAITING),
+    # Of a call in `waiting`, again: the token of the principal has expired.
+    (CallEvent.ASKED, CallStage.WAITING): _OPEN,
+    (CallEvent.ENQUEUED, CallStage.QUEUED): (*_UNDECIDED, CallStage.WAITING),
+    (CallEvent.STARTED, CallStage.RUNNING): (*_UNSTARTED, CallStage.UNSURE),
+    (CallEvent.OUTCOME_LOST, CallStage.UNSURE): (CallStage.RUNNING,),
+    (CallEvent.HAS_OUTCOME, CallStage.ENDED): _OPEN,
+    (CallEvent.RESULT_REVIEWED, CallStage.REVIEWED): (CallStage.ENDED,),
+    (CallEvent.RESULT_PUBLISHED, CallStage.PUBLISHED): (CallStage.REVIEWED,),
     # A refused call has no result to review; a result is published if another call needs it.
-    (CallStage.ENDED, CallEvent.RESULT_LOGGED): CallStage.CLOSED,
-    (CallStage.REVIEWED, CallEvent.RESULT_LOGGED): CallStage.CLOSED,
-    (CallStage.PUBLISHED, CallEvent.RESULT_LOGGED): CallStage.CLOSED,
+    (CallEvent.RESULT_LOGGED, CallStage.CLOSED): (CallStage.ENDED, *_REVIEWED),
 }
+TRANSITIONS = {(stage, event): to for (event, to), stages in _MOVES.items() for stage in stages}
 
 
 class IllegalTransition(RuntimeError):
-    """A call was used in a way that its state does not allow."""
+    """A run or a call was used in a way that its state does not allow."""
 
 
 @dataclass(frozen=True)
@@ -126,11 +109,6 @@ class ProposedCall:
     tool: ResolvedTool | None = None
     unreadable: InvalidArguments | None = None
     is_literal: bool = False
-    outcome: ClassVar = None
-
-    @property
-    def prepared(self) -> "PreparedCall":
-        return PreparedCall(self, self.is_literal)
 
 
 @dataclass(frozen=True)
@@ -158,11 +136,6 @@ class PreparedCall:
     approver: CallApprover | None = None
     decision: str = ""
     bound: dict[str, Any] | None = None
-    outcome: ClassVar = None
-
-    @property
-    def prepared(self) -> "PreparedCall":
-        return self
 
     def covered(self, *, is_approved: bool, approver: CallApprover | None = None) -> "PreparedCall":
         """Return the call as an approval of its plan, or of a person's edit, covers it."""
@@ -172,13 +145,15 @@ class PreparedCall:
 
 @dataclass(frozen=True)
 class DecidedCall:
-    """A call that `started_at` a time, or is refused; `unknown_attempts` are such times."""
+    """A call that people are asked about, or that `started_at` a time.
+
+    `unknown_attempts` are such times, of attempts whose outcome is unknown.
+    """
 
     prepared: PreparedCall
     started_at: str = ""
     unknown_attempts: tuple[str, ...] = ()
     mcp: McpExchange = NO_EXCHANGE
-    outcome: ClassVar = None
 
 
 @dataclass(frozen=True)
@@ -186,7 +161,7 @@ class ExecutedCall:
     """A call with its outcome, which the hooks `_after` may yet replace."""
 
     decided: DecidedCall
-    outcome: Final
+    outcome: outcomes.Final
 
     @property
     def prepared(self) -> PreparedCall:
@@ -194,21 +169,24 @@ class ExecutedCall:
 
 
 @dataclass(frozen=True)
-class ClosedCall:
+class ClosedCall(ExecutedCall):
     """A call whose result is in the log."""
 
-    executed: ExecutedCall
 
-    @property
-    def prepared(self) -> PreparedCall:
-        return self.executed.prepared
-
-    @property
-    def outcome(self) -> Final:
-        return self.executed.outcome
-
-
-CallState = ProposedCall | PreparedCall | DecidedCall | ExecutedCall | ClosedCall
+CallState = PreparedCall | DecidedCall | ExecutedCall
+# What is known of a call in each stage.
+STATES: dict[CallStage, type[CallState]] = {
+    CallStage.PROPOSED: PreparedCall,
+    CallStage.PENDING: PreparedCall,
+    CallStage.WAITING: DecidedCall,
+    CallStage.QUEUED: DecidedCall,
+    CallStage.RUNNING: DecidedCall,
+    CallStage.UNSURE: DecidedCall,
+    CallStage.ENDED: ExecutedCall,
+    CallStage.REVIEWED: ExecutedCall,
+    CallStage.PUBLISHED: ExecutedCall,
+    CallStage.CLOSED: ClosedCall,
+}
 
 
 @dataclass(frozen=True)
@@ -240,7 +218,7 @@ class ToolCall:
         self.stage = CallStage.PROPOSED
         self.dependencies = Dependencies()
         self.hook_uses = Counter[str]()
-        self._keep(proposed)
+        self._keep(PreparedCall(proposed, proposed.is_literal))
 
     @cached_property
     def tool(self) -> ResolvedTool:
@@ -253,24 +231,16 @@ class ToolCall:
     def decided(self) -> DecidedCall:
         """Return the decision on the call; one that has yet to be decided has no attempt."""
         state = self.state
-        if isinstance(state, (ExecutedCall, ClosedCall)):
-            return (state.executed if isinstance(state, ClosedCall) else state).decided
+        if isinstance(state, ExecutedCall):
+            return state.decided
         return state if isinstance(state, DecidedCall) else DecidedCall(self.prepared)
-
-    @property
-    def meta(self) -> MetaProperties:
-        return self.prepared.meta
-
-    @property
-    def arguments(self) -> dict[str, Any]:
-        return self.prepared.arguments
 
     @property
     def known_arguments(self) -> dict[str, Any]:
         return self.prepared.raw_arguments if self.is_pending else self.arguments
 
     @property
-    def ended(self) -> Final:
+    def ended(self) -> outcomes.Final:
         """Return the outcome, or raise `IllegalTransition` if the call has not ended."""
         if (outcome := self.outcome) is None:
             raise IllegalTransition(f"call {self.id} has no outcome: {self.stage.value}")
@@ -286,9 +256,11 @@ class ToolCall:
         """Return the places that its outcome is written to, and the value."""
         output = self.meta.output_path
         match self.outcome:
-            case Succeeded(value, _, _, None) | Answered(value) if output is not None:
+            case outcomes.Succeeded(value, _, _, None) | outcomes.Answered(value) if (
+                output is not None
+            ):
                 return output.result, value
-            case Refused(error) | Failed(error, _) if output is not None:
+            case outcomes.Refused(error) | outcomes.Failed(error, _) if output is not None:
                 return output.error, error.to_json()
             case _:
                 return (), None
@@ -299,42 +271,29 @@ class ToolCall:
 
     @property
     def is_undecided(self) -> bool:
-        return self.stage in (CallStage.PROPOSED, CallStage.PENDING)
-
-    @property
-    def is_counted(self) -> bool:
-        """Return whether it counts against its tool's limits."""
-        return self.is_pending or self.prepared.visible_data is not None
-
-    @property
-    def is_queued(self) -> bool:
-        return self.stage is CallStage.QUEUED
+        return self.stage in _UNDECIDED
 
     @property
     def is_running(self) -> bool:
         return self.stage is CallStage.RUNNING
 
     @property
-    def is_unsure(self) -> bool:
-        return self.stage is CallStage.UNSURE
-
-    @property
     def has_ended(self) -> bool:
-        return isinstance(self.state, (ExecutedCall, ClosedCall))
+        return self.outcome is not None
 
     @property
     def is_reviewed(self) -> bool:
-        return self.has_ended and self.stage is not CallStage.ENDED
+        return self.stage in (*_REVIEWED, CallStage.CLOSED)
 
     @property
     def result_published(self) -> bool:
         """Return whether calls that depend on it may read its result, or it will have none."""
         is_published = self.stage in (CallStage.PUBLISHED, CallStage.CLOSED)
-        return is_published or isinstance(self.outcome, Refused | Stopped)
+        return is_published or isinstance(self.outcome, outcomes.Refused | outcomes.Stopped)
 
     @property
     def is_closed(self) -> bool:
-        return isinstance(self.state, ClosedCall)
+        return self.stage is CallStage.CLOSED
 
     @property
     def is_decidable(self) -> bool:
@@ -348,12 +307,12 @@ class ToolCall:
     def move(self, event: CallEvent, to: CallState) -> None:
         """Move to the state that follows from an event, or raise `IllegalTransition`."""
         stage = TRANSITIONS.get((self.stage, event))
-        if stage is None:
+        if stage is None or type(to) is not STATES[stage]:
             raise IllegalTransition(f"call {self.id} is {self.stage.value}: {event.value}")
         self.stage = stage
         self._keep(to)
 
-    def end(self, outcome: Final) -> None:
+    def end(self, outcome: outcomes.Final) -> None:
         self.move(CallEvent.HAS_OUTCOME, ExecutedCall(self.decided, outcome))
 
     def revise(self, to: PreparedCall | DecidedCall) -> None:
@@ -374,11 +333,67 @@ class ToolCall:
         self.dependencies = on
 
     def _keep(self, state: CallState) -> None:
-        self.state: CallState = state
-        self.prepared: PreparedCall = state.prepared
-        self.outcome: Final | None = state.outcome
+        self.state = state
+        self.prepared = known = state if isinstance(state, PreparedCall) else state.prepared
+        self.meta, self.arguments = known.meta, known.arguments
+        self.outcome = state.outcome if isinstance(state, ExecutedCall) else None
 
     def number_hook_use(self, name: str) -> int:
         """Count a use of a hook, and return its number, from 1."""
         self.hook_uses[name] += 1
         return self.hook_uses[name]
+
+
+@dataclass
+class Turn:
+    """The calls of one answer, in source order; people decide on all calls of a plan at once."""
+
+    number: int
+    calls: list[ToolCall]
+    is_plan: bool = False
+
+    @property
+    def is_sequential(self) -> bool:
+        """Return whether the calls run one at a time: one sequential tool makes the turn so."""
+        return any(call.proposed.tool and call.proposed.tool.sequential for call in self.calls)
+
+    def describe_calls(self) -> list[dict[str, str]]:
+        """List the stage of each call as JSON, at most `MAX_STANDING_CALLS`."""
+        return [
+            {
+                "callId": call.id,
+                "tool": call.name,
+                "stage": "ended" if call.has_ended else call.stage.value,
+            }
+            for call in self.calls[:MAX_STANDING_CALLS]
+        ]
+
+    @property
+    def decisive_call(self) -> ToolCall:
+        """Return the call whose outcome is that of a run without a model.
+
+        The first that stopped the run, or that failed other than by the failure of another one; or
+        else the last.
+        """
+        stopped = [call for call in self.calls if isinstance(call.outcome, outcomes.Stopped)]
+        failed = [call for call in self.calls if outcomes.error_of(call.outcome) is not None]
+        causes = [
+            call for call in failed if not any(one in failed for one in call.dependencies.sources)
+        ]
+        return next(iter((*stopped, *causes, *failed)), self.calls[-1])
+
+    @property
+    def requests_stop(self) -> bool:
+        """Return whether every call succeeded and every result requests the end of the run."""
+        return bool(self.calls) and all(
+            isinstance(call.outcome, outcomes.Succeeded) and call.outcome.terminate
+            for call in self.calls
+        )
+
+    @property
+    def stop_message(self) -> str | None:
+        """Return the message of the first activity that stopped the run, if any did."""
+        for call in self.calls:
+            if isinstance(call.outcome, outcomes.Stopped):
+                return call.outcome.message or f"{call.name} stopped the run"
+        return None

@@ -25,8 +25,7 @@ from holdfast.workflows.engine.approvals.question import (
     Ruling,
 )
 from holdfast.workflows.engine.call import activities, outcomes
-from holdfast.workflows.engine.call.states import CallEvent, DecidedCall, PreparedCall, ToolCall
-from holdfast.workflows.engine.call.turn import Turn
+from holdfast.workflows.engine.call.states import CallEvent, CallStage, ToolCall, Turn
 from holdfast.workflows.engine.execution import dependency_graph, preparation
 from holdfast.workflows.engine.execution.questions import Questions
 from holdfast.workflows.engine.model.latent_calls import proposed_result
@@ -58,14 +57,15 @@ class CallLifecycle:
 
     def action(self, call: ToolCall) -> Action | None:
         """Return what a call does next; None if only its turn can finish it."""
-        if call.is_pending:
-            return AwaitCalls(lambda: call.is_decidable, is_decided=False)
-        if call.is_queued:
-            return AwaitCalls(lambda: not call.open_dependencies, is_decided=True)
-        if call.is_running:
-            return "execute"
-        if not call.has_ended:
-            return self._questions.of(call)
+        match call.stage:
+            case CallStage.PENDING:
+                return AwaitCalls(lambda: call.is_decidable, is_decided=False)
+            case CallStage.WAITING | CallStage.UNSURE:
+                return self._questions.of(call)
+            case CallStage.QUEUED:
+                return AwaitCalls(lambda: not call.open_dependencies, is_decided=True)
+            case CallStage.RUNNING:
+                return "execute"
         is_needed = call.dependencies.has_dependents and not call.result_published
         return "publish" if is_needed else None
 
@@ -158,7 +158,7 @@ class CallLifecycle:
         if until is None or until > now or not needs_token:
             return False
         if self._state.asks_people:
-            self._ask(turn, call, "principal_expired", call.decided)
+            self._ask(turn, call, "principal_expired")
         else:
             message = "the principal's token has expired, and this run does not wait for a new one"
             self.refuse(call, ErrorCode.DENIED, message)
@@ -247,7 +247,8 @@ class CallLifecycle:
                 call.end(outcomes.fail(ErrorCode.TOOL_ERROR, message))
             case McpInputRequired():
                 mcp = replace(mcp, required=outcome, forms=mcp.forms + 1, continuation=None)
-                self._ask(turn, call, "input", replace(decided, mcp=mcp))
+                call.revise(replace(decided, mcp=mcp))
+                self._ask(turn, call, "input")
             case outcomes.Unknown(message) if self._state.asks_people:
                 attempts = (*decided.unknown_attempts, decided.started_at)
                 mcp = replace(mcp, continuation=None, task=None)
@@ -269,7 +270,7 @@ class CallLifecycle:
 
     def cancel(self, call: ToolCall, why: str) -> None:
         """End a call because its run ends; the outcome of a started call may be unknown."""
-        if call.is_running or call.is_unsure:
+        if call.stage in (CallStage.RUNNING, CallStage.UNSURE):
             self._questions.withdraw(call)
             call.end(activities.outcome_of_abandoned(call.tool, why))
         else:
@@ -278,7 +279,8 @@ class CallLifecycle:
     def refuse(self, call: ToolCall, code: ErrorCode, message: str) -> None:
         """End a call that has not started, and count it no more."""
         self._questions.withdraw(call)
-        if call.is_counted:
+        is_counted = call.is_pending or call.prepared.visible_data is not None
+        if is_counted:
             self._state.started[call.name] -= 1
         call.end(outcomes.refuse(code, message))
 
@@ -327,14 +329,14 @@ class CallLifecycle:
             elif refused := preparation.missing_scope(call, self._state):
                 call.end(refused)
             else:
-                self._ask(turn, call, "input" if call.tool.person else "call", call.prepared)
+                self._ask(turn, call, "input" if call.tool.person else "call")
         for call in calls:
             if call.is_undecided:
                 self.start(turn, call)
 
-    def _ask(self, turn: int, call: ToolCall, kind: Kind, to: PreparedCall | DecidedCall) -> None:
+    def _ask(self, turn: int, call: ToolCall, kind: Kind) -> None:
         """Ask people about a call: they see its arguments."""
-        call.move(CallEvent.ASKED, to)
+        call.move(CallEvent.ASKED, call.decided)
         if call.prepared.resolved_late:
             call.revise(replace(call.prepared, resolved_late=False))
         self._questions.ask_about(turn, call, kind)

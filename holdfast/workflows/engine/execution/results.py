@@ -45,7 +45,7 @@ def close(turn: int, calls: list[ToolCall], state: RunState) -> None:
             if call.dependencies.sources:  # the copy of the data that it has read is not kept
                 kept = replace(call.prepared, visible_data=None)
                 decided = replace(decided, prepared=kept)
-            call.move(CallEvent.RESULT_LOGGED, ClosedCall(ExecutedCall(decided, outcome)))
+            call.move(CallEvent.RESULT_LOGGED, ClosedCall(decided, outcome))
             _log_end(turn, call, outcome, state)
 
 

@@ -24,8 +24,7 @@ from holdfast.validation.schema_check import schema_problems
 from holdfast.validation.schema_node import CannotCheck, ValidationLimits
 from holdfast.workflows.engine.call import outcomes
 from holdfast.workflows.engine.call.activities import CallRefused, hook_activities
-from holdfast.workflows.engine.call.states import ToolCall
-from holdfast.workflows.engine.call.turn import Turn
+from holdfast.workflows.engine.call.states import ToolCall, Turn
 from holdfast.workflows.engine.execution import dependency_graph, preparation
 from holdfast.workflows.engine.run_state import RunState
 from holdfast.workflows.engine.state.data import is_same_json

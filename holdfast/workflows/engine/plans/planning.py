@@ -37,8 +37,7 @@ from holdfast.workflows.engine.approvals.policy import (
 from holdfast.workflows.engine.approvals.question import Approved, Denied, Expired, Question
 from holdfast.workflows.engine.call import outcomes
 from holdfast.workflows.engine.call.activities import HookRequests
-from holdfast.workflows.engine.call.states import ToolCall
-from holdfast.workflows.engine.call.turn import Turn
+from holdfast.workflows.engine.call.states import ToolCall, Turn
 from holdfast.workflows.engine.execution.dependency_graph import connect, visible_data
 from holdfast.workflows.engine.execution.lifecycle import CallLifecycle
 from holdfast.workflows.engine.execution.preparation import fit_arguments, missing_scope
