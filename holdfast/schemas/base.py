@@ -78,11 +78,8 @@ class Strict(Lenient):
 
     def over(self, defaults: "Strict") -> Self:
         """Return this object, with each unset field (None) taken from `defaults`."""
-        values = dict(self)
-        for name, value in values.items():
-            if value is None:
-                values[name] = getattr(defaults, name, None)
-        return type(self).model_validate(values)
+        unset = [name for name, value in self if value is None]
+        return self.model_copy(update={name: getattr(defaults, name, None) for name in unset})
 
 
 def _publish_one_of(schema: dict[str, Any], model: type["OneOf"]) -> None:

@@ -33,7 +33,6 @@ from holdfast.workflows.engine.call.outcomes import (
     Stopped,
     Succeeded,
     Unknown,
-    error_of,
     fail,
     misfit,
 )
@@ -151,11 +150,10 @@ def run_after_hooks(
         return
     try:
         for activity in hook_activities(call, rules, "after"):
-            error = error_of(outcome)
             result = {
-                "content": getattr(outcome, "value", None),
+                "content": outcome.value,
                 "details": getattr(outcome, "details", None),
-                "error": None if error is None else error.to_json(),
+                "error": None if outcome.error is None else outcome.error.to_json(),
                 "terminate": getattr(outcome, "terminate", False),
             }
             replaced = yield from run_hook(call, "after", activity, call_view(call), result)
@@ -183,7 +181,7 @@ def _patched(tool: ResolvedTool, outcome: Final, value: Any, budget: WorkBudget)
         case _:
             may = "null, some of `content`, `details`, `error` and `terminate`, or `stop`"
             raise invalid_hook_result("after", f"it has to return {may}")
-    content = parts.get("content", getattr(outcome, "value", None))
+    content = parts.get("content", outcome.value)
     if parts.get("error") is not None:
         return fail(ErrorCode.TOOL_ERROR, parts["error"], content)
     if isinstance(outcome, Failed) and "error" not in parts:

@@ -1,7 +1,7 @@
 """How a call ends: every expected ending is an outcome and a value, not an exception."""
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from holdfast.schemas.base import BEGINNING_CHARACTERS, Stored, readable_json
 from holdfast.schemas.internal.mcp_input import McpInputRequired
@@ -21,6 +21,7 @@ class Succeeded:
     details: Any = None
     terminate: bool = False
     message: Message | None = None
+    error: ClassVar[None] = None
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,7 @@ class Answered:
     """A person gave the result in place of the tool."""
 
     value: Any
+    error: ClassVar[None] = None
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,7 @@ class Refused:
     """The call did not run."""
 
     error: CallError
+    value: ClassVar[None] = None
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,8 @@ class Stopped:
     """The activity stopped the run."""
 
     message: str
+    value: ClassVar[None] = None
+    error: ClassVar[None] = None
 
 
 Final = Succeeded | Answered | Refused | Failed | Stopped
@@ -96,4 +101,4 @@ def misfit(tool: ResolvedTool, why: str, value: Any = None) -> Failed:
 
 
 def error_of(outcome: Final | None) -> CallError | None:
-    return outcome.error if isinstance(outcome, Refused | Failed) else None
+    return None if outcome is None else outcome.error

@@ -215,7 +215,7 @@ class Summaries:
 
     def _new_tokens(self) -> int:
         records = self._state.log.records_after(self.progress.counted)
-        return sum(_bytes_of(record) for record in records) // BYTES_PER_TOKEN
+        return sum(map(_bytes_of, records)) // BYTES_PER_TOKEN
 
     def _pieces(self) -> list[Piece]:
         return list(pieces(self._state.log, self.progress.since))

@@ -123,7 +123,7 @@ class CallLifecycle:
         if call.open_dependencies:
             call.move(CallEvent.ENQUEUED, call.decided)
             return
-        if (refused := preparation.missing_scope(call, self._state)) is not None:
+        if (refused := self.missing_scope(call)) is not None:
             call.end(refused)
             return
         if self.withhold(turn, call):
@@ -146,6 +146,14 @@ class CallLifecycle:
             and (answer := proposed_result(call, self._state.limits.budget())) is not None
         ):
             call.end(answer)
+
+    def missing_scope(self, call: ToolCall) -> outcomes.Refused | None:
+        """Return the refusal of a call whose principal lacks a scope that the tool requires."""
+        missing = [scope for scope in call.tool.requires if scope not in self._state.scopes()]
+        if not missing:
+            return None
+        whose = f"the scope {', '.join(missing)}, which this run does not have"
+        return outcomes.refuse(ErrorCode.TOKEN_SCOPE_INSUFFICIENT, f"`{call.name}` needs {whose}")
 
     def withhold(self, turn: int, call: ToolCall) -> bool:
         """Withhold a call whose principal's token has expired; return whether this applies.
@@ -326,7 +334,7 @@ class CallLifecycle:
                 continue
             if not self._state.asks_people:
                 call.end(outcomes.refuse(ErrorCode.DENIED, "this run does not wait for approvals"))
-            elif refused := preparation.missing_scope(call, self._state):
+            elif refused := self.missing_scope(call):
                 call.end(refused)
             else:
                 self._ask(turn, call, "input" if call.tool.person else "call")

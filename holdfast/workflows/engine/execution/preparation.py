@@ -64,7 +64,7 @@ def prepare(call: ToolCall, state: RunState, room: int) -> activities.HookReques
         parameters, budget = call.tool.parameters, state.limits.budget()
         arguments = coerce(arguments, parameters, budget, fill=True, is_resolved=False)
     except InvalidArguments as error:
-        raise _invalid(error) from None
+        raise activities.CallRefused(ErrorCode.INVALID_ARGUMENTS, str(error)) from None
     for activity in activities.hook_activities(call, state.rules, "prepare"):
         arguments = yield from _rewritten(call, "prepare", activity, arguments)
     set_references(call, arguments)
@@ -113,7 +113,7 @@ def resolve_arguments(
             return
         except InvalidArguments as error:
             if n == MAX_REPAIRS or idle == len(hooks):
-                raise _invalid(error) from None
+                raise activities.CallRefused(ErrorCode.INVALID_ARGUMENTS, str(error)) from None
             problems = error.problems
         before, activity = arguments, hooks[n % len(hooks)]
         arguments = yield from _rewritten(call, "repair", activity, before, problems)
@@ -143,10 +143,9 @@ def run_before_hooks(
                 call.revise(replace(call.prepared, arguments=fitted))
             case {"result": result} if len(value) == 1:
                 outcome = activities.outcome_of_result(call.tool, result, state.limits.budget())
-                if (misfit := outcomes.error_of(outcome)) is not None:
-                    raise activities.invalid_hook_result(
-                        "before", misfit.message.removeprefix(outcomes.WAS_RUN)
-                    )
+                if outcome.error is not None:
+                    why = outcome.error.message.removeprefix(outcomes.WAS_RUN)
+                    raise activities.invalid_hook_result("before", why)
                 return outcome
             case {"block": str(reason)} if len(value) == 1:
                 why = reason or "a rule of this agent blocks the call"
@@ -196,15 +195,6 @@ def check_order(call: ToolCall, state: RunState, others: Collection[str]) -> Non
         )
 
 
-def missing_scope(call: ToolCall, state: RunState) -> outcomes.Refused | None:
-    """Return the refusal of a call whose principal lacks a scope that the tool requires."""
-    missing = [scope for scope in call.tool.requires if scope not in state.scopes()]
-    if not missing:
-        return None
-    message = f"`{call.name}` needs the scope {', '.join(missing)}, which this run does not have"
-    return outcomes.refuse(ErrorCode.TOKEN_SCOPE_INSUFFICIENT, message)
-
-
 def _rewritten(
     call: ToolCall,
     name: activities.HookName,
@@ -233,10 +223,6 @@ def _rewritten(
     return arguments if is_same_json(value, arguments) else dict(value)
 
 
-def _invalid(error: InvalidArguments) -> activities.CallRefused:
-    return activities.CallRefused(ErrorCode.INVALID_ARGUMENTS, str(error))
-
-
 def _read_meta_properties(call: ToolCall, arguments: dict[str, Any], state: RunState) -> None:
     """Move the meta-properties from the arguments to the call.
 
@@ -251,10 +237,11 @@ def _read_meta_properties(call: ToolCall, arguments: dict[str, Any], state: RunS
     try:
         if isinstance(reasoning := written.get(REASONING), str):
             meta = replace(meta, reasoning=reasoning[:MAX_REASONING_CHARACTERS])
-        chosen = {key: written[key] for key in written if key in tool.chosen}
-        for key, value in chosen.items():
+        chosen = dict[str, Any]()
+        for key in written:
             try:
-                chosen[key] = fit(value, tool.chosen[key], state.limits.budget())
+                if key in tool.chosen:
+                    chosen[key] = fit(written[key], tool.chosen[key], state.limits.budget())
             except InvalidArguments as error:
                 raise InvalidArguments(f"{key}: {error}") from None
         method = chosen.get("_outputMethod", tool.output_method)

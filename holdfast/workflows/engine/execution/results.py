@@ -21,7 +21,7 @@ def publish_result(call: ToolCall, state: RunState) -> activities.HookRequests[N
     """Make an ended call's result readable for the calls that depend on it, after its hooks."""
     yield from activities.run_after_hooks(call, state.rules, state.limits)
     outcome = call.ended
-    problem = None if outcomes.error_of(outcome) else dependency_graph.write_problem(call, state)
+    problem = None if outcome.error else dependency_graph.write_problem(call, state)
     if problem is not None:
         outcome = _unwritten(call, problem)
     call.move(CallEvent.RESULT_PUBLISHED, ExecutedCall(call.decided, outcome))
@@ -50,7 +50,7 @@ def close(turn: int, calls: list[ToolCall], state: RunState) -> None:
 
 
 def _log_end(turn: int, call: ToolCall, outcome: outcomes.Final, state: RunState) -> None:
-    error, log = outcomes.error_of(outcome), state.log
+    error, log = outcome.error, state.log
     paths, _ = call.writes
     place = str(paths[0]) if paths and error is None else None
     message = answer.result_message(call, outcome, place)
@@ -67,7 +67,7 @@ def _log_end(turn: int, call: ToolCall, outcome: outcomes.Final, state: RunState
             call_id=call.id,
             tool=call.name,
             error=error,
-            value=None if is_whole else getattr(outcome, "value", None),
+            value=None if is_whole else outcome.value,
             details=outcome.details if isinstance(outcome, outcomes.Succeeded) else None,
         )
     )
@@ -78,10 +78,9 @@ def _log_end(turn: int, call: ToolCall, outcome: outcomes.Final, state: RunState
 
 
 def _unwritten(call: ToolCall, why: str) -> outcomes.Final:
-    value = getattr(call.ended, "value", None)
     if not call.decided.started_at:
-        return outcomes.fail(ErrorCode.INVALID_OUTPUT, why, value)
-    return outcomes.misfit(call.tool, f"result cannot be written: {why}", value)
+        return outcomes.fail(ErrorCode.INVALID_OUTPUT, why, call.ended.value)
+    return outcomes.misfit(call.tool, f"result cannot be written: {why}", call.ended.value)
 
 
 def _write_result(call: ToolCall, state: RunState) -> outcomes.Final:
@@ -93,11 +92,11 @@ def _write_result(call: ToolCall, state: RunState) -> outcomes.Final:
         if (stored := Stored.of(value)) is not None:
             most = f"{paths[0]} can take in at most {MAX_STATE_BYTES}"
             raise CannotWrite(f"it has {stored.size_bytes} bytes, and {most}")
-        is_marked = outcomes.error_of(outcome) is None or answer.is_untrusted_error(call, outcome)
+        is_marked = outcome.error is None or answer.is_untrusted_error(call, outcome)
         veil = answer.veil_of(call, value) if is_marked else None
         state.write(paths, value, call.meta.output_method, call.id, veil)
     except CannotWrite as problem:
-        if outcomes.error_of(outcome) is None:
+        if outcome.error is None:
             return _unwritten(call, str(problem))
         text = f"the error of {call.id} was not kept: {problem}"
         state.log.add_notice(text)

@@ -167,6 +167,8 @@ class Log:
             page.model_copy(update={"data": data})
             for page, data in zip(snapshot.pages, pages, strict=True)
         ]
+        # The number of the last entry that is sealed.
+        self._before = self.pages[-1].last if self.pages else 0
         self._tail: list[Record] = []
         self._tail_digests: list[str] = []
         # The size of the entries that are not sealed, as JSON.
@@ -210,7 +212,7 @@ class Log:
         first_event = self.pages[-1].last_event + 1 if self.pages else 1
         self.pages.append(compress_records(self._tail, first_event, self._origin))
         self._tail, self._tail_digests, self.open_bytes = [], [], 0
-        self._origin = self.digest
+        self._origin, self._before = self.digest, self.pages[-1].last
 
     def seal_all(self) -> None:
         """Seal all open entries, together with a small last page."""
@@ -276,10 +278,6 @@ class Log:
             items.append(item)
             room -= size
         return items, False
-
-    @property
-    def _before(self) -> int:
-        return self.pages[-1].last if self.pages else 0
 
     def _events_after(self, after: int) -> Iterator[Record]:
         for page in self.pages:

@@ -82,7 +82,7 @@ class ApprovedPlan:
                 covered=call.prepared.is_approved and call.prepared.bound is None,
                 held=call in self.held,
                 key=self.held.get(call),
-                error=outcomes.error_of(call.ended),
+                error=call.ended.error,
                 approver=call.prepared.approver,
             )
             for call in self.calls

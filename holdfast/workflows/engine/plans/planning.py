@@ -40,7 +40,7 @@ from holdfast.workflows.engine.call.activities import HookRequests
 from holdfast.workflows.engine.call.states import ToolCall, Turn
 from holdfast.workflows.engine.execution.dependency_graph import connect, visible_data
 from holdfast.workflows.engine.execution.lifecycle import CallLifecycle
-from holdfast.workflows.engine.execution.preparation import fit_arguments, missing_scope
+from holdfast.workflows.engine.execution.preparation import fit_arguments
 from holdfast.workflows.engine.execution.questions import Questions, places_filled_in
 from holdfast.workflows.engine.plans.approved_plan import ApprovedPlan, Keys
 from holdfast.workflows.engine.plans.plan import (
@@ -85,7 +85,7 @@ class Planning:
         """Refuse the calls that can never run, and log all of them."""
         yield from self._calls.check(turn.number, turn.calls, is_sequential=turn.is_sequential)
         for call in unstarted(turn.calls):
-            refused = missing_scope(call, self._state)
+            refused = self._calls.missing_scope(call)
             try:
                 if refused is None and call.is_pending:
                     check_known_arguments(call, self._state, self._state.limits)
