@@ -78,8 +78,8 @@ class Strict(Lenient):
 
     def over(self, defaults: "Strict") -> Self:
         """Return this object, with each unset field (None) taken from `defaults`."""
-        unset = [name for name, value in self if value is None]
-        return self.model_copy(update={name: getattr(defaults, name, None) for name in unset})
+        taken = {name: getattr(defaults, name, None) for name, value in self if value is None}
+        return self.model_copy(update=taken)
 
 
 def _publish_one_of(schema: dict[str, Any], model: type["OneOf"]) -> None:

@@ -275,6 +275,10 @@ def read_record(record: Mapping[str, Any]) -> LogRecord:
     return LogRecord(record.get("n", 0), str(record.get("at", "")), entry)
 
 
+# The fields of a part of an entry that its digest is not over.
+_UNDIGESTED = {"decided": ("at",), "approval": ("requestedAt", "expiresAt", "decisions")}
+
+
 def digested(record: dict[str, Any]) -> bytes:
     """Return the bytes of an entry that its digest is over: canonical JSON without its times.
 
@@ -282,16 +286,11 @@ def digested(record: dict[str, Any]) -> bytes:
     """
     timeless = {**record}
     timeless.pop("at", None)
-    if "decided" in timeless:
-        timeless["decided"] = _without(timeless["decided"], "at")
-    if "approval" in timeless:
-        times = ("requestedAt", "expiresAt", "decisions")
-        timeless["approval"] = _without(timeless["approval"], *times)
+    for part, undigested in _UNDIGESTED.items():
+        if part in timeless:
+            values = timeless[part].items()
+            timeless[part] = {key: value for key, value in values if key not in undigested}
     return canonical_json(timeless)
-
-
-def _without(record: dict[str, Any], *keys: str) -> dict[str, Any]:
-    return {key: value for key, value in record.items() if key not in keys}
 
 
 def transcript(records: Sequence[LogRecord], *, has_input: bool) -> list[ContextMessage]:

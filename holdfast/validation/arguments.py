@@ -14,6 +14,7 @@ import json
 import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 from holdfast.schemas.base import MAX_JSON_DEPTH
@@ -207,8 +208,7 @@ class _Coercion:
         types = schema.get("type")
         wanted = [types] if isinstance(types, str) else types if isinstance(types, list) else []
         self._look_at(len(wanted))
-        misfits = wanted and not any(_is(value, name) for name in wanted)
-        if misfits and self.is_resolved:
+        if self.is_resolved and wanted and not _is(value, *wanted):
             # The first type that it can be converted to.
             converted = ((name, _converted(value, name, self.budget)) for name in wanted)
             value = next((each for name, each in converted if _is(each, name)), value)
@@ -295,8 +295,9 @@ def _list_of(schema: Schema, key: str) -> list[Any]:
     return found if isinstance(found, list) else []
 
 
-def _is(value: Any, name: Any) -> bool:
-    return isinstance(name, str) and schema_node.is_of_types(value, TYPES.get(name, ()))
+def _is(value: Any, *names: Any) -> bool:
+    types = [TYPES.get(name, ()) for name in names if isinstance(name, str)]
+    return schema_node.is_of_types(value, tuple(chain.from_iterable(types)))
 
 
 def _converted(value: Any, name: Any, budget: schema_node.WorkBudget) -> Any:

@@ -6,7 +6,7 @@ A check counts its work; long work counts as several steps. Errors have the word
 
 from collections.abc import Callable
 from fractions import Fraction
-from itertools import islice
+from itertools import chain, islice
 from operator import ge, gt, le, lt
 from typing import Any
 
@@ -123,7 +123,8 @@ _compares("multipleOf", "number", _is_multiple, "is not a multiple of {rule}")
 def _type(rule: Any, value: Any, node: Node, budget: WorkBudget) -> Faults:
     names = [rule] if isinstance(rule, str) else rule
     is_whole = isinstance(value, float) and "integer" in names and value.is_integer()
-    if not is_whole and not any(is_of_types(value, TYPES[name]) for name in names):
+    types = tuple(chain.from_iterable(map(TYPES.__getitem__, names)))
+    if not (is_whole or is_of_types(value, types)):
         yield Fault("{value} is not of type " + ", ".join(map(as_json, names)), value, rule)
 
 

@@ -30,18 +30,17 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas.run import CallRequest, DelegateNews, PrincipalToken
 
 from holdfast.validation.schema_node import ValidationLimits
-from holdfast.workflows import input, token_verification
+from holdfast.workflows import decisions, input, token_verification
 from holdfast.workflows.commands.interceptors import Trace
 from holdfast.workflows.commands.publisher import Publisher, updates
 from holdfast.workflows.commands.step_executor import StepExecutor
 from holdfast.workflows.engine.approvals.pending import PendingApprovals
-from holdfast.workflows.engine.approvals.signed_decision import DecisionRejected
+from holdfast.workflows.engine.approvals.verdicts import DecisionRejected
 from holdfast.workflows.engine.execution_base import ExecutionBase, SingleCall
 from holdfast.workflows.engine.log.log import Log
 from holdfast.workflows.engine.log.spans import SpansProgress
 from holdfast.workflows.engine.phases import Fail, Finish, RunCalls, Step
 from holdfast.workflows.engine.run_state import TokenRejected
-from holdfast.workflows.late_decisions import LateDecision, LateDecisions, SignalPlace
 from holdfast.workflows.queries import QueryHandlers
 
 MAX_EARLY_DECISIONS = 256
@@ -74,7 +73,7 @@ class BaseWorkflow(QueryHandlers, ABC, Generic[WorkT]):
         # The search attributes of the namespace, as soon as the worker has reported them.
         self._search_attributes: list[str] = []
         self._early_decisions: list[RawValue] = []
-        self._late = LateDecisions(self._task_budget.input)
+        self._late = decisions.LateDecisions(self._task_budget.input)
         self._early_entries: list[Entry] = []
         self._note_count = 0
         # The length of the history at the last input from a person.
@@ -273,7 +272,7 @@ class BaseWorkflow(QueryHandlers, ABC, Generic[WorkT]):
         at, limits = workflow.now(), self._task_budget.input
         try:
             with self._pending.hold():
-                meant = await token_verification.verify_decision(
+                meant = await decisions.verify_decision(
                     self._pending, input.parse_decision(decision), at, limits
                 )
                 receipt = self._executor.work.questions.count(meant, at, limits)
@@ -286,7 +285,7 @@ class BaseWorkflow(QueryHandlers, ABC, Generic[WorkT]):
     @input.raw_payload_handler
     def _check_decide(self, decision: RawValue = input.MISSING_PAYLOAD, *_: Any) -> None:
         with self._validating(decision, names.INVALID_DECISION):
-            meant = token_verification.unverified_decision(input.parse_decision(decision))
+            meant = decisions.unverified_decision(input.parse_decision(decision))
             limits, run_id = self._task_budget.validation, workflow.info().run_id
             self._pending.check(meant, workflow.now(), limits, run_id)
 
@@ -345,7 +344,7 @@ class BaseWorkflow(QueryHandlers, ABC, Generic[WorkT]):
         executor: StepExecutor,
         raw: RawValue,
         limits: ValidationLimits,
-        place: SignalPlace | None = None,
+        place: decisions.SignalPlace | None = None,
     ) -> None:
         try:
             self._task_budget.admit(raw)
@@ -357,9 +356,11 @@ class BaseWorkflow(QueryHandlers, ABC, Generic[WorkT]):
             return
         question, now = self._pending.find_open(decision.call_id), workflow.now()
         if place is not None and question is not None and question.expires_at <= now:
-            await self._late.count(executor.work, LateDecision(decision, raw.payload.data, place))
+            await self._late.count(
+                executor.work, decisions.LateDecision(decision, raw.payload.data, place)
+            )
         else:
-            await token_verification.count_decision(executor.work, decision, now, limits)
+            await decisions.count_decision(executor.work, decision, now, limits)
         executor.publisher.update()
 
     def _note(self, text: str) -> None:

@@ -5,7 +5,6 @@ has the claims, and does not have the token a second time.
 """
 
 import asyncio
-from datetime import datetime
 from typing import Any, TypeVar
 
 from temporalio import workflow
@@ -14,14 +13,10 @@ from temporalio.exceptions import FailureError
 with workflow.unsafe.imports_passed_through():
     from holdfast.schemas import names
     from holdfast.schemas.agent import WorkerFacts
-    from holdfast.schemas.base import parse_duration, rfc3339
-    from holdfast.schemas.decision import Decision, DecisionClaims, PrincipalClaims, TokenCheck
+    from holdfast.schemas.base import parse_duration
+    from holdfast.schemas.decision import PrincipalClaims, TokenCheck
     from holdfast.schemas.run import CallRequest, Principal, PrincipalToken, RunRequest
 
-from holdfast.validation.schema_node import ValidationLimits
-from holdfast.workflows.engine.approvals.pending import PendingApprovals
-from holdfast.workflows.engine.approvals.signed_decision import DecisionRejected, sign_with_claims
-from holdfast.workflows.engine.execution_base import ExecutionBase
 from holdfast.workflows.engine.run_state import TokenRejected
 from holdfast.workflows.input import InvalidInputError, activity_failure, fail, own_plain_name
 from holdfast.workflows.permits import is_delegate
@@ -36,64 +31,8 @@ _WRITTEN = "this worker accepts no definition in a request: name one of its cata
 CHECK_TO_CLOSE = parse_duration("1m")
 
 
-def unverified_decision(decision: Decision) -> Decision:
-    """Return the decision with its token's unverified claims, or raise `DecisionRejected`."""
-    if decision.token is None:
-        return decision
-    try:
-        claims = DecisionClaims.unchecked(decision.token)
-    except ValueError as error:
-        raise DecisionRejected(names.INVALID_DECISION, str(error)) from None
-    return sign_with_claims(decision, claims, workflow.info().workflow_id)
-
-
-async def verify_decision(
-    desk: PendingApprovals,
-    decision: Decision,
-    at: datetime,
-    limits: ValidationLimits,
-    *,
-    by_signal: bool = False,
-) -> Decision:
-    """Return the decision of this time, with the content of its verified token if it has one.
-
-    A token that could not count is not verified; it raises `DecisionRejected`, as an invalid one.
-    A signal has no validator: the activity compares its nonce, and the history has the result.
-    """
-    proof = decision.token or (decision.nonce if by_signal else None)
-    if not proof:
-        return decision
-    question, _ = desk.check(unverified_decision(decision), at, limits)
-    check = TokenCheck(
-        token=proof,
-        purpose="decision" if decision.token else "question",
-        since=rfc3339(question.requested_at),
-        sent_at=rfc3339(at) if at < workflow.now() else None,
-        nonce=question.nonce(workflow.info().run_id),
-    )
-    try:
-        claims = await _check(check)
-    except TokenRejected as error:
-        raise DecisionRejected(names.INVALID_DECISION, str(error)) from None
-    if decision.token is None:
-        return decision
-    return sign_with_claims(decision, DecisionClaims.read(claims), workflow.info().workflow_id)
-
-
-async def count_decision(
-    work: ExecutionBase, decision: Decision, at: datetime, limits: ValidationLimits
-) -> None:
-    """Count a decision of a signal, of this time; a rejected one is noted in the log."""
-    with work.state.pending.hold():
-        try:
-            meant = await verify_decision(work.state.pending, decision, at, limits, by_signal=True)
-            work.questions.count(meant, at, limits)
-        except DecisionRejected as error:
-            if work.phases.end is None:  # nothing follows the end of a log
-                work.questions.log_ignored(decision, str(error))
-
-
-async def _check(check: TokenCheck) -> Any:
+async def check_token(check: TokenCheck) -> Any:
+    """Return the claims of a valid token, or raise `TokenRejected`."""
     try:
         return await workflow.execute_local_activity(
             names.CHECK_TOKEN,
@@ -111,7 +50,7 @@ async def _check(check: TokenCheck) -> Any:
 async def verify_principal(token: str, runs: list[str]) -> Principal:
     """Return the principal of a token for one of these runs, or raise `TokenRejected`."""
     check = TokenCheck(token=token, purpose="principal", runs=runs)
-    claims = PrincipalClaims.read(await _check(check))
+    claims = PrincipalClaims.read(await check_token(check))
     return Principal(id=claims.id, scopes=claims.scopes, expires_at=claims.expires_at)
 
 

@@ -24,7 +24,7 @@ from holdfast.validation import (
     schema_drafts,
     schema_node,
 )
-from holdfast.workflows import base_workflow, late_decisions
+from holdfast.workflows import base_workflow, decisions
 from holdfast.workflows.commands import activity_options, publisher
 from holdfast.workflows.engine import (
     continue_as_new,
@@ -145,8 +145,8 @@ LIMITS: dict[str, list[str]] = {
     "notes on ignored input": [str(base_workflow.MAX_NOTES)],
     "decisions counted for one quorum": [str(question.MAX_COUNTED_DECISIONS)],
     "reading when [late decisions](approvals/decision-times.md) were sent": [
-        f"{late_decisions.MAX_ATTEMPTS} attempts",
-        base.format_duration(late_decisions.MAX_READING),
+        f"{decisions.MAX_ATTEMPTS} attempts",
+        base.format_duration(decisions.MAX_READING),
     ],
     "one answer of a model": [
         kb(streamed_answer.MAX_SOLUTION_BYTES),

@@ -8,7 +8,7 @@ from holdfast.schemas.base import sha256
 from holdfast.schemas.decision import Decision
 from holdfast.schemas.tool import ApprovalPolicy
 from holdfast.workflows.engine.approvals.pending import PendingApprovals
-from holdfast.workflows.engine.approvals.signed_decision import DecisionRejected
+from holdfast.workflows.engine.approvals.verdicts import DecisionRejected
 from holdfast.workflows.engine.phases import RunCalls
 from tests.engine.driver import Play, call, reply, tool
 

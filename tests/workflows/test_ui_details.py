@@ -20,7 +20,7 @@ from holdfast.workflows.commands.activity_options import (
     call_summary,
     turn_summary,
 )
-from holdfast.workflows.engine.approvals.signed_decision import sign_with_claims
+from holdfast.workflows.engine.approvals.verdicts import sign_with_claims
 from holdfast.workflows.engine.call.outcomes import Succeeded, Unknown, fail
 from holdfast.workflows.engine.call.states import ToolCall
 from holdfast.workflows.engine.execution import results

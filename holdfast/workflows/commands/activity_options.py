@@ -176,13 +176,14 @@ def model_request_config(
 
 
 def _retry(retry: Retry, *, once: bool = False) -> RetryPolicy:
-    own = [name for name in retry.non_retryable_error_types if name not in _FINAL_ERRORS]
     return RetryPolicy(
         initial_interval=retry.initial_interval or timedelta(seconds=1),
         backoff_coefficient=retry.backoff_coefficient or 2.0,
         maximum_interval=retry.maximum_interval or timedelta(seconds=60),
         maximum_attempts=1 if once else retry.maximum_attempts or 5,
-        non_retryable_error_types=[*_FINAL_ERRORS, *own],
+        non_retryable_error_types=list(
+            dict.fromkeys((*_FINAL_ERRORS, *retry.non_retryable_error_types))
+        ),
     )
 
 
@@ -199,7 +200,7 @@ def turn_summary(turn: int, text: str, arguments: Mapping[str, Any]) -> str:
     """Return one line for a timeline: the turn, the text, and the arguments that fit."""
     shown = arguments_line(arguments, MAX_SUMMARY_CHARACTERS)
     where = f"Turn {turn}" if turn else ""
-    return summary(": ".join(part for part in (where, text, shown) if part))
+    return summary(": ".join(filter(None, (where, text, shown))))
 
 
 def model_summary(pointer: ConversationPointer, model: ModelSettings) -> str:
@@ -218,5 +219,6 @@ def call_summary(turn: int, call: ToolCall) -> str:
     bound = call.tool.activity
     same = call.tool.label is None and bound is not None and call.tool.name == bound.type
     name = "" if same else call.tool.label or call.tool.name
-    line = ", ".join(part for part in (name, call.prepared.decision) if part)
-    return turn_summary(turn, line, call.arguments)
+    return turn_summary(
+        turn, ", ".join(filter(None, (name, call.prepared.decision))), call.arguments
+    )

@@ -27,6 +27,7 @@ from holdfast.workflows.commands import activity_options, child_workflows, mcp_t
 from holdfast.workflows.commands.base_executor import BaseExecutor, wait_in_time
 from holdfast.workflows.commands.interceptors import Trace
 from holdfast.workflows.commands.publisher import Publisher
+from holdfast.workflows.decisions import count_decision
 from holdfast.workflows.engine.approvals.question import Question
 from holdfast.workflows.engine.budget.meter import BudgetExhausted
 from holdfast.workflows.engine.call import activities, outcomes
@@ -38,7 +39,6 @@ from holdfast.workflows.engine.request_settings import TOO_LONG
 from holdfast.workflows.engine.run import AgentRun
 from holdfast.workflows.engine.turn_execution import TurnExecution
 from holdfast.workflows.input import activity_failure, model_failure_message, payload_json
-from holdfast.workflows.token_verification import count_decision
 
 # After an operator's command, Temporal reports of an activity that was started before that it was
 # not started in time. Only a timeout at its own time proves that it never was.

@@ -10,7 +10,7 @@ from holdfast.runtime.text_safety import format_argument
 from holdfast.schemas.base import canonical_json, sha256
 from holdfast.schemas.decision import Decision
 from holdfast.validation.text_safety import visible
-from holdfast.workflows.engine.approvals.signed_decision import DecisionRejected
+from holdfast.workflows.engine.approvals.verdicts import DecisionRejected
 from holdfast.workflows.ui_details.page import DetailsPage
 from tests.attacks.vault import PAYS, Vault, pay
 from tests.engine.driver import call

@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.schemas.decision import Decision
 from holdfast.validation.schema_node import SharedWorkBudget, ValidationLimits
-from holdfast.workflows.engine.approvals.signed_decision import DecisionRejected
+from holdfast.workflows.engine.approvals.verdicts import DecisionRejected
 from tests.attacks.inputs.attempt import Attempt
 
 TOOLS: list[dict[str, Any]] = [

@@ -47,15 +47,15 @@ from holdfast.schemas.base import canonical_json, sha256
 from holdfast.schemas.decision import Decision
 from holdfast.schemas.run import DelegateNews, RunRequest
 from holdfast.workflows import agent, input
+from holdfast.workflows.decisions import unverified_decision
 from holdfast.workflows.engine.approvals.pending import PendingApprovals
 from holdfast.workflows.engine.approvals.question import Question
-from holdfast.workflows.engine.approvals.signed_decision import DecisionRejected
+from holdfast.workflows.engine.approvals.verdicts import DecisionRejected
 from holdfast.workflows.engine.continue_as_new import read_start_arguments
 from holdfast.workflows.engine.conversation.initial_context import InvalidRequest
 from holdfast.workflows.engine.run import AgentRun
 from holdfast.workflows.engine.run_messages import Mailbox
 from holdfast.workflows.engine.run_state import TokenRejected
-from holdfast.workflows.token_verification import unverified_decision
 from tests.engine.plays.playing import Transcript, _flow, line
 
 RUN_ID = "run-1"

@@ -8,7 +8,7 @@ from holdfast.schemas.decision import Decision, Kind, Verdict
 from holdfast.schemas.tool import APPROVAL_DEFAULTS
 from holdfast.validation.schema_node import ValidationLimits
 from holdfast.workflows.engine.approvals.question import MAX_COUNTED_DECISIONS, Question
-from holdfast.workflows.engine.approvals.signed_decision import DecisionRejected
+from holdfast.workflows.engine.approvals.verdicts import DecisionRejected
 from tests.engine.asking import (
     ANN,
     BOB,

@@ -10,7 +10,7 @@ from holdfast.schemas.budget import Budget, BudgetLimits
 from holdfast.schemas.decision import Decision
 from holdfast.schemas.internal.model_request import ConversationPageRequest
 from holdfast.schemas.internal.solution import Solution, Usage
-from holdfast.workflows.engine.approvals.signed_decision import DecisionRejected
+from holdfast.workflows.engine.approvals.verdicts import DecisionRejected
 from holdfast.workflows.engine.budget.meter import Meter
 from holdfast.workflows.engine.model.prompt import FINALIZE
 from holdfast.workflows.engine.phases import AskPeople

@@ -40,7 +40,7 @@ from holdfast.schemas.internal.solution import Solution, WrittenCall
 from holdfast.schemas.run import CallRequest, Principal, RunRequest
 from holdfast.workflows.engine.approvals.pending import PendingApprovals
 from holdfast.workflows.engine.approvals.question import Question
-from holdfast.workflows.engine.approvals.signed_decision import DecisionRejected
+from holdfast.workflows.engine.approvals.verdicts import DecisionRejected
 from holdfast.workflows.engine.call.activities import outcome_of_failure
 from holdfast.workflows.engine.call.outcomes import Failure, Outcome, Stopped, Unknown
 from holdfast.workflows.engine.call.states import ToolCall, Turn

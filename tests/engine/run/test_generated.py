@@ -14,7 +14,7 @@ from holdfast.schemas.reference import parse_reference
 from holdfast.validation.arguments import InvalidArguments, coerce, fit, read_arguments
 from holdfast.validation.schema_node import CannotCheck
 from holdfast.validation.validator import errors, fits
-from holdfast.workflows.engine.approvals.signed_decision import DecisionRejected
+from holdfast.workflows.engine.approvals.verdicts import DecisionRejected
 from tests.engine.driver import Play, call, read_again, reply, tool
 from tests.engine.generated import JSON, NOISE, OBJECTS, RUNS, SCHEMAS, Anything, Drawn
 

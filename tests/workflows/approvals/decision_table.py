@@ -24,7 +24,7 @@ from holdfast.web.mcp.run_results import ApprovalForms
 from holdfast.workflows.engine.approvals.notifications import QuestionOrigin, build_news
 from holdfast.workflows.engine.approvals.pending import PendingApprovals
 from holdfast.workflows.engine.approvals.question import Question
-from holdfast.workflows.engine.approvals.signed_decision import DecisionRejected
+from holdfast.workflows.engine.approvals.verdicts import DecisionRejected
 from tests.engine.approvals.test_question import of_kind
 from tests.support.backend import ROOT
 
@@ -96,7 +96,7 @@ def decides(kind: Kind, transport: Transport, after_expiry: timedelta, *, works:
         del fields["result"]
     sent_at = question.expires_at + after_expiry
     read_at = sent_at if works else sent_at + 60 * MINUTE
-    # A signal that is read late counts as of its time; see `late_decisions`.
+    # A signal that is read late counts as of its time; see `workflows/decisions.py`.
     at = sent_at if transport == "signal" and question.expires_at <= read_at else read_at
     try:
         desk.count(Decision.model_validate(fields), at, ValidationLimits())

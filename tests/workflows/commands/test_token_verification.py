@@ -9,7 +9,7 @@ from temporalio.client import WorkflowUpdateFailedError
 from temporalio.exceptions import ApplicationError
 
 from holdfast.schemas.decision import Decision
-from holdfast.workflows.token_verification import count_decision
+from holdfast.workflows.decisions import count_decision
 from tests.engine.asking import asks, open_question
 from tests.engine.driver import NOON
 from tests.support import tools

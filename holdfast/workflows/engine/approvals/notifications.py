@@ -51,23 +51,23 @@ class NewsTracker:
 
     def take_news(self, waiting: list[Question]) -> list[tuple[Question, NewsEvent | None]]:
         """Take the news since the last call; a kind of None means no further news of a question."""
-        known = {id(question) for question in waiting}
-        over = [question for key, (question, *_) in self._told.items() if key not in known]
         found: list[tuple[Question, NewsEvent | None]] = []
-        for question in over:
-            ruled: NewsKind = "expired" if isinstance(question.ruling, Expired) else "decided"
-            found.append((question, None if question.ruling is None else ruled))
+        told = self._told
+        self._told = {id(each): (each, each.reminders, each.forwards) for each in waiting}
+        for key, (question, *_) in told.items():
+            if key not in self._told:
+                ruled: NewsKind = "expired" if isinstance(question.ruling, Expired) else "decided"
+                found.append((question, None if question.ruling is None else ruled))
         for question in waiting:
-            if id(question) not in self._told:
+            if id(question) not in told:
                 found.append((question, "asked"))
                 continue
-            _, reminders, forwards = self._told[id(question)]
+            _, reminders, forwards = told[id(question)]
             if forwards != question.forwards:
                 found.append((question, "forwarded"))
             # A forward is logged as a reminder, too.
             if question.reminders - reminders > question.forwards - forwards:
                 found.append((question, "reminder"))
-        self._told = {id(each): (each, each.reminders, each.forwards) for each in waiting}
         return found
 
 

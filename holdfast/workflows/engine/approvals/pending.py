@@ -16,7 +16,7 @@ from holdfast.schemas.names import ALREADY_DECIDED, INVALID_DECISION, NO_SUCH_CA
 from holdfast.schemas.phrases import first_names, quote_value
 from holdfast.schemas.run import CallApprover
 from holdfast.validation.schema_node import ValidationLimits
-from holdfast.workflows.engine.approvals import signed_decision
+from holdfast.workflows.engine.approvals import verdicts
 from holdfast.workflows.engine.approvals.question import Question
 from holdfast.workflows.engine.state.redaction import truncate
 
@@ -82,7 +82,7 @@ class PendingApprovals(Lenient, frozen=False):
             each
             for each in own
             if (each.token is not None) == have_tokens
-            and not question.waits_for_forward(signed_decision.claimed_groups(each))
+            and not question.waits_for_forward(verdicts.claimed_groups(each))
         ]
         self.early = [each for each in self.early if each not in taken]
         return taken
@@ -131,19 +131,19 @@ class PendingApprovals(Lenient, frozen=False):
             if question.expires_at <= at:
                 expired_at = rfc3339(question.expires_at)
                 text = _LATE.format(call=decision.call_id, expiry=expired_at, at=rfc3339(at))
-                raise signed_decision.DecisionRejected(ALREADY_DECIDED, text)
+                raise verdicts.DecisionRejected(ALREADY_DECIDED, text)
             if run_id and decision.nonce and decision.nonce != question.nonce(run_id):
-                raise signed_decision.DecisionRejected(INVALID_DECISION, OTHER_QUESTION)
-            if isinstance(decision, signed_decision.SignedDecision):
-                signed_decision.check_unused(decision, self.tokens)
+                raise verdicts.DecisionRejected(INVALID_DECISION, OTHER_QUESTION)
+            if isinstance(decision, verdicts.SignedDecision):
+                verdicts.check_unused(decision, self.tokens)
             return question, question.as_of(at).check(decision, limits)
         if decision.call_id in self.closed:
             outcome = self.closed[decision.call_id]
-            raise signed_decision.DecisionRejected(
+            raise verdicts.DecisionRejected(
                 ALREADY_DECIDED, f"call {decision.call_id} is decided already: {outcome}"
             )
         waiting = first_names(self._open, MAX_CALLS_NAMED) or "none"
-        raise signed_decision.DecisionRejected(
+        raise verdicts.DecisionRejected(
             NO_SUCH_CALL, f"no call {decision.call_id} waits for a decision; waiting: {waiting}"
         )
 
@@ -153,7 +153,7 @@ class PendingApprovals(Lenient, frozen=False):
         """Count a decision of this time on an open question, or raise `DecisionRejected`."""
         question, meant = self.check(decision, at, limits)
         decided = question.count(meant, at)
-        if isinstance(decision, signed_decision.SignedDecision):
+        if isinstance(decision, verdicts.SignedDecision):
             self.tokens[decision.claims.id] = decision.token_use
             if len(self.tokens) > MAX_CLOSED_QUESTIONS:
                 del self.tokens[next(iter(self.tokens))]

@@ -33,13 +33,13 @@ from holdfast.validation.arguments import InvalidArguments, fit
 from holdfast.validation.schema_node import ValidationLimits
 from holdfast.validation.text_safety import normalized_person
 from holdfast.workflows.engine.approvals.policy import forward_policy
-from holdfast.workflows.engine.approvals.signed_decision import (
+from holdfast.workflows.engine.approvals.verdicts import (
     DecisionRejected,
     SignedDecision,
     check_token,
     invalid,
+    meaning_of,
 )
-from holdfast.workflows.engine.approvals.verdicts import meaning_of
 
 MAX_COUNTED_DECISIONS = 200
 MAX_REMINDERS = 100

@@ -1,8 +1,17 @@
-"""The verdicts of decisions: which a kind of question accepts, and what each means there."""
+"""What a decision means for a kind of question, and what the token of a signed one must be for.
 
-from holdfast.schemas.decision import Decision, Kind, Verdict
-from holdfast.workflows.engine.approvals.signed_decision import RESULTS, invalid
+Every field of a signed decision but its reason is read from its token, which counts once. An
+activity verifies signature and dates.
+"""
 
+from collections.abc import Mapping
+
+from holdfast.schemas.base import canonical_json, sha256
+from holdfast.schemas.decision import Decision, DecisionClaims, Kind, Verdict
+from holdfast.schemas.names import ALREADY_DECIDED, INVALID_DECISION
+
+# The decisions that give a result.
+RESULTS: tuple[Verdict, ...] = ("respond", "happened")
 # The meaning of each verdict where the outcome of a call is unknown.
 _RECONCILE: dict[Verdict, Verdict] = {
     "happened": "respond",
@@ -33,6 +42,25 @@ _UNFIT: dict[tuple[Kind, Verdict], str] = {
 }
 
 
+class DecisionRejected(Exception):
+    """A decision is rejected; `code` is a type of `schemas.names`."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class SignedDecision(Decision):
+    """A decision whose token was verified; no client can send one."""
+
+    claims: DecisionClaims
+
+    @property
+    def token_use(self) -> str:
+        """Return the use of its token: a call and a verdict."""
+        return f"{self.call_id} {self.decision}"
+
+
 def meaning_of(decision: Decision, kind: Kind) -> Verdict:
     """Return what a decision means for a kind of question: approve, deny, edit or respond.
 
@@ -53,3 +81,58 @@ def meaning_of(decision: Decision, kind: Kind) -> Verdict:
             others = " or ".join(f"`{each}`" for each in verdicts)
             raise invalid(f"`{name}` goes with {others}, not with `{verdict}`")
     return _RECONCILE.get(verdict, verdict)
+
+
+def claimed_groups(decision: Decision) -> list[str]:
+    """Return the groups of a decision; of one with a token, those that it claims, unverified."""
+    if decision.token is None:
+        return decision.groups
+    try:
+        return DecisionClaims.unchecked(decision.token).groups
+    except ValueError:
+        return []
+
+
+def sign_with_claims(decision: Decision, claims: DecisionClaims, run_id: str) -> SignedDecision:
+    """Take the person from a token's claims, or raise `DecisionRejected`: it is for another run."""
+    if claims.workflow_id != run_id:
+        raise _unbound("another run")
+    fields = {name: getattr(decision, name) for name in decision.model_fields_set}
+    who = {"by": claims.sub, "groups": claims.groups}
+    return SignedDecision.model_validate({**fields, **who, "claims": claims})
+
+
+def check_token(decision: SignedDecision, call_id: str, digest: str) -> None:
+    """Raise `DecisionRejected` unless a token is for this call, this digest, and the verdict."""
+    claims, verdict = decision.claims, decision.decision
+    if claims.call_id is not None and claims.call_id != call_id:
+        raise _unbound("another call")
+    if claims.digest != digest:
+        what = "other arguments" if verdict == "edit" else "another call, or an earlier form of it"
+        raise _unbound(f"{what}: read it again, then sign")
+    if claims.decision is None and verdict not in ("approve", "deny", "edit"):
+        raise _unbound(f"an approval or a denial: sign `decision` as `{verdict}`")
+    if claims.decision not in (None, verdict):
+        raise _unbound("another decision")
+    if verdict in RESULTS and claims.result_digest != sha256(canonical_json(decision.result)):
+        raise _unbound("another result: sign its digest as `resultDigest`")
+    if decision.remember and not claims.remember:
+        raise _unbound("this call alone: sign `remember` as well")
+
+
+def check_unused(decision: SignedDecision, tokens: Mapping[str, str]) -> None:
+    """Raise `DecisionRejected` if a token was used; `tokens` has the use of each."""
+    use = tokens.get(decision.claims.id)
+    if use is not None:
+        # The signer of a used token may have changed the decision since.
+        code = ALREADY_DECIDED if use == decision.token_use else INVALID_DECISION
+        raise DecisionRejected(code, f"the token was used already: {use}")
+
+
+def invalid(why: str) -> DecisionRejected:
+    """Return the rejection of a decision that could never count as it was sent."""
+    return DecisionRejected(INVALID_DECISION, why)
+
+
+def _unbound(what: str) -> DecisionRejected:
+    return invalid(f"the token is for {what}")

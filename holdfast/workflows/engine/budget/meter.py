@@ -99,7 +99,7 @@ class Meter(Lenient, frozen=False):
 
     def pass_thresholds(self) -> list[BudgetName]:
         """Return the budgets that have come to their threshold, each once for each grant."""
-        used, passed = self.used(), list[BudgetName]()
+        used, passed = self.used() if self.on_threshold else {}, list[BudgetName]()
         for name, share in self.on_threshold.items():
             field = to_snake(name)
             limit, start = getattr(self.budget, field), getattr(self.before, field)

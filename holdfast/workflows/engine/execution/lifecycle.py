@@ -76,10 +76,11 @@ class CallLifecycle:
         """
         if not turn.is_plan:
             yield from self.check(turn.number, calls)
-        for call in calls:
-            if turn.stop_message is not None and not call.has_ended:
-                self.cancel(call, "the run ended before this call")
-        proposed = [call for call in calls if call.is_undecided and not call.is_pending]
+        if turn.stop_message is not None:
+            for call in calls:
+                if not call.has_ended:
+                    self.cancel(call, "the run ended before this call")
+        proposed = [call for call in calls if call.stage is CallStage.PROPOSED]
         self._ask_or_start(turn.number, proposed)
 
     def check(
@@ -308,9 +309,10 @@ class CallLifecycle:
             preparation.count_call(call, state)
             call.move(CallEvent.POSTPONED, replace(call.prepared, resolved_late=True))
             return
-        sources = call.dependencies.sources
-        succeeded = {one.name for one in sources if isinstance(one.outcome, outcomes.Succeeded)}
-        preparation.check_order(call, state, succeeded)
+        if call.tool.limits.after:
+            ended = call.dependencies.sources
+            others = {one.name for one in ended if isinstance(one.outcome, outcomes.Succeeded)}
+            preparation.check_order(call, state, others)
         seen, repairs = dependency_graph.visible_data(call, state.data), call.hook_uses["repair"]
         yield from preparation.resolve_arguments(call, state, seen)
         if not call.is_pending:

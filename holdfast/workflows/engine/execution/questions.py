@@ -16,7 +16,7 @@ from holdfast.validation.arguments import filled_in, unwrapped
 from holdfast.validation.schema_node import ValidationLimits
 from holdfast.workflows.engine.approvals.policy import effective_policy, requires_approval
 from holdfast.workflows.engine.approvals.question import Question
-from holdfast.workflows.engine.approvals.signed_decision import DecisionRejected
+from holdfast.workflows.engine.approvals.verdicts import DecisionRejected
 from holdfast.workflows.engine.call.states import ToolCall
 from holdfast.workflows.engine.execution.preparation import fit_arguments
 from holdfast.workflows.engine.run_state import RunState

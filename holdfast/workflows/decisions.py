@@ -1,4 +1,4 @@
-"""Decisions by signal that a run reads after the expiry of their question.
+"""Verify and count decisions; date those by signal that a run reads after an expiry.
 
 Temporal delivers a signal when a worker runs, which may be long after it was sent. While one
 activity reads the times of all such decisions of a workflow task, no question expires; then each
@@ -15,16 +15,76 @@ from temporalio.exceptions import FailureError
 
 with workflow.unsafe.imports_passed_through():
     from holdfast.schemas import names
-    from holdfast.schemas.base import sha256
-    from holdfast.schemas.decision import Decision, ReceivedSignals
+    from holdfast.schemas.base import rfc3339, sha256
+    from holdfast.schemas.decision import Decision, DecisionClaims, ReceivedSignals, TokenCheck
 
 from holdfast.validation.schema_node import ValidationLimits
+from holdfast.workflows.engine.approvals.pending import PendingApprovals
+from holdfast.workflows.engine.approvals.verdicts import DecisionRejected, sign_with_claims
 from holdfast.workflows.engine.execution_base import ExecutionBase
-from holdfast.workflows.token_verification import count_decision
+from holdfast.workflows.engine.run_state import TokenRejected
+from holdfast.workflows.token_verification import check_token
 
 MAX_READING = timedelta(minutes=2)
 MAX_ATTEMPTS = 5
 _MAX_ATTEMPT = timedelta(seconds=30)
+
+
+def unverified_decision(decision: Decision) -> Decision:
+    """Return the decision with its token's unverified claims, or raise `DecisionRejected`."""
+    if decision.token is None:
+        return decision
+    try:
+        claims = DecisionClaims.unchecked(decision.token)
+    except ValueError as error:
+        raise DecisionRejected(names.INVALID_DECISION, str(error)) from None
+    return sign_with_claims(decision, claims, workflow.info().workflow_id)
+
+
+async def verify_decision(
+    desk: PendingApprovals,
+    decision: Decision,
+    at: datetime,
+    limits: ValidationLimits,
+    *,
+    by_signal: bool = False,
+) -> Decision:
+    """Return the decision of this time, with the content of its verified token if it has one.
+
+    A token that could not count is not verified; it raises `DecisionRejected`, as an invalid one.
+    A signal has no validator: the activity compares its nonce, and the history has the result.
+    """
+    proof = decision.token or (decision.nonce if by_signal else None)
+    if not proof:
+        return decision
+    question, _ = desk.check(unverified_decision(decision), at, limits)
+    check = TokenCheck(
+        token=proof,
+        purpose="decision" if decision.token else "question",
+        since=rfc3339(question.requested_at),
+        sent_at=rfc3339(at) if at < workflow.now() else None,
+        nonce=question.nonce(workflow.info().run_id),
+    )
+    try:
+        claims = await check_token(check)
+    except TokenRejected as error:
+        raise DecisionRejected(names.INVALID_DECISION, str(error)) from None
+    if decision.token is None:
+        return decision
+    return sign_with_claims(decision, DecisionClaims.read(claims), workflow.info().workflow_id)
+
+
+async def count_decision(
+    work: ExecutionBase, decision: Decision, at: datetime, limits: ValidationLimits
+) -> None:
+    """Count a decision of a signal, of this time; a rejected one is noted in the log."""
+    with work.state.pending.hold():
+        try:
+            meant = await verify_decision(work.state.pending, decision, at, limits, by_signal=True)
+            work.questions.count(meant, at, limits)
+        except DecisionRejected as error:
+            if work.phases.end is None:  # nothing follows the end of a log
+                work.questions.log_ignored(decision, str(error))
 
 
 @dataclass(frozen=True)
