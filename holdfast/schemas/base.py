@@ -8,6 +8,7 @@ import hashlib
 import json
 import re
 from datetime import datetime, timedelta
+from itertools import repeat
 from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import (
@@ -132,7 +133,7 @@ def is_deeper(value: Any, levels: int) -> bool:
     if not isinstance(value, dict | list):
         return False
     inner = value.values() if isinstance(value, dict) else value
-    return levels <= 0 or any(is_deeper(item, levels - 1) for item in inner)
+    return levels <= 0 or any(map(is_deeper, inner, repeat(levels - 1)))
 
 
 def _shallow(value: Any) -> Any:

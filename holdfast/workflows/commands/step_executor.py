@@ -52,6 +52,7 @@ class StepExecutor(BaseExecutor):
         self, work: ExecutionBase, facts: WorkerFacts, publisher: Publisher, trace: Trace
     ) -> None:
         super().__init__(work, facts, publisher)
+        self.publish = publisher.update
         self._trace = trace
         self._groups: tuple[int, EventGroup] | None = None
         self._decisions = asyncio.Lock()
@@ -97,9 +98,6 @@ class StepExecutor(BaseExecutor):
             await TurnExecution(self.work, self).execute(turn)
 
     # What the execution of a turn needs: a `turn_execution.Shell`.
-
-    def publish(self) -> None:
-        self.publisher.update()
 
     async def wait_until(self, condition: Callable[[], bool]) -> None:
         await workflow.wait_condition(condition)

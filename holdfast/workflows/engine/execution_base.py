@@ -183,7 +183,7 @@ class SingleCall(ExecutionBase):
     ) -> None:
         snapshot = RunStateSnapshot(meter=Meter.of(BudgetLimits()), desk=desk)
         rules = AgentRules(name=tool.name, tools=[tool])
-        super().__init__(RunState.of(request, rules, snapshot, clock, limits=limits), RunPhases())
+        super().__init__(RunState(request, rules, snapshot, clock, limits=limits), RunPhases())
         self.state.data.set("state", {})
         written = WrittenCall(tool=tool.name, arguments=request.arguments)
         [call] = propose_calls(Solution(calls=[written]), 1, rules.tools, {})

@@ -58,7 +58,7 @@ class RunEvent(StrEnum):
     FAILED = "failed"
 
 
-TRANSITIONS = {
+TRANSITIONS: dict[tuple[RunPhase, RunEvent], RunPhase] = {
     (RunPhase.READY, RunEvent.REQUESTED): RunPhase.REQUESTING,
     (RunPhase.REQUESTING, RunEvent.REQUEST_CLOSED): RunPhase.READY,
     (RunPhase.READY, RunEvent.CALLS_PROPOSED): RunPhase.CALLING,
@@ -73,12 +73,7 @@ TRANSITIONS = {
     (RunPhase.READY, RunEvent.FINISHED): RunPhase.ENDED,
     (RunPhase.ANSWERED, RunEvent.FINISHED): RunPhase.ENDED,
     # A run can be cancelled in each phase.
-    (RunPhase.READY, RunEvent.FAILED): RunPhase.ENDED,
-    (RunPhase.REQUESTING, RunEvent.FAILED): RunPhase.ENDED,
-    (RunPhase.CALLING, RunEvent.FAILED): RunPhase.ENDED,
-    (RunPhase.EXTENDING, RunEvent.FAILED): RunPhase.ENDED,
-    (RunPhase.ANSWERED, RunEvent.FAILED): RunPhase.ENDED,
-    (RunPhase.IDLE, RunEvent.FAILED): RunPhase.ENDED,
+    **{(phase, RunEvent.FAILED): RunPhase.ENDED for phase in RunPhase if phase != RunPhase.ENDED},
 }
 
 

@@ -79,7 +79,7 @@ class AgentRun(ExecutionBase):
         if request.conversation is False:
             agent = agent.model_copy(update={"change_skill": False})
         progress = RunProgress.read(dict(snapshot))
-        state = RunState.of(request, agent, snapshot.kept, clock, pages, progress, limits)
+        state = RunState(request, agent, snapshot.kept, clock, pages, progress, limits)
         super().__init__(state, RunPhases(snapshot.ending), agent.name)
         state.meter.set_actions(agent.on_limit, agent.on_threshold)
         self.progress = state.progress

@@ -8,9 +8,8 @@
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Self
+from typing import Any
 
 from pydantic import JsonValue
 
@@ -153,46 +152,18 @@ class RunStateSnapshot(Lenient):
     reset: bool = False
 
 
-@dataclass
 class RunState:
     """The mutable state of one run that decisions on calls read.
 
-    `skill` is the active skill, and `tools` can be called with it; `described` is the latest
-    description of the data of a kind (and instance); `end_reason` is the reason why the run ends
-    although calls of its turn are open; `limits` bound what the run checks, decisions of people
-    aside; `was_reset` means that the run was reset and had got
-    further before; `is_delegate` means that it runs a call of another run.
+    It is that of a snapshot, with the log in these `pages`. `skill` is the active skill, and
+    `tools` can be called with it; `described` is the latest description of the data of a kind (and
+    instance); `end_reason` is the reason why the run ends although calls of its turn are open;
+    `limits` bound what the run checks, decisions of people aside; `was_reset` means that the run
+    was reset and had got further before; `is_delegate` means that it runs a call of another run.
     """
 
-    rules: AgentRules
-    progress: RunProgress
-    principal: Principal | None
-    asks_people: bool
-    clock: Clock
-    log: Log
-    data: Data
-    meter: Meter
-    pending: PendingApprovals
-    started: dict[str, int] = field(default_factory=dict)
-    succeeded: dict[str, None] = field(default_factory=dict)
-    skill: str | None = None
-    redactions: Redactions = field(default_factory=Redactions)
-    described: dict[Path, continue_as_new.DescriptionSnapshot] = field(default_factory=dict)
-    limits: ValidationLimits = field(default_factory=ValidationLimits)
-    end_reason: str | None = None
-    was_reset: bool = False
-    is_delegate: bool = False
-    # What people are to be notified of and need not decide.
-    reached: list[Question] = field(default_factory=list)
-    # An upper bound of the size of each kind's data.
-    _sizes: dict[str, int] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self._allow_tools()
-
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         request: RunRequest | CallRequest,
         rules: AgentRules,
         snapshot: RunStateSnapshot,
@@ -200,28 +171,32 @@ class RunState:
         pages: Iterable[bytes] = (),
         progress: RunProgress | None = None,
         limits: ValidationLimits | None = None,
-    ) -> Self:
-        """Return the state of a snapshot, with the log in these pages."""
+    ) -> None:
         # If a token names the principal, the token was checked before the run started.
         assert not isinstance(request.principal, PrincipalToken)
-        return cls(
-            rules=rules,
-            progress=progress or RunProgress(),
-            principal=request.principal,
-            asks_people=request.approvals == "ask",
-            clock=clock,
-            log=Log(clock, snapshot.log, pages),
-            data=Data.resumed(snapshot.data),
-            meter=snapshot.meter,
-            pending=snapshot.desk,
-            started=dict(snapshot.started),
-            succeeded=dict.fromkeys(snapshot.succeeded),
-            skill=snapshot.skill,
-            was_reset=snapshot.reset,
-            redactions=Redactions.resumed(snapshot.veils),
-            described={Path(one.kind, (), one.instance): one for one in snapshot.described},
-            limits=limits or ValidationLimits(),
-        )
+        self.rules = rules
+        self.progress = progress or RunProgress()
+        self.principal = request.principal
+        self.asks_people = request.approvals == "ask"
+        self.clock = clock
+        self.log = Log(clock, snapshot.log, pages)
+        self.data = Data.resumed(snapshot.data)
+        self.meter = snapshot.meter
+        self.pending = snapshot.desk
+        self.started = dict(snapshot.started)
+        self.succeeded = dict.fromkeys(snapshot.succeeded)
+        self.skill = snapshot.skill
+        self.redactions = Redactions.resumed(snapshot.veils)
+        self.described = {Path(one.kind, (), one.instance): one for one in snapshot.described}
+        self.limits = limits or ValidationLimits()
+        self.end_reason: str | None = None
+        self.was_reset = snapshot.reset
+        self.is_delegate = False
+        # What people are to be notified of and need not decide.
+        self.reached: list[Question] = []
+        # An upper bound of the size of each kind's data.
+        self._sizes: dict[str, int] = {}
+        self._allow_tools()
 
     def snapshot(self) -> RunStateSnapshot:
         """Return all of its state; call it only between two turns."""

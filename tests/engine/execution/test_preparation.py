@@ -36,7 +36,7 @@ def proposed(written: WrittenCall, *tools: Any, state: Any = None) -> ToolCall:
     owner = agent(*(tools or (LOOK, PAY)))
     request = RunRequest(agent="tester", input="go")
     snapshot = RunStateSnapshot(meter=Meter.of(owner.budget), desk=PendingApprovals())
-    run_state = RunState.of(request, owner, snapshot, noon)
+    run_state = RunState(request, owner, snapshot, noon)
     run_state.data.set("state", state or {})
     [one] = propose_calls(Solution(calls=[written]), 1, owner.tools, {})
     assert advance(prepare(one, run_state, 0), run_state.limits) is None

@@ -26,7 +26,7 @@ from holdfast.schemas.decision import Plan
 from holdfast.schemas.names import ErrorCode, plan_id
 from holdfast.schemas.phrases import first_names
 from holdfast.schemas.reference import Path
-from holdfast.schemas.tool import APPROVAL_DEFAULTS, ApprovalPolicy
+from holdfast.schemas.tool import APPROVAL_DEFAULTS
 from holdfast.validation.arguments import InvalidArguments
 from holdfast.workflows.engine.approvals.policy import (
     effective_policy,
@@ -153,6 +153,12 @@ class Planning:
         if refusals:
             named = first_names(refusals, MAX_REFUSED_NAMED)
             text = f"{text} Refused already, and no part of it: {named}."
+        policies = []
+        for call in calls:
+            arguments = None if call.is_pending else call.arguments
+            policy = self._questions.required_policy(call, arguments)
+            # A call that would need no approval has the policy of the agent.
+            policies.append(policy or self._state.rules.approval.over(APPROVAL_DEFAULTS))
         question = Question(
             call_id=plan_id(turn.number),
             turn=turn.number,
@@ -167,7 +173,7 @@ class Planning:
             ],
             reasoning=None,
             text=text,
-            policy=strictest_policy([self._policy(call) for call in calls]),
+            policy=strictest_policy(policies),
             requested_at=self._state.clock(),
             check_arguments=lambda edited, limits: edit_plan(
                 turn, self._state, question.arguments, edited, limits
@@ -175,12 +181,6 @@ class Planning:
             principal=self._state.principal,
         )
         return question
-
-    def _policy(self, call: ToolCall) -> ApprovalPolicy:
-        """Return the policy for a call; the agent's own, if the call would need no approval."""
-        arguments = None if call.is_pending else call.arguments
-        policy = self._questions.required_policy(call, arguments)
-        return policy or self._state.rules.approval.over(APPROVAL_DEFAULTS)
 
     def _edit(self, turn: Turn, plan: Plan, edited_by: str | None) -> None:
         arguments_by_call = {call.id: call.arguments for call in plan.calls}
