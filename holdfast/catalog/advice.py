@@ -4,10 +4,8 @@
 of the library `jsonschema`: workers log it, too.
 """
 
-import json
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from functools import lru_cache
 from typing import Any
 
 from pydantic.alias_generators import to_snake
@@ -20,6 +18,7 @@ from holdfast.schemas.json_schema import DRAFT
 from holdfast.schemas.phrases import quote_value
 from holdfast.schemas.settings.limits import ApprovalLimits
 from holdfast.schemas.tool import ApprovalPolicy, ResolvedTool
+from holdfast.validation.content_cache import cached_by_content
 from holdfast.validation.problems import ValueProblem, Where, format_place, under
 from holdfast.validation.schema_check import schema_problems
 from holdfast.validation.schema_drafts import to_current_draft
@@ -30,7 +29,6 @@ from holdfast.validation.validator import fits
 # Of one definition or server: the library takes up to a third of a millisecond for each.
 MAX_SUBSCHEMAS = 5_000
 MAX_MESSAGE_CHARACTERS = 300
-MAX_CACHED_SCHEMAS = 1_000
 # What holds a schema in an agent and, with `_` before it, in a tool.
 _SCHEMAS = ("input", "output", "state", "when", "_output", "_parameters")
 # Keywords that may describe a property that `properties` does not name.
@@ -96,23 +94,19 @@ def schema_advice(written: dict[str, Any], *, is_tool: bool) -> Iterator[ValuePr
     left = MAX_SUBSCHEMAS
     for where, schema in _schemas(written, (), is_tool=is_tool):
         if isinstance(schema, dict):
-            parts, found = _schema_advice(json.dumps(schema))
+            parts, found = _schema_advice(schema)
             if (left := left - parts) < 0:
                 return
             yield from under(found, *where)
 
 
-@lru_cache(MAX_CACHED_SCHEMAS)
-def _schema_advice(text: str) -> tuple[int, list[ValueProblem]]:
-    """Return how many subschemas a schema has, the defaults that do not fit, and one refusal.
-
-    Runs and reloads have the same schemas again and again.
-    """
+@cached_by_content
+def _schema_advice(schema: dict[str, Any]) -> tuple[int, list[ValueProblem]]:
+    """Return how many subschemas a schema has, the defaults that do not fit, and one refusal."""
     # Imported here: it takes a tenth of a second.
     from jsonschema.exceptions import best_match
     from jsonschema.validators import validator_for
 
-    schema = json.loads(text)
     # Our own is first: the library exceeds Python's stack on a schema that is nested too deep.
     if schema_problems(schema):
         return 0, []

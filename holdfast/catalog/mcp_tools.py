@@ -16,6 +16,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from functools import partial
 from importlib import import_module
 from itertools import chain
 from pathlib import Path
@@ -31,6 +32,7 @@ from holdfast.schemas.base import format_duration
 from holdfast.schemas.phrases import suggest_names
 from holdfast.schemas.settings.servers import McpLock, McpLocked, Server, Servers
 from holdfast.schemas.tool import McpTool, ResolvedTool
+from holdfast.validation.content_cache import content_of
 from holdfast.validation.problems import ValueProblem
 
 MCP_LOCK = "mcp.lock.json"
@@ -252,7 +254,9 @@ def tools_of_entry(
     ours, tools, problems = _names(name, listed), list[ResolvedTool](), list[ValueProblem]()
     for each in allowed:
         try:
-            tools.append(_tool(name, each, ours[each.name], world))
+            key = content_of("mcp", name, ours[each.name], each)
+            tool = partial(_tool, name, each, ours[each.name], world)
+            tools.append(world.resolved.get(key, tool))
         except InvalidValueError as refused:
             problems += refused.faults
     if not tools:

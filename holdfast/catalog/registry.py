@@ -24,6 +24,7 @@ from holdfast.schemas.tool import (
     ToolDefinition,
     binding_of,
 )
+from holdfast.validation.content_cache import ContentCache
 from holdfast.validation.problems import ValueProblem, Where, under
 
 
@@ -38,7 +39,9 @@ class DefinitionRegistry:
 
     `folder` is the catalog's, with its `limits`; `knowledge_urls` are the addresses that the worker
     may fetch from, `servers` its MCP servers, whose tools `mcp_lock` restricts, if there is one.
-    `is_inline` is true if the referring definition comes with a run's request.
+    `is_inline` is true if the referring definition comes with a run's request. `resolved` keeps the
+    tools of runs, which come with requests or from MCP servers, and repeat from run to run; a
+    registry of other definitions needs another.
     """
 
     task_queue: str
@@ -54,6 +57,7 @@ class DefinitionRegistry:
     mcp_lock: McpLocked | None = None
     is_inline: bool = False
     limits: Limits = NO_LIMITS
+    resolved: ContentCache = field(default_factory=ContentCache, compare=False, repr=False)
 
 
 def activity_problems(
@@ -106,9 +110,9 @@ def hook_effects(
 ) -> Iterator[ValueProblem]:
     """Yield the hooks that run a tool's side effects: no approval is requested for a hook."""
     for name, binding in hooks:
-        is_activity = isinstance(binding, ActivityBinding)
-        same = tools_of_activity(binding, tools, world) if is_activity else ()
-        yield from under(effect_problems(same, "this hook"), _key(name))
+        if isinstance(binding, ActivityBinding):
+            same = tools_of_activity(binding, tools, world)
+            yield from under(effect_problems(same, "this hook"), _key(name))
 
 
 def effect_problems(same: Iterable[ResolvedTool], what: str = "this") -> Iterator[ValueProblem]:

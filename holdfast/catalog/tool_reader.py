@@ -34,6 +34,7 @@ from holdfast.schemas.tool import (
     ToolDefinition,
     binding_of,
 )
+from holdfast.validation.content_cache import content_of
 from holdfast.validation.problems import ValueProblem, Where, name_problem, problems_of, under
 from holdfast.validation.schema_check import schema_problems
 from holdfast.validation.schema_drafts import to_current_draft
@@ -114,6 +115,9 @@ def resolve_tool_entry(entry: Any, world: registry.DefinitionRegistry) -> Resolv
     Raises:
         InvalidValueError: there is no such tool, or it does not load.
     """
+    if isinstance(entry, dict) and world.is_inline:
+        key = content_of("inline", entry)
+        return world.resolved.get(key, lambda: resolve_tool(entry, None, world))
     if isinstance(entry, dict):
         return resolve_tool(entry, None, world)
     if not isinstance(entry, str):

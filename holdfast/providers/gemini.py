@@ -26,12 +26,12 @@ from holdfast.providers.answer.part_order import Part, in_order
 from holdfast.providers.base import ProviderRefused, ProviderRequest, ToolNames
 from holdfast.providers.json_fields import read_counts, read_object, read_objects, read_text
 from holdfast.providers.message_list import encode_parts, joined_messages
-from holdfast.providers.tool_schemas import cached_by_value
 from holdfast.providers.transport.error_response import shortened
 from holdfast.providers.transport.http import ProviderFormat
 from holdfast.providers.transport.target import EndpointTarget
 from holdfast.schemas.internal.model_request import Ask, ToolOffer
 from holdfast.schemas.message import ChatMessage, Content, ImagePart, Media
+from holdfast.validation.content_cache import cached_by_content
 
 _DEFINITIONS = "#/definitions/"
 _SCHEMAS_BY_NAME = ("properties", "$defs", "definitions")
@@ -66,7 +66,7 @@ _IN_PARTS = "streamFunctionCallArguments"
 _ONLY_WHOLE = f"the option `{_IN_PARTS}` was left out of the request: only whole calls are read"
 
 
-@cached_by_value
+@cached_by_content
 def gemini_schema(schema: Any) -> Any:
     """Return the schema as it is sent.
 

@@ -21,12 +21,12 @@ from holdfast.providers.base import ProviderRequest, ToolNames
 from holdfast.providers.contents import encode_json, inline_data, media_of, request_body, text_of
 from holdfast.providers.json_fields import read_object, read_objects, read_text
 from holdfast.providers.message_list import answer_or_result, list_messages
-from holdfast.providers.tool_schemas import cached_by_value
 from holdfast.providers.transport.http import ProviderFormat
 from holdfast.schemas.agent import ForcedTool
 from holdfast.schemas.internal.model_request import Ask, ToolOffer
 from holdfast.schemas.json_schema import target_of
 from holdfast.schemas.message import ChatMessage, Content
+from holdfast.validation.content_cache import cached_by_content
 
 # Definitions can use each other without end: expanded, they have a bound.
 MAX_SCHEMAS = 2_000
@@ -49,7 +49,7 @@ _TOP_LEVEL = (
 )
 
 
-@cached_by_value
+@cached_by_content
 def ollama_schema(parameters: dict[str, Any]) -> dict[str, Any]:
     """Return the parameters of a tool as they are sent.
 

@@ -9,20 +9,14 @@ Gemini's API reference (`parametersJsonSchema`) and of Ollama's `ToolProperty` (
 
 import json
 import re
-from collections.abc import Callable, Iterator
-from functools import lru_cache, wraps
-from typing import Any, ParamSpec, TypeVar
+from collections.abc import Iterator
+from typing import Any
 
-from holdfast.providers.contents import encode_json
+from holdfast.validation.content_cache import cached_by_content
 from holdfast.validation.schema_keywords import subschemas
 
 Schema = dict[str, Any]
-ArgumentsT = ParamSpec("ArgumentsT")
-ResultT = TypeVar("ResultT")
 
-# Converting a schema takes far longer than recognising it, and agents send the same dozens of them
-# in every turn.
-MAX_CACHED_SCHEMAS = 1_000
 _NOT_AT_TOP = {
     "openai": ("anyOf", "oneOf", "allOf", "enum", "const", "not"),
     "anthropic": ("anyOf", "oneOf", "allOf"),
@@ -47,25 +41,7 @@ _OPENAI_DESCRIPTION_CHARACTERS = 1_024
 _ANTHROPIC_NAME = re.compile(r"[a-zA-Z0-9_.-]{1,64}\Z")
 
 
-def cached_by_value(make: Callable[ArgumentsT, ResultT]) -> Callable[ArgumentsT, ResultT]:
-    """Return a function of JSON values that caches the results of the last ones used.
-
-    Results are shared and must not be changed.
-    """
-
-    @lru_cache(MAX_CACHED_SCHEMAS)
-    def cached(text: bytes) -> ResultT:
-        args, kwargs = json.loads(text)
-        return make(*args, **kwargs)
-
-    @wraps(make)
-    def of_values(*args: ArgumentsT.args, **kwargs: ArgumentsT.kwargs) -> ResultT:
-        return cached(encode_json([args, kwargs]))
-
-    return of_values
-
-
-@cached_by_value
+@cached_by_content
 def arguments_schema(provider: str, schema: Schema, description: str) -> tuple[Schema, str]:
     """Return the schema and the description of a tool for a provider that refuses some."""
     moved = {name: schema[name] for name in _NOT_AT_TOP[provider] if name in schema}

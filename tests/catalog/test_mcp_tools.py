@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +26,12 @@ from holdfast.catalog.mcp_tools import (
     tool_of_entry,
     tools_of_entry,
 )
+from holdfast.catalog.registry import DefinitionRegistry
 from holdfast.hosting.sdk_workarounds.activity_definitions import activity_definition
 from holdfast.runtime.settings_files.file_problems import InvalidValueError, LoadError
 from holdfast.schemas.settings.servers import Server
 from holdfast.schemas.tool import ResolvedTool
+from holdfast.validation.content_cache import ContentCache
 from tests.catalog.catalog_folder import Folder
 
 URL = "https://shop.example/mcp"
@@ -268,3 +271,26 @@ def test_without_the_extra_the_problem_names_it(
     with pytest.raises(LoadError) as refused:
         load_servers(tmp_path / "servers.yaml")
     assert "pip install 'holdfast-agents[mcp]'" in str(refused.value.problems[0])
+
+
+def test_tools_that_are_kept_are_those_that_are_resolved_again() -> None:
+    """Cold, warm, and without room for any: the same agent; another world has others."""
+    written = {"_tool": "pay", "_activity": "pay", "properties": {"amount": {"type": "number"}}}
+    server = {"shop": Server.model_validate({"url": URL, "trusted": True})}
+    definition = {"model": {"endpoint": "m"}, "tools": [written, "mcp:shop/find"]}
+    listing: Listing = {"shop": [listed()]}
+
+    def resolved(world: DefinitionRegistry) -> dict[str, Any]:
+        return resolve_definition(definition, "desk", world, listing).to_json()
+
+    world = DefinitionRegistry(
+        task_queue="q", activities=["pay"], endpoints=["m"], servers=server, is_inline=True
+    )
+    cold, warm = resolved(world), resolved(world)
+    assert cold == warm == resolved(replace(world, resolved=ContentCache(max_results=0)))
+    with pytest.raises(InvalidValueError, match="pay"):
+        resolved(replace(world, activities=[], resolved=ContentCache()))
+    # The activity of the server's tools is none that a written tool can name, also after these.
+    as_the_server = {**written, "_activity": {"type": "mcp:shop"}}
+    with pytest.raises(InvalidValueError, match="mcp:shop"):
+        resolve_definition({**definition, "tools": [as_the_server]}, "desk", world, listing)

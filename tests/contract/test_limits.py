@@ -11,6 +11,7 @@ from holdfast.catalog import advice, agent_reader, builtin_tools, catalog_files
 from holdfast.client import holdfast_client
 from holdfast.hosting.worker_parts import MAX_ACTIVITIES
 from holdfast.providers.answer import call_draft, streamed_answer
+from holdfast.providers.base import MAX_CACHED_NAMES
 from holdfast.providers.transport import cloud_identity, http
 from holdfast.runtime.mcp import input_forms
 from holdfast.runtime.settings_files import json_and_yaml, source
@@ -18,6 +19,7 @@ from holdfast.schemas import agent, base, tool
 from holdfast.schemas.internal import live_answer, memory
 from holdfast.schemas.settings import notify
 from holdfast.validation import (
+    content_cache,
     lenient_json,
     regex,
     schema_check,
@@ -72,6 +74,10 @@ LIMITS: dict[str, list[str]] = {
     "the text of a running request that [viewers](operating/live-text.md) receive": [
         f"{live_answer.MAX_LIVE_CHARACTERS:,} characters"
     ],
+    "results that a worker keeps for tools that repeat": [
+        f"{content_cache.MAX_RESULTS:,}, of {kb(content_cache.MAX_ARGUMENTS_BYTES)} of definitions"
+    ],
+    "names of tools that a worker keeps as a provider accepts them": [f"{MAX_CACHED_NAMES:,}"],
     "models that a worker remembers to take no tools": [f"{generate.MAX_MODELS_WITHOUT_TOOLS:,}"],
     "refused settings of models that a worker remembers": [f"{http.MAX_LEARNED_SETTINGS:,}"],
     "a cloud's credentials": [f"{cloud_identity.MAX_CREDENTIALS_SECONDS:g} s"],

@@ -18,9 +18,7 @@ from holdfast.providers.base import ToolNames
 from holdfast.providers.gemini import gemini_schema
 from holdfast.providers.ollama import MAX_SCHEMAS, ollama_schema
 from holdfast.providers.tool_schemas import (
-    MAX_CACHED_SCHEMAS,
     arguments_schema,
-    cached_by_value,
     schema_notes,
     with_items,
 )
@@ -202,35 +200,3 @@ def test_definitions_that_double_each_other_are_written_out_up_to_a_bound() -> N
     for _ in range(100):
         deep = {"items": deep}
     assert str(ollama_schema({"properties": {"a": deep}})).count("items") < 30
-
-
-# What was made of a value is made once, as long as there is room for it.
-
-
-def maker() -> tuple[Any, list[Any]]:
-    """A function of a schema, and what it has made."""
-    made: list[Any] = []
-
-    @cached_by_value
-    def make(schema: Any, *, kind: str = "") -> list[Any]:
-        made.append(schema)
-        return [kind, schema]
-
-    return make, made
-
-
-@pytest.mark.parametrize("other", [{"b": 2, "a": 1}, {"a": 1, "b": 2.0}, {"a": 1, "b": "2"}, None])
-def test_the_same_schema_is_made_once_and_another_one_again(other: Any) -> None:
-    make, made = maker()
-    assert make({"a": 1, "b": 2}) is make({"a": 1, "b": 2})
-    assert len(made) == 1
-    assert make(other) == ["", other]
-    assert repr(make(other)) == repr(["", other]), "the order of its words is sent too"
-    assert make({}) != make({}, kind="other")
-
-
-def test_what_was_not_asked_for_the_longest_makes_room() -> None:
-    make, made = maker()
-    for number in (*range(MAX_CACHED_SCHEMAS), 0, "new", 0, 1):
-        make(number)
-    assert made[MAX_CACHED_SCHEMAS:] == ["new", 1]

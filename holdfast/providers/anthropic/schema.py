@@ -10,7 +10,7 @@ that may be missing, and the choices of types or branches ("Explicit limits").
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
-from holdfast.providers.tool_schemas import cached_by_value
+from holdfast.validation.content_cache import cached_by_content
 from holdfast.validation.schema_keywords import subschemas
 
 MAX_OPTIONAL = 24
@@ -33,7 +33,7 @@ class _UnsupportedSchema(Exception):
     """A schema without a counterpart."""
 
 
-@cached_by_value
+@cached_by_content
 def answer_schema(schema: Schema, *, null_is_absent: bool = False) -> Schema | None:
     """Return the nearest schema that an answer can be held to, if there is one.
 

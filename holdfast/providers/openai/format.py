@@ -17,10 +17,11 @@ from holdfast.providers.message_list import answer_or_result, list_messages
 from holdfast.providers.openai.answer import OpenAIAnswerReader
 from holdfast.providers.openai.extra_fields import REASONING, with_extra_fields
 from holdfast.providers.parameter_fallback import LENGTH_OPTIONS
-from holdfast.providers.tool_schemas import arguments_schema, cached_by_value, with_items
+from holdfast.providers.tool_schemas import arguments_schema, with_items
 from holdfast.providers.transport.http import ProviderFormat
 from holdfast.schemas.internal.model_request import Ask
 from holdfast.schemas.message import ChatMessage, Content, ImagePart, Media
+from holdfast.validation.content_cache import cached_by_content
 from holdfast.validation.schema_keywords import subschemas
 
 # Newer names of options that only OpenAI's own servers are known to take, its own and Azure's.
@@ -155,7 +156,7 @@ def _media(part: Media) -> Part:
     }
 
 
-@cached_by_value
+@cached_by_content
 def fits_strict_mode(schema: Any) -> bool:
     """Report whether OpenAI enforces the schema strictly.
 
