@@ -186,13 +186,8 @@ class Delegates:
 
     def add(self, delegate: Delegate) -> None:
         """Add a delegate that starts."""
-        self._open[delegate.call_id] = DelegateView(
-            call_id=delegate.call_id,
-            tool=delegate.tool,
-            agent=delegate.agent,
-            workflow_id=delegate.workflow_id,
-            status="running",
-        )
+        shown = DelegateView.read({**vars(delegate), "status": "running"})
+        self._open[delegate.call_id] = shown
 
     def remove(self, call_id: str) -> None:
         self._open.pop(call_id, None)

@@ -191,7 +191,7 @@ class AgentRun(ExecutionBase):
         answer = parse_answer(solution, self.agent, tools, self.state.limits.budget())
         seen = dict.fromkeys(progress.seen_ids)
         calls = propose_calls(answer.solution, meter.turns, tools, seen)
-        progress.record_answer(answer.text, seen)
+        progress.record_answer(solution.text if answer.said is None else answer.said, seen)
         message = ChatMessage(
             role="assistant",
             content=solution.text,

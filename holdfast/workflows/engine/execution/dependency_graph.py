@@ -124,8 +124,6 @@ def explain_unresolvable(
 def visible_data(call: ToolCall, data: Data) -> VisibleData:
     """Build the data that a call reads, once the calls that it needs have ended."""
     sources = call.dependencies.sources
-    if not sources:
-        return VisibleData(data)
     seen, written, void = data, PathIndex[str](), PathIndex[str]()
     for source in sources:
         seen, places = _with_writes(seen, source)

@@ -30,7 +30,7 @@ from holdfast.workflows.engine.execution import dependency_graph, preparation
 from holdfast.workflows.engine.execution.questions import Questions
 from holdfast.workflows.engine.model.latent_calls import proposed_result
 from holdfast.workflows.engine.run_state import RunState
-from holdfast.workflows.engine.state.data import is_same_json
+from holdfast.workflows.engine.state.data import VisibleData, is_same_json
 
 # The forms of one call of an MCP server's tool.
 MAX_FORMS = 20
@@ -309,11 +309,13 @@ class CallLifecycle:
             preparation.count_call(call, state)
             call.move(CallEvent.POSTPONED, replace(call.prepared, resolved_late=True))
             return
+        sources, repairs = call.dependencies.sources, call.hook_uses["repair"]
         if call.tool.limits.after:
-            ended = call.dependencies.sources
-            others = {one.name for one in ended if isinstance(one.outcome, outcomes.Succeeded)}
+            others = {one.name for one in sources if isinstance(one.outcome, outcomes.Succeeded)}
             preparation.check_order(call, state, others)
-        seen, repairs = dependency_graph.visible_data(call, state.data), call.hook_uses["repair"]
+        seen = VisibleData(state.data)
+        if sources:
+            seen = dependency_graph.visible_data(call, state.data)
         yield from preparation.resolve_arguments(call, state, seen)
         if not call.is_pending:
             preparation.count_call(call, state)

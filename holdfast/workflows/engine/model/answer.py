@@ -80,10 +80,6 @@ class ParsedAnswer:
     output: Any = MISSING
     wrong: str | None = None
 
-    @property
-    def text(self) -> str:
-        return self.solution.text if self.said is None else self.said
-
 
 def cut_off(solution: Solution) -> str | None:
     """Return how an answer was cut off, in words for the model; None if it is whole."""
