@@ -231,10 +231,10 @@ class BaseWorkflow(QueryHandlers, ABC, Generic[WorkT]):
     async def approve(self, decision: RawValue = input.MISSING_PAYLOAD, *_: Any) -> None:
         """Record a decision; a rejected one is noted in the log."""
         self._accept_input()
-        place = self._late.place_of_signal()
+        number = self._late.number_signal()
         if self._executor is not None:
             limits = self._task_budget.input
-            await self._count_decision(self._executor, decision, limits, place)
+            await self._count_decision(self._executor, decision, limits, number)
         elif len(self._early_decisions) < MAX_EARLY_DECISIONS:
             self._early_decisions.append(decision)
         else:
@@ -344,7 +344,7 @@ class BaseWorkflow(QueryHandlers, ABC, Generic[WorkT]):
         executor: StepExecutor,
         raw: RawValue,
         limits: ValidationLimits,
-        place: decisions.SignalPlace | None = None,
+        number: int | None = None,
     ) -> None:
         try:
             self._task_budget.admit(raw)
@@ -355,9 +355,9 @@ class BaseWorkflow(QueryHandlers, ABC, Generic[WorkT]):
         if self._pending.add_early(decision):
             return
         question, now = self._pending.find_open(decision.call_id), workflow.now()
-        if place is not None and question is not None and question.expires_at <= now:
+        if number is not None and question is not None and question.expires_at <= now:
             await self._late.count(
-                executor.work, decisions.LateDecision(decision, raw.payload.data, place)
+                executor.work, decisions.LateDecision(decision, raw.payload.data, number)
             )
         else:
             await decisions.count_decision(executor.work, decision, now, limits)

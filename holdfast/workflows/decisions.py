@@ -88,20 +88,12 @@ async def count_decision(
 
 
 @dataclass(frozen=True)
-class SignalPlace:
-    """The place of a signal: its number among those of its name after an event of the history."""
-
-    after: int
-    number: int
-
-
-@dataclass(frozen=True)
 class LateDecision:
-    """A decision that was read late, the bytes that were sent, and the place of the signal."""
+    """A decision that was read late, the bytes that were sent, and the number of the signal."""
 
     decision: Decision
     data: bytes
-    place: SignalPlace
+    number: int
 
 
 class LateDecisions:
@@ -109,19 +101,18 @@ class LateDecisions:
 
     def __init__(self, limits: ValidationLimits) -> None:
         self._limits = limits
-        # The workflow task of the last signal, and how many it has so far.
-        self._task = 0
-        self._place = SignalPlace(0, 0)
+        # The workflow task of the last signal, its number there, and the task of the one before.
+        self._task = self._number = self._after = 0
         self._batch: list[LateDecision] = []
         self._is_reading = False
 
-    def place_of_signal(self) -> SignalPlace:
-        """Return the place of the signal that is received now."""
+    def number_signal(self) -> int:
+        """Return the number of the signal that is received now, in its workflow task, from 1."""
         task = workflow.info().get_current_history_length()
         if task != self._task:
-            self._place, self._task = SignalPlace(self._task, 0), task
-        self._place = SignalPlace(self._place.after, self._place.number + 1)
-        return self._place
+            self._after, self._task, self._number = self._task, task, 0
+        self._number += 1
+        return self._number
 
     async def count(self, work: ExecutionBase, late: LateDecision) -> None:
         """Count a decision as at the time at which it was sent, or log that it is late."""
@@ -146,8 +137,8 @@ class LateDecisions:
         signals = ReceivedSignals(
             run_id=workflow.info().run_id,
             name=names.APPROVE,
-            after=self._batch[0].place.after,
-            digests={each.place.number: sha256(each.data) for each in self._batch},
+            after=self._after,
+            digests={each.number: sha256(each.data) for each in self._batch},
         )
         try:
             found = await workflow.execute_activity(
@@ -169,7 +160,7 @@ class LateDecisions:
         self, work: ExecutionBase, late: LateDecision, times: dict[int, datetime] | None
     ) -> None:
         question = work.state.pending.find_open(late.decision.call_id)
-        at = None if times is None else times.get(late.place.number)
+        at = None if times is None else times.get(late.number)
         if at is None and question is not None and late.decision.decision in ("deny", "give_up"):
             # It may have been sent in time, so nothing may run.
             is_believed = times is None or question.policy.on_timeout == "approve"
