@@ -9,6 +9,7 @@ build that is current, or that the deployment is ramping up, where it continues 
 """
 
 import asyncio
+import gc
 import logging
 import os
 import shlex
@@ -41,6 +42,10 @@ from holdfast.runtime.connection_errors import read_settings
 from holdfast.runtime.secrets import Secrets, environment_secrets
 from holdfast.schemas import names
 from holdfast.validation.problems import FixableError
+
+# A collection looks at objects that live as long as the process, again and again: with Python's own
+# thresholds (700, 10, 10) that is half a millisecond of CPU a turn, and a fifth with these.
+GC_THRESHOLDS = (10_000, 10, 10)
 
 logger = logging.getLogger("holdfast")
 
@@ -78,6 +83,8 @@ def build_worker(
 async def serve_worker(settings: WorkerSettings, dev: DevServer | None, secrets: Secrets) -> None:
     """Run a worker, and the embedded server if requested, until the task is cancelled.
 
+    The process is the worker's own: its garbage collector is set, too.
+
     Raises:
         StartError, FixableError: the worker cannot start.
     """
@@ -103,6 +110,9 @@ async def serve_worker(settings: WorkerSettings, dev: DevServer | None, secrets:
         parts = worker_parts(worker)
         while not (worker.is_running and parts.is_running):
             await asyncio.sleep(0.01)
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(*GC_THRESHOLDS)
         summary = f"task queue {settings.task_queue}, {resources.summary()}"
         print(f"holdfast worker ready: {summary}", flush=True)
         health.started(lambda: worker.is_running and parts.is_running, client, parts.outlived)

@@ -26,7 +26,7 @@ from holdfast.hosting.plugin import HoldfastPlugin, worker_parts
 from holdfast.hosting.process_exit import UNREACHABLE, WRONG_SETUP, StartError, exit_code
 from holdfast.hosting.resources import load_resources
 from holdfast.hosting.temporal import connect, usable_search_attributes
-from holdfast.hosting.worker import WorkerSettings, build_worker
+from holdfast.hosting.worker import GC_THRESHOLDS, WorkerSettings, build_worker
 from holdfast.runtime.connection_errors import TemporalConnectionError
 from holdfast.runtime.data_converter import with_store
 from holdfast.runtime.storage.folder import FolderStore
@@ -40,6 +40,7 @@ pytestmark = pytest.mark.usefixtures("quick_starts")
 ROOT = Path(__file__).parents[2]
 TOOLS = """
 import asyncio
+import gc
 from pathlib import Path
 from pydantic import BaseModel
 from temporalio import activity
@@ -50,7 +51,7 @@ class Slow(BaseModel):
 @activity.defn
 async def slow(slow: Slow) -> str:
     "Begin, wait until there is a file `go`, and end."
-    (slow.folder / "started").touch()
+    (slow.folder / "started").write_text(str(gc.get_threshold()))
     while not (slow.folder / "go").exists():
         await asyncio.sleep(0.02)
     with (slow.folder / "ended").open("a") as ended:
@@ -514,6 +515,7 @@ async def test_a_worker_that_is_stopped_finishes_its_activity_once_and_the_next_
         assert (await probes.get("/live")).status_code == 200
         (place / "go").touch()
         assert await first.end() == (0, [])
+    assert (place / "started").read_text() == str(GC_THRESHOLDS)
     assert first.lines == [ready], "one line, and nothing else on standard output"
     assert ready == (
         f"holdfast worker ready: task queue {queue}, 2 tools, 1 agent, endpoints scripted"
