@@ -1,14 +1,20 @@
-"""§8: a plan is checked whole, approved once with calls edited or struck out, and then executed.
+"""§8: what a plan shows, whose approval it is, and what the model reads of it.
 
-What becomes of a plan while it runs is in `test_plan_left.py`.
+What becomes of a plan is in `tests/engine/plays/plans`.
 """
 
 from typing import Any
 
 import pytest
 
-from holdfast.schemas.tool import CallLimits
-from holdfast.workflows.engine.call.outcomes import Refused
+from holdfast.schemas.agent import AgentApproval
+from holdfast.schemas.decision import Decided
+from holdfast.schemas.names import ErrorCode
+from holdfast.schemas.run import Principal
+from holdfast.schemas.tool import ApprovalPolicy, ResolvedTool
+from holdfast.workflows.engine.approvals.policy import satisfies
+from holdfast.workflows.engine.call.outcomes import fail
+from holdfast.workflows.engine.call.states import ToolCall
 from tests.engine.driver import Play, call, reply, tool
 
 TEXT = {"type": "string"}
@@ -21,6 +27,12 @@ AMOUNT = {
 QUOTE = tool("quote", output_path="†state.price", label="Get a price")
 PAY = tool("pay", AMOUNT, side_effects=True, output_path="†state.paid")
 LOOK = tool("look", chosen={"_outputPath": TEXT})
+# A plan of three calls, each of which waits for the one before.
+CHAIN = (
+    call("quote", {"item": 7}),
+    call("pay", {"amount": "†state.price", "_reasoningForCall": "they asked"}),
+    call("look", {"at": "†state.paid", "_outputPath": "†state.seen"}),
+)
 PLAN = "t1-plan"
 
 
@@ -29,17 +41,6 @@ def lazy(*calls: Any, tools: Any = (QUOTE, PAY, LOOK), **more: Any) -> Play:
     definition = {"plan": "lazy", **more.pop("definition", {})}
     model = [reply("", *calls), *more.pop("then", [reply("done")])]
     return Play(*tools, model=model, definition=definition, **more)
-
-
-def refund(**more: Any) -> Play:
-    """A plan of three calls: the second waits for the first, the third for none."""
-    return lazy(
-        call("quote", {"item": 7}),
-        call("pay", {"amount": "†state.price", "_reasoningForCall": "they asked"}),
-        call("look", {"at": 1, "_outputPath": "†state.seen"}),
-        outcomes={"quote": 40, "pay": lambda one: one.arguments, "look": "seen"},
-        **more,
-    )
 
 
 def asked(play: Play) -> list[dict[str, Any]]:
@@ -51,23 +52,21 @@ def started(play: Play) -> list[str]:
     return [entry["callId"] for entry in play.records("tool_start")]
 
 
-def edit(*calls: Any, **more: Any) -> dict[str, Any]:
-    """A person's edit: calls by id, or with what they change."""
-    entries = [{"id": one} if isinstance(one, str) else one for one in calls]
-    return {"decision": "edit", "arguments": {"calls": entries}, "by": "ann", **more}
-
-
-# What is asked.
-
-
 def test_a_plan_is_one_question_that_shows_the_whole_graph_before_anything_starts() -> None:
-    play = refund().to_end()
-    question, own = asked(play)
+    ask = ResolvedTool(name="ask", parameters={}, delegate="helper")
+    refused = (
+        call("gone"),
+        call("look", {"a": "†state.nowhere"}),
+        call("pay", {"amount": "†state.price", "to": 1}),
+        call("pay", {"amount": "x", "note": "†state.price"}),
+    )
+    play = lazy(*CHAIN, *refused, call("ask"), tools=(QUOTE, PAY, LOOK, ask)).to_end()
+    question = asked(play)[0]
 
-    assert (own["callId"], own["arguments"]) == ("t1c2", {"amount": 40})
     assert (question["callId"], question["kind"]) == (PLAN, "plan")
-    assert (question["tool"], question["label"]) == ("plan", "plan of 3 calls")
-    quote, pay, look = question["arguments"]["calls"]
+    assert (question["tool"], question["label"]) == ("plan", "plan of 4 calls")
+    assert "no part of it: t1c4, t1c5, t1c6, t1c7." in question["question"]
+    quote, pay, look, delegate = question["arguments"]["calls"]
     assert quote == {
         "id": "t1c1",
         "tool": "quote",
@@ -80,134 +79,152 @@ def test_a_plan_is_one_question_that_shows_the_whole_graph_before_anything_start
     }
     assert pay["arguments"] == {"amount": "†state.price"}
     assert (pay["reasoning"], pay["waitsFor"]) == ("they asked", ["t1c1"])
-    assert (look["waitsFor"], look["writes"]) == ([], "†state.seen")
+    assert (look["waitsFor"], look["writes"]) == (["t1c2"], "†state.seen")
+    assert (delegate["id"], delegate["delegate"]) == ("t1c8", "helper")
     told = play.event_lines()
     assert told.index(f"confirmation_required {PLAN}") < told.index("tool_start t1c1")
 
 
-def test_only_a_call_that_is_a_run_of_another_agent_is_marked_as_one() -> None:
-    ask = tool("ask").model_copy(update={"activity": None, "delegate": "helper"})
-    [question] = asked(lazy(call("ask", {}), call("look", {}), tools=(ask, LOOK)).to_end())
+def test_in_a_sequential_plan_each_call_waits_for_the_one_before_also_for_its_hooks() -> None:
+    hooked = tool("step", sequential=True, hooks={"before": {"type": "guard"}})
+    seen: list[list[str]] = []
+    play = lazy(*[call("step")] * 2, tools=[hooked])
+    play.hooks["guard"] = lambda _: seen.append(started(play))
+    play.to_end()
 
-    first, second = question["arguments"]["calls"]
-    assert first["delegate"] == "helper"
-    assert "delegate" not in second
-
-
-def test_what_is_refused_in_the_check_is_no_part_of_the_plan() -> None:
-    play = lazy(
-        call("nothing"),
-        call("pay", {"amount": "much"}),
-        call("look", {"a": "†state.b", "_outputPath": "†state.c"}),
-        call("look", {"a": "†state.c", "_outputPath": "†state.b"}),
-        call("look", {"a": "†state.nowhere"}),
-        call("look", {"fine": True}),
-    ).to_end()
-    [question] = asked(play)
-
-    assert [one["id"] for one in question["arguments"]["calls"]] == ["t1c6"]
-    assert "no part of it: t1c1, t1c2, t1c3, t1c4, t1c5." in question["question"]
-    assert list(play.errors().values()) == [
-        *("tool_not_allowed", "invalid_arguments"),
-        *("unresolved_reference", "unresolved_reference", "unresolved_reference", None),
-    ]
+    assert [one["waitsFor"] for one in asked(play)[0]["arguments"]["calls"]] == [[], ["t1c1"]]
+    assert seen == [[], ["t1c1"]]
 
 
-SCOPED = tool("export", requires=["orders:read"])
-CAPPED = tool("ship", limits=CallLimits(per_run=1, after=["quote"]))
+# Whose approval it is.
 
 
-def paid(**arguments: Any) -> list[Any]:
-    """A quote, and a payment that may refer to it."""
-    return [call("quote"), call("pay", arguments)]
+def payer(name: str, **policy: Any) -> ResolvedTool:
+    return tool(name, side_effects=True, approval=ApprovalPolicy.model_validate(policy))
 
 
-@pytest.mark.parametrize(
-    ("calls", "codes"),
-    [
-        ([call("export")], ["token_scope_insufficient"]),
-        (
-            [call("export", {"_outputPath": "†state.x"}), call("look", {"a": "†state.x"})],
-            ["token_scope_insufficient", "unresolved_reference"],
-        ),
-        (
-            [call("look", {"a": "†state.x"}), call("export", {"_outputPath": "†state.x"})],
-            ["unresolved_reference", "token_scope_insufficient"],
-        ),
-        ([call("ship", {"to": "here"})], ["blocked"]),
-        ([call("quote"), call("ship", {"for": "†state.price"})], [None, None]),
-        (
-            [call("look", {"_outputPath": "†state.x"}), call("ship", {"a": "†state.x"})],
-            [None, "blocked"],
-        ),
-        (paid(amount="†state.price", to=1), [None, "invalid_arguments"]),
-        (paid(note="†state.price"), [None, "invalid_arguments"]),
-        (paid(amount=1, note="†state.price"), [None, None]),
-        (paid(amount="x", note="†state.price"), [None, "invalid_arguments"]),
-    ],
-)
-def test_the_check_knows_what_can_be_known(calls: list[Any], codes: list[Any]) -> None:
-    scoped = SCOPED.model_copy(update={"chosen": {"_outputPath": TEXT}})
-    play = lazy(*calls, tools=(QUOTE, PAY, LOOK, scoped, CAPPED), outcomes={"quote": "40"})
+def test_the_question_has_the_strictest_of_the_calls_policies() -> None:
+    tools = (
+        payer("a", quorum=2, timeout="2d", onTimeout="approve", remind="4h"),
+        payer("b", notBy="principal", timeout="1d", remind="1h", approvers=["finance", "ops"]),
+        payer("c", approvers=["finance"]),
+        payer("free", quorum=5),
+    )
+    definition = {"approval": AgentApproval(auto=["free"])}
+    play = lazy(*[call(each.name) for each in tools], tools=tools, definition=definition)
     play.take(play.next())
     step: Any = play.next()
     play.decided(play.run.planning.check(step.turn))
-    found = [each.outcome for each in step.turn.calls]
-    play.run.planning.ask(step.turn)
+    question = play.run.planning.ask(step.turn)
 
-    assert [one.error.code if isinstance(one, Refused) else None for one in found] == codes
-    assert len(asked(play)) == (None in codes)
-
-
-def test_a_run_that_does_not_wait_has_its_plans_denied() -> None:
-    play = refund(approvals="deny").to_end()
-
-    assert set(play.errors().values()) == {"denied"}
-    assert [*asked(play), *started(play)] == []
-
-
-# Sequential turns.
-
-STEP = tool("step", chosen={"_outputPath": TEXT}, sequential=True)
-
-
-def in_steps(*calls: dict[str, Any], **more: Any) -> Play:
-    return lazy(
-        *[call("step", each) for each in calls],
-        tools=(STEP,),
-        outcomes=more.pop("outcomes", {"step": lambda one: one.arguments.get("n")}),
-        **more,
+    assert question is not None
+    assert question.policy == ApprovalPolicy.model_validate(
+        {
+            "require": "side_effects",
+            "timeout": "1d",
+            "onTimeout": "deny",
+            "remind": "1h",
+            "approvers": ["finance"],
+            "quorum": 2,
+            "notBy": "principal",
+        }
     )
 
 
-def test_a_sequential_turn_is_one_question_and_then_one_call_after_the_other() -> None:
-    play = in_steps(
-        {"n": 1, "_outputPath": "†state.a"}, {"n": "†state.a", "_outputPath": "†state.b"}, {"n": 3}
-    ).to_end()
-    told = [each for each in play.event_lines() if "c" in each.partition(" ")[2] or "plan" in each]
+@pytest.mark.parametrize(
+    ("policy", "by", "enough"),
+    [
+        ({}, [None], True),
+        ({"quorum": 2}, ["ann"], False),
+        ({"quorum": 2}, ["ann", "bob"], True),
+        ({"quorum": 2}, ["ann", None], False),
+        ({"notBy": "principal"}, ["ada"], False),
+        ({"notBy": "principal"}, ["\uff21da "], False),
+        ({"notBy": "principal"}, [None], False),
+        ({"notBy": "principal", "quorum": 2}, ["ada", "ann"], False),
+        ({"notBy": "principal"}, ["ada", "ann"], True),
+        ({"approvers": ["ops", "legal"]}, ["ann"], True),
+        ({"approvers": ["legal"]}, ["ann"], False),
+    ],
+)
+def test_whether_those_who_approved_satisfy_a_policy(
+    policy: dict[str, Any], by: list[str | None], enough: bool
+) -> None:
+    given = [Decided(decision="approve", by=one, groups=["ops"], at="", digest="") for one in by]
 
-    assert told == [
-        *("tool_call t1c1", "tool_call t1c2", "tool_call t1c3", f"confirmation_required {PLAN}"),
-        *("tool_start t1c1", "tool_end t1c1", "tool_start t1c2", "tool_end t1c2"),
-        *("tool_start t1c3", "tool_end t1c3"),
-    ]
-    waits = [one["waitsFor"] for one in asked(play)[0]["arguments"]["calls"]]
-    assert waits == [[], ["t1c1"], ["t1c2"]]
-    assert play.result["state"] == {"a": 1, "b": 1}
+    assert satisfies(ApprovalPolicy.model_validate(policy), given, Principal(id="ada")) is enough
 
 
-def test_in_a_sequential_turn_nothing_refers_to_what_comes_later() -> None:
-    play = in_steps({"n": "†state.a"}, {"n": 1, "_outputPath": "†state.a"}).to_end()
-
-    assert play.errors() == {"t1c1": "unresolved_reference", "t1c2": None}
-    assert [one["id"] for one in asked(play)[0]["arguments"]["calls"]] == ["t1c2"]
+EDIT = {"decision": "edit", "arguments": {"calls": [{"id": "t1c1", "arguments": {}}]}}
 
 
-def test_in_a_sequential_plan_hooks_are_asked_when_it_is_a_calls_turn() -> None:
-    hooks = STEP.hooks.model_copy(update={"before": tool("hook").activity})
-    seen: list[list[str]] = []
-    play = lazy(call("step"), call("step"), tools=(STEP.model_copy(update={"hooks": hooks}),))
-    play.hooks["hook"] = lambda one: seen.append(started(play))
-    play.to_end()
+@pytest.mark.parametrize("decision", [{"decision": "approve"}, EDIT])
+def test_a_call_of_a_plan_has_the_words_of_its_approval(decision: dict[str, Any]) -> None:
+    words = []
 
-    assert seen == [[], ["t1c1"]]
+    def pay(one: ToolCall) -> str:
+        words.append(one.prepared.decision)
+        return "paid"
+
+    said = {"by": "ann", **decision}
+    lazy(call("a"), tools=[payer("a")], outcomes={"a": pay}, decisions={PLAN: [said]}).to_end()
+
+    assert words == ["approved by ann (unverified)"]
+
+
+# A message in the middle.
+
+
+def interrupted(**more: Any) -> Play:
+    """A run whose plan a person interrupts while its first call runs."""
+    play = lazy(*CHAIN, **more)
+    play.outcomes["quote"] = lambda one: play.receive("wait")
+    return play
+
+
+def tail_of(play: Play) -> str:
+    """What stands behind the conversation now."""
+    return play.run.settings.ask().tail or ""
+
+
+def test_the_model_receives_the_state_of_the_plan() -> None:
+    play = interrupted()
+    play.take(play.next())
+    play.take(play.next())
+    play.next()
+
+    told = tail_of(play)
+    assert "- t1c1 quote: done\n" in told
+    assert '- t1c2 pay {"amount": "†state.price"}: left\n' in told
+    assert '- t1c3 look {"at": "†state.paid"}: left\n' in told
+    assert "make them again unchanged to run them" in told
+    assert tail_of(interrupted().to_end()).count("plan") == 0
+
+
+def test_the_model_receives_what_failed_of_a_plan() -> None:
+    play = lazy(*CHAIN, outcomes={"quote": fail(ErrorCode.TOOL_ERROR, "no")})
+    play.take(play.next())
+    play.take(play.next())
+    play.next()
+
+    told = tail_of(play)
+    assert (
+        "- t1c1 quote: not done (tool_error)\n- t1c2 pay: not done (unresolved_reference)" in told
+    )
+    assert "are still approved" not in told
+
+
+def test_a_call_that_is_queued_among_those_that_run_is_held_back() -> None:
+    """It is reported as started; only when it has room would it really be."""
+    play = lazy(*CHAIN)
+    play.take(play.next())
+    step: Any = play.next()
+    play.begin(step.turn)
+    play.advance(play.turn)
+    first = step.turn.calls[0]
+    assert first.is_running
+    play.receive("wait")
+    play.run.planning.hold_back([first])
+
+    assert first.outcome.error.code == "cancelled"
+    assert first.is_decidable
