@@ -20,7 +20,7 @@ YAML; the lines after it are what the log gained.
     > hook NAME: …                    what the activity of a hook returns from now on
 
 The run is a request with its agent, as `holdfast run` takes it, or a single `call`; `hooks` is what
-the activity of each hook returns.
+the activity of each hook returns, and `delegate: true` makes the run that of a delegate.
 """
 
 import re
@@ -72,6 +72,7 @@ class Transcript(Play):
         self.arrived: dict[str, Outcome | Any] = {}
         self.is_begun = False
         hooks, desk = said.pop("hooks", None), PendingApprovals()
+        is_delegate = said.pop("delegate", False)
         self.mailbox, self.clock = Mailbox(), lambda: self.now
         run: Any
         if "call" in said:
@@ -83,6 +84,7 @@ class Transcript(Play):
             self.request = RunRequest.model_validate({"agent": "tester", "input": "go", **said})
             run = AgentRun.start(self.request, self.definition, self.mailbox, desk, self.clock)
         Playing.__init__(self, run, desk, hooks=hooks)
+        self.run.state.is_delegate = is_delegate
         self.model, self.summaries = [], []
         self.settle()
 
@@ -333,11 +335,11 @@ def _flow(value: Any) -> str:
     return text.strip().removesuffix("...").strip()
 
 
-def play(text: str) -> str:
+def play(text: str, kind: type[Transcript] = Transcript) -> str:
     """Return the text of a play with the lines that its run gives now."""
     head, _, transcript = text.partition("\n---\n")
     _, _, run = head.partition("\n\n")
-    transcribed = Transcript(yaml.safe_load(run) or {})
+    transcribed = kind(yaml.safe_load(run) or {})
     lines = [*transcribed.new_lines()]
     for command in (one for one in transcript.splitlines() if one.startswith("> ")):
         [(key, value)] = yaml.safe_load(command[2:]).items()
