@@ -13,8 +13,7 @@ from holdfast.workflows.engine.call.outcomes import Unknown
 from holdfast.workflows.engine.call.states import ToolCall
 from tests.engine.asking import approve, asks, edit
 from tests.engine.driver import Play, PlayCall, Playing, call, noon, reply, run_again, tool
-from tests.engine.plans.test_plan import LOOK, QUOTE, lazy
-from tests.engine.plans.test_remainder import CHAIN, chain
+from tests.engine.plans.test_plan import CHAIN, LOOK, QUOTE, lazy
 
 LOST = Unknown("the outcome of `pay` is unknown: it did not finish in time")
 ADA, EVE = {"by": "ada", "groups": ["desk"]}, {"by": "eve"}
@@ -157,11 +156,12 @@ def test_a_call_of_a_plan_has_its_approver_unless_its_arguments_were_not_seen() 
 
 
 def test_the_rest_of_a_plan_keeps_its_approver() -> None:
-    calls = (call("quote", {"item": 7}), call("look", {"at": 1}))
-    play = chain(
-        reply("", calls[1]),
-        calls=calls,
+    look = call("look", {"at": 1})
+    play = lazy(
+        *(CHAIN[0], look),
+        then=[reply("", look), reply("done")],
         tools=(QUOTE.model_copy(update={"sequential": True}), LOOK),
+        outcomes={"quote": lambda one: play.receive("wait")},
         decisions={"t1-plan": [approve(**ADA)]},
     )
     play.chained = True

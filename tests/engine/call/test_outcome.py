@@ -17,7 +17,7 @@ from holdfast.workflows.engine.call.outcomes import (
     fail,
     refuse,
 )
-from tests.engine.driver import Play, call, reply, tool
+from tests.engine.driver import tool
 
 AGAIN = tool("look")
 ONCE = tool("pay", side_effects=True, idempotent=False)
@@ -174,34 +174,6 @@ def test_a_result_is_checked_against_the_tools_output() -> None:
             ' it is {"name": "x"}',
             {"name": "x"},
         )
-
-
-# In a run.
-
-
-def played(value: Any, **more: Any) -> Play:
-    return Play(
-        tool("look", **more),
-        model=[reply("", call("look")), reply("done")],
-        outcomes={"look": value},
-    ).to_end()
-
-
-def test_details_are_for_people_and_never_for_the_model() -> None:
-    play = played({"_result": {"content": "3 rows", "details": {"sql": "select 1"}}})
-
-    assert play.results() == {"t1c1": "3 rows"}
-    assert play.records("tool_end")[0]["details"] == {"sql": "select 1"}
-    assert "select 1" not in str(play.messages())
-
-
-def test_a_message_is_appended_as_that_message() -> None:
-    said = {"role": "assistant", "content": [{"type": "data", "kind": "order", "data": {"id": 7}}]}
-    play = played({"_message": said})
-
-    assert play.results() == {"t1c1": "The message follows."}
-    assert play.messages()[3] == said
-    assert play.run.state.data["order"] == {"id": 7}, "calls may refer to its data"
 
 
 @pytest.mark.parametrize("said", ["`a` is missing", "invalid_arguments: `a` is missing"])
