@@ -90,14 +90,6 @@ async def test_a_run_that_is_no_conversation_refuses_to_be_sent_to(launch: Launc
     await run.result()
 
 
-async def test_a_final_answer_that_only_calls_is_a_budget_that_is_used_up(launch: Launch) -> None:
-    backend = await launch([Answer(calls=[call("look_up", id=1)])])
-    run = await backend.start(["look_up"], agent={"budget": {"maxIterations": 1}})
-    result = await run.result()
-    assert (result["status"], result["output"]) == ("budget_exceeded", None)
-    assert (result["turns"], result["calls"]) == (2, 2)
-
-
 async def _asked(backend: Any, turn: int) -> bool:
     return bool(backend.model.asked(turn))
 
@@ -225,26 +217,3 @@ async def test_a_caller_who_waits_for_an_answer_receives_why_the_run_cannot_star
     assert isinstance(refused.value.cause, ApplicationError)
     assert refused.value.cause.type == "invalid_request"
     assert "there is no agent `unknown`" in refused.value.cause.message
-
-
-async def test_a_rule_routes_a_run_to_its_skill_and_the_model_the_others(launch: Launch) -> None:
-    sure = call("choose_skill", skill="talk", confidence=0.8, _reasoningForCall="It is small talk.")
-    backend = await launch(
-        lambda _, body: Answer(calls=[sure]) if "choose_skill" in str(body.get("tools")) else DONE,
-        **SIDE_BY_SIDE,
-    )
-    order = {"type": "object", "required": ["order_id"]}
-    skills = [{"name": "refunds", "when": order}, {"name": "talk"}, {"name": "rest"}]
-    ruled = await backend.start(agent={"skills": skills}, input={"order_id": "7"})
-    asked = await backend.start(agent={"skills": skills}, input="Hello!")
-
-    assert ((await ruled.result())["turns"], (await asked.result())["turns"]) == (1, 2)
-    by_rule, by_model = await chosen(ruled), await chosen(asked)
-    assert (by_rule["skill"], by_rule["by"]) == ("refunds", "rule")
-    assert (by_model["skill"], by_model["by"], by_model["confidence"]) == ("talk", "model", 0.8)
-
-
-async def chosen(run: Run) -> dict[str, Any]:
-    """The event of a run that has its skill."""
-    [event] = [one for one in await run.events() if one["type"] == "skill"]
-    return event

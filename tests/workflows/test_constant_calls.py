@@ -64,15 +64,6 @@ async def test_a_fixed_graph_of_tools_runs_with_its_approval_and_no_model(launch
     assert len(tools.read()) == 1
 
 
-async def test_a_denied_call_of_a_fixed_graph_fails_its_run(launch: Launch) -> None:
-    run = await (await launch([], **SIDE_BY_SIDE)).start(agent=PAYER, input={"id": 7})
-    await run.waiting()
-    await run.decide("t1c2", "deny", reason="Not this one.")
-    failure = await run.failure()
-    assert (failure.type, failure.message) == ("denied", "Not this one.")
-    assert (await run.error("t1c3"))["code"] == "unresolved_reference"
-
-
 async def test_a_fixed_graph_is_a_tool_that_calls_tools_for_an_instance(
     launch: Launch, tmp_path: Path
 ) -> None:
@@ -89,31 +80,6 @@ async def test_a_fixed_graph_is_a_tool_that_calls_tools_for_an_instance(
     settled = {"settled": {"item": "item 7", "paid": 7}}
     assert result["instances"] == {"north": settled, "south": {}}
     assert (result["turns"], result["calls"]) == (2, 4)
-
-
-async def test_a_person_answers_a_call_of_a_fixed_graph_for_an_instance(
-    launch: Launch, tmp_path: Path
-) -> None:
-    estimate = {
-        "_tool": "estimate",
-        "properties": {"id": {"type": "integer"}},
-        "_person": True,
-        "_output": {"type": "object", "properties": {"price": {"type": "number"}}},
-        "_outputPath": "†state.estimate",
-    }
-    calls = [{"_tool": "estimate", "id": "†input.id"}, PAYER["calls"][1]]
-    calls[1] = {**calls[1], "amount": "†state.estimate.price"}
-    payer = {"tools": [estimate], "calls": calls}
-    answers = [Answer(calls=[call("settle", id=7, _instance="north")]), DONE]
-    folder = catalog(tmp_path / "desk", **{"agents/payer": payer})
-    backend = await launch(answers, catalog=folder, **SIDE_BY_SIDE)
-    run = await backend.start([SETTLE], context=[{"content": SHOPS}])
-    await eventually(lambda: asks_people(run))
-    helper = run.delegate("t1c1")
-    await helper.decide("t1c1", "respond", result={"price": 30})
-    await eventually(lambda: asks_people(run, "t1c2"))
-    await helper.decide("t1c2", "approve")
-    assert (await run.result())["instances"]["north"] == {"settled": {"paid": 30}}
 
 
 @pytest.mark.parametrize("policy", [{"require": "never"}, {"auto": ["pay"]}])

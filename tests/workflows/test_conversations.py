@@ -1,4 +1,4 @@
-"""Conversations: budgets of messages, messages that are not read, and a change of the skill."""
+"""Conversations: what a `send` receives, and messages that are not read."""
 
 from typing import Any
 
@@ -7,15 +7,11 @@ from temporalio.client import WorkflowUpdateFailedError, WorkflowUpdateStage
 from temporalio.exceptions import ApplicationError
 
 from tests.support import tools
-from tests.support.backend import SIDE_BY_SIDE, Launch, Run
+from tests.support.backend import Launch, Run
 from tests.support.eventually import eventually
 from tests.support.model_server import Answer, call
 
 LOOK = Answer(calls=[call("look_up", id=7)])
-SKILLS = [
-    {"name": "items", "tools": ["look_up"]},
-    {"name": "echoes", "tools": ["echo"]},
-]
 HELD = {"_tool": "hold", "_activity": "held", "properties": {"name": {"type": "string"}}}
 
 
@@ -35,22 +31,6 @@ async def _refusal(run: Run, message: Any, update: str = "send") -> ApplicationE
         await run.handle.execute_update(update, message)
     assert isinstance(failed.value.cause, ApplicationError)
     return failed.value.cause
-
-
-async def test_a_conversation_of_a_hundred_messages_has_the_default_budgets(
-    launch: Launch,
-) -> None:
-    backend = await launch(lambda turn, _: Answer(f"answer {turn}"), **SIDE_BY_SIDE)
-    run = await backend.start(conversation=True)
-    await _status(run)
-    answers = [await _send(run, f"message {number}") for number in range(2, 101)]
-
-    assert answers == [f"answer {number}" for number in range(2, 101)]
-    budget = (await run.status())["budget"]["maxTurns"]
-    assert budget == {"used": 1, "limit": 8, "total": {"used": 100, "limit": None}}
-    await run.handle.signal("close")
-    result = await run.result()
-    assert (result["status"], result["turns"]) == ("completed", 100)
 
 
 async def test_a_send_that_ends_on_a_budget_answers_with_it(launch: Launch) -> None:
@@ -96,7 +76,8 @@ async def test_messages_are_queued_withdrawn_and_for_people(launch: Launch) -> N
     assert isinstance(failed.value.cause, ApplicationError)
     assert failed.value.cause.type == "withdrawn"
     assert (await _refusal(run, {"message": 1}, "withdraw")).type == "no_such_message"
-    assert (await _refusal(run, {"content": "x", "audience": "people"})).type == "invalid_request"
+    for wrong_message in ({"content": "x", "audience": "people"}, {"content": "x", "skill": "a"}):
+        assert (await _refusal(run, wrong_message)).type == "invalid_request"
     tools.write("open a")
     await _status(run)
 
@@ -106,22 +87,3 @@ async def test_messages_are_queued_withdrawn_and_for_people(launch: Launch) -> N
     assert remark["content"] == "It is on hold."
     await run.handle.signal("close")
     assert "undelivered" not in await run.result()
-
-
-async def test_a_conversation_changes_its_skill(launch: Launch) -> None:
-    change = Answer(calls=[call("choose_skill", skill="items")])
-    echo = Answer(calls=[call("echo", text="hi")])
-    backend = await launch(
-        [LOOK, Answer("one"), echo, Answer("two"), change, LOOK, Answer("three")]
-    )
-    agent = {"skills": SKILLS, "changeSkill": True}
-    run = await backend.start(conversation=True, skill="items", agent=agent)
-    await _status(run)
-
-    assert (await _refusal(run, {"content": "x", "skill": "echos"})).type == "invalid_request"
-    assert await _send(run, {"content": "Echo.", "skill": "echoes"}) == "two"
-    assert await _send(run, "Look it up again.") == "three"
-    chosen = [(e["skill"], e["by"]) for e in await run.events() if e["type"] == "skill"]
-    assert chosen == [("items", "request"), ("echoes", "request"), ("items", "model")]
-    errors = [event.get("error") for event in await run.events() if event["type"] == "tool_end"]
-    assert errors == [None] * 4

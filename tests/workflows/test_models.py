@@ -1,6 +1,5 @@
 """Runs whose models are asked in several formats, are several, or take no tools or images."""
 
-from pathlib import Path
 from typing import Any
 
 from tests.providers.writers import responses
@@ -120,35 +119,6 @@ async def test_a_call_that_a_model_answers_goes_to_the_next_model(launch: Launch
     await run.result()
     assert await run.results() == {"t1c1": "good", "t1c2": "good"}
     assert len(await notices(run)) == 1
-
-
-async def test_the_plan_of_a_delegate_is_made_by_its_next_model(
-    launch: Launch, tmp_path: Path
-) -> None:
-    agents = tmp_path / "desk" / "agents"
-    agents.mkdir(parents=True)
-    (agents / "payer.yaml").write_text(
-        "model: [{endpoint: fake, name: big}, {endpoint: fake, name: small}]\n"
-        "plan: lazy\ninput: true\ntools: [pay]\n"
-    )
-    ask = {"_tool": "ask", "_delegate": "payer", "properties": {"what": {"type": "string"}}}
-
-    def answer(turn: int, body: dict[str, Any]) -> Answer:
-        if body["model"] == "fake":  # the run that delegates
-            return [Answer(calls=[call_of("ask", what="Pay 5.")]), DONE][turn - 1]
-        if body["model"] == "big":
-            return NO_ACCOUNT
-        return [Answer(calls=[call_of("pay", amount=5)]), Answer("paid")][turn - 1]
-
-    run = await (await launch(answer, catalog=tmp_path / "desk")).start([ask])
-    delegate = run.delegate("t1c1")
-    await delegate.listed()
-    [plan] = await delegate.waiting()
-    assert (plan["callId"], plan["kind"]) == ("t1-plan", "plan")
-    await delegate.decide("t1-plan", "approve")
-    assert (await run.result())["output"] == "done"
-    assert await run.results() == {"t1c1": "paid"}
-    assert [model["model"] for model in (await delegate.result())["models"]] == ["fake/small"]
 
 
 async def test_a_model_without_tools_makes_its_calls_in_its_answers(launch: Launch) -> None:

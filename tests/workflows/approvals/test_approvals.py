@@ -67,26 +67,6 @@ async def test_decide_refuses_what_fails_and_history_does_not_grow(launch: Launc
     await run.result()
 
 
-async def test_the_signal_records_what_it_ignores(launch: Launch) -> None:
-    run = await (await launch(PAYS)).start(["pay"])
-    await run.waiting()
-    await run.handle.signal("approve", "nonsense")
-    await run.signal("t1c1", "approve", digest="0" * 64)
-    await run.signal("t1c1", "approve")
-    await run.result()
-    context = await run.context()
-    assert any("a decision was ignored" in entry.get("text", "") for entry in context)
-    assert any("digest" in entry.get("ignored", "") for entry in context)
-    assert tools.read() == [f"pay 5 {run.id}/t1c1"]
-
-
-async def test_a_decision_that_comes_before_its_call_is_kept(launch: Launch) -> None:
-    run = await (await launch(PAYS)).start(["pay"])
-    await run.signal("t1c1", "approve", by="ada")
-    assert (await run.result())["output"] == "paid"
-    assert tools.read() == [f"pay 5 {run.id}/t1c1"]
-
-
 async def test_an_approval_expires(launch: Launch) -> None:
     policy = {"timeout": "100ms"}
     run = await (await launch(PAYS)).start(["pay"], agent={"approval": policy})

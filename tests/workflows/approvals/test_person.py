@@ -3,7 +3,6 @@
 import asyncio
 import json
 import os
-import re
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -55,32 +54,6 @@ async def details(run: Run) -> str:
     return metadata.current_details
 
 
-async def test_an_agent_asks_people_for_help_and_reads_the_answer(launch: Launch) -> None:
-    run = await (await launch([ASKS, Answer("Yes, you may.")])).start([ESCALATE])
-    [waiting] = await run.waiting()
-    assert (waiting["kind"], waiting["label"]) == ("input", "Ask for help")
-    assert waiting["arguments"] == {"reason": "May she return it?", "severity": "high"}
-
-    await run.decide("t1c1", "respond", result={"answer": "Yes."}, by="ada")
-
-    assert (await run.result())["output"] == "Yes, you may."
-    assert await run.results() == {"t1c1": '{"answer": "Yes."}'}
-    scheduled = [e for e in await run.history() if "activity_task_scheduled" in str(e)]
-    assert all("escalate" not in str(event) for event in scheduled)
-
-
-async def test_temporals_page_shows_what_to_send(launch: Launch) -> None:
-    run = await (await launch([ASKS, Answer("done")])).start([ESCALATE])
-    await run.waiting()
-    page = await details(run)
-    assert "### Answer needed: Ask for help (`t1c1`)" in page
-    assert "Send an Update**, name `decide`, or **Send a Signal**, name `approve`" in page
-    assert f"holdfast decide {run.id} t1c1 respond --result '{{" in page
-    [data] = re.findall(r"^`(\{\n.*?\n\})`$", page, re.S | re.M)
-    decision = json.loads(data)
-    assert (decision["decision"], decision["result"]) == ("respond", {"answer": "YOUR ANSWER"})
-
-
 async def test_a_signal_of_the_temporal_command_answers_it(launch: Launch, client: Client) -> None:
     run = await (await launch([ASKS, Answer("done")])).start([ESCALATE])
     await run.waiting()
@@ -94,14 +67,6 @@ async def test_a_signal_of_the_temporal_command_answers_it(launch: Launch, clien
     ignored = [entry["ignored"] for entry in await run.context() if "ignored" in entry]
     assert len(ignored) == 1
     assert "does not fit the tool's `_output`" in ignored[0]
-
-
-async def test_a_single_call_is_answered_too(launch: Launch) -> None:
-    run = await (await launch([])).call(ESCALATE, {"reason": "Why?"})
-    await run.waiting()
-    await run.decide("t1c1", "respond", result={"answer": "Because."})
-
-    assert (await run.result())["output"] == {"answer": "Because."}
 
 
 @pytest.mark.usefixtures("quick_starts")
