@@ -56,7 +56,7 @@ from holdfast.workflows.engine.conversation.initial_context import InvalidReques
 from holdfast.workflows.engine.run import AgentRun
 from holdfast.workflows.engine.run_messages import Mailbox
 from holdfast.workflows.engine.run_state import TokenRejected
-from tests.engine.plays.playing import Transcript, _flow, line
+from tests.engine.plays.playing import Transcript, flow, line
 
 RUN_ID = "run-1"
 _PAY: dict[str, Any] = {
@@ -185,12 +185,12 @@ class Attempt(Transcript):
             call = record.get("callId")
             match record:
                 case {"type": "tool_start"}:
-                    yield f"ran {call} {record['tool']} {_flow(self._arguments(record))}"
+                    yield f"ran {call} {record['tool']} {flow(self._arguments(record))}"
                 case {"type": "tool_end", "error": error}:
                     yield f"ended {call} {error['code']}: {error['message']}"
                 case {"type": "confirmation_required", "approval": approval}:
                     kind = "" if approval["kind"] == "call" else f" ({approval['kind']})"
-                    yield f"asked {call}{kind} {approval['tool']} {_flow(approval['arguments'])}"
+                    yield f"asked {call}{kind} {approval['tool']} {flow(approval['arguments'])}"
                 case {"type": "decision", "ignored": why}:
                     yield f"ignored {call}: {why}"
                 case {"type": "decision"}:

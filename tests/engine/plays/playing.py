@@ -293,7 +293,7 @@ def line(record: dict[str, Any]) -> str:
         case {"type": "message", "message": message}:
             content = message.get("content")
             is_error = isinstance(content, str) and content.startswith('{"error": {"code"')
-            text = "(its error)" if is_error else _flow(content)
+            text = "(its error)" if is_error else flow(content)
             shown = [message["role"], message.get("callId"), text]
             shown += [f"{each['id']} {_call(each)}" for each in message.get("calls", ())]
         case {"type": "tool_call"}:
@@ -315,16 +315,17 @@ def line(record: dict[str, Any]) -> str:
 
 
 def _call(call: dict[str, Any]) -> str:
-    return f"{call['tool']} {_flow(call['arguments'])}"
+    return f"{call['tool']} {flow(call['arguments'])}"
 
 
 def _fields(record: dict[str, Any], unshown: Collection[str] = ()) -> Iterator[str]:
     for name, value in record.items():
         if name not in _UNSHOWN and name not in unshown:
-            yield f"{name}: {_flow(value)}"
+            yield f"{name}: {flow(value)}"
 
 
-def _flow(value: Any) -> str:
+def flow(value: Any) -> str:
+    """Return a value on one line: a text as it is, else YAML."""
     if value is None:
         return ""
     if isinstance(value, str):
