@@ -6,7 +6,6 @@ from tests.providers.writers import responses
 from tests.providers.writers.abstract_answer import AbstractAnswer, Call, Choices, Thought
 from tests.support import tools
 from tests.support.backend import Launch, Run
-from tests.support.eventually import eventually
 from tests.support.model_server import Answer
 from tests.support.model_server import call as call_of
 
@@ -121,26 +120,6 @@ async def test_a_call_that_a_model_answers_goes_to_the_next_model(launch: Launch
     assert len(await notices(run)) == 1
 
 
-async def test_a_model_without_tools_makes_its_calls_in_its_answers(launch: Launch) -> None:
-    refusal = Answer(status=400, body={"error": {"message": "tiny does not support tools"}})
-    answers = [
-        Answer('{"calls": [{"_tool": "look_up", "id": 1}], "output": null}'),
-        Answer('{"calls": [], "output": "It is a lamp."}'),
-    ]
-
-    def answer(turn: int, body: dict[str, Any]) -> Answer:
-        return refusal if "tools" in body else answers[turn - 1]
-
-    backend = await launch(answer)
-    for with_tools in (1, 0):  # the worker remembers it for the next run
-        del backend.model.requests[:]
-        run = await backend.start(["look_up"], budget={"maxTurns": 2})
-        result = await run.result()
-        assert (result["output"], result["turns"], result["calls"]) == ("It is a lamp.", 2, 1)
-        assert sum("tools" in body for body in backend.model.requests) == with_tools
-        assert (await notices(run))[-1].startswith("fake/fake does not support tools")
-
-
 async def test_an_error_that_names_tools_is_quoted_and_no_tool_is_lost(launch: Launch) -> None:
     message = "tools.0.function.parameters: `oneOf` is not supported"
     backend = await launch([Answer(status=400, body={"error": {"message": message}})])
@@ -169,31 +148,6 @@ async def test_a_hook_changes_what_the_model_is_shown_and_takes_a_tool_away_whil
         "the hook `_beforeModel` changed the request: messages replaced: 1; tools: pay"
     )
     assert [line.split()[1] for line in tools.read() if line.startswith("mask")] == ["1", "2", "3"]
-
-
-async def test_a_hook_takes_the_tool_of_a_call_away_that_is_left_of_an_approved_plan(
-    launch: Launch,
-) -> None:
-    hold = {"_tool": "hold", "_activity": "held", "properties": {"name": {"type": "string"}}}
-    pays = call_of("pay", amount=5)
-    backend = await launch(
-        [Answer(calls=[call_of("hold", name="a"), pays]), Answer(calls=[pays]), DONE]
-    )
-    agent = {"plan": "lazy", "concurrency": 1, "_beforeModel": "mask"}
-    run = await backend.start([hold, "pay"], agent=agent)
-    await run.waiting()
-    await run.decide("t1-plan", "approve")
-
-    async def has_started() -> bool:
-        return "started a" in tools.read()
-
-    await eventually(has_started)
-    await run.handle.signal("message", {"content": "Wait with it."})
-    tools.write("open a")
-    assert (await run.result())["output"] == "done"
-    codes = {call: (await run.error(call))["code"] for call in ("t1c2", "t2c1")}
-    assert codes == {"t1c2": "cancelled", "t2c1": "tool_not_allowed"}
-    assert not any(line.startswith("pay") for line in tools.read())
 
 
 async def test_a_hook_answers_for_a_model_that_is_down(launch: Launch) -> None:
