@@ -1,75 +1,8 @@
-"""A run from its first step to its output, with a script in place of the model."""
-
-import json
-
-import pytest
+"""A run between its steps; what happens in one is in `tests/engine/plays`."""
 
 from holdfast.schemas.internal.model_request import ConversationPageRequest
-from holdfast.schemas.internal.solution import WrittenCall
-from holdfast.schemas.tool import CallLimits
 from holdfast.workflows.engine.phases import AskModel
 from tests.engine.driver import Play, call, read_again, reply, tool
-
-# Answers.
-
-
-def test_calls_are_executed_and_the_model_is_requested_again() -> None:
-    play = Play(
-        tool("look"),
-        model=[reply("I look.", call("look", {"id": 1}, "abc")), reply("Found.")],
-        outcomes={"look": {"found": True}},
-    ).to_end()
-
-    assert play.messages() == [
-        {"role": "user", "content": "go"},
-        {
-            "role": "assistant",
-            "content": "I look.",
-            "calls": [{"id": "t1c1", "providerId": "abc", "tool": "look", "arguments": {"id": 1}}],
-        },
-        {
-            "role": "tool",
-            "content": '{"found": true}',
-            "callId": "t1c1",
-            "providerId": "abc",
-            "tool": "look",
-        },
-        {"role": "assistant", "content": "Found."},
-    ]
-    assert (play.result["turns"], play.result["calls"]) == (2, 1)
-
-
-# What a model gets wrong ends no run.
-
-
-@pytest.mark.parametrize(
-    ("written", "code"),
-    [
-        (call("nothing"), "tool_not_allowed"),
-        (call("look", "I want to look"), "invalid_arguments"),
-        (call("look", '{"id": "cut off by the tok'), "invalid_arguments"),
-        (call("look", "[1]"), "invalid_arguments"),
-        (call("look", {"id": "x"}), "invalid_arguments"),
-        (call("look", {}), "invalid_arguments"),
-        (call("look", {"id": "†state.none"}), "unresolved_reference"),
-        (WrittenCall(tool="look", oversize_bytes=5_000_000), "invalid_arguments"),
-        (call("look", '{"id": ' + "[" * 100_000), "invalid_arguments"),
-        (WrittenCall(tool=""), "tool_not_allowed"),
-    ],
-)
-def test_a_call_that_is_wrong_is_an_error_that_the_model_reads(
-    written: WrittenCall, code: str
-) -> None:
-    schema = {"type": "object", "properties": {"id": {"type": "integer"}}, "required": ["id"]}
-    play = Play(
-        tool("look", schema), model=[reply("", written, call("look", {"id": 1})), reply("ok")]
-    ).to_end()
-    error = json.loads(play.results()["t1c1"])["error"]
-
-    assert error["code"] == code
-    assert play.errors() == {"t1c1": code, "t1c2": None}
-    assert "tool_start t1c1" not in play.event_lines()
-    assert play.result["output"] == "ok"
 
 
 def test_the_calls_of_a_turn_are_checked_within_one_allowance() -> None:
@@ -80,22 +13,6 @@ def test_the_calls_of_a_turn_are_checked_within_one_allowance() -> None:
 
     assert list(play.errors().values()) == [None, *["invalid_arguments"] * 3]
     assert "too large to be checked" in play.results()["t1c4"]
-
-
-# Limits of a tool.
-
-
-def test_a_tool_takes_arguments_of_so_many_bytes() -> None:
-    pay = tool("pay", limits=CallLimits(max_arguments_bytes=20))
-    arguments = [{"to": "x" * size} for size in (11, 12)]
-    calls = [call("pay", each) for each in arguments]
-    play = Play(pay, model=[reply("", *calls), reply("x")]).to_end()
-
-    assert play.errors() == {"t1c1": None, "t1c2": "invalid_arguments"}
-    assert "21 bytes in all; at most 20" in play.results()["t1c2"]
-
-
-# Asking what is next.
 
 
 def test_what_is_next_is_the_same_until_it_is_done() -> None:
@@ -130,3 +47,51 @@ def test_the_settings_of_a_request_come_with_its_first_page() -> None:
     assert first is not None
     assert first.tail == 'The current state (†state), for your information:\n{"a": 1}'
     assert later is None
+
+
+# Messages.
+
+
+def test_a_run_is_ending_until_another_message_arrives() -> None:
+    play = Play(tool(), model=[reply("", call("look")), reply("one"), reply("two")])
+    known = [play.run.is_ending]
+    for _ in range(3):
+        play.take(play.next())
+        known.append(play.run.is_ending)
+    play.receive("and?", delivery="followUp")
+    known.append(play.run.is_ending)
+    play.take(play.next())
+    known.append(play.run.is_ending)
+    play.to_end()
+    known.append(play.run.is_ending)
+    assert known == [False, False, False, True, False, True, False]
+
+
+def test_a_queued_message_is_listed_and_can_be_withdrawn() -> None:
+    play = Play(model=[reply("one")])
+    play.take(play.next())
+    keep, gone = (play.receive(each * 300, delivery="followUp") for each in ("a", "b"))
+    assert [each.number for each in play.mailbox.queued()] == [keep, gone]
+    assert len(play.mailbox.queued()[0].text) < 210
+    play.mailbox.withdraw(gone)
+    assert not play.mailbox.is_queued(gone)
+    play.mailbox.withdraw(keep)
+    assert play.to_end().result["output"] == "one"
+
+
+def test_the_sender_of_a_message_receives_the_budget_that_ended_it() -> None:
+    budget = {"maxTurns": 8, "perMessage": {"maxTurns": 1}, "total": {"maxTurns": 4}}
+    model = [reply("one"), reply("", call("look")), reply("two"), reply("", call("look"))]
+    play = Play(tool(), model=model, conversation={"idleTimeout": "5m"}, budget=budget).to_end()
+    numbers = [play.receive(each) for each in ("look", "again")]
+    play.to_end()
+    play.continue_as_new()
+
+    problems = [str(play.run.messages.budget_problem(number)) for number in numbers]
+    assert ["maxTurns (1) of this message" in each for each in problems] == [True, True]
+    number = play.receive("and?")
+    play.to_end()
+    assert play.run.messages.budget_problem(number) is None
+    last = play.receive("more")
+    play.to_end()
+    assert "maxTurns is used up" in str(play.run.messages.budget_problem(last))
