@@ -5,16 +5,16 @@ A file of `pages` is a play (see `tests.engine.plays.playing`) with one more inp
 all pages again: read the difference.
 """
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from holdfast.workflows.ui_details.page import DetailsPage
 from tests.engine.plays.playing import Transcript, play
+from tests.support.text_files import compare, text_files, write_again
 
 RUN = "ada-1042"
-PAGES = {path.stem: path for path in sorted(Path(__file__).with_name("pages").glob("*.page"))}
+PAGES = text_files(__file__, ".page")
 
 
 class Shown(Transcript):
@@ -38,10 +38,8 @@ class Shown(Transcript):
 
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_shows_what_is_written(name: str) -> None:
-    written = PAGES[name].read_text(encoding="utf-8")
-    assert play(written, Shown) == written
+    compare(PAGES[name], play(PAGES[name].read_text(encoding="utf-8"), Shown))
 
 
 if __name__ == "__main__":
-    for each in PAGES.values():
-        each.write_text(play(each.read_text(encoding="utf-8"), Shown), encoding="utf-8")
+    write_again(__file__)

@@ -6,7 +6,6 @@ log is left out. `python -m tests.engine.call.test_call_context` writes all agai
 difference.
 """
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,8 +14,9 @@ from holdfast.schemas.run import CallContext
 from holdfast.schemas.tool import ActivityBinding
 from holdfast.workflows.commands.activity_options import activity_arguments
 from tests.engine.plays.playing import Transcript, flow, play
+from tests.support.text_files import compare, text_files, write_again
 
-PLAYS = {path.stem: path for path in sorted(Path(__file__).with_name("contexts").glob("*.play"))}
+PLAYS = text_files(__file__, ".play")
 WHOLE = ActivityBinding(type="pay", input="call")
 
 
@@ -45,10 +45,8 @@ class Given(Transcript):
 
 @pytest.mark.parametrize("name", PLAYS)
 def test_a_call_receives_the_context_that_is_written(name: str) -> None:
-    written = PLAYS[name].read_text(encoding="utf-8")
-    assert play(written, Given) == written
+    compare(PLAYS[name], play(PLAYS[name].read_text(encoding="utf-8"), Given))
 
 
 if __name__ == "__main__":
-    for each in PLAYS.values():
-        each.write_text(play(each.read_text(encoding="utf-8"), Given), encoding="utf-8")
+    write_again(__file__)

@@ -7,7 +7,6 @@ again: read the difference.
 """
 
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -35,8 +34,9 @@ from holdfast.workflows.engine.log.spans import (
 )
 from tests.engine.driver import NOON, Play, reply
 from tests.engine.plays.playing import Transcript, flow, play
+from tests.support.text_files import compare, text_files, write_again
 
-PLAYS = {path.stem: path for path in sorted(Path(__file__).with_name("spans").glob("*.play"))}
+PLAYS = text_files(__file__, ".play")
 ORIGIN = TraceOrigin("default", "run-1", "first")
 SPENT = Spent(turns=2, calls=1, usage=Usage(input_tokens=30, output_tokens=7, cost=0.5))
 HOUR = timedelta(hours=1)
@@ -96,8 +96,7 @@ def line(span: SpanRecord) -> str:
 
 @pytest.mark.parametrize("name", PLAYS)
 def test_a_run_has_the_spans_that_are_written(name: str) -> None:
-    written = PLAYS[name].read_text(encoding="utf-8")
-    assert play(written, Traced) == written
+    compare(PLAYS[name], play(PLAYS[name].read_text(encoding="utf-8"), Traced))
 
 
 # Of entries that no play has.
@@ -174,5 +173,4 @@ def test_contents_are_bounded() -> None:
 
 
 if __name__ == "__main__":
-    for each in PLAYS.values():
-        each.write_text(play(each.read_text(encoding="utf-8"), Traced), encoding="utf-8")
+    write_again(__file__)
