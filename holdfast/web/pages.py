@@ -24,6 +24,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from holdfast.client.errors import HoldfastError
 from holdfast.runtime.decision_links import PATH as DECISION_LINKS
+from holdfast.runtime.narration import phrases
+from holdfast.runtime.narration.arguments import total_text
+from holdfast.runtime.narration.question_view import QuestionView
 from holdfast.runtime.text_safety import as_sentence, clean, format_age, local_time, one_line
 from holdfast.schemas.phrases import distinct_names
 from holdfast.web.http.problems import RefusedRequest, problem_of
@@ -134,7 +137,8 @@ ENVIRONMENT = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-ENVIRONMENT.globals |= {"address": address, "brand": HOLDFAST}
+ENVIRONMENT.globals |= {"address": address, "brand": HOLDFAST, "phrases": phrases}
+ENVIRONMENT.globals |= {"view_of": QuestionView.of, "total_text": total_text}
 ENVIRONMENT.filters["line"] = partial(one_line, limit_chars=LINE_CHARS)
 ENVIRONMENT.filters["moment"] = display_time
 ENVIRONMENT.filters["names"] = distinct_names

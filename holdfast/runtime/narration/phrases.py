@@ -274,6 +274,14 @@ def decided_phrase(
     return f"{words} ({decided.proof})" if decided.proof else words
 
 
+def decision_text(decided: Decided | None, kind: Kind, you: str) -> str:
+    """Return a decision and its author: `Approved by you`, `It happened (grace, signed)`."""
+    if decided is None:
+        return "Withdrawn"
+    words = decided_phrase(decided, kind, you=you, unnamed="a person")
+    return f"{words[:1].upper()}{words[1:]}"
+
+
 def author_phrase(decided: Decided) -> str:
     """Return who decided: `ada (signed)`, `ada (unverified)`; empty without a name."""
     name = name_in_line(decided.by or "", NAME_CHARS)

@@ -27,7 +27,6 @@ from starlette.routing import BaseRoute
 from holdfast.client.errors import UNREACHABLE, HoldfastError, RejectedError
 from holdfast.client.run import Run
 from holdfast.client.stream.run_feed import RunFeed
-from holdfast.runtime.narration.question_view import QuestionView
 from holdfast.runtime.text_safety import as_sentence, clean
 from holdfast.schemas import names
 from holdfast.schemas.decision import RUNS_AGAIN, Decision, PendingApproval
@@ -219,8 +218,6 @@ class CallPages:
     ) -> Response:
         """Show a decision on a call that has a further question; a `form` came after it."""
         values = {"call": pending, "decided": decided, "form": form, "here": _here(request)}
-        values["heading"] = QuestionView.of(decided.approval).subject(pending.run_info.agent)
-        values["decision_text"] = view_model.decision_text
         return page(request, "call/decided.html", 200 if form is None else 409, **values)
 
     async def _closed_page(
@@ -270,7 +267,7 @@ def _news(
         else {}
     )
     values |= {"found": found, "is_closed": is_closed, "had_outcome": had_outcome}
-    values |= {"decision_text": view_model.decision_text, "you": person.name}
+    values["you"] = person.name
     event = "outcome" if is_closed and had_outcome else "news"
     return frame(event, ENVIRONMENT.get_template(f"call/{event}.html").render(**values))
 

@@ -11,8 +11,6 @@ from typing import Any, Final
 
 from holdfast.client.question_text import how_to_decide, how_to_renew
 from holdfast.runtime.narration import phrases
-from holdfast.runtime.narration.arguments import total_text
-from holdfast.runtime.narration.question_view import QuestionView
 from holdfast.runtime.text_safety import (
     as_json,
     clean,
@@ -21,7 +19,7 @@ from holdfast.runtime.text_safety import (
     one_line,
     shorten,
 )
-from holdfast.schemas.decision import Decided, Decision, Kind, PendingApproval, shown_calls
+from holdfast.schemas.decision import Decided, Decision, PendingApproval, shown_calls
 from holdfast.schemas.phrases import distinct_names
 from holdfast.validation.text_safety import is_same_person
 from holdfast.web import page_text
@@ -85,7 +83,7 @@ def build_call_page(
     obstacle = obstacle if may_decide else MAY_NOT_DECIDE
     edit, result, plan = _forms(pending, form, problem or FormProblem(""), may_edit=not obstacle)
     selects_steps = bool(plan) and plan[0].edit is not None
-    return _question_texts(pending, plan, again=again) | {
+    return _question_texts(pending, plan) | {
         "pending": pending,
         "form": form,
         "notice": _notice(pending, form, [edit, result], plan, problem or decision),
@@ -105,9 +103,7 @@ def build_call_page(
     }
 
 
-def _question_texts(
-    pending: OpenApproval, plan: Sequence[PlanRow], *, again: bool
-) -> dict[str, Any]:
+def _question_texts(pending: OpenApproval, plan: Sequence[PlanRow]) -> dict[str, Any]:
     """Return the values of the page that depend on the question alone."""
     approval, tool, versions = pending.approval, pending.tool, pending.history.versions
     kind, arguments, budget = approval.kind, approval.arguments, pending.report.budget
@@ -125,8 +121,6 @@ def _question_texts(
     return {
         "question": view,
         "heading": view.subject(pending.run_info.agent),
-        "again_heading": f"{view.name} {view.next_attempt}?" if again else "",
-        "again_button": view.again_button(pending.schema) if again else "",
         "consequence": plan_consequence(plan) if plan else consequence,
         "approve_text": approve,
         "changes": changes,
@@ -135,13 +129,9 @@ def _question_texts(
             pending.schema, FormValue(arguments, {}), prefix="v", room=5 * MAX_FIELDS
         ),
         "as_json": as_json(arguments, indent=2),
-        "repetition": phrases.REPETITION,
         "command": how_to_decide(pending.run_id, approval),
         "renew_command": how_to_renew(pending.run_id) if kind == "principal_expired" else "",
         "show_command": holdfast_command("show", pending.run_id, "--json"),
-        "decision_text": decision_text,
-        "view_of": QuestionView.of,
-        "total_text": total_text,
     }
 
 
@@ -217,7 +207,7 @@ def build_closed_page(closed: ClosedApproval, person: Person) -> dict[str, Any]:
     first, last = history.versions[0].arguments, history.versions[-1].arguments
     arguments, reason, is_own = "", "", False
     if verdict is not None:
-        text, at = decision_text(verdict, approval.kind, person.name), verdict.at
+        text, at = phrases.decision_text(verdict, approval.kind, person.name), verdict.at
         reason, is_own = clean(verdict.reason or ""), is_same_person(verdict.by, person.name)
     elif question.expired:
         text, at = phrases.EXPIRED.capitalize(), approval.expires_at
@@ -236,11 +226,9 @@ def build_closed_page(closed: ClosedApproval, person: Person) -> dict[str, Any]:
         arguments = shorten(in_line, MAX_BRIEF_CHARS)
     return {
         "closed": closed,
-        "decision_text": decision_text,
         "verdict": text,
         "decided_at": at,
         "outcome": outcome_text(question, history.stage),
-        "heading": QuestionView.of(approval).subject(closed.run_info.agent),
         "arguments": arguments,
         "limit": limit_outcome(approval, verdict, last, budget.get("limit")),
         "reason": reason,
@@ -306,14 +294,6 @@ def limit_outcome(
     if now is None:
         return f"{was}. It was extended by its first limit, and by what was used beyond it."
     return f"{was}, and is now {format_argument(now)}."
-
-
-def decision_text(decided: Decided | None, kind: Kind, you: str) -> str:
-    """Return a decision and its author: `Approved by you`, `It happened (grace, signed)`."""
-    if decided is None:
-        return "Withdrawn"
-    words = phrases.decided_phrase(decided, kind, you=you, unnamed="a person")
-    return f"{words[:1].upper()}{words[1:]}"
 
 
 def outcome_text(question: QuestionRound, stage: CallStage) -> str:
