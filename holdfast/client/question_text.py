@@ -4,7 +4,7 @@ from collections.abc import Collection
 from typing import Any, Final
 
 from holdfast.client.errors import wrong_command
-from holdfast.runtime.narration.phrases import EFFECTS, QUESTIONS, SEE_ALL, subject_phrase
+from holdfast.runtime.narration.phrases import EFFECTS, QUESTIONS, subject_phrase
 from holdfast.runtime.narration.question_view import LABEL_CHARS, QuestionView
 from holdfast.runtime.text_safety import (
     clean,
@@ -23,8 +23,6 @@ from holdfast.schemas.decision import (
 )
 from holdfast.schemas.run import DelegatePending
 
-MAX_CALLS: Final = 100
-_VALUE_CHARS = 4_000
 _GROUPS_CHARS = 200
 _STRIKE: Final = "approve [--strike CALL]"
 
@@ -32,11 +30,11 @@ _STRIKE: Final = "approve [--strike CALL]"
 def summary(waiting: PendingApproval, value_chars: int) -> list[str]:
     """Return what a person needs to decide, in lines: no value can pass for another."""
     view = QuestionView.of(waiting)
-    because = [("because", view.reasoning)] if view.reasoning else []
+    rows = view.rows + ([("because", view.reasoning)] if view.reasoning else [])
     return [
         view.heading,
         *view.attempts,
-        *(f"{name}: {one_line(text, value_chars)}" for name, text in arguments(waiting) + because),
+        *(f"{name}: {one_line(text, value_chars)}" for name, text in rows),
         *filter(None, (clean(view.facts), view.filled_in)),
     ]
 
@@ -58,16 +56,6 @@ def explanations(waiting: PendingApproval) -> list[str]:
 def prompt(waiting: PendingApproval) -> str:
     keys = "  ".join(choice.label for choice in QUESTIONS[waiting.kind].choices)
     return f"{clean(waiting.call_id)}:  {keys}  > "
-
-
-def arguments(waiting: PendingApproval) -> list[tuple[str, str]]:
-    """Return the arguments by name, or the calls of a plan; a cut value has the hidden length."""
-    view = QuestionView.of(waiting)
-    if waiting.kind != "plan":
-        return [*view.values(_VALUE_CHARS)]
-    rows = [(name, "\n".join(lines)) for name, lines in view.steps()]
-    more = len(rows) - MAX_CALLS
-    return [*rows[:MAX_CALLS], *([("…", f"{more} more calls: {SEE_ALL}")] if more > 0 else [])]
 
 
 def how_to_decide(run_id: str, waiting: PendingApproval) -> str:

@@ -110,7 +110,7 @@ class Services:
             if error.exit_code != NO_SUCH or self.permissions.rules is None:
                 raise
             found = RunAccess(person, Rights())
-        if found.has_one_of(rights):
+        if not found.rights.isdisjoint(rights):
             return found
         if found.is_hidden:
             await found.hide(run_id)
@@ -161,7 +161,7 @@ class Services:
             return [], None
         found, token = await self.client.list_page(f"{wanted}{terms}", size, after)
         accesses = ((run, self.permissions.access(person, run)) for run in found)
-        return [run for run, access in accesses if access.has_one_of(LISTED)], token
+        return [run for run, access in accesses if not access.rights.isdisjoint(LISTED)], token
 
     def link_to(self, run_id: str, execution: str = "") -> str | None:
         """Return the page of an execution in Temporal's UI, by default of the newest one."""

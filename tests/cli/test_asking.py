@@ -12,7 +12,6 @@ import pytest
 from holdfast.cli.prompts.answers import AnswerSource, Approver, InputEndedError
 from holdfast.cli.prompts.decision_prompt import ask_decision
 from holdfast.cli.screens.plain import PlainScreen
-from holdfast.client.question_text import arguments
 from holdfast.runtime.narration.question_view import QuestionView
 from holdfast.schemas.base import canonical_json, sha256
 from holdfast.schemas.decision import Decision, PendingApproval
@@ -133,10 +132,10 @@ async def test_a_plan_that_is_not_shown_whole_is_not_struck_from_unseen(typing: 
 
 
 def test_what_has_no_room_in_a_question_is_counted() -> None:
-    [(_, note)] = arguments(waiting(arguments={"note": "x" * 4_100}))
+    [(_, note)] = QuestionView.of(waiting(arguments={"note": "x" * 4_100})).rows
     assert note.endswith("x\n… 100 more characters: see holdfast approvals --json")
     calls = [{"id": f"t1c{n}", "tool": "pay"} for n in range(102)]
-    rows = arguments(waiting("plan", arguments={"calls": calls}))
+    rows = QuestionView.of(waiting("plan", arguments={"calls": calls})).rows
     assert len(rows) == 101
     assert rows[-1] == ("…", "2 more calls: see holdfast approvals --json")
 

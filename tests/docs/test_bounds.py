@@ -5,7 +5,8 @@ Those of runs and workers are the table of `docs/limits.md`: `tests/contract/tes
 
 import pytest
 
-from holdfast.client import question_text, run_lists
+from holdfast.client import run_lists
+from holdfast.runtime.narration import question_view
 from holdfast.schemas import run
 from holdfast.web import home, slack
 from holdfast.web.api import api_request as api_asked
@@ -58,7 +59,7 @@ BOUNDS = {
         f"not found in {WORDS[loader.SIMILAR_SECONDS]}",
         f"a form has {fields.MAX_FIELDS} fields, {fields.MAX_ITEMS} items in a list, "
         f"{fields.MAX_DEPTH} levels",
-        f"A plan's page shows {question_text.MAX_CALLS} steps",
+        f"A plan's page shows {question_view.MAX_CALLS} steps",
         f"Arguments above {loader.MAX_EDIT_BYTES // 1000} KB",
         f"the last {run.MAX_CALL_ENTRIES} entries are read",
     ],

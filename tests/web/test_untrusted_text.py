@@ -16,8 +16,8 @@ from starlette.routing import Route
 from temporalio.client import Client
 
 from holdfast.client.holdfast_client import HoldfastClient
-from holdfast.client.question_text import MAX_CALLS
 from holdfast.client.run_lists import RunListing
+from holdfast.runtime.narration.question_view import MAX_CALLS
 from holdfast.schemas.decision import PendingApproval, digest_of
 from holdfast.schemas.run import RunReport
 from holdfast.web.api.operations import Resource

@@ -80,7 +80,7 @@ class LiveScreen(PlainScreen):
         parts, view = list[RenderableType](), QuestionView.of(waiting)
         if view.reasoning:
             parts.append(Text(f"because: {view.reasoning}\n", style="italic"))
-        if rows := question_text.arguments(waiting):
+        if rows := view.rows:
             table = Table.grid(padding=(0, 2))
             table.add_column(style="bold", overflow="fold", max_width=_NAME_COLUMNS)
             table.add_column(overflow="fold")

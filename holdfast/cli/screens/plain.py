@@ -150,7 +150,7 @@ class PlainScreen:
             return
         self.print_note(f"    {one_line(view.heading, _ARGUMENT_CHARS)}")
         because = [("because", view.reasoning)] if view.reasoning else []
-        for name, value in because + question_text.arguments(waiting):
+        for name, value in because + view.rows:
             self.print_note(f"    {name}: {one_line(value, _ARGUMENT_CHARS)}")
         for text in question_text.explanations(waiting):
             self.print_note(f"    {one_line(text, _ARGUMENT_CHARS)}")

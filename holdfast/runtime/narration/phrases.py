@@ -300,6 +300,11 @@ def timeout_phrase(
     return lapse_phrase({"reconcile": "give_up", "budget": "end"}.get(kind) or on_timeout or "deny")
 
 
+def ordinal(number: int) -> str:
+    """Return `second`, `third`, `4th`; what is first has no number."""
+    return {2: "second", 3: "third"}.get(number, f"{number}th")
+
+
 def lapse_phrase(lapse: str) -> str:
     """Return the words for the `lapse` of a notification."""
     return _TIMEOUTS.get(lapse) or clean(lapse)

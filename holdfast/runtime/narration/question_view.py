@@ -29,11 +29,12 @@ from holdfast.schemas.json_schema import answer_fields
 from holdfast.schemas.phrases import distinct_names
 
 LABEL_CHARS: Final = 60
+MAX_CALLS: Final = 100
+_VALUE_CHARS: Final = 4_000
 _INSTANCE_CHARS: Final = 100
 _SUBJECT_CHARS: Final = 200
 _BUTTON_CHARS: Final = 72
 _PLAN_VALUE_CHARS: Final = 2_000
-_ORDINALS: Final = {2: "second", 3: "third"}
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ class QuestionView:
                 f"attempt {n}: started {_utc_seconds(at)}, no result"
                 for n, at in enumerate(one.attempts, start=1)
             ],
-            next_attempt=f"a {_ORDINALS.get(number + 1, f'{number + 1}th')} time",
+            next_attempt=f"a {phrases.ordinal(number + 1)} time",
             facts=facts,
             filled_in=f"Filled in by a default or a hook: {filled}" if filled else "",
             reasoning=clean(one.reasoning or ""),
@@ -162,21 +163,28 @@ class QuestionView:
         words = phrases.TERMS[surface]
         return [words[name].format(found[name]) for name in words if found.get(name) is not None]
 
-    def values(self, value_chars: int) -> Iterator[tuple[str, str]]:
-        """Yield the arguments and the required answer by name, each up to so many characters."""
+    @property
+    def rows(self) -> list[tuple[str, str]]:
+        """Return the arguments and the required answer by name; of a plan, its calls.
+
+        A cut value has the hidden length.
+        """
+        rows = list[tuple[str, str]]()
+        if self.approval.kind == "plan":
+            for number, call in enumerate(shown_calls(self.approval.arguments), start=1):
+                name = f"{call['id']} {call.get('label') or call.get('tool') or ''}"
+                lines = "\n".join(_step_lines(call))
+                rows.append((f"{number}. {one_line(name, LABEL_CHARS)}", lines))
+            more = f"{len(rows) - MAX_CALLS} more calls: {phrases.SEE_ALL}"
+            return rows if len(rows) <= MAX_CALLS else [*rows[:MAX_CALLS], ("…", more)]
         answer = ((f"answer: {name}", text) for name, text in answer_fields(self.approval.form))
         for name, value in (*self.approval.arguments.items(), *answer):
             text = format_argument(value).rstrip("\n")
-            hidden = len(text) - value_chars
+            hidden = len(text) - _VALUE_CHARS
             if hidden > 0:
-                text = f"{text[:value_chars]}\n… {hidden} more characters: {phrases.SEE_ALL}"
-            yield one_line(name, LABEL_CHARS), text
-
-    def steps(self) -> Iterator[tuple[str, list[str]]]:
-        """Yield the calls of a plan: its number and name, and a line for each of its parts."""
-        for number, call in enumerate(shown_calls(self.approval.arguments), start=1):
-            name = f"{call['id']} {call.get('label') or call.get('tool') or ''}"
-            yield f"{number}. {one_line(name, LABEL_CHARS)}", [*_step_lines(call)]
+                text = f"{text[:_VALUE_CHARS]}\n… {hidden} more characters: {phrases.SEE_ALL}"
+            rows.append((one_line(name, LABEL_CHARS), text))
+        return rows
 
 
 def _utc_seconds(at: str) -> str:

@@ -57,9 +57,6 @@ class RunAccess:
     is_addressed: bool = True
     found_at: float = field(default_factory=monotonic, compare=False)
 
-    def has_one_of(self, rights: Iterable[Right]) -> bool:
-        return not self.rights.isdisjoint(rights)
-
     def sees(self, approvers: Iterable[str]) -> bool:
         """Report whether the person may see an approval, open or closed, of these approvers."""
         return "read" in self.rights or (

@@ -7,8 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from holdfast.client import question_text
-from holdfast.runtime.narration.question_view import step_bound, step_delegate
+from holdfast.runtime.narration.question_view import MAX_CALLS, step_bound, step_delegate
 from holdfast.runtime.text_safety import one_line
 from holdfast.schemas.decision import Kind, PendingApproval, shown_calls
 from holdfast.schemas.reference import (
@@ -254,9 +253,9 @@ def plan_rows(
     """
     steps, found = PlanSteps(approval.arguments, tools), list[PlanRow]()
     # A step that is not shown can be neither kept nor removed.
-    may_edit = may_edit and len(steps.all) <= question_text.MAX_CALLS
+    may_edit = may_edit and len(steps.all) <= MAX_CALLS
     room = max(_PLAN_FIELDS // max(len(steps.all), 1), 1)
-    for step in steps.all[: question_text.MAX_CALLS]:
+    for step in steps.all[:MAX_CALLS]:
         form = entered.get(step.id, FormValue(step.arguments, {}))
         wrong = problems.get(step.id, ())
         is_changed = not is_same(form.value, step.arguments)

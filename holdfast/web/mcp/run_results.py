@@ -19,14 +19,13 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from holdfast.client import question_text
 from holdfast.client.errors import HoldfastError
-from holdfast.client.question_text import MAX_CALLS
 from holdfast.client.result import RunEnding
 from holdfast.client.run import PendingCall, Run
 from holdfast.runtime.mcp.errors import NoResultError
 from holdfast.runtime.mcp.input_forms import read_forms
 from holdfast.runtime.narration.log_narration import LogNarration
 from holdfast.runtime.narration.phrases import decision_phrase
-from holdfast.runtime.narration.question_view import QuestionView
+from holdfast.runtime.narration.question_view import MAX_CALLS, QuestionView
 from holdfast.runtime.text_safety import arguments_line, as_text, clean, one_line
 from holdfast.schemas import names
 from holdfast.schemas.base import rfc3339, sha256
@@ -210,7 +209,7 @@ class ApprovalForms:
         """Return the forms of these approvals by their keys; none for what is too large to show."""
         found = {}
         for each in approvals:
-            rows = question_text.arguments(each)
+            rows = QuestionView.of(each).rows
             is_whole = all(len(value) <= MAX_VALUE_CHARS for _, value in rows)
             is_whole = is_whole and len(rows) <= MAX_CALLS and each.find_round() is not None
             if not is_whole or (schema := await _form(run, each)) is None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.client.question_text import arguments
+from holdfast.runtime.narration.question_view import QuestionView
 from holdfast.schemas.internal.mcp_input import McpForm, McpInputRequired
 from holdfast.schemas.tool import ApprovalPolicy, McpTool
 from holdfast.workflows.engine.call.outcomes import Unknown
@@ -106,7 +106,7 @@ def test_a_person_is_shown_the_servers_words_and_all_fields() -> None:
         ' `respond` takes the answer as `result`, such as {"seat": "aisle", "bags": 0};'
         " `deny` ends the call."
     )
-    assert arguments(pending) == [
+    assert QuestionView.of(pending).rows == [
         ("answer: seat", "Seat; one of aisle, window"),
         ("answer: bags", "How many.; integer; maximum 2; optional"),
     ]
