@@ -217,7 +217,7 @@ def page_of(waiting: dict[str, Any], run_id: str = "run") -> str:
     }
     known = RunListing(run_id, "desk", datetime.now(UTC), "running")
     report = RunReport(status="running")
-    asked = OpenApproval(run_id, known, PendingApproval.read(given), [], CallHistory(), report)
+    asked = OpenApproval(known, PendingApproval.read(given), [], CallHistory(), report)
     ann = Person("ann")
     values = build_call_page(asked, ann, signs=False)
     template = ENVIRONMENT.get_template("call/page.html")

@@ -47,7 +47,6 @@ class OpenApproval:
     `summary` is that of its run.
     """
 
-    run_id: str
     run_info: RunListing
     approval: PendingApproval
     others: list[PendingApproval]
@@ -111,8 +110,6 @@ class OpenApproval:
 class ClosedApproval:
     """A call that no longer needs a decision; `question` is the last one, `others` are pending."""
 
-    run_id: str
-    call_id: str
     run_info: RunListing
     history: CallHistory
     question: QuestionRound
@@ -161,22 +158,19 @@ async def load_call(
         for one in pending
         if one.call_id != call_id and (access is None or access.sees(one.approvers))
     ]
-    info, here = (
-        RunListing.of(description),
-        next((one for one in pending if one.call_id == call_id), None),
-    )
+    info = RunListing.of(description)
+    here = next((one for one in pending if one.call_id == call_id), None)
     history = history_of(found.entries, run_id, call_id, access)
     if here is not None:
         summary = None
         with suppress(EncryptedError):
             summary = await description.static_summary()
         report, tools = found.status, found.tools
-        return OpenApproval(run_id, info, here, others, history, report, tools, summary or "")
+        return OpenApproval(info, here, others, history, report, tools, summary or "")
     if history.question is None:
         problem = f"no call {quote_value(call_id)} of run {run_id} is pending"
         raise HoldfastError(problem, "see the pending approvals, or the run", NO_SUCH)
-    question, report = history.question, found.status
-    return ClosedApproval(run_id, call_id, info, history, question, report, is_ended, others)
+    return ClosedApproval(info, history, history.question, found.status, is_ended, others)
 
 
 async def load_visible_call(
@@ -207,13 +201,15 @@ async def find_next_pending(parts: Services, closed: ClosedApproval, person: Per
                 return address("waiting", run_id, one.call_id)
         return None
 
-    if found := find(closed.run_id, closed.others):
+    if found := find(closed.run_info.id, closed.others):
         return found
     with suppress(HoldfastError, TimeoutError):
         async with asyncio.timeout(NEXT_SECONDS):
             pending = await parts.pending_for(person)
             runs = sort_runs(parts.to_decide(person, pending), ListView(order=EXPIRING))
-            for id in {run.id: None for run in runs[:_MAX_NEXT_RUNS] if run.id != closed.run_id}:
+            for id in {
+                run.id: None for run in runs[:_MAX_NEXT_RUNS] if run.id != closed.run_info.id
+            }:
                 with suppress(HoldfastError):
                     if found := find(id, await parts.client.run(id).approvals()):
                         return found
@@ -257,7 +253,7 @@ async def find_similar_calls(
     with suppress(HoldfastError, TimeoutError):
         async with asyncio.timeout(SIMILAR_SECONDS):
             runs = (await parts.pending_for(person)).runs
-        others = [run for run in runs if is_similar(run) and run.id != pending.run_id][:MAX_SIMILAR]
+        others = [run for run in runs if is_similar(run) and run.id != info.id][:MAX_SIMILAR]
         answers = await parts.pending.answers.read(others, SIMILAR_SECONDS) if others else {}
         for run in others:
             if isinstance(answer := answers.get(run.id), list):

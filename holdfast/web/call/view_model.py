@@ -129,9 +129,9 @@ def _question_texts(pending: OpenApproval, plan: Sequence[PlanRow]) -> dict[str,
             pending.schema, FormValue(arguments, {}), prefix="v", room=5 * MAX_FIELDS
         ),
         "as_json": as_json(arguments, indent=2),
-        "command": how_to_decide(pending.run_id, approval),
-        "renew_command": how_to_renew(pending.run_id) if kind == "principal_expired" else "",
-        "show_command": holdfast_command("show", pending.run_id, "--json"),
+        "command": how_to_decide(pending.run_info.id, approval),
+        "renew_command": how_to_renew(pending.run_info.id) if kind == "principal_expired" else "",
+        "show_command": holdfast_command("show", pending.run_info.id, "--json"),
     }
 
 

@@ -30,7 +30,7 @@ def question(
     tools = {} if tool is None else {"pay": ShownTool.read(told)}
     known = RunListing("order-7", "desk", AT, "running", principal=principal)
     past, report = past or CallHistory(), RunReport(status="running")
-    return OpenApproval("order-7", known, waiting(**said), [], past, report, tools)
+    return OpenApproval(known, waiting(**said), [], past, report, tools)
 
 
 def typed(about: str, *items: tuple[str, str]) -> DecisionForm:
@@ -209,7 +209,7 @@ def closed_call(
     assert history.question is not None
     known = RunListing("order-7", "desk", AT, "running", **info)
     report = RunReport(status="running", budget=budget or {})
-    return ClosedApproval("order-7", "t1c1", known, history, history.question, report, ended)
+    return ClosedApproval(known, history, history.question, report, ended)
 
 
 def test_a_page_receives_every_event_of_a_call() -> None:
@@ -238,7 +238,7 @@ def limit(used: Any = 1.42, granted: Any = 1.0, agent: str = "lost_property") ->
         "maxTokens": {"used": 9, "limit": None},
     }
     report = RunReport(status="running", budget=budget)
-    return OpenApproval("order-7", known, one, [], CallHistory(first_limit=granted), report)
+    return OpenApproval(known, one, [], CallHistory(first_limit=granted), report)
 
 
 def test_that_a_tool_is_always_approved_goes_with_a_plain_yes_alone() -> None:

@@ -216,12 +216,12 @@ class StatedRuns:
         if here:
             others = [one for one in self.pending if one is not here[0]]
             found = (known, here[0], others, history, self.report, self.tools)
-            return loader.OpenApproval(run_id, *found, self.info.summary)
+            return loader.OpenApproval(*found, self.info.summary)
         if history.question is None:
             wrong = f"no call {call_id} of run {run_id} is pending"
             raise HoldfastError(wrong, "see the pending approvals, or the run", NO_SUCH)
         ended = (history, history.question, self.report, self.info.ended is not None)
-        return loader.ClosedApproval(run_id, call_id, known, *ended)
+        return loader.ClosedApproval(known, *ended)
 
     async def take_snapshot(self, _: Services, __: str, span: EntryRange, ___: float) -> LoadedRun:
         """Return the run of the page."""
