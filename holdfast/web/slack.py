@@ -29,6 +29,7 @@ from starlette.routing import Route
 from temporalio.exceptions import ApplicationError
 
 from holdfast.runtime.http_post import EnvironmentValue, post
+from holdfast.runtime.narration.phrases import BUTTONS
 from holdfast.runtime.narration.question_view import QuestionView
 from holdfast.runtime.slack import SlackApi, block, escaped
 from holdfast.runtime.text_safety import arguments_line
@@ -129,12 +130,11 @@ class Click:
 
 REASON: Final = "reason"
 _ARGUMENT: Final = "argument "
-_VERBS: Final = {"deny": "Deny", "edit": "Approve with changes"}
 
 
 def dialog(click: Click, approval: PendingApproval) -> dict[str, Any]:
     """Return the view that asks for a reason, and for an edit for the arguments."""
-    verb, edited = _VERBS[click.action], approval.arguments if click.action == "edit" else {}
+    verb, edited = BUTTONS[click.action], approval.arguments if click.action == "edit" else {}
     inputs = [_input(_ARGUMENT + name, name, value) for name, value in edited.items()]
     name, line = QuestionView.of(approval).name, arguments_line(approval.arguments)
     shown = f"*{escaped(name)}*\n{escaped(line)}"
@@ -143,7 +143,7 @@ def dialog(click: Click, approval: PendingApproval) -> dict[str, Any]:
         "callback_id": click.action,
         "private_metadata": click.metadata,
         "title": _plain(verb),
-        "submit": _plain("Approve" if edited else verb),
+        "submit": _plain(BUTTONS["approve"] if edited else verb),
         "close": _plain("Cancel"),
         "blocks": [block(shown), *inputs, _input(REASON, "Reason", "", multiline=True)],
     }

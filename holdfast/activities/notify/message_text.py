@@ -87,7 +87,7 @@ def message_text(news: News) -> MessageText:
         title=one_line(f"{heading}: {what}" if what else heading, TITLE_CHARACTERS),
         lines=tuple((name, value) for name, value in _lines(news) if value),
         link=news.link or "",
-        action="Open the run" if news.is_over else "Review and decide",
+        action="Open the run" if news.is_over else phrases.REVIEW,
     )
 
 

@@ -14,6 +14,7 @@ import httpx
 
 from holdfast.activities.notify.message_text import MessageText, Notifier, as_text, message_text
 from holdfast.runtime.http_post import EnvironmentValue, post
+from holdfast.runtime.narration.phrases import BUTTONS
 from holdfast.runtime.slack import SlackApi, block, escape_link, escaped
 from holdfast.schemas.internal.selected_call import SelectedCall
 from holdfast.schemas.settings.notify import News, PostedMessage, Slack
@@ -95,9 +96,9 @@ def app_message(news: News, *, with_buttons: bool = False) -> dict[str, Any]:
     is_whole = waiting.find_round() is not None and lines <= {*text.lines}
     is_cut = made["blocks"][1]["text"]["text"].endswith(CUT) or len(value) > MAX_VALUE_CHARACTERS
     if with_buttons and is_plain and is_whole and not is_cut:
-        named = f"Approve {waiting.effect}".rstrip()
-        label = named if len(named) <= MAX_LABEL_CHARACTERS else "Approve"
-        buttons = [_button("approve", label, value), _button("deny", "Deny", value)]
+        named = f"{BUTTONS['approve']} {waiting.effect}".rstrip()
+        label = named if len(named) <= MAX_LABEL_CHARACTERS else BUTTONS["approve"]
+        buttons = [_button("approve", label, value), _button("deny", BUTTONS["deny"], value)]
         # A form of Slack changes texts and numbers.
         if arguments and all(type(each) in (str, int, float) for each in arguments.values()):
             buttons.append(_button("edit", "Change…", value))

@@ -96,6 +96,12 @@ REPETITION: Final = (
 )
 """Whether a call could be executed twice: without side effects, idempotent, and otherwise."""
 
+BUTTONS: Final = {"approve": "Approve", "deny": "Deny", "edit": "Approve with changes"}
+"""What decides on a call in Slack, where it has no words of its own."""
+
+REVIEW: Final = "Review and decide"
+"""The link to a question."""
+
 SEE_ALL: Final = "see holdfast approvals --json"
 """Where a terminal shows what it has cut."""
 
@@ -151,7 +157,8 @@ class QuestionWords:
     `request` heads it, `choices` are those of a terminal, in order, and `commands` the verdicts of
     `holdfast decide` that are offered elsewhere. `logged` is its word in a log, `badge` its mark in
     a list, by default the request; `open_it` is why it is not decided there. `consequence` is
-    what a person should know first, `answer` what a terminal requests as a result.
+    what a person should know first, `answer` what a terminal requests as a result, `deny` the
+    button of a page.
     """
 
     request: str = "Approval needed"
@@ -163,6 +170,7 @@ class QuestionWords:
     open_it: str = ""
     consequence: str = ""
     answer: str = "Your answer in place of the result"
+    deny: str = "Deny"
 
 
 QUESTIONS: Final[Mapping[Kind, QuestionWords]] = {
@@ -182,6 +190,7 @@ QUESTIONS: Final[Mapping[Kind, QuestionWords]] = {
         ("approve", "approve --strike CALL", _DENY_COMMAND),
         badge="plan",
         open_it="Open it to see the steps.",
+        deny="Deny the plan",
     ),
     "reconcile": QuestionWords(
         "Outcome unknown",
@@ -207,6 +216,7 @@ QUESTIONS: Final[Mapping[Kind, QuestionWords]] = {
         ("approve", "deny"),
         {"approve": "extended", "edit": "limit changed", "deny": "not extended"},
         open_it="Open it to see the budget.",
+        deny="Do not extend",
         consequence="Without an extension the run ends; in a conversation, only the answer.",
     ),
     "principal_expired": QuestionWords(

@@ -106,7 +106,7 @@ class QuestionView:
             number = len(list(shown_calls(arguments)))
             return of_plan.format(f"{number} step{'' if number == 1 else 's'}")
         if kind != "budget":
-            return f"{'Did it happen? ' * (kind == 'reconcile')}{self.name}"
+            return phrases.subject_phrase(kind, self.name) if kind == "reconcile" else self.name
         limits = ", ".join(
             f"{phrases.budget_phrase(name)}: {format_argument(limit)}"
             for name, limit in arguments.items()
@@ -149,6 +149,10 @@ class QuestionView:
     def _fits_in_button(self) -> bool:
         one = self.approval
         return bool(one.effect) or all(map(fits_in_line, one.arguments.values()))
+
+    def expiry(self, at: str) -> str:
+        """Return what happens if no one has decided `at` that time, as a sentence."""
+        return f"If no one decides by {at}, {self.lapse}."
 
     def groups(self, limit_chars: int, between: str = ", ") -> str:
         """Return the groups that decide, in one line; empty: anyone does."""

@@ -159,7 +159,7 @@ async def load_call(
         if one.call_id != call_id and (access is None or access.sees(one.approvers))
     ]
     info = RunListing.of(description)
-    here = next((one for one in pending if one.call_id == call_id), None)
+    here = None if is_ended else found.approval(call_id)
     history = history_of(found.entries, run_id, call_id, access)
     if here is not None:
         summary = None

@@ -141,8 +141,8 @@ class Timeline:
                 self._turn = turn
             case log_entry.ConfirmationRequiredEntry(call_id=call, approval=asked):
                 self._requested[call] = asked.requested_at
-                lapse = QuestionView.of(asked, is_single_call=self._is_single_call).lapse
-                return f"If no one decides by {display_time(asked.expires_at).text}, {lapse}."
+                view = QuestionView.of(asked, is_single_call=self._is_single_call)
+                return view.expiry(display_time(asked.expires_at).text)
             case log_entry.DecisionEntry(call_id=call, decided=Decided(), ignored=None):
                 start, end = (
                     text_safety.local_time(self._requested.get(call)),

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 from holdfast.client import result
 from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.client.stream.heartbeats import PendingActivity, progress_line
-from holdfast.runtime.narration.phrases import QUEUED_FOR_MODEL
+from holdfast.runtime.narration.phrases import QUEUED_FOR_MODEL, REVIEW
 from holdfast.runtime.narration.question_view import QuestionView
 from holdfast.runtime.text_safety import (
     arguments_line,
@@ -242,13 +242,13 @@ def status_items(seen: LoadedRun, name: Name) -> list[StatusItem]:
         items.append(StatusItem("The run does not answer.", "bad", why=clean(str(seen.problem))))
     for one in seen.approvals:
         view = QuestionView.of(one, is_single_call=seen.info.single)
-        link = PageLink(address("waiting", seen.info.id, one.call_id), "Review and decide")
+        link = PageLink(address("waiting", seen.info.id, one.call_id), REVIEW)
         text = f"{view.heading}."
         brief = shorten(argument_line(one), _BRIEF_CHARS)
         asked, until = local_time(one.requested_at), local_time(one.expires_at)
         items.append(StatusItem(text, "asks", asked, brief, "", link, until, view.lapse))
     for there in seen.report.delegate_approvals:
-        link = PageLink(address("waiting", there.workflow_id, there.call_id), "Review and decide")
+        link = PageLink(address("waiting", there.workflow_id, there.call_id), REVIEW)
         tool = one_line(there.label or there.tool, _NAME_CHARS)
         text = f"A delegate is waiting for approval: {tool} ({clean(there.call_id)})."
         brief = one_line(there.arguments, _BRIEF_CHARS)

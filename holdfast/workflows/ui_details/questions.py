@@ -179,7 +179,7 @@ def _terms(question: Question, view: QuestionView, is_whole: bool) -> list[str]:
     decisions = view.decisions[-MAX_DECISIONS_SHOWN:]
     lines += [f"Decided: {prose(decided, NAME_BYTES)}." for decided in decisions]
     expiry = question.expires_at.strftime("%Y-%m-%d %H:%M UTC")
-    return [*lines, f"If no one decides by {expiry}, {view.lapse}."]
+    return [*lines, view.expiry(expiry)]
 
 
 def _decision(question: Question) -> str:
