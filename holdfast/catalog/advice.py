@@ -110,7 +110,14 @@ def _schema_advice(schema: dict[str, Any]) -> tuple[int, list[ValueProblem]]:
     # Our own is first: the library exceeds Python's stack on a schema that is nested too deep.
     if schema_problems(schema):
         return 0, []
-    found = [*_default_advice(to_current_draft(schema))]
+    found = []
+    current = to_current_draft(schema)
+    for where, part in subschemas(current):
+        with suppress(CannotCheck):
+            if "default" in part and not fits(part["default"], current, part):
+                reason = f"{quote_value(part['default'])} does not fit, and is not filled in"
+                fix = "write one that fits the schema"
+                found.append(ValueProblem((*where, "default"), reason, fix))
     parts = [each for _, each in subschemas(schema)]
     validator: Any = validator_for({"$schema": DRAFT, **schema}, default=None)  # type: ignore[arg-type]
     is_known = validator is not None and not any("$schema" in each for each in parts[1:])
@@ -123,14 +130,6 @@ def _schema_advice(schema: dict[str, Any]) -> tuple[int, list[ValueProblem]]:
         fix = "correct it, since other programs may refuse the schema"
         found.append(ValueProblem(tuple(error.absolute_path), reason, fix))
     return len(parts), found
-
-
-def _default_advice(schema: Any) -> Iterator[ValueProblem]:
-    for where, part in subschemas(schema):
-        with suppress(CannotCheck):
-            if "default" in part and not fits(part["default"], schema, part):
-                reason = f"{quote_value(part['default'])} does not fit, and is not filled in"
-                yield ValueProblem((*where, "default"), reason, "write one that fits the schema")
 
 
 def server_advice(

@@ -170,18 +170,26 @@ def _read_tool_parts(
     own = _ToolPart()
     parts = [(own, written)]
     skills = written.get("skills")
-    for n, skill in enumerate(skills if isinstance(skills, list) else []):
-        part = _ToolPart(("skills", n), own)
-        parts.append((part, skill if isinstance(skill, dict) else {}))
+    parts += [
+        (_ToolPart(("skills", n), own), skill if isinstance(skill, dict) else {})
+        for n, skill in enumerate(skills if isinstance(skills, list) else [])
+    ]
     for part, holder in parts:
         tools = holder.get("tools")
         entries = enumerate(tools if isinstance(tools, list) else [])
         # Patterns come last, and add what is not there yet.
         for n, entry in sorted(entries, key=lambda each: is_pattern(each[1])):
             with part.reading("tools", n):
-                part.is_unlisted |= is_mcp(entry) and listing is None
-                for tool in _tools_of(entry, world, listing):
-                    if not (is_pattern(entry) and part.has(tool)):
+                is_open = is_pattern(entry)
+                if is_mcp(entry):
+                    part.is_unlisted |= listing is None
+                    found = tools_of_entry(entry, world, listing)
+                elif is_open:
+                    found = matching_tools(entry, world)
+                else:
+                    found = [resolve_tool_entry(entry, world)]
+                for tool in found:
+                    if not (is_open and part.has(tool)):
                         part.add_tool(tool, "tools", n)
     known = _known_tools([part for part, _ in parts], world)
     for part, holder in parts:
@@ -190,12 +198,6 @@ def _read_tool_parts(
                 faults = unstated_effects(entry, tool, known, world)
                 part.faults += under(faults, *where)
     return [part for part, _ in parts]
-
-
-def _tools_of(entry: Any, world: DefinitionRegistry, listing: Listing | None) -> list[ResolvedTool]:
-    if is_mcp(entry):
-        return tools_of_entry(entry, world, listing)
-    return matching_tools(entry, world) if is_pattern(entry) else [resolve_tool_entry(entry, world)]
 
 
 def _add_other_tools(

@@ -62,8 +62,17 @@ def knowledge_tool(
         binding = binding_of(written.activity)
         same = registry.tools_of_activity(binding, tools, world)
         rules = next(iter(same), rules)
-        found = registry.activity_problems(written.activity, world, is_once=False)
-        faults += under((*found, *_rules_problems(same)), "activity")
+        found = [*registry.activity_problems(written.activity, world, is_once=False)]
+        found += registry.effect_problems(same)
+        if len(same) > 1:
+            reason = f"{', '.join(f'`{tool.name}`' for tool in same)} run this activity"
+            fix = "name an activity of one tool, whose rules hold, or of none"
+            found.append(ValueProblem((), reason, fix))
+        for tool in same:
+            if required := tool.parameters.get("required"):
+                reason = f"`{tool.name}`, which this runs, needs `{required[0]}`"
+                found.append(ValueProblem((), reason, "name an activity that needs no arguments"))
+        faults += under(found, "activity")
     if faults:
         raise InvalidValueError(faults)
     return rules.model_copy(
@@ -83,18 +92,6 @@ def knowledge_tool(
             "untrusted": rules.untrusted or written.untrusted or written.url is not None,
         }
     )
-
-
-def _rules_problems(same: Sequence[ResolvedTool]) -> Iterator[ValueProblem]:
-    """Yield why knowledge cannot follow the rules of the tools that run its activity."""
-    yield from registry.effect_problems(same)
-    if len(same) > 1:
-        reason = f"{', '.join(f'`{tool.name}`' for tool in same)} run this activity"
-        yield ValueProblem((), reason, "name an activity of one tool, whose rules hold, or of none")
-    for tool in same:
-        if required := tool.parameters.get("required"):
-            reason = f"`{tool.name}`, which this runs, needs `{required[0]}`"
-            yield ValueProblem((), reason, "name an activity that needs no arguments")
 
 
 def _source_problems(

@@ -270,8 +270,8 @@ class _Loading:
             self._tools[tool.name] = tool
             self._schema_advice += source.problems(schema_advice(source.value, is_tool=True))
             loose = self._unlimited(tool, partial(resolve_tool, source.value, tool.name))
-            self._advice += source.problems([*tool_advice(loose), *limit_advice(loose, tool)])
-            self._advice += source.problems(nullable_advice(source.value))
+            advice = [*tool_advice(loose), *limit_advice(loose, tool)]
+            self._advice += source.problems([*advice, *nullable_advice(source.value)])
 
     def _add_agent(self, source: Source) -> None:
         try:

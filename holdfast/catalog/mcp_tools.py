@@ -307,22 +307,14 @@ def _names(server: str, listed: Sequence[ListedTool]) -> dict[str, str]:
     return fitted
 
 
-def hint_properties(annotations: Mapping[str, Any], *, trusted: bool) -> dict[str, Any]:
-    """Return the meta-properties of a tool by its hints, which loosen only if they are trusted."""
-    is_harmless = annotations.get("readOnlyHint") is True
-    is_harmless = is_harmless and annotations.get("destructiveHint") is not True
-    is_idempotent = annotations.get("idempotentHint") is True
-    return {
-        "_sideEffects": not (trusted and is_harmless),
-        **({"_idempotent": True} if trusted and is_idempotent else {}),
-    }
-
-
 def _tool(server: str, listed: ListedTool, name: str, world: DefinitionRegistry) -> ResolvedTool:
+    theirs = f"MCP server `{server}`, tool `{listed.name}`: "
     if listed.problem:
-        reason = f"MCP server `{server}`, tool `{listed.name}`: {listed.problem}"
-        raise InvalidValueError.of(reason, "have the server corrected")
-    settings = world.servers[server]
+        raise InvalidValueError.of(f"{theirs}{listed.problem}", "have the server corrected")
+    settings, hints = world.servers[server], listed.annotations
+    # Hints loosen only if they are trusted.
+    is_harmless = hints.get("readOnlyHint") is True and hints.get("destructiveHint") is not True
+    is_idempotent = hints.get("idempotentHint") is True
     # The worker's own activity, which no written tool can name, has another name until then.
     binding = {"type": f"{MCP}{server}"}
     if settings.timeout is not None:
@@ -330,13 +322,14 @@ def _tool(server: str, listed: ListedTool, name: str, world: DefinitionRegistry)
     # A title in the schema is often generated, and no name for people.
     keywords = listed.input_schema.items()
     written: dict[str, Any] = {
-        "_label": listed.title or listed.annotations.get("title"),
+        "_label": listed.title or hints.get("title"),
         "description": listed.description,
         "_parameters": {key: each for key, each in keywords if key not in ("title", "description")},
         "_output": None if listed.output_schema is None else {**listed.output_schema},
         "_activity": binding,
         "_untrusted": True,
-        **hint_properties(listed.annotations, trusted=settings.trusted),
+        "_sideEffects": not (settings.trusted and is_harmless),
+        "_idempotent": True if settings.trusted and is_idempotent else None,
         **settings.overrides.get(listed.name, {}),
     }
     written = {key: value for key, value in written.items() if value is not None}
@@ -344,7 +337,11 @@ def _tool(server: str, listed: ListedTool, name: str, world: DefinitionRegistry)
     try:
         tool = resolve_tool(written, name, replace(world, activities=activities))
     except InvalidValueError as refused:
-        raise InvalidValueError(_located(refused, server, listed.name)) from None
+        faults = []
+        for fault in refused.faults:
+            where = f"{'.'.join(map(str, fault.where))}: " if fault.where else ""
+            faults.append(ValueProblem((), f"{theirs}{where}{fault.reason}", fault.fix))
+        raise InvalidValueError(faults) from None
     assert tool.activity is not None  # as it is written
     reference = McpTool(
         server=server,
@@ -354,10 +351,3 @@ def _tool(server: str, listed: ListedTool, name: str, world: DefinitionRegistry)
     )
     activity = tool.activity.model_copy(update={"type": names.CALL_MCP_TOOL})
     return tool.model_copy(update={"activity": activity, "mcp": reference})
-
-
-def _located(refused: InvalidValueError, server: str, tool: str) -> Iterator[ValueProblem]:
-    for fault in refused.faults:
-        where = ".".join(map(str, fault.where))
-        reason = f"MCP server `{server}`, tool `{tool}`: {f'{where}: ' if where else ''}"
-        yield ValueProblem((), f"{reason}{fault.reason}", fault.fix)
