@@ -272,10 +272,18 @@ class BedrockFormat(AnthropicFormat):
             structure = {"jsonSchema": {"name": "output", "schema": json.dumps(schema)}}
             output = {"textFormat": {"type": "json_schema", "structure": structure}} | output
         system = _texts(ask.instructions)
+        offered = [] if ask.tool_choice == "none" else ask.tools
+        forced = request.tool_choice(_CHOICES, lambda name: {"tool": {"name": name}})
+        if not offered and any(
+            block in each for each in request.fragments for block in _TOOL_BLOCKS
+        ):
+            offered, forced = [_NO_TOOL], None
+        specs = request.tool_names.declare(offered, "inputSchema", _accepted)
+        tools = {"tools": [*({"toolSpec": spec} for spec in specs), *mark]}
         settings = {
             "system": [*system, *mark] if system else None,
             "inferenceConfig": {name: each for name, each in limits.items() if each is not None},
-            "toolConfig": _tool_config(request, mark),
+            "toolConfig": tools | ({"toolChoice": forced} if forced else {}) if specs else None,
             "outputConfig": output or None,
             "additionalModelRequestFields": own or None,
             **top_level,
@@ -286,18 +294,6 @@ class BedrockFormat(AnthropicFormat):
 
 def _texts(text: str) -> list[Part]:
     return [{"text": text}] if text.strip() else []
-
-
-def _tool_config(request: ProviderRequest, mark: list[Part]) -> dict[str, Any] | None:
-    offered = [] if request.ask.tool_choice == "none" else request.ask.tools
-    forced = request.tool_choice(_CHOICES, lambda name: {"tool": {"name": name}})
-    if not offered:
-        if not any(block in each for each in request.fragments for block in _TOOL_BLOCKS):
-            return None
-        offered, forced = [_NO_TOOL], None
-    specs = request.tool_names.declare(offered, "inputSchema", _accepted)
-    chosen = {"toolChoice": forced} if forced else {}
-    return {"tools": [*({"toolSpec": spec} for spec in specs), *mark], **chosen}
 
 
 def _accepted(schema: Part, description: str) -> tuple[Part, str]:

@@ -244,19 +244,28 @@ class GeminiFormat(ProviderFormat):
         nested = read_object(options.pop("generationConfig", None))
         tool_config = dict(read_object(options.pop("toolConfig", None)))
         if calling := read_object(tool_config.get(_CALLING)):
-            kept = {key: calling[key] for key in calling if key != _IN_PARTS}
-            tool_config[_CALLING] = kept
-        tools = request.tool_names.declare(_offered(ask), "parametersJsonSchema", _accepted)
+            tool_config[_CALLING] = {key: calling[key] for key in calling if key != _IN_PARTS}
+        offered = _offered(ask)
+        tools = request.tool_names.declare(offered, "parametersJsonSchema", _accepted)
         choice = request.tool_choice(
             _MODES, lambda name: {"mode": "ANY", "allowedFunctionNames": [name]}
         )
-        config = {_CALLING: choice} if tools else {}
+        chosen = {_CALLING: choice} if tools else {}
+        has_schema = ask.output not in (None, False) and not offered
+        enforced = has_schema and ask.output is not True
+        config = {
+            "temperature": ask.model.temperature,
+            "maxOutputTokens": ask.model.max_output_tokens,
+            "responseMimeType": "application/json" if has_schema else None,
+            "responseJsonSchema": gemini_schema(ask.output) if enforced else None,
+        }
+        config = {name: value for name, value in config.items() if value is not None}
         instructions = {"parts": _texts(ask.instructions)} if ask.instructions else None
         settings = {
             "systemInstruction": instructions,
             "tools": [{"functionDeclarations": tools}] if tools else None,
-            "toolConfig": config | tool_config or None,
-            "generationConfig": _generation_config(ask) | nested | options or None,
+            "toolConfig": chosen | tool_config or None,
+            "generationConfig": config | nested | options or None,
             **top_level,
         }
         messages = joined_messages(request, (_USER, _MODEL), _texts)
@@ -326,15 +335,3 @@ def _offered(ask: Ask) -> list[ToolOffer]:
     called is equivalent without them.
     """
     return [] if ask.output not in (None, False) and ask.tool_choice == "none" else ask.tools
-
-
-def _generation_config(ask: Ask) -> dict[str, Any]:
-    has_schema = ask.output not in (None, False) and not _offered(ask)
-    schema = gemini_schema(ask.output) if has_schema and ask.output is not True else None
-    config = {
-        "temperature": ask.model.temperature,
-        "maxOutputTokens": ask.model.max_output_tokens,
-        "responseMimeType": "application/json" if has_schema else None,
-        "responseJsonSchema": schema,
-    }
-    return {name: value for name, value in config.items() if value is not None}

@@ -23,7 +23,7 @@ from holdfast.providers.json_fields import read_object, read_objects, read_text
 from holdfast.providers.message_list import answer_or_result, list_messages
 from holdfast.providers.transport.http import ProviderFormat
 from holdfast.schemas.agent import ForcedTool
-from holdfast.schemas.internal.model_request import Ask, ToolOffer
+from holdfast.schemas.internal.model_request import Ask
 from holdfast.schemas.json_schema import target_of
 from holdfast.schemas.message import ChatMessage, Content
 from holdfast.validation.content_cache import cached_by_content
@@ -209,8 +209,12 @@ class OllamaFormat(ProviderFormat):
         # A copied request of Ollama's has `options` within ours.
         nested = read_object(options.pop("options", None))
         limits = {"temperature": ask.model.temperature, "num_predict": ask.model.max_output_tokens}
+        # In place of a choice, the tool to call is offered, or none.
+        offered = [] if ask.tool_choice == "none" else ask.tools
+        if isinstance(ask.tool_choice, ForcedTool):
+            offered = [tool for tool in ask.tools if tool.name == ask.tool_choice.name]
         tools = request.tool_names.declare(
-            _offered(ask), "parameters", lambda schema, text: (ollama_schema(schema), text)
+            offered, "parameters", lambda schema, text: (ollama_schema(schema), text)
         )
         json_mode = "json" if ask.output else None
         settings = {
@@ -251,13 +255,6 @@ def ollama_endpoint(environ: Mapping[str, str]) -> dict[str, object] | None:
         return None
     endpoint: dict[str, object] = {"provider": "ollama", "baseUrl": ollama_url(host)}
     return {**endpoint, "apiKeyEnv": KEY_VARIABLE} if environ.get(KEY_VARIABLE) else endpoint
-
-
-def _offered(ask: Ask) -> list[ToolOffer]:
-    """Return the tools of the request: the one to call, or none, in place of a choice."""
-    if isinstance(ask.tool_choice, ForcedTool):
-        return [tool for tool in ask.tools if tool.name == ask.tool_choice.name]
-    return [] if ask.tool_choice == "none" else ask.tools
 
 
 def ollama_url(host: str) -> str:

@@ -168,7 +168,14 @@ class AnswerReader(ABC):
 
     @property
     def usage(self) -> Usage:
-        return Usage(**{field: self._count(names) for field, names in self.counts.items()})
+        found: dict[str, int] = {}
+        for field, alternatives in self.counts.items():
+            for names in alternatives:
+                names = (names,) if isinstance(names, str) else names
+                known = [self._counts[name] for name in names if name in self._counts]
+                if known and not found.get(field):
+                    found[field] = sum(known)
+        return Usage(**found)
 
     def add_text(self, piece: str, **signature: str) -> None:
         """Add a piece of the text, of which the order of the parts is kept."""
@@ -263,14 +270,6 @@ class AnswerReader(ABC):
         return Solution(
             refused=refused, usage=solution.usage, model=solution.model, notices=solution.notices
         )
-
-    def _count(self, alternatives: tuple[CountNames, ...]) -> int | None:
-        sums = []
-        for names in alternatives:
-            names = (names,) if isinstance(names, str) else names
-            if known := [self._counts[name] for name in names if name in self._counts]:
-                sums.append(sum(known))
-        return next(filter(None, sums), sums[0] if sums else None)
 
     def _quoted(self, data: str) -> str:
         beginning = shortened(data, _MAX_QUOTED_CHARACTERS)

@@ -148,8 +148,14 @@ def parse_arguments(text: str) -> dict[str, Any] | str:
     Some gateways send an empty object first, or the same object again: both add nothing. A
     text that is no JSON object, or that parsing would change, is returned: the run reads it.
     """
+    place, objects = 0, []
     try:
-        objects = _objects(text)
+        while place < len(text):
+            if text[place].isspace():
+                place += 1
+                continue
+            value, place = _DECODER.raw_decode(text, place)
+            objects.append(value)
         # A number such as NaN or 1e999 is an error, and so is half of a surrogate pair.
         json.dumps(objects, ensure_ascii=False, allow_nan=False).encode()
     except (ValueError, RecursionError):
@@ -158,18 +164,6 @@ def parse_arguments(text: str) -> dict[str, Any] | str:
     is_one = len({canonical_json(each) for each in stated}) == 1
     fits = is_one and isinstance(stated[0], dict) and not is_deeper(stated[0], MAX_ARGUMENTS_DEPTH)
     return stated[0] if fits else text
-
-
-def _objects(text: str) -> list[Any]:
-    """Return the JSON values that the text consists of, almost always one."""
-    place, found = 0, []
-    while place < len(text):
-        if text[place].isspace():
-            place += 1
-            continue
-        value, place = _DECODER.raw_decode(text, place)
-        found.append(value)
-    return found
 
 
 def _as_written(digits: str) -> float:

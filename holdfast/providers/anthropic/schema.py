@@ -82,7 +82,17 @@ def _of_type(schema: Schema, kind: Any, depth: int) -> Schema:
     if isinstance(kind, list):
         return {"anyOf": [_of_type(schema, each, depth) for each in kind]}
     if kind == "object":
-        return _object(schema, depth)
+        properties = schema.get("properties")
+        others = schema.get("additionalProperties")
+        if not properties or isinstance(others, dict) or "patternProperties" in schema:
+            raise _UnsupportedSchema
+        # It is closed, as Anthropic requires: one of unknown names would be empty.
+        return {
+            "type": "object",
+            "properties": {name: _converted(each, depth + 1) for name, each in properties.items()},
+            "required": [name for name in schema.get("required", ()) if name in properties],
+            "additionalProperties": False,
+        }
     if kind == "array":
         if "prefixItems" in schema:
             raise _UnsupportedSchema
@@ -93,20 +103,6 @@ def _of_type(schema: Schema, kind: Any, depth: int) -> Schema:
     if kind in _PLAIN_TYPES:
         return {"type": kind}
     raise _UnsupportedSchema
-
-
-def _object(schema: Schema, depth: int) -> Schema:
-    """Close the object, as Anthropic requires: one of unknown names would be empty."""
-    properties = schema.get("properties")
-    others = schema.get("additionalProperties")
-    if not properties or isinstance(others, dict) or "patternProperties" in schema:
-        raise _UnsupportedSchema
-    return {
-        "type": "object",
-        "properties": {name: _converted(each, depth + 1) for name, each in properties.items()},
-        "required": [name for name in schema.get("required", ()) if name in properties],
-        "additionalProperties": False,
-    }
 
 
 def _primitive(value: Any) -> Any:

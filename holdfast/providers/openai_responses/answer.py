@@ -209,7 +209,19 @@ class OpenAIResponsesAnswerReader(AnswerReader):
         if status == "failed":
             error = error_in_event({"error": response.get("error")})
             raise error or ProviderRefused(500, _FAILED)
-        self._read_whole(read_objects(response.get("output")))
+        output = read_objects(response.get("output"))
+        values = [each for each in output if read_text(each.get("type")) in _ITEMS]
+        # Items that events had before are the same.
+        found = matched(
+            self._items,
+            values,
+            lambda item, value: item.has_id(value) and item.can_be(value),
+            lambda item, value: item.can_be(value, exactly=True),
+            _Item.can_be,
+            _Item.has_id,  # it contradicts
+        )
+        for item, value in zip(found, values, strict=True):
+            self._update(item or self._add(value, None), value, is_done=True)
         self.answer.model = read_text(response.get("model")) or self.answer.model
         usage = read_object(response.get("usage"))
         self.read_usage(usage, *map(usage.get, DETAILS_OF_USAGE))
@@ -221,20 +233,6 @@ class OpenAIResponsesAnswerReader(AnswerReader):
             reason = read_text(read_object(response.get("incomplete_details")).get("reason"))
             is_filtered = ending_of(reason, ()) is Ending.FILTERED
             self.read_stop(reason if is_filtered else "max_output_tokens")
-
-    def _read_whole(self, output: list[dict[str, Any]]) -> None:
-        """Read the items of the whole response: those that events had before are the same."""
-        values = [each for each in output if read_text(each.get("type")) in _ITEMS]
-        found = matched(
-            self._items,
-            values,
-            lambda item, value: item.has_id(value) and item.can_be(value),
-            lambda item, value: item.can_be(value, exactly=True),
-            _Item.can_be,
-            _Item.has_id,  # it contradicts
-        )
-        for item, value in zip(found, values, strict=True):
-            self._update(item or self._add(value, None), value, is_done=True)
 
 
 def _whole_text(value: dict[str, Any]) -> str:
