@@ -94,7 +94,11 @@ class ScriptedModel:
         seen = ModelRequest.model_construct(**asked, agent=agent or "", run_id=run_id)
         self.requests.append(seen)
         try:
-            answer = self._next_answer(seen)
+            answers = self._answers.get(seen.agent, self._answers.get(""))
+            if not (answers or callable(answers)):
+                wrong = f"`model` has no answer to request {len(self.requests)}, which is of agent"
+                raise base.UnanswerableRequest(f"{wrong} `{seen.agent}`; add one")
+            answer = answers(seen) if callable(answers) else answers.popleft()
             if isawaitable(answer):
                 answer = await answer
             if isinstance(answer, Exception):
@@ -106,15 +110,6 @@ class ScriptedModel:
             wrong = f"the model of the test raised {error!r}"
             raise base.UnanswerableRequest(wrong) from error
         return await ScriptProvider(script).solve(replace(request, fragments=()), sink)
-
-    def _next_answer(self, request: ModelRequest) -> Answer | Awaitable[Answer]:
-        answers = self._answers.get(request.agent, self._answers.get(""))
-        if callable(answers):
-            return answers(request)
-        if not answers:
-            wrong = f"`model` has no answer to request {len(self.requests)}, which is of agent"
-            raise base.UnanswerableRequest(f"{wrong} `{request.agent}`; add one")
-        return answers.popleft()
 
     def unused_answers(self) -> Iterator[str]:
         """Yield a line if there are answers that were not asked for."""
