@@ -7,7 +7,7 @@ fixes it.
 import asyncio
 import os
 import re
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
@@ -82,8 +82,17 @@ def read_settings(warn: Callable[[str], None]) -> ClientConnectConfig:
         settings = ClientConfig.load_client_connect_config()
     except (OSError, RuntimeError, ValueError) as error:
         raise TemporalConnectionError(*_reason_and_fix(error), in_settings=True) from error
-    for warning in _ignored_settings():
-        warn(warning)
+    file = os.environ.get(CONFIG_FILE)
+    if file and not Path(file).exists():
+        warn(f"{CONFIG_FILE}: there is no file {file}; its settings are not used")
+    for name in os.environ:
+        meant = did_you_mean(name, _VARIABLES, _NEARLY) if name.startswith("TEMPORAL_") else ""
+        if meant and name not in _VARIABLES and not name.startswith("TEMPORAL_GRPC_META_"):
+            warn(f"the variable {name} is not read; {meant}")
+    try:
+        ClientConfig.load(config_file_strict=True)
+    except (OSError, RuntimeError, ValueError) as error:
+        warn(f"{_toml(error)}; it is ignored")
     settings.setdefault("target_host", "localhost:7233")
     return settings
 
@@ -141,21 +150,6 @@ def _connection_error(address: str, error: BaseException, todo: str) -> Temporal
         if re.search(pattern, text):
             return TemporalConnectionError(reason, fix, in_settings=True)
     return TemporalConnectionError(f"{wrong} ({text[:_MAX_QUOTED_CHARS]})", todo)
-
-
-def _ignored_settings() -> Iterator[str]:
-    """Yield warnings about settings that Temporal programs ignore."""
-    file = os.environ.get(CONFIG_FILE)
-    if file and not Path(file).exists():
-        yield f"{CONFIG_FILE}: there is no file {file}; its settings are not used"
-    for name in os.environ:
-        meant = did_you_mean(name, _VARIABLES, _NEARLY) if name.startswith("TEMPORAL_") else ""
-        if meant and name not in _VARIABLES and not name.startswith("TEMPORAL_GRPC_META_"):
-            yield f"the variable {name} is not read; {meant}"
-    try:
-        ClientConfig.load(config_file_strict=True)
-    except (OSError, RuntimeError, ValueError) as error:
-        yield f"{_toml(error)}; it is ignored"
 
 
 def _toml(error: Exception) -> str:
