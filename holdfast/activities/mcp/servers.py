@@ -131,8 +131,21 @@ class McpServers:
         if server and server.principal_tokens and principal is None:
             reason = "it requires the token of a principal, and the run acts for none"
             raise ServerUnreachableError(reason)
-        at = (name, principal)
-        await self._prepare(at, min(MAX_WAIT_SECONDS, longest_seconds / 2))
+        at, wait_seconds = (name, principal), min(MAX_WAIT_SECONDS, longest_seconds / 2)
+        try:
+            async with asyncio.timeout(wait_seconds):
+                connection, _ = self._connection(at)
+                client = await connection.opened()
+                # Some parameters are sent in headers, too: by what the connection has listed, on
+                # revisions of the protocol that have no sessions.
+                is_modern = client.session.initialize_result is None
+                if connection.server.url and is_modern and not connection.has_listed:
+                    await self._request(at, _list_all)
+        except TimeoutError:
+            reason = f"it did not answer within {wait_seconds:g} s"
+            raise ServerUnreachableError(reason) from None
+        except (ConnectionResetError, MCPError, ValidationError, ValueError) as error:
+            raise ServerUnreachableError(str(error)) from None
         return await self._request(at, send)
 
     async def _listing(self, name: str, text: str) -> list[ListedTool] | str:
@@ -197,25 +210,6 @@ class McpServers:
         if len(self._connections) > len(self._servers) + MAX_PRINCIPALS:
             self._connections.pop(next(iter(self._connections))).retire()
         return connection, is_new
-
-    async def _prepare(self, at: At, wait_seconds: float) -> None:
-        """Open the connection for a call, so that none is sent late.
-
-        Some parameters are sent in headers, too: by what the connection has listed, on revisions
-        of the protocol that have no sessions.
-        """
-        try:
-            async with asyncio.timeout(wait_seconds):
-                connection, _ = self._connection(at)
-                client = await connection.opened()
-                is_modern = client.session.initialize_result is None
-                if connection.server.url and is_modern and not connection.has_listed:
-                    await self._request(at, _list_all)
-        except TimeoutError:
-            reason = f"it did not answer within {wait_seconds:g} s"
-            raise ServerUnreachableError(reason) from None
-        except (ConnectionResetError, MCPError, ValidationError, ValueError) as error:
-            raise ServerUnreachableError(str(error)) from None
 
 
 async def _list_all(client: Client) -> list[ListedTool]:
