@@ -23,7 +23,7 @@ from holdfast.client.stream.text_reader import StreamCursor
 from holdfast.runtime.text_safety import as_json, as_sentence, one_line
 from holdfast.schemas import names
 from holdfast.schemas.base import canonical_json, sha256
-from holdfast.schemas.decision import Decision, PendingApproval
+from holdfast.schemas.decision import Decision
 from holdfast.schemas.message import Withdrawal
 from holdfast.schemas.names import ErrorCode
 from holdfast.schemas.run import AnyPrincipal, Principal, PrincipalToken
@@ -247,21 +247,17 @@ async def decide(asked: ApiRequest) -> Response:
     if waiting is None:
         receipt = await run.decide(meant)  # raises the reason of a rejection
     else:
-        _check_seen(meant, waiting)
+        # Arguments that were edited since are signed only if the sender sends their digest.
+        changed = any(decided.decision == "edit" for decided in waiting.decisions)
+        blind = meant.digest is None and meant.token is None and meant.decision == "approve"
+        if waiting.signed and changed and blind:
+            todo = "read it again, and send the `digest` of what you approve"
+            raise HttpProblem(
+                "invalid_decision",
+                f"The arguments were changed since the approval was requested; {todo}.",
+            )
         receipt = await asked.parts.decide(run.id, waiting, meant)
     return JSONResponse(receipt.to_json())
-
-
-def _check_seen(meant: Decision, waiting: PendingApproval) -> None:
-    """Refuse to sign arguments that were edited since, unless the sender sends their digest."""
-    changed = any(decided.decision == "edit" for decided in waiting.decisions)
-    blind = meant.digest is None and meant.token is None and meant.decision == "approve"
-    if waiting.signed and changed and blind:
-        todo = "read it again, and send the `digest` of what you approve"
-        raise HttpProblem(
-            "invalid_decision",
-            f"The arguments were changed since the approval was requested; {todo}.",
-        )
 
 
 async def say(asked: ApiRequest) -> Response:

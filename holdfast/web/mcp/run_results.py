@@ -212,7 +212,12 @@ class ApprovalForms:
             rows = QuestionView.of(each).rows
             is_whole = all(len(value) <= MAX_VALUE_CHARS for _, value in rows)
             is_whole = is_whole and len(rows) <= MAX_CALLS and each.find_round() is not None
-            if not is_whole or (schema := await _form(run, each)) is None:
+            if not is_whole:
+                continue
+            schema = dict(_DECIDES) if each.kind in ("call", "plan", "budget") else None
+            if each.kind == "input":
+                schema = _answer_form(each.form or (await run.tool(each.tool)).output)
+            if schema is None:
                 continue
             where = f"Run {clean(run.id)}: {self._results.where_to_decide(run.id, each)}"
             lines = [*question_text.summary(each, MAX_VALUE_CHARS), where]
@@ -245,14 +250,6 @@ class ApprovalForms:
             words = decision_phrase(receipt.decision, approval.kind)
             notes.append(f"{call_id}: {words}, by {clean(approver.name)}.")
         return notes
-
-
-async def _form(run: Run, approval: PendingApproval) -> dict[str, Any] | None:
-    if approval.kind in ("call", "plan", "budget"):
-        return dict(_DECIDES)
-    if approval.kind != "input":
-        return None
-    return _answer_form(approval.form or (await run.tool(approval.tool)).output)
 
 
 def _answer_form(schema: Any) -> dict[str, Any] | None:
