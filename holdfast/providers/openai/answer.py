@@ -106,7 +106,15 @@ class OpenAIAnswerReader(AnswerReader):
         self.read_stop(reason)
         self._ends_with_calls |= reason == _CALLS
         if isinstance(delta, dict):
-            self._read_delta(delta, is_closing=bool(reason))
+            self._extra.add(delta)
+            for text in _texts(delta):
+                self.answer.add_text(text)
+            calls = _calls(delta)
+            known = self.answer.kept_calls if calls and reason else []
+            repeated = are_repeated(known, [*map(_whole_call, calls)])
+            for call, is_repeated in zip(calls, repeated, strict=True):
+                if not is_repeated:
+                    self._read_call(call)
         if isinstance(message, dict):
             if not isinstance(delta, dict):
                 self.is_finished = True
@@ -114,18 +122,6 @@ class OpenAIAnswerReader(AnswerReader):
                 self._read_whole(self._whole)
                 self._whole = {}
             self._whole |= {name: each for name, each in message.items() if each}
-
-    def _read_delta(self, delta: dict[str, Any], *, is_closing: bool) -> None:
-        self._extra.add(delta)
-        for text in _texts(delta):
-            self.answer.add_text(text)
-        if not (calls := _calls(delta)):
-            return
-        known = self.answer.kept_calls if is_closing else []
-        repeated = are_repeated(known, [_whole_call(call) for call in calls])
-        for call, is_repeated in zip(calls, repeated, strict=True):
-            if not is_repeated:
-                self._read_call(call)
 
     def _read_whole(self, message: dict[str, Any]) -> None:
         """Read a whole message, of which pieces may have arrived before."""

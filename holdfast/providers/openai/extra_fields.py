@@ -46,7 +46,16 @@ class ExtraFields:
             if value := read_object(message.get(name)):
                 self._fields[name] = self._fields.get(name, {}) | value
         for detail in read_objects(message.get(_DETAILS)):
-            self._add_detail(detail)
+            details = self._fields.setdefault(_DETAILS, [])
+            last = details[-1] if details else {}
+            kind = (detail.get("type"), detail.get("index"))
+            if None in kind or kind != (last.get("type"), last.get("index")):
+                details.append(dict(detail))
+                continue
+            # A further piece of the last one, which has the same type and index.
+            for name, value in detail.items():
+                is_piece = name in _DETAIL_TEXTS and isinstance(last.get(name), str)
+                last[name] = last[name] + value if is_piece and isinstance(value, str) else value
 
     def add_missing(self, message: dict[str, Any]) -> None:
         """Add those of a whole message for which no piece has arrived."""
@@ -69,18 +78,6 @@ class ExtraFields:
         of_calls = [self._calls.get(call, {}) for call in calls]
         found = {**texts, **self._fields, **({"calls": of_calls} if any(of_calls) else {})}
         return found or None
-
-    def _add_detail(self, detail: dict[str, Any]) -> None:
-        """Add a detail, or a further piece of the last one, which has the same type and index."""
-        details = self._fields.setdefault(_DETAILS, [])
-        last = details[-1] if details else {}
-        kind = (detail.get("type"), detail.get("index"))
-        if None in kind or kind != (last.get("type"), last.get("index")):
-            details.append(dict(detail))
-            return
-        for name, value in detail.items():
-            is_piece = name in _DETAIL_TEXTS and isinstance(last.get(name), str)
-            last[name] = last[name] + value if is_piece and isinstance(value, str) else value
 
 
 def with_extra_fields(encoded: dict[str, Any], message: ChatMessage) -> dict[str, Any]:
