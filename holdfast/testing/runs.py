@@ -113,10 +113,22 @@ class RunUnderTest(Run[OutputT], Generic[OutputT]):
 
         Each timer takes about a second. The time of activities is not skipped.
         """
-        seconds = parse_duration(duration).total_seconds()
+        seconds, server = parse_duration(duration).total_seconds(), self._client.workflow_service
         waiting = {each.workflow_id for each in (await self.status()).delegate_approvals}
         for run_id in waiting or [self.id]:
-            await _fast_forward(self._client, run_id, seconds)
+            execution = {"workflowId": run_id}
+            about = {"namespace": self._client.namespace, "workflowExecution": execution}
+            forward = {"id": uuid.uuid4().hex, "duration": f"{seconds}s"}
+            options = {"timeSkippingConfig": {"enabled": True, "fastForwardConfig": forward}}
+            changes = {"workflowExecutionOptions": options, "updateMask": "timeSkippingConfig"}
+            update = service.UpdateWorkflowExecutionOptionsRequest()
+            await server.update_workflow_execution_options(ParseDict({**about, **changes}, update))
+            poll = service.PollWorkflowExecutionTimeSkippingRequest()
+            ParseDict({**about, "fastForwardId": forward["id"]}, poll)
+            result = _POLL_TIMEOUT
+            while result == _POLL_TIMEOUT:
+                answer = await server.poll_workflow_execution_time_skipping(poll)
+                result = answer.fast_forward_polling_result
 
     async def history(self) -> WorkflowHistory:
         """Return the history so far, for `assert_replays`; its `to_json` is for a file."""
@@ -203,19 +215,3 @@ def assert_replays(
     if failure is not None:
         wrong = f"the history of {history.workflow_id} does not replay: {failure}"
         raise AssertionError(wrong) from failure
-
-
-async def _fast_forward(client: Client, run_id: str, seconds: float) -> None:
-    about = {"namespace": client.namespace, "workflowExecution": {"workflowId": run_id}}
-    forward = {"id": uuid.uuid4().hex, "duration": f"{seconds}s"}
-    options = {"timeSkippingConfig": {"enabled": True, "fastForwardConfig": forward}}
-    update = {**about, "workflowExecutionOptions": options, "updateMask": "timeSkippingConfig"}
-    await client.workflow_service.update_workflow_execution_options(
-        ParseDict(update, service.UpdateWorkflowExecutionOptionsRequest())
-    )
-    poll = service.PollWorkflowExecutionTimeSkippingRequest()
-    ParseDict({**about, "fastForwardId": forward["id"]}, poll)
-    result = _POLL_TIMEOUT
-    while result == _POLL_TIMEOUT:
-        answer = await client.workflow_service.poll_workflow_execution_time_skipping(poll)
-        result = answer.fast_forward_polling_result
