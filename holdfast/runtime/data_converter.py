@@ -100,10 +100,9 @@ def with_store(converter: DataConverter, store: Store | None) -> DataConverter:
     if store is None:
         return converter
     ours, theirs = external_storage(store), converter.external_storage
-    return replace(converter, external_storage=ours if theirs is None else _both(ours, theirs))
+    if theirs is None:
+        return replace(converter, external_storage=ours)
 
-
-def _both(ours: ExternalStorage, theirs: ExternalStorage) -> ExternalStorage:
     def select(context: StorageDriverSelectContext, payload: Payload) -> StorageDriver | None:
         assert ours.driver_selector is not None  # it always has one
         found = ours.driver_selector(context, payload)
@@ -111,11 +110,12 @@ def _both(ours: ExternalStorage, theirs: ExternalStorage) -> ExternalStorage:
             return found
         return (theirs.driver_selector or (lambda *_: theirs.drivers[0]))(context, payload)
 
-    return ExternalStorage(
+    both = ExternalStorage(
         drivers=[*ours.drivers, *theirs.drivers],
         driver_selector=select,
         payload_size_threshold=min(ours.payload_size_threshold, theirs.payload_size_threshold),
     )
+    return replace(converter, external_storage=both)
 
 
 def with_encryption(converter: DataConverter, ring: KeyRing | None) -> DataConverter:
