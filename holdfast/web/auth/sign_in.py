@@ -176,7 +176,10 @@ class ProxySignIn:
             [] if header is None else request.headers.getlist(header)
             for header in (self._user, self._groups)
         )
-        if not self._is_from_proxy(request):
+        sender = None if request.client is None else ip_address(request.client.host)
+        if isinstance(sender, IPv6Address):
+            sender = sender.ipv4_mapped or sender
+        if sender is None or not any(sender in network for network in self._networks):
             if names or groups:
                 raise forbidden(_FROM_ELSEWHERE)
             return None
@@ -189,14 +192,6 @@ class ProxySignIn:
         return Authentication(
             build_person(self._seal, names[0], filter(None, group_names), "proxy")
         )
-
-    def _is_from_proxy(self, request: Request) -> bool:
-        if request.client is None:
-            return False
-        address = ip_address(request.client.host)
-        if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
-            address = address.ipv4_mapped
-        return any(address in network for network in self._networks)
 
 
 def _text(value: str) -> str:

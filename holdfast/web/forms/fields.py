@@ -186,17 +186,6 @@ def _set_choices(drawn: Field) -> Field:
     return drawn
 
 
-def _set_unreadable(drawn: Field, value: UnreadableText) -> Field:
-    """Make the field one of an unreadable text, as it was entered."""
-    drawn.problems = [value.problem] if value.problem else []
-    drawn.text = value.text
-    if value.kind == "pick":
-        drawn.value = MISSING
-        return _set_choices(drawn)
-    drawn.control = "lines" if value.kind == "json" else "line"
-    return _with_meanings(drawn, value.kind)
-
-
 def _set_json(drawn: Field) -> Field:
     """Make the field one of JSON, with its schema."""
     drawn.control = "lines"
@@ -313,7 +302,13 @@ class _FieldBuilder:
             doubt=arguments.describe_doubt(shape, value),
         )
         if isinstance(value, UnreadableText):
-            return _set_unreadable(drawn, value)
+            drawn.problems = [value.problem] if value.problem else []
+            drawn.text = value.text
+            if value.kind == "pick":
+                drawn.value = MISSING
+                return _set_choices(drawn)
+            drawn.control = "lines" if value.kind == "json" else "line"
+            return _with_meanings(drawn, value.kind)
         if self._used > self._room or len(place) > MAX_DEPTH:
             return _set_json(drawn)
         return self._set_control(drawn, place)
