@@ -25,11 +25,10 @@ from typing import Any, Final
 
 from holdfast.cli.parser import TIME, Parsers
 from holdfast.cli.prompts.answers import AnswerSource, Approver
-from holdfast.client.errors import DONE, WRONG_COMMAND, wrong_command, wrong_settings
+from holdfast.client.errors import DONE, WRONG_COMMAND, explain_settings, wrong_command
 from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.hosting.options import CheckOptions
 from holdfast.runtime.command_line import options_of
-from holdfast.runtime.settings_files.file_problems import LoadError
 from holdfast.runtime.text_safety import one_line, shell_command
 from holdfast.schemas import names
 from holdfast.schemas.base import format_duration
@@ -210,11 +209,9 @@ async def export(*, folder: Path, tools: Sequence[str], task_queue: str | None) 
     from holdfast.hosting.sdk_workarounds.activity_definitions import activity_definition
 
     found = PythonDefinitions()
-    try:
+    with explain_settings("--tools"):
         for module in tools:
             found += read_python(module, activity_definition)
-    except LoadError as error:
-        raise wrong_settings("--tools", error.problems) from None
     forms: dict[Path, dict[str, Any]] = {
         _file("agents", each.value["name"]): each.value for each in found.agents
     }

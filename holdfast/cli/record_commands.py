@@ -6,14 +6,13 @@ from typing import Final
 
 from holdfast.cli.parser import Parsers, on_run
 from holdfast.client.connection import connect
-from holdfast.client.errors import DONE, RUN_FAILED, HoldfastError, wrong_command, wrong_settings
+from holdfast.client.errors import DONE, RUN_FAILED, HoldfastError, explain_settings, wrong_command
 from holdfast.client.holdfast_client import forget_principal
 from holdfast.client.records import evidence_file
 from holdfast.client.records.evidence import read_evidence
 from holdfast.client.records.signed_decisions import SignedDecisions
 from holdfast.client.signing import load_signer
 from holdfast.runtime.command_line import read_name
-from holdfast.runtime.settings_files.file_problems import LoadError
 from holdfast.runtime.text_safety import clean, holdfast_command, name_in_line, one_line
 from holdfast.schemas.settings.keys import AUDIENCES
 
@@ -82,12 +81,11 @@ async def verify(*, file: str, keys: str | None, audience: str) -> int:
     # Imported here: no other command reads keys, and they start sooner.
     from holdfast.runtime.identity.key_sets import read_key_file
 
-    try:
+    with explain_settings("--keys"):
         trusted = () if keys is None else read_key_file(Path(keys))
+    try:
         data = await asyncio.to_thread(Path(file).read_bytes)
         header, *records, seal = evidence_file.read_lines(data.splitlines(keepends=True), trusted)
-    except LoadError as error:
-        raise wrong_settings("--keys", error.problems) from None
     except OSError as error:
         wrong = f"{file} cannot be read: {error.strerror}"
         raise wrong_command(wrong, "name a file of holdfast evidence") from None

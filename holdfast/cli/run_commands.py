@@ -9,8 +9,6 @@ from datetime import timedelta
 from functools import partial
 from typing import Any, get_args
 
-from pydantic import ValidationError
-
 from holdfast.cli import option_values
 from holdfast.cli.parser import (
     CALL,
@@ -27,7 +25,7 @@ from holdfast.cli.screens.console import is_terminal
 from holdfast.cli.screens.follow import follow, print_json_lines, screen_for
 from holdfast.client import errors, question_text
 from holdfast.client.connection import connect
-from holdfast.client.errors import HoldfastError, invalid_input, wrong_command
+from holdfast.client.errors import HoldfastError, read_input, wrong_command
 from holdfast.client.holdfast_client import HoldfastClient, continue_run
 from holdfast.client.question_text import parse_call_ids, strike_calls
 from holdfast.client.run import Run
@@ -149,11 +147,8 @@ async def start(
         fields = await continue_run(client, continued, fields)
     elif model is RunRequest and "agent" not in fields:
         raise wrong_command("there is no AGENT", "name one, or a run with --continue RUN")
-    try:
-        checked = model.model_validate(fields)
-    except ValidationError as error:
-        what = "run" if model is RunRequest else "call"
-        raise invalid_input(what, error, fields, model, f"see holdfast {what} --help") from error
+    what = "run" if model is RunRequest else "call"
+    checked = read_input(model, fields, what, f"see holdfast {what} --help")
     if isinstance(checked, RunRequest) and (lack := checked.lack_of_input()):
         raise wrong_command(lack, "write the task with --input TEXT, @FILE or -")
     client = client or await connect(task_queue)
@@ -312,11 +307,7 @@ async def decide(
     request = {
         name: value for name, value in request.items() if value is not None or name == "result"
     }
-    try:
-        meant = Decision.model_validate(request)
-    except ValidationError as error:
-        todo = "see holdfast decide --help"
-        raise invalid_input("decision", error, request, Decision, todo) from error
+    meant = read_input(Decision, request, "decision", "see holdfast decide --help")
     remote = (await connect()).run(run)
     await remote.observe()
     if meant.decision in RUNS_AGAIN and meant.token is None and not (meant.digest and meant.nonce):

@@ -15,13 +15,12 @@ from temporalio.client import Client
 from temporalio.converter import DataConverter, PayloadCodec
 
 from holdfast.catalog.python_module import load_converter
-from holdfast.client.errors import EncryptedError, wrong_settings
+from holdfast.client.errors import EncryptedError, explain_settings
 from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.runtime.connection_errors import explain_failure, read_settings
 from holdfast.runtime.data_converter import with_encryption, with_pydantic
 from holdfast.runtime.encryption.codec import CONVERTER_VARIABLE, VARIABLE, DecryptError
 from holdfast.runtime.encryption.key_ring import KeyRing
-from holdfast.runtime.settings_files.file_problems import LoadError
 from holdfast.runtime.text_safety import one_line
 from holdfast.schemas import names
 from holdfast.schemas.phrases import quote_value
@@ -55,13 +54,10 @@ def client_converter(keys: str | None, named_by: str) -> DataConverter:
 
     `named_by` is the setting that names the file.
     """
-    setting = CONVERTER_VARIABLE
-    try:
-        theirs = load_converter(os.environ.get(setting))
-        setting = named_by
+    with explain_settings(CONVERTER_VARIABLE):
+        theirs = load_converter(os.environ.get(CONVERTER_VARIABLE))
+    with explain_settings(named_by):
         ring = None if keys is None else KeyRing.load(Path(keys), os.environ)
-    except LoadError as error:
-        raise wrong_settings(setting, error.problems) from None
     return with_encryption(with_pydantic(theirs), ring)
 
 

@@ -7,11 +7,12 @@ which is part of the contract with scripts.
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel, ValidationError
 from temporalio.service import RPCError, RPCStatusCode
 
+from holdfast.runtime.settings_files.file_problems import LoadError
 from holdfast.runtime.text_safety import holdfast_command, one_line, shell_command
 from holdfast.schemas import names
 from holdfast.validation.problems import problems_of
@@ -25,6 +26,7 @@ NO_SUCH: Final = 4
 INTERRUPTED: Final = 130
 PIPE_CLOSED: Final = 141
 
+ModelT = TypeVar("ModelT", bound=BaseModel)
 _LINE_CHARS = 2000
 _REJECTIONS: Final = {
     names.NO_SUCH_CALL: ("holdfast approvals lists the pending approvals", NO_SUCH),
@@ -147,24 +149,30 @@ def wrong_command(wrong: str, todo: str) -> HoldfastError:
     return HoldfastError(wrong, todo, WRONG_COMMAND)
 
 
-def wrong_settings(named_by: str, problems: Sequence[object]) -> HoldfastError:
-    """Return the error for an invalid settings file: its first problem and the number of others."""
-    more = len(problems) - 1
-    message = f"{problems[0]}{f' (and {more} more)' if more else ''}"
-    wrong, _, todo = message.partition("; ")
-    return wrong_command(f"{named_by}: {wrong}", todo)
+@contextmanager
+def explain_settings(named_by: str) -> Iterator[None]:
+    """Raise the `LoadError` of a settings file with its first problem and the number of others."""
+    try:
+        yield
+    except LoadError as error:
+        more = len(error.problems) - 1
+        message = f"{error.problems[0]}{f' (and {more} more)' if more else ''}"
+        wrong, _, todo = message.partition("; ")
+        raise wrong_command(f"{named_by}: {wrong}", todo) from None
 
 
-def invalid_input(
-    what: str, error: ValidationError, value: Any, model: type[BaseModel], todo: str
-) -> HoldfastError:
-    """Return the error for invalid input: its first problem, its place, and how to fix it.
+def read_input(model: type[ModelT], value: Any, what: str, todo: str) -> ModelT:
+    """Return a value as a model; `todo` is the fix where a problem has none.
 
-    `todo` is the fix where the problem has none.
+    Raises:
+        HoldfastError: it does not fit; the error has its first problem and the place.
     """
-    fault = problems_of(error, value, model)[0]
-    wrong = f"that is no {what}: {replace(fault, fix='')}"
-    return wrong_command(wrong, fault.fix or todo)
+    try:
+        return model.model_validate(value)
+    except ValidationError as error:
+        fault = problems_of(error, value, model)[0]
+        wrong = f"that is no {what}: {replace(fault, fix='')}"
+        raise wrong_command(wrong, fault.fix or todo) from error
 
 
 @contextmanager

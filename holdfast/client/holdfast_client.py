@@ -18,7 +18,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Final, Unpack, overload
 
-from pydantic import JsonValue, ValidationError
+from pydantic import JsonValue
 from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
 from temporalio.client import Client
@@ -96,11 +96,7 @@ class HoldfastClient:
         """
         run_id, timeout = fields.pop("id", None), fields.pop("timeout", None)
         request = run_request(agent, input, fields)
-        try:
-            checked = RunRequest.model_validate(request)
-        except ValidationError as error:
-            todo = "see the fields of `RunRequest`"
-            raise errors.invalid_input("run", error, request, RunRequest, todo) from error
+        checked = errors.read_input(RunRequest, request, "run", "see the fields of `RunRequest`")
         if lack := checked.lack_of_input():
             raise errors.wrong_command(lack, "write the task as `input`")
         new = StartRequest.of(checked, request, started_by="a program")

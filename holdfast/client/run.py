@@ -134,12 +134,7 @@ class PendingCall(PendingApproval):
     async def _decide(self, verdict: Verdict, fields: DecisionFields, **more: Any) -> Receipt:
         about = {"call_id": self.call_id, "digest": self.digest, "nonce": self.nonce}
         values = {**about, "decision": verdict, **fields, **more}
-        try:
-            decision = Decision.model_validate(values)
-        except ValidationError as error:
-            fix = "see its fields"
-            raise errors.invalid_input("decision", error, values, Decision, fix) from error
-        return await self._send(decision)
+        return await self._send(errors.read_input(Decision, values, "decision", "see its fields"))
 
 
 class Run(RemoteRun, Generic[OutputT]):

@@ -31,14 +31,13 @@ from starlette.websockets import WebSocket
 
 from holdfast.catalog.loader import Catalog
 from holdfast.client.connection import connect
-from holdfast.client.errors import wrong_command, wrong_settings
+from holdfast.client.errors import explain_settings, wrong_command
 from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.client.signing import Signer
 from holdfast.client.stream.live_answers import LiveAnswers
 from holdfast.client.stream.local_viewer import local_viewer
 from holdfast.runtime import decision_links as links
 from holdfast.runtime.secrets import shared_secret
-from holdfast.runtime.settings_files.file_problems import LoadError
 from holdfast.runtime.text_sealer import TextSealer
 from holdfast.schemas.base import sha256
 from holdfast.schemas.internal.live_answer import LIVE_ANSWERS_PATH, VIEWERS_KEY
@@ -192,10 +191,8 @@ async def serve_inbox(
     async with AsyncExitStack() as stack:
         http = httpx.AsyncClient(timeout=auth.HTTP_TIMEOUT_SECONDS)
         await stack.enter_async_context(http)
-        try:
+        with explain_settings(named_by):
             access = auth.read_access(path, os.environ, seal, link, http)
-        except LoadError as error:
-            raise wrong_settings(named_by, error.problems) from None
         chosen = access.settings
         if access.method is link:
             is_local = chosen.url is None and ip_address(host).is_loopback

@@ -9,10 +9,8 @@ from functools import cached_property
 from typing import Any
 from urllib.parse import quote
 
-from pydantic import ValidationError
-
 from holdfast.catalog.loader import Catalog
-from holdfast.client.errors import NO_SUCH, HoldfastError, RejectedError, invalid_input
+from holdfast.client.errors import NO_SUCH, HoldfastError, RejectedError, read_input
 from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.client.run_lists import RunFilter, RunListing
 from holdfast.client.signing import Signer
@@ -185,10 +183,7 @@ class Services:
         """
         bound = {"callId": approval.call_id, "digest": approval.digest, "nonce": approval.nonce}
         values = {**said, **bound, "by": person.name, "groups": [*person.groups]}
-        try:
-            decision = Decision.model_validate(values)
-        except ValidationError as error:
-            raise invalid_input("decision", error, values, Decision, "see its form") from None
+        decision = read_input(Decision, values, "decision", "see its form")
         return await self.decide(run_id, approval, decision, id)
 
     async def decide(

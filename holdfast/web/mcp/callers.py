@@ -16,9 +16,9 @@ from mcp.server.auth.middleware.auth_context import get_access_token
 from mcp.server.auth.provider import AccessToken
 from mcp.server.auth.settings import AuthSettings
 
-from holdfast.client.errors import wrong_command, wrong_settings
+from holdfast.client.errors import explain_settings, wrong_command
 from holdfast.runtime.identity.key_sets import OPTION, issuer_warnings, load_key_sets
-from holdfast.runtime.settings_files.file_problems import FileProblem, LoadError
+from holdfast.runtime.settings_files.file_problems import FileProblem
 from holdfast.runtime.text_sealer import TextSealer
 from holdfast.schemas.run import Principal
 from holdfast.schemas.settings.keys import KEY_RIGHTS, KeyRight
@@ -56,10 +56,8 @@ async def open_token_callers(
         HoldfastError: the keys do not load, or no set names the issuer of its tokens.
     """
     async with httpx.AsyncClient() as http:
-        try:
+        with explain_settings("`--keys`"):
             sets = load_key_sets(keys, http)
-        except LoadError as error:
-            raise wrong_settings("`--keys`", error.problems) from None
         for warning in issuer_warnings(sets):
             logger.warning("%s", warning)
         own = [each for each in sets if "inbox" in each.settings.for_]

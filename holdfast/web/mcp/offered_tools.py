@@ -6,10 +6,10 @@ from typing import Annotated, Any, Final, TypeVar
 
 from mcp_types import Tool as McpTool
 from mcp_types import ToolAnnotations
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from holdfast.catalog.loader import Catalog
-from holdfast.client.errors import invalid_input, wrong_command
+from holdfast.client.errors import read_input, wrong_command
 from holdfast.client.start import StartRequest
 from holdfast.providers.base import short_name
 from holdfast.providers.tool_schemas import arguments_schema
@@ -87,10 +87,7 @@ class OfferedTool:
 
 def read_arguments(model: type[ArgumentsT], given: Mapping[str, Any]) -> ArgumentsT:
     """Return the arguments of a call, or raise `HoldfastError`: they do not fit."""
-    try:
-        return model.model_validate(given)
-    except ValidationError as error:
-        raise invalid_input("call", error, given, model, "see the tool's schema") from None
+    return read_input(model, given, "call", "see the tool's schema")
 
 
 def own_tools() -> list[McpTool]:

@@ -39,7 +39,6 @@ from holdfast.client.run import PendingCall, Run
 from holdfast.client.start import REQUEST_MEMO, RunExistsError
 from holdfast.runtime.encryption.key_ring import KEY_BYTES, KeyRing
 from holdfast.runtime.mcp.received import sent_json
-from holdfast.runtime.settings_files.file_problems import LoadError
 from holdfast.schemas import names
 from holdfast.schemas.base import canonical_json, sha256
 from holdfast.schemas.log_entry import LogRecord
@@ -239,10 +238,8 @@ def load_state_keys(file: str | None) -> Sequence[bytes]:
     """
     if not file:
         return [os.urandom(KEY_BYTES)]
-    try:
+    with errors.explain_settings("`--state-keys`"):
         return KeyRing.load(Path(file), os.environ).derive(_STATE_KEYS)
-    except LoadError as error:
-        raise errors.wrong_settings("`--state-keys`", error.problems) from None
 
 
 async def serve_stdio(
