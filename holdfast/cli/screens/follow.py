@@ -7,7 +7,6 @@ run as the HTTP API sends them (`client.stream.run_feed`): its events, with `tok
 is a reference to the worker's store is whole in `done`, where it is available.
 """
 
-from collections.abc import AsyncIterator
 from contextlib import aclosing
 from math import inf
 from time import monotonic
@@ -21,7 +20,7 @@ from holdfast.cli.screens.plain import PlainScreen
 from holdfast.client import errors
 from holdfast.client.run import Run
 from holdfast.client.stream.run_feed import Frame, RunFeed
-from holdfast.client.stream.run_watch import MAX_LOST_LOOKS, Look, RunDescription
+from holdfast.client.stream.run_watch import MAX_LOST_LOOKS, RunDescription
 from holdfast.runtime.narration.phrases import QUEUED_FOR_MODEL
 from holdfast.runtime.text_safety import as_json, clean, holdfast_command
 from holdfast.schemas import names
@@ -88,41 +87,37 @@ class RunFollower:
 
     async def follow(self) -> int:
         """Draw and ask until the run has ended or is left."""
-        async with aclosing(self.run.looks(MAX_LOST_LOOKS)) as looks:
-            return await self._draw(looks)
-
-    async def _draw(self, looks: AsyncIterator[Look]) -> int:
         queued: str | None = None
         report_at = inf
-        while True:
-            look, before = await anext(looks), self._last_entry
-            if isinstance(look, errors.HoldfastError):
-                if look.exit_code != errors.UNREACHABLE:
-                    raise look
-                self.screen.print_note(f"{clean(str(look))}; still trying")
-                continue
-            if self._feed.has_moved(look):
-                await self._catch_up(look)
-            if look.closed:
-                ending = await self.run.ending(unread=unread_output(self.run.id))
-                self.screen.show_ending(ending)
-                if ending.output_error is not None:
-                    raise ending.output_error
-                return ending.exit_code
-            # New entries may have the message that the heartbeat was part of.
-            has_moved = self._last_entry > before
-            self.screen.activity.show_answer(None if has_moved else look.streaming)
-            if look.queued_request != queued:
-                queued, report_at = look.queued_request, monotonic() + _QUEUED_SECONDS
-            if queued is not None and monotonic() >= report_at:
-                self.screen.print_waiting(QUEUED_FOR_MODEL)
-                report_at = inf
-            self.screen.show_failing(look.failing)
-            if not await self.people.ask_new(self._waiting):
-                self.screen.print_note(
-                    f"To follow it again: {holdfast_command('watch', self.run.id)}"
-                )
-                return errors.RUN_FAILED
+        async with aclosing(self.run.looks(MAX_LOST_LOOKS)) as looks:
+            while True:
+                look, before = await anext(looks), self._last_entry
+                if isinstance(look, errors.HoldfastError):
+                    if look.exit_code != errors.UNREACHABLE:
+                        raise look
+                    self.screen.print_note(f"{clean(str(look))}; still trying")
+                    continue
+                if self._feed.has_moved(look):
+                    await self._catch_up(look)
+                if look.closed:
+                    ending = await self.run.ending(unread=unread_output(self.run.id))
+                    self.screen.show_ending(ending)
+                    if ending.output_error is not None:
+                        raise ending.output_error
+                    return ending.exit_code
+                # New entries may have the message that the heartbeat was part of.
+                has_moved = self._last_entry > before
+                self.screen.activity.show_answer(None if has_moved else look.streaming)
+                if look.queued_request != queued:
+                    queued, report_at = look.queued_request, monotonic() + _QUEUED_SECONDS
+                if queued is not None and monotonic() >= report_at:
+                    self.screen.print_waiting(QUEUED_FOR_MODEL)
+                    report_at = inf
+                self.screen.show_failing(look.failing)
+                if not await self.people.ask_new(self._waiting):
+                    again = holdfast_command("watch", self.run.id)
+                    self.screen.print_note(f"To follow it again: {again}")
+                    return errors.RUN_FAILED
 
     async def _catch_up(self, look: RunDescription) -> None:
         """Draw the entries since the last time; report once that the run does not answer."""
