@@ -73,17 +73,13 @@ def check(settings: WorkerSettings, options: CheckOptions, secrets: Secrets) -> 
     )
 
 
-def _store_problems(settings: WorkerSettings) -> list[FileProblem]:
+def _check(settings: WorkerSettings, options: CheckOptions, secrets: Secrets) -> CheckResult:
+    problems: list[FileProblem] = []
     if isinstance(settings.store, Path):  # a bucket is not requested
         try:
             FolderStore(settings.store).check_writable()
         except StoreError as error:
-            return [FileProblem("--store", None, error.reason, error.fix)]
-    return []
-
-
-def _check(settings: WorkerSettings, options: CheckOptions, secrets: Secrets) -> CheckResult:
-    problems = _store_problems(settings)
+            problems.append(FileProblem("--store", None, error.reason, error.fix))
     try:
         resources = load_resources(settings, secrets)
         faults, notes = _add_server_tools(settings, resources)
