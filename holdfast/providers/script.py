@@ -114,7 +114,22 @@ class ScriptProvider:
             UnanswerableRequest: the script has none.
             ContextOverflow: the script has an overflow in its place.
         """
-        scripted = self._next(request.fragments)
+        users = (each for each in request.fragments if each.startswith(_USER))
+        first = next((each[1:].decode() for each in users), "")
+        scenario = next((one for one in self._scenarios if re.search(one.match, first)), None)
+        if scenario is None:
+            raise base.UnanswerableRequest(
+                f"no scenario of the script matches `{first[:200]}`; add one"
+            )
+        number = answers = request.fragments.count(_ANSWER)
+        for scripted in scenario.answers:
+            number -= scripted.times
+            if number < 0:
+                break
+        else:
+            raise base.UnanswerableRequest(
+                f"the script has no answer left: {answers} were given; add another to its file"
+            )
         if scripted.too_long is not None:
             raise base.ContextOverflow(400, _TOO_LONG, scripted.too_long)
         answer = StreamedAnswer(sink, request.tool_names)
@@ -130,20 +145,3 @@ class ScriptProvider:
             text = arguments if isinstance(arguments, str) else json.dumps(arguments)
             answer.add_arguments(draft, text)
         return answer.solution(scripted.stop_reason)
-
-    def _next(self, fragments: tuple[bytes, ...]) -> ScriptedAnswer:
-        first = next((each[1:].decode() for each in fragments if each.startswith(_USER)), "")
-        answers = fragments.count(_ANSWER)
-        scenario = next((one for one in self._scenarios if re.search(one.match, first)), None)
-        if scenario is None:
-            raise base.UnanswerableRequest(
-                f"no scenario of the script matches `{first[:200]}`; add one"
-            )
-        number = answers
-        for scripted in scenario.answers:
-            number -= scripted.times
-            if number < 0:
-                return scripted
-        raise base.UnanswerableRequest(
-            f"the script has no answer left: {answers} were given; add another to its file"
-        )
