@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from functools import partial
-from typing import NoReturn
 
 import httpx
 from temporalio.exceptions import ApplicationError
@@ -87,23 +86,19 @@ async def post(
                 follow_redirects=False,
                 timeout=ATTEMPT_SECONDS,
             ) as response:
-                if not response.is_success:
-                    await _refuse(response, shown)
-                return await response.aread() if reads_answer else b""
+                if response.is_success:
+                    return await response.aread() if reads_answer else b""
+                data = b""
+                async for piece in response.aiter_bytes():
+                    data += piece
+                    if len(data) >= ANSWER_BYTES:
+                        break
     except TimeoutError:
         message = f"{shown} did not answer within {ATTEMPT_SECONDS:g} s"
         raise notification_error(message, retried=True) from None
     except httpx.HTTPError as error:
         message = f"{shown} cannot be reached: {type(error).__name__}"
         raise notification_error(message, retried=True) from None
-
-
-async def _refuse(response: httpx.Response, shown: str) -> NoReturn:
-    data = b""
-    async for piece in response.aiter_bytes():
-        data += piece
-        if len(data) >= ANSWER_BYTES:
-            break
     answer = one_line(data[:ANSWER_BYTES].decode("utf-8", "replace"), ANSWER_CHARACTERS)
     status = response.status_code
     message = f"{shown} answered {status}{f': {answer}' if answer else ''}"
