@@ -10,16 +10,7 @@ from functools import partial
 from typing import Any, get_args
 
 from holdfast.cli import option_values
-from holdfast.cli.parser import (
-    CALL,
-    NAME,
-    OBJECT,
-    TIME,
-    UPDATE_ID,
-    Parsers,
-    add_person,
-    on_run,
-)
+from holdfast.cli.parser import CALL, NAME, OBJECT, TIME, UPDATE_ID, Parsers, add_person, on_run
 from holdfast.cli.prompts.answers import AnswerSource, Approver
 from holdfast.cli.screens.console import is_terminal
 from holdfast.cli.screens.follow import follow, print_json_lines, screen_for

@@ -14,13 +14,7 @@ from holdfast.runtime.text_safety import (
     label_in_line,
     one_line,
 )
-from holdfast.schemas.decision import (
-    Kind,
-    PendingApproval,
-    example_edit,
-    no_such_call,
-    shown_calls,
-)
+from holdfast.schemas.decision import Kind, PendingApproval, example_edit, no_such_call, shown_calls
 from holdfast.schemas.run import DelegatePending
 
 _GROUPS_CHARS = 200

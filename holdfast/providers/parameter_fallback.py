@@ -224,10 +224,7 @@ _FALLBACKS = (
     ParameterFallback(_flag("id_form", base.SIXTY_FOUR), of=_CALL_IDS, how=("64",)),
     ParameterFallback(_flag("alternates_roles", True), of=_ALTERNATION, statuses=(400, 422, 500)),
     ParameterFallback(
-        _flag("omits_reasoning", True),
-        of=_REASONING,
-        unless=_REQUIRED,
-        statuses=(400, 422, 500),
+        _flag("omits_reasoning", True), of=_REASONING, unless=_REQUIRED, statuses=(400, 422, 500)
     ),
     ParameterFallback(
         _flag("omits_reasoning", True), of=_NOT_DECRYPTED, statuses=(400, 404), scope="request"

@@ -25,12 +25,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import PARSE_ERROR, Implementation, JSONRPCResponse
 from pydantic import ValidationError
 
-from holdfast.activities.mcp.authorization import (
-    ClientTokens,
-    PrincipalTokens,
-    TokenMemory,
-    Tokens,
-)
+from holdfast.activities.mcp.authorization import ClientTokens, PrincipalTokens, TokenMemory, Tokens
 from holdfast.activities.mcp.http_client import MAX_ANSWER_BYTES, McpHttpClient
 from holdfast.catalog.endpoints import trusted_certificates
 from holdfast.runtime.mcp.errors import ServerUnreachableError, UnreadableReplyError, describe

@@ -10,12 +10,7 @@ from typing import Any, TypeVar
 from weakref import WeakSet
 
 from mcp import Client, MCPError
-from mcp_types import (
-    METHOD_NOT_FOUND,
-    PaginatedRequestParams,
-    TextContent,
-    TextResourceContents,
-)
+from mcp_types import METHOD_NOT_FOUND, PaginatedRequestParams, TextContent, TextResourceContents
 from pydantic import ValidationError
 
 from holdfast.activities.mcp.authorization import TokenMemory

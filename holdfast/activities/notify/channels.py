@@ -18,11 +18,7 @@ from holdfast.activities.notify.message_text import Notifier, limit_content
 from holdfast.activities.notify.slack import SlackAppNotifier, SlackNotifier
 from holdfast.activities.notify.webhook import BadSecret, WebhookNotifier, signing_secrets
 from holdfast.runtime import addresses
-from holdfast.runtime.decision_links import (
-    LINK_SECRET,
-    MIN_SECRET_CHARACTERS,
-    DecisionLinks,
-)
+from holdfast.runtime.decision_links import LINK_SECRET, MIN_SECRET_CHARACTERS, DecisionLinks
 from holdfast.runtime.http_post import EnvironmentValue, notification_error
 from holdfast.runtime.settings_files.file_problems import LoadError
 from holdfast.runtime.settings_files.source import read_source

@@ -153,10 +153,7 @@ class _Schemas:
                 name: {"description": text, "schema": {"type": "string"}}
                 for name, text in answer.headers.items()
             }
-        schema: Mapping[str, Any] = {
-            "type": "string",
-            "description": answer.data,
-        }
+        schema: Mapping[str, Any] = {"type": "string", "description": answer.data}
         if answer.model is not None:
             schema = self.add(answer.model, "serialization")
         if answer.example is not None:

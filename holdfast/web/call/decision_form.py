@@ -280,10 +280,7 @@ def apply_action(
         case "null":
             new, notice = None, f"“{found.label}” is now null."
         case "make":
-            new, notice = (
-                start_value(found.shape, shapes),
-                f"Added “{found.label}”: fill it in.",
-            )
+            new, notice = (start_value(found.shape, shapes), f"Added “{found.label}”: fill it in.")
         case "add":
             new = [*value, _new_value(found.shape.item_schema(len(value)), shapes)]
             notice_place, notice = (*inner, len(value)), f"Added entry {len(new)}."

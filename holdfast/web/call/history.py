@@ -111,10 +111,7 @@ class CallHistory:
 
 
 def history_of(
-    entries: Sequence[Mapping[str, Any]],
-    run_id: str,
-    call_id: str,
-    access: RunAccess | None = None,
+    entries: Sequence[Mapping[str, Any]], run_id: str, call_id: str, access: RunAccess | None = None
 ) -> CallHistory:
     """Return the history of a call from these entries of a log."""
     narration = LogNarration(run_id, with_all_arguments=True, in_terminal=False)
