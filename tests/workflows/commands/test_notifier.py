@@ -293,7 +293,7 @@ async def test_a_run_logs_once_that_notifications_were_left_out(
     question = open_question(play)
     told = telling(play, "desk", "legal", "board", "press")
     told.update()
-    play.run.questions.remind(question)
+    question.reminders += 1
     told.update()
     await settled()
     assert deaf.told == [("desk", "asked"), ("legal", "asked")]

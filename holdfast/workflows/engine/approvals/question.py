@@ -148,15 +148,13 @@ class Question:
         return min(due_at) - now
 
     def take_reminder(self, now: datetime) -> bool:
-        """Return whether a reminder is due; all that no worker sent in time are one."""
+        """Count a reminder that is due, and return whether one is; all that were missed are one."""
         if not self._reminds or self.policy.remind is None:
             return False
         before = self.reminder_intervals
         self.reminder_intervals = (now - self.requested_at) // self.policy.remind
+        self.reminders += self.reminder_intervals > before
         return self.reminder_intervals > before
-
-    def count_reminder(self) -> None:
-        self.reminders += 1
 
     def take_forward(self, now: datetime) -> bool:
         """Let the groups of a due forward decide, too; return whether one is due."""
@@ -164,6 +162,7 @@ class Question:
         if forward is None or self.requested_at + forward.after > min(now, self.last_moment):
             return False
         self.forwards += 1
+        self.reminders += 1
         self.forwarded = [group for group in forward.to if group not in before]
         self.policy = forward_policy(self.policy, self.forwards)
         return True

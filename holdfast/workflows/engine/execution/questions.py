@@ -118,7 +118,7 @@ class Questions:
         The checks have these limits, by default those of the run.
         """
         while question.ruling is None and question.take_forward(now):
-            self.remind(question, question.forwarded)
+            self._log(question, question.forwarded)
             for decision in self._state.pending.take_early(question, have_tokens=False):
                 self.count_or_log(decision, min(now, question.last_moment), limits)
 
@@ -127,12 +127,7 @@ class Questions:
         if question.expires_at <= now:
             self._state.pending.expire(question)
         elif question.take_reminder(now):
-            self.remind(question)
-
-    def remind(self, question: Question, forwarded: Sequence[str] = ()) -> None:
-        """Log a reminder of a question, which is `forwarded` to these groups."""
-        question.count_reminder()
-        self._log(question, forwarded)
+            self._log(question)
 
     def count(
         self, decision: Decision, at: datetime | None = None, limits: ValidationLimits | None = None
@@ -184,6 +179,7 @@ class Questions:
         self._state.log.append(DecisionEntry(call_id=question.call_id, outcome="expired"))
 
     def _log(self, question: Question, forwarded: Sequence[str] = ()) -> None:
+        """Log the request, or a reminder of it, which is `forwarded` to these groups."""
         self._state.log.append(
             ConfirmationRequiredEntry(
                 turn=question.turn,
