@@ -194,16 +194,13 @@ class Dependencies:
     """The calls of its turn that a call needs, and whether another one needs it.
 
     `sources` write what its references name; `earlier_writers`, to its places or the memory.
+    `needed` are both, each once: they have to end before it can start.
     """
 
     sources: list["ToolCall"] = field(default_factory=list, repr=False)
     earlier_writers: list["ToolCall"] = field(default_factory=list, repr=False)
+    needed: list["ToolCall"] = field(default_factory=list, repr=False)
     has_dependents: bool = False
-
-    @property
-    def needed(self) -> list["ToolCall"]:
-        """Return every call that has to end before it can start, once."""
-        return list(dict.fromkeys((*self.sources, *self.earlier_writers)))
 
 
 class ToolCall:

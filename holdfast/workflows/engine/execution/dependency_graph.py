@@ -48,13 +48,14 @@ def connect(calls: Sequence[ToolCall], *, is_sequential: bool = False) -> None:
         # A refused call reads nothing.
         arguments = {} if call.has_ended else call.prepared.raw_arguments
         reads = dict.fromkeys(paths_read(arguments, call.prepared))
-        needed = [
+        sources = [
             calls[i]
             for i in sorted(writers.meeting(reads))
             # A later call is needed unless it only repeats a write of an earlier one.
             if i < index or (i > index and repeats[i] > index and not is_sequential)
         ]
-        graph.append(Dependencies(needed, earlier[index]))
+        needed = list(dict.fromkeys((*sources, *earlier[index])))
+        graph.append(Dependencies(sources, earlier[index], needed))
     dependents = {other for each in graph for other in each.needed}
     for call, on in zip(calls, graph, strict=True):
         is_needed = call in dependents or call.dependencies.has_dependents

@@ -207,10 +207,9 @@ def _rewritten(
         task = {"tool": call.name, "arguments": arguments, "schema": call.tool.parameters}
         given = ({**task, "errors": more[0]},)
     value = yield from activities.run_hook(call, name, activity, *given)
-    who, is_text = "it", False
-    if isinstance(activity, RepairAgent):
-        who, is_text = f"agent `{activity.agent}`", isinstance(value, str)
+    who = f"agent `{activity.agent}`" if isinstance(activity, RepairAgent) else "it"
     try:
+        is_text = isinstance(activity, RepairAgent) and isinstance(value, str)
         value = read_json(value) if is_text else ensure_json(value)
         if not isinstance(value, dict):
             raise ValueError("this is no object")
