@@ -199,15 +199,20 @@ def parsed_or_none(text: str) -> Any:
         return None
 
 
+# Made once: with settings, `json.dumps` makes one for each value.
+_CANONICAL = json.JSONEncoder(
+    sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+)
+_COMPACT = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
+
+
 def canonical_json(value: Any) -> bytes:
     """JSON with sorted keys, no white space, UTF-8: equal values give equal bytes.
 
     Raises:
         ValueError: the value holds a NaN or an infinity, which JSON does not have.
     """
-    return json.dumps(
-        value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
-    ).encode("utf-8", "surrogatepass")
+    return _CANONICAL.encode(value).encode("utf-8", "surrogatepass")
 
 
 def sha256(data: bytes) -> str:
@@ -220,8 +225,7 @@ def link(previous: str, entry_digest: str) -> str:
 
 
 def json_size(value: Any) -> int:
-    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
-    return len(text.encode("utf-8", "surrogatepass"))
+    return len(_COMPACT.encode(value).encode("utf-8", "surrogatepass"))
 
 
 _STORED = "_stored"

@@ -171,6 +171,8 @@ class Log:
         self._before = self.pages[-1].last if self.pages else 0
         self._tail: list[Record] = []
         self._tail_digests: list[str] = []
+        # What models are shown of the entries that were not requested yet, by their numbers.
+        self._unrequested: dict[int, str] = {}
         # The size of the entries that are not sealed, as JSON.
         self.open_bytes = 0
         # The digest of all that is sealed.
@@ -198,6 +200,8 @@ class Log:
         digest = sha256(data)
         self._tail.append(record)
         self._tail_digests.append(digest)
+        if entry.type in SHOWN_TO_MODELS:
+            self._unrequested[record["n"]] = data.decode("utf-8", "surrogatepass")
         self.open_bytes += len(data)
         self.digest = link(self.digest, digest)
         return record
@@ -212,6 +216,7 @@ class Log:
         first_event = self.pages[-1].last_event + 1 if self.pages else 1
         self.pages.append(compress_records(self._tail, first_event, self._origin))
         self._tail, self._tail_digests, self.open_bytes = [], [], 0
+        self._unrequested.clear()
         self._origin, self._before = self.digest, self.pages[-1].last
 
     def seal_all(self) -> None:
@@ -265,7 +270,8 @@ class Log:
         wanted = islice(self.records_after(want.after), max(want.upto - want.after, 0))
         for number, record in enumerate(wanted, start=want.after + 1):
             if record["type"] in SHOWN_TO_MODELS:
-                item = digested(record).decode("utf-8", "surrogatepass")
+                known = self._unrequested.pop(number, None)
+                item = known or digested(record).decode("utf-8", "surrogatepass")
             else:
                 position = number - self._before - 1
                 item = "#" + (self._tail_digests[position] if position >= 0 else _digest(record))
