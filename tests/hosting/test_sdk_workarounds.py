@@ -135,8 +135,13 @@ def _lacks_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _lets_builtins_through(monkeypatch: pytest.MonkeyPatch) -> None:
-    restricted = _importer.Importer._builtins_unrestricted
-    monkeypatch.setattr(_importer.Importer, "_builtins_restricted", restricted)
+    make = _importer.Importer.__init__
+
+    def without_builtins(importer: Any, *settings: Any) -> None:
+        make(importer, *settings)
+        importer.restricted_builtins = []
+
+    monkeypatch.setattr(_importer.Importer, "__init__", without_builtins)
 
 
 def _lets_modules_through(monkeypatch: pytest.MonkeyPatch) -> None:

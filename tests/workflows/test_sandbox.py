@@ -118,7 +118,7 @@ def test_only_the_thread_that_reads_a_module_may_do_what_modules_may() -> None:
     inside = Sandbox(SandboxRestrictions.default)
 
     def is_refused() -> bool:
-        with inside.entered(), suppress(RestrictedWorkflowAccessError):
+        with inside.entered, suppress(RestrictedWorkflowAccessError):
             return not __import__("time").time()
         return True
 

@@ -69,11 +69,11 @@ def _shared_runner(restrictions: SandboxRestrictions) -> SandboxedWorkflowRunner
         from holdfast.hosting.sdk_workarounds.shared_sandbox import SharedSandboxRunner
 
         runner = SharedSandboxRunner(restrictions)
-        with runner.sandbox.entered():
+        with runner.sandbox.entered:
             restricted = __import__("time") is not time
         # `Path.open` is restricted by another means, which logs each refusal.
         with (
-            runner.sandbox.entered(),
+            runner.sandbox.entered,
             suppress(RestrictedWorkflowAccessError),
             open(os.devnull),  # noqa: PTH123
         ):
