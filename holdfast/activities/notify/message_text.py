@@ -85,13 +85,13 @@ def message_text(news: News) -> MessageText:
     what = label_in_line(news.waiting.label, NAME_CHARACTERS) + whose
     return MessageText(
         title=one_line(f"{heading}: {what}" if what else heading, TITLE_CHARACTERS),
-        lines=tuple((name, value) for name, value in _lines(news) if value),
+        lines=tuple((name, value) for name, value in _lines(news, view) if value),
         link=news.link or "",
         action="Open the run" if news.is_over else phrases.REVIEW,
     )
 
 
-def _lines(news: News) -> Iterator[tuple[str, str]]:
+def _lines(news: News, view: QuestionView) -> Iterator[tuple[str, str]]:
     waiting = news.waiting
     yield "Tool", one_line(waiting.tool, NAME_CHARACTERS) if waiting.kind != "plan" else ""
     yield "Agent", one_line(news.agent or "", NAME_CHARACTERS)
@@ -109,7 +109,6 @@ def _lines(news: News) -> Iterator[tuple[str, str]]:
     if news.kind == "expired":
         yield "Result", phrases.lapse_phrase(news.lapse)
     if not news.is_over:
-        view = QuestionView.of(waiting)
         deciding = view.terms("message", view.groups(VALUE_CHARACTERS))
         # Without any content, the approvers are not named.
         yield "Who decides", "; ".join(deciding) if waiting.tool else ""

@@ -74,7 +74,9 @@ def build_call_page(
     `signs`: the inbox signs decisions for the person. `problem` prevents a decision of the `form`.
     `again`: it is the page that runs the call again.
     """
-    approval, form = pending.approval, form or DecisionForm()
+    approval, tool, versions = pending.approval, pending.tool, pending.history.versions
+    kind, arguments, budget = approval.kind, approval.arguments, pending.report.budget
+    form, view, changes = form or DecisionForm(), pending.view, list[Difference]()
     is_edit, is_check = form.verdict == "edit", form.action == decision_form.CHECK
     decision = decision_form.read_decision(form, pending, person) if is_check else None
     if isinstance(decision, FormProblem):
@@ -83,8 +85,31 @@ def build_call_page(
     obstacle = obstacle if may_decide else MAY_NOT_DECIDE
     edit, result, plan = _forms(pending, form, problem or FormProblem(""), may_edit=not obstacle)
     selects_steps = bool(plan) and plan[0].edit is not None
-    return _question_texts(pending, plan) | {
+    if len(versions) > 1:
+        first = versions[0].arguments
+        changes = argument_differences(kind, first, arguments, pending.tools, pending.schema)
+    if kind == "budget":
+        approve = extend_button(approval, budget, pending.history.first_limit)
+    else:
+        approve = view.approve_button(pending.schema)
+    consequence = plan_consequence(plan) or phrases.QUESTIONS[kind].consequence
+    if kind == "call" and tool is not None:
+        consequence = phrases.CONSEQUENCES[bool(tool.side_effects)]
+    return {
         "pending": pending,
+        "question": view,
+        "heading": view.subject(pending.run_info.agent),
+        "consequence": consequence,
+        "approve_text": approve,
+        "changes": changes,
+        "budget_uses": [*page_text.budget_uses(budget)] if kind == "budget" else [],
+        "arguments": build_fields(
+            pending.schema, FormValue(arguments, {}), prefix="v", room=5 * MAX_FIELDS
+        ),
+        "as_json": as_json(arguments, indent=2),
+        "command": how_to_decide(pending.run_info.id, approval),
+        "renew_command": how_to_renew(pending.run_info.id),
+        "show_command": holdfast_command("show", pending.run_info.id, "--json"),
         "form": form,
         "notice": _notice(pending, form, [edit, result], plan, problem or decision),
         "signs": signs,
@@ -95,43 +120,11 @@ def build_call_page(
         "edit": edit,
         "result": result,
         "plan": plan,
-        "hidden_steps": len([*shown_calls(approval.arguments)]) - len(plan) if plan else 0,
-        "is_changed": is_edit and not is_same(form.edit.value, approval.arguments),
+        "hidden_steps": len([*shown_calls(arguments)]) - len(plan) if plan else 0,
+        "is_changed": is_edit and not is_same(form.edit.value, arguments),
         "is_checked": is_check and is_edit and (edit is not None or selects_steps),
         "is_answer": form.verdict in ("respond", "happened"),
         "selects_steps": selects_steps,
-    }
-
-
-def _question_texts(pending: OpenApproval, plan: Sequence[PlanRow]) -> dict[str, Any]:
-    """Return the values of the page that depend on the question alone."""
-    approval, tool, versions = pending.approval, pending.tool, pending.history.versions
-    kind, arguments, budget = approval.kind, approval.arguments, pending.report.budget
-    view, changes = pending.view, list[Difference]()
-    if len(versions) > 1:
-        first = versions[0].arguments
-        changes = argument_differences(kind, first, arguments, pending.tools, pending.schema)
-    if kind == "budget":
-        approve = extend_button(approval, budget, pending.history.first_limit)
-    else:
-        approve = view.approve_button(pending.schema)
-    consequence = phrases.QUESTIONS[kind].consequence
-    if kind == "call" and tool is not None:
-        consequence = phrases.CONSEQUENCES[bool(tool.side_effects)]
-    return {
-        "question": view,
-        "heading": view.subject(pending.run_info.agent),
-        "consequence": plan_consequence(plan) if plan else consequence,
-        "approve_text": approve,
-        "changes": changes,
-        "budget_uses": [*page_text.budget_uses(budget)] if kind == "budget" else [],
-        "arguments": build_fields(
-            pending.schema, FormValue(arguments, {}), prefix="v", room=5 * MAX_FIELDS
-        ),
-        "as_json": as_json(arguments, indent=2),
-        "command": how_to_decide(pending.run_info.id, approval),
-        "renew_command": how_to_renew(pending.run_info.id) if kind == "principal_expired" else "",
-        "show_command": holdfast_command("show", pending.run_info.id, "--json"),
     }
 
 
