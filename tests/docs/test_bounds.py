@@ -12,7 +12,7 @@ from holdfast.web import home, slack
 from holdfast.web.api import api_request as api_asked
 from holdfast.web.api import runs
 from holdfast.web.auth import sessions
-from holdfast.web.call import loader
+from holdfast.web.call import loader, view_model
 from holdfast.web.forms import fields
 from holdfast.web.http import requests, shared_secret, streaming
 from holdfast.web.listing import bulk, page_query, pending_runs, routes
@@ -60,7 +60,7 @@ BOUNDS = {
         f"a form has {fields.MAX_FIELDS} fields, {fields.MAX_ITEMS} items in a list, "
         f"{fields.MAX_DEPTH} levels",
         f"A plan's page shows {question_view.MAX_CALLS} steps",
-        f"Arguments above {loader.MAX_EDIT_BYTES // 1000} KB",
+        f"Arguments above {view_model.MAX_EDIT_BYTES // 1000} KB",
         f"the last {run.MAX_CALL_ENTRIES} entries are read",
     ],
     "approvals/run-pages.md": [

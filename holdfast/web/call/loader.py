@@ -14,7 +14,7 @@ from holdfast.client.errors import NO_SUCH, EncryptedError, HoldfastError
 from holdfast.client.run_lists import RunFilter, RunListing
 from holdfast.runtime.narration.question_view import QuestionView
 from holdfast.runtime.text_safety import one_line
-from holdfast.schemas.base import canonical_json, json_size, sha256
+from holdfast.schemas.base import canonical_json, sha256
 from holdfast.schemas.budget import Budget
 from holdfast.schemas.decision import PendingApproval
 from holdfast.schemas.log_entry import LAST_ENTRIES
@@ -29,7 +29,6 @@ from holdfast.web.listing.pending_runs import request_key
 from holdfast.web.pages import address
 from holdfast.web.services import Services
 
-MAX_EDIT_BYTES: Final = 200_000
 MAX_SIMILAR: Final = 5
 SIMILAR_SECONDS: Final = 1.5
 _NAME_CHARS: Final = 80
@@ -69,11 +68,6 @@ class OpenApproval:
     def is_whole(self) -> bool:
         """Report whether the query returned all arguments."""
         return self.approval.find_round() is not None
-
-    @property
-    def is_editable(self) -> bool:
-        """Report whether the arguments can be changed on the page."""
-        return self.is_whole and json_size(self.approval.arguments) <= MAX_EDIT_BYTES
 
     @property
     def schema(self) -> Any:

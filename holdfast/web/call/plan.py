@@ -289,13 +289,6 @@ def plan_rows(
     return found
 
 
-def plan_consequence(rows: Sequence[PlanRow]) -> str:
-    """Return which of the selected steps have side effects, as a sentence; may be empty."""
-    kept = (one.step for one in rows if one.keep)
-    found = [step for step in kept if step.tool and step.tool.side_effects]
-    return f"The effects of {step_numbers(found)} can’t be undone." if found else ""
-
-
 def argument_differences(
     kind: Kind,
     old: Mapping[str, Any],

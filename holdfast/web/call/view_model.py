@@ -19,6 +19,7 @@ from holdfast.runtime.text_safety import (
     one_line,
     shorten,
 )
+from holdfast.schemas.base import json_size
 from holdfast.schemas.decision import Decided, Decision, PendingApproval, shown_calls
 from holdfast.schemas.phrases import distinct_names
 from holdfast.validation.text_safety import is_same_person
@@ -29,12 +30,13 @@ from holdfast.web.call import decision_form
 from holdfast.web.call.decision_form import DecisionForm, FormProblem
 from holdfast.web.call.history import CallStage, QuestionRound
 from holdfast.web.call.loader import ClosedApproval, OpenApproval
-from holdfast.web.call.plan import PlanRow, argument_differences, plan_consequence, plan_rows
+from holdfast.web.call.plan import PlanRow, argument_differences, plan_rows, step_numbers
 from holdfast.web.forms.fields import MAX_FIELDS, Field, build_fields
 from holdfast.web.forms.form_values import MISSING, FormValue, initial_value
 from holdfast.web.forms.value_diff import Difference, is_same
 from holdfast.web.listing.rows import MAX_BRIEF_CHARS, argument_line
 
+MAX_EDIT_BYTES: Final = 200_000
 _GROUPS_CHARS: Final = 300
 _NAME_CHARS: Final = 100
 # Budgets whose use a provider may not report.
@@ -92,8 +94,11 @@ def build_call_page(
         approve = extend_button(approval, budget, pending.history.first_limit)
     else:
         approve = view.approve_button(pending.schema)
-    consequence = plan_consequence(plan) or phrases.QUESTIONS[kind].consequence
-    if kind == "call" and tool is not None:
+    consequence = phrases.QUESTIONS[kind].consequence
+    kept = (row.step for row in plan if row.keep)
+    if effects := [step for step in kept if step.tool and step.tool.side_effects]:
+        consequence = f"The effects of {step_numbers(effects)} can’t be undone."
+    elif kind == "call" and tool is not None:
         consequence = phrases.CONSEQUENCES[bool(tool.side_effects)]
     return {
         "pending": pending,
@@ -136,7 +141,7 @@ def _forms(
     The arguments have no fields where they are not edited.
     """
     approval, schema, edit, plan = pending.approval, pending.output_schema, None, list[PlanRow]()
-    may_edit = may_edit and pending.is_editable
+    may_edit = may_edit and pending.is_whole and json_size(approval.arguments) <= MAX_EDIT_BYTES
     is_edit, is_answer = form.verdict == "edit", form.verdict in ("respond", "happened")
     if approval.kind == "plan":
         plan = plan_rows(

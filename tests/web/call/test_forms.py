@@ -9,8 +9,8 @@ import pytest
 from holdfast.schemas.decision import Decision
 from holdfast.web.call.decision_form import DecisionForm, FormProblem, read_decision
 from holdfast.web.call.history import CallHistory, history_of
-from holdfast.web.call.loader import MAX_EDIT_BYTES, OpenApproval
-from holdfast.web.call.view_model import build_call_page
+from holdfast.web.call.loader import OpenApproval
+from holdfast.web.call.view_model import MAX_EDIT_BYTES, build_call_page
 from holdfast.web.pages import ENVIRONMENT
 from tests.web.call.test_page import question, typed
 from tests.web.call.test_texts import decided, log

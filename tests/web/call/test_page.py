@@ -14,8 +14,8 @@ from holdfast.schemas.tool import ShownTool
 from holdfast.web.auth.sessions import Person
 from holdfast.web.call.decision_form import DecisionForm, FormProblem, read_decision
 from holdfast.web.call.history import CallHistory, history_of
-from holdfast.web.call.loader import MAX_EDIT_BYTES, ClosedApproval, OpenApproval
-from holdfast.web.call.view_model import build_call_page
+from holdfast.web.call.loader import ClosedApproval, OpenApproval
+from holdfast.web.call.view_model import MAX_EDIT_BYTES, build_call_page
 from holdfast.web.pages import ENVIRONMENT
 from tests.web.call.test_texts import asks, decided, log
 from tests.web.listing.test_rows import ANN, AT, waiting
