@@ -11,7 +11,7 @@ from holdfast.schemas.agent import AgentApproval
 from holdfast.schemas.decision import Decided
 from holdfast.schemas.names import ErrorCode
 from holdfast.schemas.run import Principal
-from holdfast.schemas.tool import ApprovalPolicy, ResolvedTool
+from holdfast.schemas.tool import ApprovalPolicy, CallLimits, ResolvedTool
 from holdfast.workflows.engine.approvals.policy import satisfies
 from holdfast.workflows.engine.call.outcomes import fail
 from holdfast.workflows.engine.call.states import ToolCall
@@ -59,13 +59,15 @@ def test_a_plan_is_one_question_that_shows_the_whole_graph_before_anything_start
         call("look", {"a": "†state.nowhere"}),
         call("pay", {"amount": "†state.price", "to": 1}),
         call("pay", {"amount": "x", "note": "†state.price"}),
+        call("ship", {"for": "†state.price"}),
     )
-    play = lazy(*CHAIN, *refused, call("ask"), tools=(QUOTE, PAY, LOOK, ask)).to_end()
+    ship = tool("ship", limits=CallLimits(after=["mail"]))
+    play = lazy(*CHAIN, *refused, call("ask"), tools=(QUOTE, PAY, LOOK, ship, ask)).to_end()
     question = asked(play)[0]
 
     assert (question["callId"], question["kind"]) == (PLAN, "plan")
     assert (question["tool"], question["label"]) == ("plan", "plan of 4 calls")
-    assert "no part of it: t1c4, t1c5, t1c6, t1c7." in question["question"]
+    assert "no part of it: t1c4, t1c5, t1c6, t1c7, t1c8." in question["question"]
     quote, pay, look, delegate = question["arguments"]["calls"]
     assert quote == {
         "id": "t1c1",
@@ -80,7 +82,7 @@ def test_a_plan_is_one_question_that_shows_the_whole_graph_before_anything_start
     assert pay["arguments"] == {"amount": "†state.price"}
     assert (pay["reasoning"], pay["waitsFor"]) == ("they asked", ["t1c1"])
     assert (look["waitsFor"], look["writes"]) == (["t1c2"], "†state.seen")
-    assert (delegate["id"], delegate["delegate"]) == ("t1c8", "helper")
+    assert (delegate["id"], delegate["delegate"]) == ("t1c9", "helper")
     told = play.event_lines()
     assert told.index(f"confirmation_required {PLAN}") < told.index("tool_start t1c1")
 
