@@ -26,6 +26,7 @@ from holdfast.schemas.run import RunStatus
 from tests.support.eventually import eventually
 from tests.support.identity.signing import run_of
 from tests.support.model_server import Answer, ModelServer, serve
+from tests.support.tools import read as read_ledger
 
 ROOT = Path(__file__).parents[2]
 TOOLS = Path(__file__).with_name("tools.py")
@@ -147,6 +148,14 @@ class Run:
 
         await eventually(is_there)
 
+    async def idle(self) -> None:
+        """Wait until it waits for a message."""
+
+        async def waits() -> bool:
+            return bool((await self.status())["status"] == "awaiting_message")
+
+        await eventually(waits)
+
     async def decide(self, call: str, decision: str, **more: Any) -> dict[str, Any]:
         """Decide by the update, and get its receipt."""
         receipt: dict[str, Any] = await self.handle.execute_update(
@@ -213,6 +222,16 @@ class Run:
         while page := await self.handle.query(query, {"after": len(found), "limit": 1000}):
             found += page
         return found
+
+
+async def ledger_has(*lines: str) -> None:
+    """Wait until tools have written these lines into the ledger; without any, one line."""
+
+    async def written() -> bool:
+        found = read_ledger()
+        return bool(found) and {*lines} <= {*found}
+
+    await eventually(written)
 
 
 @cache

@@ -66,10 +66,10 @@ async def test_a_conversation_answers_until_it_is_closed(launch: Launch) -> None
     run = await (await launch([Answer("one"), Answer("two"), Answer("three")])).start(
         conversation=True
     )
-    await eventually(lambda: _status(run, "awaiting_message"))
+    await run.idle()
     assert await run.handle.execute_update("send", "and two?") == "two"
     assert await run.handle.execute_update("send", {"content": "and three?"}) == "three"
-    await eventually(lambda: _status(run, "awaiting_message"))
+    await run.idle()
     await run.handle.signal("close")
     assert (await run.result())["output"] == "three"
 
@@ -92,10 +92,6 @@ async def test_a_run_that_is_no_conversation_refuses_to_be_sent_to(launch: Launc
 
 async def _asked(backend: Any, turn: int) -> bool:
     return bool(backend.model.asked(turn))
-
-
-async def _status(run: Any, status: str) -> bool:
-    return bool((await run.status())["status"] == status)
 
 
 async def test_time_at_work_is_bounded_also_while_the_model_is_silent(

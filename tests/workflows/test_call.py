@@ -10,8 +10,7 @@ from temporalio.client import WorkflowFailureError, WorkflowUpdateFailedError
 from temporalio.common import RawValue
 from temporalio.exceptions import ApplicationErrorCategory, CancelledError
 
-from tests.support import tools
-from tests.support.backend import SIDE_BY_SIDE, Launch, Run
+from tests.support.backend import SIDE_BY_SIDE, Launch, Run, ledger_has
 from tests.support.eventually import eventually
 
 # What is asked for, and the text of the failure.
@@ -43,11 +42,7 @@ async def test_a_call_that_is_cancelled_as_it_runs_may_have_taken_effect(
     launch: Launch,
 ) -> None:
     call = await (await launch([])).call("held_payment", {"name": "rent"})
-
-    async def has_started() -> bool:
-        return bool(tools.read())
-
-    await eventually(has_started)
+    await ledger_has()
     await call.handle.cancel()
     with pytest.raises(WorkflowFailureError) as failed:
         await call.result()

@@ -47,16 +47,6 @@ def looking(turns: int, **more: Any) -> list[Answer]:
     return [*[Answer(calls=[call("look_up", id=n)]) for n in range(1, turns)], Answer("done")]
 
 
-async def idle(run: Run) -> None:
-    """Wait until the run waits for a message."""
-
-    async def waits() -> bool:
-        status: str = (await run.status())["status"]
-        return status == "awaiting_message"
-
-    await eventually(waits)
-
-
 def timeless(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{key: value for key, value in entry.items() if key != "at"} for entry in entries]
 
@@ -110,7 +100,7 @@ async def test_a_message_sent_again_after_it_continued_as_new_is_taken_once(
     answers = [Answer("hello"), *[Answer(f"answer {n}") for n in range(1, 9)]]
     backend = await launch(answers, continue_after=40, **SIDE_BY_SIDE)
     run = await backend.start([], conversation=True, agent=MANY)
-    await idle(run)
+    await run.idle()
     n = 0
     while len(await runs_of(run)) < 2:
         n += 1
@@ -129,7 +119,7 @@ async def test_a_caller_who_waits_too_long_receives_where_the_answer_will_be(
 ) -> None:
     backend = await launch([Answer("hello"), *looking(20)], continue_after=20, **SIDE_BY_SIDE)
     run = await backend.start(["look_up"], conversation=True, agent=MANY)
-    await idle(run)
+    await run.idle()
 
     with pytest.raises(WorkflowUpdateFailedError, match="failed") as told:
         await run.handle.execute_update("send", {"content": "look"})
@@ -367,10 +357,7 @@ async def test_a_further_attempt_is_not_believed_to_continue_a_run(
     second = timedelta(seconds=2)
     run = await start(backend, "AgentWorkflow", *forged(), run_timeout=second, **RETRIED)
 
-    async def attempted() -> bool:
-        return len(await runs_of(run)) > 1
-
-    await eventually(attempted)
+    await eventually(partial(has_continued, run))
     endpoints = tmp_path / "endpoints.yaml"
     endpoints.write_text("fake: {provider: openai, baseUrl: 'http://127.0.0.1:1/v1'}\n")
     settings = WorkerSettings(task_queue=queue, endpoints=endpoints, cached_runs=0)

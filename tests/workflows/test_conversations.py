@@ -7,19 +7,11 @@ from temporalio.client import WorkflowUpdateFailedError, WorkflowUpdateStage
 from temporalio.exceptions import ApplicationError
 
 from tests.support import tools
-from tests.support.backend import Launch, Run
-from tests.support.eventually import eventually
+from tests.support.backend import Launch, Run, ledger_has
 from tests.support.model_server import Answer, call
 
 LOOK = Answer(calls=[call("look_up", id=7)])
 HELD = {"_tool": "hold", "_activity": "held", "properties": {"name": {"type": "string"}}}
-
-
-async def _status(run: Run, status: str = "awaiting_message") -> None:
-    async def is_so() -> bool:
-        return bool((await run.status())["status"] == status)
-
-    await eventually(is_so)
 
 
 async def _send(run: Run, message: Any) -> Any:
@@ -37,7 +29,7 @@ async def test_a_send_that_ends_on_a_budget_answers_with_it(launch: Launch) -> N
     backend = await launch([Answer("one"), LOOK, Answer("three")])
     budget = {"maxTurns": 4, "perMessage": {"maxTurns": 1}, "total": {"maxTurns": 3}}
     run = await backend.start(["look_up"], conversation=True, agent={"budget": budget})
-    await _status(run)
+    await run.idle()
 
     used_up = await _refusal(run, "look it up")
     assert used_up.type == "budget_exceeded"
@@ -56,11 +48,7 @@ async def test_a_send_that_ends_on_a_budget_answers_with_it(launch: Launch) -> N
 async def test_messages_are_queued_withdrawn_and_for_people(launch: Launch) -> None:
     backend = await launch([Answer(calls=[call("hold", name="a")]), Answer("done")])
     run = await backend.start([HELD], conversation=True)
-
-    async def has_started() -> bool:
-        return "started a" in tools.read()
-
-    await eventually(has_started)
+    await ledger_has("started a")
     await run.handle.signal("message", {"content": "It is on hold.", "audience": "people"})
     wrong = await run.handle.start_update(
         "send", "Drop it.", wait_for_stage=WorkflowUpdateStage.ACCEPTED
@@ -79,7 +67,7 @@ async def test_messages_are_queued_withdrawn_and_for_people(launch: Launch) -> N
     for wrong_message in ({"content": "x", "audience": "people"}, {"content": "x", "skill": "a"}):
         assert (await _refusal(run, wrong_message)).type == "invalid_request"
     tools.write("open a")
-    await _status(run)
+    await run.idle()
 
     asked = str(backend.model.requests[-1])
     assert ("Hurry up." in asked, "Drop it." in asked, "on hold" in asked) == (True, False, False)

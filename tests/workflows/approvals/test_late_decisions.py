@@ -235,7 +235,7 @@ async def test_a_late_message_by_update_finds_its_conversation_ended(
     async with backend(client, tmp_path, [Answer("hello")], **at) as home:
         runs = [await home.start(**talk), await home.start(**talk)]
         for run in runs:
-            await eventually(partial(waits_for_message, run))
+            await run.idle()
     await runs[0].handle.signal("message", "more")
     for run in runs:
         await eventually(partial(timer_fired, run))
@@ -248,8 +248,3 @@ async def test_a_late_message_by_update_finds_its_conversation_ended(
         assert isinstance(outcomes[0], str), "a message that was sent in time continued it"
         await runs[0].handle.signal("close")
         await runs[0].result()
-
-
-async def waits_for_message(run: Run) -> bool:
-    """Return whether a conversation waits for its next message."""
-    return bool((await run.status())["status"] == "awaiting_message")

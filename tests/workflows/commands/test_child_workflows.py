@@ -16,7 +16,7 @@ from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from holdfast.activities.resolve import DefinitionResolver
 from tests.support import tools
-from tests.support.backend import SIDE_BY_SIDE, Backend, Launch, Run
+from tests.support.backend import SIDE_BY_SIDE, Backend, Launch, Run, ledger_has
 from tests.support.eventually import eventually
 from tests.support.model_server import Answer, call
 
@@ -193,11 +193,7 @@ async def test_of_a_delegate_cancelled_in_a_payment_the_outcome_is_unknown_above
         helper={"tools": ["held_payment"]},
     )
     run = await home.start([ASK])
-
-    async def is_paying() -> bool:
-        return bool(tools.read())
-
-    await eventually(is_paying)
+    await ledger_has()
     await run.delegate("t1c1").handle.cancel()
     assert (await run.result())["output"] == "so be it"
     tools.write("open rent")
@@ -267,11 +263,7 @@ async def test_a_delegate_that_may_act_once_and_was_lost_is_asked_about(family: 
         helper={"tools": ["held"]},
     )
     run = await home.start([{**ASK, **ONCE}])
-
-    async def has_started() -> bool:
-        return "started a" in tools.read()
-
-    await eventually(has_started)
+    await ledger_has("started a")
     await run.delegate("t1c1").handle.terminate()
     [waiting] = await run.waiting()
     assert waiting["kind"] == "reconcile"

@@ -7,8 +7,7 @@ from temporalio.client import WorkflowFailureError
 from temporalio.exceptions import CancelledError
 
 from tests.support import tools
-from tests.support.backend import Launch
-from tests.support.eventually import eventually
+from tests.support.backend import Launch, ledger_has
 from tests.support.model_server import Answer, call
 
 DONE = Answer("done")
@@ -57,11 +56,7 @@ async def test_it_hangs_at_cancellation(launch: Launch) -> None:
     answers = [Answer(calls=[call("stubborn"), call("pay", amount=1)]), DONE]
     run = await (await launch(answers)).start(["stubborn", "pay"])
     await run.waiting()
-
-    async def has_started() -> bool:
-        return "stubborn started" in tools.read()
-
-    await eventually(has_started)
+    await ledger_has("stubborn started")
     await run.handle.cancel()
     with pytest.raises(WorkflowFailureError) as failed:
         await run.handle.result()

@@ -4,8 +4,7 @@ import json
 from typing import Any
 
 from tests.support import tools
-from tests.support.backend import Launch
-from tests.support.eventually import eventually
+from tests.support.backend import Launch, ledger_has
 from tests.support.model_server import Answer, call
 
 DONE = Answer("done")
@@ -14,11 +13,7 @@ DONE = Answer("done")
 async def test_concurrency_bounds_what_runs_together(launch: Launch) -> None:
     calls = [call("held", name="a"), call("held", name="b")]
     run = await (await launch([Answer(calls=calls), DONE])).start(["held"])
-
-    async def both() -> bool:
-        return {"started a", "started b"} <= set(tools.read())
-
-    await eventually(both)
+    await ledger_has("started a", "started b")
     tools.write("open a")
     tools.write("open b")
     await run.result()
