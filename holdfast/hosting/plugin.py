@@ -9,6 +9,7 @@ plugin alone.
 """
 
 import inspect
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
@@ -37,7 +38,7 @@ from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
 from holdfast.definitions.agent import Agent, AnyTool
 from holdfast.hosting.monitoring.worker_telemetry import with_telemetry
 from holdfast.hosting.options import WorkerSettings
-from holdfast.hosting.resources import WorkerResources, load_key_ring, load_resources
+from holdfast.hosting.resources import ResourcesError, WorkerResources, load_resources
 from holdfast.hosting.sdk_workarounds import workflow_runner
 from holdfast.hosting.sdk_workarounds.activity_definitions import activity_name
 from holdfast.hosting.sdk_workarounds.worker_shutdown import end_shutdown
@@ -45,6 +46,8 @@ from holdfast.hosting.worker_parts import MAX_ACTIVITIES, WorkerParts
 from holdfast.providers.base import Provider
 from holdfast.runtime.command_line import read_path
 from holdfast.runtime.data_converter import encrypts, with_encryption, with_pydantic, with_store
+from holdfast.runtime.encryption.key_ring import KeyRing
+from holdfast.runtime.settings_files.file_problems import LoadError
 from holdfast.runtime.storage.locations import StoreLocation, open_store_at, parse_store_location
 from holdfast.runtime.storage.store import DeferredStore
 from holdfast.workflows.agent import AgentWorkflow
@@ -204,7 +207,10 @@ class HoldfastPlugin(SimplePlugin):
 
     def _converter(self, theirs: DataConverter | None) -> DataConverter:
         file = self._settings.encryption
-        ring = None if file is None else load_key_ring(file)
+        try:
+            ring = None if file is None else KeyRing.load(file, os.environ)
+        except LoadError as error:
+            raise ResourcesError(error.problems) from None
         return with_store(with_encryption(theirs or DataConverter.default, ring), self._store)
 
     def configure_worker(self, config: WorkerConfig) -> WorkerConfig:

@@ -7,7 +7,6 @@ import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import httpx
@@ -107,18 +106,6 @@ class ResourcesError(StartError):
     def __init__(self, problems: Sequence[FileProblem]) -> None:
         super().__init__([str(problem) for problem in problems])
         self.problems = list(problems)
-
-
-def load_key_ring(file: Path) -> KeyRing:
-    """Read the keys of a file.
-
-    Raises:
-        ResourcesError: a key does not load.
-    """
-    try:
-        return KeyRing.load(file, os.environ)
-    except LoadError as error:
-        raise ResourcesError(error.problems) from None
 
 
 def load_resources(

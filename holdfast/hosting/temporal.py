@@ -66,13 +66,6 @@ async def connect(
     return client
 
 
-def without_plugins(client: Client) -> Client:
-    """Return the client as its plugins have made it, for workers that are none of theirs."""
-    config = client.config(active_config=True)
-    config["plugins"] = []
-    return Client(**config)
-
-
 async def usable_search_attributes(client: Client) -> list[str]:
     """Return those of `names.SEARCH_ATTRIBUTES` that the namespace has, registering missing ones.
 

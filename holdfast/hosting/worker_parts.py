@@ -6,6 +6,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import Any
 
+from temporalio.client import Client
 from temporalio.worker import Interceptor, Worker, WorkerConfig
 
 from holdfast.activities.check_token import CheckTokenActivity
@@ -41,7 +42,7 @@ from holdfast.hosting.sdk_workarounds.activity_definitions import (
     with_raw_arguments,
 )
 from holdfast.hosting.sdk_workarounds.worker_shutdown import shutdown_requested
-from holdfast.hosting.temporal import usable_search_attributes, without_plugins
+from holdfast.hosting.temporal import usable_search_attributes
 from holdfast.runtime.storage.store import payload_writer, store_of
 from holdfast.schemas import names
 from holdfast.schemas.agent import WorkerFacts
@@ -227,9 +228,12 @@ class WorkerParts:
         config: Mapping[str, Any] = worker.config(active_config=True)
         throttle = self._settings.heartbeat_timeout / names.BEATS_PER_TIMEOUT
         generate = self._generate(shared=self._shared_pages).generate
+        # The client as its plugins have made it: these workers are none of theirs.
+        of_client = self._client.config(active_config=True)
+        of_client["plugins"] = []
         return [
             Worker(
-                without_plugins(self._client),
+                Client(**of_client),
                 task_queue=names.request_queue(worker.task_queue, endpoint),
                 activities=[generate],
                 interceptors=config["interceptors"],
