@@ -251,6 +251,7 @@ def test_a_summary_names_the_turn_what_is_done_and_who_decided_so() -> None:
 def test_a_summary_does_not_repeat_the_timeline() -> None:
     assert call_summary(1, _carried(tool("look"))) == "Turn 1: id=7"
     assert call_summary(1, _carried(tool("look", label="Look up"))) == "Turn 1: Look up: id=7"
+    assert call_summary(0, _carried(tool("look", label="Look up"))) == "Look up: id=7"
 
 
 def _carried(one: ResolvedTool) -> ToolCall:

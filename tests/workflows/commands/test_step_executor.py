@@ -85,3 +85,16 @@ async def test_a_call_passes_all_its_hooks(launch: Launch) -> None:
         "review t1c1",
     ]
     assert await run.results() == {"t1c1": '{"id": 1}'}
+
+
+async def test_a_hook_that_fails_blocks_the_call_in_its_own_words(launch: Launch) -> None:
+    review = {"type": "review", "retry": {"maximumAttempts": 1}}
+    text = {"properties": {"text": {"type": "string"}}}
+    tool = {"_tool": "echo", "_activity": "echo", "_after": review, **text}
+    backend = await launch([Answer(calls=[call("echo", text="a")]), DONE])
+    run = await backend.start([tool])
+    await run.result()
+
+    error = await run.error()
+    assert error["code"] == "blocked"
+    assert "its result is withheld: the hook `_after` failed: string indices" in error["message"]
