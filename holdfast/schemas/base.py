@@ -9,7 +9,7 @@ import json
 import re
 from datetime import datetime, timedelta
 from itertools import repeat
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Final, Self
 
 from pydantic import (
     AfterValidator,
@@ -55,6 +55,10 @@ class Lenient(BaseModel):
     def to_json(self) -> dict[str, Any]:
         """Return the object as others read it, in camelCase, without fields at their defaults."""
         return self.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+
+
+# Of a dataclass whose fields change as a run works: a model looks up each name that is assigned to.
+MUTABLE: Final = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="ignore")
 
 
 class Explicit(Lenient):

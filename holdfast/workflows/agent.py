@@ -95,14 +95,14 @@ class AgentWorkflow(BaseWorkflow[AgentRun]):
             self._origin = request, snapshot
             self._search_attributes = snapshot.worker.search_attributes
             # With its state, and the input that has arrived since.
-            run = AgentRun(previous.run, request, snapshot.agent, workflow.now, pages, limits)
+            run = AgentRun(previous.run, request, snapshot.agent, self.clock, pages, limits)
             return run, snapshot.worker
         # The next run of the chain receives the verified principal, and no token.
         request, snapshot = await self._admit(self._request, "agent", AgentSnapshot)
         self._origin = request, snapshot
         try:
             run = AgentRun.start(
-                request, snapshot.agent, self._mailbox, self._pending, workflow.now, limits
+                request, snapshot.agent, self._mailbox, self._pending, self.clock, limits
             )
         except InvalidRequest as error:
             input.fail(names.INVALID_REQUEST, str(error))

@@ -12,8 +12,10 @@ Handlers finish before the workflow returns.
 
 import asyncio
 from abc import ABC, abstractmethod
+from asyncio import get_running_loop
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from datetime import datetime
 from typing import Any, ClassVar, Generic, TypeVar
 
 from temporalio import workflow
@@ -51,6 +53,22 @@ WorkT = TypeVar("WorkT", bound=ExecutionBase)
 SnapshotT = TypeVar("SnapshotT", AgentSnapshot, ToolSnapshot)
 
 
+class RunClock:
+    """The time of the present activation, which the SDK computes at each question."""
+
+    def __init__(self) -> None:
+        self._at: datetime | None = None
+        self._seconds = 0.0
+
+    def __call__(self) -> datetime:
+        """Return it as `workflow.now` does."""
+        # Not `asyncio.get_running_loop`: the sandbox checks each use of a module's attribute.
+        seconds = get_running_loop().time()
+        if self._at is None or seconds != self._seconds:
+            self._at, self._seconds = workflow.now(), seconds
+        return self._at
+
+
 class BaseWorkflow(QueryHandlers, ABC, Generic[WorkT]):
     """A workflow around one `ExecutionBase`, from its start to its end.
 
@@ -69,7 +87,8 @@ class BaseWorkflow(QueryHandlers, ABC, Generic[WorkT]):
         # Whether the worker has accepted the request, or the state of the previous run.
         self.is_admitted = False
         self._start_failure: Fail | None = None
-        self._start_log = Log(workflow.now)
+        self.clock = RunClock()
+        self._start_log = Log(self.clock)
         # The search attributes of the namespace, as soon as the worker has reported them.
         self._search_attributes: list[str] = []
         self._early_decisions: list[RawValue] = []
@@ -414,9 +433,8 @@ class CallWorkflow(BaseWorkflow[SingleCall]):
 
     async def _begin(self) -> tuple[SingleCall, WorkerFacts]:
         request, snapshot = await self._admit(self._request, "tool", ToolSnapshot)
-        call = SingleCall(
-            request, snapshot.tool, self._pending, workflow.now, self._task_budget.run
-        )
+        limits = self._task_budget.run
+        call = SingleCall(request, snapshot.tool, self._pending, self.clock, limits)
         return call, snapshot.worker
 
     async def _execute(self, call: SingleCall, executor: StepExecutor, step: Step) -> None:

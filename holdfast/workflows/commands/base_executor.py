@@ -67,9 +67,9 @@ class BaseExecutor:
         Raises:
             CancelledError: The run is cancelled: a failure of an activity reports only that.
         """
-        meter = self.work.state.meter
-        meter.begin_work(workflow.now())
-        left = meter.remaining(workflow.now())
+        meter, now = self.work.state.meter, workflow.now()
+        meter.begin_work(now)
+        left = meter.remaining(now)
         if left is not None and self._timer is None:
 
             async def end_time(longest: timedelta) -> None:

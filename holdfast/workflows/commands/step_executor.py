@@ -184,7 +184,7 @@ class StepExecutor(BaseExecutor):
         tool = call.tool
         start_timeout, scheduled_at = None, workflow.now()
         try:
-            remaining = self.work.state.meter.remaining(workflow.now())
+            remaining = self.work.state.meter.remaining(scheduled_at)
             line = activity_options.call_summary(self.work.state.meter.turns, call)
             running: Coroutine[Any, Any, Any]
             if activity.local:
@@ -200,7 +200,6 @@ class StepExecutor(BaseExecutor):
                 running = workflow.execute_activity(
                     activity.type, args=arguments, result_type=RawValue, **config
                 )
-            scheduled_at = workflow.now()
             result = await self.on_run_time(running)
             number = len(call.decided.unknown_attempts) + call.decided.mcp.forms
             budget = self.work.state.limits.budget()

@@ -15,7 +15,10 @@ In a conversation a budget counts for each message: the end of one is the end of
 
 from typing import Any
 
-from holdfast.schemas.base import Lenient
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from holdfast.schemas.base import MUTABLE
 from holdfast.schemas.budget import BudgetName
 from holdfast.schemas.message import Delivered, QueuedMessage
 from holdfast.schemas.run import Conversation, Ended, RunRequest
@@ -34,7 +37,8 @@ MAX_LISTED_MESSAGES = 200
 MAX_LISTED_CHARACTERS = 200
 
 
-class Mailbox(Lenient, frozen=False):
+@dataclass(config=MUTABLE)
+class Mailbox:
     """The messages that a run has not read yet, and, as JSON, their snapshot.
 
     `line` holds each with its number, from 1, in order of arrival; `received` is the newest number,
@@ -44,13 +48,13 @@ class Mailbox(Lenient, frozen=False):
     request to the model that was answered.
     """
 
-    line: list[tuple[int, Delivered]] = []
+    line: list[tuple[int, Delivered]] = Field(default=[])
     received: int = 0
     heard: int = 0
     closed: bool = False
-    known: dict[str, int] = {}
-    withdrawn: list[int] = []
-    unread: list[QueuedMessage] = []
+    known: dict[str, int] = Field(default={})
+    withdrawn: list[int] = Field(default=[])
+    unread: list[QueuedMessage] = Field(default=[])
 
     def __len__(self) -> int:
         return len(self.line)

@@ -9,8 +9,11 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
 from holdfast.runtime.narration.phrases import author_phrase
-from holdfast.schemas.base import Lenient, json_size, rfc3339
+from holdfast.schemas.base import MUTABLE, json_size, rfc3339
 from holdfast.schemas.decision import OTHER_QUESTION, Decided, Decision
 from holdfast.schemas.names import ALREADY_DECIDED, INVALID_DECISION, NO_SUCH_CALL
 from holdfast.schemas.phrases import first_names, quote_value
@@ -28,7 +31,8 @@ MAX_CALLS_NAMED = 10
 _LATE = "the approval of call {call} expired at {expiry}; this decision was received at {at}"
 
 
-class PendingApprovals(Lenient, frozen=False):
+@dataclass(config=MUTABLE)
+class PendingApprovals:
     """The open questions of one run, and the decisions that arrived before their questions.
 
     As JSON, it is its own snapshot while no question is open. `early` holds decisions without a
@@ -36,13 +40,15 @@ class PendingApprovals(Lenient, frozen=False):
     rest of the run, `approvers` who approved each of these, and `tokens` the use of each token.
     """
 
-    early: list[Decision] = []
-    closed: dict[str, str] = {}
-    remembered: list[str] = []
-    approvers: dict[str, CallApprover] = {}
-    tokens: dict[str, str] = {}
-    _open: dict[str, Question] = {}
-    _holds: int = 0
+    early: list[Decision] = Field(default=[])
+    closed: dict[str, str] = Field(default={})
+    remembered: list[str] = Field(default=[])
+    approvers: dict[str, CallApprover] = Field(default={})
+    tokens: dict[str, str] = Field(default={})
+
+    def __post_init__(self) -> None:
+        self._open: dict[str, Question] = {}
+        self._holds = 0
 
     def list_open(self) -> list[Question]:
         """List the questions without a ruling, in the order of their requests."""

@@ -20,8 +20,9 @@ from typing import Any, Self
 
 from pydantic import Field
 from pydantic.alias_generators import to_snake
+from pydantic.dataclasses import dataclass
 
-from holdfast.schemas.base import Lenient, format_duration
+from holdfast.schemas.base import MUTABLE, Lenient, format_duration
 from holdfast.schemas.budget import (
     ON_LIMIT_DEFAULTS,
     Budget,
@@ -52,7 +53,8 @@ class UsedBefore(Lenient):
     max_duration: timedelta = timedelta()
 
 
-class Meter(Lenient, frozen=False):
+@dataclass(config=MUTABLE)
+class Meter:
     """The usage of a run and its budget; as JSON, its snapshot while nothing is running.
 
     `granted` is the budget before any extension: in a conversation that of one message, `total`
@@ -79,12 +81,14 @@ class Meter(Lenient, frozen=False):
     out_of_time: bool = False
     too_deep: bool = False
     worked: timedelta = timedelta()
-    reached: list[BudgetName] = []
+    reached: list[BudgetName] = Field(default=[])
     on_limit: dict[str, OnLimit] = Field(default={}, exclude=True)
     on_threshold: dict[ThresholdName, float] = Field(default={}, exclude=True)
     held: dict[str, Budget] = Field(default={}, exclude=True)
-    _since: datetime | None = None
-    _at_work: int = 0
+
+    def __post_init__(self) -> None:
+        self._since: datetime | None = None
+        self._at_work = 0
 
     @classmethod
     def of(cls, budget: BudgetLimits, total: BudgetLimits | None = None) -> Self:
