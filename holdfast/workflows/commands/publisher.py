@@ -181,6 +181,13 @@ class ApprovalNotifier:
 
     def __init__(self, work: ExecutionBase, facts: WorkerFacts) -> None:
         self._work = work
+        info, principal = workflow.info(), work.state.principal
+        self._origin = notifications.QuestionOrigin(
+            workflow_id=info.workflow_id,
+            run_id=info.run_id,
+            agent=work.agent_name,
+            principal=principal.id if principal is not None else None,
+        )
         self._activity = facts.notify
         self._listeners = facts.notifiers
         self._followed = notifications.NewsTracker()
@@ -227,11 +234,11 @@ class ApprovalNotifier:
             self._has_waited = True
 
     def _start_activity(self, activity: str, question: Question) -> None:
-        info, pending = workflow.info(), self._work.state.pending
-        shown = pending.describe_open(info.run_id)[pending.list_open().index(question)]
+        origin, pending = self._origin, self._work.state.pending
+        shown = pending.describe_open(origin.run_id)[pending.list_open().index(question)]
         workflow.start_activity(
             activity,
-            shown | {"workflowId": info.workflow_id},
+            shown | {"workflowId": origin.workflow_id},
             summary=summary(f"Notifies people of {question.label}"),
             start_to_close_timeout=_START_TO_CLOSE,
             retry_policy=RetryPolicy(maximum_attempts=5),
@@ -249,14 +256,7 @@ class ApprovalNotifier:
         if not concerned:
             return
         self._has_waited = False
-        info, principal = workflow.info(), self._work.state.principal
-        origin = notifications.QuestionOrigin(
-            workflow_id=info.workflow_id,
-            run_id=info.run_id,
-            agent=self._work.agent_name,
-            principal=principal.id if principal is not None else None,
-        )
-        news = notifications.build_news(question, kind, origin, workflow.now()).to_json()
+        news = notifications.build_news(question, kind, self._origin, workflow.now()).to_json()
         for channel in concerned:
             if len(self._pending) >= MAX_PENDING_DELIVERIES:
                 if not self._has_noted:
