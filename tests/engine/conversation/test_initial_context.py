@@ -1,136 +1,65 @@
-"""What a run begins with, and what does not make a run."""
+"""What does not make a run, by its bounds; and previous calls."""
 
 from typing import Any
 
 import pytest
 
 from holdfast.schemas.run import RunRequest
-from holdfast.schemas.tool import CallLimits
-from holdfast.workflows.engine.conversation.initial_context import InvalidRequest
+from holdfast.workflows.engine.conversation.initial_context import MAX_INSTANCES, InvalidRequest
 from tests.engine.driver import Play, call, reply, tool
 
-CALLED = {
-    "role": "assistant",
-    "calls": [
-        {"id": "a", "tool": "look", "arguments": {"id": "†state.x"}},
-        {"id": "b", "tool": "gone"},
-    ],
-}
-FOUND = {"role": "tool", "callId": "a", "content": "item 7"}
-LOST = {"role": "tool", "callId": "b", "content": "no such tool", "isError": True}
-OBJECT = {"type": "object", "properties": {"id": {"type": "integer"}}, "required": ["id"]}
+
+def data(kind: str, value: Any, **more: Any) -> dict[str, Any]:
+    return {"type": "data", "kind": kind, "data": value, **more}
 
 
-def started(**more: Any) -> Play:
-    return Play(tool(), model=[reply("done")], **more).to_end()
-
-
-def test_an_input_that_is_an_object_is_data_with_its_schema() -> None:
-    play = started(input={"id": 7}, definition={"input": OBJECT})
-
-    assert play.messages()[0] == {
-        "role": "user",
-        "content": [{"type": "data", "kind": "input", "data": {"id": 7}, "schema": OBJECT}],
-    }
-    assert play.run.state.data["input"] == {"id": 7}
+def large_states(*instances: str) -> list[dict[str, Any]]:
+    return [data("state", {"a": "x" * 300_000}, _instance=name) for name in instances]
 
 
 @pytest.mark.parametrize(
-    ("request_", "definition", "why"),
+    ("parts", "state", "why"),
     [
-        ({"input": None}, {}, "write the task of the run as `input`, a text or an object"),
+        ([], {"id": "x" * 1_000_000}, "`state` is too large: at most 900000 bytes"),
+        (large_states("a", "b", "c", "d"), {}, "state would have 900026 bytes; at most 900000"),
         (
-            {"input": {"id": "x"}},
-            {"input": OBJECT},
-            '`input` does not fit the schema of agent `tester`: id: "x" is not of type "integer"',
-        ),
-        ({"input": "text"}, {"input": OBJECT}, '"text" is not of type "object"'),
-        ({"state": {"id": "x"}}, {"state": OBJECT}, "`state` does not fit the schema"),
-        ({"state": {"id": "x" * 1_000_000}}, {}, "`state` is too large: at most 900000 bytes"),
-        ({"tool_choice": {"name": "x"}}, {}, "agent `tester` has no tool `x`; known: `look`"),
-        (
-            {"context": [{"role": "tool", "content": "x"}]},
+            [data("input", {}, _instance=f"n{n}") for n in range(MAX_INSTANCES + 1)],
             {},
-            "`context[0]` is the result of no call before it; leave it out",
-        ),
-        (
-            {"context": [CALLED, {"content": "x"}]},
-            {},
-            "`context[1]` is not the result of the call `a`; add it after its call: a message of"
-            " role `tool` with its `callId`",
-        ),
-        ({"context": [CALLED, {**FOUND, "callId": "b"}]}, {}, "`context[1]` is not the result of"),
-        (
-            {"context": [CALLED, FOUND]},
-            {},
-            "`context` lacks the result of the call `b`; add it after its call: ",
-        ),
-        (
-            {"context": [{"content": "x", "isError": True}]},
-            {},
-            "`context[0]` is the result of no call before it; leave it out",
-        ),
-        (
-            {"context": [{**CALLED, "role": "user"}]},
-            {},
-            "`context[0]` has `calls`; its role has to be `assistant`",
+            f"a run has at most {MAX_INSTANCES} instances",
         ),
     ],
 )  # fmt: skip
-def test_what_does_not_make_a_run_is_refused_in_one_line(
-    request_: Any, definition: Any, why: str
+def test_what_is_too_large_makes_no_run(
+    parts: list[dict[str, Any]], state: dict[str, Any], why: str
 ) -> None:
-    with pytest.raises(InvalidRequest) as refused:
-        started(**{"input": "go", **request_}, definition=definition)
-
-    assert why in str(refused.value)
-
-
-def test_a_transcript_has_its_calls_and_results_as_not_run_here() -> None:
-    play = started(context=[{"content": "Which item?"}, CALLED, FOUND, LOST], input=None)
-
-    looked = {"id": "t0c1", "providerId": "t0c1", "tool": "look", "arguments": {"id": "†state.x"}}
-    gone = {"id": "t0c2", "providerId": "t0c2", "tool": "gone", "arguments": {}}
-    result = {"role": "tool", "imported": True}
-    assert play.messages()[:-1] == [
-        {"role": "user", "content": "Which item?"},
-        {"role": "assistant", "calls": [looked, gone], "imported": True},
-        {**result, "callId": "t0c1", "providerId": "t0c1", "tool": "look", "content": "item 7"},
-        {
-            **result,
-            "callId": "t0c2",
-            "providerId": "t0c2",
-            "tool": "gone",
-            "content": "no such tool",
-            "isError": True,
-        },
-    ]
-    assert (play.result["calls"], play.event_lines()) == (0, ["turn_start", "turn_end", "done"])
+    context = [{"content": parts}] if parts else []
+    with pytest.raises(InvalidRequest, match=why):
+        Play(context=context, input=None if parts else "go", state=state)
 
 
-def test_what_was_called_before_the_run_counts_for_nothing_in_it() -> None:
-    data = [{"type": "data", "kind": "item", "data": {"id": 7}}]
-    limits = CallLimits(per_run=1, after=["look"])
-    tools = (tool(), tool("pay", limits=limits))
-    turns = [
-        reply("", call("pay")),
-        reply("", call("look", {"id": "†item.id"})),
-        reply("", call("look"), call("look", provider_id="t0c1")),
-        reply("", call("pay")),
-        reply("done"),
-    ]
-    context = [CALLED, {**FOUND, "content": data}, LOST]
-    play = Play(*tools, model=turns, context=context).to_end()
+def test_data_that_cannot_be_kept_is_not_taken_and_that_is_noted() -> None:
+    context = [{"content": [data("order", {"a": "x" * 500_000})]}]
+    play = Play(context=context, model=[reply("done")] * 2)
+    play.receive([data("order", {"b": "x" * 500_000}), {"type": "text", "text": "there"}])
+    play.to_end()
 
-    assert play.errors() == {
-        "t1c1": "blocked",
-        "t2c1": "unresolved_reference",
-        "t3c1": None,
-        "t3c2": None,
-        "t4c1": None,
-    }
+    assert "the order in a message was not used" in play.records("notice")[0]["text"]
+    assert "b" not in play.run.state.data["order"]
+    assert play.messages()[-2]["content"] == [{"type": "text", "text": "there"}]
+
+
+def test_previous_calls_have_ids_of_their_own_and_are_marked() -> None:
+    asked = {"role": "assistant", "calls": [{"id": "a", "tool": "look"}]}
+    context = [asked, {"role": "tool", "callId": "a", "content": "item 7"}]
+    looks = reply("", call("look"), call("look", provider_id="t0c1"))
+    play = Play(tool(), model=[looks, reply("done")], context=context).to_end()
+
+    before, result, _, *later = play.messages()
+    assert before["imported"]
+    assert result["imported"]
+    assert not any(message.get("imported") for message in later)
     ids = [each["providerId"] for one in play.messages() for each in one.get("calls", ())]
-    assert len(set(ids)) == len(ids), "providers match a result with its call by the id"
+    assert len({*ids}) == len(ids) == 3, "providers match a result with its call by the id"
 
 
 @pytest.mark.parametrize("field", ["input", "state"])

@@ -3,14 +3,19 @@ summary; nothing is dropped from the context."""
 
 from typing import Any
 
+import pytest
+
+from holdfast.schemas.internal.model_request import Ask, ConversationPageRequest
 from holdfast.schemas.internal.solution import Solution, Usage
 from holdfast.schemas.message import ImagePart
-from holdfast.schemas.names import MODEL_ERROR
 from holdfast.workflows.engine.call.outcomes import Failed, Outcome, Succeeded
 from holdfast.workflows.engine.call.states import ToolCall
-from holdfast.workflows.engine.conversation.summaries import MAX_REQUESTS_PER_TURN
+from holdfast.workflows.engine.conversation.summaries import (
+    MAX_REQUESTS_PER_TURN,
+    MAX_SUMMARY_CHARACTERS,
+)
 from holdfast.workflows.engine.model.latent_calls import Latent
-from holdfast.workflows.engine.phases import AskModel, Fail
+from holdfast.workflows.engine.phases import AskModel
 from tests.engine.driver import MODEL, Play, call, reply, tool
 from tests.engine.windowed import Windowed, check_calls
 
@@ -113,18 +118,6 @@ def test_a_picture_takes_little_of_the_window_however_many_bytes_it_has() -> Non
 # What fails.
 
 
-def test_a_text_that_is_too_long_by_itself_ends_the_run_with_what_to_do() -> None:
-    play = looking_run(1, window=1_000, size=9_000).to_end()
-
-    assert play.failure == Fail(
-        MODEL_ERROR,
-        "the conversation is longer than the window of 1000 tokens of the model `script`, and its"
-        " last part is too long by itself; show less of results (`_show: preview`), or name a model"
-        " with a larger window",
-    )
-    assert len(play.results()) == 1
-
-
 def test_a_part_that_is_too_long_for_a_summary_is_halved_until_it_fits() -> None:
     """A run that begins with far more than its model takes in."""
     context = [{"role": "user", "content": f"{n}:" + "x" * 1_000} for n in range(64)]
@@ -173,17 +166,6 @@ def test_so_many_requests_for_summaries_are_made_and_no_more() -> None:
 # Budgets.
 
 
-def test_and_may_fail() -> None:
-    model = [reply("", call("look")), TOO_LONG]
-    play = Play(tool("look"), model=model, budget={"maxTurns": 2}).to_end()
-
-    assert play.failure.code == MODEL_ERROR
-    assert play.failure.message.endswith(
-        "and cannot be summarised: nothing is left of the run's maxTurns (2) for it; allow the run"
-        " more, or name a model with a larger window"
-    )
-
-
 def test_what_was_too_long_costs_nothing() -> None:
     play = Play(model=[TOO_LONG, reply("x")], summaries=[TOO_LONG], definition={"budget": LARGE})
     play.take(play.next())
@@ -193,12 +175,44 @@ def test_what_was_too_long_costs_nothing() -> None:
     assert not play.run.state.meter.tokens_unknown
 
 
-def test_a_limit_that_the_summary_reaches_ends_the_started_turn() -> None:
-    dear = reply("short", usage=Usage(input_tokens=50, output_tokens=60))
-    play = Play(model=[TOO_LONG], summaries=[dear], budget={"maxTokens": 100}).to_end()
+# The request for it, and what the model reads of it.
 
-    assert play.result["status"] == "budget_exceeded"
-    assert play.event_lines() == ["turn_start", "notice", "turn_end", "done"]
+
+def ask_of(play: Play, step: AskModel) -> Ask:
+    """How the model is asked in a step."""
+    want = ConversationPageRequest(upto=step.pointer.entries, summary=step.pointer.summary)
+    ask = play.run.settings.page(want).ask
+    assert ask is not None
+    return ask
+
+
+@pytest.mark.parametrize("calling", ["native", "composed"])
+def test_it_is_asked_for_as_a_turn_is_but_for_a_text(calling: str) -> None:
+    output = {"type": "object", "properties": {"n": {"type": "integer"}}}
+    look = tool("look")
+    play = Play(look, model=[TOO_LONG], definition={"calling": calling, "output": output})
+    turn = play.next()
+    assert isinstance(turn, AskModel)
+    of_turn = ask_of(play, turn)
+    play.take(turn)
+    summary = play.next()
+    assert isinstance(summary, AskModel)
+    of_summary = ask_of(play, summary)
+
+    same = {"tool_choice": "none", "output": None, "tail": of_summary.tail}
+    assert of_summary == of_turn.model_copy(update=same)
+    assert of_summary.tail is not None
+    assert "in at most 1000 words of plain text" in of_summary.tail
+
+
+def test_a_long_task_and_a_long_summary_take_a_part_of_the_window_and_no_more() -> None:
+    play = looking_run(20, input="task " * 2_000, summaries=[reply("word " * 9_000)] * 9).to_end()
+
+    text = summaries(play)[0]["text"]
+    assert play.result["output"] == "found"
+    assert text.count("(the rest is left out)") == 2
+    assert len(text) < WINDOW * 4 / 2
+    assert len(text) < 2 * MAX_SUMMARY_CHARACTERS
 
 
 # Beside the turns.
@@ -234,11 +248,3 @@ def test_a_run_that_continues_as_new_after_each_turn_summarises_alike() -> None:
 
     assert chained.records() == whole.records()
     assert chained.pointers == whole.pointers
-
-
-def test_the_text_of_a_refusal_is_noted() -> None:
-    why = Solution(too_long=True, notices=["endpoint `x` answered 400: too long"])
-    play = Play(model=[why, reply("x")], summaries=[why, SUMMARY], definition={"budget": LARGE})
-    play.to_end()
-
-    assert len(play.records("notice")) == 2
