@@ -209,52 +209,6 @@ def played(*model: Any, tools: Any = (PAY,), **more: Any) -> Play:
     return run.to_end()
 
 
-def test_an_output_given_with_calls_may_refer_to_what_they_write() -> None:
-    schema = {"type": "object", "properties": {"total": {"type": "integer"}}}
-    definition = {"output": schema}
-    said = answer(call("keep", amount=5), output="†state.kept")
-    play = played(said, tools=[KEEP], definition=definition)
-    assert (play.result["output"], play.result["turns"]) == ({"total": 7}, 1)
-
-
-def test_an_output_that_does_not_fit_goes_back_behind_the_results_of_its_calls() -> None:
-    play = played(
-        answer(call("pay", amount=5), output={"city": 5, "x": 1}),
-        answer(output={"city": "Oslo"}),
-        definition={"output": {**CITY, "additionalProperties": False}},
-    )
-    assert play.result["output"] == {"city": "Oslo"}
-    roles = [message["role"] for message in play.messages()]
-    assert roles == ["user", "assistant", "tool", "user", "assistant"]
-    [said] = play.engine_messages()
-    assert said.startswith("invalid_output: `output`:")
-    assert '"x" was unexpected' in said
-
-
-@pytest.mark.parametrize(
-    ("wrong", "why"),
-    [
-        (reply("I am done."), "invalid_output: it cannot be read: Expecting value"),
-        (answer(), "The answer had neither calls nor an output."),
-        (reply(GOOD[:9], stop_reason="length"), "invalid_output: the answer was cut off (`max"),
-        (
-            reply('{"calls": [{"_tool": "pay", "amount": {"output": 5}', stop_reason="length"),
-            "invalid_output: the answer was cut off (`maxOutputTokens`): write less. Answer",
-        ),
-    ],
-)
-def test_an_answer_that_cannot_be_read_costs_a_turn(wrong: Any, why: str) -> None:
-    play = played(wrong, answer(output="Done."))
-    assert (play.result["output"], play.result["turns"]) == ("Done.", 2)
-    [said] = play.engine_messages()
-    assert why in said
-    assert said.endswith('Answer with one JSON object alone: {"calls": [...], "output": ...}.')
-
-
-def test_a_text_output_is_a_text_whatever_was_written() -> None:
-    assert played(answer(output={"a": 1})).result["output"] == '{"a": 1}'
-
-
 def test_the_log_keeps_what_the_model_wrote_its_calls_and_what_people_read() -> None:
     play = played(
         reply(f"I pay now. {GOOD}"), answer(output="Paid."), state={"a": 1}, tools=[PAY, KEEP]

@@ -38,13 +38,6 @@ def test_it_is_not_forced_where_it_was_called_before() -> None:
     assert choices(play) == ["auto", "auto", "auto"]
 
 
-def test_an_answer_without_it_is_returned_to_the_model() -> None:
-    play = Play(tool(), forced(1), model=[reply("done"), LOOK, CHECK, reply("done")])
-    assert choices(play) == ["check", "check", "check", "auto"]
-    said = [message.get("content") for message in play.messages()]
-    assert "A call of `check` was required, and none was made. Call it." in said
-
-
 def test_it_is_not_due_before_what_it_comes_after() -> None:
     check = forced(1, limits={"after": ["look"]})
     play = Play(tool(), check, model=[LOOK, CHECK, reply("done")])

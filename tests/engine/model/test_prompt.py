@@ -161,6 +161,27 @@ def test_a_tool_is_offered_without_what_the_model_is_not_to_see() -> None:
     assert "money" not in str(offer)
 
 
+@pytest.mark.parametrize(
+    ("schema", "names"),
+    [
+        (None, ["a1", "a2", "b"]),
+        (True, ["a1", "a2", "b"]),
+        ({"pattern": "^a"}, ["a1", "a2"]),
+        ({"enum": ["b", "c"]}, ["b"]),
+        ({"enum": ["c"]}, ["a1", "a2", "b"]),
+    ],
+)
+def test_a_tool_is_offered_with_the_instances_that_it_can_be_for(
+    schema: Any, names: list[str]
+) -> None:
+    parameters = {"type": "object", "properties": {"id": {}}, "required": ["id"]}
+    look = tool("look", parameters, chosen={} if schema is None else {"_instance": schema})
+    [offer] = offers(agent(look), None, ["a1", "a2", "b"])
+
+    assert offer.parameters["properties"]["_instance"]["enum"] == names
+    assert offer.parameters["required"] == ["id", "_instance"]
+
+
 def test_the_system_prompt_has_what_the_tools_require() -> None:
     plain = instructions(agent(tool(), instructions="  Be kind.\n"))
     full = instructions(
