@@ -1,7 +1,6 @@
 """State: five methods of writing, and values that never change once they were read."""
 
 import copy
-import json
 from contextlib import suppress
 from typing import Any
 
@@ -108,117 +107,16 @@ def test_what_was_read_never_changes_afterwards() -> None:
     assert read == before
 
 
-# In a run: results are written to `_outputPath`.
-
-FOUND = {"id": 7}
-
-
-def writes(play: Play) -> list[tuple[str, str, Any, str | None]]:
-    return [
-        (entry["path"], entry.get("method", "set"), entry.get("value"), entry.get("callId"))
-        for entry in play.records("write")
-    ]
-
-
-def played(path: str | None, outcome: Any = FOUND, **more: Any) -> Play:
-    definition = more.pop("definition", {})
-    look = tool("look", output_path=path, **more)
-    return Play(
-        look,
-        model=[reply("", call("look")), reply("done")],
-        outcomes={"look": outcome},
-        definition=definition,
-    ).to_end()
-
-
-def test_of_two_places_one_is_for_the_result_and_one_for_the_error() -> None:
-    good = played("†state.a || †state.b")
-    bad = played("†state.a || †state.b", "nothing", output={"type": "object"})
-
-    assert good.result["state"] == {"a": FOUND}
-    assert bad.result["state"]["b"]["code"] == "invalid_output"
-    assert "a" not in bad.result["state"]
-
-
-def test_a_result_is_written_to_both_of_two_places_or_to_neither() -> None:
-    play = played("†state.a && †state.a.b", "text")
-
-    assert play.errors() == {"t1c1": "invalid_output"}
-    assert play.result["state"] == {}
-    assert writes(play) == []
-
-
-NEEDS_BOTH = {
-    "type": "object",
-    "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}},
-    "required": ["a", "b"],
-    "additionalProperties": False,
-}
-
-
-def test_the_model_reads_that_a_call_ran_whose_result_is_not_written() -> None:
-    pay = tool("pay", side_effects=True, output_path="†state.a && †state.a.b")
-    for hidden, shown in ((None, '; it is "paid"'), ("none", "")):
-        tools = (pay.model_copy(update={"show": hidden}),)
-        turns = [reply("", call("pay")), reply("done")]
-        play = Play(*tools, model=turns, outcomes={"pay": "paid"}, decisions={"t1c1": ["approve"]})
-        [error] = [end["error"] for end in play.to_end().records("tool_end")]
-        why = "the call was run; its result cannot be written: "
-        assert error["code"] == "invalid_output"
-        assert error["message"].startswith(why)
-        assert error["message"].partition("†state.a.b")[2].endswith(shown)
-        assert error["message"] in json.loads(play.results()["t1c1"])["error"]["message"]
-
-
-def test_a_persons_answer_that_is_not_written_is_no_call_that_ran() -> None:
-    pay = tool("pay", side_effects=True, output_path="†state.a && †state.a.b")
-    answer = {"decision": "respond", "result": "paid"}
-    turns = [reply("", call("pay")), reply("done")]
-    play = Play(pay, model=turns, decisions={"t1c1": [answer]}).to_end()
-    assert play.errors() == {"t1c1": "invalid_output"}
-    assert "was run" not in play.results()["t1c1"]
-
-
-def test_a_state_that_its_schema_demands_whole_can_be_written_piece_by_piece() -> None:
-    play = Play(
-        tool("one", output_path="†state.a"),
-        tool("two", output_path="†state.b"),
-        tool("odd", output_path="†state.c"),
-        model=[reply("", call("one"), call("two"), call("odd")), reply("done")],
-        outcomes={"one": 1, "two": 2, "odd": 3},
-        definition={"state": NEEDS_BOTH},
-    ).to_end()
-
-    assert play.errors() == {"t1c1": None, "t1c2": None, "t1c3": "invalid_output"}
-    assert play.result["state"] == {"a": 1, "b": 2}
-
-
 def test_a_state_is_never_too_large_for_the_result_of_its_run() -> None:
-    play = played("†state.big", "x" * MAX_STATE_BYTES)
+    play = Play(
+        tool("look", output_path="†state.big"),
+        model=[reply("", call("look")), reply("done")],
+        outcomes={"look": "x" * MAX_STATE_BYTES},
+    ).to_end()
 
     assert play.errors() == {"t1c1": "invalid_output"}
     assert f"at most {MAX_STATE_BYTES}" in play.results()["t1c1"]
     assert play.result["state"] == {}
-
-
-@pytest.mark.parametrize("path", ["†state", "state.a", "†input.a", "†state.a || †b || †c", "", 5])
-def test_an_absurd_path_that_the_model_chose_is_an_error_of_the_call(path: Any) -> None:
-    free = tool("look", chosen={"_outputPath": True})
-    play = Play(
-        free, model=[reply("", call("look", {"_outputPath": path})), reply("done")]
-    ).to_end()
-
-    assert play.errors() == {"t1c1": "invalid_arguments"}
-    assert play.results()["t1c1"].startswith('{"error": {"code": "invalid_arguments"')
-
-
-def test_a_path_that_is_fixed_is_not_for_the_model_to_choose() -> None:
-    play = Play(
-        tool("look", output_path="†state.mine"),
-        model=[reply("", call("look", {"_outputPath": "†state.other"})), reply("done")],
-    ).to_end()
-
-    assert play.result["state"] == {"mine": "ok"}
 
 
 WRITES = st.lists(
