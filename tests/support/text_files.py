@@ -6,6 +6,7 @@ as a module, it writes all of its files again, or those that `-k` names: read th
 
 import difflib
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -36,5 +37,7 @@ def compare(path: Path, text: str) -> None:
 
 def write_again(test_module: str) -> None:
     """Write the files of a test module again; arguments of the command go to pytest."""
-    os.environ[_WRITES] = "1"
-    sys.exit(pytest.main([test_module, "-q", "-p", "no:cacheprovider", *sys.argv[1:]]))
+    command = [sys.executable, "-m", "pytest", test_module, "-q", "-p", "no:cacheprovider"]
+    # In a process of its own: pytest rewrites plugins that this one has imported.
+    written = subprocess.run([*command, *sys.argv[1:]], env={**os.environ, _WRITES: "1"})
+    sys.exit(written.returncode)
