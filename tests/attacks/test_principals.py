@@ -133,31 +133,6 @@ async def test_who_is_no_longer_known_pays_nothing_until_they_are_again(strict: 
     assert tools.read() == [f"pay 5 {run.id}/t1c1"]
 
 
-async def test_who_is_no_longer_known_may_be_denied(strict: Backend) -> None:
-    run = await expired(strict)
-    await run.waiting()
-    await run.decide("t1c1", "deny", by="bob")
-    assert (await run.failure()).type == "denied"
-    assert tools.read() == []
-
-
-async def test_a_new_token_gives_no_scope_that_the_run_did_not_have(strict: Backend) -> None:
-    run = await expired(strict)
-    await run.waiting()
-    renewed = await renew(run, token(jti=run.id, scopes=["money", "look"]))
-    assert renewed["scopes"] == ["look"]
-    assert (await run.failure()).type == "token_scope_insufficient"
-    assert tools.read() == []
-
-
-async def test_a_run_with_an_expired_token_that_cannot_wait_is_denied(strict: Backend) -> None:
-    late = token(exp=time.time() - 1)
-    principal = {"principal": {"token": late}, "approvals": "deny"}
-    run = await strict.call(NOT_ASKED, {"amount": 5}, **principal)
-    assert (await run.failure()).type == "denied"
-    assert tools.read() == []
-
-
 async def test_a_renewed_token_is_good_after_the_run_continues_as_new(
     launch: Launch, tmp_path: Path
 ) -> None:

@@ -9,20 +9,11 @@ from temporalio.client import WorkflowUpdateFailedError
 from temporalio.service import RPCError
 
 from holdfast.schemas.base import canonical_json, sha256
-from holdfast.workflows.engine.approvals.question import Question
-from tests.engine.driver import run_again
 from tests.support import tools
 from tests.support.backend import SIDE_BY_SIDE, Backend, Launch, Run
 from tests.support.eventually import eventually
 from tests.support.identity.signing import SIGNED_PAY, Approver, write_keys
 from tests.support.model_server import Answer, call
-
-
-def again(question: Question) -> Any:
-    """That it did not happen: the answer to the first question."""
-    first = {"tool": "pay", "arguments": {"amount": 5}, "kind": "reconcile", "round": 1}
-    return run_again(question) | {"digest": sha256(canonical_json(first))}
-
 
 ANN = Approver("ann")
 

@@ -21,6 +21,15 @@ def test_so_many_early_decisions_are_kept() -> None:
     assert kept == [True] * MAX_EARLY_DECISIONS + [False] * (300 - MAX_EARLY_DECISIONS)
 
 
+def test_no_flood_of_early_decisions_drives_a_denial_out() -> None:
+    desk = PendingApprovals()
+    for call_id in ("t1c1", *(f"t{n}c1" for n in range(2, MAX_EARLY_DECISIONS + 10))):
+        early(desk, callId=call_id, decision="deny" if call_id == "t1c1" else "approve")
+    early(desk, decision="approve")
+
+    assert asks(desk=desk).to_end().errors() == {"t1c1": "denied"}
+
+
 def test_an_early_decision_is_not_counted_before_its_token_was_checked() -> None:
     desk = PendingApprovals()
     early(desk, decision="approve", token="…")
