@@ -4,6 +4,7 @@ without scripts; what others do meanwhile appears, and nothing that is typed is 
 import asyncio
 import re
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ from holdfast.runtime.decision_links import KIND
 from holdfast.runtime.text_sealer import TextSealer
 from holdfast.schemas.decision import digest_of
 from holdfast.schemas.internal.selected_call import SelectedCall
+from holdfast.schemas.run import RunReport
+from holdfast.web.call.history import CallHistory
 from holdfast.web.call.loader import OpenApproval
 from holdfast.web.pages import HEADERS, STATIC, STATIC_PATH
 from tests.browser.window import DESKTOP, PHONE, check, fits, window
@@ -25,8 +28,9 @@ from tests.support.backend import SIDE_BY_SIDE, Backend, Run, backend
 from tests.support.eventually import eventually
 from tests.support.inbox import Stage, inbox
 from tests.support.model_server import Answer, call
-from tests.web.call.test_page import limit, question
 from tests.web.call.test_page import page as call_page
+from tests.web.call.test_page import question
+from tests.web.listing.test_rows import waiting
 from tests.web.test_decision_links import SECRET
 from tests.web.test_decision_links import inbox as link_inbox
 
@@ -104,6 +108,17 @@ def asked(kind: Any, arguments: dict[str, Any], **more: Any) -> OpenApproval:
     digest = digest_of("pay", arguments, kind, 1, more.get("form"))
     more |= {"tool": REFUND, "reasoning": "It arrived broken. " * 4, "approvers": ["finance"]}
     return question(kind=kind, arguments=arguments, digest=digest, **more)
+
+
+def limit() -> OpenApproval:
+    tool: dict[str, Any] = {
+        "tool": "maxCost",
+        "label": "budget maxCost",
+        "arguments": {"maxCost": 1.0},
+    }
+    report = RunReport(status="running", budget={"maxCost": {"used": 1.42, "limit": 1.0}})
+    one = question(past=CallHistory(first_limit=1.0))
+    return replace(one, approval=waiting(kind="budget", **tool), report=report)
 
 
 def pages() -> Iterator[tuple[OpenApproval, list[str]]]:

@@ -4,7 +4,7 @@ import asyncio
 import re
 from collections.abc import Collection, Iterator
 from contextlib import suppress
-from datetime import UTC, datetime
+from dataclasses import replace
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -16,22 +16,17 @@ from starlette.routing import Route
 from temporalio.client import Client
 
 from holdfast.client.holdfast_client import HoldfastClient
-from holdfast.client.run_lists import RunListing
 from holdfast.runtime.narration.question_view import MAX_CALLS
-from holdfast.schemas.decision import PendingApproval, digest_of
-from holdfast.schemas.run import RunReport
 from holdfast.web.api.operations import Resource
 from holdfast.web.app import application
-from holdfast.web.auth.sessions import Person
-from holdfast.web.call.history import CallHistory
-from holdfast.web.call.loader import OpenApproval
-from holdfast.web.call.view_model import build_call_page
-from holdfast.web.pages import ENVIRONMENT, HERE
+from holdfast.web.pages import HERE
 from holdfast.web.services import Services
 from tests.support import tools
 from tests.support.backend import SIDE_BY_SIDE, backend
 from tests.support.inbox import Stage, inbox
 from tests.support.model_server import Answer, call
+from tests.web.call.test_page import page as call_page
+from tests.web.call.test_page import question
 
 UNSEEN = "\u202ereversed\u2066\x1b[31m"
 MARKUP = "\"><img src=x onerror=alert(1)>'</pre><script>alert(1)</script>{{ 7 * 7 }}"
@@ -203,50 +198,35 @@ def _check_is_text(page: str) -> None:
 # --- a page shows all that it asks about ------------------------------------------------
 
 
-def page_of(waiting: dict[str, Any], run_id: str = "run") -> str:
-    """The page of a question on a tool that the run does not list."""
-    given = {
-        "callId": "t1c1",
-        "kind": "call",
-        "tool": "pay",
-        "label": "Pay",
-        "digest": digest_of("pay", waiting["arguments"], waiting.get("kind", "call"), 1),
-        "requestedAt": "2026-01-01T00:00:00Z",
-        "expiresAt": "2026-01-02T00:00:00Z",
-        **waiting,
-    }
-    known = RunListing(run_id, "desk", datetime.now(UTC), "running")
-    report = RunReport(status="running")
-    asked = OpenApproval(known, PendingApproval.read(given), [], CallHistory(), report)
-    ann = Person("ann")
-    values = build_call_page(asked, ann, signs=False)
-    template = ENVIRONMENT.get_template("call/page.html")
-    page = template.render(person=ann, path="/", call=values, similar=[])
+def page_of(run_id: str = "run", **waiting: Any) -> str:
+    """The page of a question on a tool that the run does not list, without its editors."""
+    one = question(**waiting)
+    page = call_page(replace(one, run_info=replace(one.run_info, id=run_id)))
     return unescape(re.sub(r"<textarea.*?</textarea>", "", page, flags=re.DOTALL))
 
 
 def test_arguments_outside_of_the_schema_are_shown() -> None:
-    assert "DE00-7777" in page_of({"arguments": {"iban": "DE00-7777"}})
+    assert "DE00-7777" in page_of(arguments={"iban": "DE00-7777"})
     many = {f"p{number}": f"v{number}" for number in range(3_000)}
-    assert '"p2999": "v2999"' in page_of({"arguments": many})
+    assert '"p2999": "v2999"' in page_of(arguments=many)
 
 
 def test_a_plan_with_more_steps_than_fit_is_marked_and_not_picked_from() -> None:
     steps = [{"id": f"t1c{n}", "tool": "pay", "arguments": {}} for n in range(MAX_CALLS + 2)]
-    page = page_of({"kind": "plan", "arguments": {"calls": steps}})
-    few = {"kind": "plan", "arguments": {"calls": steps[:3]}}
-    assert "Approve the selected steps" in page_of(few)
+    page = page_of(kind="plan", arguments={"calls": steps})
+    few = page_of(kind="plan", arguments={"calls": steps[:3]})
+    assert "Approve the selected steps" in few
     assert "the last 2 steps do not fit on this page" in page
     assert "Approve the selected steps" not in page
-    assert "do not fit on this page" not in page_of(few)
+    assert "do not fit on this page" not in few
 
 
 def test_a_command_to_be_copied_is_one_command() -> None:
-    page = page_of({"arguments": {}, "digest": "0"}, "x; touch /tmp/broken-in; #")
+    page = page_of("x; touch /tmp/broken-in; #", digest="0")
     assert "<code>holdfast show 'x; touch /tmp/broken-in; #' --json</code>" in page
 
 
 def test_names_of_strangers_read_as_what_they_are() -> None:
-    page = page_of({"arguments": {}, "instance": UNSEEN, "label": UNSEEN}, f"run{UNSEEN}")
+    page = page_of(f"run{UNSEEN}", instance=UNSEEN, label=UNSEEN)
     for part in ("\u202e", "\u2066", "\x1b"):
         assert part not in page

@@ -4,17 +4,15 @@ import re
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from holdfast.schemas.decision import Decision
 from holdfast.web.call.decision_form import DecisionForm, FormProblem, read_decision
 from holdfast.web.call.history import CallHistory, history_of
 from holdfast.web.call.loader import OpenApproval
-from holdfast.web.call.view_model import MAX_EDIT_BYTES, build_call_page
+from holdfast.web.call.view_model import build_call_page
 from holdfast.web.pages import ENVIRONMENT
 from tests.web.call.test_page import question, typed
 from tests.web.call.test_texts import decided, log
-from tests.web.forms.submitting import changed, submitted
+from tests.web.forms.submitting import submitted
 from tests.web.listing.test_rows import ANN, waiting
 
 CHECK = ("do", "check")
@@ -33,24 +31,6 @@ def form(html: str, about: str) -> str:
 
 
 # --- what was checked --------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("one", "about"),
-    [
-        (question(tool={"output": {"type": "number"}}), "respond"),
-        (
-            question(
-                arguments={"text": "x" * MAX_EDIT_BYTES}, tool={"parameters": {"type": "null"}}
-            ),
-            "edit",
-        ),
-    ],
-)
-def test_a_problem_of_another_form_or_of_none_is_above_all(one: OpenApproval, about: str) -> None:
-    html = page(one, typed(about, ("object:/arguments", ""), CHECK))
-    assert html.index('role="alert"') < html.index("<h1>")
-    assert 'id="checked"' not in html
 
 
 # --- plans -------------------------------------------------------------------------------
@@ -76,17 +56,6 @@ SEATS = {
     "properties": {"free": {"type": "integer"}, "note": {"type": "string"}},
     "required": ["free"],
 }
-
-
-@pytest.mark.parametrize(("kind", "about"), [("call", "respond"), ("reconcile", "happened")])
-def test_an_answer_has_its_fields_at_once(kind: str, about: str) -> None:
-    one = question(kind=kind, tool={"output": SEATS})
-    html = form(page(one), about)
-    assert "omitted" not in html.split("</label>")[0]
-    filled = changed(submitted(html), text__result__free="4")
-    meant = read_decision(typed(about, *[pair for pair in filled if pair[0] != "about"]), one, ANN)
-    assert isinstance(meant, Decision)
-    assert meant.result == {"free": 4}
 
 
 def test_where_nothing_was_filled_in_nothing_is_answered() -> None:

@@ -1,6 +1,5 @@
 """The page of a call without a run (§7): who may decide, what is sent and shown, its outcome."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,7 +7,7 @@ from starlette.datastructures import FormData
 
 from holdfast.client.question_text import explanations
 from holdfast.client.run_lists import RunListing
-from holdfast.schemas.decision import Decision, digest_of
+from holdfast.schemas.decision import Decision
 from holdfast.schemas.run import RunReport
 from holdfast.schemas.tool import ShownTool
 from holdfast.web.auth.sessions import Person
@@ -41,9 +40,6 @@ def page(one: OpenApproval, person: Person = ANN, *, signs: bool = False) -> str
     values = build_call_page(one, person, signs=signs)
     template = ENVIRONMENT.get_template("call/page.html")
     return template.render(person=person, path="/", call=values, similar=[])
-
-
-# --- who may decide ----------------------------------------------------------------------
 
 
 # --- what is sent ------------------------------------------------------------------------
@@ -80,18 +76,6 @@ def test_a_reconciled_result_may_be_empty_and_an_answer_may_not(
     else:
         assert isinstance(happened, FormProblem)
     assert isinstance(read_decision(typed("respond"), one, ANN), FormProblem)
-
-
-def test_an_answer_that_does_not_fit_is_not_sent() -> None:
-    one = question(tool={"output": {"type": "number"}})
-    wrong, fits = (
-        read_decision(typed("respond", ("text:/result", text), ("meant:/result", "json")), one, ANN)
-        for text in ('"x"', "7")
-    )
-    assert isinstance(wrong, FormProblem)
-    assert '"x" is not of type "number"' in wrong.result[0].said
-    assert isinstance(fits, Decision)
-    assert fits.result == 7
 
 
 def test_a_limit_is_set_by_its_form() -> None:
@@ -164,12 +148,6 @@ def test_a_page_shows_so_many_fields_and_a_plan_shares_them_out() -> None:
         assert {len(step.edit.walk()) for step in plan if step.edit} == {fields}
 
 
-def test_what_is_asked_again_is_whole_however_often_it_was_asked() -> None:
-    for round_ in (1, 2, 40):
-        digest = digest_of("pay", {}, "reconcile", round_)
-        assert "Not everything is shown:" not in page(question(kind="reconcile", digest=digest))
-
-
 @pytest.mark.parametrize(
     ("said", "who", "picks"),
     [
@@ -229,23 +207,7 @@ def test_that_an_address_was_opened_is_one_click() -> None:
     assert answer.result == {}
 
 
-def limit(used: Any = 1.42, granted: Any = 1.0, agent: str = "lost_property") -> OpenApproval:
-    known = RunListing("order-7", "desk", AT, "running", agent=agent)
-    one = waiting(kind="budget", tool="maxCost", label="budget maxCost", arguments={"maxCost": 1.0})
-    budget = {
-        "maxCost": {"used": used, "limit": 1.0},
-        "maxTurns": {"used": 2, "limit": 8},
-        "maxTokens": {"used": 9, "limit": None},
-    }
-    report = RunReport(status="running", budget=budget)
-    return OpenApproval(known, one, [], CallHistory(first_limit=granted), report)
-
-
 def test_that_a_tool_is_always_approved_goes_with_a_plain_yes_alone() -> None:
-    html = page(question())
-    assert html.count('name="remember"') == 1
-    assert 'name="remember" value="yes" form="decide"' in html
-    assert "Always approve “Pay” in this run" in html
     meant = read_decision(typed("approve", ("remember", "yes")), question(), ANN)
     assert isinstance(meant, Decision)
     assert meant.remember
@@ -254,11 +216,6 @@ def test_that_a_tool_is_always_approved_goes_with_a_plain_yes_alone() -> None:
     assert not denied.remember
 
 
-def test_arguments_that_were_filled_in_are_named_on_page_and_terminal() -> None:
-    asked = question()
-    filled = asked.approval.model_copy(update={"filled_in": ["currency", "to.\u202ename"]})
-    said = "Filled in by a default or a hook: currency, to.name"
-
-    assert said in page(replace(asked, approval=filled))
-    assert "Filled in" not in page(asked)
-    assert said in explanations(filled)
+def test_arguments_that_were_filled_in_are_named_on_the_terminal() -> None:
+    filled = waiting().model_copy(update={"filled_in": ["currency", "to.\u202ename"]})
+    assert "Filled in by a default or a hook: currency, to.name" in explanations(filled)

@@ -35,19 +35,6 @@ def lost(plan: PlanSteps, *struck: str, **edited: Any) -> list[str]:
     return [step.id for step, _ in plan.unusable_steps({*struck}, edited)]
 
 
-def test_each_step_shows_its_dependencies_and_its_dependents() -> None:
-    plan = steps(*REFUND)
-    assert [plan.order_text(step) for step in plan.all] == [
-        "",
-        "After step 1",
-        "After step 1",
-        "After steps 1, 2 and 3",
-    ]
-    users = [lost(plan, step.id) for step in plan.all]
-    assert users == [["t1c2", "t1c3", "t1c4"], ["t1c4"], ["t1c4"], []]
-    assert step_of(plan, "t1c2").title == "step 2 (Refund)"
-
-
 @pytest.mark.parametrize(
     ("step", "name", "said"),
     [

@@ -6,12 +6,9 @@ from typing import Any
 import pytest
 
 from holdfast.runtime.narration.phrases import timeout_phrase
-from holdfast.runtime.narration.question_view import QuestionView
 from holdfast.schemas.budget import Budget
 from holdfast.schemas.decision import Kind, PendingApproval
-from holdfast.schemas.tool import ShownTool
 from holdfast.web import page_text
-from holdfast.web.call import view_model
 from holdfast.web.call.history import MAX_DECISIONS, MAX_LINES, CallHistory, history_of
 from holdfast.web.pages import display_time
 from holdfast.workflows.engine.budget.meter import Meter
@@ -41,24 +38,6 @@ def decided(decision: str) -> dict[str, Any]:
     return {"type": "decision", "decided": one, "outcome": "decided"}
 
 
-@pytest.mark.parametrize(
-    ("arguments", "button"),
-    [
-        ({}, "Approve: Pay"),
-        (
-            {"to": "ada", "amount": 20, "express": True},
-            "Approve: Pay · To ada · Amount 20 · Express yes",
-        ),
-        ({"note": "x" * 52}, f"Approve: Pay · Note {'x' * 52}"),
-        ({"note": "x" * 53}, "Approve as shown"),
-        ({"to": "ada", "lines": ["a"]}, "Approve as shown"),
-        ({"to": "ada", "note": "a\nb"}, "Approve as shown"),
-    ],
-)
-def test_the_button_names_every_value_or_none(arguments: dict[str, Any], button: str) -> None:
-    assert QuestionView.of(waiting(**arguments)).approve_button(True) == button
-
-
 def test_a_beginning_that_is_not_shown_is_counted() -> None:
     said = [{"type": "message", "message": {"role": "user", "content": f"{n}"}} for n in range(20)]
     whole = history_of(log(*said[:MAX_LINES], asks()), "r", "t1c1")
@@ -75,20 +54,6 @@ def test_a_group_that_a_question_was_forwarded_to_is_among_its_approvers() -> No
     question = history_of(log(asks(), entry, decided("approve")), "r", "t1c1").question
     assert question is not None
     assert question.approval.approvers == ["desk", "board"]
-
-
-def tool(**more: Any) -> ShownTool:
-    return ShownTool.read({"name": "pay", "parameters": {}, "approval": {}, **more})
-
-
-def test_the_button_names_the_effect_where_all_of_it_fits() -> None:
-    for effect, label in (
-        ("refund of €249.00", "Approve refund of €249.00"),
-        ("x" * 65, "Approve as shown"),
-        ("", "Approve: Pay · Of 7"),
-    ):
-        asked = waiting(of=7).model_copy(update={"effect": effect})
-        assert QuestionView.of(asked).approve_button(True) == label
 
 
 @pytest.mark.parametrize(
@@ -111,26 +76,6 @@ def test_the_outcome_without_a_decision_is_shown(
     kind: Kind, on_timeout: Any, single: bool, said: str
 ) -> None:
     assert timeout_phrase(kind, on_timeout, is_single_call=single).startswith(said)
-
-
-@pytest.mark.parametrize(
-    ("budget", "used", "granted", "button"),
-    [
-        ({"maxCalls": 5}, 5, 5, "Extend: calls from 5 to 10"),
-        ({"maxCost": 1.0}, 1.42, 1.0, "Extend: cost from 1.0 to 2.42"),
-        ({"maxCost": 1.0}, None, 1.0, "Extend: cost from 1.0 to at least 2.0"),
-        ({"maxDepth": 4}, None, 4, "Extend: levels of delegates from 4 to 8"),
-        ({"maxCost": 2.42}, 2.5, 1.0, "Extend: cost from 2.42 to 3.5"),
-        ({"maxDuration": "30s"}, "30s", "30s", "Extend: time at work from 30s to 1m"),
-        # The log that was read does not reach back to the first question.
-        ({"maxCost": 2.42}, 2.5, None, "Extend: cost by its first limit"),
-    ],
-)
-def test_the_button_shows_what_an_approval_grants(
-    budget: dict[str, Any], used: Any, granted: Any, button: str
-) -> None:
-    status = {name: {"used": used} for name in budget}
-    assert view_model.extend_button(waiting("budget", **budget), status, granted) == button
 
 
 @pytest.mark.parametrize("name", ["maxIterations", "maxTurns", "maxCalls", "maxTokens", "maxCost"])

@@ -138,36 +138,6 @@ def test_so_it_does_where_it_fits_nothing(value: Any) -> None:
     assert same(again(value), value)
 
 
-def test_every_kind_of_value_has_its_control() -> None:
-    whole = {
-        **SMALL,
-        "currency": "EUR",
-        "express": True,
-        "note": "two\nlines",
-        "day": "2026-03-01",
-        "lines": [{"item": "kettle", "count": 2}],
-        "address": {"city": "Ulm"},
-        "labels": {"a b/c~": "x"},
-        "discount": None,
-        "by": {"kind": "transfer", "iban": "DE1"},
-    }
-    fields = named(REFUND, whole)
-    assert {key: fields[key].control for key in ("order_id", "amount", "currency", "express")} == {
-        "order_id": "line",
-        "amount": "line",
-        "currency": "pick",
-        "express": "pick",
-    }
-    assert [fields[key].control for key in ("note", "day", "lines", "address", "kind")] == [
-        *("lines", "date", "list", "object", "fixed")
-    ]
-    assert fields["by"].branches[fields["by"].branch].label == "Transfer"
-    assert fields["amount"].input_mode == "decimal"
-    assert fields["amount"].limits == ["more than 0", "at most 500"]
-    assert (fields["order_id"].label, fields["order_id"].hint) == ("Order", "As on the invoice.")
-    assert same(again(whole), whole)
-
-
 @pytest.mark.parametrize(
     ("more", "limits"),
     [
@@ -254,21 +224,6 @@ def test_invalid_json_is_reported_with_its_place(text: str, why: str) -> None:
     said = read(changed(form(value, schema), text__x=text))
     assert isinstance(said.value["x"], UnreadableText)
     assert why in said.value["x"].problem
-
-
-def test_a_value_that_does_not_fit_is_reported_beside_its_field() -> None:
-    value = {"amount": 900, "lines": [{"count": 1}], "day": "tomorrow"}
-    told = {
-        (field.key, said)
-        for field in build_fields(
-            REFUND, FormValue(value, {}), wrong=form_violations(value, REFUND)
-        ).walk()
-        for said in field.problems
-    }
-    assert ("order_id", "Required.") in told
-    assert ("item", "Required.") in told
-    assert ("amount", "900 is greater than the maximum of 500") in told
-    assert ("day", "Give a date, such as 2026-03-01.") in told
 
 
 @pytest.mark.parametrize("name", ["it's", 'a "b"', "c:\\d", "e\tf", "g" * 3_000])

@@ -82,22 +82,10 @@ def choices_of(page: httpx.Response) -> list[str]:
     return re.findall(r'name="chosen" value="([^"]+)"', page.text)
 
 
-async def test_a_row_shows_the_effect_the_run_the_expiry_and_the_approvers(
-    made: Backend, stage: Stage
-) -> None:
+async def test_what_is_selected_in_a_row_is_what_its_run_asks(made: Backend, stage: Stage) -> None:
     run = await run_of(made, "desk")
     page = await stage.get(f"/?run={run.id}")
-    refund, tell, wipe, sign, both = rows_of(page)
-    for part in ("Refund <it>", "Amount 20", "desk ·", "for ada", run.id, "expires in 7 d"):
-        assert part in refund
-    assert f'href="/waiting/{run.id}/t1c1"' in page.text
     assert ">5 pending approvals of 1 run that match the filter<" in page.text
-    assert 'Text "dear ada,' in tell
-    assert tell.endswith("Open it to see all arguments.")
-    assert wipe.endswith("Only members of ops can decide.")
-    assert sign.endswith("Decisions must be signed: open it to add a token.")
-    assert "approvers: finance 2 people must approve" in both
-    assert page.text.count('name="chosen"') == 2
     assert re.search(r"<title>\([0-9]+\) Approvals · ", page.text)
     assert [SelectedCall.parse(one) for one in choices_of(page)] == [
         SelectedCall(run.id, one["callId"], one["digest"], one["nonce"])
@@ -172,22 +160,6 @@ async def test_several_are_decided_at_once_and_each_shows_its_outcome(
     assert f'<a href="/waiting/{quote(first.id, safe="")}/t1c1">' in page.text
 
 
-async def test_a_form_without_a_decision_decides_nothing(stage: Stage) -> None:
-    nothing = await stage.post("/", {"decision": "approve"})
-    assert nothing.status_code == 400
-    assert "No decision was sent." in nothing.text
-    forged = await stage.post("/", {"decision": "approve", "chosen": ["x", "//", "a/b/c/d/e"]})
-    assert "No decision was sent." in forged.text
-    other = await stage.post(
-        "/", {"decision": "respond", "chosen": [str(SelectedCall("a", "b", "c"))]}
-    )
-    assert other.status_code == 400
-    gone = await stage.post(
-        "/", {"decision": "approve", "chosen": [str(SelectedCall("no/run", "b", "c"))]}
-    )
-    assert "Not decided: there is no run no/run" in rows_of(gone)[0]
-
-
 async def test_without_a_worker_everything_is_listed_with_that_reason_in_time(
     crowd: Crowd, stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -232,12 +204,7 @@ async def test_the_first_to_expire_is_first_with_its_expiry_in_words(
         "later",
         "before",
     ]
-    assert "expired" in rows[0]
-    assert "expired 9 min ago" in rows[0]
-    assert "expires soon" in rows[1]
-    assert "approvers: finance, “the board”" in rows[1]
-    assert "expires soon" in rows[2]
-    assert "soon" not in rows[3]
+    assert ["expires soon" in row for row in rows] == [False, True, True, False, False]
     newest = await stage.get(f"/?agent={crowd.agent}")
     assert "2 runs need a decision within the hour" in newest.text
     assert f'href="/?order=expiring&amp;agent={crowd.agent}">sort by expiry' in newest.text

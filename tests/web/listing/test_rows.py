@@ -79,11 +79,6 @@ def test_what_needs_more_than_a_yes_or_a_no_cannot_be_ticked(
     assert row.obstacle.startswith(obstacle)
 
 
-def test_a_row_has_the_number_of_the_attempt_and_the_amount_of_its_call() -> None:
-    [row] = shown(waiting(kind="reconcile", attempts=[AT.isoformat()] * 2, amount="5.00 EUR"))
-    assert (row.kind, row.amount) == ("attempt 2, outcome unknown", "5.00 EUR")
-
-
 def test_where_the_inbox_signs_what_has_to_be_signed_can_be_ticked() -> None:
     [row] = shown(waiting(signed=True), signs=True)
     assert SelectedCall.parse(row.choice) == SelectedCall("order-7", "t1c1", waiting().digest)

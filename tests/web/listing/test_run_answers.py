@@ -17,7 +17,6 @@ from holdfast.client.errors import (
     NO_SUCH,
     UNREACHABLE,
     BusyWorkerError,
-    DecisionRejectedError,
     HoldfastError,
     NoWorkerError,
 )
@@ -25,7 +24,6 @@ from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.client.remote_run import RunStart
 from holdfast.client.run import Run
 from holdfast.client.run_lists import RunListing
-from holdfast.schemas import names
 from holdfast.schemas.decision import Decision, PendingApproval, Receipt
 from holdfast.schemas.internal.selected_call import SelectedCall
 from holdfast.web.auth.sessions import Person
@@ -239,25 +237,6 @@ async def test_what_is_sent_is_for_what_was_shown_and_in_the_name_of_who_decides
     said = {"callId": "t1c1", "decision": "deny", "reason": "No.", "digest": choice().digest}
     said["nonce"] = choice().nonce
     assert [one.to_json() for one in sent] == [{**said, "by": "ann", "groups": ["finance"]}]
-
-
-@pytest.mark.parametrize(
-    ("refusal", "tone"),
-    [
-        (DecisionRejectedError("r", names.ALREADY_DECIDED, "bob was faster."), "asks"),
-        (DecisionRejectedError("r", names.NO_SUCH_CALL, "bob was faster."), "asks"),
-        (DecisionRejectedError("r", names.INVALID_DECISION, "bob was faster."), "bad"),
-        (HoldfastError("bob was faster", "look", NO_SUCH), "bad"),
-    ],
-)
-async def test_a_refusal_has_a_reason(
-    monkeypatch: pytest.MonkeyPatch, nowhere: Client, refusal: Exception, tone: str
-) -> None:
-    answering(monkeypatch, lambda _: [waiting()])
-    sending(monkeypatch, refusal)
-    [outcome] = await decide_selected(Services(HoldfastClient(nowhere)), ANN, [choice()], "approve")
-    assert outcome.text.startswith("Not decided: bob was faster")
-    assert outcome.tone == tone
 
 
 async def test_each_is_decided_once_a_few_at_a_time_up_to_a_bound(

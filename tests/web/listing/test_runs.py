@@ -56,27 +56,6 @@ async def test_runs_show_their_status_and_why_they_failed(made: Backend, stage: 
     assert "terminated It was <wrong>." in ended
 
 
-async def test_a_call_that_a_person_denied_is_not_shown_as_a_fault(
-    made: Backend, stage: Stage
-) -> None:
-    tool = {"_tool": "tell", "_activity": "echo", "_approval": {"require": "always"}}
-    run = await made.call(tool)
-    await run.waiting()
-    await run.decide("t1c1", "deny", reason="Not on a Sunday.", by="ann")
-
-    async def ended() -> str | None:
-        [row] = await shown(stage, f"run={run.id}", 1)
-        return row if "denied" in row else None
-
-    await eventually(ended)
-    page = await stage.get(f"/run?run={run.id}")
-    assert '<span class="badge dim">denied</span>' in page.text
-    assert 'class="wrong"' not in page.text
-    live = await stage.get(f"/run/{run.id}")
-    assert "Denied, not executed." in live.text
-    assert '<span class="badge dim">denied' in live.text
-
-
 async def start(made: Backend, id: str, stands: RunStatus, summary: str = "", **agent: Any) -> str:
     """Start a run, and see it listed as it is to stand."""
     conversation = agent.pop("conversation", False)

@@ -14,7 +14,7 @@ from holdfast.schemas.run import RunReport, Spent
 from holdfast.web.page_text import budget_uses
 from holdfast.web.run.snapshot import EntryRange, LoadedRun, RunInfo
 from holdfast.web.run.timeline import Timeline
-from holdfast.web.run.view import calls_in_progress, status_items, used_text
+from holdfast.web.run.view import status_items, used_text
 
 AT = datetime(2026, 3, 1, 14, 3, tzinfo=UTC)
 KNOWN = RunInfo("order-7", "desk", AT, "running")
@@ -52,45 +52,6 @@ def test_a_running_call_shows_its_progress() -> None:
     pay, other = status_items(at_work(*doing), Timeline("order-7").name)
     assert (pay.call, pay.progress) == ("t1c1", "step 1 of 3")
     assert (other.call, other.progress) == ("", "")
-
-
-def test_a_queued_request_is_shown_as_queued() -> None:
-    seen = at_work(PendingActivity("1", "generate", AT, is_started=False))
-    [text] = texts(replace(seen, info=replace(seen.info, is_rate_limited=True)))
-    assert text == "Waiting for its turn at the model (maxRequestsPerMinute)."
-    seen = at_work(PendingActivity("1", "generate", AT))
-    [text] = texts(replace(seen, info=replace(seen.info, is_rate_limited=True)))
-    assert text == "Waiting for the model."
-
-
-@pytest.mark.parametrize(
-    ("ending", "text", "why", "todo"),
-    [
-        (RunEnding("stopped"), "Ended by a tool.", "", ""),
-        (
-            RunEnding("failed", "model_error", "model_error: 401 no key"),
-            "Failed: model_error.",
-            "401 no key",
-            "Check the model's endpoint",
-        ),
-        (RunEnding("failed", "budget_exceeded", "maxTurns"), "Failed: b", "maxTurns", "larger"),
-        (RunEnding("terminated", "terminated", "by\x1b[2J Bo"), "Terminated", "by Bo", "may have"),
-        (RunEnding("cancelled", "cancelled", "it was"), "Cancelled.", "it was", ""),
-        (RunEnding("timed_out", "timed_out", "long"), "Timed out", "long", "may have"),
-        (RunEnding("strange"), "Strange.", "", ""),
-    ],
-)
-def test_an_end_has_a_reason_and_what_to_do(
-    ending: RunEnding, text: str, why: str, todo: str
-) -> None:
-    known = replace(KNOWN, ended=AT)
-    seen = LoadedRun(known, report(calls=CALLS), ending=ending, has_answered=True)
-    [one] = status_items(seen, Timeline("order-7").name)
-    assert one.text.startswith(text)
-    assert one.why == why
-    assert todo in one.advice
-    assert bool(one.advice) == bool(todo)
-    assert calls_in_progress(seen, Timeline("order-7").name) == []
 
 
 def test_the_usage_of_a_failed_run_is_shown_without_a_worker() -> None:

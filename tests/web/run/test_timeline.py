@@ -83,12 +83,6 @@ def test_an_approval_has_its_terms_and_a_decision_how_long_it_took() -> None:
     assert line.note == terms.format("the call fails")
 
 
-def test_a_call_is_named_as_it_was_before_what_is_shown() -> None:
-    call = entry("tool_call", n=1, callId="t1c1", turn=1, tool="read", label="Read a page")
-    [line] = lines_of(result("fine"), lead=[call])
-    assert line.line.text == "t1c1 Read a page"
-
-
 @pytest.fixture
 def tokyo(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     with monkeypatch.context() as moved:

@@ -46,12 +46,6 @@ def notice(n: int) -> dict[str, Any]:
     return {"n": n, "type": "notice", "at": "2026-03-01T14:03:07Z", "text": "So."}
 
 
-def edit(amount: int) -> dict[str, Any]:
-    decided = {"decision": "edit", "by": "ann", "at": "2026-03-01T14:03:07Z", "digest": "d"}
-    said = {"type": "decision", "callId": "t1c1", "outcome": "edit", "decided": decided}
-    return notice(2) | said | {"arguments": {"amount": amount}}
-
-
 @pytest.mark.parametrize(
     ("lead", "entries", "length", "last", "more"),
     [
@@ -70,26 +64,6 @@ async def test_a_page_knows_how_far_it_has_come(
         RunInfo("a", "desk", AT, "running"), report=report, earlier_entries=lead, entries=entries
     )
     assert (found["last"], found["has_more"]) == (last, more)
-
-
-async def test_the_title_of_a_call_has_the_arguments_it_runs_with() -> None:
-    call = {"n": 1, "type": "tool_call", "callId": "t1c1", "turn": 1, "tool": "pay", "label": "Pay"}
-    asked = RunInfo("a", "desk", AT, "running", single=True, summary="Pay: amount=900")
-    titles = [
-        (await shown(known, **more, entries=entries))["title"]
-        for known, more, entries in (
-            (asked, {}, [call]),
-            (asked, {}, [call, edit(5)]),
-            (asked, {"earlier_entries": [edit(5)]}, [call]),
-            (RunInfo("a", "desk", AT, "running", single=True), {}, [call]),
-        )
-    ]
-    call_view = await shown(asked, entries=[call])
-    assert (call_view["takes_messages"], call_view["facts"][0][1]) == (
-        False,
-        "A single call, without an agent",
-    )
-    assert titles == ["Pay: amount=900", "Pay: amount=5", "Pay: amount=5", "Call of Pay"]
 
 
 def test_state_is_shown_in_part() -> None:
