@@ -153,10 +153,10 @@ class AgentWorkflow(BaseWorkflow[AgentRun]):
         The next run could not answer those senders. If the history leaves no time to wait, their
         updates fail with `CONTINUED`.
         """
+        if not run.is_between_turns:
+            return
         now = history_length(executor.facts)
-        if not (
-            run.is_between_turns and continue_as_new.is_due(now, run, stored=executor.facts.store)
-        ):
+        if not continue_as_new.is_due(now, run, stored=executor.facts.store):
             return
         if now.is_pressing:
             self._releases_senders = True

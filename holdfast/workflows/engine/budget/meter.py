@@ -16,6 +16,7 @@ counters continue: the limits move by what was used before.
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
+from functools import cache
 from typing import Any, Self
 
 from pydantic import Field
@@ -34,6 +35,8 @@ from holdfast.schemas.budget import (
 from holdfast.schemas.internal.solution import Usage
 from holdfast.workflows.engine.call.states import ToolCall
 
+# The field of a budget's name.
+field_of = cache(to_snake)
 # The budgets of which a delegate has a part.
 SHARED: tuple[BudgetName, ...] = ("maxTurns", "maxCalls", "maxTokens", "maxCost")
 
@@ -105,7 +108,7 @@ class Meter:
         """Return the budgets that have come to their threshold, each once for each grant."""
         used, passed = self.used() if self.on_threshold else {}, list[BudgetName]()
         for name, share in self.on_threshold.items():
-            field = to_snake(name)
+            field = field_of(name)
             limit, start = getattr(self.budget, field), getattr(self.before, field)
             is_passed = limit and used[name] - start >= share * (limit - start)
             if is_passed and name not in self.reached:
@@ -146,7 +149,7 @@ class Meter:
 
     def begin_message(self) -> None:
         """Count every limit from here on, for the next message of a conversation."""
-        used = {to_snake(name): amount for name, amount in self.used().items()}
+        used = {field_of(name): amount for name, amount in self.used().items()}
         self.before = UsedBefore.read({**used, "max_duration": self.worked})
         moved = {
             name: limit if limit is None else limit + getattr(self.before, name, 0)
@@ -158,7 +161,7 @@ class Meter:
 
     def is_total(self, name: BudgetName) -> bool:
         """Return whether a limit is that of all messages of a conversation together."""
-        field = to_snake(name)
+        field = field_of(name)
         total = getattr(self.total, field)
         return total is not None and bool(total == getattr(self.budget, field))
 
@@ -217,7 +220,7 @@ class Meter:
         if name == "maxSameTool":
             self.same_tool = ("", 0)
         self.reached = [each for each in self.reached if each != name]
-        field = to_snake(name)
+        field = field_of(name)
         limit, again = getattr(self.budget, field), getattr(self.granted, field) or 1
         more = max(limit, self.used().get(name, limit)) + again
         if to is not None:
@@ -226,19 +229,19 @@ class Meter:
 
     def limit(self, name: BudgetName) -> Any:
         """Return the limit, in a conversation that of the message, in a form for people."""
-        return self.shown(name, getattr(self.budget, to_snake(name)))
+        return self.shown(name, getattr(self.budget, field_of(name)))
 
     def shown(self, name: BudgetName, amount: Any, before: UsedBefore | None = None) -> Any:
         """Return an amount of the message in a form for people, or beside another `before`."""
-        start = getattr(before or self.before, to_snake(name), None)
+        start = getattr(before or self.before, field_of(name), None)
         if start and amount is not None:
             amount = round(amount - start, 9) if isinstance(start, float) else amount - start
         return format_duration(amount) if isinstance(amount, timedelta) else amount
 
     def frees(self, name: BudgetName, to: BudgetLimits) -> bool:
         """Return whether the run could continue with such a limit."""
-        new, limit = getattr(to, to_snake(name)), getattr(self.budget, to_snake(name))
-        used = self.used().get(name, limit) - getattr(self.before, to_snake(name), type(limit)())
+        new, limit = getattr(to, field_of(name)), getattr(self.budget, field_of(name))
+        used = self.used().get(name, limit) - getattr(self.before, field_of(name), type(limit)())
         return name == "maxSameTool" or bool(new > used)
 
     def used(self) -> dict[BudgetName, Any]:
@@ -275,7 +278,7 @@ class Meter:
         for name, amount in used.items():
             views[name] = {"used": self.shown(name, amount), "limit": self.limit(name)}
             if self.before != UsedBefore() or self.total != BudgetLimits():
-                limit = getattr(self.total, to_snake(name))
+                limit = getattr(self.total, field_of(name))
                 whole = [self.shown(name, each, UsedBefore()) for each in (amount, limit)]
                 views[name]["total"] = dict(zip(("used", "limit"), whole, strict=True))
         return views
@@ -326,7 +329,7 @@ class Meter:
         left, used = dict[str, float](), self.used()
         used["maxTurns"] += keep
         for name in SHARED:
-            field = to_snake(name)
+            field = field_of(name)
             if (limit := getattr(self.budget, field)) is not None:
                 reserved = sum(getattr(one, field) or 0 for one in self.held.values())
                 left[field] = max(limit - (used[name] + reserved), 0)
