@@ -7,21 +7,21 @@ from tests.support.process import ROOT
 
 MAX_FILES = 14
 MAX_ENGINE_LINES = 400
-# The lines of Python in each package, and two percent.
+# The lines of Python in each package, and a percent.
 MAX_LINES = {
-    "schemas": 5_130,
-    "validation": 2_780,
-    "runtime": 6_150,
-    "providers": 5_840,
+    "schemas": 5_140,
+    "validation": 2_890,
+    "runtime": 6_090,
+    "providers": 5_730,
     "definitions": 560,
-    "catalog": 3_120,
-    "workflows": 14_080,
-    "activities": 5_180,
-    "hosting": 3_080,
-    "client": 3_900,
-    "web": 11_480,
-    "cli": 2_620,
-    "testing": 430,
+    "catalog": 3_080,
+    "workflows": 14_010,
+    "activities": 5_100,
+    "hosting": 3_160,
+    "client": 3_870,
+    "web": 11_410,
+    "cli": 2_610,
+    "testing": 410,
 }
 WHAT_TO_DO = (
     "delete what is not needed, or move it to the package that owns it; raise the bound"

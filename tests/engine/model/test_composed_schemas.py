@@ -13,6 +13,7 @@ from holdfast.schemas.tool import ResolvedTool
 from holdfast.workflows.engine.model.composed import composed_schema
 from holdfast.workflows.engine.model.prompt import ask, offers
 from tests.engine.model import schema_subsets as subsets
+from tests.engine.model.others_tools import others_tools
 from tests.providers.wire.anthropic import AnthropicWire
 from tests.providers.wire.base import Wire
 from tests.providers.wire.exchange import Exchange, good, refusal
@@ -20,7 +21,6 @@ from tests.providers.wire.gemini import GeminiWire
 from tests.providers.wire.ollama import OllamaWire
 from tests.providers.wire.openai import OpenAIWire
 from tests.support.costs import some_of
-from tests.support.others_tools import others_tools
 
 TOOLS = others_tools()
 BY_NAME = {tool.name: tool for tool in TOOLS}

@@ -21,8 +21,8 @@ from holdfast.workflows.engine.model.strict_schema import (
 from tests.engine.driver import MODEL
 from tests.engine.from_schema import valid, written
 from tests.engine.generated import NOISE, OBJECTS
+from tests.engine.model.others_tools import others_tools
 from tests.support.costs import some_of
-from tests.support.others_tools import others_tools
 
 TEXT = {"type": "string"}
 ADDRESS = {
