@@ -16,6 +16,7 @@ from bench.cluster.programs import Unavailable
 from bench.measures import (
     cold,
     comparison,
+    counts,
     first_approval,
     flow,
     history,
@@ -54,6 +55,7 @@ PARTS: dict[str, Part] = {
     "history": served(history.table),
     "flow": connected(flow.table),
     "permits": connected(permits.table),
+    "counts": connected(counts.table),
     "peers": comparison.table,
     "turns": partial(comparison.table, sizes=comparison.TURNS),
     "crowd": partial(comparison.table, sizes=comparison.CROWD),
