@@ -16,6 +16,7 @@ import uuid
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from typing import Any, Final, Unpack, overload
 
 from pydantic import JsonValue
@@ -64,6 +65,8 @@ class HoldfastClient:
     def __init__(self, client: Client, task_queue: str = names.TASK_QUEUE) -> None:
         self.temporal, self.task_queue = client, task_queue
         self.live = LiveAnswers(client.data_converter)
+        # Whether the namespace has the search attributes of a start, as far as is known.
+        self._has_attributes = True
         self._watches = RunWatches(self.live)
 
     @overload
@@ -122,20 +125,30 @@ class HoldfastClient:
         prefix = re.sub(r"[^A-Za-z0-9_.-]+", "-", new.name)[:100]
         unique = f"{prefix}-{uuid.uuid4().hex[:8]}"
         run_id = id or run_of_token(new.payload.get("principal")) or unique
+        start = partial(
+            client_in_trace(self.temporal, new.caller).start_workflow,
+            new.workflow,
+            new.payload,
+            id=run_id,
+            task_queue=self.task_queue,
+            execution_timeout=timeout,
+            memo=new.memo or None,
+            static_summary=new.summary,
+            static_details=new.details,
+            id_conflict_policy=WorkflowIDConflictPolicy.FAIL,
+            id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
+        )
         try:
             with errors.explain_rpc_errors(run_id):
-                await client_in_trace(self.temporal, new.caller).start_workflow(
-                    new.workflow,
-                    new.payload,
-                    id=run_id,
-                    task_queue=self.task_queue,
-                    execution_timeout=timeout,
-                    memo=new.memo or None,
-                    static_summary=new.summary,
-                    static_details=new.details,
-                    id_conflict_policy=WorkflowIDConflictPolicy.FAIL,
-                    id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
-                )
+                try:
+                    sent = new.search_attributes if self._has_attributes else None
+                    await start(search_attributes=sent)
+                except RPCError as error:
+                    if error.status != RPCStatusCode.INVALID_ARGUMENT or not self._has_attributes:
+                        raise
+                    # The namespace may lack them: the run writes those that there are.
+                    await start()
+                    self._has_attributes = False
         except WorkflowAlreadyStartedError as error:
             started_by, sent = "", new.memo.get(REQUEST_MEMO)
             if sent is not None and not reuse:

@@ -18,6 +18,7 @@ from temporalio.client import (
     StartWorkflowInput,
     WorkflowHandle,
 )
+from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes
 from temporalio.converter import DataConverter
 
 from holdfast.client.errors import RUN_FAILED, HoldfastError
@@ -31,7 +32,7 @@ from holdfast.runtime.text_safety import (
 )
 from holdfast.schemas import names
 from holdfast.schemas.internal.tracing import HEADER, TRACEPARENT, Place, read_header
-from holdfast.schemas.run import CallRequest, RunRequest
+from holdfast.schemas.run import CallRequest, Principal, RunRequest
 
 TRACESTATE: Final = "tracestate"
 FIELDS: Final = (TRACEPARENT, TRACESTATE)
@@ -69,19 +70,32 @@ class StartRequest:
     started_by: str = "`holdfast`"
     memo: Mapping[str, Any] = field(default_factory=dict)
     caller: Place | None = None
+    attributes: Mapping[str, str] = field(default_factory=dict)
+    """The search attributes with which it starts: those that its run would write first."""
 
     @classmethod
     def of(cls, request: RunRequest | CallRequest, payload: Mapping[str, Any], **more: Any) -> Self:
         """Return the start of a run or of a single call; `payload` is the request as JSON."""
+        attributes = {names.AGENT_STATUS: "running"}
+        if isinstance(request.principal, Principal):
+            attributes[names.AGENT_PRINCIPAL] = request.principal.id
         if isinstance(request, CallRequest):
             tool = request.tool
             name = tool if isinstance(tool, str) else tool.tool or "tool"
-            about = arguments_line(request.arguments)
-            return cls(names.CALL_WORKFLOW, payload, name, about, **more)
-        agent, content = request.agent, request.input
-        name = agent if isinstance(agent, str) else agent.name or "agent"
-        about = content if isinstance(content, str) else as_json(content) if content else ""
-        return cls(names.AGENT_WORKFLOW, payload, name, about, **more)
+            about, workflow = arguments_line(request.arguments), names.CALL_WORKFLOW
+        else:
+            agent, content = request.agent, request.input
+            known = agent if isinstance(agent, str) else agent.name
+            name, attributes[names.AGENT_NAME] = known or "agent", known or names.UNNAMED_AGENT
+            about = content if isinstance(content, str) else as_json(content) if content else ""
+            workflow = names.AGENT_WORKFLOW
+        return cls(workflow, payload, name, about, attributes=attributes, **more)
+
+    @property
+    def search_attributes(self) -> TypedSearchAttributes:
+        keys = {name: SearchAttributeKey.for_keyword(name) for name in self.attributes}
+        pairs = [SearchAttributePair(keys[name], self.attributes[name]) for name in keys]
+        return TypedSearchAttributes(pairs)
 
     @property
     def summary(self) -> str:

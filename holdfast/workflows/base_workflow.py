@@ -34,7 +34,7 @@ with workflow.unsafe.imports_passed_through():
 from holdfast.validation.schema_node import ValidationLimits
 from holdfast.workflows import decisions, input, token_verification
 from holdfast.workflows.commands.interceptors import Trace
-from holdfast.workflows.commands.publisher import Publisher, updates
+from holdfast.workflows.commands.publisher import Publisher, sent_attributes, updates
 from holdfast.workflows.commands.step_executor import StepExecutor
 from holdfast.workflows.engine.approvals.pending import PendingApprovals
 from holdfast.workflows.engine.approvals.verdicts import DecisionRejected
@@ -188,8 +188,9 @@ class BaseWorkflow(QueryHandlers, ABC, Generic[WorkT]):
         self._start_failure = end = Fail(code, message)
         for entry in (*self._early_entries, ErrorEntry(code=code, message=message)):
             self._start_log.append(entry)
-        status = {names.AGENT_STATUS: end.status}
-        if changed := updates({}, status, self._search_attributes):
+        # Who the request names was not verified.
+        last = {names.AGENT_STATUS: end.status, names.AGENT_PRINCIPAL: None}
+        if changed := updates(sent_attributes(), last, self._search_attributes):
             workflow.upsert_search_attributes(changed)
 
     async def _admit(

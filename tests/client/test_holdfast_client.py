@@ -1,6 +1,8 @@
 """A program that starts runs, decides in them, and reads their results in its own types."""
 
+import json
 import uuid
+from pathlib import Path
 from typing import Any, assert_type
 
 import pytest
@@ -22,6 +24,7 @@ from holdfast.schemas.log_entry import DoneEntry, ErrorEntry
 from holdfast.schemas.run import RunRequest
 from tests.support.backend import SIDE_BY_SIDE, Backend, Launch
 from tests.support.eventually import eventually
+from tests.support.identity.signing import Approver, write_keys
 from tests.support.model_server import Answer, call
 
 NAMED = Agent("clerk", model="fake:fake", tools=["pay"])
@@ -63,6 +66,54 @@ async def test_a_start_with_an_id_in_use_returns_that_run_open_or_ended(launch: 
         await agents.start("clerk", "go", skill=7)  # type: ignore[call-overload]
     with pytest.raises(HoldfastError, match="there is nothing to do; write the task as `input`"):
         await agents.start("clerk")
+
+
+async def written_attributes(agents: HoldfastClient, run: Run[Any]) -> list[dict[str, Any]]:
+    """Return the search attributes of the start request, then each change of them by the run."""
+    found = []
+    async for event in agents.temporal.get_workflow_handle(run.id).fetch_history_events():
+        started = event.workflow_execution_started_event_attributes
+        changed = event.upsert_workflow_search_attributes_event_attributes
+        for attributes in (started.search_attributes, changed.search_attributes):
+            fields = attributes.indexed_fields.items()
+            if fields:
+                found.append({name: json.loads(each.data or "null") for name, each in fields})
+    return found
+
+
+async def test_a_start_has_the_search_attributes_that_its_run_would_write_first(
+    launch: Launch,
+) -> None:
+    agents = agents_of(await launch([Answer("Done.")]))
+    run = await agents.start(agent(), "go", principal={"id": "ann"})
+    assert await run.result() == "Done."
+    first = {"AgentName": "tester", "AgentPrincipal": "ann", "AgentStatus": "running"}
+    assert await written_attributes(agents, run) == [first, {"AgentStatus": "completed"}]
+
+
+async def test_a_refused_run_keeps_no_principal_that_was_not_verified(
+    launch: Launch, tmp_path: Path
+) -> None:
+    keys = str(write_keys(tmp_path / "keys.json", Approver("ann")))
+    agents = agents_of(await launch([], keys=keys, principal_tokens=True))
+    run = await agents.start(agent(), "go", principal={"id": "ann"})
+    with pytest.raises(RunFailedError):
+        await run.result()
+    [first, last] = await written_attributes(agents, run)
+    assert first["AgentPrincipal"] == "ann"
+    assert last == {"AgentStatus": "failed", "AgentPrincipal": None}
+
+
+async def test_without_the_search_attributes_a_run_starts_all_the_same(
+    launch: Launch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agents = agents_of(await launch([Answer("Done.")]))
+    monkeypatch.setattr(names, "AGENT_NAME", "NobodyKnowsThis")
+    for _ in range(2):
+        run = await agents.start(agent(), "go")
+        assert await run.result() == "Done."
+        [started, *_] = await written_attributes(agents, run)
+        assert started == {"AgentStatus": "running"}
 
 
 async def test_a_result_has_the_type_that_the_program_names(launch: Launch) -> None:

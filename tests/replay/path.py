@@ -12,6 +12,7 @@ from typing import Any
 
 from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
 
+from holdfast.client.holdfast_client import HoldfastClient
 from tests.support.backend import Answers, Backend, Run
 from tests.support.identity.signing import Approver, write_keys
 from tests.support.news_receivers import SECRET, listening, posts
@@ -88,6 +89,18 @@ class CallPath(Path):
     async def start(self, backend: Backend) -> Run:
         """Start it."""
         return await backend.call(self.tool, self.arguments, **self.request)
+
+
+@dataclass
+class ClientPath(Path):
+    """One path of a run that our own client starts, with the run's first search attributes."""
+
+    async def start(self, backend: Backend) -> Run:
+        """Start it."""
+        model = {"endpoint": "fake", "name": "fake"}
+        agent = {"name": "tester", "instructions": "Test.", "model": model, "tools": self.tools}
+        run = await HoldfastClient(backend.client, backend.task_queue).start(agent, "go")
+        return Run(backend.client.get_workflow_handle(run.id), backend.client)
 
 
 @dataclass

@@ -6,7 +6,7 @@ from typing import Any
 
 from temporalio.client import WorkflowUpdateFailedError
 
-from tests.replay.path import LatePath, Path, ServerPath, decides, decision_on, single
+from tests.replay.path import ClientPath, LatePath, Path, ServerPath, decides, decision_on, single
 from tests.replay.whole import WHOLE
 from tests.support import tools
 from tests.support.backend import Run
@@ -319,6 +319,9 @@ PATHS: dict[str, Path] = {
     ),
     "approved": Path(PAYS, ["pay"], people=decides(decision_on("t1c1", "approve", by="ada"))),
     "denied": Path(PAYS, ["pay"], people=decides(decision_on("t1c1", "deny", reason="no"))),
+    "started_by_client": ClientPath(
+        PAYS, ["pay"], people=decides(decision_on("t1c1", "approve", by="ada"))
+    ),
     "edited": Path(
         PAYS, ["pay"], people=decides(decision_on("t1c1", "edit", arguments={"amount": 3}))
     ),

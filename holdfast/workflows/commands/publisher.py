@@ -63,7 +63,7 @@ class Publisher:
         self._work = work
         self._facts = facts
         self.page = DetailsPage(work, workflow.info().workflow_id)
-        self._attributes: dict[str, Any] = {}
+        self._attributes = sent_attributes()
         self.parent = ParentNotification(work)
         self.notifier = ApprovalNotifier(work, facts)
 
@@ -125,6 +125,13 @@ class ParentNotification:
             for question in self._work.state.pending.list_open()
         ]
         return [*own, *self._work.delegates.list_pending()][: run.MAX_PENDING_TOLD]
+
+
+def sent_attributes() -> dict[str, Any]:
+    """Return the search attributes of the start request; a run that continues writes its own."""
+    info = workflow.info()
+    sent = info.typed_search_attributes if info.continued_run_id is None else ()
+    return {pair.key.name: pair.value for pair in sent if pair.key.name in _KEYS}
 
 
 def attributes(work: ExecutionBase) -> dict[str, Any]:

@@ -16,7 +16,7 @@ counters continue: the limits move by what was used before.
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
-from functools import cache
+from functools import lru_cache
 from typing import Any, Self
 
 from pydantic import Field
@@ -36,7 +36,7 @@ from holdfast.schemas.internal.solution import Usage
 from holdfast.workflows.engine.call.states import ToolCall
 
 # The field of a budget's name.
-field_of = cache(to_snake)
+field_of = lru_cache(64)(to_snake)
 # The budgets of which a delegate has a part.
 SHARED: tuple[BudgetName, ...] = ("maxTurns", "maxCalls", "maxTokens", "maxCost")
 
