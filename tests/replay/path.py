@@ -98,8 +98,9 @@ class ClientPath(Path):
     async def start(self, backend: Backend) -> Run:
         """Start it."""
         model = {"endpoint": "fake", "name": "fake"}
-        agent = {"name": "tester", "instructions": "Test.", "model": model, "tools": self.tools}
-        run = await HoldfastClient(backend.client, backend.task_queue).start(agent, "go")
+        agent: dict[str, Any] = {"name": "tester", "instructions": "Test.", "model": model}
+        agents = HoldfastClient(backend.client, backend.task_queue)
+        run = await agents.start({**agent, "tools": self.tools}, "go")
         return Run(backend.client.get_workflow_handle(run.id), backend.client)
 
 

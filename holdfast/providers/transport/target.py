@@ -6,7 +6,7 @@ A key is read when a request is made and is stored nowhere, so nothing can print
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from urllib.parse import quote
 
 import httpx
@@ -21,6 +21,7 @@ from holdfast.schemas.settings.endpoints import Endpoint
 # Shorter values are no secrets, and redacting them would garble any text.
 MIN_SECRET_CHARACTERS = 4
 MAX_CONNECT_SECONDS = 10.0
+MAX_KEPT_URLS = 64
 _OF_PROVIDERS = (
     *(".api.openai.com", ".openai.azure.com", ".api.anthropic.com"),
     *(".generativelanguage.googleapis.com", ".aiplatform.googleapis.com"),
@@ -38,7 +39,12 @@ class EndpointTarget:
     environ: Mapping[str, str] = field(repr=False)
     identity: CloudIdentity | None = field(default=None, repr=False)
 
-    def url(self, path: str, version: str = "", query: str = "") -> httpx.URL:
+    @cached_property
+    def url(self) -> Callable[..., httpx.URL]:
+        """Return the function `_url`, which keeps its last results: parsing one takes long."""
+        return lru_cache(MAX_KEPT_URLS)(self._url)
+
+    def _url(self, path: str, version: str = "", query: str = "") -> httpx.URL:
         """Return the address of `path`, such as `/chat/completions`, at the endpoint.
 
         `version`, such as `/v1`, precedes it unless the endpoint's own address ends with it.
