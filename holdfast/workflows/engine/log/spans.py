@@ -109,6 +109,10 @@ class Spans:
             return
         if record.get("decided") is not None:
             wait.decided.append(record["decided"])
+        if called := self._called.get(record["callId"]):
+            # With references resolved, as people saw them, or as they changed them.
+            asked = wait.record["approval"]["arguments"]
+            self._called[record["callId"]] = {**called, "arguments": record.get("arguments", asked)}
         if record.get("outcome") is not None:
             expired = record["outcome"] == _EXPIRED
             verdict = _EXPIRED if expired else wait.decided[-1]["decision"]
