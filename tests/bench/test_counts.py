@@ -5,23 +5,16 @@ import sys
 import pytest
 from temporalio.client import Client
 
-from bench.measures.counts import TurnCounts, measure
+from bench.measures.counts import measure
 
 
 @pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="the counts are those of Python 3.11")
-@pytest.mark.parametrize(
-    ("tools", "most"),
-    [
-        (1, TurnCounts(1_680, 47, 15, 400)),
-        (50, TurnCounts(1_780, 47, 15, 54_000)),
-        (300, TurnCounts(2_290, 47, 15, 330_000)),
-    ],
-)
-async def test_a_turn_takes_no_more_than_it_did(
-    client: Client, tools: int, most: TurnCounts
+@pytest.mark.parametrize(("tools", "most_bytes"), [(1, 400), (50, 54_000), (300, 330_000)])
+async def test_a_turn_takes_no_more_than_it_did_with_any_number_of_tools(
+    client: Client, tools: int, most_bytes: int
 ) -> None:
     found = await measure(client, tools)
-    assert found.python_calls <= most.python_calls
-    assert found.encodings <= most.encodings
-    assert found.digests <= most.digests
-    assert found.request_bytes <= most.request_bytes
+    assert found.python_calls <= 1_660
+    assert found.encodings <= 47
+    assert found.digests <= 15
+    assert found.request_bytes <= most_bytes

@@ -138,8 +138,8 @@ class RequestSettings:
         self.latents: dict[str, Latent] = {}
         # The present request as a hook changed it.
         self._changed: ChangedRequest | None = None
-        # The tools that were offered last, by what they depend on.
-        self._offered: tuple[object, list[model_request.ToolOffer]] | None = None
+        # The instructions and the tools of the last request, by what they depend on.
+        self._made: tuple[object, tuple[str, list[model_request.ToolOffer]]] | None = None
 
     @property
     def agent(self) -> ResolvedAgent:
@@ -259,24 +259,25 @@ class RequestSettings:
         if isinstance(choice, ForcedTool) and not self._offers_tool(choice.name, limits):
             choice = "auto"
         tail = prompt.tail(state, self._plan.describe_progress())
-        offers, instances = self._present_offers(limits), state.data.instances
-        ask = prompt.ask(self.agent, offers, choice, tail, state.skill, instances)
+        text, offers = self._present(limits)
+        instances = state.data.instances
+        ask = prompt.ask(self.agent, text, offers, choice, tail, state.skill, instances)
         return (
             ask if self._changed is None else ask.model_copy(update={"edits": self._changed.edits})
         )
 
-    def _present_offers(self, limits: ValidationLimits) -> list[model_request.ToolOffer]:
-        """Return the tools of the present request, which are made again only when they change.
+    def _present(self, limits: ValidationLimits) -> tuple[str, list[model_request.ToolOffer]]:
+        """Return the instructions and the tools, which are made again only when they change.
 
-        A hook may change them from turn to turn; else they depend on the skill and the instances.
+        A hook may change them from turn to turn; else they depend on these parts of the run.
         """
-        state = self._state
-        present = (state.skill, *state.data.instances)
-        if self._changed is not None:
-            return self.offers(limits)
-        if self._offered is None or self._offered[0] != present:
-            self._offered = present, self.offers(limits)
-        return self._offered[1]
+        state, agent = self._state, self.agent
+        parts = (agent.calling, state.skill, *state.data.instances)
+        if self._changed is None and self._made is not None and self._made[0] == parts:
+            return self._made[1]
+        made = prompt.instructions(agent, state.skill), self.offers(limits)
+        self._made = (parts, made) if self._changed is None else None
+        return made
 
     def _offers_tool(self, name: str, limits: ValidationLimits) -> bool:
         return name in [offer.name for offer in self.offers(limits)]

@@ -88,7 +88,7 @@ def test_a_choice_of_tools_limits_the_calls(choice: Any, tools: Any, least: Any)
 
 def asks(agent: ResolvedAgent, choice: Any = "auto") -> Ask:
     given = ResolvedAgent.read({**agent.to_json(), "toolChoice": choice}).tool_choice
-    return ask(agent, offers(agent), given, "the state")
+    return ask(agent, instructions(agent), offers(agent), given, "the state")
 
 
 @pytest.mark.parametrize(("tools", "choice"), [([PAY], "none"), ([], "auto")])

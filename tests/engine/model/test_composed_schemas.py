@@ -11,7 +11,7 @@ from holdfast.schemas.agent import ModelSettings, ResolvedAgent
 from holdfast.schemas.internal.model_request import Ask
 from holdfast.schemas.tool import ResolvedTool
 from holdfast.workflows.engine.model.composed import composed_schema
-from holdfast.workflows.engine.model.prompt import ask, offers
+from holdfast.workflows.engine.model.prompt import ask, instructions, offers
 from tests.engine.model import schema_subsets as subsets
 from tests.engine.model.others_tools import others_tools
 from tests.providers.wire.anthropic import AnthropicWire
@@ -39,7 +39,7 @@ def agent(*tools: ResolvedTool, **more: Any) -> ResolvedAgent:
 
 
 def asked(of: ResolvedAgent, choice: Any = "auto") -> Ask:
-    return ask(of, offers(of), choice, None)
+    return ask(of, instructions(of), offers(of), choice, None)
 
 
 # Where a request has the instructions, and the schema of the answer.

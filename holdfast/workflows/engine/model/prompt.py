@@ -95,13 +95,14 @@ def offers(
 
 def ask(
     agent: ResolvedAgent,
+    text: str,
     tools: list[ToolOffer],
     choice: ToolChoice,
     tail: str | None,
     skill: str | None = None,
     instances: Sequence[str] = (),
 ) -> Ask:
-    """Return the settings of one request; `tail` follows the conversation.
+    """Return the settings of one request: `text` are its instructions, and `tail` is last.
 
     A provider receives the output's schema only if no call is possible: some reject a request that
     has both an enforced schema and tools. In composed calling the calls are a part of the schema,
@@ -111,7 +112,7 @@ def ask(
     request = Ask(
         model=agent.own_model,
         calling=agent.calling,
-        instructions=instructions(agent, skill),
+        instructions=text,
         tools=tools,
         tool_choice=choice,
         output=agent.output if choice == "none" else None,
