@@ -9,7 +9,7 @@ plugin. A payload that needs one of the walks, or fails in it with an error that
 found by its mark in the bytes of the activation. A text that has such a mark only costs the walks.
 
 Private: `decode_activation` and `encode_completion` of `temporalio.bridge.worker`,
-`_CommandAwareDataConverter`, and the names of references in `temporalio.converter._extstore`.
+`_CommandAwareDataConverter`, and what references have in `temporalio.converter._extstore`.
 """
 
 from typing import Any, Final
@@ -24,7 +24,7 @@ _MARKS: Final = (
     ENCRYPTED,
     _extstore._REFERENCE_ENCODING,
     _extstore._REFERENCE_MESSAGE_TYPE,
-    _extstore._REFERENCE_MARKER_KEY.encode(),
+    b"__temporal_external_storage_reference",  # of an encoded one, since 1.35
 )
 _decode, _encode = bridge.decode_activation, bridge.encode_completion
 
