@@ -39,7 +39,8 @@ SHARED := $(if $(CHOSEN),,-n $(WORKERS) --dist worksteal)
 VERSIONS := .venv-versions
 UV := $(VERSIONS)/uv/bin/uv
 UNIT := -m pytest -q -p no:cacheprovider -n $(WORKERS)
-UNIT_TESTS := $(wildcard tests/engine tests/schemas tests/validation tests/providers tests/catalog tests/definitions)
+UNIT_TESTS := $(wildcard tests/engine tests/schemas tests/validation tests/providers tests/catalog tests/definitions \
+  tests/hosting/test_payload_passes.py)
 
 TYPESCRIPT := examples/typescript_tool
 GO := examples/go_tool
