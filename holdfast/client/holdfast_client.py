@@ -13,7 +13,7 @@ needs the codec of the workers, if they encrypt payloads: that of the plugin, or
 import asyncio
 import re
 import uuid
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -140,15 +140,7 @@ class HoldfastClient:
         )
         try:
             with errors.explain_rpc_errors(run_id):
-                try:
-                    sent = new.search_attributes if self._has_attributes else None
-                    await start(search_attributes=sent)
-                except RPCError as error:
-                    if error.status != RPCStatusCode.INVALID_ARGUMENT or not self._has_attributes:
-                        raise
-                    # The namespace may lack them: the run writes those that there are.
-                    await start()
-                    self._has_attributes = False
+                await self._send_start(start, new)
         except WorkflowAlreadyStartedError as error:
             started_by, sent = "", new.memo.get(REQUEST_MEMO)
             if sent is not None and not reuse:
@@ -157,6 +149,17 @@ class HoldfastClient:
             if not reuse and started_by != sent:
                 raise RunExistsError(run_id) from error
         return self.run(run_id)
+
+    async def _send_start(self, start: Callable[..., Awaitable[object]], new: StartRequest) -> None:
+        """Send a start with its search attributes, and without if the namespace lacks them."""
+        try:
+            sent = new.search_attributes if self._has_attributes else None
+            await start(search_attributes=sent)
+        except RPCError as error:
+            if error.status != RPCStatusCode.INVALID_ARGUMENT or not self._has_attributes:
+                raise
+            await start()
+            self._has_attributes = False
 
     def run(self, id: str, output: type[OutputT] | None = None) -> Run[OutputT]:
         """Return the run with this id, whose result is an `output`; sends no request."""
