@@ -14,10 +14,14 @@ from types import FrameType
 
 def main() -> int:
     """Run the program of the arguments and return its exit code."""
-    process = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL)
+    process: subprocess.Popen[bytes] | None = None
+    is_stopped = False
 
     def stop(*_: int | FrameType | None) -> None:
-        process.terminate()
+        nonlocal is_stopped
+        is_stopped = True
+        if process is not None:
+            process.terminate()
 
     def until_let_go() -> None:
         while os.read(0, 1):
@@ -25,6 +29,9 @@ def main() -> int:
         stop()
 
     signal.signal(signal.SIGTERM, stop)
+    process = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL)
+    if is_stopped:  # while it was started
+        process.terminate()
     threading.Thread(target=until_let_go, daemon=True).start()
     return process.wait()
 

@@ -26,6 +26,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from functools import partial
@@ -274,7 +275,24 @@ class CommandTranscript:
             return not self.has_worker
         if any(each.attempt == 1 for each in raw.pending_activities):
             return False
-        return all([await self.rests(child.workflow_id) for child in raw.pending_children])
+        if found.parent_id is not None and await self.is_signalling(run):
+            return False
+        children = [child.workflow_id for child in raw.pending_children]
+        if not all([await self.rests(child) for child in children]):
+            return False
+        # A child may have signalled meanwhile.
+        again = (await self.client.get_workflow_handle(run).describe()).raw_description
+        return not (children and again.HasField("pending_workflow_task"))
+
+    async def is_signalling(self, run: str) -> bool:
+        """Whether a signal of a run to its parent is on its way."""
+        sent = Counter[bool]()
+        async for event in self.client.get_workflow_handle(run).fetch_history_events():
+            sent[True] += event.HasField(
+                "signal_external_workflow_execution_initiated_event_attributes"
+            )
+            sent[False] += event.HasField("external_workflow_execution_signaled_event_attributes")
+        return sent[True] > sent[False]
 
     async def is_listed(self) -> bool:
         """Whether the lists of Temporal, which are a moment behind, have the runs as they are."""
