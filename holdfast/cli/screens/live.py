@@ -58,7 +58,7 @@ class LiveScreen(PlainScreen):
     @contextmanager
     def live(self) -> Iterator[None]:
         """Show the current activity below the events; remove it at the end."""
-        self._live.start()
+        self._start()
         try:
             with _echo(False):
                 yield
@@ -111,7 +111,7 @@ class LiveScreen(PlainScreen):
         finally:
             # A new one: the old one would erase as many lines as it had before the prompt.
             self._live = self._region()
-            self._live.start()
+            self._start()
 
     def prompt(self, text: str) -> None:
         self._console.print(Text(text, style="bold yellow"), end="", soft_wrap=True)
@@ -126,6 +126,11 @@ class LiveScreen(PlainScreen):
             if name == "output" and text == self._last_said:
                 continue
             self._console.print(Text.assemble((name, f"bold {style}"), "  ", text))
+
+    def _start(self) -> None:
+        # Drawn at once: a line that is printed while the region is drawn for the first time, in its
+        # own thread, would not erase it.
+        self._live.start(refresh=True)
 
     def _region(self) -> Live:
         return Live(
