@@ -288,6 +288,8 @@ def test_tools_that_are_kept_are_those_that_are_resolved_again() -> None:
     )
     cold, warm = resolved(world), resolved(world)
     assert cold == warm == resolved(replace(world, resolved=ContentCache(max_results=0)))
+    listing = {"shop": [listed(description="Now with keys.")]}
+    assert "Now with keys." in str(resolved(world)), "a server has changed a tool"
     with pytest.raises(InvalidValueError, match="pay"):
         resolved(replace(world, activities=[], resolved=ContentCache()))
     # The activity of the server's tools is none that a written tool can name, also after these.

@@ -1,5 +1,7 @@
 """What may stand behind the options of a command."""
 
+import subprocess
+import sys
 from argparse import ArgumentTypeError
 from collections.abc import Callable
 
@@ -47,3 +49,11 @@ def test_a_value_is_read_as_what_it_is(
 def test_what_does_not_fit_is_refused(read: Callable[[str], object], given: str) -> None:
     with pytest.raises(ArgumentTypeError):
         read(given)
+
+
+def test_the_help_of_all_commands_imports_no_library_of_a_client() -> None:
+    """Most of what a command takes to start is what it imports."""
+    script = "import sys, holdfast.cli.main as cli; cli.client_parser([]); print(*sys.modules)"
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert not {"temporalio", "httpx", "rich", "holdfast.client"} & {*ended.stdout.split()}
+    assert "argparse" in ended.stdout, ended.stderr

@@ -224,3 +224,12 @@ def _words(value: Any) -> str:
         ):
             return f"{type(value).__qualname__} {_words(getattr(value, '__dict__', {}))}"
     return repr(value)
+
+
+def test_a_thread_that_has_left_the_sandbox_is_not_restricted() -> None:
+    entered = Sandbox(SandboxRestrictions.default).entered
+    outside = sys.modules
+    with entered, entered:
+        assert __import__("time") is not outside["time"]
+    assert __import__("time") is outside["time"]
+    assert all(override.maybe_current is None for _, _, override, _ in entered._overrides)
