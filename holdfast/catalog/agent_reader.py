@@ -46,7 +46,7 @@ from holdfast.schemas.agent import (
 from holdfast.schemas.base import Lenient, json_size, parse_duration
 from holdfast.schemas.budget import BUDGET_DEFAULTS, ON_LIMIT_DEFAULTS
 from holdfast.schemas.phrases import suggest_names
-from holdfast.schemas.tool import APPROVAL_DEFAULTS, TOOL, ResolvedTool, binding_of
+from holdfast.schemas.tool import APPROVAL_DEFAULTS, TOOL, ResolvedTool, Schema, binding_of
 from holdfast.validation.problems import ValueProblem, Where, name_problem, problems_of, under
 from holdfast.validation.schema_check import schema_problems
 from holdfast.validation.schema_drafts import to_current_draft
@@ -284,7 +284,8 @@ def _skill_problems(
             continue
         rules = _skill_rules(skill, parts, world)
         is_once = any(tool.once for tool in rules)
-        faults = [*activity_problems(skill.activity, world, is_once=is_once)]
+        schema = _skill_parameters(definition, rules)
+        faults = [*activity_problems(skill.activity, world, schema, is_once=is_once)]
         if len(rules) > 1:
             names = ", ".join(f"`{tool.name}`" for tool in rules)
             reason = f"{names} run this activity, and the skill can follow one"
@@ -295,6 +296,16 @@ def _skill_problems(
                 reason = "this skill runs an activity, without a model"
                 fix = "leave it out, or leave out `activity`"
                 yield ValueProblem(("skills", n, key), reason, fix)
+
+
+def _skill_parameters(definition: AgentDefinition, rules: list[ResolvedTool]) -> Schema:
+    """Return the schema of the arguments that a skill's activity is called with."""
+    if rules and rules[0].activity is not None:
+        return rules[0].parameters
+    written = definition.input
+    if not isinstance(written, dict):
+        return {"additionalProperties": True}
+    return {"properties": {"input": written}} if written.get("type") == "string" else written
 
 
 def _tool_name_problems(

@@ -62,7 +62,8 @@ def knowledge_tool(
         binding = binding_of(written.activity)
         same = registry.tools_of_activity(binding, tools, world)
         rules = next(iter(same), rules)
-        found = [*registry.activity_problems(written.activity, world, is_once=False)]
+        activity, schema = written.activity, rules.parameters
+        found = [*registry.activity_problems(activity, world, schema, is_once=False)]
         found += registry.effect_problems(same)
         if len(same) > 1:
             reason = f"{', '.join(f'`{tool.name}`' for tool in same)} run this activity"

@@ -173,6 +173,7 @@ class _Loading:
             broken_tools=self._broken,
             agents=None,
             activities=frozenset([*world.activities, *self._activities]),
+            signatures={name: each.signature for name, each in self._activities.items()},
             is_incomplete=bool(problems),
         )
         try:

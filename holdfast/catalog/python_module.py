@@ -21,7 +21,7 @@ from functools import partial
 from itertools import dropwhile
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, get_type_hints
 
 from pydantic import BaseModel, ValidationError
 from temporalio import activity
@@ -29,6 +29,7 @@ from temporalio.api.common.v1 import Payload
 from temporalio.converter import DataConverter
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
+from holdfast.catalog.registry import ActivitySignature
 from holdfast.definitions.agent import Agent, AnyTool
 from holdfast.definitions.json_form import arguments_schema
 from holdfast.definitions.tool import Tool
@@ -39,10 +40,12 @@ from holdfast.schemas.base import format_duration, sha256
 from holdfast.schemas.names import ErrorCode
 from holdfast.schemas.phrases import suggest_names
 from holdfast.schemas.run import CallContext
+from holdfast.schemas.tool import MAX_INPUTS
 
 T = TypeVar("T")
 
 MAX_MESSAGE_CHARS = 300
+_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _DOTTED = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*\Z")
 
 
@@ -67,6 +70,22 @@ class PythonActivity:
     run: Callable[..., Any]
     source: Source
     is_tool: bool
+
+    @property
+    def signature(self) -> ActivitySignature:
+        """Return the parameters that a call can pass."""
+        try:
+            types = get_type_hints(self.run)
+        except Exception:  # an annotation that exists for type checkers alone
+            types = {}
+        every = inspect.signature(self.run).parameters.values()
+        own = [each for each in every if each.kind in _POSITIONAL]
+        names = [
+            CallContext.key if types.get(each.name) is CallContext else each.name for each in own
+        ]
+        fewest = sum(each.default is each.empty for each in own)
+        is_open = any(each.kind is each.VAR_POSITIONAL for each in every)
+        return ActivitySignature(tuple(names), fewest, MAX_INPUTS if is_open else len(own))
 
 
 @dataclass(frozen=True)
@@ -295,8 +314,9 @@ def _tool_schema(
         raise UnreadableError(line, reason, "give options alone, such as startToCloseTimeout")
     if takes_context(types):
         options = {**options, "input": "call"}
-    elif options.get("input") == "call":
-        reason = f"`{name}` takes one parameter, and `input: call` passes three"
+    elif (passed := options.get("input", "arguments")) != "arguments":
+        others = "`input: call` passes three" if passed == "call" else "`input` passes other values"
+        reason = f"`{name}` takes one parameter, and {others}"
         fix = "leave out `input`, or take `(arguments, tool, context: CallContext)`"
         raise UnreadableError(line, reason, fix)
     return {**schema, "_activity": {**options, "type": name}}
@@ -317,8 +337,9 @@ def decode_arguments(payloads: Sequence[Payload], types: list[type]) -> list[Any
     converter = activity.payload_converter()
     if takes_context(types):
         call, tool, data = converter.from_payloads(payloads)
-        # A workflow of theirs passes the arguments and the context themselves.
-        if (context := data.pop(CallContext.key, None)) is not None:
+        # A list as `input`, or a workflow of theirs, passes the arguments and the context itself.
+        context = data.pop(CallContext.key, None) if isinstance(data, dict) else None
+        if context is not None:
             payloads = converter.to_payloads([call["arguments"], tool, {**context, "data": data}])
     try:
         return converter.from_payloads(payloads, types)

@@ -1,16 +1,19 @@
 """The definitions that tools and agents may refer to, and the problems of such references."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic.alias_generators import to_camel
 
 from holdfast.runtime.addresses import AddressPrefix
+from holdfast.runtime.narration.arguments import ShapeReader
 from holdfast.schemas import names
 from holdfast.schemas.agent import AgentDefinition
-from holdfast.schemas.phrases import first_names, suggest_names
+from holdfast.schemas.phrases import first_names, quote_value, suggest_names
+from holdfast.schemas.reference import argument_path
+from holdfast.schemas.run import CallContext
 from holdfast.schemas.settings.limits import NO_LIMITS, Limits
 from holdfast.schemas.settings.servers import McpLocked, Server
 from holdfast.schemas.tool import (
@@ -21,11 +24,35 @@ from holdfast.schemas.tool import (
     Hooks,
     RepairAgent,
     ResolvedTool,
+    Schema,
     ToolDefinition,
     binding_of,
 )
 from holdfast.validation.content_cache import ContentCache
 from holdfast.validation.problems import ValueProblem, Where, under
+
+
+class ActivitySignature(NamedTuple):
+    """The parameters of a Python activity: a call passes `fewest` to `most` of them, in order.
+
+    In `parameters`, the one that receives the context of the call has the context's key as name.
+    """
+
+    parameters: tuple[str, ...]
+    fewest: int
+    most: int
+
+    def binding(self, name: str, known: Sequence[str] = ()) -> str:
+        """Return how a tool with these parameters binds the activity of this name."""
+        own, context = self.parameters, CallContext.key
+        is_named = {*own} <= {*known, context}
+        if self.fewest <= 1 <= self.most:
+            return f"_activity: {name}"
+        if own[2:] == (context,) and not is_named:
+            return f"_activity: {{type: {name}, input: call}}"
+        own = own if is_named else own[: self.fewest]
+        places = known if len(known) == len(own) and not is_named else own
+        return f"_activity: {{type: {name}, input: [{', '.join(places)}]}}"
 
 
 @dataclass(frozen=True)
@@ -35,7 +62,7 @@ class DefinitionRegistry:
     While a catalog loads, `broken_tools` are those that do not load, and `is_incomplete` is true if
     a module could not be imported, so that its activities and tools are missing: a reference to
     either is not reported as another error. `endpoints` and `agents` are None if they could not be
-    read.
+    read. `signatures` are those of the activities of Python.
 
     `folder` is the catalog's, with its `limits`; `knowledge_urls` are the addresses that the worker
     may fetch from, `servers` its MCP servers, whose tools `mcp_lock` restricts, if there is one.
@@ -46,6 +73,7 @@ class DefinitionRegistry:
 
     task_queue: str
     activities: Collection[str] = ()
+    signatures: Mapping[str, ActivitySignature] = field(default_factory=dict)
     endpoints: Collection[str] | None = ()
     agents: Collection[str] | None = ()
     tools: Mapping[str, ResolvedTool] = field(default_factory=dict)
@@ -61,10 +89,14 @@ class DefinitionRegistry:
 
 
 def activity_problems(
-    written: ActivityRef, world: DefinitionRegistry, *, is_once: bool
+    written: ActivityRef, world: DefinitionRegistry, parameters: Schema, *, is_once: bool
 ) -> Iterator[ValueProblem]:
-    """Yield the reasons why an activity cannot run calls, each at most once, or a skill's work."""
+    """Yield the reasons why an activity cannot run calls, each at most once, or a skill's work.
+
+    `parameters` is the schema of their arguments.
+    """
     yield from _presence_faults(written, world)
+    yield from input_problems(binding_of(written), world, parameters)
     binding = binding_of(written)
     if binding.local and binding.task_queue is not None:
         fix = "leave out `taskQueue`, or `local`"
@@ -72,6 +104,65 @@ def activity_problems(
     if binding.local and is_once:
         fix = "leave out `local`, or write `_idempotent: true` if the activity is idempotent"
         yield ValueProblem(("local",), "a local activity may run twice", fix)
+
+
+def input_problems(
+    binding: ActivityBinding, world: DefinitionRegistry, parameters: Schema
+) -> Iterator[ValueProblem]:
+    """Yield the places that an `input` names in vain; without any, why its activity refuses it."""
+    reader, written, faults = ShapeReader(parameters), binding.input, list[ValueProblem]()
+    listed = written if isinstance(written, list) else []
+    for key, text in written.items() if isinstance(written, dict) else enumerate(listed):
+        if text == CallContext.key and listed:
+            continue
+        if (path := argument_path(text)) is None:
+            reason = f"{quote_value(text)} is no place in the arguments"
+            faults.append(ValueProblem(("input", key), reason, "write it like `customer.id`"))
+        elif (known := _known_instead(path.steps, reader)) is not None:
+            reason, fix = f"`{text}` names no parameter", suggest_names(text, known)
+            faults.append(ValueProblem(("input", key), reason, fix))
+    yield from faults
+    signature = world.signatures.get(binding.type)
+    if not faults and signature and binding.task_queue in (None, world.task_queue):
+        yield from _signature_problems(binding, signature, reader.read(parameters).properties)
+
+
+def _known_instead(steps: Iterable[str | int], reader: ShapeReader) -> list[str] | None:
+    """Return the names in place of the first step that a schema lacks, or None if it has all."""
+    schema, before = reader.root, ""
+    for step in steps:
+        shape, is_index = reader.read(schema), isinstance(step, int)
+        if shape.branches or "patternProperties" in shape.rules:
+            return None
+        is_open = shape.takes_properties if before else shape.rules.get("additionalProperties")
+        is_known = is_index or step in shape.properties or is_open
+        if not is_known or (shape.kinds and ("array" if is_index else "object") not in shape.kinds):
+            return [f"{before}{name}" for name in shape.properties]
+        schema = shape.item_schema(step) if isinstance(step, int) else shape.property_schema(step)
+        before = f"{before.removesuffix('.')}[{step}]." if is_index else f"{before}{step}."
+    return None
+
+
+def _signature_problems(
+    binding: ActivityBinding, signature: ActivitySignature, known: list[str]
+) -> Iterator[ValueProblem]:
+    """Yield why a Python activity does not take what a tool with these parameters passes."""
+    own, written = signature.parameters, binding.input
+    count = len(written) if isinstance(written, list) else 3 if written == "call" else 1
+    wrong = []
+    if not signature.fewest <= count <= signature.most:
+        wrong = ["one value" if count == 1 else f"{count} values"]
+    elif isinstance(written, list):
+        wrong = [
+            f"`{path}` as `{name}`"
+            for name, path in zip(own, written, strict=False)
+            if path != name and (path in own or name == CallContext.key)
+        ]
+    for what in wrong[:1]:
+        takes = ", ".join(f"`{name}`" for name in own) or "no parameters"
+        where: Where = ("input",) if "input" in binding.model_fields_set else ()
+        reason = f"`{binding.type}` takes {takes}, and is passed {what}"
+        yield ValueProblem(where, reason, f"write `{signature.binding(binding.type, known)}`")
 
 
 def tools_of_activity(

@@ -84,7 +84,7 @@ def resolve_tool(
     if activity is None and is_own and not definition.person:
         activity = ActivityBinding(type=definition.tool or "?")
     normalized.add(_part_problems(definition, normalized.schema))
-    normalized.add(_executor_problems(definition, activity, world))
+    normalized.add(_executor_problems(definition, activity, normalized.schema, world))
     normalized.add(registry.hook_problems(definition, world))
     if faults:
         raise InvalidValueError(faults)
@@ -293,13 +293,18 @@ def forward_problems(policy: ApprovalPolicy) -> Iterator[ValueProblem]:
 
 
 def _executor_problems(
-    definition: ToolDefinition, activity: ActivityBinding | None, world: registry.DefinitionRegistry
+    definition: ToolDefinition,
+    activity: ActivityBinding | None,
+    parameters: dict[str, Any],
+    world: registry.DefinitionRegistry,
 ) -> Iterator[ValueProblem]:
     """Yield the problems of the activity, the agent, or the model that runs the tool."""
     if definition.activity is not None:
         is_once = definition.side_effects and not definition.idempotent
-        faults = registry.activity_problems(definition.activity, world, is_once=is_once)
+        faults = registry.activity_problems(definition.activity, world, parameters, is_once=is_once)
         yield from under(faults, "_activity")
+    elif activity is not None and definition.delegate is None:
+        yield from registry.input_problems(activity, world, parameters)
     name, agent = definition.tool, definition.delegate
     if definition.person:
         yield from _person_problems(definition)

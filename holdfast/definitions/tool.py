@@ -148,7 +148,11 @@ def _form(
         form["_output"] = json_form.type_schema(parameters.result, what, "serialization")
     form["description"] = inspect.getdoc(function) or form.get("description", "")
     context = {"input": "call"} if parameters.context else {}
-    form["_activity"] = {**json_form.as_written(given.get("activity", {})), **context, "type": name}
+    options = json_form.as_written(given.get("activity", {}))
+    if isinstance(options.get("input"), list | dict):
+        fix = "its function receives each argument by name; leave it out"
+        raise ValueError(f"tool `{name}`: `activity.input`: {fix}")
+    form["_activity"] = {**options, **context, "type": name}
     for field, value in given.items():
         if field not in ("name", "activity"):
             form[ToolDefinition.model_fields[field].alias or field] = json_form.as_written(value)

@@ -105,12 +105,17 @@ def _check(settings: WorkerSettings, options: CheckOptions, secrets: Secrets) ->
 
 def _unintended(settings: WorkerSettings, resources: WorkerResources) -> Iterator[FileProblem]:
     """Yield warnings about settings that are valid, but perhaps not intended."""
-    reason = "is registered, and is no tool: its one parameter is no pydantic model"
-    fix = "give it one, or bind it in `tools/`, if models are to call it"
     catalog = resources.current_catalog.catalog
     for each in catalog.python.activities:
         if each.name not in catalog.bound_activities and each.name != settings.notify:
-            yield each.source.problem(ValueProblem((), f"activity `{each.name}` {reason}", fix))
+            why = "its one parameter is no pydantic model"
+            fix = "give it one, or bind it in `tools/`"
+            if each.signature.fewest != 1:
+                why = "it does not take one value"
+                fix = f"bind it in `tools/` by `{each.signature.binding(each.name)}`"
+            reason = f"activity `{each.name}` is registered, and is no tool: {why}"
+            fault = ValueProblem((), reason, f"{fix}, if models are to call it")
+            yield each.source.problem(fault)
     file, reason = str(settings.servers), "`principalTokens`, and no principal of a run is verified"
     for name, server in catalog.definitions.servers.items():
         if server.principal_tokens is not None and not settings.principal_tokens:

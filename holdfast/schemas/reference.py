@@ -5,7 +5,7 @@
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -85,6 +85,26 @@ def parse_reference(text: str) -> Reference | None:
     if len(paths) != len(pieces):
         return None
     return Reference(tuple(paths), choose)
+
+
+def argument_path(text: str) -> Path | None:
+    """Return the place in a call's arguments that a text names, or None: `customer.id`."""
+    match = _WHOLE.match(f"{MARK}arguments{'' if text.startswith('[') else '.'}{text}")
+    path = None if match is None else _steps(match.group(1))
+    return path if path is not None and isinstance(path.steps[0], str) else None
+
+
+def value_at(value: Any, steps: Sequence[str | int]) -> Any:
+    """Return what is in a JSON value along some steps; None if there is nothing."""
+    for step in steps:
+        match value:
+            case dict() if isinstance(step, str):
+                value = value.get(step)
+            case list() if isinstance(step, int) and step < len(value):
+                value = value[step]
+            case _:
+                return None
+    return value
 
 
 def references_in(value: Any, instance: str | None = None) -> Iterator[Reference]:

@@ -49,6 +49,8 @@ class Retry(Strict):
 
 
 ActivityName = Annotated[str, Field(min_length=1, max_length=200)]
+ArgumentPath = Annotated[str, Field(min_length=1, max_length=1000)]
+MAX_INPUTS = 100
 # How long one attempt may take where its binding does not set it.
 ACTIVITY_TIMEOUT = timedelta(seconds=30)
 
@@ -68,8 +70,13 @@ class ActivityBinding(Strict):
     """Where its worker listens; unset, it is the run's own worker."""
     local: bool = False
     """Run it on the run's own worker at once: for what is short and repeatable."""
-    input: Literal["arguments", "call"] = "arguments"
-    """What it is given: the arguments alone, or the call, the tool and the call's context."""
+    input: (
+        Literal["arguments", "call"]
+        | Annotated[list[ArgumentPath], Field(max_length=MAX_INPUTS)]
+        | Annotated[dict[str, ArgumentPath], Field(max_length=MAX_INPUTS)]
+    ) = "arguments"
+    """What it is given: the arguments alone, or the call, the tool and the call's context; by
+    places in the arguments, such as `customer.id`, one parameter for each or one object."""
     start_to_close_timeout: Duration | None = None
     """The longest that one attempt may take (default: 30s)."""
     schedule_to_close_timeout: Duration | None = None

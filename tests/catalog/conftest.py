@@ -19,8 +19,8 @@ SHOP = """
         return order.order_id
 
     @activity.defn
-    async def charge(order_id: str, amount: float) -> None:
-        "No tool by itself: it takes two parameters."
+    async def charge(arguments: dict[str, object]) -> None:
+        "No tool by itself: its parameter is no pydantic model."
 """
 
 

@@ -187,6 +187,10 @@ REFUSED = [
         "m.py:7: `f` takes one parameter, and `input: call` passes three",
     ),
     (
+        activity_of("{'_activity': {'input': ['a']}}"),
+        "m.py:7: `f` takes one parameter, and `input` passes other values",
+    ),
+    (
         activity_of("{'_delegate': 'b'}"),
         "m.py:7: `_delegate` and `_activity` each name what runs the tool",
     ),

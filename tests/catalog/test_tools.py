@@ -372,7 +372,7 @@ def test_a_tools_hooks_are_kept_with_their_options(shop: Folder) -> None:
 
 def test_an_activity_that_a_hook_or_a_skill_names_is_bound(shop: Folder) -> None:
     bound = ("a_tool", "its_hook", "own", "in_skill", "hook_in_skill", "of_agent", "whole_skill")
-    one = "@activity.defn\nasync def {name}(a: int, b: int) -> None: ..."
+    one = "@activity.defn\nasync def {name}(a: int) -> None: ..."
     activities = (one.format(name=name) for name in (*bound, "unused"))
     shop.module("more.py", "\n".join(["from temporalio import activity", *activities]))
     shop.write("tools/t.yaml", "_activity: a_tool\n_repair: its_hook")

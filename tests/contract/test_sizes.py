@@ -14,7 +14,7 @@ MAX_LINES = {
     "runtime": 6_090,
     "providers": 5_730,
     "definitions": 560,
-    "catalog": 3_080,
+    "catalog": 3_210,
     "workflows": 14_010,
     "activities": 5_100,
     "hosting": 3_160,

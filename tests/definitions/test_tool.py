@@ -159,6 +159,10 @@ def _unfit(value: type) -> complex:
             lambda: tool(approval={"timeot": "1h"})(_nothing),
             "tool `_nothing`: `_approval.timeot`: unknown field `timeot`; did you mean `timeout`?",
         ),
+        (
+            lambda: tool(activity={"input": ["user"]})(_nothing),
+            "tool `_nothing`: `activity.input`: its function receives each argument by name; leave",
+        ),
     ],
 )
 def test_a_wrong_tool_is_refused_in_a_line(make: Any, wrong: str) -> None:

@@ -76,3 +76,24 @@ async def test_an_activity_that_it_does_not_have_names_no_other(
     message = "The tool `void` is not available now."
     read = json.loads((await run.results())["t1c1"])
     assert read == {"error": {"code": "tool_error", "message": message}}
+
+
+async def test_a_tool_of_other_parameters_is_reshaped_to_its_own(
+    payments: Payments, launch: Launch, tools: Path
+) -> None:
+    (tools / "give_back.yaml").write_text(
+        "properties: {order: {type: object, properties: {id: {type: string}}}, euros: {}}\n"
+        "_activity: {type: RefundOrder, taskQueue: payments,\n"
+        "  input: {order_id: order.id, amount: euros}}\n"
+        "_sideEffects: true\n"
+    )
+    await payments.start()
+    give_back = call("give_back", order={"id": "1042"}, euros=249)
+    run = await (await launch([Answer(calls=[give_back]), Answer("done")])).start(["give_back"])
+    [waiting] = await run.waiting()
+    await run.decide("t1c1", "approve", digest=waiting["digest"])
+    await run.result()
+    [given] = await _inputs(run)
+    assert json.loads(given.data) == {"order_id": "1042", "amount": 249}
+    [payment] = payments.booked()
+    assert (payment["order_id"], payment["amount"]) == ("1042", 249)

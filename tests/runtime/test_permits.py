@@ -23,6 +23,7 @@ OTHERS = [
     replace(USE, payloads=[Payload(metadata=JSON, data=b'{"amount":6}')]),
     replace(USE, payloads=[Payload(metadata={"encoding": b"binary/plain"}, data=PAID.data)]),
     replace(USE, payloads=[PAID, PAID]),
+    replace(USE, payloads=[Payload(metadata=JSON, data=b'{"amount"'), Payload(data=b":5}")]),
     replace(USE, payloads=[]),
 ]
 

@@ -17,6 +17,7 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas.base import parse_duration
     from holdfast.schemas.internal.mcp_input import McpTask
     from holdfast.schemas.internal.model_request import ConversationPointer
+    from holdfast.schemas.reference import argument_path, value_at
     from holdfast.schemas.run import CallContext, CallPrincipal
     from holdfast.schemas.tool import ACTIVITY_TIMEOUT, ActivityBinding, McpCall, Retry
 
@@ -54,8 +55,8 @@ def activity_arguments(
 ) -> list[Any]:
     """Return the arguments of a tool's activity.
 
-    They are the model's arguments, or the call, the tool and the call's context. An activity of the
-    worker itself also receives values that no model may choose.
+    They are the model's arguments, whole or by place, or the call, the tool and the call's context.
+    An activity of the worker itself also receives values that no model may choose.
     """
     tool, state = call.tool, work.state
     if tool.knowledge is not None and tool.knowledge.kind != "activity":
@@ -71,6 +72,8 @@ def activity_arguments(
         return [call.arguments if task is None else {}, tool.mcp.to_json(), own.to_json()]
     if binding.input == "arguments":
         return [call.arguments]
+    if isinstance(binding.input, dict):
+        return [{key: _argument(call, path) for key, path in binding.input.items()}]
     data, instance = call.prepared.visible_data or state.data, call.meta.instance
     scopes = {
         scope: visible_messages(state.log.messages(), instance, state)
@@ -88,8 +91,19 @@ def activity_arguments(
         principal=None if whose is None else CallPrincipal(id=whose.id, scopes=state.scopes()),
         approver=call.prepared.approver or state.pending.approvers.get(call.name),
     )
+    if isinstance(binding.input, list):
+        values = {path: _argument(call, path) for path in binding.input}
+        if CallContext.key in values:
+            values[CallContext.key] = context.model_copy(update={"data": scopes}).to_json()
+        return [values[path] for path in binding.input]
     scopes[CallContext.key] = context.to_json()
     return [call_view(call), tool.to_json(), scopes]
+
+
+def _argument(call: ToolCall, path: str) -> Any:
+    """Return what is at a place in the arguments, with their defaults; None if nothing is."""
+    place = argument_path(path)
+    return None if place is None else value_at(call.arguments, place.steps)
 
 
 def activity_config(

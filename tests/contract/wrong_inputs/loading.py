@@ -25,7 +25,7 @@ async def look_up(order: Order) -> str:
 
 
 @activity.defn
-async def charge(order_id: str, amount: float) -> None: ...
+async def charge(arguments: dict[str, object]) -> None: ...
 """
 
 

@@ -1,9 +1,9 @@
-"""The context of a call, as an activity with `input: call` receives it: whose run, who approved.
+"""What the activity of a call receives: by `input: call` the context, by places its arguments.
 
-A file of `contexts` is a play (see `tests.engine.plays.playing`) with one more input: the line
-after `> given: CALL` is what the activity of this running call receives besides its arguments; the
-log is left out. `python -m tests.engine.call.test_call_context` writes all again: read the
-difference.
+A file is a play (see `tests.engine.plays.playing`) with two more inputs. The line after `> given:
+CALL` is what an activity with `input: call` receives of this running call besides its arguments,
+and after `> sent: CALL` all values that its own receives; the log is left out. `python -m
+tests.engine.call.test_call_context` writes all again: read the difference.
 """
 
 from typing import Any
@@ -26,12 +26,16 @@ class Given(Transcript):
     given: str | None = None
 
     def input(self, key: str, value: Any) -> None:
-        if key != "given":
+        if key not in ("given", "sent"):
             super().input(key, value)
             return
         assert self.run.phases.turn is not None
         [one] = [each for each in self.run.phases.turn.calls if each.id == value]
         assert one.is_running
+        if key == "sent":
+            assert one.tool.activity is not None
+            self.given = flow(activity_arguments(one, one.tool.activity, self.run, "order-7"))
+            return
         data = activity_arguments(one, WHOLE, self.run, "order-7")[2]
         self.given = flow(data)
         CallContext.model_validate({**data.pop("_call"), "data": data})
@@ -44,7 +48,7 @@ class Given(Transcript):
 
 
 @pytest.mark.parametrize("name", PLAYS)
-def test_a_call_receives_the_context_that_is_written(name: str) -> None:
+def test_the_activity_of_a_call_receives_what_is_written(name: str) -> None:
     compare(PLAYS[name], play(PLAYS[name].read_text(encoding="utf-8"), Given))
 
 
