@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from holdfast.cli.server_commands import INBOX_PORT
-from holdfast.hosting.monitoring.probes import WorkerHealth, serve_probes
+from holdfast.hosting.monitoring.probes import ProbeAnswer, WorkerHealth, serve_probes
 from holdfast.hosting.options import ProbeAddress, read_probe_address
 from holdfast.web.monitoring import HEALTH
 from tests.deploy.reading import DEPLOY, PROBES_PORT, ROOT, USER, check_command
@@ -111,10 +111,10 @@ async def test_its_health_check_asks_the_worker(monkeypatch: pytest.MonkeyPatch)
         assert code == 1
         assert f"127.0.0.1:{port}/ready: 503 the worker is starting\n" in said
 
-        async def well() -> None:
-            return None
+        async def well() -> ProbeAnswer:
+            return ProbeAnswer(True, "the worker polls for tasks")
 
-        monkeypatch.setattr(health, "unready_reason", well)
+        monkeypatch.setattr(health, "ready", well)
         assert await asked(f"127.0.0.1:{port}") == (0, "200 the worker polls for tasks\n")
 
 

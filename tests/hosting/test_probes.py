@@ -113,7 +113,8 @@ async def test_temporal_is_asked_whether_it_serves_and_not_for_long(
 ) -> None:
     temporal, works = ProbedTemporal(status), WorkerHealth()
     works.started(lambda: True, cast(Client, temporal), OutlivedAttempts(1))
-    assert await works.unready_reason() == why
+    answer = await works.ready()
+    assert (None if answer.is_ok else answer.text) == why
     assert temporal.given == [timedelta(seconds=probes.ASK_TIMEOUT_SECONDS)]
 
 

@@ -1,7 +1,8 @@
 """Probes over HTTP for an orchestrator that restarts workers and rolls them out.
 
-    GET /live    200 while the event loop runs; otherwise there is no answer
-    GET /ready   200 while every worker of the process polls, Temporal answers, and not too many
+    GET /live    200 while the event loop runs; otherwise there is no answer, or of one of several
+                 processes 503
+    GET /ready   200 while every worker of each process polls, Temporal answers, and not too many
                  activities run on after their attempts; else 503, and why
 
 The probes listen from before the worker connects until after it has stopped: a worker that lets its
@@ -15,7 +16,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 from http import HTTPStatus
-from typing import Final
+from typing import Final, NamedTuple, Protocol
 
 from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 from temporalio.client import Client
@@ -31,6 +32,26 @@ REQUEST_TIMEOUT_SECONDS: Final = 2.0
 ASK_TIMEOUT_SECONDS: Final = 2.0
 # For so long as many activities as there are slots may run on after their attempts.
 MAX_FULL_SECONDS: Final = 60.0
+
+
+class ProbeAnswer(NamedTuple):
+    """The answer to a probe, and its reason."""
+
+    is_ok: bool
+    text: str
+
+
+ALIVE: Final = ProbeAnswer(True, "the worker is alive")
+STARTING: Final = ProbeAnswer(False, "the worker is starting")
+STOPPING: Final = ProbeAnswer(False, "the worker is stopping")
+
+
+class Health(Protocol):
+    """What probes are answered from: a worker, or the processes of several."""
+
+    async def live(self) -> ProbeAnswer: ...
+
+    async def ready(self) -> ProbeAnswer: ...
 
 
 class WorkerHealth:
@@ -49,35 +70,35 @@ class WorkerHealth:
     def stopping(self) -> None:
         self._stopping = True
 
-    def describe_outlived(self) -> str:
-        """Return how many activities run on after their attempts; empty if none does."""
-        if self._started is None or not (count := len(self._started[2])):
-            return ""
-        return f"activities that still run although Temporal has given up their attempts: {count}"
+    async def live(self) -> ProbeAnswer:
+        return ALIVE  # the event loop runs, if this does
 
-    async def unready_reason(self) -> str | None:
-        """Return the reason why the worker accepts no work, or None if it does."""
+    async def ready(self) -> ProbeAnswer:
+        """Return whether the worker accepts work."""
         if self._stopping:
-            return "the worker is stopping"
+            return STOPPING
         if self._started is None:
-            return "the worker is starting"
+            return STARTING
         is_running, client, outlived = self._started
         if not is_running():
-            return "the worker has stopped"
+            return ProbeAnswer(False, "the worker has stopped")
+        words = "activities that still run although Temporal has given up their attempts"
         if outlived.full_seconds >= MAX_FULL_SECONDS:
-            return f"{self.describe_outlived()}; restart the worker"
+            return ProbeAnswer(False, f"{words}: {len(outlived)}; restart the worker")
         request = DescribeNamespaceRequest(namespace=client.namespace)
         timeout = timedelta(seconds=ASK_TIMEOUT_SECONDS)
         try:
             await client.workflow_service.describe_namespace(request, timeout=timeout)
         except RPCError as error:
             if error.status != RPCStatusCode.PERMISSION_DENIED:  # a denied permission is an answer
-                return f"Temporal does not serve the worker: {error.status.name}"
-        return None
+                text = f"Temporal does not serve the worker: {error.status.name}"
+                return ProbeAnswer(False, text)
+        note = f"; {words}: {len(outlived)}" if len(outlived) else ""
+        return ProbeAnswer(True, f"the worker polls for tasks{note}")
 
 
 @asynccontextmanager
-async def serve_probes(where: ProbeAddress, health: WorkerHealth) -> AsyncIterator[int]:
+async def serve_probes(where: ProbeAddress, health: Health) -> AsyncIterator[int]:
     """Answer probes at an address while the context is open, and yield the port.
 
     Raises:
@@ -115,7 +136,7 @@ async def serve_probes(where: ProbeAddress, health: WorkerHealth) -> AsyncIterat
             writer.close()
 
 
-async def _answer(reader: asyncio.StreamReader, health: WorkerHealth) -> bytes:
+async def _answer(reader: asyncio.StreamReader, health: Health) -> bytes:
     try:
         head = await reader.readuntil(b"\r\n\r\n")
     except asyncio.LimitOverrunError:
@@ -124,15 +145,11 @@ async def _answer(reader: asyncio.StreamReader, health: WorkerHealth) -> bytes:
     path = rest.partition(b" ")[0].partition(b"?")[0]
     if method not in (b"GET", b"HEAD"):
         return _response(HTTPStatus.METHOD_NOT_ALLOWED, "use GET")
-    if path == b"/live":
-        return _response(HTTPStatus.OK, "the worker is alive", method)
-    if path != b"/ready":
+    probe = {b"/live": health.live, b"/ready": health.ready}.get(path)
+    if probe is None:
         return _response(HTTPStatus.NOT_FOUND, "request /live or /ready", method)
-    why = await health.unready_reason()
-    if why is not None:
-        return _response(HTTPStatus.SERVICE_UNAVAILABLE, why, method)
-    said = "; ".join(filter(None, ("the worker polls for tasks", health.describe_outlived())))
-    return _response(HTTPStatus.OK, said, method)
+    is_ok, text = await probe()
+    return _response(HTTPStatus.OK if is_ok else HTTPStatus.SERVICE_UNAVAILABLE, text, method)
 
 
 def _response(status: HTTPStatus, said: str, method: bytes = b"GET") -> bytes:
