@@ -128,9 +128,9 @@ class Command:
                     return line
         raise AssertionError(f"it ended: {self.lines}, {await self.end()}")
 
-    def signal(self) -> None:
+    def signal(self, number: signal.Signals = signal.SIGTERM) -> None:
         """Ask it to stop."""
-        self._process.send_signal(signal.SIGTERM)
+        self._process.send_signal(number)
 
     async def end(self) -> tuple[int | None, list[str]]:
         """Its exit code, and the lines on standard error."""

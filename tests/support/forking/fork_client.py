@@ -33,7 +33,8 @@ def main() -> None:
             signal.signal(number, lambda number, _: os.kill(pid, number))
         code = os.waitstatus_to_exitcode(int.from_bytes(server.recv(4)))
     if code < 0:
-        signal.signal(-code, signal.SIG_DFL)
+        if -code != signal.SIGKILL:  # which has no handler
+            signal.signal(-code, signal.SIG_DFL)
         os.kill(os.getpid(), -code)
     os._exit(code)
 
