@@ -40,8 +40,11 @@ _NEARLY = 0.85
 # A turn takes some twelve events, and Temporal ends a run at 51,200.
 MIN_EVENTS, MAX_EVENTS = 20, 20_000
 MAX_CACHED_RUNS = 100_000
+# Each takes at least 125 MB, and can keep one core busy.
+MAX_PROCESSES = 64
 _EVENTS = f"from {MIN_EVENTS} to {MAX_EVENTS}"
 _CACHED = f"from 0 to {MAX_CACHED_RUNS}"
+_PROCESSES = f"from 1 to {MAX_PROCESSES}"
 # With --dev, where heartbeats cost nothing and a person waits for a worker that was restarted.
 DEV_HEARTBEAT_TIMEOUT = timedelta(seconds=3)
 # Of a tool: after the death of its worker, its effect may be unknown until then.
@@ -172,6 +175,12 @@ class WorkerSettings:
         "N",
         f"the number of open runs in memory, {_CACHED}; default: 500",
         number_reader(0, MAX_CACHED_RUNS, f"write a number {_CACHED}; with 0, none is cached"),
+    )
+    processes: int = option(
+        1,
+        "N",
+        f"the number of worker processes, {_PROCESSES}; default: 1",
+        number_reader(1, MAX_PROCESSES, f"write a number {_PROCESSES}"),
     )
     viewers: Sequence[str] = _several(
         "ADDRESS", "an inbox that shows answers while models write them, such as wss://HOST"

@@ -24,17 +24,24 @@ CUT_OFF: Final = 1
 
 
 async def run_until_stopped(
-    work: Coroutine[Any, Any, None], graceful: timedelta, abandon: Callable[[], None]
+    work: Coroutine[Any, Any, None],
+    graceful: timedelta,
+    abandon: Callable[[], None],
+    *,
+    is_supervised: bool = False,
 ) -> None:
     """Run the work until it ends or a signal cancels it.
 
     A tool can ignore its cancellation, and block the process for ever. So after `graceful` and
-    `PATIENCE`, or at a second signal, `abandon` is called and the process ends, with code 1.
+    `PATIENCE`, or at a second signal, `abandon` is called and the process ends, with code 1. With a
+    supervisor, a second signal is the first one again, sent to each process of a service as well.
     """
     task = asyncio.create_task(work)
 
     def stop() -> None:
         if task.cancelling():
+            if is_supervised:
+                return
             cut_off()
         task.cancel()
         timer = threading.Timer((graceful + PATIENCE).total_seconds(), cut_off)

@@ -14,14 +14,15 @@ import logging
 import os
 import shlex
 import sys
-from collections.abc import Sequence
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 
 from temporalio.api.workflowservice.v1 import DescribeWorkerDeploymentRequest
 from temporalio.client import Client
 from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
+from temporalio.envconfig import ClientConnectConfig
 from temporalio.service import RPCError, RPCStatusCode
 from temporalio.worker import Worker, WorkerDeploymentConfig
 
@@ -36,6 +37,7 @@ from holdfast.hosting.options import (
 from holdfast.hosting.options import read_options
 from holdfast.hosting.plugin import HoldfastPlugin, worker_parts
 from holdfast.hosting.resources import WorkerResources, load_resources
+from holdfast.hosting.supervisor import Supervisor, SupervisorLink
 from holdfast.hosting.temporal import connect
 from holdfast.hosting.worker_parts import MAX_ACTIVITIES
 from holdfast.runtime.connection_errors import read_settings
@@ -80,46 +82,88 @@ def build_worker(
     )
 
 
-async def serve_worker(settings: WorkerSettings, dev: DevServer | None, secrets: Secrets) -> None:
+async def serve_worker(
+    settings: WorkerSettings,
+    dev: DevServer | None,
+    secrets: Secrets,
+    supervisor: Supervisor | None = None,
+    link: SupervisorLink | None = None,
+) -> None:
     """Run a worker, and the embedded server if requested, until the task is cancelled.
 
-    The process is the worker's own: its garbage collector is set, too.
+    A `supervisor` runs processes with workers instead; in each of these, `link` leads to it.
 
     Raises:
         StartError, FixableError: the worker cannot start.
     """
+    # A supervisor has logged the warnings of a start.
+    warn = partial(logger.log, logging.WARNING if link is None else logging.DEBUG, "%s")
     resources = load_resources(settings, secrets)
     warnings = [*resources.models.warnings(), *resources.channels.warnings()]
     for warning in [*warnings, *resources.trust_warnings(settings)]:
-        logger.warning("%s", warning)
+        warn(warning)
     async with AsyncExitStack() as stack:
-        resources = with_telemetry(resources)
+        if supervisor is None:
+            resources = with_telemetry(resources)
         if resources.telemetry is not None:  # closed here if no worker starts
             stack.push_async_callback(asyncio.to_thread, resources.telemetry.close)
         health = WorkerHealth()
-        if settings.health is not None:
-            await stack.enter_async_context(serve_probes(settings.health, health))
-        where = read_settings(partial(logger.warning, "%s"))
-        if dev is not None:
-            dev = replace(dev, namespace=where.get("namespace", "default"))
-            where = {"target_host": await stack.enter_async_context(run_dev_server(dev))}
-            where["namespace"] = dev.namespace
+        if link is not None:
+            await link.open(health)
+        elif settings.health is not None:
+            await stack.enter_async_context(serve_probes(settings.health, supervisor or health))
+        where = await stack.enter_async_context(_server(dev, link, warn))
         plugins = [*resources.plugins, HoldfastPlugin.of(settings, resources)]
         client = await connect(where, plugins, core_metrics(resources))
-        worker = await stack.enter_async_context(build_worker(client, settings))
+        if supervisor is None:
+            await stack.enter_async_context(running_worker(client, settings, health))
+        else:
+            await stack.enter_async_context(supervisor.running(where["target_host"]))
+        if link is not None:
+            link.report_ready()
+        else:
+            several = f", {settings.processes} processes" if supervisor else ""
+            summary = f"task queue {settings.task_queue}, {resources.summary()}{several}"
+            print(f"holdfast worker ready: {summary}", flush=True)
+            if settings.version and (todo := await routing_advice(client, settings.version)):
+                logger.info("%s", todo)
+        await asyncio.Event().wait()
+
+
+@asynccontextmanager
+async def _server(
+    dev: DevServer | None, link: SupervisorLink | None, warn: Callable[[object], None]
+) -> AsyncIterator[ClientConnectConfig]:
+    """Yield the settings of the connection to Temporal; the embedded server runs meanwhile."""
+    where = read_settings(warn)
+    if dev is None:
+        yield where
+        return
+    dev = replace(dev, namespace=where.get("namespace", "default"))
+    async with run_dev_server(dev) if link is None else nullcontext(link.address) as address:
+        yield {"target_host": address, "namespace": dev.namespace}
+
+
+@asynccontextmanager
+async def running_worker(
+    client: Client, settings: WorkerSettings, health: WorkerHealth
+) -> AsyncIterator[None]:
+    """Run a worker that polls for tasks while the context is open.
+
+    The process is the worker's own: its garbage collector is set, too.
+    """
+    async with build_worker(client, settings) as worker:
         parts = worker_parts(worker)
         while not (worker.is_running and parts.is_running):
             await asyncio.sleep(0.01)
         gc.collect()
         gc.freeze()
         gc.set_threshold(*GC_THRESHOLDS)
-        summary = f"task queue {settings.task_queue}, {resources.summary()}"
-        print(f"holdfast worker ready: {summary}", flush=True)
         health.started(lambda: worker.is_running and parts.is_running, client, parts.outlived)
-        stack.callback(health.stopping)
-        if settings.version and (todo := await routing_advice(client, settings.version)):
-            logger.info("%s", todo)
-        await asyncio.Event().wait()
+        try:
+            yield
+        finally:
+            health.stopping()
 
 
 async def routing_advice(client: Client, version: WorkerDeploymentVersion) -> str | None:
@@ -150,21 +194,26 @@ async def routing_advice(client: Client, version: WorkerDeploymentVersion) -> st
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command `holdfast worker` and return its exit code."""
+    link = SupervisorLink.of_this_process()
     secrets = Secrets(environment_secrets(os.environ))
+    words = sys.argv[1:] if arguments is None else arguments
     try:
-        settings, dev, how = read_options(sys.argv[1:] if arguments is None else arguments)
+        settings, dev, how = read_options(words)
         if how is not None:
             return check(settings, how, secrets)
         log_to_stderr(secrets.clean_for_operator)
-        work = serve_worker(settings, dev, secrets)
-        asyncio.run(
-            process_exit.run_until_stopped(work, settings.graceful_timeout, terminate_dev_servers)
+        supervisor = Supervisor(words, settings.processes) if settings.processes > 1 else None
+        work = serve_worker(settings, dev, secrets, supervisor, link)
+        abandon = terminate_dev_servers if supervisor is None else supervisor.abandon
+        stopped = process_exit.run_until_stopped(
+            work, settings.graceful_timeout, abandon, is_supervised=link is not None
         )
+        asyncio.run(stopped)
     except (process_exit.StartError, FixableError) as error:
         text = f"holdfast: {error}" if isinstance(error, FixableError) else str(error)
         print(secrets.clean_for_operator(text), file=sys.stderr)
         return process_exit.exit_code(error)
-    return process_exit.STOPPED
+    return process_exit.STOPPED if supervisor is None else supervisor.exit_code
 
 
 if __name__ == "__main__":

@@ -9,6 +9,8 @@ from holdfast.activities.interceptors import auto_heartbeat, results
 from holdfast.activities.mcp import authorization, held_calls, http_client, servers
 from holdfast.catalog import advice, agent_reader, builtin_tools, catalog_files
 from holdfast.client import holdfast_client
+from holdfast.hosting.options import MAX_PROCESSES
+from holdfast.hosting.supervisor import MAX_RESTARTS
 from holdfast.hosting.worker_parts import MAX_ACTIVITIES
 from holdfast.providers.answer import call_draft, streamed_answer
 from holdfast.providers.base import MAX_CACHED_NAMES
@@ -73,6 +75,9 @@ LIMITS: dict[str, list[str]] = {
     ],
     "the text of a running request that [viewers](operating/live-text.md) receive": [
         f"{live_answer.MAX_LIVE_CHARACTERS:,} characters"
+    ],
+    "[worker processes](operating/worker-options.md#several-processes) of a command": [
+        f"{MAX_PROCESSES}; {MAX_RESTARTS} restarts of one in a row"
     ],
     "results that a worker keeps for tools that repeat": [
         f"{content_cache.MAX_RESULTS:,}, of {kb(content_cache.MAX_ARGUMENTS_BYTES)} of definitions"

@@ -435,12 +435,12 @@ def test_tools_keep_a_short_heartbeat_timeout_unless_it_is_set(
 
 @pytest.mark.parametrize(
     ("option", "least", "most"),
-    [("--cached-runs", 0, 100_000), ("--continue-after", 20, 20_000)],
+    [("--cached-runs", 0, 100_000), ("--continue-after", 20, 20_000), ("--processes", 1, 64)],
 )
 def test_both_ends_of_a_span_are_taken(option: str, least: int, most: int) -> None:
     for number in (least, most):
         taken = read_options([option, str(number)]).settings
-        assert number in (taken.cached_runs, taken.continue_after)
+        assert number in (taken.cached_runs, taken.continue_after, taken.processes)
     for number in (least - 1, most + 1):
         with pytest.raises(FixableError, match=f"; write a number from {least} to {most}"):
             read_options([option, str(number)])

@@ -109,7 +109,9 @@ def in_prometheus(name: str, unit: str, kind: str | None) -> list[str]:
     return [base + ending for ending in KINDS[kind or "gauge"]]
 
 
-async def at_work(client: Client, folder: Path, monkeypatch: pytest.MonkeyPatch, port: int) -> str:
+async def at_work(
+    client: Client, folder: Path, monkeypatch: pytest.MonkeyPatch, port: int, *more: str
+) -> str:
     """A worker that sends to a collector at this port, from its start over a run to its stop: its
     log."""
     monkeypatch.setenv(tools.LEDGER, str(folder / "ledger"))
@@ -124,7 +126,7 @@ async def at_work(client: Client, folder: Path, monkeypatch: pytest.MonkeyPatch,
         options = ["--tools", str(ROOT / "tests/support/tools.py"), "--task-queue", queue]
         with (folder / "log").open("w+") as log:
             worker = await asyncio.create_subprocess_exec(
-                *(sys.executable, "worker.py", "--endpoints", str(endpoints), *options),
+                *(sys.executable, "worker.py", "--endpoints", str(endpoints), *options, *more),
                 cwd=ROOT,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=log,
@@ -186,6 +188,15 @@ async def test_telemetry_of_a_worker_is_sent_until_it_stops_and_the_log_names_th
     assert series_of_dashboard() <= known, "a panel of the dashboard stays empty"
     line = next(line for line in log.splitlines() if "Completing activity as failed" in line)
     assert re.search(r"\[run=told-\S+ turn=1 call=t1c1 trace_id=[0-9a-f]{32} span_id=", line)
+
+
+async def test_each_of_several_processes_is_an_instance_of_its_own(
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, collector: WorkerCollector
+) -> None:
+    monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "team=a,service.instance.id=pod-7,zone=b")
+    await at_work(client, tmp_path, monkeypatch, collector.server_port, "--processes", "2")
+    service = "holdfast-worker"
+    assert collector.processes() == {(service, "pod-7-1"), (service, "pod-7-2")}
 
 
 def test_a_variable_that_cannot_be_meant_so_keeps_a_worker_from_starting(
