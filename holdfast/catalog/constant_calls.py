@@ -24,9 +24,10 @@ from holdfast.validation.problems import ValueProblem, under
 def constant_call_problems(
     definition: AgentDefinition, tools: Sequence[ResolvedTool], world: DefinitionRegistry
 ) -> Iterator[ValueProblem]:
-    """Yield the problems of an agent's constant calls of these tools."""
+    """Yield the problems of an agent's constant calls of these tools, and of its `answer`."""
     calls, known = definition.calls, {tool.name: tool for tool in tools}
     if not calls:
+        yield from _reference_problems({"answer": definition.answer})
         return
     written = definition.model_dump(by_alias=True, exclude_unset=True)
     for key in sorted(NOT_BESIDE_CALLS & written.keys()):
@@ -37,9 +38,7 @@ def constant_call_problems(
     if most is not None and len(calls) > most:
         reason = f"`calls` has {len(calls)}, and the budget's `maxCalls` is {most}"
         yield ValueProblem(("calls",), reason, "raise it, or make fewer calls")
-    written_values = {"calls": calls, "answer": definition.answer}
-    for place, text in malformed_references(written_values):
-        yield ValueProblem((), f"`{place}`: {quote_value(text)} is no reference", HOW_TO_REFER)
+    yield from _reference_problems({"calls": calls, "answer": definition.answer})
     has_hooks = definition.prepare is not None or definition.repair is not None
     for n, call in enumerate(calls):
         name = call.get(TOOL)
@@ -49,6 +48,11 @@ def constant_call_problems(
         elif name in known:
             faults = _call_problems(call, known[name], is_fitted=not has_hooks)
             yield from under(faults, "calls", n)
+
+
+def _reference_problems(written: dict[str, Any]) -> Iterator[ValueProblem]:
+    for place, text in malformed_references(written):
+        yield ValueProblem((), f"`{place}`: {quote_value(text)} is no reference", HOW_TO_REFER)
 
 
 def _call_problems(

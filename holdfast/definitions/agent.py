@@ -69,6 +69,7 @@ class AgentFields(TypedDict, total=False):
     after: HookRef | JsonObject
     before_model: HookRef | JsonObject
     on_model_error: HookRef | JsonObject
+    after_answer: HookRef | JsonObject
 
 
 class Skill:

@@ -164,7 +164,7 @@ MAX_CONSTANT_CALLS = 100
 NOT_BESIDE_CALLS = frozenset(
     (
         *("model", "instructions", "calling", "skills", "toolChoice", "reasoningForCall"),
-        *("_beforeModel", "_onModelError"),
+        *("_beforeModel", "_onModelError", "_afterAnswer"),
     )
 )
 _ONLY_ACTIVITIES: JsonValue = {
@@ -185,9 +185,9 @@ class AgentDefinition(SettingsFile):
         json_schema_extra={
             "anyOf": [{"required": ["model"]}, {"required": ["calls"]}, _ONLY_ACTIVITIES],
             "dependentSchemas": {
-                "calls": {"properties": dict.fromkeys(sorted(NOT_BESIDE_CALLS), False)}
+                "calls": {"properties": dict.fromkeys(sorted(NOT_BESIDE_CALLS), False)},
+                "answer": {"anyOf": [{"required": ["model"]}, {"required": ["calls"]}]},
             },
-            "dependentRequired": {"answer": ["calls"]},
         }
     )
 
@@ -206,7 +206,8 @@ class AgentDefinition(SettingsFile):
     """Constant calls in place of a model, each with its tool in `_tool` and its arguments beside
     it: they refer to the input, and to what others write."""
     answer: Json = None
-    """The output of constant calls, with references; unset, it is the last call's result."""
+    """The output, with references; unset, it is the model's answer, or the last constant call's
+    result."""
     calling: Calling = "native"
     """How tools are called: `native` is the provider's own way, `composed` one structured answer
     with all calls and the output."""
@@ -259,14 +260,16 @@ class AgentDefinition(SettingsFile):
     """A hook: `(request)` changes what the model is shown in one request, or stops the run."""
     on_model_error: Annotated[HookRef | None, Field(alias="_onModelError")] = None
     """A hook: `(failure)` answers for a model that failed, or chooses what to do about it."""
+    after_answer: Annotated[HookRef | None, Field(alias="_afterAnswer")] = None
+    """A hook: `(answer)` lets the output pass, replaces it or sends it back, or stops the run."""
 
     @model_validator(mode="after")
     def _has_a_model_or_needs_none(self) -> "AgentDefinition":
         needs_none = bool(self.skills) and all(skill.activity for skill in self.skills)
         if self.model is None and not (self.calls or needs_none):
             raise ValueError("`model` is missing; add it, or `calls` in its place")
-        if self.answer is not None and not self.calls:
-            raise ValueError("`answer` is the output of `calls`; add them, or leave it out")
+        if self.answer is not None and not self.calls and self.model is None:
+            raise ValueError("`answer` is of a `model` or of `calls`; add one, or leave it out")
         return self
 
     @property

@@ -322,10 +322,13 @@ class Hooks(Lenient):
 
 
 class AgentHooks(Hooks):
-    """The hooks of an agent: those for every call, and those around its requests to the model."""
+    """The hooks of an agent: those for every call, and those around the answers of its model."""
 
     before_model: ActivityBinding | None = None
     on_model_error: ActivityBinding | None = None
+    after_answer: Annotated[
+        ActivityBinding | None, Field(exclude_if=lambda activity: activity is None)
+    ] = None
 
 
 class KnowledgeSource(Lenient):

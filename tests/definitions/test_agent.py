@@ -66,7 +66,10 @@ VALUES: dict[str, list[tuple[Any, Any]]] = {
     "reasoning_for_call": [(False, False)],
     **{
         name: [("look", "look"), (HOOK, HOOK), (HOOK, ActivityBinding.model_validate(HOOK))]
-        for name in ("prepare", "repair", "before", "after", "before_model", "on_model_error")
+        for name in (
+            *("prepare", "repair", "before", "after"),
+            *("before_model", "on_model_error", "after_answer"),
+        )
     },
 }
 

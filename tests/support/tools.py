@@ -329,6 +329,12 @@ async def whole(call: dict[str, Any], tool: dict[str, Any], scoped: dict[str, An
 
 
 @activity.defn
+async def move(source: str, target: str) -> str:
+    """Name both places."""
+    return f"{source} to {target}"
+
+
+@activity.defn
 async def notify(waiting: dict[str, Any]) -> None:
     """Notify people of a pending approval."""
     write(f"notify {waiting['callId']} {waiting['kind']}")
@@ -376,6 +382,15 @@ async def mask(request: dict[str, Any]) -> dict[str, Any] | None:
     masked = {n: text.replace("Ann", "[name]") for n, text in texts.items() if "Ann" in text}
     tools = [tool for tool in request["tools"] if tool != "pay" or request["turn"] == 1]
     return {"messages": {"replace": masked}, "tools": tools}
+
+
+@activity.defn
+async def proofread(answer: dict[str, Any]) -> dict[str, Any] | None:
+    """Send an answer that names someone back, and replace one that shouts."""
+    write(f"proofread {answer['turn']} {key()}")
+    if "Ann" in str(answer["output"]):
+        return {"again": "Name no one."}
+    return {"output": "Done."} if answer["output"] == "DONE" else None
 
 
 @activity.defn

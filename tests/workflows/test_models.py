@@ -1,5 +1,6 @@
 """Runs whose models are asked in several formats, are several, or take no tools or images."""
 
+import json
 from typing import Any
 
 from tests.providers.writers import responses
@@ -148,6 +149,40 @@ async def test_a_hook_changes_what_the_model_is_shown_and_takes_a_tool_away_whil
         "the hook `_beforeModel` changed the request: messages replaced: 1; tools: pay"
     )
     assert [line.split()[1] for line in tools.read() if line.startswith("mask")] == ["1", "2", "3"]
+
+
+async def test_a_hook_sees_the_written_answer_and_whose_run_it_is(launch: Launch) -> None:
+    answers = [Answer(calls=[call_of("look_up", id=1)]), Answer("Ann has it."), Answer("It came.")]
+    run = await (await launch(answers)).start(
+        ["look_up"],
+        agent={
+            "_beforeModel": "mask",
+            "_afterAnswer": "proofread",
+            "answer": {"id": "†state.item.id", "text": "†output"},
+        },
+        principal={"id": "ann", "scopes": ["orders"]},
+    )
+    result = await run.result()
+    assert (result["status"], result["turns"]) == ("completed", 3)
+    assert result["output"] == {"id": 1, "text": "It came."}
+    assert "the hook `_afterAnswer` sent the answer back" in await notices(run)
+    views = {
+        each.activity_id: json.loads(each.input.payloads[0].data)
+        for event in await run.history()
+        if (each := event.activity_task_scheduled_event_attributes).activity_id
+    }
+    whose = {
+        "agent": "tester",
+        "runId": run.id,
+        "principal": {"id": "ann", "scopes": ["orders"]},
+    }
+    assert views["t2-afterAnswer"] == {
+        **whose,
+        "turn": 2,
+        "model": {"endpoint": "fake", "name": "fake"},
+        "output": {"id": 1, "text": "Ann has it."},
+    }
+    assert views["t1-beforeModel"].items() >= whose.items()
 
 
 async def test_a_hook_answers_for_a_model_that_is_down(launch: Launch) -> None:

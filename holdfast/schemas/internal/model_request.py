@@ -102,6 +102,16 @@ class FailureRuling(OneOf):
     stop: str | None = None
 
 
+class AnswerRuling(OneOf):
+    """The value that the hook `_afterAnswer` returns; `again` is a message to the model."""
+
+    one_of = ("output", "again", "stop")
+
+    output: Json = None
+    again: Annotated[str, Field(min_length=1)] | None = None
+    stop: str | None = None
+
+
 class ConversationEdits(Lenient):
     """A `RequestChange` of messages as `generate` applies it: with the whole messages."""
 

@@ -21,11 +21,12 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas.run import CallContext, CallPrincipal
     from holdfast.schemas.tool import ACTIVITY_TIMEOUT, ActivityBinding, McpCall, Retry
 
-from holdfast.workflows.engine.call.activities import call_view
+from holdfast.workflows.engine.call.activities import Hook, call_view
 from holdfast.workflows.engine.call.states import ToolCall
 from holdfast.workflows.engine.conversation.scopes import CONTEXT, visible_messages
 from holdfast.workflows.engine.execution_base import ExecutionBase
 from holdfast.workflows.engine.run import AgentRun
+from holdfast.workflows.engine.run_state import RunState
 from holdfast.workflows.ui_details.markdown import arguments_line, one_line
 
 # The timeline cuts the beginning of a longer one.
@@ -81,14 +82,13 @@ def activity_arguments(
         else data.visible_value(scope, instance)
         for scope in call.meta.scopes
     }
-    whose = state.principal
     context = CallContext(
         run_id=run_id,
         call_id=call.id,
         idempotency_key=f"{run_id}/{call.id}",
         agent=work.agent_name,
         instance=instance,
-        principal=None if whose is None else CallPrincipal(id=whose.id, scopes=state.scopes()),
+        principal=_principal(state),
         approver=call.prepared.approver or state.pending.approvers.get(call.name),
     )
     if isinstance(binding.input, list):
@@ -98,6 +98,18 @@ def activity_arguments(
         return [values[path] for path in binding.input]
     scopes[CallContext.key] = context.to_json()
     return [call_view(call), tool.to_json(), scopes]
+
+
+def _principal(state: RunState) -> CallPrincipal | None:
+    whose = state.principal
+    return None if whose is None else CallPrincipal(id=whose.id, scopes=state.scopes())
+
+
+def hook_arguments(hook: Hook, state: RunState, run_id: str) -> list[Any]:
+    """Return the arguments of a hook around an answer of the model, with whose run it is."""
+    [view], whose = hook.arguments, _principal(state)
+    principal = None if whose is None else whose.model_dump(mode="json", by_alias=True)
+    return [{**view, "runId": run_id, "principal": principal}]
 
 
 def _argument(call: ToolCall, path: str) -> Any:

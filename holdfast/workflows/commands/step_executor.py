@@ -7,6 +7,7 @@ The engine processes the outcome of each; this module makes no decisions: it is 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -84,8 +85,10 @@ class StepExecutor(BaseExecutor):
         take(solution)
 
     async def ask_hook(self, run: AgentRun, hook: activities.Hook) -> None:
-        """Run a hook around a request to the model, and report its outcome to the run."""
-        with self._group(run.state.meter.turns + 1).scope():
+        """Run a hook around an answer of the model, and report its outcome to the run."""
+        run_id = workflow.info().workflow_id
+        hook = replace(hook, arguments=activity_options.hook_arguments(hook, run.state, run_id))
+        with self._group(hook.arguments[0]["turn"]).scope():
             result = await self.run_hook(hook)
         if run.state.meter.out_of_time:
             run.requests.give_up()

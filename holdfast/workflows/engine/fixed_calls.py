@@ -20,6 +20,8 @@ from holdfast.workflows.engine.skills import skill_of
 from holdfast.workflows.engine.state.data import VisibleData
 from holdfast.workflows.engine.state.references import Unresolved, resolve
 
+# The kind under which an `answer` refers to the model's output.
+OUTPUT = "output"
 # What a skill's activity takes over from the tool that it runs, besides its parameters.
 _RULES = ("side_effects", "idempotent", "approval", "hooks", "requires", "limits", "untrusted")
 
@@ -46,9 +48,16 @@ def propose_fixed_calls(
 
 
 def constant_answer(agent: ResolvedAgent, state: RunState, last: Any) -> Any:
-    """Return the answer of constant calls, or else the `last` result; or raise `CallRefused`."""
+    """Return the `answer` of an agent, or else the `last` result; or raise `CallRefused`.
+
+    In that of an agent with a model, `†output` is the last result: the model's own output.
+    """
+    data = state.data
+    if agent.model is not None:
+        data = data.copy()
+        data.set(OUTPUT, last)
     try:
-        output = last if agent.answer is None else resolve(agent.answer, VisibleData(state.data))
+        output = last if agent.answer is None else resolve(agent.answer, VisibleData(data))
         budget = state.limits.budget()
         return output if agent.output is None else fit(output, agent.output, budget)
     except Unresolved as error:

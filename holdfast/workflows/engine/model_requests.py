@@ -19,7 +19,7 @@ from typing import Any
 
 from holdfast.schemas import names
 from holdfast.schemas.agent import ModelSettings
-from holdfast.schemas.internal.model_request import FailureRuling
+from holdfast.schemas.internal.model_request import AnswerRuling, FailureRuling
 from holdfast.schemas.internal.solution import Solution
 from holdfast.schemas.log_entry import TurnEndEntry, TurnStartEntry
 from holdfast.schemas.message import ChatMessage
@@ -94,12 +94,28 @@ class ModelRequests:
                     request_hooks.changed_request(value, agent, tools, state.log, since)
                 )
                 self._request()
+            elif hook.name == "afterAnswer":
+                self._handle_answer(hook.arguments[0]["output"], value)
             else:
                 self._handle_failure(hook.n, hook.arguments[0]["error"]["message"], value)
         except activities.RunStopped as stop:
             self._messages.stop(str(stop))
         except activities.CallRefused as refusal:
-            self._fail(MODEL_ERROR, str(refusal))
+            is_answered = hook.name == "afterAnswer"
+            self._fail(refusal.error.code if is_answered else MODEL_ERROR, str(refusal))
+
+    def conclude(self, output: Any) -> None:
+        """Answer with an output, once the hook `_afterAnswer` has let it pass."""
+        activity = self._choice.agent.hooks.after_answer
+        if activity is None:
+            self._messages.answer(output)
+        else:
+            self._ask_hook("afterAnswer", activity, {"output": output})
+
+    def ask_again(self, why: str) -> None:
+        """Send the model the reason why its answer is no output, which costs a turn."""
+        self._state.progress.note_rejection(why)
+        self._state.log.add_message(ChatMessage(role="user", content=why))
 
     def turn_answered(self, solution: Solution) -> bool:
         """Count the answer of a turn; return False if there is none to read."""
@@ -228,7 +244,7 @@ class ModelRequests:
     def _ask_hook(
         self, name: activities.HookName, activity: ActivityBinding, view: dict[str, Any]
     ) -> None:
-        agent, turn = self._settings.agent, self._state.meter.turns + 1
+        agent, turn = self._settings.agent, self._state.meter.turns + (name != "afterAnswer")
         self._hook_uses[name, turn] += 1
         n = self._hook_uses[name, turn]
         about = {"agent": agent.name, "turn": turn, "model": agent.own_model.to_json()}
@@ -261,15 +277,35 @@ class ModelRequests:
             self._choice.use(other, self._settings.agent.own_model, failure)
             self._summaries.use_model(other.name)
 
-    def _answer_for_model(self, output: Any, failure: str) -> None:
-        """Take an output in place of the model's answer."""
-        schema = self._choice.agent.output
+    def _handle_answer(self, output: Any, value: Any) -> None:
+        """Apply the result of `_afterAnswer` to an output."""
+        if value in (None, {}):
+            self._messages.answer(output)
+            return
+        ruling = request_hooks.read_value(value, AnswerRuling, "afterAnswer")
+        if ruling.stop is not None:
+            raise activities.RunStopped(ruling.stop)
+        if ruling.again is not None:
+            self._state.log.add_notice("the hook `_afterAnswer` sent the answer back")
+            self.ask_again(ruling.again)
+            return
+        output = self._fitting(ruling.output, "afterAnswer")
+        self._state.log.add_notice("the hook `_afterAnswer` replaced the output")
+        self._messages.answer(output)
+
+    def _fitting(self, output: Any, hook: activities.HookName) -> Any:
+        """Return an output of a hook, which has to fit the agent's."""
+        schema = self._choice.written.output
         try:
             budget = self._state.limits.budget()
-            output = as_text(output) if schema is None else fit(output, schema, budget)
+            return as_text(output) if schema is None else fit(output, schema, budget)
         except InvalidArguments as error:
             why = f"its `output` does not fit: {error}"
-            raise activities.invalid_hook_result("onModelError", why) from None
+            raise activities.invalid_hook_result(hook, why) from None
+
+    def _answer_for_model(self, output: Any, failure: str) -> None:
+        """Take an output in place of the model's answer."""
+        output = self._fitting(output, "onModelError")
         text = f"the hook `_onModelError` answered for the model, which failed: {failure}"
         self._state.log.add_notice(text)
         self._state.log.add_message(ChatMessage(role="assistant", content=as_text(output)))

@@ -61,7 +61,11 @@ class ModelProgress(Lenient):
 
 
 class ModelChoice:
-    """The model of one run: `agent` is the run's agent with the model and calling of now."""
+    """The model of one run: `agent` is the run's agent with the model and calling of now.
+
+    `written` is the agent that the run started with. If it has an `answer`, the output that fits
+    its schema is made of that, and the model's own is a text.
+    """
 
     def __init__(self, agent: ResolvedAgent, log: Log, progress: ModelProgress) -> None:
         self._log = log
@@ -69,7 +73,7 @@ class ModelChoice:
         hooks = agent.hooks
         is_hooked = hooks.before_model is not None or hooks.on_model_error is not None
         self._has_several = bool(agent.fallbacks) or is_hooked
-        self._given = agent
+        self.written = agent
         self._change()
 
     def next_model(self, failed: ModelSettings, why: str) -> bool:
@@ -111,12 +115,13 @@ class ModelChoice:
         return model.label if self._has_several else None
 
     def _change(self, **fields: object) -> None:
-        agent = self._given
+        agent = self.written
         progress = self.progress = self.progress.model_copy(update=fields)
         present = {
             "model": progress.model or agent.model,
             "fallbacks": agent.fallbacks[progress.skipped :],
             "calling": "composed" if progress.composed else agent.calling,
+            "output": agent.output if agent.answer is None else None,
         }
         self.agent = agent.model_copy(update=present)
 

@@ -280,7 +280,7 @@ class AgentRun(ExecutionBase):
 
     def _begin_fixed(self, *, turn: int, calls: int) -> bool:
         """Start the calls of a run without a model; return whether there are any."""
-        fixed = propose_fixed_calls(self.agent, self.state, turn=turn, calls=calls)
+        fixed = propose_fixed_calls(self.choice.written, self.state, turn=turn, calls=calls)
         if fixed is not None:
             self.is_without_model = True
             self.phases.move(RunEvent.CALLS_PROPOSED, RunCalls(fixed))
@@ -303,7 +303,7 @@ class AgentRun(ExecutionBase):
             self.fail(ErrorCode.APPROVAL_TIMEOUT, self.state.end_reason)
         elif self.agent.calls and isinstance(call.outcome, Succeeded | Answered):
             try:
-                output = constant_answer(self.agent, self.state, call.outcome.value)
+                output = constant_answer(self.choice.written, self.state, call.outcome.value)
             except CallRefused as refusal:
                 self.fail(refusal.error.code, refusal.error.message)
             else:
@@ -320,11 +320,15 @@ class AgentRun(ExecutionBase):
             return
         try:
             output = self.settings.read_output(answer, called=called)
+            if self.choice.written.answer is not None:
+                output = constant_answer(self.choice.written, self.state, output)
         except InvalidOutput as error:
-            self.progress.note_rejection(str(error))
-            self.state.log.add_message(ChatMessage(role="user", content=str(error)))
+            self.requests.ask_again(str(error))
+        except CallRefused as refusal:
+            todo = "Make the calls that are missing, then answer again."
+            self.requests.ask_again(f"{refusal.error.code}: {refusal}. {todo}")
         else:
-            self.messages.answer(output)
+            self.requests.conclude(output)
 
     def _exceed(self, name: BudgetName, *, is_noted: bool = False) -> None:
         self.messages.exceed(name, is_noted=is_noted)

@@ -30,9 +30,39 @@ CALLS = [
         "1: `calls`: `[]` does not fit; write at least 1",
     ),
     agent(
-        "an answer without calls",
-        MODEL + "answer: done\n",
-        "1: `answer` is the output of `calls`; add them, or leave it out",
+        "an answer without calls or a model",
+        "skills: [{name: a, activity: charge}]\nanswer: done\n",
+        "1: `answer` is of a `model` or of `calls`; add one, or leave it out",
+    ),
+    agent(
+        "an answer of a model that refers to nothing",
+        MODEL + "answer: †state.receipts[x].id\n",
+        "1: `answer`: `†state.receipts[x].id` is no reference; write †state.items[0].id,"
+        " and †{state.name} in a longer text",
+        editor=False,
+    ),
+    agent(
+        "a hook after the answer of constant calls",
+        LOOK_UP + "_afterAnswer: charge\n",
+        "2: `_afterAnswer`: an agent with `calls` has no model; leave out `_afterAnswer`, or"
+        " `calls`",
+    ),
+    agent(
+        "a hook after the answer that no one registers",
+        MODEL + "_afterAnswer: chrge\n",
+        "2: `_afterAnswer`: this worker has no activity `chrge`; did you mean `charge`? (an"
+        " activity of another worker needs its `taskQueue`)",
+        editor=False,
+    ),
+    agent(
+        "a hook after the answer with places in its arguments",
+        MODEL + "_afterAnswer: {type: charge, input: [output]}\n",
+        "2: `_afterAnswer.input`: this option is not for hooks; leave it out",
+    ),
+    agent(
+        "a hook after the answer by another name",
+        MODEL + "_afterAnswr: charge\n",
+        "2: unknown field `_afterAnswr`; did you mean `_afterAnswer`?",
     ),
     agent(
         "skills for a model without one",

@@ -38,7 +38,9 @@ from holdfast.workflows.engine.call.outcomes import (
 )
 from holdfast.workflows.engine.call.states import CallEvent, ExecutedCall, ToolCall
 
-HookName = Literal["prepare", "repair", "before", "after", "beforeModel", "onModelError"]
+HookName = Literal[
+    "prepare", "repair", "before", "after", "beforeModel", "onModelError", "afterAnswer"
+]
 T = TypeVar("T")
 _CONTENT: TypeAdapter[Content] = TypeAdapter(Content)
 # The errors of the SDKs for an activity that is not registered. They also list the registered
