@@ -49,6 +49,16 @@ LOOK = {
     "properties": {"id": {"type": "integer"}},
     "required": ["id"],
 }
+WALK = {
+    "_tool": "walk",
+    "_activity": {"type": "move", "input": ["from.place", "to"]},
+    "properties": {"from": {"type": "object"}, "to": {"default": "home"}},
+}
+TIDIED = {
+    "_tool": "tidied",
+    "_activity": {"type": "tidy", "input": {"id": "n", "note": "note"}},
+    "properties": {"n": {"type": "integer"}, "note": NAMED},
+}
 MOOD = {
     "_tool": "mood",
     "properties": {"text": NAMED},
@@ -240,6 +250,21 @@ WHOLE: dict[str, Path] = {
         hooked,
         ["look_up"],
         {"agent": {"_beforeModel": "mask", "_onModelError": "stand_in"}, "input": "Ask Ann."},
+    ),
+    "activity_input": Path(
+        [Answer(calls=[call("walk", **{"from": {"place": "work"}}), call("tidied", n=7)]), DONE],
+        [WALK, TIDIED],
+    ),
+    "answer_reviewed": Path(
+        [Answer(calls=[call("look_up", id=7)]), Answer("Ann has it."), Answer("It came.")],
+        ["look_up"],
+        {
+            "agent": {
+                "_afterAnswer": "proofread",
+                "answer": {"id": "†state.item.id", "text": "†output"},
+            },
+            "principal": {"id": "ann", "scopes": ["orders"]},
+        },
     ),
     "next_model_without_tools": Path(
         without_tools,
