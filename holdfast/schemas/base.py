@@ -24,6 +24,7 @@ from pydantic import (
     model_validator,
 )
 from pydantic.alias_generators import to_camel
+from pydantic_core.core_schema import CoreSchema, any_schema
 
 VARIABLE_PATTERN = r"^[A-Za-z_][A-Za-z0-9_]{0,99}$"
 _SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -46,6 +47,10 @@ class Lenient(BaseModel):
     model_config = ConfigDict(
         alias_generator=to_camel, populate_by_name=True, frozen=True, extra="ignore"
     )
+
+    def __deepcopy__(self, _: object) -> Self:
+        """Return the object itself, which does not change: a field's default is not copied."""
+        return self
 
     @classmethod
     def read(cls, data: Any) -> Self:
@@ -149,6 +154,18 @@ def _shallow(value: Any) -> Any:
 Shallow = AfterValidator(_shallow)
 Json = Annotated[JsonValue, Shallow]
 """A JSON value that a person writes, of a depth that can be kept and shown."""
+
+
+class _Unchecked:
+    """Of a field whose values are neither checked nor copied: each node costs a Python call."""
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, *_: Any) -> CoreSchema:
+        return any_schema()
+
+
+KnownJson = Annotated[JsonValue, _Unchecked]
+"""A JSON value that the engine has made, or that was read from JSON."""
 
 
 def parse_duration(value: Any) -> timedelta:

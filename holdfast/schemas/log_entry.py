@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from pydantic import JsonValue, ValidationError
+from pydantic import ValidationError
 
-from holdfast.schemas.base import Lenient, canonical_json, readable_json
+from holdfast.schemas.base import KnownJson, Lenient, canonical_json, readable_json
 from holdfast.schemas.decision import Decided, PendingApproval
 from holdfast.schemas.internal.solution import Usage
 from holdfast.schemas.message import (
@@ -53,7 +53,7 @@ class WriteEntry(Entry):
     type: Literal["write"] = "write"
     path: str
     method: OutputMethod = "set"
-    value: JsonValue = None
+    value: KnownJson = None
     instance: str | None = None
     call_id: str | None = None
 
@@ -65,7 +65,7 @@ class DecisionEntry(Entry):
     type: Literal["decision"] = "decision"
     call_id: str
     decided: Decided | None = None
-    arguments: JsonValue = None
+    arguments: KnownJson = None
     ignored: str | None = None
     outcome: str | None = None
 
@@ -137,7 +137,7 @@ class ToolCallEntry(_OfCall, Entry):
     """The tool."""
     label: str | None = None
     """The tool's name for people."""
-    arguments: JsonValue = None
+    arguments: KnownJson = None
     """What it is called with."""
     reasoning: str | None = None
     """Why the model makes the call."""
@@ -165,7 +165,7 @@ class ToolStartEntry(_OfCall, Entry):
     type: Literal["tool_start"] = "tool_start"
     tool: str
     """The tool."""
-    arguments: JsonValue = None
+    arguments: KnownJson = None
     """What it is called with, where that was not known before."""
     delegate: str | None = None
     """The agent that it is delegated to: a run of its own, with the id `<run>.<call>`."""
@@ -179,9 +179,9 @@ class ToolEndEntry(_OfCall, Entry):
     """The tool."""
     error: CallError | None = None
     """Why it failed, if it did."""
-    value: JsonValue = None
+    value: KnownJson = None
     """The whole result, where the model is not shown all of it."""
-    details: JsonValue = None
+    details: KnownJson = None
     """What the tool returned for logs and screens."""
 
 
@@ -225,7 +225,7 @@ class DoneEntry(Entry):
     type: Literal["done"] = "done"
     status: str
     """How it ended."""
-    output: JsonValue = None
+    output: KnownJson = None
     """The outcome."""
     reason: str | None = None
     """Why it has no output, if its budget was used up."""

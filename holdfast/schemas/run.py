@@ -6,7 +6,7 @@ from pydantic import AwareDatetime, Discriminator, Field, JsonValue, Tag, model_
 
 from holdfast.schemas import log_entry
 from holdfast.schemas.agent import AgentDefinition, ToolChoice
-from holdfast.schemas.base import Duration, Explicit, Json, Lenient, Strict
+from holdfast.schemas.base import Duration, Explicit, Json, KnownJson, Lenient, Strict
 from holdfast.schemas.budget import Budget
 from holdfast.schemas.decision import MAX_TOKEN_CHARACTERS, Kind, PendingApproval
 from holdfast.schemas.internal.solution import Usage
@@ -217,7 +217,7 @@ class CallContext(Explicit):
     """On whose behalf the run acts; never with a token."""
     approver: CallApprover | None = None
     """Who approved the call; none if it needed no approval, or its timeout approved it."""
-    data: dict[str, JsonValue] = {}
+    data: dict[str, KnownJson] = {}
     """The data that the tool's `_scopes` name."""
 
 
@@ -247,11 +247,11 @@ class RunResult(Explicit):
     """How it ended."""
     reason: str | None = None
     """Why it has no output, if its budget was used up."""
-    output: JsonValue = None
+    output: KnownJson = None
     """The outcome."""
-    state: JsonValue = None
+    state: KnownJson = None
     """The state that it ended with: in a run with instances, what is for all of them."""
-    instances: dict[str, JsonValue] = {}
+    instances: dict[str, KnownJson] = {}
     """What each instance has in its own state: the keys that were written in it, as it sees them.
     Only in a run with instances."""
     turns: int

@@ -11,13 +11,12 @@ from pydantic import (
     ConfigDict,
     Discriminator,
     Field,
-    JsonValue,
     Tag,
     WithJsonSchema,
     model_validator,
 )
 
-from holdfast.schemas.base import Duration, Explicit, Lenient, Strict
+from holdfast.schemas.base import Duration, Explicit, KnownJson, Lenient, Strict
 from holdfast.schemas.internal.mcp_input import McpContinuation, McpTask
 from holdfast.schemas.internal.memory import MemoryOwner
 from holdfast.schemas.json_schema import IS_JSON_SCHEMA
@@ -443,9 +442,9 @@ class ShownTool(Explicit):
 class Envelope(Lenient):
     """What an activity may return in place of a bare result, under the key `_result`."""
 
-    content: JsonValue = None
+    content: KnownJson = None
     """What the model sees: text, JSON, or a list of content parts."""
-    details: JsonValue = None
+    details: KnownJson = None
     """For logs and screens; the model never sees it."""
     terminate: bool = False
     """Ask the run to stop after this turn."""

@@ -290,11 +290,12 @@ class TaskBudget:
         self.run, self.input, self.validation = (
             ValidationLimits(partial(self._budget, name)) for name in ("run", "input", "validation")
         )
+        self._history_length = workflow.info().get_current_history_length
         self._filled_at = -1
         self._budgets: dict[str, SharedWorkBudget] = {}
 
     def _budget(self, name: str) -> SharedWorkBudget:
-        now = workflow.info().get_current_history_length()
+        now = self._history_length()
         if now != self._filled_at:
             self._filled_at, self._budgets = now, {}
         steps = TASK_STEPS if name == "run" else INPUT_STEPS

@@ -6,9 +6,7 @@ One version of the worker writes a snapshot, and a later one may read it: a fiel
 default and never removed.
 """
 
-from pydantic import JsonValue
-
-from holdfast.schemas.base import Explicit, Lenient
+from holdfast.schemas.base import Explicit, KnownJson, Lenient
 from holdfast.schemas.names import CallError
 from holdfast.schemas.run import CallApprover
 from holdfast.schemas.tool import Schema
@@ -41,7 +39,7 @@ class ValueSnapshot(Lenient):
 
     kind: str
     instance: str | None = None
-    value: JsonValue = None
+    value: KnownJson = None
 
 
 class RedactionSnapshot(Lenient):
@@ -69,7 +67,7 @@ class StepSnapshot(Lenient):
 
     id: str
     tool: str
-    given: dict[str, JsonValue] = {}
+    given: dict[str, KnownJson] = {}
     covered: bool = False
     held: bool = False
     key: str | None = None

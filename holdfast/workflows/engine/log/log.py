@@ -162,6 +162,9 @@ class Log:
     ) -> None:
         snapshot = snapshot or LogSnapshot()
         self._clock = clock
+        # When the newest entry was written, and its text.
+        self._now: datetime | None = None
+        self._at = ""
         # The sealed pages, the oldest first.
         self.pages = [
             page.model_copy(update={"data": data})
@@ -194,8 +197,10 @@ class Log:
 
     def append(self, entry: Entry) -> Record:
         """Write an entry, with its number and time."""
-        at = rfc3339(self._clock())
-        record = {"n": len(self) + 1, "at": at, **entry.to_json()}
+        now = self._clock()
+        if now is not self._now:
+            self._now, self._at = now, rfc3339(now)
+        record = {"n": len(self) + 1, "at": self._at, **entry.to_json()}
         data = digested(record)
         digest = sha256(data)
         self._tail.append(record)
