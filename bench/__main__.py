@@ -59,6 +59,7 @@ PARTS: dict[str, Part] = {
     "peers": comparison.table,
     "turns": partial(comparison.table, sizes=comparison.TURNS),
     "crowd": partial(comparison.table, sizes=comparison.CROWD),
+    "growth": partial(comparison.table, sizes=comparison.GROWTH),
     "approval": lambda _: first_approval.table(),
     "recovery": connected(recovery.table),
     "shared": served(shared.table),

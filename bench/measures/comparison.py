@@ -30,11 +30,16 @@ class Sizes:
     """How much is measured, and where the rows are kept."""
 
     turns: Sequence[int] = (10, 20, 50, 100, 200)
-    repeats: int = 3
-    at_a_time: Sequence[int] = (16, 64)
+    repeats: int = 5
+    at_a_time: Sequence[int] = (16, 64, 256)
     runs: int = 64
     workers: Sequence[int] = ()
-    limits: Sequence[Work] = (Work(1_000), Work(200, result_bytes=20_000), Work(100, calls=4))
+    limits: Sequence[Work] = (
+        Work(1_000),
+        Work(200, result_bytes=20_000),
+        Work(20, result_bytes=1_900_000),
+        Work(100, calls=4),
+    )
     replayed: Sequence[int] = (100, 200)
     name: str = "bench"
     results: Path = report.RESULTS["bench"]
@@ -45,6 +50,7 @@ FULL = Sizes()
 NOTHING = Sizes(turns=(), at_a_time=(), limits=(), replayed=())
 TURNS = replace(NOTHING, turns=FULL.turns)
 CROWD = replace(NOTHING, at_a_time=FULL.at_a_time)
+GROWTH = replace(NOTHING, limits=FULL.limits)
 # On a cluster, whose services share the machine with the workers: counts, which no repeat changes.
 CLUSTER = replace(NOTHING, name="cluster", results=report.RESULTS["cluster"])
 CLUSTER_TURNS = replace(CLUSTER, turns=(10, 100), repeats=1)
