@@ -26,7 +26,7 @@ from holdfast.runtime.secrets import Secrets
 from holdfast.runtime.telemetry.telemetry import Telemetry
 from holdfast.schemas.base import sha256
 from holdfast.schemas.internal.model_request import ConversationPointer
-from holdfast.schemas.internal.solution import Solution, Usage
+from holdfast.schemas.internal.solution import Solution, Usage, decimal, round_amount
 from holdfast.schemas.names import GENERATE
 from holdfast.schemas.settings.endpoints import Price
 
@@ -165,6 +165,7 @@ def token_cost(usage: Usage, price: Price | None) -> float | None:
     written = min(usage.written_tokens or 0, usage.input_tokens - cached)
     cached_price = price.input if price.cached is None else price.cached
     written_price = price.input if price.cache_write is None else price.cache_write
-    cost = (usage.input_tokens - cached - written) * price.input
-    cost += cached * cached_price + written * written_price + usage.output_tokens * price.output
-    return round(cost / _PRICED_TOKENS, 10)
+    cost = (usage.input_tokens - cached - written) * decimal(price.input)
+    cost += cached * decimal(cached_price) + written * decimal(written_price)
+    cost += usage.output_tokens * decimal(price.output)
+    return round_amount(cost / _PRICED_TOKENS)

@@ -18,6 +18,7 @@ from holdfast.client.errors import HoldfastError
 from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.client.run_lists import RUNS, RunListing, status_query
 from holdfast.runtime.text_safety import as_sentence, clean
+from holdfast.schemas.internal.solution import add_amounts
 from holdfast.schemas.names import ErrorCode
 from holdfast.schemas.run import RunStatus
 from holdfast.web.auth.sessions import person_of
@@ -134,6 +135,6 @@ def costs(ended: Iterable[EndedRun]) -> list[list[Any]]:
         # The cost of a delegate is part of that of its parent.
         if one.turns and one.run.agent and one.run.call_of_parent is None:
             row = rows.setdefault(one.run.agent, [one.run.agent, 0.0, 0, 0])
-            row[1] += one.cost or 0.0
+            row[1] = add_amounts(row[1], one.cost or 0.0)
             row[3 if one.cost is None else 2] += 1
     return sorted(rows.values(), key=lambda row: -row[1])

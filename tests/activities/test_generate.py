@@ -282,6 +282,9 @@ MILLION = 1_000_000
             {"input": 2_000, "output": 0, "cached": 1_400, "written": 500},
             0.0029,
         ),
+        # Decimals, of which nine places are kept.
+        ({"input": 0.1, "output": 0.2}, {"input": MILLION, "output": MILLION}, 0.3),
+        ({"input": 0.0016, "output": 0}, {"input": 1, "output": 0}, 0.000000002),
         # No more can be written than was sent.
         (
             {"input": 1, "output": 0, "cached": 0, "cacheWrite": 2},

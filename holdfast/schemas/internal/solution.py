@@ -1,5 +1,6 @@
 """The answer of a model in one turn, and its cost."""
 
+from decimal import Decimal
 from typing import Any, Literal
 
 from pydantic import Field
@@ -9,6 +10,22 @@ from holdfast.schemas.base import Json, Lenient
 
 _COUNTED = ("input_tokens", "output_tokens", "cost")
 StopReason = Literal["stop", "calls", "length", "filtered"]
+AMOUNT_DIGITS = 9
+
+
+def add_amounts(*amounts: float) -> float:
+    """Return the sum of amounts of money, computed as decimals."""
+    return round_amount(sum(map(decimal, amounts), Decimal()))
+
+
+def decimal(amount: float) -> Decimal:
+    """Return an amount as it is written: 0.1 is a tenth."""
+    return Decimal(repr(amount))
+
+
+def round_amount(amount: Decimal) -> float:
+    """Return an amount as a number with at most nine decimal places."""
+    return round(float(amount), AMOUNT_DIGITS)
 
 
 class Usage(Lenient):
@@ -30,6 +47,8 @@ class Usage(Lenient):
         """Return the sum of both: unknown where one of them is unknown."""
         pairs = {name: (getattr(self, name), getattr(other, name)) for name in _COUNTED}
         known = {name: None if None in pair else sum(pair) for name, pair in pairs.items()}
+        if known["cost"] is not None:
+            known["cost"] = add_amounts(*pairs["cost"])
         # A provider without a cache reports tokens, and none that were cached.
         cached = (self.cached_tokens or 0) + (other.cached_tokens or 0)
         return Usage(**known, cached_tokens=None if known["input_tokens"] is None else cached)

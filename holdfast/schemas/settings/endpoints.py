@@ -28,6 +28,8 @@ class Price(Strict):
     """Of a million tokens of the request that the provider had kept (default: `input`)."""
     cache_write: Annotated[float, Field(ge=0)] | None = None
     """Of a million tokens of the request that the provider now keeps (default: `input`)."""
+    currency: Annotated[str, Field(pattern="^[A-Z]{3}$")] | None = None
+    """The currency, such as EUR (default: none is stated)."""
 
 
 class AwsAuth(Strict):

@@ -45,6 +45,16 @@ def test_a_limit_is_reached_when_all_of_it_is_used(name: Any, spend: Any) -> Non
     assert reached == [None, None, name]
 
 
+def test_costs_are_added_as_decimals() -> None:
+    count = meter(maxCost=0.3)
+    for _ in range(3):
+        count.charge(used(cost=0.1), turns=1)
+
+    assert count.usage().cost == 0.3
+    assert count.limit_reached() == "maxCost"
+    assert used(cost=0.3).minus(used(cost=0.1)).cost == 0.2
+
+
 def test_calls_run_up_to_the_limit_and_one_more_reaches_it() -> None:
     count = meter(maxCalls=2)
 

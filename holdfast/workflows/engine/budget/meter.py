@@ -32,7 +32,7 @@ from holdfast.schemas.budget import (
     OnLimit,
     ThresholdName,
 )
-from holdfast.schemas.internal.solution import Usage
+from holdfast.schemas.internal.solution import AMOUNT_DIGITS, Usage, add_amounts
 from holdfast.workflows.engine.call.states import ToolCall
 
 # The field of a budget's name.
@@ -177,7 +177,7 @@ class Meter:
         self.input_tokens += usage.input_tokens or 0
         self.output_tokens += usage.output_tokens or 0
         self.cached_tokens += usage.cached_tokens or 0
-        self.cost += usage.cost or 0.0
+        self.cost = add_amounts(self.cost, usage.cost or 0.0)
         self.tokens_unknown |= usage.input_tokens is None or usage.output_tokens is None
         self.cost_unknown |= usage.cost is None
 
@@ -235,7 +235,8 @@ class Meter:
         """Return an amount of the message in a form for people, or beside another `before`."""
         start = getattr(before or self.before, field_of(name), None)
         if start and amount is not None:
-            amount = round(amount - start, 9) if isinstance(start, float) else amount - start
+            is_money = isinstance(start, float)
+            amount = add_amounts(amount, -start) if is_money else amount - start
         return format_duration(amount) if isinstance(amount, timedelta) else amount
 
     def frees(self, name: BudgetName, to: BudgetLimits) -> bool:
@@ -332,7 +333,8 @@ class Meter:
             field = field_of(name)
             if (limit := getattr(self.budget, field)) is not None:
                 reserved = sum(getattr(one, field) or 0 for one in self.held.values())
-                left[field] = max(limit - (used[name] + reserved), 0)
+                rest = limit - (used[name] + reserved)
+                left[field] = max(round(rest, AMOUNT_DIGITS), 0)
                 if left[field] == 0 and name != "maxCalls":  # a delegate can answer without calls
                     raise self._exhausted(name)
         if self.out_of_time:
@@ -346,6 +348,6 @@ class Meter:
 def _part(left: int | float, among: int) -> int | float:
     """Return an equal part of the rest: of a number, the first parts take what is left over."""
     if isinstance(left, float):
-        return left / among
+        return round(left / among, AMOUNT_DIGITS) or left
     part, rest = divmod(left, among)
     return part + 1 if rest else part
