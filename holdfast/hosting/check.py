@@ -211,8 +211,8 @@ def _unfit_schemas(resources: WorkerResources, provider: str) -> Iterator[FilePr
     rules = provider.removesuffix("-responses")  # OpenAI's formats have the same
     catalog = resources.current_catalog.catalog
     for agent in catalog.agents.values():
-        is_checked = isinstance(agent.output, dict) and rules in fits
-        if is_checked and not fits[rules](agent.output):
+        is_checked = isinstance(agent.model_output, dict) and rules in fits
+        if is_checked and not fits[rules](agent.model_output):
             reason = f"the provider does not enforce the output of agent `{agent.name}`"
             yield FileProblem(f"--provider {provider}", None, reason, "the run validates it")
     for tool in catalog.all_tools:
@@ -236,6 +236,7 @@ def _composed_schema(resources: WorkerResources, target: str) -> str:
         raise ResourcesError([FileProblem("--composed", None, reason, fix)])
     # An agent with several skills first chooses one.
     chosen = skill or (skills[0] if len(skills) == 1 else None)
+    agent = agent.model_copy(update={"output": agent.model_output})
     schema = composed_schema(agent, allowed_tools(agent, chosen))
     return json.dumps(schema, indent=2, ensure_ascii=False)
 

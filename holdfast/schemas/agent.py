@@ -338,6 +338,11 @@ class ResolvedAgent(AgentRules):
             raise LookupError(f"agent `{self.name}` has no model")
         return self.model
 
+    @property
+    def model_output(self) -> Schema | bool | None:
+        """Return the schema of what the model answers: none, a text, beside an `answer`."""
+        return self.output if self.answer is None else None
+
 
 class WorkerFacts(Lenient):
     """What a run must know of the worker that it started on.

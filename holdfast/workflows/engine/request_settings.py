@@ -121,7 +121,7 @@ class ModelChoice:
             "model": progress.model or agent.model,
             "fallbacks": agent.fallbacks[progress.skipped :],
             "calling": "composed" if progress.composed else agent.calling,
-            "output": agent.output if agent.answer is None else None,
+            "output": agent.model_output,
         }
         self.agent = agent.model_copy(update=present)
 
