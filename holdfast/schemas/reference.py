@@ -1,7 +1,8 @@
 """References: names in a text for a value, or for the place of one.
 
 `†state.order.id` names a place: a kind, then keys and indexes. `†a || †b` is the first that exists,
-`†a && †b` all of them. `†{state.name}` inside a longer text represents the text of the value.
+`†a && †b` all of them. `†{state.name}` inside a longer text represents the text of the value. A key
+of any characters is quoted: `†state.headers["content-type"]`. `[-1]` is the last item of a list.
 """
 
 import re
@@ -15,9 +16,10 @@ _KIND = r"[A-Za-z][A-Za-z0-9_-]*"
 _KEY = r"[^\s.\[\]{}|&†]{1,200}"
 MAX_PATHS = 20
 MAX_STEPS = 64
-_PATH = rf"{_KIND}(?:\.{_KEY}|\[[0-9]{{1,9}}\]){{0,{MAX_STEPS}}}"
+_QUOTED = r"""\[(?:"(?:[^"\\\n]|\\["\\]){1,200}"|'[^'\n]{1,200}')\]"""
+_PATH = rf"{_KIND}(?:\.{_KEY}|\[-?[0-9]{{1,9}}\]|{_QUOTED}){{0,{MAX_STEPS}}}"
 _WHOLE = re.compile(rf"{MARK}({_PATH})\Z")
-_STEP = re.compile(rf"\.({_KEY})|\[([0-9]+)\]")
+_STEP = re.compile(rf"\.({_KEY})|\[(-?[0-9]+)\]|({_QUOTED})")
 _INSIDE = re.compile(rf"{MARK}\{{({_PATH})\}}")
 # A mark before a space, as of a footnote or a year of death, begins a text like any other.
 _BEGUN = re.compile(rf"\s*{MARK}(?:\S|\s+(?:state|input)[.\[])")
@@ -36,8 +38,13 @@ class Path:
     instance: str | None = None
 
     def __str__(self) -> str:
-        steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in self.steps)
-        return f"{MARK}{self.kind}{''.join(steps)}"
+        return f"{MARK}{self.kind}{''.join(map(_step_text, self.steps))}"
+
+    @property
+    def certain(self) -> "Path":
+        """Return the place up to an index from the end, which may be of any item."""
+        is_open = (n for n, step in enumerate(self.steps) if isinstance(step, int) and step < 0)
+        return replace(self, steps=self.steps[: next(is_open, None)])
 
     def within(self, instance: str | None) -> "Path":
         """Return the same place in the data of an instance."""
@@ -48,7 +55,8 @@ class Path:
         return whose and other.steps[: len(self.steps)] == self.steps
 
     def overlaps(self, other: "Path") -> bool:
-        return self.covers(other) or other.covers(self)
+        one, two = self.certain, other.certain
+        return one.covers(two) or two.covers(one)
 
 
 @dataclass(frozen=True)
@@ -100,7 +108,7 @@ def value_at(value: Any, steps: Sequence[str | int]) -> Any:
         match value:
             case dict() if isinstance(step, str):
                 value = value.get(step)
-            case list() if isinstance(step, int) and step < len(value):
+            case list() if isinstance(step, int) and -len(value) <= step < len(value):
                 value = value[step]
             case _:
                 return None
@@ -165,6 +173,11 @@ def parse_output_path(text: str) -> OutputPath:
         raise ValueError(
             f"`{text[:200]}` names no place to write to; write it like `{MARK}state.order.id`"
         )
+    if any(path.certain != path for path in reference.paths):
+        raise ValueError(
+            f"`{text[:200]}`: an index from the end is not written to; name the whole list, with"
+            " `_outputMethod`"
+        )
     if any(path.kind == "input" for path in reference.paths):
         raise ValueError(
             f"`{text[:200]}`: a run's input is never written to; write to `{MARK}state.…`"
@@ -181,4 +194,20 @@ def _steps(text: str) -> Path:
     kind = re.match(_KIND, text)
     assert kind is not None  # every caller has matched _PATH
     found = _STEP.findall(text, kind.end())
-    return Path(kind.group(0), tuple(key if key else int(index) for key, index in found))
+    steps = (key or (_unquoted(quoted) if quoted else int(index)) for key, index, quoted in found)
+    return Path(kind.group(0), tuple(steps))
+
+
+def _unquoted(quoted: str) -> str:
+    """Return the key of `["…"]`, where a backslash precedes a quote or a backslash, or `['…']`."""
+    key = quoted[2:-2]
+    return re.sub(r"\\(.)", r"\1", key) if quoted[1] == '"' else key
+
+
+def _step_text(step: str | int) -> str:
+    if isinstance(step, int):
+        return f"[{step}]"
+    if re.fullmatch(_KEY, step):
+        return f".{step}"
+    escaped = re.sub(r'(["\\])', r"\\\1", step)
+    return f'["{escaped}"]'

@@ -9,7 +9,7 @@ MAX_FILES = 14
 MAX_ENGINE_LINES = 400
 # The lines of Python in each package, and a percent.
 MAX_LINES = {
-    "schemas": 5_140,
+    "schemas": 5_220,
     "validation": 2_890,
     "runtime": 6_090,
     "providers": 5_730,

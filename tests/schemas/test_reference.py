@@ -25,6 +25,11 @@ A, B = Path("state", ("a",)), Path("state", ("b",))
         ("†order-data.x", Reference((Path("order-data", ("x",)),))),
         ("†state.größe", Reference((Path("state", ("größe",)),))),
         ("†state.0", Reference((Path("state", ("0",)),))),
+        ("†state.items[-1].id", Reference((Path("state", ("items", -1, "id")),))),
+        ('†state.h["content-type"][0]', Reference((Path("state", ("h", "content-type", 0)),))),
+        ("†state['a.b c'].d", Reference((Path("state", ("a.b c", "d")),))),
+        (r'†state["a\"]\\ [b"]', Reference((Path("state", ('a"]\\ [b',)),))),
+        ("†state['\"†}']", Reference((Path("state", ('"†}',)),))),
         ("  †state.a  ", Reference((A,))),
         ("†state.a || †state.b", Reference((A, B), "first")),
         ("†state.a||†state.b", Reference((A, B), "first")),
@@ -45,8 +50,14 @@ def test_a_reference_is_a_kind_and_the_steps_to_a_place(text: str, reference: Re
         "†state.",
         "†state..a",
         "†state[x]",
-        "†state[-1]",
+        "†state[--1]",
         "†state[1234567890]",
+        '†state[""]',
+        '†state["a]',
+        "†state['a\"]",
+        r'†state["\n"]',
+        '†state["a"',
+        '†state."a"].b',
         "†.a",
         "†1a",
         "†state.a b",
@@ -63,7 +74,13 @@ def test_what_is_no_reference_is_a_text_like_any_other(text: str) -> None:
     assert parse_reference(text) is None
 
 
-@pytest.mark.parametrize("text", ["†state", "†state.a[0].b", "†input.items[12]"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("†state", "†state.a[0].b", "†input.items[12]", "†state.items[-2]"),
+        *('†state.h["content-type "].b', r'†state[" \"\\"]', '†state["a.b"][-1]'),
+    ],
+)
 def test_a_path_is_written_as_it_was_read(text: str) -> None:
     reference = parse_reference(text)
     assert reference is not None
@@ -77,6 +94,7 @@ def test_a_path_is_written_as_it_was_read(text: str) -> None:
         ("†state.a && †state.b", OutputPath((A, B))),
         ("†state.a || †state.b", OutputPath((A,), (B,))),
         ("†orders.a", OutputPath((Path("orders", ("a",)),))),
+        ('†orders["a b"]', OutputPath((Path("orders", ("a b",)),))),
     ],
 )
 def test_an_output_path_is_where_results_and_errors_are_written(
@@ -94,6 +112,8 @@ def test_an_output_path_is_where_results_and_errors_are_written(
         ("†input.a", "a run's input is never written to"),
         ("†state.a || †input.b", "a run's input is never written to"),
         ("†state.a || †state.b || †state.c", "`||` takes two places"),
+        ("†state.a[-1]", "an index from the end is not written to; name the whole list"),
+        ("†state.a || †state.b[-1].c", "an index from the end is not written to"),
         ("x" * 1000, "x" * 200 + "` names no place"),
     ],
 )
@@ -125,9 +145,34 @@ def test_each_reference_inside_a_text_is_replaced_once() -> None:
         "†{" + "a" * 1_000_000,
         "†state." + "k" * 1_000_000,
         " " * 1_000_000 + "†",
+        "†state" + '["x"]' * 200_000,
+        '†{state["' + "\\\\" * 500_000,
+        "†{state['" + "k" * 1_000_000,
     ],
-    ids=["or", "and or", "steps", "steps inside", "open", "kind", "key", "blank"],
+    ids=[
+        *("or", "and or", "steps", "steps inside", "open", "kind", "key", "blank"),
+        *("quoted keys", "open quote", "open single quote"),
+    ],
 )
 def test_reading_an_absurd_text_is_quick(text: str) -> None:
     assert parse_reference(text) is None
     replace_inside(text, str)
+
+
+@pytest.mark.parametrize(
+    ("written", "read", "is_one"),
+    [
+        ("†state.items[2]", "†state.items[-1].id", True),
+        ("†state.items", "†state.items[-1]", True),
+        ("†state", "†state.items[-1]", True),
+        ("†state.items[2].id", "†state.items[-1]", True),
+        ("†state.others", "†state.items[-1]", False),
+        ("†state.items[2]", "†state.items[1]", False),
+        ('†state["items"][2]', "†state.items[2].id", True),
+    ],
+)
+def test_an_index_from_the_end_may_be_of_any_item(written: str, read: str, *, is_one: bool) -> None:
+    place, path = (parse_reference(text).paths[0] for text in (written, read))  # type: ignore[union-attr]
+
+    assert place.overlaps(path) is is_one
+    assert path.overlaps(place) is is_one

@@ -94,3 +94,15 @@ async def test_the_limits_of_a_catalog_hold_for_an_agent_of_a_request(
     await run.waiting()
     await run.decide("t1c1", "approve")
     assert (await run.result())["status"] == "budget_exceeded"
+
+
+async def test_a_reference_counts_from_the_end_and_quotes_a_key(launch: Launch) -> None:
+    agent = {
+        "calls": [
+            {"_tool": "echo", "text": "†state.names[-1]", "_outputPath": "†state.tags['of all']"}
+        ],
+        "answer": '†{state.tags["of all"]} of †{state.names[-2]}',
+    }
+    run = await (await launch([])).start(agent=agent, state={"names": ["Ada", "Bob"]})
+
+    assert (await run.result())["output"] == "Bob of Ada"

@@ -210,8 +210,12 @@ def describe_unusable(found: Sequence[UnusableStep]) -> str:
 
 
 def _along(steps: Sequence[str | int]) -> str:
-    named = (str(step + 1) if isinstance(step, int) else step for step in steps)
+    named = (_item(step) if isinstance(step, int) else step for step in steps)
     return one_line(" › ".join(named), _PATH_CHARS)
+
+
+def _item(index: int) -> str:
+    return str(index + 1) if index >= 0 else f"{-index} from the end"
 
 
 def call_place(call_id: str) -> Place:

@@ -109,8 +109,8 @@ CALLS = [
     ),
     agent(
         "a reference that is none",
-        "calls: [{_tool: look_up, order_id: '†state.orders[-1].id'}]\n",
-        "1: `calls[0].order_id`: `†state.orders[-1].id` is no reference; write"
+        "calls: [{_tool: look_up, order_id: '†state.orders[last].id'}]\n",
+        "1: `calls[0].order_id`: `†state.orders[last].id` is no reference; write"
         " †state.items[0].id, and †{state.name} in a longer text",
         editor=False,
     ),

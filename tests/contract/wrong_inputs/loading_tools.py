@@ -129,6 +129,13 @@ TOOLS = [
         "`†state.order.id`",
     ),
     tool(
+        "a place that is counted from the end",
+        CHARGED + "_outputPath: †state.refunds[-1]\n",
+        "2: `_outputPath`: `†state.refunds[-1]`: an index from the end is not written to; name the"
+        " whole list, with `_outputMethod`",
+        editor=False,
+    ),
+    tool(
         "an output path into the input",
         CHARGED + "_outputPath: †input.refund\n",
         "2: `_outputPath`: `†input.refund`: a run's input is never written to; write to `†state.…`",

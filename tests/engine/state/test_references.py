@@ -29,6 +29,9 @@ def data() -> VisibleData:
     [
         ("†state.order.id", 7),
         ("†state.order.items[1].sku", "y"),
+        ("†state.order.items[-1].sku", "y"),
+        ("†state.order.items[-2].sku", "x"),
+        ("†state['order'][\"items\"][0]", {"sku": "x"}),
         ("†state.order", STATE["order"]),
         ("†state", STATE),
         ("†input", "refund it"),
@@ -60,6 +63,8 @@ def test_a_reference_resolves_to_the_value_with_its_type(
         ("†state.none", "there is no value at †state.none"),
         ("†nobody.name", "there is no value at †nobody.name"),
         ("†state.order.items[2]", "there is no value at †state.order.items[2]"),
+        ("†state.order.items[-3]", "there is no value at †state.order.items[-3]"),
+        ("†state['or der'].x", 'there is no value at †state["or der"].x'),
         ("†state.order.items.sku", "there is no value at †state.order.items.sku"),
         ("†state.name[0]", "there is no value at †state.name[0]"),
         ("†state.none || †state.no", "there is no value at †state.none or †state.no"),
@@ -78,8 +83,10 @@ def test_a_reference_to_nothing_names_the_empty_place(
 @pytest.mark.parametrize(
     "written",
     [
-        "†state.order.items[-1].sku",
+        "†state.order.items[last].sku",
         "†state.order.items[*]",
+        "†state.order.items[-]",
+        '†state.order["id]',
         "†state.order.items[0",
         "†state..id",
         "†††",
@@ -88,7 +95,7 @@ def test_a_reference_to_nothing_names_the_empty_place(
         "†state.name is our customer",
         "†state.order || none",
         "Dear †{state.name",
-        "†{state.name} and †{state.order.items[-1]}",
+        "†{state.name} and †{state.order.items[last]}",
     ],
 )
 def test_what_begins_as_a_reference_and_is_none_is_no_value(

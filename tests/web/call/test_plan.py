@@ -17,7 +17,11 @@ def call(n: int, waits: str = "", writes: str | None = None, **arguments: Any) -
 REFUND = [
     call(1, writes="†state.order", order="1042"),
     call(2, "1", "†state.refund", amount="†state.order.paid"),
-    call(3, "1", "†state.voucher || †state.failed", to="†state.order.lines[0].to"),
+    call(
+        *(3, "1", "†state.voucher || †state.failed"),
+        to="†state.order.lines[0].to",
+        last="†state.order.lines[-1]['ship to']",
+    ),
     call(4, "123", text="We paid †{state.refund.paid}; †{state.voucher.worth}.", why="†input.why"),
 ]
 
@@ -41,6 +45,7 @@ def lost(plan: PlanSteps, *struck: str, **edited: Any) -> list[str]:
         ("t1c1", "order", ""),
         ("t1c2", "amount", "“paid” of the result of step 1"),
         ("t1c3", "to", "“lines › 1 › to” of the result of step 1"),
+        ("t1c3", "last", "“lines › 1 from the end › ship to” of the result of step 1"),
         (
             "t1c4",
             "text",

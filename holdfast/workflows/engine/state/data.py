@@ -44,15 +44,22 @@ class PathIndex(Generic[T]):
         self._at.setdefault(_key(place), {})[who] = None
 
     def covering(self, place: Path) -> dict[T, None]:
-        """Return the writers of this place, or of one that contains it."""
+        """Return the writers of this place, or of one that contains it.
+
+        An index from the end may be of any item that was written.
+        """
+        if (certain := place.certain) != place:
+            return self.meeting([certain])
         return self._united(self._at, [*_around(place), _key(place)])
 
     def meets(self, place: Path) -> bool:
         """Return whether any writer's place is this one, contains it, or is inside it."""
+        place = place.certain
         return _key(place) in self._inside or any(key in self._at for key in _around(place))
 
     def meeting(self, places: Collection[Path]) -> dict[T, None]:
         """Return the writers of one of these places, or of one that contains it or is inside it."""
+        places = [place.certain for place in places]
         own = dict.fromkeys(map(_key, places))
         around = dict.fromkeys(key for place in places for key in _around(place))
         # A place inside another of the places is found with that one.
@@ -261,7 +268,7 @@ def _child(value: Any, step: str | int) -> Any:
     match value, step:
         case dict(), str():
             return value.get(step, MISSING)
-        case list(), int() if step < len(value):
+        case list(), int() if -len(value) <= step < len(value):
             return value[step]
         case _:
             return MISSING
