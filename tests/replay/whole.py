@@ -255,6 +255,19 @@ WHOLE: dict[str, Path] = {
         [Answer(calls=[call("walk", **{"from": {"place": "work"}}), call("tidied", n=7)]), DONE],
         [WALK, TIDIED],
     ),
+    "from_the_end": Path(
+        [
+            Answer(
+                calls=[
+                    call("make", text="†state.names[-1]", _outputPath="†state.tags['of all']"),
+                    call("make", text='†{state.tags["of all"]}, †{state.names[-2]}'),
+                ]
+            ),
+            DONE,
+        ],
+        [MAKE],
+        {"state": {"names": ["Ada", "Bob"]}},
+    ),
     "answer_reviewed": Path(
         [Answer(calls=[call("look_up", id=7)]), Answer("Ann has it."), Answer("It came.")],
         ["look_up"],
