@@ -88,6 +88,11 @@ def flags(place: Path, queue: str = "q") -> list[str]:
     ]
 
 
+def dev(place: Path) -> list[str]:
+    """An embedded server on free ports."""
+    return ["--dev", "--dev-port", "0", "--dev-ui-port", "0", "--dev-db", str(place / "dev/t.db")]
+
+
 class Workers:
     """A command with two worker processes that are ready, and its probes."""
 
@@ -186,9 +191,9 @@ async def test_the_run_of_a_killed_process_ends_and_the_process_is_replaced(
         while new not in await lines_of(place / "started"):
             assert (await (await workers.start()).result())["output"] == "Done."
         workers.command.signal()
-        code, [line] = await workers.command.end()
+        code, errors = await workers.command.end()
     assert code == 0
-    assert line.endswith("ended with signal 9; it is started again in 1 s")
+    assert any(each.endswith("ended with signal 9; it is started again in 1 s") for each in errors)
 
 
 async def test_no_process_outlives_a_supervisor_that_is_killed(client: Client, place: Path) -> None:
@@ -209,7 +214,7 @@ async def test_a_signal_to_every_process_is_one_stop(client: Client, place: Path
         workers.command.signal()
         await workers.is_ready("the worker is stopping")
         (place / "go").touch()
-        assert await workers.command.end() == (0, [])
+        assert (await workers.command.end())[0] == 0
     assert len(await lines_of(place / "ended")) == 1
 
 
@@ -298,10 +303,29 @@ async def test_a_process_that_cannot_start_again_ends_the_command(
     assert await has_ended(kept)
 
 
+async def test_the_embedded_server_and_the_warnings_of_a_start_are_there_once(place: Path) -> None:
+    (place / "go").touch()
+    options = [*flags(place), *dev(place), "--catalog-only", "--processes", "2"]
+    async with command(*options) as running:
+        address = (await running.until("temporal dev server")).split()[3].removesuffix(",")
+        await running.until("holdfast worker ready")
+        client = await Client.connect(address)
+        result = await client.execute_workflow(
+            "AgentWorkflow", {"agent": "sloth", "input": "go"}, id="a", task_queue="q"
+        )
+        running.signal()
+        code, [warning] = await running.end()
+    assert result["output"] == "Done."
+    assert code == 0
+    assert "give it the keys of `--permits`" in warning
+    assert [line.partition(":")[0] for line in running.lines] == [
+        *("temporal dev server", "holdfast worker ready")
+    ]
+
+
 async def test_a_process_that_does_not_start_ends_the_command_with_its_code(place: Path) -> None:
     (place / "broken").touch()
-    dev = ["--dev", "--dev-port", "0", "--dev-ui-port", "0", "--dev-db", str(place / "dev/t.db")]
-    async with command(*flags(place), "--processes", "2", *dev) as running:
+    async with command(*flags(place), "--processes", "2", *dev(place)) as running:
         code, errors = await running.end()
     assert code == 7
     assert {error.partition(" process ")[2][2:] for error in errors} == {
