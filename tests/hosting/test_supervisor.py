@@ -218,8 +218,9 @@ async def test_a_signal_to_every_process_is_one_stop(client: Client, place: Path
     assert len(await lines_of(place / "ended")) == 1
 
 
-async def test_a_second_signal_ends_a_process_that_ignores_the_stop(
-    client: Client, place: Path
+@pytest.mark.parametrize("is_lost", [False, True], ids=["second signal", "lost"])
+async def test_a_process_that_ignores_the_stop_is_ended_and_in_the_exit_code(
+    client: Client, place: Path, *, is_lost: bool
 ) -> None:
     (place / "script.yaml").write_text(SCRIPT.replace("slow", "stubborn"))
     async with two_processes(client, place, "--graceful-timeout", "1ms") as workers:
@@ -231,10 +232,14 @@ async def test_a_second_signal_ends_a_process_that_ignores_the_stop(
             return (place / "cancelled").exists()
 
         await eventually(is_cancelled)
-        workers.command.signal()
-        code, [line] = await workers.command.end()
+        if is_lost:
+            os.kill(process, signal.SIGKILL)
+        else:
+            workers.command.signal()
+        code, errors = await workers.command.end()
     assert code == 1
-    assert line == "holdfast: a part of the process did not stop in time and was ended"
+    line = "holdfast: a part of the process did not stop in time and was ended"
+    assert errors == ([] if is_lost else [line])
     await eventually(partial(has_ended, process))
 
 
