@@ -48,7 +48,7 @@ class Lenient(BaseModel):
         alias_generator=to_camel, populate_by_name=True, frozen=True, extra="ignore"
     )
 
-    def __deepcopy__(self, _: object) -> Self:
+    def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
         """Return the object itself, which does not change: a field's default is not copied."""
         return self
 
