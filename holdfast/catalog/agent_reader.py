@@ -20,11 +20,11 @@ from holdfast.catalog.limits import limited_agent
 from holdfast.catalog.mcp_tools import Listing, instructions_of, is_mcp, tools_of_entry
 from holdfast.catalog.registry import (
     DefinitionRegistry,
+    ToolsByActivity,
     activity_problems,
     hook_bindings,
     hook_effects,
     hook_problems,
-    tools_of_activity,
     unstated_effects,
 )
 from holdfast.catalog.tool_reader import (
@@ -195,7 +195,7 @@ def _read_tool_parts(
     for part, holder in parts:
         for tool, where in zip(part.tools, part.places, strict=True):
             if isinstance(entry := holder["tools"][where[-1]], dict):
-                faults = unstated_effects(entry, tool, known, world)
+                faults = unstated_effects(entry, tool, known)
                 part.faults += under(faults, *where)
     return [part for part, _ in parts]
 
@@ -228,10 +228,10 @@ def _add_other_tools(
                 own.add_tool(resolve_tool_entry(name, world), "calls", n, TOOL)
 
 
-def _known_tools(parts: list[_ToolPart], world: DefinitionRegistry) -> list[ResolvedTool]:
-    """List the tools that have rules for an activity: all but knowledge."""
+def _known_tools(parts: list[_ToolPart], world: DefinitionRegistry) -> ToolsByActivity:
+    """Return the tools that have rules for an activity: all but knowledge."""
     own = (tool for part in parts for tool in part.tools if tool.knowledge is None)
-    return [*world.tools.values(), *own]
+    return ToolsByActivity([*world.tools.values(), *own], world)
 
 
 def _skill_rules(
@@ -241,7 +241,7 @@ def _skill_rules(
     if skill.activity is None:
         return []
     if (effects := skill.side_effects) is None:
-        return tools_of_activity(binding_of(skill.activity), _known_tools(parts, world), world)
+        return _known_tools(parts, world).of(binding_of(skill.activity))
     return [
         ResolvedTool(name=skill.name, parameters={}, side_effects=effects, idempotent=not effects)
     ]
@@ -265,7 +265,7 @@ def _definition_problems(
         yield from under(schema_problems(schema), *where)
     yield from under(forward_problems(definition.approval), "approval")
     yield from hook_problems(definition, world)
-    yield from hook_effects(hook_bindings(definition), _known_tools(parts, world), world)
+    yield from hook_effects(hook_bindings(definition), _known_tools(parts, world))
     yield from _skill_problems(definition, parts, world)
 
 
@@ -376,4 +376,7 @@ def _agent(
 
 
 def _size_bytes(kept: Lenient) -> int:
-    return json_size(kept.model_dump(mode="json", by_alias=True))
+    try:
+        return len(kept.model_dump_json(by_alias=True).encode())
+    except ValueError:  # half a character is JSON, and no UTF-8
+        return json_size(kept.model_dump(mode="json", by_alias=True))

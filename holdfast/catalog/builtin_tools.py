@@ -1,6 +1,6 @@
 """The tools that read an agent's knowledge and its memory, and the knowledge files of a catalog."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path, PureWindowsPath
 from typing import Any
 
@@ -42,7 +42,7 @@ _NOT_PARAMETERS = ("title", "description")
 
 
 def knowledge_tool(
-    written: Knowledge, world: registry.DefinitionRegistry, tools: Sequence[ResolvedTool] = ()
+    written: Knowledge, world: registry.DefinitionRegistry, tools: registry.ToolsByActivity
 ) -> ResolvedTool:
     """Make the tool that returns this knowledge to the model.
 
@@ -60,7 +60,7 @@ def knowledge_tool(
     rules = ResolvedTool(name=written.name, parameters={})
     if written.activity is not None:
         binding = binding_of(written.activity)
-        same = registry.tools_of_activity(binding, tools, world)
+        same = tools.of(binding)
         rules = next(iter(same), rules)
         activity, schema = written.activity, rules.parameters
         found = [*registry.activity_problems(activity, world, schema, is_once=False)]

@@ -25,7 +25,7 @@ from holdfast.catalog.catalog_files import AGENTS, TOOLS, list_files, unread_fil
 from holdfast.catalog.constant_calls import cycle_problems
 from holdfast.catalog.limits import LIMITS, limit_advice, load_limits
 from holdfast.catalog.mcp_tools import load_lock, named_servers
-from holdfast.catalog.registry import DefinitionRegistry, unstated_effects
+from holdfast.catalog.registry import DefinitionRegistry, ToolsByActivity, unstated_effects
 from holdfast.catalog.tool_reader import resolve_tool
 from holdfast.runtime.addresses import AddressPrefix
 from holdfast.runtime.settings_files import file_problems
@@ -208,9 +208,10 @@ class _Loading:
                     self._add_tool(replace(source, value=value, base_path=(n,)), None)
             else:
                 self._add_tool(source, Path(source.file).stem)
+        tools_by_activity = ToolsByActivity(self._tools.values(), self._world)
         for name, tool in self._tools.items():
             source = self._sources["tool", name]
-            faults = unstated_effects(source.value, tool, self._tools.values(), self._world)
+            faults = unstated_effects(source.value, tool, tools_by_activity)
             self._problems += source.problems(faults)
         for source in agents:
             self._add_agent(source)

@@ -1,5 +1,6 @@
 """The definitions that tools and agents may refer to, and the problems of such references."""
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -165,45 +166,41 @@ def _signature_problems(
         yield ValueProblem(where, reason, f"write `{signature.binding(binding.type, known)}`")
 
 
-def tools_of_activity(
-    activity: ActivityBinding, tools: Iterable[ResolvedTool], world: DefinitionRegistry
-) -> list[ResolvedTool]:
-    """List the tools that an activity runs, each once."""
-    own = world.task_queue
-    wanted = (activity.type, activity.task_queue or own)
-    return list(
-        {
-            id(tool): tool
-            for tool in tools
-            if (one := tool.activity) and (one.type, one.task_queue or own) == wanted
-        }.values()
-    )
+class ToolsByActivity:
+    """Tools, each once, by the activity that runs them."""
+
+    def __init__(self, tools: Iterable[ResolvedTool], world: DefinitionRegistry) -> None:
+        self._task_queue = world.task_queue
+        self._tools: defaultdict[tuple[str, str], list[ResolvedTool]] = defaultdict(list)
+        for tool in {id(tool): tool for tool in tools}.values():
+            if tool.activity is not None:
+                self._tools[self._key(tool.activity)].append(tool)
+
+    def of(self, activity: ActivityBinding) -> list[ResolvedTool]:
+        """List the tools that an activity runs."""
+        return self._tools.get(self._key(activity), [])
+
+    def _key(self, activity: ActivityBinding) -> tuple[str, str]:
+        return activity.type, activity.task_queue or self._task_queue
 
 
 def unstated_effects(
-    written: dict[str, Any],
-    tool: ResolvedTool,
-    tools: Iterable[ResolvedTool],
-    world: DefinitionRegistry,
+    written: dict[str, Any], tool: ResolvedTool, tools: ToolsByActivity
 ) -> Iterator[ValueProblem]:
     """Yield a problem if a tool runs another one's side effects without a statement of its own."""
-    yield from hook_effects(tool.hooks, tools, world)
+    yield from hook_effects(tool.hooks, tools)
     if tool.activity is None or "_sideEffects" in {**written, **written.get("properties", {})}:
         return
-    same = tools_of_activity(tool.activity, tools, world)
-    for fault in effect_problems(same, f"`{tool.name}`"):
+    for fault in effect_problems(tools.of(tool.activity), f"`{tool.name}`"):
         fix = "write its own `_sideEffects`: true, or false if this use has none"
         yield replace(fault, where=("_activity",), fix=fix)
 
 
-def hook_effects(
-    hooks: Hooks, tools: Iterable[ResolvedTool], world: DefinitionRegistry
-) -> Iterator[ValueProblem]:
+def hook_effects(hooks: Hooks, tools: ToolsByActivity) -> Iterator[ValueProblem]:
     """Yield the hooks that run a tool's side effects: no approval is requested for a hook."""
     for name, binding in hooks:
         if isinstance(binding, ActivityBinding):
-            same = tools_of_activity(binding, tools, world)
-            yield from under(effect_problems(same, "this hook"), _key(name))
+            yield from under(effect_problems(tools.of(binding), "this hook"), _key(name))
 
 
 def effect_problems(same: Iterable[ResolvedTool], what: str = "this") -> Iterator[ValueProblem]:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from holdfast.schemas.agent import ResolvedAgent
-from holdfast.schemas.base import json_size
+from holdfast.schemas.tool import ResolvedTool
 from tests.catalog.catalog_folder import Folder
 
 MINIMAL = "model: {endpoint: m}\n"
@@ -297,18 +297,18 @@ def test_an_agent_that_does_not_load_is_reported_with_its_place(
 def test_an_agent_is_as_large_as_its_tools_are_in_each_of_its_skills(
     shop: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    measured: list[int] = []
+    measured: list[ResolvedTool] = []
 
-    def measure(value: Any) -> int:
-        measured.append(json_size(value))
-        return measured[-1]
+    def measure(tool: ResolvedTool) -> int:
+        measured.append(tool)
+        return 200_000
 
     shop.write("tools/large.yaml", f"_activity: charge\ndescription: {'x' * 200_000}")
     skills = [{"name": f"s{n}", "tools": ["large"]} for n in range(10_000)]
     assert len(agent(shop, skills=skills[:4]).skills) == 4
     write(shop, skills=skills[:5])
     assert shop.problem().startswith("agents/a.json:1: the agent has 100")
-    monkeypatch.setattr("holdfast.catalog.agent_reader.json_size", measure)
+    monkeypatch.setattr("holdfast.catalog.agent_reader._size_bytes", measure)
     write(shop, skills=skills)
     assert shop.problem().startswith("agents/a.json:1: the agent has 200")
     assert len(measured) == 1

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from holdfast.catalog.builtin_tools import MAX_KNOWLEDGE_BYTES, knowledge_tool, memory_tools
-from holdfast.catalog.registry import DefinitionRegistry
+from holdfast.catalog.registry import DefinitionRegistry, ToolsByActivity
 from holdfast.runtime.addresses import AddressPrefix
 from holdfast.runtime.settings_files.file_problems import InvalidValueError
 from holdfast.schemas.agent import Knowledge
@@ -23,13 +23,17 @@ def world(folder: Path | None = None, **more: Any) -> DefinitionRegistry:
     return DefinitionRegistry(task_queue="q", folder=folder, knowledge_urls=prefixes, **more)
 
 
+def tool_of(written: Knowledge, world: DefinitionRegistry, *tools: ResolvedTool) -> ResolvedTool:
+    return knowledge_tool(written, world, ToolsByActivity(tools, world))
+
+
 def tool(folder: Path | None = None, **source: Any) -> ResolvedTool:
-    return knowledge_tool(Knowledge(name="handbook", **source), world(folder))
+    return tool_of(Knowledge(name="handbook", **source), world(folder))
 
 
 def refusal(folder: Path | None, inline: bool = False, **source: Any) -> str:
     with pytest.raises(InvalidValueError) as refused:
-        knowledge_tool(Knowledge(name="handbook", **source), world(folder, is_inline=inline))
+        tool_of(Knowledge(name="handbook", **source), world(folder, is_inline=inline))
     return str(refused.value)
 
 
@@ -66,13 +70,13 @@ def test_a_source_of_the_worker_s_own_is_trusted_and_read_by_a_local_activity(
 def test_a_resource_of_a_server_is_untrusted_and_for_agents_of_the_catalog() -> None:
     servers = {"shop": Server(url="https://shop.example/mcp")}
     rules = Knowledge(name="rules", url="mcp:shop/shop://rules")
-    made = knowledge_tool(rules, world(servers=servers))
+    made = tool_of(rules, world(servers=servers))
     assert made.activity is not None
     assert (made.untrusted, made.activity.local) == (True, True)
     with pytest.raises(InvalidValueError, match="there is no MCP server `shop`"):
-        knowledge_tool(rules, world())
+        tool_of(rules, world())
     with pytest.raises(InvalidValueError, match="only an agent of the catalog can name a resource"):
-        knowledge_tool(rules, world(servers=servers, is_inline=True))
+        tool_of(rules, world(servers=servers, is_inline=True))
 
 
 @pytest.mark.parametrize(
@@ -123,7 +127,7 @@ def test_an_agent_in_a_request_may_hold_texts_and_allowed_addresses() -> None:
         Knowledge(name="handbook", text="Be kind."),
         Knowledge(name="handbook", url="https://docs.acme.org/guide/x"),
     ):
-        assert knowledge_tool(written, inline).knowledge is not None
+        assert tool_of(written, inline).knowledge is not None
 
 
 def test_an_address_that_is_not_allowed_is_refused_when_it_is_loaded() -> None:
@@ -141,9 +145,7 @@ RATES = ActivityBinding(type="rates")
 
 
 def by_activity(*tools: ResolvedTool) -> ResolvedTool:
-    return knowledge_tool(
-        Knowledge(name="now", activity="rates"), world(activities=["rates"]), tools
-    )
+    return tool_of(Knowledge(name="now", activity="rates"), world(activities=["rates"]), *tools)
 
 
 def test_an_activity_has_the_rules_of_the_tool_that_runs_it() -> None:
