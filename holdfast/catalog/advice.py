@@ -11,6 +11,7 @@ from typing import Any
 from pydantic.alias_generators import to_snake
 
 from holdfast.catalog.mcp_tools import ListedTool, left_out
+from holdfast.catalog.policies.rules import rule_advice
 from holdfast.catalog.registry import DefinitionRegistry
 from holdfast.catalog.tool_reader import OUR_SCHEMAS, is_pattern
 from holdfast.schemas.agent import ResolvedAgent
@@ -36,7 +37,11 @@ _OTHER_PROPERTIES = ("$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "pa
 
 
 def tool_advice(tool: ResolvedTool) -> Iterator[ValueProblem]:
+    """Yield suggestions to the author of a tool: on its approval and its required names."""
     yield from under(policy_advice(tool.approval), "_approval")
+    for n, rule in enumerate(tool.approval_rules):
+        yield from under(policy_advice(rule), "_approval", n)
+    yield from under(rule_advice(tool), "_approval")
     yield from _required_advice(tool.parameters)
 
 
@@ -155,6 +160,9 @@ def _schemas(written: dict[str, Any], at: Where, *, is_tool: bool) -> Iterator[t
             yield (*at, key), value
         elif key in ("approval", "_approval") and isinstance(value, dict):
             yield (*at, key, "when"), value.get("when")
+        elif key == "_approval" and isinstance(value, list):
+            whens = [each.get("when") if isinstance(each, dict) else None for each in value]
+            yield from (((*at, key, n, "when"), when) for n, when in enumerate(whens))
         elif key in ("tools", "skills") and isinstance(value, list):
             for n, each in enumerate(value):
                 if isinstance(each, dict):

@@ -16,8 +16,8 @@ from pydantic import ValidationError
 
 from holdfast.catalog.builtin_tools import knowledge_tool, memory_tools
 from holdfast.catalog.constant_calls import constant_call_problems
-from holdfast.catalog.limits import limited_agent
 from holdfast.catalog.mcp_tools import Listing, instructions_of, is_mcp, tools_of_entry
+from holdfast.catalog.policies.limits import limited_agent
 from holdfast.catalog.registry import (
     DefinitionRegistry,
     ToolsByActivity,

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
-from holdfast.catalog.limits import LIMITS
 from holdfast.catalog.mcp_tools import MCP_LOCK
+from holdfast.catalog.policies.limits import LIMITS
 from holdfast.runtime.settings_files.file_problems import FileProblem, UnreadableError
 from holdfast.runtime.settings_files.source import Signature, file_stamp, path_suggestion
 from holdfast.schemas.phrases import closest_names

@@ -23,8 +23,8 @@ from holdfast.catalog.advice import (
 from holdfast.catalog.agent_reader import resolve_definition
 from holdfast.catalog.catalog_files import AGENTS, TOOLS, list_files, unread_file_problems
 from holdfast.catalog.constant_calls import cycle_problems
-from holdfast.catalog.limits import LIMITS, limit_advice, load_limits
 from holdfast.catalog.mcp_tools import load_lock, named_servers
+from holdfast.catalog.policies.limits import LIMITS, limit_advice, load_limits
 from holdfast.catalog.registry import DefinitionRegistry, ToolsByActivity, unstated_effects
 from holdfast.catalog.tool_reader import resolve_tool
 from holdfast.runtime.addresses import AddressPrefix

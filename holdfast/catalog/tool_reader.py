@@ -15,7 +15,8 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from holdfast.catalog import registry
-from holdfast.catalog.limits import limited_tool
+from holdfast.catalog.policies.limits import limited_tool
+from holdfast.catalog.policies.rules import described_rule, rule_problems
 from holdfast.runtime.narration.arguments import ShapeReader, effect_names
 from holdfast.runtime.settings_files.file_problems import InvalidValueError
 from holdfast.schemas import names
@@ -47,6 +48,8 @@ OUR_SCHEMAS = ("tool.schema.json", "urn:holdfast:tool")
 _NOT_PARAMETERS = ("$schema", "$id", "description")
 # Keywords of the tool itself, beside a schema of its arguments.
 _BESIDE_PARAMETERS = ("$schema", "$comment", "title", "description")
+# What applies to calls that run, and not to those that a person answers.
+_OF_APPROVALS = ("require", "when", "quorum")
 _RUNNERS = ("_person", "_delegate", "_activity")
 _UNDER_PARAMETERS = "write the schema of the arguments under `_parameters`, with this name"
 
@@ -101,7 +104,7 @@ def resolve_tool(
         "parameters": parameters,
         "chosen": {key: to_current_draft(each) for key, each in normalized.chosen.items()},
         "output": to_current_draft(definition.output),
-        "approval": in_current_draft(definition.approval or ApprovalPolicy()),
+        **_approval(definition, parameters),
         "activity": None if definition.delegate is not None else activity,
         "hooks": registry.hook_bindings(definition),
         "idempotent": not definition.side_effects if idempotent is None else idempotent,
@@ -262,20 +265,43 @@ def _part_problems(definition: ToolDefinition, schema: Mapping[str, Any]) -> Ite
         yield from reserved_name_problems(definition.tool)
     yield from schema_problems(schema)
     yield from under(schema_problems(definition.output), "_output")
-    policy = definition.approval or ApprovalPolicy()
-    yield from under(schema_problems(policy.when), "_approval", "when")
     known = ShapeReader(schema).read(schema).properties
+    for where, policy in _policies(definition):
+        yield from under(_policy_problems(policy, known), *where)
+    if isinstance(definition.approval, list):
+        yield from under(rule_problems(definition.approval, schema), "_approval")
+    if definition.output_path is not None:
+        yield from output_path_problems(definition.output_path)
+
+
+def _policies(definition: ToolDefinition) -> list[tuple[Where, ApprovalPolicy]]:
+    """List the policies of a tool with their places."""
+    written = definition.approval
+    if isinstance(written, list):
+        return [(("_approval", n), rule) for n, rule in enumerate(written)]
+    return [(("_approval",), written or ApprovalPolicy())]
+
+
+def _approval(definition: ToolDefinition, parameters: dict[str, Any]) -> dict[str, Any]:
+    """Return the policy of a tool, or its rules, each with a description."""
+    written = definition.approval
+    if not isinstance(written, list):
+        return {"approval": in_current_draft(written or ApprovalPolicy())}
+    rules = [described_rule(in_current_draft(rule), parameters) for rule in written]
+    return {"approval": ApprovalPolicy(), "approval_rules": rules}
+
+
+def _policy_problems(policy: ApprovalPolicy, known: list[str]) -> Iterator[ValueProblem]:
+    yield from under(schema_problems(policy.when), "when")
     for name in effect_names(policy.effect):
         if name not in known:
             reason = f"`{{{name}}}` names no argument"
-            yield ValueProblem(("_approval", "effect"), reason, suggest_names(name, known))
-    yield from under(forward_problems(policy), "_approval")
+            yield ValueProblem(("effect",), reason, suggest_names(name, known))
+    yield from forward_problems(policy)
     if policy.require == "never" and policy.on_timeout is not None:
         reason = "`onTimeout` does not apply to an unknown outcome, the only question here"
         fix = "leave it out, or leave out `require: never`"
-        yield ValueProblem(("_approval", "onTimeout"), reason, fix)
-    if definition.output_path is not None:
-        yield from output_path_problems(definition.output_path)
+        yield ValueProblem(("onTimeout",), reason, fix)
 
 
 def forward_problems(policy: ApprovalPolicy) -> Iterator[ValueProblem]:
@@ -324,16 +350,19 @@ def _executor_problems(
 
 def _person_problems(definition: ToolDefinition) -> Iterator[ValueProblem]:
     """Yield the options that do not apply where a person answers the calls."""
-    policy = definition.approval or ApprovalPolicy()
+    # Rules choose the person by the arguments.
+    keys = ("require", "quorum") if isinstance(definition.approval, list) else _OF_APPROVALS
+    policies = _policies(definition)
     written: dict[Where, Any] = {
         ("_sideEffects",): definition.side_effects or None,
         ("_idempotent",): definition.idempotent,
-        **{("_approval", key): getattr(policy, key) for key in ("require", "when", "quorum")},
+        **{(*where, key): getattr(one, key) for where, one in policies for key in keys},
     }
     for where, value in written.items():
         if value is not None:
             reason = f"`{where[-1]}` does not apply: one person answers each call, and nothing runs"
             yield ValueProblem(where, reason, "leave it out")
-    if policy.on_timeout == "approve":
-        reason = "`onTimeout: approve` has no answer to use"
-        yield ValueProblem(("_approval", "onTimeout"), reason, "write `deny` or `fail`")
+    for where, policy in policies:
+        if policy.on_timeout == "approve":
+            reason = "`onTimeout: approve` has no answer to use"
+            yield ValueProblem((*where, "onTimeout"), reason, "write `deny` or `fail`")

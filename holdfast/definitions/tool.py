@@ -56,7 +56,7 @@ class ToolFields(TypedDict, total=False):
     activity: JsonObject
     side_effects: bool
     idempotent: bool
-    approval: Approval | JsonObject
+    approval: Approval | JsonObject | Sequence[Approval | JsonObject]
     requires: Sequence[str]
     sequential: bool
     limits: CallLimits | JsonObject

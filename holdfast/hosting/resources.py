@@ -74,7 +74,8 @@ class WorkerResources:
     def trust_warnings(self, settings: WorkerSettings) -> list[FileProblem]:
         """Return warnings if other programs, or people of other issuers, are trusted."""
         found, catalog = issuer_warnings(self.key_sets), self.current_catalog.catalog
-        policies = [tool.approval for tool in catalog.all_tools]
+        tools = catalog.all_tools
+        policies = [one for tool in tools for one in (tool.approval, *tool.approval_rules)]
         policies += [agent.approval for agent in catalog.agents.values()]
         is_strict = settings.catalog_only or settings.principal_tokens
         is_strict = is_strict or any(one.signed for one in policies)

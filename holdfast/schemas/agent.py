@@ -87,6 +87,13 @@ class AgentApproval(ApprovalPolicy):
     auto: list[str] = []
     """The tools whose calls need no person."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _no_list(cls, written: Any) -> Any:
+        if isinstance(written, list):
+            raise ValueError("a list of rules is of one tool; write it in that tool's `_approval`")
+        return written
+
     @model_validator(mode="after")
     def _of_no_tool(self) -> Self:
         if self.effect is not None:

@@ -2,7 +2,7 @@
 
 import base64
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Literal, Self
 
@@ -10,7 +10,7 @@ from pydantic import AwareDatetime, Field, model_validator
 
 from holdfast.schemas.base import Explicit, Json, Lenient, Strict, canonical_json, sha256
 from holdfast.schemas.phrases import MAX_NAMES_TOLD, first_names, quote_value
-from holdfast.schemas.tool import Schema
+from holdfast.schemas.tool import Schema, ShownTool
 
 MAX_TOKEN_CHARACTERS = 16_384
 # How often a question can be asked and still be recognised by its digest.
@@ -136,6 +136,24 @@ def nonce_of(run_id: str, call_id: str, round_: int) -> str:
     return sha256(canonical_json([run_id, call_id, round_]))
 
 
+class AppliedRule(Lenient):
+    """A rule of a tool's list of approval rules, by which a call is pending."""
+
+    tool: str
+    """The tool."""
+    number: int
+    """Its place in the list, from 1; 0: none fits."""
+    name: str | None = None
+    """Its name, where it has one."""
+    description: str | None = None
+    """Which calls it is for."""
+
+    @property
+    def key(self) -> str:
+        """Return what no other rule, and no tool, is called."""
+        return f"{self.tool} {self.number}"
+
+
 class PendingApproval(Explicit):
     """A call that is pending approval, as people are shown it.
 
@@ -148,7 +166,7 @@ class PendingApproval(Explicit):
 
     left_out_if_empty = (
         *("instance", "nonce", "signed", "on_timeout", "filled_in", "form"),
-        *("effect", "amount", "attempts"),
+        *("effect", "amount", "attempts", "rules"),
     )
 
     call_id: str
@@ -200,6 +218,9 @@ class PendingApproval(Explicit):
     """The one amount of money in its arguments: `1200.00 EUR`. The log does not have it."""
     attempts: list[str] = []
     """The start of each attempt whose outcome is unknown. The log does not have it."""
+    rules: list[AppliedRule] = []
+    """The approval rules that apply to it, of tools that have a list: of a call, the first that
+    fits, or each if that cannot be checked yet; of a plan, those of its calls."""
 
     def tool_names(self) -> list[str]:
         """Return the names of the tools of its calls, at most `MAX_TOOLS`; none for a budget."""
@@ -209,6 +230,14 @@ class PendingApproval(Explicit):
         if self.kind == "plan":
             names = [str(call.get("tool")) for call in shown_calls(self.arguments)]
         return [*dict.fromkeys(names)][:MAX_TOOLS]
+
+    def excludes_principal(self, tools: Collection[ShownTool]) -> bool:
+        """Return whether the policy of one of these tools of its calls has `notBy`."""
+        policies = [tool.approval for tool in tools if not tool.approval_rules]
+        for tool in tools:
+            numbers = [rule.number for rule in self.rules if rule.tool == tool.name]
+            policies += [tool.approval_rules[n - 1] if n else tool.approval for n in numbers]
+        return any(policy.not_by for policy in policies)
 
     def find_round(self) -> int | None:
         """Return how often it was asked, which only the digest has.

@@ -30,6 +30,7 @@ OutputMethod = Literal["set", "merge", "assign", "push", "concat"]
 Show = Literal["full", "preview", "none"]
 MAX_FORWARDS = 5
 MAX_FORWARD_GROUPS = 20
+MAX_RULES = 20
 
 
 class Retry(Strict):
@@ -162,6 +163,19 @@ class ApprovalPolicy(Strict):
     """What an approval has done, for its button: `refund of {amount}`, with arguments by name."""
 
 
+class ApprovalRule(ApprovalPolicy):
+    """A policy for the calls whose arguments fit its `when`: one of a tool's list.
+
+    The first rule that fits is the policy of a call. A call that no rule fits has the defaults.
+    """
+
+    name: Annotated[str, Field(min_length=1, max_length=100)] | None = None
+    """Its name for people, such as `finance, two people` (default: who approves)."""
+    description: Annotated[str, Field(min_length=1, max_length=300)] | None = None
+    """Which calls it is for, such as `amount is over €1,000` (default: its `when` in words)."""
+
+
+ApprovalRules = Annotated[list[ApprovalRule], Field(min_length=1, max_length=MAX_RULES)]
 APPROVAL_DEFAULTS = ApprovalPolicy.model_validate(
     {"require": "side_effects", "timeout": "7d", "onTimeout": "deny", "quorum": 1, "approvers": []}
 )
@@ -263,8 +277,8 @@ class ToolDefinition(Strict):
     """It has side effects: unless its approval is set otherwise, a person decides."""
     idempotent: Annotated[bool | None, Field(alias="_idempotent")] = None
     """Running a call twice is as good as once (default: not `_sideEffects`)."""
-    approval: Annotated[ApprovalPolicy | None, Field(alias="_approval")] = None
-    """When a call waits for a person."""
+    approval: Annotated[ApprovalPolicy | ApprovalRules | None, Field(alias="_approval")] = None
+    """When a call waits for a person; of a list of rules, the first whose `when` fits the call."""
     requires: Annotated[list[str], Field(alias="_requires")] = []
     """The scopes that the run's principal must hold."""
     sequential: Annotated[bool, Field(alias="_sequential")] = False
@@ -374,7 +388,7 @@ class ResolvedTool(Lenient):
     meta-properties that the model fills in. `knowledge`, `memory` and `mcp` are set in tools
     of the worker's own activities: what these receive besides the call, and no model sets.
     Of the calls of a turn with a `memory_use`, each runs after the writes before it, a write after
-    all.
+    all. With `approval_rules`, `approval` is for the calls that no rule fits.
     """
 
     name: str
@@ -394,6 +408,7 @@ class ResolvedTool(Lenient):
     side_effects: bool = False
     idempotent: bool = True
     approval: ApprovalPolicy = ApprovalPolicy()
+    approval_rules: Annotated[list[ApprovalRule], Field(exclude_if=lambda rules: not rules)] = []
     requires: list[str] = []
     sequential: bool = False
     limits: CallLimits = CallLimits()
@@ -437,6 +452,8 @@ class ShownTool(Explicit):
     approval: ApprovalPolicy
     """When its calls need an approval, who approves, how long they wait, and what happens when no
     one decides: with its agent's defaults, and those of all tools."""
+    approval_rules: Annotated[list[ApprovalRule], Field(exclude_if=lambda rules: not rules)] = []
+    """The policies of its rules, in their order; `approval` is then for calls that none fits."""
 
 
 class Envelope(Lenient):

@@ -300,6 +300,6 @@ class _Stream:
             and is_approver(person, each.approvers)
             and not has_decided(person, each)
             and each.find_round() is not None
-            and not (each.kind == "call" and (await run.tool(each.tool)).approval.not_by)
+            and not (each.kind == "call" and each.excludes_principal([await run.tool(each.tool)]))
         ]
         return {"type": "interrupt", "interrupts": asked} if asked else None

@@ -171,3 +171,17 @@ def test_check_reports_of_limits_what_they_change_alone(orders: Folder) -> None:
 def test_a_file_of_limits_that_is_nearly_named_so_is_reported(shop: Folder) -> None:
     shop.write("limits.yml", "concurrency: 2")
     assert shop.problem() == "limits.yml: a file of this name is not read; call it `limits.yaml`"
+
+
+def test_each_rule_is_tightened_and_what_no_rule_fits(shop: Folder) -> None:
+    """And no rule exempts a call: its `when` chooses a policy."""
+    small = {"properties": {"amount": {"maximum": 100}}, "required": ["amount"]}
+    large = {"properties": {"amount": {"minimum": 100}}, "required": ["amount"]}
+    listed = [{"when": small, "require": "never"}, {"when": large, "quorum": 3}]
+    amount = {"amount": {"type": "number"}}
+    shop.write("tools/pay.json", json.dumps({**PAY, "properties": amount, "_approval": listed}))
+    limit(shop, approval={"require": "side_effects", "quorum": 2})
+    pay = tool_of(load(shop, tools=["pay"]), "pay")
+    assert [rule.require for rule in pay.approval_rules] == ["side_effects", None]
+    assert [rule.quorum for rule in (*pay.approval_rules, pay.approval)] == [2, 3, 2]
+    assert [rule.when for rule in pay.approval_rules] == [small, large]

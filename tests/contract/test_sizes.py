@@ -9,13 +9,13 @@ MAX_FILES = 14
 MAX_ENGINE_LINES = 400
 # The lines of Python in each package, and a percent.
 MAX_LINES = {
-    "schemas": 5_220,
+    "schemas": 5_340,
     "validation": 2_890,
-    "runtime": 6_090,
+    "runtime": 6_150,
     "providers": 5_730,
     "definitions": 560,
-    "catalog": 3_210,
-    "workflows": 14_010,
+    "catalog": 3_330,
+    "workflows": 14_240,
     "activities": 5_100,
     "hosting": 3_480,
     "client": 3_870,

@@ -47,6 +47,18 @@ def whoami(call: CallContext, greeting: str) -> str:
     return f"{greeting} {call.principal and call.principal.id}"
 
 
+def test_rules_are_written_as_in_a_file() -> None:
+    small = Approval(when={"properties": {"amount": {"maximum": 100}}}, require="never")
+
+    @tool(side_effects=True, approval=[small, {"name": "finance", "quorum": 2}])
+    def pay(amount: float) -> None: ...
+
+    assert pay.to_json()["_approval"] == [
+        {"when": {"properties": {"amount": {"maximum": 100}}}, "require": "never"},
+        {"name": "finance", "quorum": 2},
+    ]
+
+
 def test_a_function_is_the_file_that_a_person_would_write() -> None:
     assert refund.to_json() == {
         "_tool": "refund",

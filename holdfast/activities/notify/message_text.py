@@ -54,7 +54,7 @@ def limit_content(news: News, content: Content) -> News:
     if content == "full":
         return news
     call: dict[str, Any] = {"arguments": {}, "filled_in": [], "reasoning": None, "question": ""}
-    call |= {"form": {}, "effect": ""}
+    call |= {"form": {}, "effect": "", "rules": []}
     if content == "brief":
         no_reason = {"reason": None}
         decided = news.decided and news.decided.model_copy(update=no_reason)
@@ -109,6 +109,7 @@ def _lines(news: News, view: QuestionView) -> Iterator[tuple[str, str]]:
     if news.kind == "expired":
         yield "Result", phrases.lapse_phrase(news.lapse)
     if not news.is_over:
+        yield "Rule", one_line(view.rule(with_people=True), VALUE_CHARACTERS)
         deciding = view.terms("message", view.groups(VALUE_CHARACTERS))
         # Without any content, the approvers are not named.
         yield "Who decides", "; ".join(deciding) if waiting.tool else ""

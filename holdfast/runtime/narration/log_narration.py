@@ -18,6 +18,7 @@ from holdfast.runtime.narration.phrases import (
     SKILL_CHOSEN,
     decided_phrase,
 )
+from holdfast.runtime.narration.question_view import QuestionView
 from holdfast.schemas import log_entry, names
 from holdfast.schemas.base import parsed_or_none
 from holdfast.schemas.decision import Kind, shown_calls
@@ -180,7 +181,9 @@ class LogNarration:
             calls = shown_calls(approval.arguments)
             self._planned[call_id] = {call["id"]: call.get("arguments") for call in calls}
         what = QUESTIONS[approval.kind].logged
-        return NarrationLine(at, what, name, tone="asks", minor=True)
+        rule = QuestionView.of(approval).rule(with_people=True) if approval.rules else ""
+        body = f"rule: {rule}" if rule else ""
+        return NarrationLine(at, what, name, body, tone="asks", minor=True)
 
     def _decision(self, at: str, entry: log_entry.DecisionEntry) -> NarrationLine:
         name = self.name(entry.call_id)

@@ -33,23 +33,26 @@ Surface = Literal["terminal", "markdown", "page", "row", "message"]
 
 TERMS: Final[Mapping[Surface, Mapping[str, str]]] = {
     "terminal": {
+        "rule": "rule: {}",
         "approvers": "decided by {}",
         "signed": "only signed decisions are accepted",
         "quorum": "{} people must agree",
     },
     "markdown": {
+        "rule": "Rule: {}.",
         "approvers": "Only these groups decide: {}.",
         "signed": "Only signed decisions are accepted: with a `token` of the approver.",
         "quorum": "{} people must agree.",
     },
     "page": {
+        "rule": "Rule: {}.",
         "approvers": "Anyone in {} can decide.",
         "anyone": "Anyone with access can decide.",
         "principal": "The principal of the run{} cannot decide.",
         "quorum": "{} people must approve; a single denial denies it.",
         "signing": "Decisions must be signed: {}.",
     },
-    "row": {"quorum": "{} people must approve"},
+    "row": {"rule": "{}", "quorum": "{} people must approve"},
     "message": {
         "approvers": "members of {}",
         "anyone": "any user of the inbox",
@@ -57,7 +60,7 @@ TERMS: Final[Mapping[Surface, Mapping[str, str]]] = {
         "signed": "only signed decisions are accepted",
     },
 }
-"""Who decides, as each surface states it, in its order."""
+"""By which rule and who decides, as each surface states it, in its order."""
 
 BUDGETS: Final = {
     "maxIterations": "Rounds of calls",

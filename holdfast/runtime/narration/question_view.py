@@ -34,6 +34,7 @@ _VALUE_CHARS: Final = 4_000
 _INSTANCE_CHARS: Final = 100
 _SUBJECT_CHARS: Final = 200
 _BUTTON_CHARS: Final = 72
+_RULE_CHARS: Final = 600
 _PLAN_VALUE_CHARS: Final = 2_000
 
 
@@ -150,6 +151,25 @@ class QuestionView:
         one = self.approval
         return bool(one.effect) or all(map(fits_in_line, one.arguments.values()))
 
+    def rule(self, *, with_people: bool = False) -> str:
+        """Return by which rule it is pending, and why: `finance, 2 people: amount is over 1,000`.
+
+        A rule without a name has, `with_people`, who decides in its place. Of several rules, each;
+        empty without one.
+        """
+        one, texts, who = self.approval, list[str](), ""
+        if with_people and len(one.rules) == 1:
+            people = f", {one.quorum} people" if one.quorum > 1 else ""
+            who = f"{distinct_names(one.approvers) or 'anyone'}{people}"
+        for rule in one.rules:
+            number = f"number {rule.number}" if rule.number else "no rule fits"
+            parts = (clean(rule.name or who), clean(rule.description or number))
+            texts.append(": ".join(filter(None, parts)))
+        text = "; ".join(dict.fromkeys(texts))
+        if len(texts) > 1 and one.kind != "plan":
+            text = f"every rule, since its values cannot be checked: {text}"
+        return one_line(text, _RULE_CHARS)
+
     def expiry(self, at: str) -> str:
         """Return what happens if no one has decided `at` that time, as a sentence."""
         return f"If no one decides by {at}, {self.lapse}."
@@ -161,7 +181,7 @@ class QuestionView:
     def terms(self, surface: phrases.Surface, groups: str = "", **more: str | None) -> list[str]:
         """Return who decides, in the words of a surface; `groups` as that surface writes them."""
         quorum = self.approval.quorum
-        found = {"approvers" if groups else "anyone": groups, **more}
+        found = {"rule": self.rule() or None, "approvers" if groups else "anyone": groups, **more}
         found |= {"quorum": str(quorum) if quorum > 1 else None}
         found |= {"signed": "" if self.approval.signed else None}
         words = phrases.TERMS[surface]

@@ -74,6 +74,12 @@ class QuestionRound:
             self.end_number, self.at, self.verdict = record.n, record.at, entry.decided
             self.expired = entry.outcome == "expired"
 
+    def take_move(self) -> None:
+        """Take the last edit as the end: the call is requested again, by another rule."""
+        if self.end_number is None and self.decisions:
+            self.verdict = self.decisions[-1][0]
+            self.at = self.verdict.at
+
     @property
     def is_denied(self) -> bool:
         return self.verdict is not None and self.verdict.decision == "deny"
@@ -125,6 +131,8 @@ def history_of(
             case ConfirmationRequiredEntry(approval=asked) as entry if not entry.reminder:
                 limits.setdefault((asked.kind, asked.tool), asked.arguments.get(asked.tool))
                 if is_own:
+                    for one in questions[-1:]:
+                        one.take_move()
                     questions.append(QuestionRound(asked, record.n, record.at))
             case ConfirmationRequiredEntry(approval=asked) if is_own and questions:
                 last, now = questions[-1], {"approvers": asked.approvers}  # it may be forwarded

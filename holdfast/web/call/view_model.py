@@ -246,7 +246,7 @@ def check_eligibility(
     """
     approval, principal = pending.approval, pending.run_info.principal
     # A plan has the strictest of its calls' policies.
-    not_own = any(tool.approval.not_by for tool in pending.tools.values())
+    not_own = approval.excludes_principal(pending.tools.values())
     groups = pending.view.groups(_GROUPS_CHARS, " or ")
     reason = ""
     if not is_approver(person, approval.approvers):

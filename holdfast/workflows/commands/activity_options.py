@@ -89,7 +89,7 @@ def activity_arguments(
         agent=work.agent_name,
         instance=instance,
         principal=_principal(state),
-        approver=call.prepared.approver or state.pending.approvers.get(call.name),
+        approver=call.prepared.approver or work.questions.remembered_approver(call),
     )
     if isinstance(binding.input, list):
         values = {path: _argument(call, path) for path in binding.input}

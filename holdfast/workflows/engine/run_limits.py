@@ -23,7 +23,8 @@ from holdfast.schemas.tool import APPROVAL_DEFAULTS
 from holdfast.validation.arguments import InvalidArguments
 from holdfast.validation.problems import problems_of, summarize_problems
 from holdfast.validation.schema_node import ValidationLimits
-from holdfast.workflows.engine.approvals.question import Approved, Question, Ruling
+from holdfast.workflows.engine.approvals.question import Question
+from holdfast.workflows.engine.approvals.rulings import Approved, Moved, Ruling
 from holdfast.workflows.engine.budget.meter import SHARED
 from holdfast.workflows.engine.execution.questions import Questions
 from holdfast.workflows.engine.model import prompt
@@ -81,7 +82,7 @@ class RunLimits:
         shown = replace(self._question_on(name), label=label, arguments={}, text=label)
         self._state.reached.append(shown)
 
-    def extend(self, name: BudgetName, ruling: Ruling | None) -> bool:
+    def extend(self, name: BudgetName, ruling: Ruling | Moved | None) -> bool:
         """Apply the ruling on a budget; return whether the ruling extends it."""
         self._phases.move(RunEvent.EXTENSION_DECIDED)
         if not isinstance(ruling, Approved):

@@ -25,7 +25,7 @@ from holdfast.schemas.tool import OutputMethod, ShownTool
 from holdfast.validation.schema_node import ValidationLimits
 from holdfast.validation.validator import new_errors
 from holdfast.workflows.engine.approvals.pending import PendingApprovals
-from holdfast.workflows.engine.approvals.policy import effective_policy
+from holdfast.workflows.engine.approvals.policy import effective_policy, effective_rules
 from holdfast.workflows.engine.approvals.question import Question
 from holdfast.workflows.engine.budget.meter import Meter
 from holdfast.workflows.engine.log.log import Log, LogSnapshot
@@ -245,7 +245,8 @@ class RunState:
             suggestion = suggest_names(str(name), list(dict.fromkeys(tool.name for tool in tools)))
             raise ValueError(f"this run has no tool {quote_value(str(name))}; {suggestion}")
         shown = {name: getattr(found, name) for name in ShownTool.model_fields}
-        return ShownTool(**{**shown, "approval": effective_policy(found, rules)})
+        shown["approval"] = effective_policy(found, rules)
+        return ShownTool(**{**shown, "approval_rules": effective_rules(found, rules)})
 
     def scopes(self) -> list[str]:
         """Return the principal's scopes in this run, limited by the agent's own bound."""

@@ -86,7 +86,7 @@ def question_block(question: Question, workflow_id: str, room_bytes: int) -> str
         is_whole &= not (is_form and facts.endswith("…"))
     options = " --groups 'YOUR GROUP'" if question.policy.approvers else ""
     options += " --key FILE" if question.policy.signed else ""
-    is_again = question.edited_by or (is_form and question.round > 1)
+    is_again = question.last_edit or (is_form and question.round > 1)
     options += f" --digest {question.digest}" if is_again else ""
     wanted = question.form or question.output
     ways = _ways(workflow_id, question.call_id, question.kind, options, wanted)
@@ -175,7 +175,8 @@ def _terms(question: Question, view: QuestionView, is_whole: bool) -> list[str]:
     if question.reasoning:
         lines.append(f"Why, in the model's words: {quoted(question.reasoning, WORDS_BYTES)}")
     groups = distinct_names(policy.approvers or [])
-    lines += view.terms("markdown", prose(groups, WORDS_BYTES) if groups else "")
+    rule = prose(view.rule(), WORDS_BYTES) if question.applied else None
+    lines += view.terms("markdown", prose(groups, WORDS_BYTES) if groups else "", rule=rule)
     decisions = view.decisions[-MAX_DECISIONS_SHOWN:]
     lines += [f"Decided: {prose(decided, NAME_BYTES)}." for decided in decisions]
     expiry = question.expires_at.strftime("%Y-%m-%d %H:%M UTC")

@@ -9,6 +9,7 @@ from holdfast.activities.notify.message_text import (
     message_text,
 )
 from holdfast.runtime.text_safety import defuse_links
+from holdfast.schemas.decision import AppliedRule
 from tests.support.news_receivers import news
 
 
@@ -73,6 +74,13 @@ def test_a_title_names_its_subject(
 def test_bare_news_names_no_approver() -> None:
     told = [name for name, _ in message_text(limit_content(news(), "none")).lines]
     assert told == ["Until", "Run"]
+
+
+def test_the_rule_and_its_reason_are_named_where_arguments_are() -> None:
+    rule = AppliedRule(tool="refund", number=2, description="amount is over €1,000")
+    asked = news(waiting={"rules": [rule]})
+    assert ("Rule", "finance, legal, 2 people: amount is over €1,000") in message_text(asked).lines
+    assert "Rule" not in dict(message_text(limit_content(asked, "brief")).lines)
 
 
 def test_a_plan_is_no_tool_and_its_outcome_is_stated() -> None:

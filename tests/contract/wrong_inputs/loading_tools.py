@@ -2,6 +2,8 @@
 
 from tests.contract.wrong_inputs.loading import CHARGED, tool
 
+PAYS = CHARGED + "properties: {amount: {type: number}, note: {}}\nrequired: [amount]\n"
+SMALL = "{when: {properties: {amount: {maximum: 5}}}}"
 TOOLS = [
     tool(
         "a meta-property misspelt",
@@ -82,6 +84,55 @@ TOOLS = [
         "_person: true\n_approval: {onTimeout: approve}\n",
         "2: `_approval.onTimeout`: `onTimeout: approve` has no answer to use; write `deny` or "
         "`fail`",
+        editor=False,
+    ),
+    tool(
+        "a list of no rule",
+        PAYS + "_approval: []\n",
+        "4: `_approval`: `[]` does not fit; write at least 1",
+    ),
+    tool(
+        "more rules than a tool may have",
+        PAYS + f"_approval: [{', '.join(['{quorum: 2}'] * 21)}]\n",
+        '4: `_approval`: `[{"quorum": 2}, {"quorum": 2}, {"quorum": 2}, {"quorum": 2}, '
+        '{"quorum": 2}, {"qu…` does not fit; write at most 20 items',
+    ),
+    tool(
+        "a field of a rule misspelt",
+        PAYS + "_approval:\n- {quorums: 2}\n- {quorum: 2}\n",
+        "5: unknown field `quorums`; did you mean `quorum`?",
+    ),
+    tool(
+        "a rule that no call reaches",
+        PAYS + "_approval:\n- quorum: 2\n- {when: {properties: {amount: {maximum: 5}}}}\n",
+        "6: `_approval[1]`: no call reaches this rule: rule 1 has no `when`, and fits every call;"
+        " move that one to the end, or give it a `when`",
+        editor=False,
+    ),
+    tool(
+        "two rules for the same calls",
+        PAYS + f"_approval:\n- {SMALL}\n- {SMALL}\n",
+        "6: no call reaches this rule: rule 1 has the same `when`; remove one of them",
+        editor=False,
+    ),
+    tool(
+        "a rule on a parameter misspelt",
+        PAYS + "_approval:\n- {when: {properties: {amont: {maximum: 5}}}, quorum: 2}\n- {}\n",
+        "5: `_approval[0].when`: `amont` is no parameter of the tool; did you mean `amount`?",
+        editor=False,
+    ),
+    tool(
+        "a rule that lets calls run unasked that leave its argument out",
+        PAYS + "_approval:\n- {when: {properties: {note: {const: ok}}}, require: never}\n",
+        "5: a call without `note` fits, too, and would run unasked; add `required: [note]` to this"
+        " `when`, or to the tool",
+        editor=False,
+    ),
+    tool(
+        "a bound of numbers on what may be a text",
+        PAYS + "_approval:\n- when: {properties: {note: {maximum: 5}}, required: [note]}\n",
+        "5: what is no number fits every `maximum`, and `note` may be none; write `type: number` of"
+        " the parameter, or beside `maximum`",
         editor=False,
     ),
     tool(

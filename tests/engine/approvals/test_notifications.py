@@ -8,6 +8,7 @@ import pytest
 from holdfast.schemas.base import json_size
 from holdfast.schemas.decision import Decision
 from holdfast.schemas.settings.notify import Listener, News, NewsKind
+from holdfast.validation.schema_node import ValidationLimits
 from holdfast.workflows.engine.approvals.notifications import (
     MAX_GROUPS_TOLD,
     NewsEvent,
@@ -174,7 +175,7 @@ def test_news_of_something_large_is_small() -> None:
     question.reasoning = question.text = question.label = large
     question.policy = question.policy.model_copy(update={"approvers": [large] * 100})
     for number in range(50):
-        question.count(_deny(large, f"ann {number}"), NOW)
+        question.count(_deny(large, f"ann {number}"), NOW, ValidationLimits())
     news = news_of(question, "decided")
     assert json_size(news.to_json()) < 45_000
     assert len(news.waiting.approvers) == MAX_GROUPS_TOLD

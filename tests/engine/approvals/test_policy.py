@@ -7,9 +7,10 @@ import pytest
 from holdfast.schemas.agent import AgentApproval
 from holdfast.schemas.base import parse_duration
 from holdfast.schemas.decision import Decided
-from holdfast.schemas.tool import ApprovalPolicy
+from holdfast.schemas.tool import ApprovalPolicy, ApprovalRule
 from holdfast.validation.schema_node import WorkBudget
 from holdfast.workflows.engine.approvals.policy import (
+    applied_policies,
     effective_policy,
     is_within,
     requires_approval,
@@ -97,6 +98,46 @@ def test_the_defaults_are_those_of_the_contract() -> None:
         "quorum": 1,
         "approvers": [],
     }
+
+
+def rules(*written: dict[str, Any]) -> list[ApprovalRule]:
+    return [ApprovalRule.model_validate(each) for each in written]
+
+
+def test_an_agent_loosens_no_rule_of_a_tool() -> None:
+    loose = {"require": "never", "when": {"required": ["x"]}, "timeout": "1h"}
+    listed = rules({"when": LARGE, "quorum": 2}, {"when": {"required": ["free"]}})
+    pay = tool("pay", side_effects=True, approval_rules=listed)
+
+    for arguments, number in [
+        ({"amount": 101}, 1),
+        ({"amount": 1, "free": 1}, 2),
+        ({"amount": 1}, 0),
+    ]:
+        [one] = applied_policies(
+            pay, agent(approval=AgentApproval.model_validate(loose)), arguments, WorkBudget()
+        )
+        assert one.rule is not None
+        assert one.rule.number == number
+        assert requires_approval(pay, one.policy, None, WorkBudget())
+        assert one.policy.timeout == parse_duration("1h")
+    always = AgentApproval.model_validate({"require": "always"})
+    [one] = applied_policies(
+        tool("look", approval_rules=listed), agent(approval=always), {"amount": 1}, WorkBudget()
+    )
+    assert one.policy.require == "always"
+
+
+def test_a_call_that_cannot_be_checked_falls_under_every_rule() -> None:
+    unclear = {"properties": {"amount": {"type": "money"}}}
+    listed = rules({"when": {"required": ["x"]}}, {"when": unclear}, {"quorum": 2})
+    pay = tool("pay", approval_rules=listed)
+
+    found = applied_policies(pay, agent(), {"amount": 5}, WorkBudget())
+    assert [one.rule and one.rule.number for one in found] == [1, 2, 3]
+    assert applied_policies(pay, agent(), None, WorkBudget()) == found
+    [first] = applied_policies(pay, agent(), {"amount": 5, "x": 1}, WorkBudget())
+    assert first == found[0], "one that fits before it is enough"
 
 
 @pytest.mark.parametrize("signs", [None, True])

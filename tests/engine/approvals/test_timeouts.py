@@ -9,7 +9,8 @@ from holdfast.schemas.base import parse_duration
 from holdfast.schemas.decision import Decision
 from holdfast.schemas.tool import ApprovalPolicy
 from holdfast.workflows.engine.approvals.pending import MAX_EARLY_DECISIONS, PendingApprovals
-from holdfast.workflows.engine.approvals.question import MAX_REMINDERS, Approved, Question
+from holdfast.workflows.engine.approvals.question import MAX_REMINDERS, Question
+from holdfast.workflows.engine.approvals.rulings import Approved
 from tests.engine.asking import ANN, DIGEST, approve, asks, decides, early, open_question
 from tests.engine.driver import NOON, Play, call, reply, tool
 

@@ -13,6 +13,7 @@ YAML; the lines after it are what the log gained.
                                       {form: TEXT, fields: SCHEMA}: an MCP server asks for input
     > ann: approve t1c1               a person decides; or {deny: t1c1, reason: …, groups: […]}
     > ann: {signal: approve t1c1}     … as a signal, which gets no answer
+    > ann: {approve: t1c1, digest: shown}   … by the digest that is shown
     > message: …                      a person sends a message; or {content, delivery, …}
     > time: 10m                       time passes, and what is due by the clock is applied
     > renew: {id, scopes, for: 1h}    a new token of the principal arrives
@@ -193,6 +194,8 @@ class Transcript(Play):
         question = self.desk.find_open(sent["callId"])
         if decision == "did_not_happen" and question is not None:
             sent = {"digest": question.digest, "nonce": question.nonce("run")} | sent
+        if question is not None and sent.get("digest") == "shown":
+            sent["digest"] = question.digest
         decided = Decision.model_validate(sent)
         if is_signal:
             if not self.desk.add_early(decided):

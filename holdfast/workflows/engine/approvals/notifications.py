@@ -16,7 +16,8 @@ from typing import Literal
 from holdfast.schemas.base import canonical_json, json_size, rfc3339, sha256
 from holdfast.schemas.decision import PendingApproval
 from holdfast.schemas.settings.notify import Lapse, Listener, News, NewsKind
-from holdfast.workflows.engine.approvals.question import Expired, Question
+from holdfast.workflows.engine.approvals.question import Question
+from holdfast.workflows.engine.approvals.rulings import Expired, Moved
 from holdfast.workflows.engine.state.redaction import truncate
 
 # A notification stays small: one question may go to many channels.
@@ -57,7 +58,8 @@ class NewsTracker:
         for key, (question, *_) in told.items():
             if key not in self._told:
                 ruled: NewsKind = "expired" if isinstance(question.ruling, Expired) else "decided"
-                found.append((question, None if question.ruling is None else ruled))
+                is_open = question.ruling is None or isinstance(question.ruling, Moved)
+                found.append((question, None if is_open else ruled))
         for question in waiting:
             if id(question) not in told:
                 found.append((question, "asked"))

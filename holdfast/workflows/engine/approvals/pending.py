@@ -21,6 +21,7 @@ from holdfast.schemas.run import CallApprover
 from holdfast.validation.schema_node import ValidationLimits
 from holdfast.workflows.engine.approvals import verdicts
 from holdfast.workflows.engine.approvals.question import Question
+from holdfast.workflows.engine.approvals.rulings import Moved
 from holdfast.workflows.engine.state.redaction import truncate
 
 MAX_EARLY_DECISIONS = 256
@@ -36,8 +37,9 @@ class PendingApprovals:
     """The open questions of one run, and the decisions that arrived before their questions.
 
     As JSON, it is its own snapshot while no question is open. `early` holds decisions without a
-    question yet, `closed` the outcomes by call, `remembered` the tools that people approved for the
-    rest of the run, `approvers` who approved each of these, and `tokens` the use of each token.
+    question yet, `closed` the outcomes by call, `remembered` the tools, or rules of tools, that
+    people approved for the rest of the run, `approvers` who approved each of these, and `tokens`
+    the use of each token.
     """
 
     early: list[Decision] = Field(default=[])
@@ -158,12 +160,14 @@ class PendingApprovals:
     ) -> tuple[Question, Decided]:
         """Count a decision of this time on an open question, or raise `DecisionRejected`."""
         question, meant = self.check(decision, at, limits)
-        decided = question.count(meant, at)
+        decided = question.count(meant, at, limits)
         if isinstance(decision, verdicts.SignedDecision):
             self.tokens[decision.claims.id] = decision.token_use
             if len(self.tokens) > MAX_CLOSED_QUESTIONS:
                 del self.tokens[next(iter(self.tokens))]
-        if question.ruling is not None:
+        if isinstance(question.ruling, Moved):
+            self.withdraw(question.call_id)
+        elif question.ruling is not None:
             author = f" by {author_phrase(decided)}" if decided.by else ""
             self._close(question, f"{decided.decision}{author}")
         return question, decided
@@ -177,8 +181,9 @@ class PendingApprovals:
         if question.kind != "call" or question.policy.signed or not question.approves_always:
             return
         for other in self.list_open():
-            is_same = (other.kind, other.tool, other.edited_by) == ("call", question.tool, None)
-            if is_same and at < other.expires_at:
+            is_same = (other.kind, other.remember_key) == ("call", question.remember_key)
+            is_edited = other.last_edit is not None
+            if is_same and not is_edited and len(other.applied) < 2 and at < other.expires_at:
                 released = other.approve_like(question)
                 self._close(other, f"approve with {question.call_id}")
                 yield from ((other.call_id, decided) for decided in released)
@@ -186,8 +191,9 @@ class PendingApprovals:
     def forget_tools(self, names: Iterable[str]) -> None:
         """Forget that people approved tools of these names for the rest of the run."""
         gone = set(names)
-        self.remembered = [name for name in self.remembered if name not in gone]
-        self.approvers = {name: by for name, by in self.approvers.items() if name not in gone}
+        kept = [key for key in self.remembered if key.partition(" ")[0] not in gone]
+        self.remembered = kept
+        self.approvers = {key: by for key, by in self.approvers.items() if key in kept}
 
     def expire(self, question: Question) -> None:
         question.expire()
@@ -211,5 +217,6 @@ class PendingApprovals:
         if len(self.closed) > MAX_CLOSED_QUESTIONS:
             del self.closed[next(iter(self.closed))]
         if question.approves_always and question.kind == "call":
-            self.remembered = list(dict.fromkeys([*self.remembered, question.tool]))
-            self.approvers = {**self.approvers, question.tool: question.approver}
+            key = question.remember_key
+            self.remembered = list(dict.fromkeys([*self.remembered, key]))
+            self.approvers = {**self.approvers, key: question.approver}

@@ -3,7 +3,8 @@
 Decisions on a `Question` are checked, then counted; a quorum of equal ones is its `Ruling`.
 Decisions are equal if they have the same effect: to run with the same arguments, or to use the same
 result. An edit therefore restarts the count, and the digest of an approval of another person's edit
-proves that the approver saw that edit.
+proves that the approver saw that edit. An edit to arguments of another rule ends the question: they
+are a question of their own, by that rule, if it requires one.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,16 +27,24 @@ from holdfast.schemas.decision import (
     nonce_of,
 )
 from holdfast.schemas.names import ALREADY_DECIDED
-from holdfast.schemas.phrases import distinct_names
 from holdfast.schemas.run import CallApprover, Principal
 from holdfast.schemas.tool import ApprovalPolicy, Forward, Schema
 from holdfast.validation.arguments import InvalidArguments, fit
 from holdfast.validation.schema_node import ValidationLimits
 from holdfast.validation.text_safety import normalized_person
-from holdfast.workflows.engine.approvals.policy import forward_policy
+from holdfast.workflows.engine.approvals import policy as policies
+from holdfast.workflows.engine.approvals.rulings import (
+    AnsweredByPerson,
+    Approved,
+    Denied,
+    Expired,
+    Moved,
+    Ruling,
+)
 from holdfast.workflows.engine.approvals.verdicts import (
     DecisionRejected,
     SignedDecision,
+    check_person,
     check_token,
     invalid,
     meaning_of,
@@ -63,39 +72,13 @@ _NEXT_FORM = (
 _OBEYS_TIMEOUT: tuple[Kind, ...] = ("call", "input", "plan")
 
 
-@dataclass(frozen=True)
-class Approved:
-    """An approval to run with these arguments, which `edited_by` changed, if set."""
-
-    arguments: dict[str, Any]
-    edited_by: str | None = None
-
-
-@dataclass(frozen=True)
-class Denied:
-    """A denial: the call does not run."""
-
-    reason: str
-
-
-@dataclass(frozen=True)
-class AnsweredByPerson:
-    """A person's answer that replaces a result."""
-
-    result: Any
-
-
-@dataclass(frozen=True)
-class Expired:
-    """The timeout for a decision passed."""
-
-
-Ruling = Approved | Denied | AnsweredByPerson | Expired
-
-
 @dataclass
 class Question:
-    """One request for people's decisions, and the decisions on it so far."""
+    """One request for people's decisions, and the decisions on it so far.
+
+    `applied` are the rules by which people decide, and `policies_of` those of other arguments; the
+    edit `moved_by` has brought the call under them.
+    """
 
     call_id: str
     turn: int
@@ -122,7 +105,10 @@ class Question:
     reminder_intervals: int = 0
     forwards: int = 0
     forwarded: list[str] = field(default_factory=list)
-    ruling: Ruling | None = None
+    applied: list[policies.AppliedPolicy] = field(default_factory=list)
+    policies_of: policies.PoliciesOf | None = None
+    moved_by: Decided | None = None
+    ruling: Ruling | Moved | None = None
 
     @property
     def digest(self) -> str:
@@ -164,7 +150,7 @@ class Question:
         self.forwards += 1
         self.reminders += 1
         self.forwarded = [group for group in forward.to if group not in before]
-        self.policy = forward_policy(self.policy, self.forwards)
+        self.policy = policies.forward_policy(self.policy, self.forwards)
         return True
 
     def as_of(self, now: datetime) -> "Question":
@@ -239,6 +225,7 @@ class Question:
             effect=effect,
             amount=amount,
             attempts=[] if run_id is None else self.attempts,
+            rules=[one.rule for one in self.applied if one.rule is not None],
             # A denial, or an action that does not apply to this kind, is not shown.
             on_timeout=shown if shown != "deny" and self.kind in _OBEYS_TIMEOUT else None,
         )
@@ -251,7 +238,9 @@ class Question:
         elif self.policy.signed:
             raise invalid(_UNSIGNED)
         self._check_digest(decision)
-        self._check_person(decision)
+        check_person(decision, self.policy, self.forwards, self.principal)
+        if len(self.decisions) >= MAX_COUNTED_DECISIONS:
+            raise invalid("too many decisions were given on this call")
         meant = self._meaning(decision)
         if meant.decision == "edit":
             try:
@@ -275,7 +264,7 @@ class Question:
             raise DecisionRejected(ALREADY_DECIDED, f"{name} has decided so already")
         return meant
 
-    def count(self, meant: Decision, now: datetime) -> Decided:
+    def count(self, meant: Decision, now: datetime, limits: ValidationLimits) -> Decided:
         """Count a checked decision; a quorum of equal ones is the ruling."""
         effect = self._effect(meant)
         if meant.decision == "edit":
@@ -290,6 +279,11 @@ class Question:
         self.decisions.append((decided, effect))
         if meant.decision == "deny":
             self.ruling = Denied(meant.reason or "")
+        elif meant.decision == "edit" and self._moves(limits):
+            self.ruling = Approved(self.arguments, self.edited_by)
+            if self.applied:
+                quorum = policies.combined_policy(self.applied).quorum or 1
+                self.ruling = Moved(self.arguments, self.edited_by or "", quorum)
         elif self.count_missing() <= 0:
             approved = Approved(self.arguments, self.edited_by)
             is_answer = meant.decision == "respond"
@@ -303,7 +297,7 @@ class Question:
     @property
     def last_edit(self) -> Decided | None:
         edits = (decided for decided, _ in reversed(self.decisions) if decided.decision == "edit")
-        return next(edits, None)
+        return next(edits, self.moved_by)
 
     @property
     def brief(self) -> dict[str, Any]:
@@ -328,7 +322,14 @@ class Question:
 
     def count_missing(self) -> int:
         """Return the number of further decisions like the latest one that a ruling needs."""
-        return 0 if self.ruling else (self.policy.quorum or 1) - len(self.agreeing_decisions())
+        if self.ruling:
+            return self.ruling.quorum if isinstance(self.ruling, Moved) else 0
+        by = self.agreeing_decisions()
+        missing = (self.policy.quorum or 1) - len(by)
+        if missing > 0 or (len(self.applied) < 2 and self.kind != "plan"):
+            return missing
+        own = policies.as_forwarded(self.applied, self.policy, self.forwards)
+        return int(not all(policies.satisfies(each, by, self.principal) for each in own))
 
     def approve_like(self, other: "Question") -> list[Decided]:
         """Approve by the decisions on another call, and return these as decisions on this one."""
@@ -340,11 +341,23 @@ class Question:
 
     @property
     def approves_always(self) -> bool:
-        """Return whether every deciding person approves all further calls of the tool."""
-        if not isinstance(self.ruling, Approved):
+        """Return whether every deciding person approves all further calls, of the one rule."""
+        if not isinstance(self.ruling, Approved) or len(self.applied) > 1:
             return False
         agreed = self.decisions[-1][1]
         return all(decided.remember for decided, effect in self.decisions if effect == agreed)
+
+    @property
+    def remember_key(self) -> str:
+        """Return what is approved if all further calls are."""
+        return self.applied[0].key(self.tool) if self.applied else self.tool
+
+    def _moves(self, limits: ValidationLimits) -> bool:
+        """Apply the rules of edited arguments; return whether they are others."""
+        before = [one.key(self.tool) for one in self.applied]
+        if self.policies_of is not None:
+            self.applied = self.policies_of(self.arguments, limits)
+        return before != [one.key(self.tool) for one in self.applied]
 
     def _latest(self) -> dict[str | None, tuple[Decided, bytes]]:
         return {normalized_person(one.by): (one, effect) for one, effect in self.decisions}
@@ -355,29 +368,13 @@ class Question:
     def _check_digest(self, decision: Decision) -> None:
         if decision.digest is not None and decision.digest != self.digest:
             raise invalid("`digest` is not that of the pending call: read it again, then decide")
-        by, editor = normalized_person(decision.by), normalized_person(self.edited_by)
+        if (edit := self.last_edit) is None:
+            return
+        by, editor = normalized_person(decision.by), normalized_person(edit.by or "a person")
         is_bound = decision.digest is not None or isinstance(decision, SignedDecision)
-        approves_unseen = decision.decision == "approve" and by != editor and not is_bound
-        if approves_unseen and (edit := self.last_edit) is not None:
+        if decision.decision == "approve" and by != editor and not is_bound:
             author = phrases.author_phrase(edit) or "a person"
             raise invalid(_CHANGED.format(by=author))
-
-    def _check_person(self, decision: Decision) -> None:
-        policy, by = self.policy, normalized_person(decision.by)
-        if decision.by is None and (policy.not_by or (policy.quorum or 1) > 1):
-            raise invalid("this call requires a named approver: write `by`")
-        own = self.principal is not None and by == normalized_person(self.principal.id)
-        if policy.not_by and own:
-            raise invalid("the principal of the run cannot decide on this call")
-        if policy.approvers and not any(group in policy.approvers for group in decision.groups):
-            named = distinct_names(policy.approvers)
-            raise invalid(f"only these groups decide on this call: {named}")
-        later = {group for one in (policy.forward or [])[: self.forwards] for group in one.to}
-        groups = set(policy.approvers or []).intersection(decision.groups)
-        if decision.remember and later and groups <= later:
-            raise invalid("it was forwarded to you alone: leave `remember` out")
-        if len(self.decisions) >= MAX_COUNTED_DECISIONS:
-            raise invalid("too many decisions were given on this call")
 
     def _meaning(self, decision: Decision) -> Decision:
         verdict, meaning = decision.decision, meaning_of(decision, self.kind)

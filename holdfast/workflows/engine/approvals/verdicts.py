@@ -9,6 +9,10 @@ from collections.abc import Mapping
 from holdfast.schemas.base import canonical_json, sha256
 from holdfast.schemas.decision import Decision, DecisionClaims, Kind, Verdict
 from holdfast.schemas.names import ALREADY_DECIDED, INVALID_DECISION
+from holdfast.schemas.phrases import distinct_names
+from holdfast.schemas.run import Principal
+from holdfast.schemas.tool import ApprovalPolicy
+from holdfast.validation.text_safety import normalized_person
 
 # The decisions that give a result.
 RESULTS: tuple[Verdict, ...] = ("respond", "happened")
@@ -136,3 +140,22 @@ def invalid(why: str) -> DecisionRejected:
 
 def _unbound(what: str) -> DecisionRejected:
     return invalid(f"the token is for {what}")
+
+
+def check_person(
+    decision: Decision, policy: ApprovalPolicy, forwards: int, principal: Principal | None
+) -> None:
+    """Reject a decision of a person who may not decide under a policy after so many forwards."""
+    by = normalized_person(decision.by)
+    if decision.by is None and (policy.not_by or (policy.quorum or 1) > 1):
+        raise invalid("this call requires a named approver: write `by`")
+    own = principal is not None and by == normalized_person(principal.id)
+    if policy.not_by and own:
+        raise invalid("the principal of the run cannot decide on this call")
+    if policy.approvers and not any(group in policy.approvers for group in decision.groups):
+        named = distinct_names(policy.approvers)
+        raise invalid(f"only these groups decide on this call: {named}")
+    later = {group for one in (policy.forward or [])[:forwards] for group in one.to}
+    groups = set(policy.approvers or []).intersection(decision.groups)
+    if decision.remember and later and groups <= later:
+        raise invalid("it was forwarded to you alone: leave `remember` out")

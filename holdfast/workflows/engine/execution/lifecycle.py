@@ -16,12 +16,13 @@ from holdfast.schemas.internal.mcp_input import McpInputRequired
 from holdfast.schemas.names import CHOOSE_SKILL, ErrorCode
 from holdfast.workflows.engine import skills
 from holdfast.workflows.engine.approvals.policy import is_within
-from holdfast.workflows.engine.approvals.question import (
+from holdfast.workflows.engine.approvals.question import Question
+from holdfast.workflows.engine.approvals.rulings import (
     AnsweredByPerson,
     Approved,
     Denied,
     Expired,
-    Question,
+    Moved,
     Ruling,
 )
 from holdfast.workflows.engine.call import activities, outcomes
@@ -186,7 +187,11 @@ class CallLifecycle:
         is_approval = isinstance(ruling, Approved) and question.kind != "principal_expired"
         approver = question.approver if is_approval else call.prepared.approver
         call.revise(replace(call.prepared, approver=approver, decision=question.decision_text))
-        if question.form is not None and isinstance(ruling, AnsweredByPerson):
+        if isinstance(ruling, Moved):
+            self.edit(call, ruling.arguments, ruling.edited_by)
+            if not call.is_pending:
+                self._ask_or_start(turn, [call])
+        elif question.form is not None and isinstance(ruling, AnsweredByPerson):
             mcp = call.decided.mcp.answered(ruling.result, may_repeat=not call.tool.once)
             call.revise(replace(call.decided, mcp=mcp))
             self.start(turn, call)
@@ -332,7 +337,7 @@ class CallLifecycle:
 
     def _ask_or_start(self, turn: int, calls: list[ToolCall]) -> None:
         for call in calls:
-            asks = self._questions.required_policy
+            asks = self._questions.required_policies
             is_free = call.prepared.is_approved or not asks(call, call.arguments)
             if is_free and not call.tool.person:
                 continue

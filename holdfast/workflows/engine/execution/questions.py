@@ -7,15 +7,20 @@ from itertools import islice
 from typing import Any
 
 from holdfast.runtime.text_safety import clean
-from holdfast.schemas.decision import Decision, Kind, Receipt
+from holdfast.schemas.decision import Decided, Decision, Kind, Receipt
 from holdfast.schemas.json_schema import example_json
 from holdfast.schemas.log_entry import ConfirmationRequiredEntry, DecisionEntry
-from holdfast.schemas.run import Principal
-from holdfast.schemas.tool import ApprovalPolicy
+from holdfast.schemas.run import CallApprover, Principal
 from holdfast.validation.arguments import filled_in, unwrapped
 from holdfast.validation.schema_node import ValidationLimits
-from holdfast.workflows.engine.approvals.policy import effective_policy, requires_approval
+from holdfast.workflows.engine.approvals.policy import (
+    AppliedPolicy,
+    applied_policies,
+    combined_policy,
+    requires_approval,
+)
 from holdfast.workflows.engine.approvals.question import Question
+from holdfast.workflows.engine.approvals.rulings import Moved
 from holdfast.workflows.engine.approvals.verdicts import DecisionRejected
 from holdfast.workflows.engine.call.states import ToolCall
 from holdfast.workflows.engine.execution.preparation import fit_arguments
@@ -41,6 +46,8 @@ class Questions:
     def __init__(self, state: RunState) -> None:
         self._state = state
         self._of_calls: dict[str, Question] = {}
+        # The edits after which people are asked by another rule.
+        self._moved_by: dict[str, Decided] = {}
 
     def of(self, call: ToolCall) -> Question:
         """Return the question on a call whose approval is pending."""
@@ -54,21 +61,50 @@ class Questions:
         self.close(call)
         self._state.pending.withdraw(call.id)
 
-    def required_policy(
-        self, call: ToolCall, arguments: dict[str, Any] | None
-    ) -> ApprovalPolicy | None:
-        """Return the policy of an approval that a call needs; unknown `arguments` are None."""
-        rules = self._state.rules
-        if call.name in (*rules.approval.auto, *self._state.pending.remembered):
+    def policies(
+        self,
+        call: ToolCall,
+        arguments: dict[str, Any] | None,
+        limits: ValidationLimits | None = None,
+    ) -> list[AppliedPolicy]:
+        """Return the policies of a call with these arguments; unknown ones are None."""
+        budget = (limits or self._state.limits).budget()
+        return applied_policies(call.tool, self._state.rules, arguments, budget)
+
+    def required_policies(
+        self,
+        call: ToolCall,
+        arguments: dict[str, Any] | None,
+        limits: ValidationLimits | None = None,
+    ) -> list[AppliedPolicy]:
+        """Return those of the policies by which the call needs an approval."""
+        tool, state, limits = call.tool, self._state, limits or self._state.limits
+        if call.name in state.rules.approval.auto:
+            return []
+        return [
+            one
+            for one in self.policies(call, arguments, limits)
+            if one.key(call.name) not in state.pending.remembered
+            # A rule of a list fits the arguments already.
+            and requires_approval(
+                tool, one.policy, None if one.rule else arguments, limits.budget()
+            )
+        ]
+
+    def remembered_approver(self, call: ToolCall) -> CallApprover | None:
+        """Return who approved all calls like this one for the rest of the run, if people did."""
+        if not (approvers := self._state.pending.approvers):
             return None
-        policy = effective_policy(call.tool, rules)
-        budget = self._state.limits.budget()
-        return policy if requires_approval(call.tool, policy, arguments, budget) else None
+        keys = [one.key(call.name) for one in self.policies(call, call.arguments)]
+        return approvers.get(keys[0]) if len(keys) == 1 else None
 
     def ask_about(self, turn: int, call: ToolCall, kind: Kind, message: str = "") -> None:
         """Add a question on a call; `message` is the reason why its outcome is unknown."""
         state, tool = self._state, call.tool
-        policy, round_ = effective_policy(tool, state.rules), len(call.decided.unknown_attempts)
+        applied, round_ = self.policies(call, call.arguments), len(call.decided.unknown_attempts)
+        if kind == "call":
+            applied = self.required_policies(call, call.arguments) or applied
+        policy, has_rules = combined_policy(applied), bool(tool.approval_rules)
         if kind in ("principal_expired", "input"):
             is_fatal = kind == "input" and policy.on_timeout == "fail"
             update = {"on_timeout": "fail" if is_fatal else "deny", "quorum": 1}
@@ -99,6 +135,9 @@ class Questions:
             parameters=tool.parameters,
             round=round_,
             attempts=[*call.decided.unknown_attempts] if kind == "reconcile" else [],
+            applied=applied if has_rules else [],
+            policies_of=partial(self.required_policies, call) if has_rules else None,
+            moved_by=self._moved_by.pop(call.id, None) if kind == "call" else None,
         )
         self._of_calls[call.id] = question
         self.ask(question)
@@ -140,7 +179,10 @@ class Questions:
         if (open_question := state.pending.find_open(call_id)) is not None:
             self.forward(open_question, at, limits)
         question, decided = state.pending.count(decision, at, limits or state.limits)
-        has_ruling, missing = question.ruling is not None, question.count_missing()
+        has_ruling = question.ruling is not None and not isinstance(question.ruling, Moved)
+        if isinstance(question.ruling, Moved):
+            self._moved_by[call_id] = decided
+        missing = question.count_missing()
         state.log.append(
             DecisionEntry(
                 call_id=call_id,

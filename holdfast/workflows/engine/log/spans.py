@@ -81,7 +81,7 @@ class Spans:
                 case "tool_start":
                     self._started.setdefault(record["callId"], record)
                 case "confirmation_required":
-                    self._waits.setdefault(record["callId"], Wait(record))
+                    self._ask(record)
                 case "decision":
                     self._decide(record)
                 case "tool_end":
@@ -102,6 +102,12 @@ class Spans:
             last = self._ready[-1]
             if last.attributes.get("gen_ai.tool.call.id") == message.get("callId"):
                 last.attributes.setdefault("gen_ai.tool.call.result", _shown(content))
+
+    def _ask(self, record: Record) -> None:
+        if not record.get("reminder") and record["callId"] in self._waits:
+            # An edit moved the call to another rule.
+            self._end_wait(record["callId"], record["at"], "edit")
+        self._waits.setdefault(record["callId"], Wait(record))
 
     def _decide(self, record: Record) -> None:
         wait = self._waits.get(record["callId"])

@@ -29,12 +29,13 @@ from holdfast.schemas.reference import Path
 from holdfast.schemas.tool import APPROVAL_DEFAULTS
 from holdfast.validation.arguments import InvalidArguments
 from holdfast.workflows.engine.approvals.policy import (
-    effective_policy,
-    forward_policy,
+    AppliedPolicy,
+    as_forwarded,
     satisfies,
     strictest_policy,
 )
-from holdfast.workflows.engine.approvals.question import Approved, Denied, Expired, Question
+from holdfast.workflows.engine.approvals.question import Question
+from holdfast.workflows.engine.approvals.rulings import Approved, Denied, Expired
 from holdfast.workflows.engine.call import outcomes
 from holdfast.workflows.engine.call.activities import HookRequests
 from holdfast.workflows.engine.call.states import ToolCall, Turn
@@ -153,12 +154,13 @@ class Planning:
         if refusals:
             named = first_names(refusals, MAX_REFUSED_NAMED)
             text = f"{text} Refused already, and no part of it: {named}."
-        policies = []
-        for call in calls:
-            arguments = None if call.is_pending else call.arguments
-            policy = self._questions.required_policy(call, arguments)
-            # A call that would need no approval has the policy of the agent.
-            policies.append(policy or self._state.rules.approval.over(APPROVAL_DEFAULTS))
+        # A call that would need no approval has the policy of the agent.
+        agents = [AppliedPolicy(self._state.rules.approval.over(APPROVAL_DEFAULTS))]
+        applied = [
+            one
+            for call in calls
+            for one in self._questions.required_policies(call, _checkable_arguments(call)) or agents
+        ]
         question = Question(
             call_id=plan_id(turn.number),
             turn=turn.number,
@@ -173,7 +175,8 @@ class Planning:
             ],
             reasoning=None,
             text=text,
-            policy=strictest_policy(policies),
+            policy=strictest_policy([one.policy for one in applied]),
+            applied=[*{one.rule.key: one for one in applied if one.rule is not None}.values()],
             requested_at=self._state.clock(),
             check_arguments=lambda edited, limits: edit_plan(
                 turn, self._state, question.arguments, edited, limits
@@ -200,12 +203,12 @@ class Planning:
         # A person's changes are shown at the plan.
         decision = question.decision_text.replace("approved with changes", "approved")
         for call in unstarted(calls):
-            policy = effective_policy(call.tool, state.rules)
-            if policy.forward == question.policy.forward:
-                policy = forward_policy(policy, question.forwards)
-            is_covered = satisfies(policy, by, state.principal)
+            applied = self._questions.policies(call, _checkable_arguments(call))
+            policies = as_forwarded(applied, question.policy, question.forwards)
+            is_covered = all(satisfies(policy, by, state.principal) for policy in policies)
             if is_covered and is_unseen(call):
-                is_covered = call.prepared.bound is not None and not policy.signed
+                is_signed = any(policy.signed for policy in policies)
+                is_covered = call.prepared.bound is not None and not is_signed
             by_people = call.prepared.covered(is_approved=is_covered, approver=question.approver)
             call.revise(replace(by_people, decision=decision))
 
@@ -224,6 +227,10 @@ class Planning:
     def _refuse(self, calls: Sequence[ToolCall], code: ErrorCode, message: str) -> None:
         for call in calls:
             self._calls.refuse(call, code, message)
+
+
+def _checkable_arguments(call: ToolCall) -> dict[str, Any] | None:
+    return None if call.is_pending else call.arguments
 
 
 def _is_refused(call: ToolCall) -> bool:

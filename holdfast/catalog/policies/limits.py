@@ -82,10 +82,15 @@ def limited_tool(
     """Return a tool within the limits, in an agent with these `defaults`."""
     has_exceptions = not _is_covered(tool, limits)
     policy = _limited_policy(tool.approval, defaults, limits, has_exceptions=has_exceptions)
+    # The `when` of a rule chooses a policy, and exempts no call.
+    rules = [
+        _limited_policy(rule, defaults, limits, has_exceptions=True) for rule in tool.approval_rules
+    ]
     activity = _limited_activity(tool.activity, limits)
-    if (policy, activity) == (tool.approval, tool.activity):
+    changes = {"approval": policy, "approval_rules": rules, "activity": activity}
+    if all(getattr(tool, key) == value for key, value in changes.items()):
         return tool
-    return tool.model_copy(update={"approval": policy, "activity": activity})
+    return tool.model_copy(update=changes)
 
 
 def _is_covered(tool: ResolvedTool, limits: Limits) -> bool:

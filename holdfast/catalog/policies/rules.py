@@ -1,0 +1,93 @@
+"""The rules of a tool's approval: their descriptions, and mistakes in the list.
+
+A schema fits more than its author means: `properties` fit a call without them, and a bound of
+numbers fits every text. A rule that lets calls run unasked must therefore require what it names.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from holdfast.runtime.narration.arguments import Rules, ShapeReader
+from holdfast.runtime.narration.conditions import condition_text
+from holdfast.schemas.phrases import suggest_names
+from holdfast.schemas.tool import ApprovalRule, ResolvedTool, Schema
+from holdfast.validation.problems import ValueProblem, under
+
+# The keywords that every value of another type fits, by the types that they apply to.
+_OF_TYPES = {
+    ("number", "integer"): ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"),
+    ("string",): ("minLength", "maxLength", "pattern"),
+    ("array",): ("minItems", "maxItems"),
+}
+_CATCH_ALL: tuple[Schema | bool | None, ...] = (None, True, {})
+
+
+def described_rule(rule: ApprovalRule, parameters: Rules) -> ApprovalRule:
+    """Return a rule with its `when` in words, where it has no description and there are words."""
+    if rule.description is not None:
+        return rule
+    is_catch_all = rule.when in _CATCH_ALL
+    text = "any other call" if is_catch_all else condition_text(rule.when, parameters)
+    return rule.model_copy(update={"description": text or None})
+
+
+def rule_problems(rules: Sequence[ApprovalRule], parameters: Rules) -> Iterator[ValueProblem]:
+    """Yield the rules that no call reaches, and conditions that do not mean what they seem to."""
+    for n, rule in enumerate(rules):
+        if n and rules[n - 1].when in _CATCH_ALL:
+            reason = f"no call reaches this rule: rule {n} has no `when`, and fits every call"
+            yield ValueProblem((n,), reason, "move that one to the end, or give it a `when`")
+            return
+        same = next((at for at in range(n) if rules[at].when == rule.when), None)
+        if same is not None:
+            reason = f"no call reaches this rule: rule {same + 1} has the same `when`"
+            yield ValueProblem((n, "when"), reason, "remove one of them")
+        yield from under(_condition_problems(rule, parameters), n, "when")
+        if rule.require == "never":
+            yield from under(_open_conditions(rule, parameters), n, "when")
+
+
+def rule_advice(tool: ResolvedTool) -> Iterator[ValueProblem]:
+    """Yield conditions that fit a call without the argument, and a list of one rule."""
+    rules = tool.approval_rules
+    for n, rule in enumerate(rules):
+        yield from under(_open_conditions(rule, tool.parameters), n, "when")
+    if len(rules) == 1 and rules[0].when not in _CATCH_ALL:
+        reason = "a list of one rule: calls that it does not fit need an approval, by the defaults"
+        fix = "to run them without one, write the rule as an object, or add a `require: never` rule"
+        yield ValueProblem((0,), reason, fix)
+
+
+def _condition_problems(rule: ApprovalRule, parameters: Rules) -> Iterator[ValueProblem]:
+    """Yield the conditions on no parameter, and those that values of another type fit."""
+    reader, condition = ShapeReader(parameters), ShapeReader(rule.when).read(rule.when)
+    whole = reader.read(parameters)
+    named = [*condition.properties, *condition.rules.get("required", [])]
+    for name in dict.fromkeys(map(str, named)):
+        if name not in whole.properties:
+            if not whole.takes_properties:
+                fix = suggest_names(name, whole.properties, "the tool has none")
+                yield ValueProblem((), f"`{name}` is no parameter of the tool", fix)
+            continue
+        shape, part = reader.read(whole.property_schema(name)), condition.property_schema(name)
+        part = part if isinstance(part, dict) else {}
+        for kinds, keywords in _OF_TYPES.items():
+            is_sure = shape.kinds and {*shape.kinds} <= {*kinds} and not shape.nullable
+            used = [] if is_sure or "type" in part else [key for key in keywords if key in part]
+            if used:
+                reason = f"what is no {kinds[0]} fits every `{used[0]}`, and `{name}` may be none"
+                fix = f"write `type: {kinds[0]}` of the parameter, or beside `{used[0]}`"
+                yield ValueProblem(("properties", name, used[0]), reason, fix)
+
+
+def _open_conditions(rule: ApprovalRule, parameters: Rules) -> Iterator[ValueProblem]:
+    """Yield the conditions that a call fits which leaves the argument out."""
+    reader, condition = ShapeReader(parameters), ShapeReader(rule.when).read(rule.when)
+    whole = reader.read(parameters)
+    for name in condition.properties:
+        has_default = "default" in reader.read(whole.property_schema(name)).rules
+        if not (condition.requires(name) or whole.requires(name) or has_default):
+            reason = f"a call without `{name}` fits, too"
+            if rule.require == "never":
+                reason += ", and would run unasked"
+            fix = f"add `required: [{name}]` to this `when`, or to the tool"
+            yield ValueProblem(("properties", name), reason, fix)
