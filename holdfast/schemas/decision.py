@@ -136,6 +136,9 @@ def nonce_of(run_id: str, call_id: str, round_: int) -> str:
     return sha256(canonical_json([run_id, call_id, round_]))
 
 
+_IF_ANY = Field(exclude_if=lambda text: text is None)
+
+
 class AppliedRule(Lenient):
     """A rule of a tool's list of approval rules, by which a call is pending."""
 
@@ -143,10 +146,10 @@ class AppliedRule(Lenient):
     """The tool."""
     number: int
     """Its place in the list, from 1; 0: none fits."""
-    name: str | None = None
+    name: Annotated[str | None, _IF_ANY] = None
     """Its name, where it has one."""
-    description: str | None = None
-    """Which calls it is for."""
+    description: Annotated[str | None, _IF_ANY] = None
+    """Which calls it is for, where that has words."""
 
     @property
     def key(self) -> str:

@@ -24,6 +24,17 @@ async def early(run: Run) -> None:
     await run.signal("t1c1", "approve", by="ada")
 
 
+async def moves(run: Run) -> None:
+    """A person edits a call to an amount that others decide on, and approves all small ones."""
+    await run.waiting(2)
+    more: dict[str, Any] = {"by": "eve", "groups": ["support"]}
+    await run.decide("t1c2", "edit", arguments={"amount": 5000}, **more)
+    [digest] = [one["digest"] for one in await run.waiting(2) if one["callId"] == "t1c2"]
+    for by in ("ann", "bob"):
+        await run.decide("t1c2", "approve", by=by, groups=["finance"], digest=digest)
+    await run.decide("t1c3", "approve", remember=True, **more)
+
+
 async def drops(run: Run) -> None:
     """A person approves with other arguments, then denies."""
     await run.waiting()
@@ -240,6 +251,19 @@ PAY_EUROS = {
     "_approval": {"when": {"properties": {"currency": {"const": "EUR"}}, "required": ["currency"]}},
     "properties": {"amount": {"type": "number"}, "currency": {"default": "EUR"}},
 }
+PAY_BY_AMOUNT = {
+    "_tool": "give",
+    "_activity": "refund",
+    "_sideEffects": True,
+    "_idempotent": True,
+    "_approval": [
+        {"when": {"properties": {"amount": {"maximum": 100}}}, "require": "never"},
+        {"when": {"properties": {"amount": {"maximum": 1000}}}, "approvers": ["support"]},
+        {"name": "finance, two people", "approvers": ["finance"], "quorum": 2, "timeout": "2h"},
+    ],
+    "properties": {"amount": {"type": "number"}},
+    "required": ["amount"],
+}
 QUORUM = {"approval": {"approvers": ["finance"], "quorum": 2}}
 
 # A tool with texts, and calls of it as no model should write them.
@@ -341,6 +365,16 @@ PATHS: dict[str, Path] = {
         [PAYS[0], PAYS[0], DONE],
         ["pay"],
         people=decides(decision_on("t1c1", "approve", remember=True)),
+    ),
+    "approval_rules": Path(
+        [
+            Answer(calls=[call("give", amount=amount) for amount in (50, "500.00", 600)]),
+            Answer(calls=[call("give", amount=700)]),
+            DONE,
+        ],
+        [PAY_BY_AMOUNT],
+        people=moves,
+        told=True,
     ),
     "exact_numbers": Path([Answer(calls=[call("pay", amount=9007199254740993)]), DONE], ["pay"]),
     "plain_names": Path(
