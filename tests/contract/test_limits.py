@@ -59,6 +59,7 @@ LIMITS: dict[str, list[str]] = {
     "[forwards](approvals/approvals.md#policies) of one approval": [
         f"{tool.MAX_FORWARDS}, each to {tool.MAX_FORWARD_GROUPS} groups"
     ],
+    "[approval rules](approvals/rules.md) of a tool": [str(tool.MAX_RULES)],
     "[models](agents/models.md) of an agent": [
         str(agent.MAX_MODELS),
         str(request_settings.MAX_COUNTED_MODELS),
