@@ -17,7 +17,9 @@ from tests.testing.user_project.shop import (
     far,
     find_order,
     lead,
+    pay,
     pay_far,
+    payer,
     refund,
     support,
 )
@@ -63,6 +65,17 @@ async def test_an_approval_expires_after_its_reminders(holdfast_run: HoldfastRun
     await run.skip_time("1h")
     assert await run.result() == SORRY
     assert "expired" in str(run.requests[-1].messages[-1].content)
+    assert_replays(await run.history())
+
+
+async def test_who_approves_depends_on_the_amount(holdfast_run: HoldfastRun) -> None:
+    run = await holdfast_run(payer, "Pay.", model=[[call(pay, 20), call(pay, 200)], "Paid."])
+    pending = await run.approval(pay)
+    assert (pending.arguments, pending.approvers) == ({"amount": 200}, ["finance"])
+    assert [rule.name for rule in pending.rules] == ["finance"]
+    await pending.approve(by="ada", groups=["finance"])
+    assert await run.result() == "Paid."
+    assert [each.content for each in run.requests[-1].messages[-2:]] == ["paid 20", "paid 200"]
     assert_replays(await run.history())
 
 

@@ -6,7 +6,7 @@ from annotated_types import Gt
 from pydantic import BaseModel
 from temporalio import activity
 
-from holdfast import Agent, CallContext, tool
+from holdfast import Agent, Approval, CallContext, tool
 
 
 class ShopAnswer(BaseModel):
@@ -26,6 +26,18 @@ async def refund(order_id: str, amount: Annotated[float, Gt(0)]) -> str:
     return f"R-{order_id}"
 
 
+@tool(
+    side_effects=True,
+    approval=[
+        Approval(when={"properties": {"amount": {"maximum": 50}}}, require="never"),
+        {"name": "finance", "approvers": ["finance"]},
+    ],
+)
+async def pay(amount: float) -> str:
+    """Pay an amount."""
+    return f"paid {amount:g}"
+
+
 @activity.defn
 async def pay_far(_: dict[str, str]) -> str:
     """Pay, on a task queue of others."""
@@ -42,6 +54,7 @@ support = Agent(
 composed = Agent(
     "composed", model="a:b", calling="composed", tools=[find_order, refund], output=ShopAnswer
 )
+payer = Agent("payer", model="a:b", tools=[pay])
 far = Agent(
     "far",
     model="a:b",
