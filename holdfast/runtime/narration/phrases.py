@@ -52,7 +52,7 @@ TERMS: Final[Mapping[Surface, Mapping[str, str]]] = {
         "quorum": "{} people must approve; a single denial denies it.",
         "signing": "Decisions must be signed: {}.",
     },
-    "row": {"rule": "{}", "quorum": "{} people must approve"},
+    "row": {"rule": "rule: {}", "quorum": "{} people must approve"},
     "message": {
         "approvers": "members of {}",
         "anyone": "any user of the inbox",
