@@ -43,8 +43,10 @@ class Path:
     @property
     def certain(self) -> "Path":
         """Return the place up to an index from the end, which may be of any item."""
-        is_open = (n for n, step in enumerate(self.steps) if isinstance(step, int) and step < 0)
-        return replace(self, steps=self.steps[: next(is_open, None)])
+        for n, step in enumerate(self.steps):
+            if isinstance(step, int) and step < 0:
+                return replace(self, steps=self.steps[:n])
+        return self
 
     def within(self, instance: str | None) -> "Path":
         """Return the same place in the data of an instance."""

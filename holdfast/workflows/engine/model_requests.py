@@ -7,6 +7,8 @@ Events: requested, request closed.
     begin ◄─ another attempt, or another model ◄──────────────────────────────────────────────┤
              an output in place of an answer, a stop, or the failure of the run ◄─────────────┘
 
+An output of the model goes to `_afterAnswer`: it is the run's, or another one is, or `begin` again.
+
 Without the hook, or without a ruling of it, the next model of the agent's list is used; after the
 last one, the run fails. A request that a model refuses is no answer: it costs nothing. An answer
 that the provider ends without one costs, and is requested again; twice in a row is a failure.

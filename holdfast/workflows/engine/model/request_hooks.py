@@ -1,7 +1,8 @@
-"""The hooks around a request to the model: what they receive, and what they may change.
+"""The hooks around the answers of the model: what they receive, and what they may change.
 
     _beforeModel   ─► other messages, tools or settings of this one request; or the run stops
     _onModelError  ─► an output, another attempt, another model; or the run fails
+    _afterAnswer   ─► the output or another one, a message to the model; or the run stops
 
 A change is of one request: the log keeps the conversation as it is, and one line on what changed.
 The run applies it to what the activity reads, since no activity's input holds the conversation.
