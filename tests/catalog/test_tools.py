@@ -175,7 +175,33 @@ def _row(length: int) -> dict[str, Any]:
     return {"_activity": "charge", "$defs": {**row, f"s{length}": {}}}
 
 
+OPEN = """
+properties:
+  one: {anyOf: [{type: object, properties: {a: {}}, additionalProperties: false}, {type: string}]}
+  two: {type: object, patternProperties: {"^x": {}}, additionalProperties: false}
+  three: {type: object, properties: {a: {}}, additionalProperties: {type: object}}
+  four: {type: object}
+  five: {}
+  six: {prefixItems: [{type: string}], items: {type: object}}
+_activity: {type: charge, input: {p: 'PLACE'}}
+"""
+
+
+@pytest.mark.parametrize(
+    "place", ["one.b", "two.xa", "three.b.c", "four.a.b", "five[0].a", "six[1].a"]
+)
+def test_a_place_that_a_schema_may_have_is_no_problem(shop: Folder, place: str) -> None:
+    shop.write("tools/t.yaml", OPEN.replace("PLACE", place))
+    bound = shop.load().definitions.tools["t"].activity
+    assert bound is not None
+    assert bound.input == {"p": place}
+
+
 REFUSED = [
+    (
+        OPEN.replace("PLACE", "three.a[0]").replace("{a: {}}, addi", "{a: {type: string}}, addi"),
+        "8: `_activity.input.p`: `three.a[0]` names no parameter; there are none",
+    ),
     (
         "_activity: charge\nproperties: {amount: {}}\n_approval:\n  effect: pay {amuont}",
         "4: `_approval.effect`: `{amuont}` names no argument; did you mean `amount`?",

@@ -8,6 +8,7 @@ from holdfast.schemas.reference import (
     OutputPath,
     Path,
     Reference,
+    argument_path,
     parse_output_path,
     parse_reference,
     replace_inside,
@@ -176,3 +177,23 @@ def test_an_index_from_the_end_may_be_of_any_item(written: str, read: str, *, is
 
     assert place.overlaps(path) is is_one
     assert path.overlaps(place) is is_one
+
+
+@pytest.mark.parametrize(
+    ("text", "steps"),
+    [
+        ("user", ("user",)),
+        ("lines[-1].sku", ("lines", -1, "sku")),
+        ('["a b"]', ("a b",)),
+        ("[0]", None),
+        ("†state.user", None),
+        ("user || system", None),
+        ("", None),
+    ],
+)
+def test_a_place_in_the_arguments_begins_with_a_parameter(
+    text: str, steps: tuple[str | int, ...] | None
+) -> None:
+    path = argument_path(text)
+
+    assert (path and path.steps) == steps
