@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from holdfast.hosting.plugin import HoldfastPlugin as HoldfastPlugin
     from holdfast.schemas.budget import Budget as Budget
     from holdfast.schemas.run import CallContext as CallContext
+    from holdfast.schemas.settings.budgets import SharedBudget as SharedBudget
 
 _MODULES = {
     "Agent": "holdfast.definitions.agent",
@@ -36,6 +37,7 @@ _MODULES = {
     "Run": "holdfast.client.run",
     "RunFailedError": "holdfast.client.result",
     "RunFilter": "holdfast.client.run_lists",
+    "SharedBudget": "holdfast.schemas.settings.budgets",
     "Skill": "holdfast.definitions.agent",
     "execute_agent": "holdfast.definitions.run_request",
     "tool": "holdfast.definitions.tool",

@@ -10,6 +10,7 @@ from itertools import islice
 from pathlib import Path
 
 from holdfast.catalog.mcp_tools import MCP_LOCK
+from holdfast.catalog.policies.budgets import BUDGETS
 from holdfast.catalog.policies.limits import LIMITS
 from holdfast.runtime.settings_files.file_problems import FileProblem, UnreadableError
 from holdfast.runtime.settings_files.source import Signature, file_stamp, path_suggestion
@@ -24,6 +25,8 @@ _SLIPS = {".markdown": ".md"}
 
 TOOLS, AGENTS = "tools", "agents"
 _TOOL_SUFFIXES = (".json", ".yaml", ".yml")
+# The file that a name nearly is.
+_MEANT = {"limit": LIMITS, "limits": LIMITS, "budget": BUDGETS, "budgets": BUDGETS}
 _SUFFIXES = {TOOLS: _TOOL_SUFFIXES, AGENTS: (*_TOOL_SUFFIXES, ".md")}
 MAX_FILES = 10_000
 
@@ -59,7 +62,7 @@ def folder_signature(folder: Path | None) -> Signature:
             }
     except OSError as error:
         found = {str(folder): error.strerror or str(error)}
-    for name in (LIMITS, MCP_LOCK):
+    for name in (LIMITS, BUDGETS, MCP_LOCK):
         if os.path.lexists(folder / name):
             found[str(folder / name)] = file_stamp(folder / name)
     for name, suffixes in _SUFFIXES.items():
@@ -110,10 +113,10 @@ def unread_file_problems(folder: Path) -> Iterator[FileProblem]:
                     reason = "a folder of this name is not read"
                     yield FileProblem(str(folder / close), None, reason, f"call it `{name}`")
             for path in sorted(folder.iterdir()):
-                is_meant = path.stem.lower() in ("limit", "limits") and path.name != LIMITS
-                if is_meant and path.suffix.lower() in _TOOL_SUFFIXES:
+                meant = _MEANT.get(path.stem.lower(), path.name)
+                if meant != path.name and path.suffix.lower() in _TOOL_SUFFIXES:
                     reason = "a file of this name is not read"
-                    yield FileProblem(str(path), None, reason, f"call it `{LIMITS}`")
+                    yield FileProblem(str(path), None, reason, f"call it `{meant}`")
             for name, suffixes in _SUFFIXES.items():
                 yield from _misnamed_files(folder / name, suffixes)
         elif folder.exists():

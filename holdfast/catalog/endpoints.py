@@ -31,7 +31,7 @@ from holdfast.runtime.secrets import Secrets
 from holdfast.runtime.settings_files.file_problems import LoadError
 from holdfast.runtime.settings_files.source import Source, read_source, values_hidden
 from holdfast.runtime.text_safety import extra_command
-from holdfast.schemas.settings.endpoints import Endpoint, Endpoints, ProviderName
+from holdfast.schemas.settings.endpoints import Endpoint, Endpoints, Price, ProviderName
 from holdfast.validation.problems import ValueProblem
 
 FORMATS: dict[ProviderName, ProviderFormat] = {
@@ -104,6 +104,10 @@ class ModelEndpoints:
         return {
             name: self._served[name].target.endpoint.max_requests_per_minute for name in self.names
         }
+
+    def prices(self) -> dict[str, Price | None]:
+        """Return the price of each endpoint, or None."""
+        return {name: self._served[name].target.endpoint.price for name in self.names}
 
     def find(self, name: str) -> ServedEndpoint:
         """Return an endpoint by name.

@@ -24,6 +24,7 @@ from holdfast.catalog.agent_reader import resolve_definition
 from holdfast.catalog.catalog_files import AGENTS, TOOLS, list_files, unread_file_problems
 from holdfast.catalog.constant_calls import cycle_problems
 from holdfast.catalog.mcp_tools import load_lock, named_servers
+from holdfast.catalog.policies.budgets import BUDGETS, budget_advice, load_budgets
 from holdfast.catalog.policies.limits import LIMITS, limit_advice, load_limits
 from holdfast.catalog.registry import DefinitionRegistry, ToolsByActivity, unstated_effects
 from holdfast.catalog.tool_reader import resolve_tool
@@ -32,6 +33,8 @@ from holdfast.runtime.settings_files import file_problems
 from holdfast.runtime.settings_files.source import Source, read_source
 from holdfast.schemas import names
 from holdfast.schemas.agent import ResolvedAgent
+from holdfast.schemas.settings.budgets import SharedBudget
+from holdfast.schemas.settings.endpoints import Price
 from holdfast.schemas.settings.limits import NO_LIMITS
 from holdfast.schemas.settings.servers import Server
 from holdfast.schemas.tool import ANONYMOUS, ActivityBinding, ResolvedTool
@@ -52,6 +55,7 @@ class Catalog:
     agents: dict[str, ResolvedAgent] = field(default_factory=dict)
     mcp_agents: dict[str, Source] = field(default_factory=dict)
     python: python_module.PythonDefinitions = field(default_factory=python_module.PythonDefinitions)
+    budgets: tuple[SharedBudget, ...] = ()
     advice: tuple[file_problems.FileProblem, ...] = ()
 
     @cached_property
@@ -98,11 +102,13 @@ def load_catalog(
     read_definition: python_module.DefinitionReader,
     activities: Collection[str] = (),
     servers: Mapping[str, Server] | None = None,
+    budgets: Sequence[SharedBudget] = (),
+    prices: Mapping[str, Price | None] | None = None,
 ) -> Catalog:
-    """Load the tools and agents of a folder, and those of Python.
+    """Load the tools, agents and budgets of a folder, and those of Python.
 
     Activities on `task_queue` must be among theirs, or among the other `activities` of the worker.
-    Without `endpoints` (None), it is unknown which ones agents may use.
+    Without `endpoints` (None), it is unknown which ones agents may use; `prices` are theirs.
 
     Raises:
         LoadError: a tool, an agent or a module does not load.
@@ -113,6 +119,8 @@ def load_catalog(
         endpoints=endpoints,
         knowledge_urls=knowledge_urls,
         servers=servers or {},
+        budgets=budgets,
+        prices=prices or {},
     )
     before = Path.cwd()
     found = python_module.PythonDefinitions()
@@ -217,6 +225,7 @@ class _Loading:
             self._add_agent(source)
         for name, fault in cycle_problems(self._agents):
             self._problems.append(self._sources["agent", name].problem(fault))
+        budgets = self._budgets()
         if self._problems:
             raise file_problems.LoadError(self._problems)
         for each in self._schema_advice:
@@ -231,7 +240,24 @@ class _Loading:
             if named_servers((source := self._sources["agent", name]).value)
         }
         advice = (*self._schema_advice, *self._advice)
-        return Catalog(world, self._agents, mcp_agents, python, advice)
+        return Catalog(world, self._agents, mcp_agents, python, budgets, advice)
+
+    def _budgets(self) -> tuple[SharedBudget, ...]:
+        prices, tools = self._world.prices, Catalog(self._world, self._agents).all_tools
+        models = [each for agent in self._agents.values() for each in agent.models]
+        used = {each.endpoint: prices[each.endpoint] for each in models if each.endpoint in prices}
+        is_whole = not (self._problems or self._world.servers)
+        known = [each.name for each in tools] if is_whole else None
+        try:
+            budgets = load_budgets(self._folder, self._world.budgets, known, used)
+        except file_problems.LoadError as error:
+            self._problems += error.problems
+            return ()
+        for name, agent in self._agents.items() if budgets else ():
+            if agent.model is not None:
+                advice = budget_advice(budgets)
+                self._advice.append(self._sources["agent", name].problem(advice))
+        return budgets
 
     def _read_folder(self, folder: Path) -> tuple[Iterable[Source], Sequence[Source]]:
         """Return the folder's tools and agents as they are written; the tools are read later."""
@@ -240,6 +266,7 @@ class _Loading:
         lost = list(unread_file_problems(folder))
         self._problems.extend(lost)
         is_empty = tools is None and agents is None and self._world.limits == NO_LIMITS
+        is_empty = is_empty and not (folder / BUDGETS).exists()
         if is_empty and self._world.mcp_lock is None and not lost:
             reason = "it has neither a folder `tools` nor a folder `agents`"
             fix = "make one of them, or name another folder with `--catalog`"

@@ -32,6 +32,7 @@ from holdfast.schemas import names
 from holdfast.schemas.base import format_duration, parse_duration
 from holdfast.schemas.internal.live_answer import VIEWERS_FOLDER, VIEWERS_KEY
 from holdfast.schemas.phrases import closest_names, misfit_reason
+from holdfast.schemas.settings.budgets import SharedBudget
 from holdfast.schemas.settings.endpoints import MODEL_PROVIDERS
 from holdfast.validation.problems import FixableError
 
@@ -112,9 +113,9 @@ class WorkerSettings:
     """The settings of a worker: those with an option, which describes them, and a program's own.
 
     `tool_heartbeat_timeout` is that of its own tools, if another than of requests to models.
-    `agents` are those of a program, with their tools. `plugins` and `converter` are those of the
-    Temporal client that the program makes. `between_looks` is the time between two checks of the
-    catalog's files; a change takes two.
+    `agents` are those of a program, with their tools, and `budgets` those beside `budgets.yaml`.
+    `plugins` and `converter` are those of the Temporal client that the program makes.
+    `between_looks` is the time between two checks of the catalog's files; a change takes two.
     """
 
     catalog: Path | None = _path("a folder with tools/ and agents/", "DIR")
@@ -207,6 +208,7 @@ class WorkerSettings:
         read_probe_address,
     )
     agents: Sequence[Agent[Any]] = ()
+    budgets: Sequence[SharedBudget] = ()
     between_looks: timedelta = timedelta(seconds=1)
 
     @property

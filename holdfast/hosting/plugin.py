@@ -50,6 +50,7 @@ from holdfast.runtime.encryption.key_ring import KeyRing
 from holdfast.runtime.settings_files.file_problems import LoadError
 from holdfast.runtime.storage.locations import StoreLocation, open_store_at, parse_store_location
 from holdfast.runtime.storage.store import DeferredStore
+from holdfast.schemas.settings.budgets import SharedBudget
 from holdfast.workflows.agent import AgentWorkflow
 from holdfast.workflows.base_workflow import CallWorkflow
 from holdfast.workflows.commands.interceptors import CommandInterceptor
@@ -68,6 +69,7 @@ class PluginSettings(TypedDict, total=False):
     catalog: str | Path | None
     tools: Sequence[str | AnyTool]
     agents: Sequence[Agent[Any]]
+    budgets: Sequence[SharedBudget]
     endpoints: str | Path | None
     servers: str | Path | None
     knowledge_urls: Sequence[str]

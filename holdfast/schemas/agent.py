@@ -339,6 +339,11 @@ class ResolvedAgent(AgentRules):
     reasoning_for_call: bool = True
 
     @property
+    def models(self) -> list[ModelSettings]:
+        """Return the models that may answer, in their order."""
+        return [*([] if self.model is None else [self.model]), *self.fallbacks]
+
+    @property
     def own_model(self) -> ModelSettings:
         """Return the model that is asked, or raise `LookupError` if the agent has none."""
         if self.model is None:

@@ -34,6 +34,7 @@ from holdfast.schemas.json_schema import (
 )
 from holdfast.schemas.message import Delivered
 from holdfast.schemas.run import CallRequest, PageRequest, RunRequest, RunResult
+from holdfast.schemas.settings.budgets import Budgets
 from holdfast.schemas.settings.endpoints import Endpoints
 from holdfast.schemas.settings.inbox import InboxSettings
 from holdfast.schemas.settings.keys import Encryption, KeySets
@@ -105,6 +106,7 @@ PUBLISHED = {
     "encryption": Published("Encryption", Encryption, "validation"),
     "inbox": Published("Inbox", InboxSettings, "validation"),
     "limits": Published("Limits", Limits, "validation"),
+    "budgets": Published("Budgets", Budgets, "validation"),
     "notify": Published("Notifiers", Notifiers, "validation"),
     "news": Published("News", News, "serialization"),
     "run-request": Published("Run request", RunRequest, "validation"),
@@ -123,7 +125,7 @@ PUBLISHED = {
 
 
 # What editors offer to begin with.
-_EXAMPLES: dict[str, dict[str, Any]] = {
+_EXAMPLES: dict[str, Any] = {
     "tool": {
         "description": "Refund an order, in full or in part.",
         "properties": {"order_id": {"type": "string"}, "amount": {"type": "number"}},
@@ -147,6 +149,7 @@ _EXAMPLES: dict[str, dict[str, Any]] = {
             "clientSecretEnv": "INBOX_CLIENT_SECRET",
         },
     },
+    "budgets": [{"name": "teams", "per": "team", "window": "day", "maxCost": 20}],
     "limits": {"budget": {"maxIterations": 6}, "approval": {"require": "side_effects"}},
     "notify": {
         "inbox": "https://inbox.example",

@@ -5,7 +5,11 @@ from typing import Any
 
 import pytest
 
+from holdfast.catalog.loader import load_catalog
+from holdfast.hosting.sdk_workarounds.activity_definitions import activity_definition
 from holdfast.schemas.agent import ResolvedAgent
+from holdfast.schemas.settings.budgets import SharedBudget
+from holdfast.schemas.settings.endpoints import Price
 from holdfast.schemas.tool import ResolvedTool
 from tests.catalog.catalog_folder import Folder
 
@@ -185,3 +189,20 @@ def test_each_rule_is_tightened_and_what_no_rule_fits(shop: Folder) -> None:
     assert [rule.require for rule in pay.approval_rules] == ["side_effects", None]
     assert [rule.quorum for rule in (*pay.approval_rules, pay.approval)] == [2, 3, 2]
     assert [rule.when for rule in pay.approval_rules] == [small, large]
+
+
+def test_check_reports_which_budgets_an_agent_uses(shop: Folder) -> None:
+    shop.write("budgets.yaml", "- {name: teams, per: team, window: day, maxCost: 20, maxRuns: 9}")
+    shop.write("agents/a.yaml", "model: {endpoint: m}")
+    own = SharedBudget(name="desk", per="all", window="week", max_calls={"pay": 3})
+    prices = {"m": Price(input=1, output=2, currency="EUR")}
+    shop.write("tools/pay.yaml", "_activity: {type: pay, taskQueue: shop}")
+    read = activity_definition
+    catalog = load_catalog(
+        shop.path, endpoints=prices, prices=prices, budgets=[own], read_definition=read
+    )
+    assert [each.currency for each in catalog.budgets] == ["EUR", "EUR"]
+    assert [str(each).replace(f"{shop.path}/", "") for each in catalog.advice] == [
+        "agents/a.yaml:1: its runs use the budgets `teams` (maxCost 20 EUR, maxRuns 9 for each team"
+        " a day); `desk` (3 calls of `pay` for all runs a week)"
+    ]

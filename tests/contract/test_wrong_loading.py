@@ -16,7 +16,13 @@ from holdfast.runtime.settings_files.source import read_source
 from holdfast.schemas.publish import FOLDER
 from tests.contract.wrong_inputs.loading import ARGUMENTS, FILES, Files, Place, WrongInput
 from tests.contract.wrong_inputs.loading_agents import AGENTS
-from tests.contract.wrong_inputs.loading_calls import CALLS, CYCLES, LIMITS
+from tests.contract.wrong_inputs.loading_calls import (
+    BUDGETS,
+    CALLS,
+    CYCLES,
+    LIMITS,
+    WHOLE_BUDGETS,
+)
 from tests.contract.wrong_inputs.loading_connections import (
     ENDPOINTS,
     KEY_FILES,
@@ -30,12 +36,12 @@ from tests.contract.wrong_inputs.loading_settings import SETTINGS
 from tests.contract.wrong_inputs.loading_tools import TOOLS
 
 CONTENT: Sequence[WrongInput] = (
-    *(*TOOLS, *AGENTS, *CALLS, *LIMITS),
+    *(*TOOLS, *AGENTS, *CALLS, *LIMITS, *BUDGETS),
     *(*ENDPOINTS, *KEYS, *NOTIFIERS),
 )
 ROWS: Sequence[WrongInput] = (
     *(*CONTENT, *UNREADABLE, *MODULES, *SETTINGS),
-    *(*KEY_FILES, *NOTIFIER_FILES, *CYCLES),
+    *(*KEY_FILES, *NOTIFIER_FILES, *CYCLES, *WHOLE_BUDGETS),
 )
 # Some go through the command itself, in processes of their own.
 THROUGH_THE_COMMAND = (TOOLS[0], MODULES[4])
@@ -43,6 +49,7 @@ ROOT = Path(__file__).parents[2]
 PUBLISHED = {
     "tools": "tool",
     "agents": "agent",
+    "budgets.yaml": "budgets",
     "endpoints.yaml": "endpoints",
     "keys.yaml": "keys",
     "limits.yaml": "limits",

@@ -1,4 +1,4 @@
-"""Agents with constant calls or patterns, and limits, that do not load."""
+"""Agents with constant calls or patterns, limits and budgets, that do not load."""
 
 from tests.contract.wrong_inputs.loading import MODEL, WrongInput, agent
 
@@ -160,6 +160,93 @@ LIMITS = [
         "toolTimeout: 30\n",
         '1: `toolTimeout`: `30` does not fit; a duration is a number and a unit: "500ms", "30s",'
         ' "5m", "24h", "7d"',
+    ),
+]
+USES_M = {"agents/a.yaml": MODEL}
+PRICED = "m: {provider: script, file: script.yaml, price: {input: 1, output: 2, currency: EUR}}\n"
+
+
+def budgets(name: str, text: str, *says: str, editor: bool | None = None) -> WrongInput:
+    """The file of budgets, with an agent that uses the endpoint; alone, if editors find it."""
+    files = {"budgets.yaml": text, **({} if editor else USES_M)}
+    return WrongInput(name, files, [f"budgets.yaml:{line}" for line in says], editor=editor)
+
+
+BUDGETS = [
+    budgets(
+        "a budget misspelt",
+        "- {name: a, per: all, window: day, maxToken: 9}\n",
+        "1: unknown field `maxToken`; did you mean `maxTokens`?",
+        editor=True,
+    ),
+    budgets(
+        "a budget of nobody",
+        "- {name: a, per: everyone, window: day, maxTokens: 9}\n",
+        "1: `[0].per`: `everyone` does not fit; write `principal`, `agent`, `team` or `all`",
+        editor=True,
+    ),
+]
+WHOLE_BUDGETS = [
+    budgets(
+        "budgets by name",
+        "teams: {per: all, window: day, maxTokens: 9}\n",
+        "1: budgets are a list; write each as `- {name: …, per: …, window: …}`",
+    ),
+    budgets(
+        "a zone that is unknown",
+        "- {name: a, per: all, window: day, zone: Europe/Berln, maxTokens: 9}\n",
+        "1: `[0].zone`: there is no time zone `Europe/Berln` on this machine; did you mean"
+        " `Europe/Berlin`?",
+    ),
+    budgets(
+        "a budget that limits nothing",
+        "- {name: a, per: all, window: day}\n",
+        "1: `[0]`: the budget limits nothing; add `maxCost`, `maxTokens`, `maxRuns` or `maxCalls`",
+    ),
+    budgets(
+        "approvers who decide nothing",
+        "- {name: a, per: all, window: day, maxTokens: 9, approvers: [finance]}\n",
+        "1: `[0]`: `approvers` decide nothing without `onLimit: ask`; add it, or leave them out",
+    ),
+    budgets(
+        "two budgets of one name",
+        "- {name: a, per: all, window: day, maxTokens: 9}\n"
+        "- {name: a, per: team, window: day, maxTokens: 9}\n",
+        "2: `[1].name`: another budget has the name `a`; give one of them another name",
+    ),
+    budgets(
+        "calls of an unknown tool",
+        "- name: a\n  per: all\n  window: day\n  maxCalls: {look_upp: 3}\n",
+        "4: there is no tool `look_upp`; did you mean `look_up`?",
+    ),
+    budgets(
+        "costs without a price",
+        "- {name: a, per: all, window: day, maxCost: 9}\n",
+        "1: `[0].maxCost`: the endpoint `m` has no `price`; add its `price`, or limit `maxTokens`",
+    ),
+    WrongInput(
+        "costs in another currency",
+        {
+            "budgets.yaml": "- {name: a, per: all, window: day, maxCost: 9, currency: USD}\n",
+            "endpoints.yaml": PRICED,
+            **USES_M,
+        },
+        [
+            "budgets.yaml:1: `[0].currency`: the budget is in USD, and the endpoint `m` has a price"
+            " in EUR; write one `currency` in both: none is converted"
+        ],
+    ),
+    WrongInput(
+        "costs in two currencies",
+        {
+            "budgets.yaml": "- {name: a, per: all, window: day, maxCost: 9}\n",
+            "endpoints.yaml": f"{PRICED}n{PRICED[1:].replace('EUR', 'USD')}",
+            "agents/a.yaml": "model: [{endpoint: m}, {endpoint: n}]\n",
+        },
+        [
+            "budgets.yaml:1: `[0].maxCost`: the prices of the endpoints have several currencies:"
+            " EUR, USD; make it a budget of `maxTokens`: none converts"
+        ],
     ),
 ]
 CYCLES = [
