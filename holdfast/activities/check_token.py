@@ -52,7 +52,7 @@ class CheckTokenActivity:
                 token, self._sets, USES[token_check.purpose], age=token_check.age(datetime.now(UTC))
             )
             if token_check.purpose == "principal":
-                principal = principal_claims(token, settings.subject)
+                principal = principal_claims(token, settings.subject, settings.team)
                 if token.claims.get("jti") not in token_check.runs:
                     raise InvalidTokenError(
                         "the token is not for this run: sign one with its workflow id as `jti`"

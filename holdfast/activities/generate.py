@@ -5,6 +5,7 @@ from the run, sends it to the model through a provider, and shows the answer in 
 it is streamed. Everything cached between two requests can be dropped at any time.
 """
 
+import math
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -18,19 +19,33 @@ from holdfast.activities.model.chat_telemetry import record_chat
 from holdfast.activities.model.conversation_cache import PagePrefetch, RunKey
 from holdfast.activities.model.progress import Progress, RetryBudget, send_heartbeats
 from holdfast.activities.model.shared_pages import SharedPages
+from holdfast.activities.shared_budgets import BudgetError, Reserved, SharedBudgets
 from holdfast.catalog.endpoints import ModelEndpoints
 from holdfast.providers import base, model_errors
 from holdfast.providers.context_window import window_of, with_window
 from holdfast.providers.model_errors import model_error
 from holdfast.runtime.secrets import Secrets
 from holdfast.runtime.telemetry.telemetry import Telemetry
-from holdfast.schemas.base import sha256
+from holdfast.schemas.base import json_size, sha256
 from holdfast.schemas.internal.model_request import ConversationPointer
-from holdfast.schemas.internal.solution import Solution, Usage, decimal, round_amount
+from holdfast.schemas.internal.shared_budgets import Reservation
+from holdfast.schemas.internal.solution import (
+    NO_USAGE,
+    OverBudget,
+    Solution,
+    Usage,
+    decimal,
+    round_amount,
+)
 from holdfast.schemas.names import GENERATE
 from holdfast.schemas.settings.endpoints import Price
 
 _PRICED_TOKENS = 1_000_000
+# Of a reservation: fewer bytes than the tokens of any text have on average.
+_BYTES_PER_TOKEN = 3
+_DEFAULT_OUTPUT_TOKENS = 4_096
+_KEY_CHARACTERS = 32
+MAX_EARLIER = 20
 MAX_MODELS_WITHOUT_TOOLS = 1_000
 
 
@@ -51,6 +66,7 @@ class GenerateActivity:
         secrets: Secrets | None = None,
         telemetry: Telemetry | None = None,
         answers: dict[str, Progress] | None = None,
+        budgets: SharedBudgets | None = None,
         shared: SharedPages | None = None,
     ) -> None:
         self._models = models
@@ -58,6 +74,7 @@ class GenerateActivity:
         self._secrets = secrets or Secrets()
         self._longest = longest
         self._answers = {} if answers is None else answers
+        self._budgets = budgets
         self._reader = conversation_reader.ConversationReader(query_page, prefetch, shared)
         # The models that take no tools, by endpoint and name.
         self._without_tools: dict[tuple[str, str], None] = {}
@@ -119,17 +136,24 @@ class GenerateActivity:
         if request.ask.tools and is_known:
             return Solution(no_tools=True)
         attempt = activity.info().attempt
+        reserved = await self._reserve(request, target.endpoint.price)
+        if isinstance(reserved, list):
+            return Solution(over_budget=reserved)
         try:
             with record_chat(self._telemetry, request.ask, target, pointer, attempt) as chat:
                 answer = await served.provider.solve(request, progress)
                 usage = with_cost(answer.usage, target.endpoint.price)
-                solution = answer.model_copy(update={"usage": usage})
+                is_last = request.ask.calling == "native" and not answer.calls
+                notices = [*answer.notices, *reserved.settle(usage, is_last=is_last)]
+                solution = answer.model_copy(update={"usage": usage, "notices": notices})
                 if chat is not None:
                     chat.record_answer(solution, progress.first_output_at)
         except base.ContextOverflow as error:
+            reserved.settle(NO_USAGE)
             notice = model_errors.rejection_message(error, target, model.name)
             return Solution(too_long=True, window=error.window, notices=[notice])
         except (base.ProviderError, httpx.HTTPError) as error:
+            reserved.settle(with_cost(model_errors.used_by(error), target.endpoint.price))
             if isinstance(error, base.ToolsUnsupported):
                 self._without_tools[model.endpoint, model.name] = None
                 if len(self._without_tools) > MAX_MODELS_WITHOUT_TOOLS:
@@ -148,6 +172,35 @@ class GenerateActivity:
             whole = solution.usage.plus(progress.failed_usage)
             solution = solution.model_copy(update={"usage": whole})
         return with_window(solution, window_of(target.endpoint, model))
+
+    async def _reserve(
+        self, request: base.ProviderRequest, price: Price | None
+    ) -> Reserved | list[OverBudget]:
+        """Reserve what the request may use; return the shared budgets that it does not fit into."""
+        if self._budgets is None:
+            return Reserved()
+        info, model = activity.info(), request.ask.model
+        bytes_sent = sum(map(len, request.fragments)) + json_size(request.ask.to_json())
+        used = Usage(
+            input_tokens=math.ceil(bytes_sent / _BYTES_PER_TOKEN),
+            output_tokens=model.max_output_tokens or _DEFAULT_OUTPUT_TOKENS,
+        )
+        run = f"{info.workflow_id}/{info.workflow_run_id}"
+        keys = [
+            sha256(f"{run}/{info.activity_id}/{n}".encode())[:_KEY_CHARACTERS]
+            for n in range(1, info.attempt + 1)
+        ]
+        attempt = Reservation(
+            key=keys.pop(),
+            earlier=keys[-MAX_EARLIER:],
+            run=sha256((info.workflow_id or "").encode())[:_KEY_CHARACTERS],
+            tokens=(used.input_tokens or 0) + (used.output_tokens or 0),
+            cost=token_cost(used, price) or 0.0,
+        )
+        try:
+            return await self._budgets.reserve(request.ask.budget_scopes, attempt, price)
+        except BudgetError as error:
+            raise model_error(str(error), retried=not error.is_final) from None
 
 
 def with_cost(usage: Usage, price: Price | None) -> Usage:

@@ -99,6 +99,10 @@ class ModelEndpoints:
     def names(self) -> list[str]:
         return sorted(self._served)
 
+    @property
+    def has_stand_in(self) -> bool:
+        return self._stand_in is not None
+
     def request_limits(self) -> dict[str, int | None]:
         """Return each endpoint's limit of requests a minute, or None."""
         return {

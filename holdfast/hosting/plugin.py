@@ -10,7 +10,7 @@ plugin alone.
 
 import inspect
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, fields, replace
@@ -53,6 +53,7 @@ from holdfast.runtime.storage.store import DeferredStore
 from holdfast.schemas.settings.budgets import SharedBudget
 from holdfast.workflows.agent import AgentWorkflow
 from holdfast.workflows.base_workflow import CallWorkflow
+from holdfast.workflows.budget import BudgetWorkflow, MovingBudgetWorkflow
 from holdfast.workflows.commands.interceptors import CommandInterceptor
 from holdfast.workflows.memory import MemoryWorkflow, MovingMemoryWorkflow
 
@@ -60,6 +61,11 @@ from holdfast.workflows.memory import MemoryWorkflow, MovingMemoryWorkflow
 # delay is replayed.
 STICKY_TIMEOUT: Final = timedelta(seconds=1)
 _Results = AsyncIterator[WorkflowReplayResult]
+# Each with the one for workers that are builds of a deployment.
+_LASTING: Final[Mapping[type, type]] = {
+    MemoryWorkflow: MovingMemoryWorkflow,
+    BudgetWorkflow: MovingBudgetWorkflow,
+}
 _PARAMETERS: Final = inspect.signature(Worker).parameters
 
 
@@ -180,7 +186,7 @@ class HoldfastPlugin(SimplePlugin):
         super().__init__(
             "holdfast",
             data_converter=self._converter,
-            workflows=lambda given: [*(given or ()), AgentWorkflow, CallWorkflow, MemoryWorkflow],
+            workflows=lambda given: [*(given or ()), AgentWorkflow, CallWorkflow, *_LASTING],
             workflow_runner=HoldfastRunner.beside,
         )
 
@@ -243,9 +249,9 @@ class HoldfastPlugin(SimplePlugin):
         parts = WorkerParts(config, settings, resources, runner.query)
         config["workflow_runner"] = replace(runner, parts=parts)
         if versions is not None:
-            # A memory outlives every build, so its workflow moves to the current one.
-            kept = [each for each in config["workflows"] if each is not MemoryWorkflow]
-            config["workflows"] = [*kept, MovingMemoryWorkflow]
+            # A memory or a budget outlives a build, so its workflow moves to the current one.
+            kept = [each for each in config["workflows"] if each not in _LASTING]
+            config["workflows"] = [*kept, *_LASTING.values()]
         config["activities"] = parts.activities()
         config["interceptors"] = [*config["interceptors"], *parts.interceptors()]
         ours = {

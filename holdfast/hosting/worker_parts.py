@@ -32,6 +32,7 @@ from holdfast.activities.model.run_queries import RunQueries
 from holdfast.activities.model.shared_pages import SharedPages
 from holdfast.activities.model.viewers import QueryCached, Viewers
 from holdfast.activities.resolve import DefinitionResolver
+from holdfast.activities.shared_budgets import SharedBudgets
 from holdfast.hosting.options import WorkerSettings
 from holdfast.hosting.own_runs import OwnRunsInterceptor
 from holdfast.hosting.process_exit import StartError
@@ -81,6 +82,10 @@ class WorkerParts:
         self._prefetch = PagePrefetch(ConversationCache())
         self._shared_pages: SharedPages | None = None
         answers: dict[str, Progress] = {}
+        current = resources.current_catalog
+        self._budgets = SharedBudgets(
+            self._client, self._task_queue, lambda: current.catalog.budgets
+        )
         self._generate = partial(
             GenerateActivity,
             resources.models,
@@ -90,6 +95,7 @@ class WorkerParts:
             resources.secrets,
             resources.telemetry,
             answers,
+            None if resources.models.has_stand_in else self._budgets,
         )
         self._viewers = Viewers(
             answers, settings.viewers, self._client.data_converter, query_cached
@@ -140,6 +146,7 @@ class WorkerParts:
             self._resources.channels.tell_people,
             spans.record_spans,
             *(self._resolver.resolve_agent, self._resolver.resolve_tool),
+            self._budgets.reserve_call,
             *(memories.memory_read, memories.memory_search, memories.memory_write),
             *mcp,
         ]
@@ -200,6 +207,7 @@ class WorkerParts:
         self._shared_pages = None if store is None else SharedPages(store, converter)
         self._request_workers = self.request_workers(worker)
         async with AsyncExitStack() as stack:
+            stack.push_async_callback(self._budgets.close)
             if self._resources.telemetry is not None:
                 stack.push_async_callback(asyncio.to_thread, self._resources.telemetry.close)
             if self._resources.servers is not None:
@@ -249,6 +257,7 @@ class WorkerParts:
     async def facts(self) -> WorkerFacts:
         """Return what runs need to know of the worker that resolves their definitions."""
         settings, task_queue = self._settings, self._task_queue
+        budgets = self._resources.current_catalog.catalog.budgets
         return WorkerFacts(
             search_attributes=await usable_search_attributes(self._client),
             notify=settings.notify,
@@ -259,6 +268,7 @@ class WorkerParts:
             store=payload_writer(self._client.data_converter) is not None,
             principal_tokens=settings.principal_tokens,
             catalog_only=settings.catalog_only,
+            counted_tools=sorted({tool for each in budgets for tool in each.max_calls}),
             request_queues={
                 name: names.request_queue(task_queue, name)
                 for name, limit in self._resources.models.request_limits().items()

@@ -14,6 +14,7 @@ from temporalio.exceptions import ApplicationError
 from holdfast.providers import base
 from holdfast.providers.transport.target import EndpointTarget
 from holdfast.runtime.http_post import request_error, retry_delay
+from holdfast.schemas.internal.solution import NO_USAGE, Usage
 from holdfast.schemas.names import MODEL_ERROR
 
 RETRIED_STATUS = (408, 409, 425, 429)
@@ -21,6 +22,8 @@ RETRIED_STATUS = (408, 409, 425, 429)
 # server's internal error may mean that it can never do what the request needs.
 MAX_DOUBTFUL_ATTEMPTS = 3
 _DOUBTFUL_STATUS = (500, 501)
+# Of a server that has not started to answer, Anthropic's and Cloudflare's of overload among them.
+_NOT_PROCESSED = (501, 503, 529)
 # Its window is small unless it is set.
 _OLLAMA_WINDOW = "Raise `num_ctx` in the `options` of the agent's `model`"
 # Of llama.cpp ("image input is not supported", "Jinja Exception: …"), LM Studio and others.
@@ -106,6 +109,24 @@ def rejection_message(error: base.Rejection, target: EndpointTarget, model: str)
     message = f"{target.label} answered {error.status}: {target.redact(error.message) or 'nothing'}"
     fix = _fix(error, target, model)
     return f"{message}. {fix}" if fix else message
+
+
+def used_by(error: base.ProviderError | httpx.HTTPError) -> Usage:
+    """Return what a failed request has used; nothing of it is known if its end is unknown.
+
+    A gateway's error may hide an answer.
+    """
+    match error:
+        case base.FailedAnswer():
+            return error.usage
+        case base.Rejection() if error.status < 500 or error.status in _NOT_PROCESSED:
+            return NO_USAGE
+        case base.NoCredentials() | base.UnanswerableRequest() | httpx.ConnectError():
+            return NO_USAGE
+        case httpx.ConnectTimeout() | httpx.UnsupportedProtocol() | httpx.LocalProtocolError():
+            return NO_USAGE
+        case _:
+            return Usage()
 
 
 def _has_no_credit(error: base.ProviderRefused) -> bool:

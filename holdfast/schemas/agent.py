@@ -366,7 +366,8 @@ class WorkerFacts(Lenient):
     with `principal_tokens`, a run has to name its principal by a token;
     `catalog_only`, that it names an agent or a tool, and writes none of its own; `notifiers` are
     the channels that notify people of pending approvals; `tracing` is how the run is traced, if
-    it is; `delegates` are the agents that the run and its delegates may delegate to.
+    it is; `delegates` are the agents that the run and its delegates may delegate to;
+    `counted_tools` are those whose calls a shared budget counts.
     """
 
     search_attributes: list[str] = []
@@ -381,6 +382,7 @@ class WorkerFacts(Lenient):
     notifiers: list[Listener] = []
     tracing: Tracing | None = None
     delegates: dict[str, ResolvedAgent] = {}
+    counted_tools: Annotated[list[str], Field(exclude_if=lambda names: not names)] = []
 
 
 class AgentSnapshot(Explicit):

@@ -336,12 +336,16 @@ class DecisionClaims(Lenient):
 class PrincipalClaims(Explicit):
     """The claims of a token on a principal."""
 
+    left_out_if_empty = ("team",)
+
     id: Annotated[str, Field(min_length=1, max_length=200)]
     """Who it is: `sub`."""
     scopes: list[str] = []
     """What they may do: `scopes`, or `scope`."""
     expires_at: AwareDatetime | None = None
     """Until when: `exp`."""
+    team: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    """Their team, in the claim that the key set names."""
 
 
 class PlannedCall(Explicit, extra="forbid", allow_inf_nan=False):

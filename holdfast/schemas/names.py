@@ -23,6 +23,8 @@ CALL_WORKFLOW: Final = "CallWorkflow"
 WORKFLOWS: Final = (AGENT_WORKFLOW, CALL_WORKFLOW)
 # Not among them: it is what runs keep, and no run.
 MEMORY_WORKFLOW: Final = "MemoryWorkflow"
+# And what runs that share a budget have used.
+BUDGET_WORKFLOW: Final = "BudgetWorkflow"
 
 # Activities of the worker itself. A tool's activity may not take one of these names.
 GENERATE: Final = "generate"
@@ -37,10 +39,12 @@ FIND_SIGNALS: Final = "find_signals"
 RECORD_SPANS: Final = "record_spans"
 TELL_PEOPLE: Final = "tell_people"
 CALL_MCP_TOOL: Final = "call_mcp_tool"
+RESERVE_CALL: Final = "reserve_call"
 RESERVED_ACTIVITIES: Final = (
     *(GENERATE, RESOLVE_AGENT, RESOLVE_TOOL, FETCH_KNOWLEDGE),
     *(MEMORY_READ, MEMORY_WRITE, MEMORY_SEARCH),
     *(CHECK_TOKEN, FIND_SIGNALS, TELL_PEOPLE, RECORD_SPANS, CALL_MCP_TOOL),
+    RESERVE_CALL,
 )
 # Those that need no permit: all but the one that runs the calls of tools.
 EXEMPT_ACTIVITIES: Final = tuple(each for each in RESERVED_ACTIVITIES if each != CALL_MCP_TOOL)
@@ -85,6 +89,9 @@ SEND: Final = "send"
 WITHDRAW: Final = "withdraw"
 RENEW: Final = "renew"
 WRITE: Final = "write"
+# The update and the signal of a shared budget; its query is `read`.
+RESERVE: Final = "reserve"
+SETTLE: Final = "settle"
 
 # Queries. REQUEST is the worker's own: `generate` reads the conversation through it. The last two
 # are a memory's.
@@ -116,6 +123,8 @@ WAITING_ATTRIBUTES: Final = (PENDING_SINCE, PENDING_UNTIL, PENDING_FOR)
 SEARCH_ATTRIBUTES: Final = (*NEEDED_ATTRIBUTES, *WAITING_ATTRIBUTES)
 # The name of an agent that a request defines without a name.
 UNNAMED_AGENT: Final = "inline"
+# The scope of runs without a team, or without a verified principal, in a shared budget.
+UNASSIGNED: Final = "unassigned"
 
 # Types of application errors that are not the error of one call (those are `errors.ErrorCode`).
 INVALID_REQUEST: Final = "invalid_request"
@@ -226,6 +235,10 @@ def is_memory_of(workflow: str, principal: str) -> bool:
     """Return whether a workflow id is that of what an agent keeps for this principal."""
     prefix, *owner = workflow.split(".")
     return prefix in ("memory", "memory-inline") and owner[1:] == [_id_part(principal)]
+
+
+def budget_workflow_id(budget: str, scope: str, window: str) -> str:
+    return f"holdfast-budget/{budget}/{_id_part(scope)}/{window}"
 
 
 def request_queue(task_queue: str, endpoint: str) -> str:

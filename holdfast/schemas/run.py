@@ -3,6 +3,7 @@
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AwareDatetime, Discriminator, Field, JsonValue, Tag, model_validator
+from pydantic.json_schema import SkipJsonSchema
 
 from holdfast.schemas import log_entry
 from holdfast.schemas.agent import AgentDefinition, ToolChoice
@@ -82,6 +83,8 @@ class Principal(Strict):
     expires_at: AwareDatetime | None = None
     """Until when calls with side effects or required scopes start: until the token expires. From
     then on they wait for the update `renew`."""
+    # Of a verified token: what a caller writes is not read.
+    team: SkipJsonSchema[str | None] = None
 
 
 class PrincipalToken(Strict):

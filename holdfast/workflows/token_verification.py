@@ -15,6 +15,7 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas.agent import WorkerFacts
     from holdfast.schemas.base import parse_duration
     from holdfast.schemas.decision import PrincipalClaims, TokenCheck
+    from holdfast.schemas.internal.shared_budgets import BudgetScopes
     from holdfast.schemas.run import CallRequest, Principal, PrincipalToken, RunRequest
 
 from holdfast.workflows.engine.run_state import TokenRejected
@@ -51,7 +52,20 @@ async def verify_principal(token: str, runs: list[str]) -> Principal:
     """Return the principal of a token for one of these runs, or raise `TokenRejected`."""
     check = TokenCheck(token=token, purpose="principal", runs=runs)
     claims = PrincipalClaims.read(await check_token(check))
-    return Principal(id=claims.id, scopes=claims.scopes, expires_at=claims.expires_at)
+    return Principal(**dict(claims))
+
+
+def budget_scopes(
+    request: RunRequest | CallRequest | None, principal: Principal | None, facts: WorkerFacts
+) -> BudgetScopes:
+    """Return the scopes in which shared budgets count a run: none of them is a caller's word."""
+    agent = names.UNASSIGNED
+    if isinstance(request, RunRequest):
+        agent = request.agent if isinstance(request.agent, str) else names.UNNAMED_AGENT
+    is_verified = principal is not None and facts.principal_tokens
+    who = principal.id if principal is not None and is_verified else names.UNASSIGNED
+    team = principal.team if principal is not None else None
+    return BudgetScopes(agent=agent, principal=who, team=team or names.UNASSIGNED)
 
 
 async def authorize(request: RequestT, field: str, facts: WorkerFacts, *values: Any) -> RequestT:
@@ -64,7 +78,8 @@ async def authorize(request: RequestT, field: str, facts: WorkerFacts, *values: 
         ApplicationError: The worker does not accept the request, or its token.
     """
     principal = request.principal
-    if not is_delegate(*values):
+    is_child = is_delegate(*values)
+    if not is_child:
         if facts.catalog_only and not isinstance(getattr(request, field), str):
             fail(names.INVALID_REQUEST, f"`{field}`: {_WRITTEN}")
         if facts.principal_tokens and not isinstance(principal, PrincipalToken):
@@ -74,7 +89,8 @@ async def authorize(request: RequestT, field: str, facts: WorkerFacts, *values: 
     try:
         if isinstance(principal, Principal):
             own_id = own_plain_name(principal.id, "principal.id")
-            verified = principal.model_copy(update={"id": own_id})
+            team = principal.team if is_child else None
+            verified = principal.model_copy(update={"id": own_id, "team": team})
         else:
             verified = await verify_principal(principal.token, [workflow.info().workflow_id])
     except InvalidInputError as error:

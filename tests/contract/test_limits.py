@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.activities import generate, resolve
+from holdfast.activities import generate, resolve, shared_budgets
 from holdfast.activities.interceptors import auto_heartbeat, results
 from holdfast.activities.mcp import authorization, held_calls, http_client, servers
 from holdfast.catalog import advice, agent_reader, builtin_tools, catalog_files
@@ -19,7 +19,7 @@ from holdfast.runtime.mcp import input_forms
 from holdfast.runtime.settings_files import json_and_yaml, source
 from holdfast.schemas import agent, base, tool
 from holdfast.schemas.internal import live_answer, memory
-from holdfast.schemas.settings import notify
+from holdfast.schemas.settings import budgets, notify
 from holdfast.validation import (
     content_cache,
     lenient_json,
@@ -37,6 +37,7 @@ from holdfast.workflows.engine import (
     run_state,
 )
 from holdfast.workflows.engine.approvals import notifications, pending, question
+from holdfast.workflows.engine.budget import shared_budget
 from holdfast.workflows.engine.conversation import initial_context, scopes
 from holdfast.workflows.engine.execution import lifecycle, preparation, questions
 from holdfast.workflows.engine.log.log import MAX_INFLATED_BYTES
@@ -168,6 +169,12 @@ LIMITS: dict[str, list[str]] = {
         f"{kb(http.MAX_ANSWER_BYTES)} read",
     ],
     "one piece of knowledge": [kb(builtin_tools.MAX_KNOWLEDGE_BYTES)],
+    "[budgets that runs share](operating/budgets.md)": [
+        f"{budgets.MAX_BUDGETS}, of each {budgets.MAX_TOOLS_COUNTED} tools",
+        f"{budgets.MAX_RUNS_COUNTED:,} runs",
+        f"{shared_budget.MAX_OPEN:,} reservations",
+        f"{shared_budgets.UPDATE_TIMEOUT.seconds} s",
+    ],
     "a memory": [
         f"{memory.MAX_ENTRIES:,} entries",
         kb(memory.MAX_VALUE_BYTES),

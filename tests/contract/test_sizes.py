@@ -9,14 +9,14 @@ MAX_FILES = 14
 MAX_ENGINE_LINES = 400
 # The lines of Python in each package, and a percent.
 MAX_LINES = {
-    "schemas": 5_340,
+    "schemas": 5_640,
     "validation": 2_890,
     "runtime": 6_150,
     "providers": 5_730,
     "definitions": 560,
-    "catalog": 3_330,
-    "workflows": 14_240,
-    "activities": 5_100,
+    "catalog": 3_470,
+    "workflows": 14_680,
+    "activities": 5_450,
     "hosting": 3_480,
     "client": 3_870,
     "web": 11_410,

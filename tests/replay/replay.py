@@ -20,6 +20,7 @@ from holdfast.hosting.process_exit import exit_process
 from holdfast.hosting.sdk_workarounds.workflow_runner import workflow_runner
 from holdfast.workflows.agent import AgentWorkflow
 from holdfast.workflows.base_workflow import CallWorkflow
+from holdfast.workflows.budget import BudgetWorkflow
 from holdfast.workflows.memory import MemoryWorkflow
 from tests.replay.decided import DecisionReader
 from tests.replay.shelf import stored
@@ -29,7 +30,7 @@ async def replay(*names: str) -> dict[str, list[dict[str, Any]]]:
     """Replay stored histories, all by one worker; by name, what was decided in each."""
     reader = DecisionReader()
     replayer = Replayer(
-        workflows=[AgentWorkflow, CallWorkflow, MemoryWorkflow],
+        workflows=[AgentWorkflow, CallWorkflow, MemoryWorkflow, BudgetWorkflow],
         workflow_runner=workflow_runner(),
         data_converter=pydantic_data_converter,
         interceptors=[reader],

@@ -33,6 +33,7 @@ TOOLS = Path(__file__).with_name("tools.py")
 CATALOG = Path(__file__).with_name("catalog")
 # Settings that alter what is loaded of these.
 OF_CATALOG = {"catalog", "tools", "agents", "servers", "knowledge_urls", "notify", "plugins"}
+OF_CATALOG |= {"budgets"}
 # Settings for several runs at once, or for a long one: without room in the cache, one can hold up
 # another for ten seconds, and each message to it replays it.
 SIDE_BY_SIDE: dict[str, Any] = {"cached_runs": 100}

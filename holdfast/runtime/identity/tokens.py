@@ -168,10 +168,13 @@ def decision_claims(token: SignedToken) -> DecisionClaims:
     return _read(DecisionClaims, {**token.claims, **named, "id": sha256(token.payload)}, {})
 
 
-def principal_claims(token: SignedToken, subject: str | None = None) -> dict[str, Any]:
+def principal_claims(
+    token: SignedToken, subject: str | None = None, team: str | None = None
+) -> dict[str, Any]:
     """Return the claims of a verified token about a principal, as JSON.
 
-    The `subject` of its key set may write the name: `{sub}@partner`.
+    The `subject` of its key set may write the name: `{sub}@partner`; `team` is the claim that names
+    the team.
 
     Raises:
         InvalidTokenError: a claim is missing or invalid.
@@ -197,6 +200,8 @@ def principal_claims(token: SignedToken, subject: str | None = None) -> dict[str
     who = {"id": written.replace(SUB, sub)} if "sub" in token.claims else {}
     until = datetime.fromtimestamp(token.claims["exp"], UTC)
     claims = {**who, "scopes": scopes, "expiresAt": until}
+    if team is not None and team in token.claims:
+        claims["team"] = token.claims[team]
     return _read(PrincipalClaims, claims, {"id": "sub"}).to_json()
 
 

@@ -12,6 +12,7 @@ from pydantic import Field
 
 from holdfast.schemas.agent import Calling, ModelSettings, ToolChoice
 from holdfast.schemas.base import Duration, Json, Lenient, OneOf, Strict
+from holdfast.schemas.internal.shared_budgets import BudgetScopes
 from holdfast.schemas.message import ChatMessage, Message
 from holdfast.schemas.tool import Schema
 
@@ -139,6 +140,7 @@ class Ask(Lenient):
     null_is_absent: bool = False
     tail: str | None = None
     edits: ConversationEdits = ConversationEdits()
+    budget_scopes: BudgetScopes = BudgetScopes()
 
 
 class ConversationPage(Lenient):

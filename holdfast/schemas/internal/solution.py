@@ -1,12 +1,13 @@
 """The answer of a model in one turn, and its cost."""
 
 from decimal import Decimal
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
 from holdfast.schemas.base import Json, Lenient
+from holdfast.schemas.budget import OnLimit
 
 _COUNTED = ("input_tokens", "output_tokens", "cost")
 StopReason = Literal["stop", "calls", "length", "filtered"]
@@ -59,6 +60,9 @@ class Usage(Lenient):
         return self.plus(Usage(**{name: None if n is None else -n for name, n in counts}))
 
 
+NO_USAGE: Final = Usage(input_tokens=0, output_tokens=0, cost=0.0)
+
+
 class WrittenCall(Lenient):
     """A call as the model wrote it: nothing in it has been checked.
 
@@ -72,6 +76,25 @@ class WrittenCall(Lenient):
     oversize_bytes: int | None = None
 
 
+class OverBudget(Lenient):
+    """A shared budget that a request does not fit into: of `limit`, `used` is used or reserved.
+
+    A limit is `maxCost`, `maxTokens`, `maxRuns` or `maxCalls.TOOL`.
+    """
+
+    name: str
+    scope: str
+    limit: str
+    used: float
+    most: float
+    on_limit: OnLimit
+    approvers: list[str] | None = None
+
+    @property
+    def label(self) -> str:
+        return f"{self.name} ({self.limit}: {self.used:.9g} of {self.most:.9g}, {self.scope})"
+
+
 class Solution(Lenient):
     """One answer of a model.
 
@@ -79,7 +102,8 @@ class Solution(Lenient):
     signatures of its reasoning. No one else reads it. `window` is the context window of the model,
     in tokens, if the conversation uses much of it. `too_long`: it exceeds the window, and there is
     no answer. `no_tools`: the model does not support tools, so a request with some has no answer.
-    `refused` is why the provider ended the answer without one.
+    `refused` is why the provider ended the answer without one. `over_budget`: the request was not
+    sent, since it does not fit into these budgets.
     """
 
     text: str = ""
@@ -93,3 +117,4 @@ class Solution(Lenient):
     too_long: bool = False
     no_tools: bool = False
     refused: str | None = None
+    over_budget: list[OverBudget] = []

@@ -60,6 +60,8 @@ class KeySet(base.OneOf):
     """The only signer with these keys; or, with `{sub}`, the names of the people of this issuer:
     `{sub}@partner` (default: the `sub` of the token; of another issuer than the first, `SUB @
     ISSUER`)."""
+    team: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    """The claim that names a principal's team, for budgets of teams (default: none does)."""
     groups: Annotated[list[str], Field(max_length=100)] | None = None
     """The groups that decisions may be signed for with these keys (default: any)."""
     for_: Annotated[list[Use], Field(alias="for", min_length=1)] = [*AUDIENCES]

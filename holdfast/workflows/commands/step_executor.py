@@ -19,8 +19,9 @@ from temporalio.workflow import EventGroup
 with workflow.unsafe.imports_passed_through():
     from holdfast.schemas import names
     from holdfast.schemas.agent import WorkerFacts
-    from holdfast.schemas.base import json_size
+    from holdfast.schemas.base import json_size, parse_duration
     from holdfast.schemas.internal.mcp_input import McpTask
+    from holdfast.schemas.internal.shared_budgets import CallReservation
     from holdfast.schemas.names import ErrorCode
     from holdfast.schemas.tool import ActivityBinding, RepairAgent
 
@@ -127,11 +128,33 @@ class StepExecutor(BaseExecutor):
 
     async def execute(self, turn: Turn, call: ToolCall) -> outcomes.Outcome | None:
         """Execute a call; `None` if its principal's token expired before its command."""
+        if call.tool.name in self.facts.counted_tools:
+            refused = await self._reserve_call(call)
+            if refused is not None:
+                return outcomes.refuse(ErrorCode.BLOCKED, f"`{call.name}` was not run: {refused}")
         if call.tool.delegate is not None:
             return await child_workflows.execute_delegate(call, turn, self)
         if call.tool.latent:
             return await execute_model_tool(call, turn.number, self)
         return await self._execute_activity(turn.number, call)
+
+    async def _reserve_call(self, call: ToolCall) -> str | None:
+        """Count a call in the budgets that runs share; return why it may not run."""
+        info, scopes = workflow.info(), self.work.state.budget_scopes
+        key = f"{info.workflow_id}/{info.first_execution_run_id}/{call.id}"
+        wanted = CallReservation(tool=call.tool.name, key=key, scopes=scopes)
+        try:
+            full = await self.on_run_time(
+                workflow.execute_local_activity(
+                    names.RESERVE_CALL,
+                    wanted.to_json(),
+                    schedule_to_close_timeout=parse_duration("1m"),
+                    summary=f"Counts {call.id} in a shared budget",
+                )
+            )
+        except FailureError as error:
+            return activity_failure(error).message
+        return None if full is None else f"the budget {full} is used up"
 
     async def run_hook(self, hook: activities.Hook) -> activities.HookResult:
         """Run the activity or the agent of a hook."""
@@ -291,7 +314,8 @@ async def execute_model_tool(call: ToolCall, turn: int, executor: BaseExecutor) 
                 failure: str | None = model_failure_message(error)
             else:
                 is_answer = work.requests.charge_answer(solution, model)
-                if not is_answer and work.requests.next_model(TOO_LONG, failed=model):
+                is_refused = not (is_answer or solution.over_budget)
+                if is_refused and work.requests.next_model(TOO_LONG, failed=model):
                     continue
                 failure = latent.failure(solution)
             finally:

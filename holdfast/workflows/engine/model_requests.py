@@ -127,9 +127,12 @@ class ModelRequests:
         self._phases.move(RunEvent.REQUEST_CLOSED)
         if self.charge_answer(solution, model, is_turn=True):
             self.in_turn, self._answered_by = False, self._choice.label(model)
+            self._limits.note_refusals([])
             self._messages.mailbox.mark_read()
             return True
-        if solution.no_tools:
+        if solution.over_budget:
+            self._limits.note_refusals(solution.over_budget)
+        elif solution.no_tools:
             self._choice.compose_calls(model)
         elif not self.next_model(TOO_LONG):
             self._summaries.turn_refused(solution)
@@ -142,7 +145,9 @@ class ModelRequests:
             return
         self._phases.move(RunEvent.REQUEST_CLOSED)
         is_answer = self.charge_answer(solution, model)
-        if (is_answer and not solution.refused) or solution.too_long:
+        if solution.over_budget:
+            self._limits.note_refusals(solution.over_budget)
+        elif (is_answer and not solution.refused) or solution.too_long:
             self._summaries.summary_answered(solution)
         elif solution.no_tools:
             self._choice.compose_calls(model)
@@ -165,7 +170,7 @@ class ModelRequests:
         """
         notices, meter = list(solution.notices), self._state.meter
         has_no_tools = solution.no_tools and self._choice.agent.calling == "native"
-        is_answer = not (solution.too_long or has_no_tools)
+        is_answer = not (solution.too_long or has_no_tools or solution.over_budget)
         if is_answer:
             meter.charge(solution.usage, turns=int(is_turn))
             self._choice.count(model, solution.usage, turns=int(is_turn))

@@ -19,7 +19,6 @@ from enum import StrEnum
 from types import NoneType
 
 from holdfast.schemas.base import Duration
-from holdfast.schemas.budget import BudgetName
 from holdfast.schemas.internal.model_request import ConversationPointer
 from holdfast.schemas.names import ErrorCode
 from holdfast.schemas.run import Ended, RunResult, RunStatus
@@ -95,10 +94,10 @@ class RunCalls:
 
 @dataclass(frozen=True)
 class AskPeople:
-    """Wait until people have extended a budget or ended the run."""
+    """Wait until people have extended a budget or ended the run; `budget` is its label."""
 
     question: Question
-    budget: BudgetName
+    budget: str
 
 
 @dataclass(frozen=True)

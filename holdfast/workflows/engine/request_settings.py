@@ -267,9 +267,8 @@ class RequestSettings:
         text, offers = self._present(limits)
         instances = state.data.instances
         ask = prompt.ask(self.agent, text, offers, choice, tail, state.skill, instances)
-        return (
-            ask if self._changed is None else ask.model_copy(update={"edits": self._changed.edits})
-        )
+        edits = {} if self._changed is None else {"edits": self._changed.edits}
+        return ask.model_copy(update={**edits, "budget_scopes": state.budget_scopes})
 
     def _present(self, limits: ValidationLimits) -> tuple[str, list[model_request.ToolOffer]]:
         """Return the instructions and the tools, which are made again only when they change.

@@ -20,7 +20,6 @@ from typing import Any, Self
 from pydantic import Field
 
 from holdfast.schemas.agent import ResolvedAgent
-from holdfast.schemas.budget import BudgetName
 from holdfast.schemas.internal.continue_as_new import StepSnapshot
 from holdfast.schemas.internal.solution import Solution
 from holdfast.schemas.message import ChatMessage
@@ -260,8 +259,11 @@ class AgentRun(ExecutionBase):
 
     def _go_on(self) -> None:
         self.messages.read(ending=False)
-        limit = self.limits.reached()
-        if limit is None:
+        limit, shared = self.limits.reached(), self.limits.refusal
+        if shared is not None:
+            if self.limits.apply_refusal(shared):
+                self._exceed(shared.label)
+        elif limit is None:
             self.requests.begin()
         elif self.state.meter.is_total(limit) or self.limits.apply(limit):
             self._exceed(limit)
@@ -330,7 +332,7 @@ class AgentRun(ExecutionBase):
         else:
             self.requests.conclude(output)
 
-    def _exceed(self, name: BudgetName, *, is_noted: bool = False) -> None:
+    def _exceed(self, name: str, *, is_noted: bool = False) -> None:
         self.messages.exceed(name, is_noted=is_noted)
         self.requests.leave_turn()
 

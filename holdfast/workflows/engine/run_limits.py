@@ -8,15 +8,20 @@ Events: extension requested, extension decided.
 
 The agent defines the action. A delegate finishes at the end of its share, unless its agent defines
 another one. At its threshold, a budget is logged, and people are notified.
+
+A budget that runs share defines its own action. The worker has refused a request then: to finish,
+or after an approval, the run may make one that exceeds the budget. A run, or in a conversation a
+message, that the model has not answered yet has nothing to finish, and ends.
 """
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from pydantic import ValidationError
 
 from holdfast.schemas import names
 from holdfast.schemas.budget import BudgetLimits, BudgetName
+from holdfast.schemas.internal.solution import OverBudget
 from holdfast.schemas.log_entry import BudgetThresholdEntry
 from holdfast.schemas.message import ChatMessage
 from holdfast.schemas.tool import APPROVAL_DEFAULTS
@@ -40,6 +45,43 @@ class RunLimits:
         self._phases = phases
         self._progress = state.progress
         self._questions = questions
+        # The shared budgets that refused the last request; the first of them applies.
+        self._refusals: list[OverBudget] = []
+
+    @property
+    def refusal(self) -> OverBudget | None:
+        """Return the shared budget that prevents a request, if there is one."""
+        return next(iter(self._refusals), None)
+
+    def note_refusals(self, refusals: list[OverBudget]) -> None:
+        """Record that shared budgets refused a request; with none of them, that it is answered."""
+        self._refusals = refusals
+        if not refusals:
+            self._exempt([])
+
+    def apply_refusal(self, shared: OverBudget) -> bool:
+        """Request an approval, or let the model finish; return whether the run has to end."""
+        state, meter = self._state, self._state.meter
+        is_begun = meter.requests > meter.before.max_turns
+        if shared.on_limit == "ask" and state.asks_people:
+            question = self._question_on_request(shared)
+            self._phases.move(RunEvent.EXTENSION_REQUESTED, AskPeople(question, shared.label))
+            self._questions.ask(question)
+        elif shared.on_limit == "finalize" and self._progress.finalizing is None and is_begun:
+            state.log.add_notice(f"the budget {shared.label} is used up")
+            self._exempt([each.name for each in self._refusals])
+            self._progress.finalize(meter.turns)
+            state.log.add_message(ChatMessage(role="user", content=prompt.FINALIZE))
+        else:
+            return True
+        return False
+
+    def _exempt(self, names: list[str]) -> None:
+        """Let the next request exceed these shared budgets."""
+        self._refusals = []
+        scopes = self._state.budget_scopes
+        if scopes.exempt != names:
+            self._state.count_in(scopes.model_copy(update={"exempt": names}))
 
     def reached(self) -> BudgetName | None:
         """Return the limit that prevents a request; a final one may always be made."""
@@ -82,13 +124,17 @@ class RunLimits:
         shown = replace(self._question_on(name), label=label, arguments={}, text=label)
         self._state.reached.append(shown)
 
-    def extend(self, name: BudgetName, ruling: Ruling | Moved | None) -> bool:
+    def extend(self, name: str, ruling: Ruling | Moved | None) -> bool:
         """Apply the ruling on a budget; return whether the ruling extends it."""
         self._phases.move(RunEvent.EXTENSION_DECIDED)
+        shared = self.refusal
+        if shared is not None and isinstance(ruling, Approved):
+            self._exempt([*self._state.budget_scopes.exempt, shared.name])
+            return True
         if not isinstance(ruling, Approved):
             return False
         to = BudgetLimits.model_validate(ruling.arguments) if ruling.edited_by else None
-        self._state.meter.extend(name, to)
+        self._state.meter.extend(cast(BudgetName, name), to)
         return True
 
     def _question_on(self, name: BudgetName) -> Question:
@@ -118,6 +164,34 @@ class RunLimits:
             text=f"The run has used up its {name} of {limit}. `approve` grants as much again,"
             " `edit` sets it, `deny` grants no more.",
             policy=state.rules.approval.over(APPROVAL_DEFAULTS),
+            requested_at=state.clock(),
+            check_arguments=check,
+            principal=state.principal,
+        )
+
+    def _question_on_request(self, shared: OverBudget) -> Question:
+        state, turns = self._state, self._state.meter.turns
+        policy = state.rules.approval.over(APPROVAL_DEFAULTS)
+        if shared.approvers is not None:
+            policy = policy.model_copy(update={"approvers": shared.approvers})
+        arguments = {shared.limit: shared.most}
+
+        def check(written: dict[str, Any], _: ValidationLimits) -> dict[str, Any]:
+            if written != arguments:
+                raise InvalidArguments("a budget that runs share is not extended here: approve")
+            return written
+
+        return Question(
+            call_id=names.budget_id(turns, shared.name),
+            turn=turns,
+            kind="budget",
+            tool=shared.limit,
+            label=f"budget {shared.name}",
+            arguments=arguments,
+            reasoning=None,
+            text=f"A request does not fit into the budget {shared.label}, which runs share."
+            " `approve` lets this request exceed it, `deny` grants no more.",
+            policy=policy,
             requested_at=state.clock(),
             check_arguments=check,
             principal=state.principal,

@@ -13,7 +13,7 @@ message. Temporal deduplicates within one history; the latest ids are passed on 
 In a conversation a budget counts for each message: the end of one is the end of its message.
 """
 
-from typing import Any
+from typing import Any, cast, get_args
 
 from pydantic import Field
 from pydantic.dataclasses import dataclass
@@ -185,7 +185,7 @@ class RunMessages:
         self._state.progress.stop(output)
         self._phases.move(RunEvent.CONCLUDED, conclusion="stopped")
 
-    def exceed(self, name: BudgetName, *, is_noted: bool = False) -> None:
+    def exceed(self, name: str, *, is_noted: bool = False) -> None:
         """End the run on a budget, or in a conversation its message: others may follow."""
         state = self._state
         goes_on = self.conversation is not None and not state.meter.is_total(name)
@@ -202,9 +202,12 @@ class RunMessages:
         if name is None:
             return None
         if progress.answered_up_to >= number:
+            if name not in get_args(BudgetName):  # one that runs share
+                return f"{progress.reason}; send the next message later"
+            limit = self._state.meter.limit(cast(BudgetName, name))
             return (
-                f"the budget {name} ({self._state.meter.limit(name)}) of this message is used up;"
-                " send the next message, or raise `budget.perMessage`"
+                f"the budget {name} ({limit}) of this message is used up; send the next message, or"
+                " raise `budget.perMessage`"
             )
         is_over = self._phases.conclusion == "budget_exceeded"
         return f"the run has ended: its budget {name} is used up" if is_over else None

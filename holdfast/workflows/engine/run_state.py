@@ -15,8 +15,8 @@ from pydantic import JsonValue
 
 from holdfast.schemas.agent import AgentRules, ToolChoice
 from holdfast.schemas.base import Lenient, json_size, rfc3339
-from holdfast.schemas.budget import BudgetName
 from holdfast.schemas.internal import continue_as_new
+from holdfast.schemas.internal.shared_budgets import BudgetScopes
 from holdfast.schemas.log_entry import SkillChooser, SkillEntry, WriteEntry
 from holdfast.schemas.phrases import quote_value, suggest_names
 from holdfast.schemas.reference import Path
@@ -61,7 +61,7 @@ class RunProgress(Lenient, frozen=False):
     cut_told: bool = False
     is_refused: bool = False
     unknown_told: bool = False
-    exceeded: BudgetName | None = None
+    exceeded: str | None = None
     reason: str | None = None
     rejections: int = 0
     rejected: str | None = None
@@ -106,7 +106,7 @@ class RunProgress(Lenient, frozen=False):
         """Set the output of a run that a tool or a hook stopped."""
         self.output = output
 
-    def exceed(self, name: BudgetName, upto: int | None) -> str:
+    def exceed(self, name: str, upto: int | None) -> str:
         """Record a used up budget, of the messages up to a number if set; return the reason."""
         self.exceeded = name
         self.reason = f"the budget {name} is used up"
@@ -192,6 +192,7 @@ class RunState:
         self.end_reason: str | None = None
         self.was_reset = snapshot.reset
         self.is_delegate = False
+        self.budget_scopes = BudgetScopes()
         # What people are to be notified of and need not decide.
         self.reached: list[Question] = []
         # An upper bound of the size of each kind's data.
@@ -220,6 +221,10 @@ class RunState:
         self.log.append(SkillEntry(skill=skill, by=by, **why))
         self.skill = skill
         self._allow_tools()
+
+    def count_in(self, scopes: BudgetScopes) -> None:
+        """Have shared budgets count the run in these scopes."""
+        self.budget_scopes = scopes
 
     def offer_tools(self, rules: AgentRules) -> None:
         self.tools = allowed_tools(rules, self.skill)

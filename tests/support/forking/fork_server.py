@@ -179,9 +179,10 @@ def _import_all() -> None:
     from holdfast.hosting.sdk_workarounds.workflow_runner import workflow_runner
     from holdfast.workflows.agent import AgentWorkflow
     from holdfast.workflows.base_workflow import CallWorkflow
+    from holdfast.workflows.budget import BudgetWorkflow
     from holdfast.workflows.memory import MemoryWorkflow
 
-    for workflow in (AgentWorkflow, CallWorkflow, MemoryWorkflow):
+    for workflow in (AgentWorkflow, CallWorkflow, MemoryWorkflow, BudgetWorkflow):
         workflow_runner().sandbox.sandboxed_class(workflow)  # type: ignore[attr-defined]  # it is ours
     load_default_build_id()
     gc.collect()

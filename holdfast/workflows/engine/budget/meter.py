@@ -159,10 +159,13 @@ class Meter:
         self.same_tool, self.out_of_time, self.too_deep = ("", 0), False, False
         self.reached = []
 
-    def is_total(self, name: BudgetName) -> bool:
-        """Return whether a limit is that of all messages of a conversation together."""
+    def is_total(self, name: str) -> bool:
+        """Return whether a limit is that of all messages of a conversation together.
+
+        It may be the label of a budget that runs share, which is none.
+        """
         field = field_of(name)
-        total = getattr(self.total, field)
+        total = getattr(self.total, field, None)
         return total is not None and bool(total == getattr(self.budget, field))
 
     @property

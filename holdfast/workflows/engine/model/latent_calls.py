@@ -18,7 +18,7 @@ from holdfast.schemas.message import ChatMessage
 from holdfast.schemas.names import ErrorCode
 from holdfast.validation.arguments import InvalidArguments, fit
 from holdfast.validation.schema_node import WorkBudget
-from holdfast.workflows.engine.call.outcomes import Outcome, Succeeded, fail
+from holdfast.workflows.engine.call.outcomes import Outcome, Succeeded, fail, refuse
 from holdfast.workflows.engine.call.states import ToolCall
 from holdfast.workflows.engine.conversation import scopes
 from holdfast.workflows.engine.log.log import Log
@@ -69,6 +69,7 @@ class Latent:
             instructions="\n\n".join(filter(None, (note.strip() for note in notes))),
             tool_choice="none",
             output=tool.output,
+            budget_scopes=state.budget_scopes,
         )
         self.requests = self._answers = 0
         # Whether the provider ended the last answer without one.
@@ -107,6 +108,9 @@ class Latent:
         self._answers += 1
         if solution.too_long:
             return fail(ErrorCode.TOOL_ERROR, _TOO_LONG.format(name=self._tool.name))
+        for over in solution.over_budget:
+            why = f"the budget {over.label} is used up"
+            return refuse(ErrorCode.BLOCKED, f"`{self._tool.name}` was not answered: {why}")
         try:
             if solution.refused is not None:
                 raise InvalidOutput(f"invalid_output: {solution.refused}. Answer with the result.")

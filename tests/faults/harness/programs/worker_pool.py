@@ -28,6 +28,7 @@ from holdfast.hosting.temporal import connect
 from holdfast.hosting.worker import WorkerSettings, build_worker
 from holdfast.workflows.agent import AgentWorkflow
 from holdfast.workflows.base_workflow import CallWorkflow
+from holdfast.workflows.budget import BudgetWorkflow
 from holdfast.workflows.memory import MemoryWorkflow
 from tests.faults.harness import tools
 from tests.faults.harness.points import READY, Points, watch
@@ -129,7 +130,7 @@ def _get_ready() -> None:
     """Do, once for all workers, whatever takes a worker's time when it starts."""
     # Nothing here uses TLS, and there are many certificates.
     os.environ["SSL_CERT_DIR"] = os.devnull
-    for workflow in (AgentWorkflow, CallWorkflow, MemoryWorkflow):
+    for workflow in (AgentWorkflow, CallWorkflow, MemoryWorkflow, BudgetWorkflow):
         workflow_runner().sandbox.sandboxed_class(workflow)  # type: ignore[attr-defined]  # it is ours
     load_resources(WorkerSettings(tools=[tools.__file__]))
     load_default_build_id()

@@ -1,0 +1,162 @@
+"""What workers, runs and the workflow of a shared budget exchange.
+
+A request to a model reserves a part of each budget before it is sent, and settles the part when its
+usage is known. Scopes come from the worker and from verified tokens, never from a caller.
+"""
+
+from datetime import datetime
+from typing import Annotated, Final
+
+from pydantic import AwareDatetime, Field
+
+from holdfast.schemas import names
+from holdfast.schemas.base import Lenient
+from holdfast.schemas.settings.budgets import Per, SharedBudget
+
+# A server accepts two thousand updates of a run.
+MAX_UPDATES_A_RUN: Final = 1_000
+MAX_BATCH: Final = 200
+"""Reservations of one update, and settlements of one update or signal."""
+
+
+class BudgetScopes(Lenient):
+    """The scopes that a run is counted in, and the budgets that its next request may exceed."""
+
+    agent: str = names.UNASSIGNED
+    principal: str = names.UNASSIGNED
+    team: str = names.UNASSIGNED
+    exempt: list[str] = []
+
+    def of(self, per: Per) -> str:
+        return "all" if per == "all" else str(getattr(self, per))
+
+
+class Reservation(Lenient):
+    """What a request may use; `key` names one attempt at it, and `earlier` those before it.
+
+    An `is_exempt` one is counted, and never refused. One of `calls` is settled at once.
+    """
+
+    key: str
+    earlier: list[str] = []
+    run: str
+    tokens: int = 0
+    cost: float = 0.0
+    calls: dict[str, int] = {}
+    is_exempt: bool = False
+
+
+class CallReservation(Lenient):
+    """The input of the activity `reserve_call`: a call that is about to run."""
+
+    tool: str
+    key: str
+    scopes: BudgetScopes
+
+
+class Settlement(Lenient):
+    """What an attempt has used; None: its end is unknown, and it counts as it reserved."""
+
+    key: str
+    tokens: int | None = None
+    cost: float | None = None
+
+
+class BudgetLimitsNow(Lenient):
+    """The limits that a worker applies to its own reservations: those of its file."""
+
+    max_cost: float | None = None
+    max_tokens: int | None = None
+    max_runs: int | None = None
+    max_calls: dict[str, int] = {}
+    warn_at: float = 0.8
+
+    @classmethod
+    def of(cls, budget: SharedBudget) -> "BudgetLimitsNow":
+        return cls(**{name: getattr(budget, name) for name in cls.model_fields})
+
+
+class BudgetUpdate(Lenient):
+    """The argument of the update `reserve`: settlements count before reservations."""
+
+    limits: BudgetLimitsNow
+    reserve: Annotated[list[Reservation], Field(max_length=MAX_BATCH)] = []
+    settle: Annotated[list[Settlement], Field(max_length=MAX_BATCH)] = []
+
+
+class BudgetRefusal(Lenient):
+    """Why a reservation does not fit."""
+
+    limit: str
+    used: float
+    most: float
+
+
+class BudgetReceipt(Lenient):
+    """The result of the update `reserve`: refusals by key, and limits that are nearly reached."""
+
+    refused: dict[str, BudgetRefusal] = {}
+    warned: list[str] = []
+
+
+class OpenReservation(Lenient):
+    """A reservation that is not settled; `is_over`: a later attempt has replaced its attempt."""
+
+    tokens: int
+    cost: float
+    since: datetime
+    is_over: bool = False
+
+
+class BudgetState(Lenient):
+    """The state of one budget for one scope and window.
+
+    `tokens` and `cost` are settled; of these, the estimated parts are those of attempts whose end
+    is unknown. The sums of the `open` reservations are beside them. `runs` and `call_keys` are of
+    those that were counted. `updates_a_run` stays as it was at the start: a run that is replayed
+    with another would continue as new elsewhere.
+    """
+
+    name: str
+    scope: str
+    window: str
+    ends_at: AwareDatetime
+    currency: str | None = None
+    limits: BudgetLimitsNow = BudgetLimitsNow()
+    tokens: int = 0
+    cost: float = 0.0
+    estimated_tokens: int = 0
+    estimated_cost: float = 0.0
+    open_tokens: int = 0
+    open_cost: float = 0.0
+    runs: dict[str, None] = {}
+    calls: dict[str, int] = {}
+    call_keys: dict[str, None] = {}
+    updates_a_run: int = MAX_UPDATES_A_RUN
+    open: dict[str, OpenReservation] = {}
+    warned: list[str] = []
+
+    @property
+    def workflow_id(self) -> str:
+        return names.budget_workflow_id(self.name, self.scope, self.window)
+
+
+class LimitUse(Lenient):
+    """One limit of a budget: what is used of it, and of that what is reserved or estimated."""
+
+    limit: str
+    most: float
+    used: float
+    reserved: float = 0.0
+    estimated: float = 0.0
+
+
+class BudgetView(Lenient):
+    """A budget for one scope and window, as people see it."""
+
+    name: str
+    scope: str
+    window: str
+    ends_at: AwareDatetime
+    currency: str | None = None
+    uses: list[LimitUse] = []
