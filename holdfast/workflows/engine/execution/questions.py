@@ -61,15 +61,10 @@ class Questions:
         self.close(call)
         self._state.pending.withdraw(call.id)
 
-    def policies(
-        self,
-        call: ToolCall,
-        arguments: dict[str, Any] | None,
-        limits: ValidationLimits | None = None,
-    ) -> list[AppliedPolicy]:
+    def policies(self, call: ToolCall, arguments: dict[str, Any] | None) -> list[AppliedPolicy]:
         """Return the policies of a call with these arguments; unknown ones are None."""
-        budget = (limits or self._state.limits).budget()
-        return applied_policies(call.tool, self._state.rules, arguments, budget)
+        state = self._state
+        return applied_policies(call.tool, state.rules, arguments, state.limits.budget())
 
     def required_policies(
         self,
@@ -83,7 +78,7 @@ class Questions:
             return []
         return [
             one
-            for one in self.policies(call, arguments, limits)
+            for one in applied_policies(tool, state.rules, arguments, limits.budget())
             if one.key(call.name) not in state.pending.remembered
             # A rule of a list fits the arguments already.
             and requires_approval(
