@@ -15,8 +15,23 @@ from holdfast.schemas.agent import NOT_BESIDE_CALLS, AgentDefinition, ResolvedAg
 from holdfast.schemas.base import readable_json
 from holdfast.schemas.budget import BUDGET_DEFAULTS
 from holdfast.schemas.phrases import quote_value, suggest_names
-from holdfast.schemas.reference import HOW_TO_REFER, MARK, malformed_references
-from holdfast.schemas.tool import ANONYMOUS, CHOSEN_BY_MODEL, REASONING, TOOL, ResolvedTool
+from holdfast.schemas.reference import (
+    HOW_TO_REFER,
+    ITEM,
+    MARK,
+    malformed_references,
+    parse_reference,
+    references_in,
+)
+from holdfast.schemas.tool import (
+    ANONYMOUS,
+    CHOSEN_BY_MODEL,
+    EACH,
+    MAX_ITEMS,
+    REASONING,
+    TOOL,
+    ResolvedTool,
+)
 from holdfast.validation.arguments import InvalidArguments, fit, without_unknown
 from holdfast.validation.problems import ValueProblem, under
 
@@ -65,9 +80,10 @@ def _call_problems(
     own = tool.parameters.get("properties", {})
     meta = [key for key in call if key.startswith("_") and key not in own]
     for key in meta:
-        if key not in (TOOL, REASONING, *CHOSEN_BY_MODEL):
-            fix = suggest_names(key, (REASONING, *CHOSEN_BY_MODEL))
+        if key not in (TOOL, REASONING, EACH, *CHOSEN_BY_MODEL):
+            fix = suggest_names(key, (REASONING, EACH, *CHOSEN_BY_MODEL))
             yield ValueProblem((key,), f"`{key}` is no meta-property of a call", fix)
+    yield from _loop_problems(call, tool)
     if isinstance(path := call.get("_outputPath"), str):
         yield from output_path_problems(path)
     if is_fitted and not (tool.hooks.prepare or tool.hooks.repair):
@@ -78,6 +94,27 @@ def _call_problems(
         except InvalidArguments as error:
             reason = f"the arguments do not fit the tool `{tool.name}`: {error}"
             yield ValueProblem((), reason, "change them, or refer to a value")
+
+
+def _loop_problems(call: Mapping[str, Any], tool: ResolvedTool) -> Iterator[ValueProblem]:
+    items = call.get(EACH)
+    is_reference = isinstance(items, str) and parse_reference(items) is not None
+    if items is None:
+        refers = any(
+            path.kind == ITEM for one in references_in([*call.values()]) for path in one.paths
+        )
+        if refers and tool.each:
+            reason = f"`{MARK}{ITEM}` is an item of a list, and the call has none"
+            yield ValueProblem((), reason, f"name the list in `{EACH}`")
+    elif not tool.each:
+        reason = f"`{tool.name}` runs for no list"
+        yield ValueProblem((EACH,), reason, f"leave it out, or write `{EACH}: true` in the tool")
+    elif isinstance(items, list) and len(items) > MAX_ITEMS:
+        reason = f"the list has {len(items)} items, and a loop runs for at most {MAX_ITEMS}"
+        yield ValueProblem((EACH,), reason, "split it")
+    elif not (isinstance(items, list) or is_reference):
+        fix = f"write a list, or refer to one: {MARK}state.order.lines"
+        yield ValueProblem((EACH,), "this is no list", fix)
 
 
 def cycle_problems(agents: Mapping[str, ResolvedAgent]) -> Iterator[tuple[str, ValueProblem]]:

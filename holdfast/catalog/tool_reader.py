@@ -332,6 +332,9 @@ def _executor_problems(
     elif activity is not None and definition.delegate is None:
         yield from registry.input_problems(activity, world, parameters)
     name, agent = definition.tool, definition.delegate
+    if definition.each and (definition.person or (activity is None and agent is None)):
+        reason = "`_each` is for a tool that an activity runs, or an agent"
+        yield ValueProblem(("_each",), reason, "leave it out")
     if definition.person:
         yield from _person_problems(definition)
     elif agent is not None:

@@ -59,6 +59,7 @@ class ToolFields(TypedDict, total=False):
     approval: Approval | JsonObject | Sequence[Approval | JsonObject]
     requires: Sequence[str]
     sequential: bool
+    each: bool
     limits: CallLimits | JsonObject
     untrusted: bool
     show: Show

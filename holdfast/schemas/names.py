@@ -165,7 +165,7 @@ MEMORY_CONFLICT: Final = "memory_conflict"
 
 
 # What the activities for a call begin with: the call's id, and perhaps what else they are.
-_CALL = re.compile(r"t(\d+)c\d+(?=-|$)")
+_CALL = re.compile(r"t(\d+)c\d+(?:\.\d+)?(?=-|$)")
 # Temporal takes ids of a thousand bytes.
 _MAX_ID_PART_CHARS = 200
 # A longer one fails the workflow task that has it.
@@ -179,6 +179,17 @@ def call_id(turn: int, index: int) -> str:
     provider's own ids are not unique and name nothing of ours.
     """
     return f"t{turn}c{index}"
+
+
+def item_id(call: str, n: int) -> str:
+    """Return the id of the call that runs for the `n`-th item, from 0, of a call that is a loop."""
+    return f"{call}.{n}"
+
+
+def loop_of(call: str) -> str:
+    """Return the loop that a call runs an item of; empty where it is no item."""
+    loop, point, _ = call.partition(".")
+    return loop if point else ""
 
 
 def turn_id(turn: int) -> str:

@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 MARK = "†"
+# The kind of the references to the item that a call of a loop runs for.
+ITEM = "item"
 HOW_TO_REFER = f"write {MARK}state.items[0].id, and {MARK}{{state.name}} in a longer text"
 _KIND = r"[A-Za-z][A-Za-z0-9_-]*"
 _KEY = r"[^\s.\[\]{}|&†]{1,200}"

@@ -283,6 +283,8 @@ class ToolDefinition(Strict):
     """The scopes that the run's principal must hold."""
     sequential: Annotated[bool, Field(alias="_sequential")] = False
     """A turn that holds a call of it carries its calls out one at a time."""
+    each: Annotated[bool, Field(alias="_each")] = False
+    """A call may name a list in `_each`: it runs for each item, and its result is a list."""
     limits: Annotated[CallLimits | None, Field(alias="_limits")] = None
     """How often it may be called, after which tools, how large, and when it must be."""
     untrusted: Annotated[bool, Field(alias="_untrusted")] = False
@@ -320,9 +322,39 @@ CHOSEN_BY_MODEL = ("_outputPath", "_outputMethod", "_scopes", "_instance")
 REASONING = "_reasoningForCall"
 # What names the tool of a call in a composed answer.
 TOOL = "_tool"
+# What names the list of a loop: the call runs for each of its items.
+EACH = "_each"
+MAX_ITEMS = 100
 
 
 ANONYMOUS = "anonymous"
+
+
+def shown_parameters(parameters: Any, arguments: Any) -> Any:
+    """Return the schema of a call's arguments as people see them: of a loop, those of its items."""
+    items = loop_arguments(arguments)
+    known = parameters if isinstance(parameters, dict) else {}
+    if items is None:
+        is_loop = isinstance(arguments, dict) and EACH in arguments
+        own = {EACH: {"title": "For each item of"}, **known.get("properties", {})}
+        return {**known, "properties": own} if is_loop else parameters
+    each: Schema = {
+        "title": "Items",
+        "description": "Null leaves an item out: it does not run.",
+        "type": "array",
+        "items": {"anyOf": [parameters, {"type": "null"}]},
+        **dict.fromkeys(("minItems", "maxItems"), len(items)),
+    }
+    shared: Schema = {key: known[key] for key in ("$defs", "definitions") if key in known}
+    return {**shared, "type": "object", "properties": {EACH: each}, "required": [EACH]}
+
+
+def loop_arguments(arguments: Any) -> list[Any] | None:
+    """Return the arguments of each item, if these are the arguments of a loop."""
+    match arguments:
+        case {"_each": list(items)} if len(arguments) == 1:
+            return items
+    return None
 
 
 class Hooks(Lenient):
@@ -411,6 +443,7 @@ class ResolvedTool(Lenient):
     approval_rules: Annotated[list[ApprovalRule], Field(exclude_if=lambda rules: not rules)] = []
     requires: list[str] = []
     sequential: bool = False
+    each: bool = False
     limits: CallLimits = CallLimits()
     untrusted: bool = False
     show: Show | None = None

@@ -118,7 +118,7 @@ class BaseWorkflow(QueryHandlers, ABC, Generic[WorkT]):
 
     def runs_once(self, activity_id: str) -> bool:
         turn = None if self._work is None else self._work.phases.turn
-        calls = [] if turn is None else turn.calls
+        calls = [] if turn is None else turn.executed_calls
         return any(call.id == activity_id and call.tool.once for call in calls)
 
     @property

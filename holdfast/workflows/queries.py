@@ -26,6 +26,7 @@ from holdfast.workflows.input import (
 
 # As a page of the log: it stays under the two megabytes that Temporal takes.
 MAX_CALL_BYTES = 2 * PAGE_BYTES
+MAX_STANDING_CALLS = 256
 
 
 class QueryHandlers:
@@ -65,7 +66,14 @@ class QueryHandlers:
                 {"callId": one.call_id, "kind": one.kind, "tool": one.tool, "label": one.label}
                 for one in self._pending.list_open()
             ],
-            "calls": [] if turn is None else turn.describe_calls(),
+            "calls": [
+                {
+                    "callId": call.id,
+                    "tool": call.name,
+                    "stage": "ended" if call.has_ended else call.stage.value,
+                }
+                for call in (() if turn is None else turn.calls[:MAX_STANDING_CALLS])
+            ],
             "usage": meter.usage().model_dump(mode="json", by_alias=True),
             "budget": meter.view(workflow.now()),
             "delegates": [delegate.to_json() for delegate in work.delegates.to_views()],

@@ -168,6 +168,7 @@ class Playing(Generic[WorkT]):
     def begin(self, turn: Turn) -> None:
         """Begin a turn: it runs until all of its calls wait."""
         self.calls: list[PlayTask] = []
+        self.slots = self.run.state.rules.concurrency
         self.turn = PlayTask(TurnExecution(self.run, self).execute(turn))
 
     def ready(self) -> list[PlayTask]:
@@ -199,9 +200,9 @@ class Playing(Generic[WorkT]):
         return self.outcome(one)
 
     async def together(self, executions: Iterable[Coroutine[Any, Any, None]]) -> None:
-        self.slots = self.run.state.rules.concurrency
-        self.calls = [PlayTask(each) for each in executions]
-        await until(lambda: all(each.is_over for each in self.calls))
+        calls = [PlayTask(each) for each in executions]
+        self.calls += calls
+        await until(lambda: all(each.is_over for each in calls))
 
     def call_scope(self, one: ToolCall) -> nullcontext[None]:
         return nullcontext()

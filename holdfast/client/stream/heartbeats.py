@@ -31,7 +31,7 @@ _UPDATE_CHARS: Final = 300
 UNTAKEN_TIME: Final = timedelta(seconds=5)
 _SCHEDULED: Final = PendingActivityState.PENDING_ACTIVITY_STATE_SCHEDULED
 _STARTED: Final = PendingActivityState.PENDING_ACTIVITY_STATE_STARTED
-_CALL: Final = re.compile(r"(t[0-9]+c[0-9]+)(-again[0-9]*)?")
+_CALL: Final = re.compile(r"(t[0-9]+c[0-9]+(?:\.[0-9]+)?)(-again[0-9]*)?")
 
 
 @dataclass(frozen=True)

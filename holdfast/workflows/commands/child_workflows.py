@@ -76,7 +76,7 @@ async def execute_repair(hook: Hook, agent: str, executor: BaseExecutor) -> Hook
     call.revise(replace(call.prepared, arguments=hook.arguments[0]))
     # The rest of the budget is also for the delegates of the turn that have yet to start.
     work = executor.work
-    others = [] if work.phases.turn is None else work.phases.turn.calls
+    others = [] if work.phases.turn is None else work.phases.turn.executed_calls
     turn = Turn(work.state.meter.turns, [call, *others])
     match await execute_delegate(call, turn, executor, is_hook=True):
         case outcomes.Succeeded() as outcome:

@@ -97,7 +97,8 @@ class StepExecutor(BaseExecutor):
             run.requests.hook_answered(hook, result)
 
     async def execute_turn(self, turn: Turn) -> None:
-        """Execute every call of a turn, together or one after the other."""
+        """Execute every call of a turn: one at a time, or as many as the agent's `concurrency`."""
+        self._slots = asyncio.Semaphore(self.work.state.rules.concurrency)
         with self._group(turn.number).scope():
             await TurnExecution(self.work, self).execute(turn)
 
@@ -107,8 +108,7 @@ class StepExecutor(BaseExecutor):
         await workflow.wait_condition(condition)
 
     async def together(self, executions: Iterable[Coroutine[Any, Any, None]]) -> None:
-        """Run the calls of a turn, as many at a time as the agent's `concurrency`."""
-        self._slots = asyncio.Semaphore(self.work.state.rules.concurrency)
+        """Run the calls of a turn, or of a loop."""
         await asyncio.gather(*executions)
 
     @asynccontextmanager

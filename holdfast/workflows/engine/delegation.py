@@ -90,7 +90,7 @@ def build_delegate(
     try:
         # Without a model, no request reads the results.
         keep = 0 if agent is not None and agent.model is None else 1
-        share = state.meter.share(state.clock(), call, turn.calls, keep=keep)
+        share = state.meter.share(state.clock(), call, turn.executed_calls, keep=keep)
     except BudgetExhausted as error:
         raise activities.CallRefused(
             ErrorCode.BLOCKED, f"`{call.name}` was not run: {error}"

@@ -79,17 +79,22 @@ class ExecutionBase:
         """End and close a turn's open calls; withhold results that hooks have yet to review."""
         still_open = [call for call in turn.calls if not call.is_closed]
         for call in still_open:
-            if not call.has_ended:
-                self.calls.cancel(call, why)
-            elif (
-                not call.is_reviewed
-                and isinstance(call.outcome, Reviewed)
-                and hook_activities(call, self.state.rules, "after")
-            ):
-                message = f"the call was run, and its result is withheld: {why}"
-                withheld = outcomes.fail(ErrorCode.CANCELLED, message)
-                call.move(CallEvent.RESULT_REVIEWED, ExecutedCall(call.decided, withheld))
+            for item in call.items if call.is_running else ():
+                self._abandon_call(item, why)
+            self._abandon_call(call, why)
         results.close(turn.number, still_open, self.state)
+
+    def _abandon_call(self, call: ToolCall, why: str) -> None:
+        if not call.has_ended:
+            self.calls.cancel(call, why)
+        elif (
+            not call.is_reviewed
+            and isinstance(call.outcome, Reviewed)
+            and hook_activities(call, self.state.rules, "after")
+        ):
+            message = f"the call was run, and its result is withheld: {why}"
+            withheld = outcomes.fail(ErrorCode.CANCELLED, message)
+            call.move(CallEvent.RESULT_REVIEWED, ExecutedCall(call.decided, withheld))
 
     def calls_of_unknown_outcome(self) -> str:
         """Name the calls of which the log states that their outcome is unknown."""

@@ -115,6 +115,17 @@ class TurnExecution:
             case "execute":
                 async with shell.slot():
                     await self._execute_call(turn, call)
+            case "execute items":
+                await self._execute_items(turn, call)
+
+    async def _execute_items(self, turn: Turn, call: ToolCall) -> None:
+        items = (self._execute_to_end(turn, item) for item in call.open_items)
+        if turn.is_sequential:
+            for item in items:
+                await item
+        else:
+            await self._shell.together(items)
+        await self._decide(results.collect_items(call, self._work.state))
 
     async def _execute_call(self, turn: Turn, call: ToolCall) -> None:
         # While it waited for a slot, the run may have ended, or a message may have come.
@@ -124,6 +135,10 @@ class TurnExecution:
         elif work.is_steered and not (decided.unknown_attempts or decided.mcp.continuation):
             work.planning.hold_back([call])
         else:
+            if call.is_undecided:
+                lifecycle.start(turn.number, call)
+            if not call.is_running:
+                return
             outcome: Outcome | None = lifecycle.doubt_after_reset(call)
             if outcome is None and not lifecycle.withhold(turn.number, call):
                 outcome = await self._shell.execute(turn, call)

@@ -3,6 +3,10 @@
 from tests.contract.wrong_inputs.loading import MODEL, WrongInput, agent
 
 LOOK_UP = "calls: [{_tool: look_up, order_id: '7'}]\n"
+EACH = (
+    "tools: [{_tool: find, _activity: look_up, _each: true,"
+    " properties: {order_id: {type: string}}}]\n"
+)
 
 
 def limits(name: str, text: str, *says: str) -> WrongInput:
@@ -112,6 +116,32 @@ CALLS = [
         "calls: [{_tool: look_up, order_id: '†state.orders[last].id'}]\n",
         "1: `calls[0].order_id`: `†state.orders[last].id` is no reference; write"
         " †state.items[0].id, and †{state.name} in a longer text",
+        editor=False,
+    ),
+    agent(
+        "a loop of a tool that runs for no list",
+        "calls: [{_tool: look_up, _each: †input.orders, order_id: †item.id}]\n",
+        "1: `calls[0]._each`: `look_up` runs for no list; leave it out, or write `_each: true` in"
+        " the tool",
+        editor=False,
+    ),
+    agent(
+        "an item without a loop",
+        EACH + "calls: [{_tool: find, order_id: †item.id}]\n",
+        "2: `calls[0]`: `†item` is an item of a list, and the call has none; name the list in"
+        " `_each`",
+        editor=False,
+    ),
+    agent(
+        "a loop over no list",
+        EACH + "calls: [{_tool: find, _each: orders, order_id: †item.id}]\n",
+        "2: `calls[0]._each`: this is no list; write a list, or refer to one: †state.order.lines",
+        editor=False,
+    ),
+    agent(
+        "a loop over too many items",
+        EACH + f"calls: [{{_tool: find, _each: {[*range(101)]}, order_id: †item}}]\n",
+        "2: `calls[0]._each`: the list has 101 items, and a loop runs for at most 100; split it",
         editor=False,
     ),
     agent(

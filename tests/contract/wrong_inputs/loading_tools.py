@@ -74,6 +74,17 @@ TOOLS = [
         editor=False,
     ),
     tool(
+        "a person who answers each item of a list",
+        "_person: true\n_each: true\n",
+        "2: `_each` is for a tool that an activity runs, or an agent; leave it out",
+        editor=False,
+    ),
+    tool(
+        "a list in place of whether a tool runs for one",
+        CHARGED + "_each: †state.lines\n",
+        "2: `_each`: `†state.lines` does not fit; write `true` or `false`",
+    ),
+    tool(
         "several people who answer one call",
         "_person: true\n_approval: {quorum: 2}\n",
         "2: `quorum` does not apply: one person answers each call, and nothing runs; leave it out",

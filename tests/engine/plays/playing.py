@@ -58,7 +58,7 @@ from holdfast.workflows.engine.run import AgentRun
 from holdfast.workflows.engine.run_messages import Mailbox
 from tests.engine.driver import NOON, NoAnswer, Play, Playing, reply, until
 
-_CALL = re.compile(r"t\d+c\d+(-\w+)?")
+_CALL = re.compile(r"t\d+c\d+(\.\d+)?(-\w+)?")
 _EXECUTORS = {"_activity", "_delegate", "_person", "_knowledge"}
 _DECISIONS = ("approve", "deny", "edit", "respond", "happened", "did_not_happen", "give_up")
 
@@ -155,7 +155,7 @@ class Transcript(Play):
             case _ if key.startswith("hook "):
                 self.hooks[key.removeprefix("hook ")] = read_outcome(value)
             case _ if _CALL.fullmatch(key):
-                calls = self.run.phases.turn.calls if self.run.phases.turn else []
+                calls = self.run.phases.turn.executed_calls if self.run.phases.turn else []
                 running = [one.id for one in calls if one.is_running]
                 assert key in running, f"{key} does not run: {running}"
                 self.arrived[key] = read_outcome(value)

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from holdfast.schemas.names import loop_of
+from holdfast.schemas.tool import MAX_ITEMS
 from tests.faults.harness.case_result import CaseResult, Part, is_reconcile
 from tests.faults.harness.points import RUN
 
@@ -95,7 +97,8 @@ def _lets(decision: dict[str, Any], effect: dict[str, Any]) -> bool:
         return False
     if decision.get("outcome") != "decided" or decided["decision"] not in _LETS_THROUGH:
         return False
-    if decision["callId"] == f"{call_id.partition('c')[0]}-plan":
+    # A plan, or a loop: what its digest is of, no effect alone shows.
+    if decision["callId"] in (f"{call_id.partition('c')[0]}-plan", loop_of(call_id)):
         return True
     return bool(decision["callId"] == call_id and decided["digest"] == digest(effect))
 
@@ -139,16 +142,17 @@ def _order(part: Part) -> Iterator[Problem]:
         for entry in part.context
         if entry["type"] == "message" and entry["message"]["role"] == "tool"
     ]
-    if results != _ids(part, "tool_end"):
+    if results != [one for one in _ids(part, "tool_end") if not loop_of(one)]:
         yield Problem(DISORDER, f"the model reads results of {results}")
 
 
 def _of_call(part: Part, call_id: str) -> Iterator[Problem]:
     told = [event for event in part.events if event.get("callId") == call_id]
     types = [event["type"] for event in told]
-    if types[0] != "tool_call" or types[-1] != "tool_end":
+    is_item = bool(loop_of(call_id))  # the call is its loop's
+    if types[0] != ("tool_start" if is_item else "tool_call") or types[-1] != "tool_end":
         yield Problem(DISORDER, f"{call_id} is sent as {types}")
-    if types.count("tool_call") != 1 or types.count("tool_end") != 1:
+    if types.count("tool_call") != (not is_item) or types.count("tool_end") != 1:
         yield Problem(DOUBLED, f"{call_id} is sent as {types}")
     asked_again = sum(1 for one in told if is_reconcile(one))
     if types.count("tool_start") > 1 + asked_again:
@@ -168,7 +172,9 @@ def _ids(part: Part, *types: str) -> list[str]:
 
 
 def _position(call_id: str) -> tuple[int, ...]:
-    return tuple(int(number) for number in call_id.removeprefix("t").split("c"))
+    """The turn, the call, and the item; a loop ends after its items."""
+    turn, call, *item = (int(number) for number in call_id[1:].replace(".", "c").split("c"))
+    return turn, call, *(item or [MAX_ITEMS])
 
 
 def _decisions(part: Part) -> Iterator[Problem]:

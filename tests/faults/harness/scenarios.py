@@ -46,7 +46,8 @@ class Scenario:
         if self.agent.get("plan") == "lazy":
             return [("", "t1-plan"), ("", "t1c2")]  # what it pays is known later
         keys = [key.removeprefix(RUN).split("/") for key in self.effects]
-        return [(part, call_id) for part, call_id in keys]
+        # One question is for all items of a loop.
+        return list(dict.fromkeys((part, call_id.partition(".")[0]) for part, call_id in keys))
 
     def asked_for(self, name: str) -> dict[str, Any]:
         """The request that begins it, of an agent of this name."""
@@ -172,6 +173,24 @@ PLAN = Scenario(
     effects={"run/t1c2": "pay", "run/t1c3": "refund"},
     tools=["look_up", "pay", "refund"],
     agent={"plan": "lazy"},
+)
+
+# Each half of it is run at a time; one payment for each item, and no other.
+_PAY_EACH = {
+    "_tool": "pay",
+    "_activity": {"type": "pay", "retry": {"initialInterval": "100ms"}},
+    "_sideEffects": True,
+    "_each": True,
+    "properties": {"amount": {"type": "number"}},
+}
+LOOP = Scenario(
+    {"run": [Answer(calls=[call("pay", _each="†state.due", amount="†item.price")]), DONE]},
+    output="done",
+    effects={f"run/t1c1.{n}": "pay" for n in range(4)},
+    tools=[_PAY_EACH],
+    request={"state": {"due": [{"price": price} for price in (10, 20, 30, 40)]}},
+    agent={"concurrency": 2},
+    settings=OFTEN,
 )
 
 CHAIN = Scenario(
@@ -306,6 +325,7 @@ SCENARIOS: dict[str, Scenario] = {
     "delegate": DELEGATE,
     "repair": REPAIR,
     "plan": PLAN,
+    "loop": LOOP,
     "chain": CHAIN,
     "conversation": CONVERSATION,
     "mixed": MIXED,

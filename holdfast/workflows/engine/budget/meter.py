@@ -196,6 +196,19 @@ class Meter:
             return f"`{tool}` was called {limit} times in a row, which is the run's limit"
         return None
 
+    def refuse_items(self, tool: str, items: int) -> str | None:
+        """Count the items of a loop, itself counted as one call; or none, and return the reason."""
+        more, (name, in_a_row) = max(items - 1, 0), self.same_tool
+        in_a_row = (in_a_row if name == tool else 1) + more
+        if self.budget.max_calls is not None and self.calls + more > self.budget.max_calls:
+            return f"the run's limit is {self.budget.max_calls} calls"
+        limit = self.budget.max_same_tool
+        if limit is not None and in_a_row > limit:
+            return f"the run's limit is {limit} calls of `{tool}` in a row"
+        self.calls += more
+        self.same_tool = (tool, in_a_row)
+        return None
+
     def limit_reached(self) -> BudgetName | None:
         """Return the first limit that prevents another request to the model."""
         same_tool = self.same_tool[1] - 1

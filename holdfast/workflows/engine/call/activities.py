@@ -98,8 +98,8 @@ def hook_activities(
     call: ToolCall, rules: AgentRules, name: HookName
 ) -> list[ActivityBinding | RepairAgent]:
     """List the hooks of a name that apply to a call, in order."""
-    if call.name == names.CHOOSE_SKILL:
-        return []  # the engine itself executes it
+    if call.name == names.CHOOSE_SKILL or (call.is_loop and name != "repair"):
+        return []  # the engine itself executes it, or the calls for its items have them
     both = [getattr(rules.hooks, name), getattr(call.tool.hooks, name)]
     if name == "after":
         both.reverse()

@@ -1,5 +1,6 @@
 """How a call ends: every expected ending is an outcome and a value, not an exception."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -98,6 +99,11 @@ def misfit(tool: ResolvedTool, why: str, value: Any = None) -> Failed:
         text = readable_json(value) if stored is None else stored.beginning
         text = f"; it is {text[:BEGINNING_CHARACTERS]}"
     return fail(ErrorCode.INVALID_OUTPUT, f"{WAS_RUN}its {why}{text}", value)
+
+
+def all_request_stop(ends: Sequence[Final | None]) -> bool:
+    """Return whether there are any, all succeeded, and every result requests the run's end."""
+    return bool(ends) and all(isinstance(end, Succeeded) and end.terminate for end in ends)
 
 
 def error_of(outcome: Final | None) -> CallError | None:

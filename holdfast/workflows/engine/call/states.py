@@ -19,6 +19,7 @@ or with a value of another type than `STATES` has for the stage, is an `IllegalT
 """
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
@@ -28,12 +29,10 @@ from holdfast.schemas.internal.mcp_input import NO_EXCHANGE, McpExchange
 from holdfast.schemas.message import AskedCall
 from holdfast.schemas.reference import OutputPath, Path
 from holdfast.schemas.run import CallApprover
-from holdfast.schemas.tool import OutputMethod, ResolvedTool
+from holdfast.schemas.tool import EACH, OutputMethod, ResolvedTool
 from holdfast.validation.arguments import InvalidArguments
 from holdfast.workflows.engine.call import outcomes
 from holdfast.workflows.engine.state.data import MISSING, Data
-
-MAX_STANDING_CALLS = 256
 
 
 class CallStage(StrEnum):
@@ -109,6 +108,7 @@ class ProposedCall:
     tool: ResolvedTool | None = None
     unreadable: InvalidArguments | None = None
     is_literal: bool = False
+    is_item: bool = False  # of a loop, which is a call with `_each`
 
 
 @dataclass(frozen=True)
@@ -214,6 +214,8 @@ class ToolCall:
         self.label = (proposed.tool and proposed.tool.label) or self.name
         self.stage = CallStage.PROPOSED
         self.dependencies = Dependencies()
+        # The calls for the items of a loop, once its list is known.
+        self.items: Sequence[ToolCall] = ()
         self.hook_uses = Counter[str]()
         self._keep(PreparedCall(proposed, proposed.is_literal))
 
@@ -223,6 +225,14 @@ class ToolCall:
         if self.proposed.tool is None:
             raise IllegalTransition(f"call {self.id}: there is no tool {self.name}")
         return self.proposed.tool
+
+    @property
+    def is_loop(self) -> bool:
+        return EACH in self.prepared.raw_arguments and self.tool.each
+
+    @property
+    def open_items(self) -> list["ToolCall"]:
+        return [item for item in self.items if not item.has_ended]
 
     @property
     def decided(self) -> DecidedCall:
@@ -326,6 +336,9 @@ class ToolCall:
         new = replace(self.prepared, raw_arguments=arguments, arguments=arguments)
         self.revise(replace(new, is_literal=is_literal, edited_by=by))
 
+    def expand(self, items: Sequence["ToolCall"]) -> None:
+        self.items = items
+
     def depend(self, on: Dependencies) -> None:
         self.dependencies = on
 
@@ -350,20 +363,14 @@ class Turn:
     is_plan: bool = False
 
     @property
+    def executed_calls(self) -> list[ToolCall]:
+        """List the calls that are executed: of a loop, those for its items."""
+        return [one for call in self.calls for one in call.items or (call,)]
+
+    @property
     def is_sequential(self) -> bool:
         """Return whether the calls run one at a time: one sequential tool makes the turn so."""
         return any(call.proposed.tool and call.proposed.tool.sequential for call in self.calls)
-
-    def describe_calls(self) -> list[dict[str, str]]:
-        """List the stage of each call as JSON, at most `MAX_STANDING_CALLS`."""
-        return [
-            {
-                "callId": call.id,
-                "tool": call.name,
-                "stage": "ended" if call.has_ended else call.stage.value,
-            }
-            for call in self.calls[:MAX_STANDING_CALLS]
-        ]
 
     @property
     def decisive_call(self) -> ToolCall:
@@ -382,15 +389,12 @@ class Turn:
     @property
     def requests_stop(self) -> bool:
         """Return whether every call succeeded and every result requests the end of the run."""
-        return bool(self.calls) and all(
-            isinstance(call.outcome, outcomes.Succeeded) and call.outcome.terminate
-            for call in self.calls
-        )
+        return outcomes.all_request_stop([call.outcome for call in self.calls])
 
     @property
     def stop_message(self) -> str | None:
         """Return the message of the first activity that stopped the run, if any did."""
-        for call in self.calls:
+        for call in self.executed_calls:
             if isinstance(call.outcome, outcomes.Stopped):
                 return call.outcome.message or f"{call.name} stopped the run"
         return None

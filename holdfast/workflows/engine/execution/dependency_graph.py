@@ -13,7 +13,7 @@ to write a place has failed, the place is empty: no call uses an old value in pl
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from holdfast.schemas.reference import Path, references_in
+from holdfast.schemas.reference import ITEM, Path, references_in
 from holdfast.workflows.engine.call.states import Dependencies, ToolCall
 from holdfast.workflows.engine.execution.preparation import paths_read
 from holdfast.workflows.engine.run_state import RunState
@@ -116,7 +116,12 @@ def explain_unresolvable(
     seen = VisibleData(data, lost)
     for reference in references_in(call.prepared.raw_arguments, call.meta.instance):
         paths = reference.paths
-        missing = [path for path in paths if not coming.meets(path) and seen.read(path) is MISSING]
+        missing = [
+            path
+            for path in paths
+            if not (coming.meets(path) or (path.kind == ITEM and call.is_loop))
+            and seen.read(path) is MISSING
+        ]
         if missing and (reference.choose == "all" or len(missing) == len(paths)):
             return missing_reason(missing, seen)
     return None

@@ -27,7 +27,7 @@ from holdfast.workflows.engine.approvals.rulings import (
 )
 from holdfast.workflows.engine.call import activities, outcomes
 from holdfast.workflows.engine.call.states import CallEvent, CallStage, ToolCall, Turn
-from holdfast.workflows.engine.execution import dependency_graph, preparation
+from holdfast.workflows.engine.execution import dependency_graph, loops, preparation
 from holdfast.workflows.engine.execution.questions import Questions
 from holdfast.workflows.engine.model.latent_calls import proposed_result
 from holdfast.workflows.engine.run_state import RunState
@@ -46,7 +46,7 @@ class AwaitCalls:
 
 
 # A question waits for its ruling.
-Action = AwaitCalls | Question | Literal["execute", "publish"]
+Action = AwaitCalls | Question | Literal["execute", "execute items", "publish"]
 
 
 class CallLifecycle:
@@ -59,6 +59,8 @@ class CallLifecycle:
     def action(self, call: ToolCall) -> Action | None:
         """Return what a call does next; None if only its turn can finish it."""
         match call.stage:
+            case CallStage.PROPOSED | CallStage.PENDING if call.proposed.is_item:
+                return "execute"  # it starts when it has its slot
             case CallStage.PENDING:
                 return AwaitCalls(lambda: call.is_decidable, is_decided=False)
             case CallStage.WAITING | CallStage.UNSURE:
@@ -66,7 +68,7 @@ class CallLifecycle:
             case CallStage.QUEUED:
                 return AwaitCalls(lambda: not call.open_dependencies, is_decided=True)
             case CallStage.RUNNING:
-                return "execute"
+                return "execute items" if call.items else "execute"
         is_needed = call.dependencies.has_dependents and not call.result_published
         return "publish" if is_needed else None
 
@@ -117,7 +119,7 @@ class CallLifecycle:
         yield from self._end_if_refused(call, self._complete(call, is_ready=True))
         if call.is_pending:
             self._ask_or_start(turn, [call])
-        elif isinstance(call.outcome, outcomes.Refused):
+        elif isinstance(call.outcome, outcomes.Refused) and not call.items:
             self._state.started[call.name] -= 1
 
     def start(self, turn: int, call: ToolCall) -> None:
@@ -138,9 +140,11 @@ class CallLifecycle:
                 call_id=call.id,
                 tool=call.name,
                 arguments=call.arguments if call.prepared.resolved_late else None,
-                delegate=call.tool.delegate,
+                delegate=None if call.items else call.tool.delegate,
             )
         )
+        for item in call.open_items:
+            loops.cover(item, call.prepared)
         if call.name == CHOOSE_SKILL and not call.prepared.is_literal:  # a skill may have this name
             call.end(skills.answer(call))
         elif (
@@ -203,7 +207,13 @@ class CallLifecycle:
     def edit(self, call: ToolCall, arguments: dict[str, Any], edited_by: str | None) -> None:
         """Set a person's arguments; a call is pending until its hooks `_before` have seen them."""
         call.edit(arguments, edited_by)
+        for item, own in loops.edited_items(call):
+            if own is None:
+                item.end(outcomes.refuse(ErrorCode.DENIED, loops.LEFT_OUT))
+            else:
+                self.edit(item, own, edited_by)
         has_guards = bool(activities.hook_activities(call, self._state.rules, "before"))
+        has_guards |= any(item.is_pending for item in call.open_items)
         if not call.is_pending and has_guards:
             call.move(CallEvent.POSTPONED, replace(call.prepared, resolved_late=True))
 
@@ -284,7 +294,9 @@ class CallLifecycle:
 
     def cancel(self, call: ToolCall, why: str) -> None:
         """End a call because its run ends; the outcome of a started call may be unknown."""
-        if call.stage in (CallStage.RUNNING, CallStage.UNSURE):
+        if call.is_running and call.items:
+            call.end(loops.collect(call.items))
+        elif call.stage in (CallStage.RUNNING, CallStage.UNSURE):
             self._questions.withdraw(call)
             call.end(activities.outcome_of_abandoned(call.tool, why))
         else:
@@ -293,9 +305,9 @@ class CallLifecycle:
     def refuse(self, call: ToolCall, code: ErrorCode, message: str) -> None:
         """End a call that has not started, and count it no more."""
         self._questions.withdraw(call)
-        is_counted = call.is_pending or call.prepared.visible_data is not None
-        if is_counted:
-            self._state.started[call.name] -= 1
+        for one in call.open_items or [call]:
+            if one.is_pending or one.prepared.visible_data is not None:
+                self._state.started[call.name] -= 1
         call.end(outcomes.refuse(code, message))
 
     def _end_if_refused(
@@ -314,13 +326,23 @@ class CallLifecycle:
             preparation.count_call(call, state)
             call.move(CallEvent.POSTPONED, replace(call.prepared, resolved_late=True))
             return
-        sources, repairs = call.dependencies.sources, call.hook_uses["repair"]
+        sources = call.dependencies.sources
         if call.tool.limits.after:
             others = {one.name for one in sources if isinstance(one.outcome, outcomes.Succeeded)}
             preparation.check_order(call, state, others)
         seen = VisibleData(state.data)
         if sources:
             seen = dependency_graph.visible_data(call, state.data)
+        if not call.is_loop:
+            yield from self._settle(call, seen)
+            return
+        for item in loops.unsettled_items(call, state, seen):
+            yield from self._end_if_refused(item, self._settle(item, seen))
+        loops.settle(call)
+
+    def _settle(self, call: ToolCall, seen: VisibleData) -> activities.HookRequests[None]:
+        """Resolve the arguments of a call from the data that it reads, and run its hooks."""
+        state, repairs = self._state, call.hook_uses["repair"]
         yield from preparation.resolve_arguments(call, state, seen)
         if not call.is_pending:
             preparation.count_call(call, state)

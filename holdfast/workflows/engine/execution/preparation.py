@@ -13,8 +13,9 @@ from typing import Any, get_args
 
 from holdfast.schemas.base import json_size
 from holdfast.schemas.names import ErrorCode
-from holdfast.schemas.reference import Path, parse_output_path, references_in
+from holdfast.schemas.reference import ITEM, Path, parse_output_path, references_in
 from holdfast.schemas.tool import (
+    EACH,
     REASONING,
     ActivityBinding,
     OutputMethod,
@@ -36,6 +37,7 @@ MAX_REPAIRS = 8
 MAX_PLACES_READ = 500
 MAX_REFERENCES = 5_000
 MAX_REFERENCES_IN_TURN = 20_000
+_ITEMS = f'write `{{"{EACH}": [...]}}` with the arguments of each item, and null to leave one out'
 
 
 def prepare(call: ToolCall, state: RunState, room: int) -> activities.HookRequests[None]:
@@ -54,27 +56,30 @@ def prepare(call: ToolCall, state: RunState, room: int) -> activities.HookReques
             ErrorCode.TOOL_NOT_ALLOWED,
             f"Tool '{call.name}' is not allowed for {state.describe_tools()}",
         )
-    arguments = dict(call.proposed.proposal.arguments)
+    arguments, loop = dict(call.proposed.proposal.arguments), dict[str, Any]()
     try:
         if call.proposed.unreadable is not None:
             raise call.proposed.unreadable
         if not call.proposed.is_literal:
             arguments = unwrapped(arguments, call.tool.parameters, call.name)
-            _read_meta_properties(call, arguments, state)
+            loop = _read_meta_properties(call, arguments, state)
         parameters, budget = call.tool.parameters, state.limits.budget()
         arguments = coerce(arguments, parameters, budget, fill=True, is_resolved=False)
     except InvalidArguments as error:
         raise activities.CallRefused(ErrorCode.INVALID_ARGUMENTS, str(error)) from None
     for activity in activities.hook_activities(call, state.rules, "prepare"):
         arguments = yield from _rewritten(call, "prepare", activity, arguments)
-    set_references(call, arguments)
+    set_references(call, {**loop, **arguments})
 
 
 def paths_read(arguments: dict[str, Any], known: PreparedCall) -> Iterator[Path]:
-    """Yield every place that arguments of a call refer to, once for each reference."""
+    """Yield every place that arguments of a call refer to, once for each reference.
+
+    The item of a loop is no place: it is in the loop's list.
+    """
     if not known.is_literal:
         for reference in references_in(arguments, known.meta.instance):
-            yield from reference.paths
+            yield from (one for one in reference.paths if one.kind != ITEM or EACH not in arguments)
 
 
 def set_references(call: ToolCall, arguments: dict[str, Any]) -> None:
@@ -175,6 +180,27 @@ def fit_arguments(
     return fitted
 
 
+def fit_edit(call: ToolCall, edited: dict[str, Any], limits: ValidationLimits) -> dict[str, Any]:
+    """Return a person's arguments of a call, or for each item of a loop; or `InvalidArguments`."""
+    if not call.items:
+        return fit_arguments(call.tool, edited, limits)
+    written, fitted = edited.get(EACH), list[Any]()
+    if len(edited) != 1 or not isinstance(written, list) or len(written) != len(call.items):
+        raise InvalidArguments(f"this call has {len(call.items)} items: {_ITEMS}")
+    for n, (item, arguments) in enumerate(zip(call.items, written, strict=True)):
+        try:
+            if not isinstance(arguments, dict | None):
+                raise InvalidArguments(f"this is no object; {_ITEMS}")
+            if arguments is not None and item.has_ended:
+                raise InvalidArguments("it cannot run; leave it null")
+            fitted.append(arguments and fit_arguments(call.tool, arguments, limits))
+        except InvalidArguments as error:
+            raise InvalidArguments(f"{EACH}[{n}]: {error}") from None
+    if all(arguments is None for arguments in fitted):
+        raise InvalidArguments("no item is left; `deny` the call instead")
+    return {EACH: fitted}
+
+
 def count_call(call: ToolCall, state: RunState) -> None:
     """Count a call against its tool's `_limits.perRun`, or raise `CallRefused`."""
     most, made = call.tool.limits.per_run, state.started.get(call.name, 0)
@@ -222,8 +248,10 @@ def _rewritten(
     return arguments if is_same_json(value, arguments) else dict(value)
 
 
-def _read_meta_properties(call: ToolCall, arguments: dict[str, Any], state: RunState) -> None:
-    """Move the meta-properties from the arguments to the call.
+def _read_meta_properties(
+    call: ToolCall, arguments: dict[str, Any], state: RunState
+) -> dict[str, Any]:
+    """Move the meta-properties from the arguments to the call, and return the one of a loop.
 
     Properties that the model may not choose are dropped. Those that were set before an error are
     logged with it.
@@ -234,6 +262,9 @@ def _read_meta_properties(call: ToolCall, arguments: dict[str, Any], state: RunS
     written = {key: arguments.pop(key) for key in names if key[:1] == "_" and key not in own}
     model_result = written.get("_output", MISSING) if tool.latent else MISSING
     try:
+        if written.get(EACH) is not None and not tool.each:
+            why = f"`{call.name}` runs for no list; call it once for each item"
+            raise InvalidArguments(f"{EACH}: {why}")
         if isinstance(reasoning := written.get(REASONING), str):
             meta = replace(meta, reasoning=reasoning[:MAX_REASONING_CHARACTERS])
         chosen = dict[str, Any]()
@@ -260,3 +291,4 @@ def _read_meta_properties(call: ToolCall, arguments: dict[str, Any], state: RunS
             meta = replace(meta, output_path=parsed)
     finally:
         call.revise(PreparedCall(call.proposed, meta=meta, model_result=model_result))
+    return {} if written.get(EACH) is None else {EACH: written[EACH]}

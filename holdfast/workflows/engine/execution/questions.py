@@ -1,6 +1,6 @@
 """The questions of a run to people: asked, decided, renewed and logged."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
 from itertools import islice
@@ -11,6 +11,7 @@ from holdfast.schemas.decision import Decided, Decision, Kind, Receipt
 from holdfast.schemas.json_schema import example_json
 from holdfast.schemas.log_entry import ConfirmationRequiredEntry, DecisionEntry
 from holdfast.schemas.run import CallApprover, Principal
+from holdfast.schemas.tool import EACH
 from holdfast.validation.arguments import filled_in, unwrapped
 from holdfast.validation.schema_node import ValidationLimits
 from holdfast.workflows.engine.approvals.policy import (
@@ -23,7 +24,7 @@ from holdfast.workflows.engine.approvals.question import Question
 from holdfast.workflows.engine.approvals.rulings import Moved
 from holdfast.workflows.engine.approvals.verdicts import DecisionRejected
 from holdfast.workflows.engine.call.states import ToolCall
-from holdfast.workflows.engine.execution.preparation import fit_arguments
+from holdfast.workflows.engine.execution.preparation import fit_edit
 from holdfast.workflows.engine.run_state import RunState
 
 MAX_FILLED_IN_SHOWN = 100
@@ -63,6 +64,8 @@ class Questions:
 
     def policies(self, call: ToolCall, arguments: dict[str, Any] | None) -> list[AppliedPolicy]:
         """Return the policies of a call with these arguments; unknown ones are None."""
+        if call.items:
+            return _of_items(self.policies, call, arguments)
         state = self._state
         return applied_policies(call.tool, state.rules, arguments, state.limits.budget())
 
@@ -73,6 +76,8 @@ class Questions:
         limits: ValidationLimits | None = None,
     ) -> list[AppliedPolicy]:
         """Return those of the policies by which the call needs an approval."""
+        if call.items:
+            return _of_items(partial(self.required_policies, limits=limits), call, arguments)
         tool, state, limits = call.tool, self._state, limits or self._state.limits
         if call.name in state.rules.approval.auto:
             return []
@@ -121,7 +126,7 @@ class Questions:
             text=text or _TEXTS[kind].format(name=call.name, message=clean(message).rstrip(".")),
             policy=policy,
             requested_at=state.clock(),
-            check_arguments=partial(fit_arguments, tool),
+            check_arguments=partial(fit_edit, call),
             principal=state.principal,
             instance=call.meta.instance,
             output=tool.output,
@@ -231,4 +236,17 @@ class Questions:
 def places_filled_in(call: ToolCall, arguments: dict[str, Any]) -> list[str]:
     """List the arguments that the model left out, at most `MAX_FILLED_IN_SHOWN`."""
     written = unwrapped(call.proposed.proposal.arguments, call.tool.parameters, call.name)
-    return list(islice(filled_in(written, arguments), MAX_FILLED_IN_SHOWN))
+    shown = [item.arguments for item in call.open_items] if call.items else [arguments]
+    places = (place for one in shown for place in filled_in(written, one))
+    return list(islice(dict.fromkeys(places), MAX_FILLED_IN_SHOWN))
+
+
+def _of_items(
+    policies_of: Callable[[ToolCall, dict[str, Any]], list[AppliedPolicy]],
+    call: ToolCall,
+    arguments: dict[str, Any] | None,
+) -> list[AppliedPolicy]:
+    """Return the policies of the items of a loop with these arguments, each once."""
+    pairs = zip(call.items, (arguments or call.arguments)[EACH], strict=True)
+    found = (one for item, own in pairs if own is not None for one in policies_of(item, own))
+    return [*{one.key(call.name): one for one in found}.values()]

@@ -11,7 +11,8 @@ from holdfast.schemas.names import ErrorCode
 from holdfast.workflows.engine.call import activities, outcomes
 from holdfast.workflows.engine.call.states import CallEvent, ClosedCall, ExecutedCall, ToolCall
 from holdfast.workflows.engine.conversation.initial_context import append_message
-from holdfast.workflows.engine.execution import dependency_graph
+from holdfast.workflows.engine.execution import dependency_graph, loops
+from holdfast.workflows.engine.log.log import Log
 from holdfast.workflows.engine.model import answer
 from holdfast.workflows.engine.run_state import MAX_STATE_BYTES, RunState
 from holdfast.workflows.engine.state.data import CannotWrite
@@ -25,6 +26,13 @@ def publish_result(call: ToolCall, state: RunState) -> activities.HookRequests[N
     if problem is not None:
         outcome = _unwritten(call, problem)
     call.move(CallEvent.RESULT_PUBLISHED, ExecutedCall(call.decided, outcome))
+
+
+def collect_items(call: ToolCall, state: RunState) -> activities.HookRequests[None]:
+    """End a loop whose items have ended, after their hooks."""
+    for item in call.items:
+        yield from activities.run_after_hooks(item, state.rules, state.limits)
+    call.end(loops.collect(call.items))
 
 
 def finish(turn: int, calls: list[ToolCall], state: RunState) -> activities.HookRequests[None]:
@@ -61,6 +69,9 @@ def _log_end(turn: int, call: ToolCall, outcome: outcomes.Final, state: RunState
         log.append(
             log_entry.KnowledgeUsedEntry(turn=turn, call_id=call.id, name=call.name, source=source)
         )
+    items = call.items if call.decided.started_at else ()
+    for item in items:
+        _log_item(turn, item, log, is_lost=isinstance(outcome, outcomes.Stopped))
     log.append(
         log_entry.ToolEndEntry(
             turn=turn,
@@ -72,9 +83,25 @@ def _log_end(turn: int, call: ToolCall, outcome: outcomes.Final, state: RunState
         )
     )
     log.add_message(message)
-    if isinstance(outcome, outcomes.Succeeded) and outcome.message is not None:
-        veil, extra = answer.veil_of(call, None), answer.as_said(call, outcome.message)
-        append_message(state, extra, within=call.meta.instance, veil=veil)
+    for end in (outcome, *(item.outcome for item in items)):
+        if isinstance(end, outcomes.Succeeded) and end.message is not None:
+            veil, extra = answer.veil_of(call, None), answer.as_said(call, end.message)
+            append_message(state, extra, within=call.meta.instance, veil=veil)
+
+
+def _log_item(turn: int, item: ToolCall, log: Log, *, is_lost: bool) -> None:
+    """Log the end of an item's call; its result is in that of its loop, unless this `is_lost`."""
+    end = item.ended
+    log.append(
+        log_entry.ToolEndEntry(
+            turn=turn,
+            call_id=item.id,
+            tool=item.name,
+            error=end.error,
+            value=end.value if is_lost else None,
+            details=end.details if isinstance(end, outcomes.Succeeded) else None,
+        )
+    )
 
 
 def _unwritten(call: ToolCall, why: str) -> outcomes.Final:

@@ -18,7 +18,7 @@ from pydantic import JsonValue
 
 from holdfast.schemas.base import Lenient
 from holdfast.schemas.internal.tracing import SpanRecord, TraceOrigin
-from holdfast.schemas.names import CALL_WORKFLOW, ErrorCode
+from holdfast.schemas.names import CALL_WORKFLOW, ErrorCode, loop_of
 from holdfast.schemas.run import Spent
 from holdfast.workflows.engine.log.log import Log, Record
 from holdfast.workflows.engine.state.references import as_text
@@ -174,7 +174,7 @@ class Spans:
                 attributes["gen_ai.tool.call.result"] = _shown(record["value"])
         error = (record.get("error") or {}).get("code")
         name = f"execute_tool {record['tool']}"
-        self._add("tool", name, call_id, "", start, end, attributes, error)
+        self._add("tool", name, call_id, loop_of(call_id), start, end, attributes, error)
 
     def _end_run(self, record: Record, spent: Spent) -> None:
         subject, failed = self._subject, record["type"] == "error"

@@ -22,7 +22,7 @@ from holdfast.validation.lenient_json import read_json
 from holdfast.validation.schema_node import WorkBudget
 from holdfast.workflows.engine.model import strict_schema
 from holdfast.workflows.engine.state.data import MISSING
-from holdfast.workflows.engine.state.references import INSTANCE, instance_property
+from holdfast.workflows.engine.state.references import INSTANCE, each_property, instance_property
 
 OUTPUT = "_output"
 # The further arguments of a tool that accepts any, as JSON in a text.
@@ -102,7 +102,7 @@ def _call_schema(
     own: dict[str, Schema] = {TOOL: {"type": "string", "const": tool.name}}
     if agent.reasoning_for_call:
         own[REASONING] = WHY
-    own |= instance_property(tool, instances)
+    own |= instance_property(tool, instances) | each_property(tool)
     properties = {
         name: each.map(strict_schema.or_reference) if refer and name not in tool.chosen else each
         for name, each in _properties(tool).items()

@@ -19,7 +19,12 @@ from holdfast.workflows.engine.run_state import RunState
 from holdfast.workflows.engine.skills import allowed_tools, skill_of
 from holdfast.workflows.engine.state.data import MISSING
 from holdfast.workflows.engine.state.redaction import UNTRUSTED_RULE
-from holdfast.workflows.engine.state.references import INSTANCE, as_text, instance_property
+from holdfast.workflows.engine.state.references import (
+    INSTANCE,
+    as_text,
+    each_property,
+    instance_property,
+)
 
 MAX_STATE_CHARACTERS = 8_000
 MAX_INSTANCES_CHARACTERS = 16_000
@@ -84,7 +89,7 @@ def offers(
             declared = {name: or_reference(schema) for name, schema in declared.items()}
         chosen = {name: schema for name, schema in tool.chosen.items() if name != INSTANCE}
         why = {REASONING: WHY} if agent.reasoning_for_call else {}
-        properties = {**declared, **chosen, **whose, **why}
+        properties = {**declared, **chosen, **whose, **each_property(tool), **why}
         parameters = {"type": "object", **tool.parameters, "properties": properties}
         if whose:
             parameters["required"] = [*tool.parameters.get("required", []), INSTANCE]

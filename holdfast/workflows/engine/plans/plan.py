@@ -18,6 +18,7 @@ from pydantic import ValidationError
 from holdfast.schemas.decision import Plan, PlannedCall, no_such_call
 from holdfast.schemas.names import ErrorCode
 from holdfast.schemas.reference import OutputPath, references_in
+from holdfast.schemas.tool import EACH
 from holdfast.validation.arguments import InvalidArguments, fit, without_unknown
 from holdfast.validation.problems import problems_of, summarize_problems
 from holdfast.validation.schema_check import schema_problems
@@ -72,7 +73,7 @@ def check_known_arguments(call: ToolCall, state: RunState, limits: ValidationLim
     """Raise `InvalidArguments` unless known arguments fit, or a hook may repair them."""
     if hook_activities(call, state.rules, "repair"):
         return
-    arguments = call.prepared.raw_arguments
+    arguments = {k: one for k, one in call.prepared.raw_arguments.items() if k != EACH}
     unknown = [name for name, value in arguments.items() if has_references(value)]
     fit(arguments, without_unknown(call.tool.parameters, unknown), limits.budget())
 
@@ -187,7 +188,7 @@ def _arguments(
     if call.is_pending:
         return entry.arguments
     try:
-        return preparation.fit_arguments(call.tool, entry.arguments, limits)
+        return preparation.fit_edit(call, entry.arguments, limits)
     except InvalidArguments as error:
         raise InvalidArguments(f"{call.id}: {error}") from None
 

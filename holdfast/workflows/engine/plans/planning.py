@@ -267,6 +267,8 @@ def identity_keys(
 def _known_arguments(call: ToolCall, state: RunState, keys: Keys) -> dict[str, Any] | None:
     if not call.is_pending:
         return call.arguments
+    if call.is_loop:
+        return None
     awaited = [source for source in call.dependencies.sources if source in keys]
     seen, by = visible_data(call, state.data), [(source, str(keys[source])) for source in awaited]
     seen = _Seen(seen.data, seen.void, by)

@@ -6,7 +6,7 @@ large value.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from holdfast.schemas.base import json_size, readable_json
@@ -14,6 +14,7 @@ from holdfast.schemas.names import CHOOSE_SKILL
 from holdfast.schemas.phrases import MAX_NAMES_TOLD, first_names, quote_value, suggest_names
 from holdfast.schemas.reference import (
     HOW_TO_REFER,
+    ITEM,
     MARK,
     Path,
     Reference,
@@ -21,7 +22,7 @@ from holdfast.schemas.reference import (
     parse_reference,
     replace_inside,
 )
-from holdfast.schemas.tool import ResolvedTool, Schema
+from holdfast.schemas.tool import EACH, MAX_ITEMS, ResolvedTool, Schema
 from holdfast.validation.arguments import InvalidArguments
 from holdfast.validation.schema_node import ValidationLimits
 from holdfast.validation.validator import errors
@@ -29,6 +30,11 @@ from holdfast.workflows.engine.state.data import MISSING, Data, VisibleData
 
 INSTANCE = "_instance"
 _WHOSE = "Whose data this call is about: what its references read and where its result is written."
+_EACH = (
+    f"A reference to a list of at most {MAX_ITEMS} items, such as {MARK}state.order.lines: the call"
+    f" runs for each item, and its result is the list of their results. {MARK}{ITEM} in the other"
+    f" arguments is the item, {MARK}{ITEM}.id a field of it. Null: the call runs once."
+)
 
 MAX_RESOLVED_BYTES = 1_000_000
 
@@ -55,8 +61,11 @@ def resolve(value: Any, data: VisibleData, instance: str | None = None) -> Any:
 
 
 def missing_reason(paths: Sequence[Path], data: VisibleData) -> str:
+    """Return why a reference to these places has no value, which is at none of them."""
     places = " or ".join(map(str, paths))
     reasons = "".join(dict.fromkeys(map(data.why, paths)))
+    if any(path.kind == ITEM and data.read(replace(path, steps=())) is MISSING for path in paths):
+        reasons += f" ({MARK}{ITEM} is an item of the list that a call names in `{EACH}`)"
     return f"there is no value at {places}{reasons}"
 
 
@@ -152,6 +161,11 @@ def instance_property(
     open_to_it = [name for name in instances if not errors(name, schema, limits.budget())]
     names = open_to_it or list(instances)
     return {INSTANCE: {"type": "string", "enum": names, "description": _WHOSE}}
+
+
+def each_property(tool: ResolvedTool) -> dict[str, Schema]:
+    """Return the property in which the model names the list of a loop, if the tool runs for one."""
+    return {EACH: {"type": ["string", "null"], "description": _EACH}} if tool.each else {}
 
 
 def as_text(value: Any) -> str:
