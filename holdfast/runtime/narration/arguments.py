@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 from holdfast.runtime.text_safety import as_json, format_argument, one_line, shorten
 from holdfast.schemas.json_schema import target_of
 from holdfast.schemas.reference import MARK
+from holdfast.schemas.tool import loop_arguments
 from holdfast.validation.formats import fits_format, format_words
 
 _SAID_CHARS: Final = 200
@@ -314,6 +315,36 @@ def arguments_in_line(arguments: Mapping[str, Any], schema: Any, limit_chars: in
     return shorten(" · ".join([*amounts, *others]), limit_chars)
 
 
+@dataclass(frozen=True)
+class ItemTable:
+    """The arguments of the items of a loop, by name: a row each, None where it does not run."""
+
+    columns: list[str]
+    rows: list[list[str] | None]
+
+
+def item_table(arguments: Any, parameters: Any) -> ItemTable | None:
+    """Return the arguments of a loop as a table, or None; each item has these `parameters`."""
+    if (items := loop_arguments(arguments)) is None:
+        return None
+    shapes = ShapeReader(parameters)
+    whole, found = shapes.read(parameters), [one for one in items if isinstance(one, Mapping)]
+    used = dict.fromkeys(name for one in found for name in one)
+    names = [name for name in dict.fromkeys((*whole.properties, *used)) if name in used]
+    columns = {name: shapes.read(whole.property_schema(name)) for name in names}
+
+    def cells(item: Any) -> list[str] | None:
+        if not isinstance(item, Mapping):
+            return None
+        return [
+            format_value(item[name], shape, item) if name in item else ""
+            for name, shape in columns.items()
+        ]
+
+    titles = [shape.title or readable_name(name) for name, shape in columns.items()]
+    return ItemTable(titles, [cells(item) for item in items])
+
+
 def effect_text(template: str, arguments: Mapping[str, Any], schema: Any) -> str:
     """Return the effect of a call from its template: `refund of €249.00`.
 
@@ -348,7 +379,15 @@ def effect_names(template: str | None) -> list[str]:
 
 
 def money_amount(arguments: Mapping[str, Any], schema: Any) -> str:
-    """Return the one amount of money in a call's arguments, `1200.00 EUR`; empty without one."""
+    """Return the one amount of money in a call's arguments, `1200.00 EUR`; empty without one.
+
+    Of a loop, it is the sum of its items, if each has one, in one currency.
+    """
+    if (items := loop_arguments(arguments)) is not None:
+        amounts = [money_amount(one, schema).partition(" ") for one in items if one is not None]
+        codes = {code for _, _, code in amounts}
+        total = sum((Decimal(value or 0) for value, _, _ in amounts), Decimal())
+        return f"{total} {codes.pop()}" if len(codes) == 1 and "" not in codes else ""
     shapes = ShapeReader(schema)
     whole, found = shapes.read(schema), list[str]()
     for name, value in arguments.items():

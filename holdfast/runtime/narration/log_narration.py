@@ -14,9 +14,11 @@ from holdfast.runtime import text_safety
 from holdfast.runtime.narration.phrases import (
     EXPIRED,
     NAME_CHARS,
+    NOT_RUN,
     QUESTIONS,
     SKILL_CHOSEN,
     decided_phrase,
+    items_phrase,
 )
 from holdfast.runtime.narration.question_view import QuestionView
 from holdfast.schemas import log_entry, names
@@ -31,6 +33,7 @@ from holdfast.schemas.message import (
     TextPart,
 )
 from holdfast.schemas.phrases import distinct_names
+from holdfast.schemas.tool import loop_arguments
 
 Tone = Literal["turn", "plain", "said", "quiet", "good", "bad", "asks"]
 
@@ -107,7 +110,8 @@ class LogNarration:
 
     def name(self, call_id: str, tool: str = "") -> str:
         """Return a call's id and label, and its instance: `t2c1 Refund an order of ada`."""
-        label = text_safety.label_in_line(self._labels.get(call_id) or tool, NAME_CHARS)
+        own = self._labels.get(call_id) or self._labels.get(names.loop_of(call_id))
+        label = text_safety.label_in_line(own or tool, NAME_CHARS)
         return f"{text_safety.one_line(call_id, NAME_CHARS)} {label}".strip() + self._instances.get(
             call_id, ""
         )
@@ -158,13 +162,24 @@ class LogNarration:
         self, entry: log_entry.ToolCallEntry | log_entry.ToolStartEntry
     ) -> tuple[str, str]:
         """Return the call with its arguments in a line, and the arguments that do not fit in it."""
-        name, short = (
-            self.name(entry.call_id, entry.tool),
-            text_safety.arguments_line(entry.arguments),
-        )
+        name = self.name(entry.call_id, entry.tool)
+        if items := self._item_lines(entry.call_id, entry.arguments):
+            return f"{name}{items_phrase(loop_arguments(entry.arguments))}", "\n".join(items)
+        short = text_safety.arguments_line(entry.arguments)
         if self._with_all_arguments and "…" in short:
             return name, text_safety.as_json(entry.arguments, indent=2)
         return f"{name}  {short}".rstrip(), ""
+
+    def _item_lines(self, call_id: str, arguments: Any) -> list[str]:
+        """Return a line for each item of a loop: its id, and its arguments."""
+        lines = []
+        for number, item in enumerate(loop_arguments(arguments) or ()):
+            line = NOT_RUN if item is None else text_safety.arguments_line(item)
+            if self._with_all_arguments and "…" in line:
+                line = text_safety.as_json(item)
+            own = names.item_id(text_safety.one_line(call_id, NAME_CHARS), number)
+            lines.append(f"{own}  {line}")
+        return lines
 
     def _question(self, at: str, asked: log_entry.ConfirmationRequiredEntry) -> NarrationLine:
         call_id, approval = asked.call_id, asked.approval
@@ -214,6 +229,8 @@ class LogNarration:
                 f"{text_safety.clean(one)}: within {text_safety.as_json(bound)}"
                 for one, bound in bounds.items()
             )
+        elif items := self._item_lines(entry.call_id, entry.arguments):
+            body += items
         elif entry.arguments is not None:
             body.append(f"arguments: {text_safety.as_json(entry.arguments)}")
         if decided.remember:

@@ -4,9 +4,9 @@ A surface (terminal, inbox, Temporal UI, HTTP, notification, log) takes its word
 and has no words of its own for the same thing.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from holdfast.runtime.text_safety import clean, name_in_line, one_line
 from holdfast.schemas.decision import Decided, Kind, Verdict
@@ -234,6 +234,8 @@ QUESTIONS: Final[Mapping[Kind, QuestionWords]] = {
     ),
 }
 
+# An item of a loop that does not run: it was refused, or a person left it out.
+NOT_RUN: Final = "not run"
 _TIMEOUTS: Final[Mapping[str, str]] = {
     "deny": "it is denied",
     "fail": "the run fails",
@@ -247,6 +249,14 @@ def budget_phrase(name: str, *, starts: bool = False) -> str:
     """Return a budget within a sentence, or where one `starts`: `cost`."""
     label = BUDGETS.get(name) or one_line(name, _BUDGET_CHARS)
     return label if starts else f"{label[:1].lower()}{label[1:]}"
+
+
+def items_phrase(items: Sequence[Any] | None) -> str:
+    """Return how many items of a loop are to run: `, 3 items`; empty without a loop."""
+    if items is None:
+        return ""
+    number = sum(one is not None for one in items)
+    return f", {number} item{'' if number == 1 else 's'}"
 
 
 def subject_phrase(kind: Kind, name: str) -> str:

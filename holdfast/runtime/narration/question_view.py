@@ -24,9 +24,11 @@ from holdfast.runtime.text_safety import (
     one_line,
     shorten,
 )
+from holdfast.schemas import names
 from holdfast.schemas.decision import PendingApproval, shown_calls
 from holdfast.schemas.json_schema import answer_fields
 from holdfast.schemas.phrases import distinct_names
+from holdfast.schemas.tool import loop_arguments
 
 LABEL_CHARS: Final = 60
 MAX_CALLS: Final = 100
@@ -70,7 +72,8 @@ class QuestionView:
         if one.attempts:
             request = f"Attempt {number}, {request[:1].lower()}{request[1:]}"
         whose = f" for {name_in_line(one.instance, _INSTANCE_CHARS)}" if one.instance else ""
-        name = label_in_line(one.label or one.tool, LABEL_CHARS) + whose
+        items = phrases.items_phrase(loop_arguments(one.arguments))
+        name = label_in_line(one.label or one.tool, LABEL_CHARS) + items + whose
         facts = "" if kind == "call" else one.question
         if kind == "plan":
             facts = "".join(facts.partition(phrases.REFUSED_CALLS)[1:])
@@ -130,6 +133,11 @@ class QuestionView:
         """
         line = arguments_in_line(self.approval.arguments, schema, _BUTTON_CHARS)
         label = f"Approve: {' · '.join(filter(None, [self.name, line]))}"
+        if loop_arguments(self.approval.arguments) is not None:
+            amount = total_text([self.approval.amount])
+            return shorten(
+                f"Approve: {' · '.join(filter(None, [self.name, amount]))}", _BUTTON_CHARS
+            )
         if self.approval.effect:
             label = f"Approve {self.approval.effect}"
         is_whole = self._fits_in_button and len(label) <= _BUTTON_CHARS
@@ -201,6 +209,13 @@ class QuestionView:
                 rows.append((f"{number}. {one_line(name, LABEL_CHARS)}", lines))
             more = f"{len(rows) - MAX_CALLS} more calls: {phrases.SEE_ALL}"
             return rows if len(rows) <= MAX_CALLS else [*rows[:MAX_CALLS], ("…", more)]
+        for number, item in enumerate(loop_arguments(self.approval.arguments) or ()):
+            lines = phrases.NOT_RUN if item is None else "\n".join(_step_lines({"arguments": item}))
+            rows.append(
+                (names.item_id(one_line(self.approval.call_id, LABEL_CHARS), number), lines)
+            )
+        if rows:
+            return rows
         answer = ((f"answer: {name}", text) for name, text in answer_fields(self.approval.form))
         for name, value in (*self.approval.arguments.items(), *answer):
             text = format_argument(value).rstrip("\n")

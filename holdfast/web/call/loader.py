@@ -20,7 +20,7 @@ from holdfast.schemas.decision import PendingApproval
 from holdfast.schemas.log_entry import LAST_ENTRIES
 from holdfast.schemas.phrases import quote_value
 from holdfast.schemas.run import RunReport
-from holdfast.schemas.tool import ShownTool
+from holdfast.schemas.tool import ShownTool, shown_parameters
 from holdfast.web.auth.permissions import RunAccess, has_decided, is_approver
 from holdfast.web.auth.sessions import Person
 from holdfast.web.call.history import CallHistory, QuestionRound, history_of
@@ -73,7 +73,8 @@ class OpenApproval:
     def schema(self) -> Any:
         """Return the schema of its arguments; for a budget, the schema of its limit."""
         if self.approval.kind != "budget":
-            return True if self.tool is None else self.tool.parameters
+            parameters = True if self.tool is None else self.tool.parameters
+            return shown_parameters(parameters, self.approval.arguments)
         [name, *_] = self.approval.arguments
         rules = dict(Budget.model_json_schema(by_alias=True)["properties"][name])
         kinds = [one for one in rules.pop("anyOf", []) if one.get("type") != "null"]

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from holdfast.runtime.narration.arguments import ItemTable, item_table
 from holdfast.runtime.narration.question_view import MAX_CALLS, step_bound, step_delegate
 from holdfast.runtime.text_safety import one_line
 from holdfast.schemas.decision import Kind, PendingApproval, shown_calls
@@ -20,7 +21,7 @@ from holdfast.schemas.reference import (
     references_in,
     replace_inside,
 )
-from holdfast.schemas.tool import ShownTool
+from holdfast.schemas.tool import ShownTool, shown_parameters
 from holdfast.validation.validator import Violation
 from holdfast.web.forms.fields import MAX_FIELDS, Field, build_fields
 from holdfast.web.forms.form_values import FormValue, Place
@@ -85,7 +86,7 @@ class PlanSteps:
                     tool,
                     one_line(label or name, _NAME_CHARS),
                     call.get("arguments") or {},
-                    tool.parameters if tool else {},
+                    shown_parameters(tool.parameters if tool else {}, call.get("arguments")),
                     frozenset(map(str, waits)) if isinstance(waits, list) else frozenset(),
                     places,
                 )
@@ -234,6 +235,7 @@ class PlanRow:
     order: str
     users: str
     values: Field
+    items: ItemTable | None
     edit: Field | None
     keep: bool
     is_changed: bool = False
@@ -281,6 +283,7 @@ def plan_rows(
                 order=steps.order_text(step),
                 users=step_numbers(users) if users else "",
                 values=values,
+                items=item_table(step.arguments, step.tool and step.tool.parameters),
                 edit=edit,
                 keep=kept_calls is None or step.id in kept_calls,
                 is_changed=is_changed,

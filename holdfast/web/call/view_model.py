@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from holdfast.client.question_text import how_to_decide, how_to_renew
 from holdfast.runtime.narration import phrases
+from holdfast.runtime.narration.arguments import item_table
 from holdfast.runtime.text_safety import (
     as_json,
     clean,
@@ -111,6 +112,7 @@ def build_call_page(
         "arguments": build_fields(
             pending.schema, FormValue(arguments, {}), prefix="v", room=5 * MAX_FIELDS
         ),
+        "item_table": item_table(arguments, tool and tool.parameters),
         "as_json": as_json(arguments, indent=2),
         "command": how_to_decide(pending.run_info.id, approval),
         "renew_command": how_to_renew(pending.run_info.id),

@@ -365,10 +365,12 @@ class _FieldBuilder:
         shape, value = drawn.shape, drawn.value
         drawn.control = "list" if isinstance(value, list) else "object"
         properties = set(shape.properties)
+        is_fixed = {shape.rules.get(key) for key in ("minItems", "maxItems")} == {len(parts)}
         for index, key in enumerate(parts):
             if isinstance(value, list):
                 part = shape.item_schema(index), key, (*place, index), str(index + 1)
-                one, drop = self.field(*part, required=True), f"Remove {index + 1}"
+                one = self.field(*part, required=True)
+                drop = "" if is_fixed else f"Remove {index + 1}"
             else:
                 label = arguments.readable_name(key) if key in properties else key
                 part = shape.property_schema(key), value.get(key, MISSING), (*place, key), label
@@ -378,7 +380,7 @@ class _FieldBuilder:
             if drop:
                 one.buttons.append(Button(one.name("drop"), drop))
             drawn.children.append(one)
-        if isinstance(value, list) and len(value) < MAX_ITEMS:
+        if isinstance(value, list) and len(value) < MAX_ITEMS and not is_fixed:
             drawn.buttons.append(Button(drawn.name("add"), "Add entry"))
         if not drawn.required:
             drawn.buttons.append(Button(drawn.name("drop"), "Omit"))

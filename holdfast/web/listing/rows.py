@@ -19,6 +19,7 @@ from holdfast.schemas import names
 from holdfast.schemas.decision import PendingApproval, shown_calls
 from holdfast.schemas.internal.selected_call import SelectedCall
 from holdfast.schemas.phrases import distinct_names
+from holdfast.schemas.tool import loop_arguments
 from holdfast.web.auth.permissions import MAY_NOT_DECIDE, has_decided, is_approver
 from holdfast.web.auth.sessions import Person
 from holdfast.web.listing.pending_runs import RunAnswer
@@ -209,6 +210,9 @@ def argument_line(waiting: PendingApproval) -> str:
         ]
         steps = enumerate(labels, start=1)
         return ", ".join(f"{n}. {one_line(label, _NAME_CHARS)}" for n, label in steps)
+    if (items := loop_arguments(waiting.arguments)) is not None:
+        shown = (waiting.model_copy(update={"arguments": one}) for one in items if one is not None)
+        return "; ".join(map(argument_line, shown))
     texts = {name: as_json(value) for name, value in waiting.arguments.items()}
     exact = {
         name: text

@@ -5,19 +5,25 @@ Untrusted text is in code, or escaped within a generated line: it can never add 
 
 import json
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
-    from holdfast.runtime.narration.phrases import QUESTIONS, author_phrase
+    from holdfast.runtime.narration.phrases import (
+        NOT_RUN,
+        QUESTIONS,
+        author_phrase,
+        items_phrase,
+    )
     from holdfast.runtime.narration.question_view import QuestionView
     from holdfast.schemas import names
     from holdfast.schemas.decision import Kind, example_edit, shown_calls
     from holdfast.schemas.json_schema import answer_fields, example_json
     from holdfast.schemas.phrases import distinct_names
     from holdfast.schemas.run import DelegatePending
+    from holdfast.schemas.tool import loop_arguments
 
 from holdfast.workflows.engine.approvals.question import Question
 from holdfast.workflows.ui_details.markdown import (
@@ -80,6 +86,9 @@ def question_block(question: Question, workflow_id: str, room_bytes: int) -> str
         if edit:
             example = f"An `edit`, for example: {code(edit)} ({prose(means, WORDS_BYTES)})."
             facts = f"{facts}\n{example}" if facts else example
+    elif (items := loop_arguments(question.arguments)) is not None:
+        label += items_phrase(items)
+        arguments, is_whole = _loop_items(question.call_id, items, room_bytes)
     else:
         answer = {f"answer: {name}": text for name, text in answer_fields(question.form or {})}
         arguments, is_whole = _items({**question.arguments, **answer}, room_bytes)
@@ -129,6 +138,21 @@ def _items(arguments: Mapping[str, Any], room_bytes: int) -> tuple[list[str], bo
         room_bytes -= cost_bytes(lines[-1])
         whole &= complete
     return lines, whole and len(arguments) <= MAX_ARGUMENTS_SHOWN
+
+
+def _loop_items(call_id: str, items: Sequence[Any], room_bytes: int) -> tuple[list[str], bool]:
+    """Return a line for each item of a loop, and whether they are complete."""
+    lines, is_whole = list[str](), True
+    for number, item in enumerate(items):
+        cells, is_complete = _items(item or {}, room_bytes)
+        values = ", ".join(cell.removeprefix("- ") for cell in cells)
+        line = f"- `{names.item_id(call_id, number)}`: {NOT_RUN if item is None else values}"
+        room_bytes -= cost_bytes(line)
+        if room_bytes < 0:
+            return lines, False
+        lines.append(line)
+        is_whole &= is_complete
+    return lines, is_whole
 
 
 def _plan_calls(question: Question, room_bytes: int) -> tuple[list[str], bool]:
