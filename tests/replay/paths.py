@@ -224,6 +224,14 @@ async def _waits(run: Run, call_id: str) -> bool:
     return call_id in [one["callId"] for one in await run.waiting()]
 
 
+async def reconciles_items(run: Run) -> None:
+    """Of two lost payments of a loop, a person has seen the first, and has the other made again."""
+    await run.waiting(2)
+    await run.decide("t1c1.0", "happened", result="rent")
+    tools.write("open gas")
+    await run.run_again("t1c1.1")
+
+
 PAYS = [Answer(calls=[call("pay", amount=5, _reasoningForCall="they asked")]), DONE]
 TWO_PAYMENTS = [Answer(calls=[call("pay", amount=1), call("pay", amount=2)]), DONE]
 LOST = [Answer(calls=[call("held_payment", name="rent")]), DONE]
@@ -282,6 +290,29 @@ ODD = [
     '{"arguments": {"text": "a"}}',
     '```json\n{"text": "\\ud83d"}\n```',
 ]
+
+# A loop over what is due, and a call that refers to one of its results.
+PAY_EACH = {
+    "_tool": "pay",
+    "_activity": "pay",
+    "_sideEffects": True,
+    "_each": True,
+    "properties": {"amount": {"type": "number"}},
+    "required": ["amount"],
+    "_outputPath": "†state.paid",
+}
+PAYS_EACH = call("pay", _each="†state.due", amount="†item.price")
+NOTES_ONE = call("echo", text="Paid †{state.paid[2].paid}.")
+DUE = {"due": [{"price": 1}, {"price": 2}, {"price": 3}, {"of": "gas"}]}
+ONE_LEFT_OUT = {"_each": [{"amount": 1}, None, {"amount": 4}, None]}
+LOSES_EACH = {
+    "_tool": "lose",
+    "_activity": {"type": "held_payment", "startToCloseTimeout": "1s"},
+    "_sideEffects": True,
+    "_each": True,
+    "_approval": {"require": "never"},
+    "properties": {"name": {"type": "string"}},
+}
 
 CONSTANT_CALLS = {
     "calls": [
@@ -343,6 +374,17 @@ PATHS: dict[str, Path] = {
     ),
     "approved": Path(PAYS, ["pay"], people=decides(decision_on("t1c1", "approve", by="ada"))),
     "denied": Path(PAYS, ["pay"], people=decides(decision_on("t1c1", "deny", reason="no"))),
+    "loop": Path(
+        [Answer(calls=[PAYS_EACH, NOTES_ONE]), DONE],
+        [PAY_EACH, "echo"],
+        {"state": DUE, "agent": {"concurrency": 1}},
+        decides(decision_on("t1c1", "edit", arguments=ONE_LEFT_OUT, by="ada")),
+    ),
+    "loop_of_unknown_outcome": Path(
+        [Answer(calls=[call("lose", _each=["rent", "gas"], name="†item")]), DONE],
+        [LOSES_EACH],
+        people=reconciles_items,
+    ),
     "started_by_client": ClientPath(
         PAYS, ["pay"], people=decides(decision_on("t1c1", "approve", by="ada"))
     ),
