@@ -39,7 +39,7 @@ from holdfast.workflows.engine import (
 from holdfast.workflows.engine.approvals import notifications, pending, question
 from holdfast.workflows.engine.budget import shared_budget
 from holdfast.workflows.engine.conversation import initial_context, scopes
-from holdfast.workflows.engine.execution import lifecycle, preparation, questions
+from holdfast.workflows.engine.execution import lifecycle, loops, preparation, questions
 from holdfast.workflows.engine.log.log import MAX_INFLATED_BYTES
 from holdfast.workflows.engine.model import request_hooks
 from holdfast.workflows.engine.state import memory_store, references
@@ -88,6 +88,11 @@ LIMITS: dict[str, list[str]] = {
     "models that a worker remembers to take no tools": [f"{generate.MAX_MODELS_WITHOUT_TOOLS:,}"],
     "refused settings of models that a worker remembers": [f"{http.MAX_LEARNED_SETTINGS:,}"],
     "a cloud's credentials": [f"{cloud_identity.MAX_CREDENTIALS_SECONDS:g} s"],
+    "[a loop](tools/data-flow.md#loops)": [
+        f"{tool.MAX_ITEMS} items",
+        kb(preparation.MAX_ARGUMENT_BYTES),
+        kb(loops.MAX_RESULT_BYTES),
+    ],
     "arguments that are named as filled in": [str(questions.MAX_FILLED_IN_SHOWN)],
     "a tool's result": [kb(results.MAX_RESULT_BYTES), kb(results.MAX_STORED_BYTES)],
     "the text of a failure": [
