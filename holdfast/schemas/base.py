@@ -19,12 +19,12 @@ from pydantic import (
     Field,
     JsonValue,
     PlainSerializer,
+    SkipValidation,
     ValidationError,
     WithJsonSchema,
     model_validator,
 )
 from pydantic.alias_generators import to_camel
-from pydantic_core.core_schema import CoreSchema, any_schema
 
 VARIABLE_PATTERN = r"^[A-Za-z_][A-Za-z0-9_]{0,99}$"
 _SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -154,18 +154,8 @@ def _shallow(value: Any) -> Any:
 Shallow = AfterValidator(_shallow)
 Json = Annotated[JsonValue, Shallow]
 """A JSON value that a person writes, of a depth that can be kept and shown."""
-
-
-class _Unchecked:
-    """Of a field whose values are neither checked nor copied: each node costs a Python call."""
-
-    @classmethod
-    def __get_pydantic_core_schema__(cls, *_: Any) -> CoreSchema:
-        return any_schema()
-
-
-KnownJson = Annotated[JsonValue, _Unchecked]
-"""A JSON value that the engine has made, or that was read from JSON."""
+KnownJson = Annotated[JsonValue, SkipValidation]
+"""A JSON value that the engine has made, or read: to check each node again costs a Python call."""
 
 
 def parse_duration(value: Any) -> timedelta:
