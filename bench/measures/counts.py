@@ -1,26 +1,32 @@
 """What a turn takes, in counts that no machine changes: with 1, 50 and 300 tools.
 
 A run makes one call a turn. Counted in the workflow's thread: calls of Python functions, JSON that
-is encoded, and digests, as medians over the run's turns; and the bytes of a request without its
-conversation.
+is encoded, and digests, as medians over the run's turns; the bytes of a request without its
+conversation; and what Python keeps of a cached run that waits for a message.
 """
 
+import gc
 import statistics
 import sys
+import tracemalloc
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from temporalio.client import Client
+from temporalio.client import Client, WorkflowHandle
 
+from bench.process import fake_model
 from bench.programs.our_worker import at_work
+from bench.programs.work import Work
 from holdfast.hosting.sdk_workarounds import shared_sandbox
+from holdfast.schemas import names
 from tests.support.model_server import Answer, call, serve
 
 TOOLS = (1, 50, 300)
 TURNS = 8
+CACHED_RUNS = 20
 # Code that one of these functions runs in C.
 _ENCODE = ("encode", "to_python", "to_json", "encode_basestring")
 _DIGEST = ("openssl_sha256",)
@@ -39,12 +45,13 @@ class TurnCounts:
 
 async def table(client: Client) -> str:
     """The figures as a Markdown table."""
-    rows = ["| tools | Python calls | JSON encodings | digests | bytes of the tools in a request |"]
-    rows.append("| ---: | ---: | ---: | ---: | ---: |")
+    heads = "tools | Python calls | JSON encodings | digests | bytes of the tools in a request"
+    rows = [f"| {heads} | a cached run, KB |", "| ---: | ---: | ---: | ---: | ---: | ---: |"]
     for tools in TOOLS:
         found = await measure(client, tools)
         counts = f"{found.python_calls:.0f} | {found.encodings:.0f} | {found.digests:.0f}"
-        rows.append(f"| {tools} | {counts} | {found.request_bytes} |")
+        cached = await cached_run_bytes(client, tools) / 1000
+        rows.append(f"| {tools} | {counts} | {found.request_bytes} | {cached:.0f} |")
     return "\n".join(rows)
 
 
@@ -58,7 +65,7 @@ async def measure(client: Client, tools: int) -> TurnCounts:
         return Answer("" if calls else "Read.", calls=calls)
 
     with serve(answer) as model, _counted() as activations:
-        async with at_work(client, model) as queue:
+        async with at_work(client, model.url) as queue:
             request = {"agent": _agent(tools), "input": "Read."}
             run = await client.start_workflow(
                 "AgentWorkflow", request, id=queue.replace("bench", "run"), task_queue=queue
@@ -74,6 +81,34 @@ async def measure(client: Client, tools: int) -> TurnCounts:
     return TurnCounts(
         medians["call"], medians["encode"], medians["digest"], len(str(requests[-1]["tools"]))
     )
+
+
+async def cached_run_bytes(client: Client, tools: int) -> float:
+    """Return what Python keeps of one of several runs of an agent with so many tools."""
+    # In a process of its own, the model keeps nothing in this one.
+    async with fake_model() as model, at_work(client, model) as queue:
+
+        async def open_run(number: int) -> WorkflowHandle[Any, Any]:
+            run = await client.start_workflow(
+                names.AGENT_WORKFLOW,
+                {"agent": _agent(tools), "input": Work(1).prompt, "conversation": True},
+                id=f"{queue}-{number}",
+                task_queue=queue,
+            )
+            await run.execute_update(names.SEND, "Read on.")
+            return run
+
+        runs = [await open_run(0)]  # with what is loaded once
+        tracemalloc.start()
+        try:
+            runs += [await open_run(number) for number in range(1, CACHED_RUNS + 1)]
+            gc.collect()
+            kept, _ = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        for run in runs:
+            await run.terminate()
+    return kept / CACHED_RUNS
 
 
 def _agent(tools: int) -> dict[str, Any]:

@@ -67,7 +67,7 @@ async def measure(client: Client, repeats: int) -> dict[str, list[Measured]]:
     """
     runs: dict[str, list[Measured]] = {way: [] for way in WAYS}
     with serve(_answer) as model:
-        async with at_work(client, model) as queue:
+        async with at_work(client, model.url) as queue:
             for way in WAYS * repeats:
                 run = await measured(client, "AgentWorkflow", queue, _request(way))
                 _check(run, model)

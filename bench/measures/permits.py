@@ -76,7 +76,7 @@ async def _sizes(client: Client, **settings: Any) -> dict[int, int]:
 
     sizes: defaultdict[int, int] = defaultdict(int)
     with serve(answer) as model:
-        async with at_work(client, model, continue_after=CONTINUE_AFTER, **settings) as queue:
+        async with at_work(client, model.url, continue_after=CONTINUE_AFTER, **settings) as queue:
             request = {"agent": AGENT, "input": "Pay."}
             run = await client.start_workflow(
                 "AgentWorkflow", request, id=queue.replace("bench", "run"), task_queue=queue

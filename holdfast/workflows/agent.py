@@ -99,13 +99,14 @@ class AgentWorkflow(BaseWorkflow[AgentRun]):
             return run, snapshot.worker
         # The next run of the chain receives the verified principal, and no token.
         request, snapshot = await self._admit(self._request, "agent", AgentSnapshot)
-        self._origin = request, snapshot
         try:
             run = AgentRun.start(
                 request, snapshot.agent, self._mailbox, self._pending, self.clock, limits
             )
         except InvalidRequest as error:
             input.fail(names.INVALID_REQUEST, str(error))
+        kept = continue_as_new.without_values(request, snapshot.agent)
+        self._origin, self._request = (kept, snapshot), input.ParsedRequest(request=kept)
         return run, snapshot.worker
 
     async def _proceed(self, run: AgentRun, executor: StepExecutor) -> None:

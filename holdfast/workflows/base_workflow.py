@@ -38,6 +38,7 @@ from holdfast.workflows.commands.publisher import Publisher, sent_attributes, up
 from holdfast.workflows.commands.step_executor import StepExecutor
 from holdfast.workflows.engine.approvals.pending import PendingApprovals
 from holdfast.workflows.engine.approvals.verdicts import DecisionRejected
+from holdfast.workflows.engine.continue_as_new import with_shared_definition
 from holdfast.workflows.engine.execution_base import ExecutionBase, SingleCall
 from holdfast.workflows.engine.log.log import Log
 from holdfast.workflows.engine.log.spans import SpansProgress
@@ -227,7 +228,7 @@ class BaseWorkflow(QueryHandlers, ABC, Generic[WorkT]):
             input.fail(names.INVALID_REQUEST, parsed.problem or failure.message)
         if parsed.request is None:
             input.fail(names.INVALID_REQUEST, parsed.problem)
-        snapshot = model.read(resolved)
+        snapshot = model.read(with_shared_definition(resolved))
         self._search_attributes = snapshot.worker.search_attributes
         return await token_verification.authorize(
             parsed.request, what, snapshot.worker, parsed.raw, *more.values()
@@ -440,6 +441,7 @@ class CallWorkflow(BaseWorkflow[SingleCall]):
     async def _begin(self) -> tuple[SingleCall, WorkerFacts]:
         request, snapshot = await self._admit(self._request, "tool", ToolSnapshot)
         limits = self._task_budget.run
+        self._request = input.ParsedRequest()
         call = SingleCall(request, snapshot.tool, self._pending, self.clock, limits)
         return call, snapshot.worker
 
