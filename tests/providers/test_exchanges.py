@@ -40,7 +40,7 @@ FOLDER = Path(__file__).parent / "exchanges"
 EXCHANGES = {
     f"{path.parent.name}/{path.stem}: {name}": (path.parent.name, exchange)
     for path in sorted(FOLDER.glob("*/*.yaml"))
-    for name, exchange in yaml.safe_load(path.read_text()).items()
+    for name, exchange in yaml.load(path.read_text(), yaml.CSafeLoader).items()
 }
 
 

@@ -2,12 +2,11 @@
 
 import json
 from collections.abc import Sequence
+from functools import cache
 from itertools import pairwise
 from typing import Any
 
 import httpx
-from anthropic.types import RawMessageStreamEvent
-from anthropic.types.message_create_params import MessageCreateParamsStreaming
 from pydantic import TypeAdapter
 
 from holdfast.providers.anthropic.format import AnthropicFormat
@@ -16,10 +15,22 @@ from tests.providers.fakes import stream
 from tests.providers.wire.base import Wire, check_key
 from tests.providers.writers import messages
 
-_PARAMS: TypeAdapter[Any] = TypeAdapter(MessageCreateParamsStreaming)
-_EVENT: TypeAdapter[Any] = TypeAdapter(RawMessageStreamEvent)
 # Models until Claude Opus 4.6 take them; the newest types know them no more.
 _OLDER_SETTINGS = {"temperature", "top_k", "top_p"}
+
+
+@cache
+def published_params() -> TypeAdapter[Any]:
+    from anthropic.types.message_create_params import MessageCreateParamsStreaming
+
+    return TypeAdapter(MessageCreateParamsStreaming)
+
+
+@cache
+def published_event() -> TypeAdapter[Any]:
+    from anthropic.types import RawMessageStreamEvent
+
+    return TypeAdapter(RawMessageStreamEvent)
 
 
 class AnthropicWire(Wire):
@@ -33,7 +44,7 @@ class AnthropicWire(Wire):
         return stream(events, end="")
 
     def vouch(self, event: Any) -> None:
-        _EVENT.validate_python(event, strict=True)
+        published_event().validate_python(event, strict=True)
 
     def refuses(self, status: int, message: str) -> bytes:
         error = {"type": "invalid_request_error", "message": message}
@@ -45,7 +56,7 @@ class AnthropicWire(Wire):
         assert request.headers["anthropic-version"] == "2023-06-01"
         made: dict[str, Any] = json.loads(request.content)
         if request.url.host in self.base_url:
-            taken = _whole(_PARAMS.validate_json(request.content))
+            taken = _whole(published_params().validate_json(request.content))
             assert taken == {name: made[name] for name in made if name not in _OLDER_SETTINGS}
         _check_turns(made["messages"])
         return made

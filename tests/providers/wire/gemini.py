@@ -2,11 +2,11 @@
 
 import json
 from collections.abc import Sequence
+from functools import cache
 from itertools import pairwise
 from typing import Any
 
 import httpx
-from google.genai import types
 from pydantic import TypeAdapter
 
 from holdfast.providers.gemini import GeminiFormat
@@ -15,17 +15,29 @@ from tests.providers.fakes import stream
 from tests.providers.wire.base import Wire, check_key
 from tests.providers.writers import gemini
 
-# The request as it is sent has no type of its own, its fields do.
-_FIELDS: dict[str, TypeAdapter[Any]] = {
-    "contents": TypeAdapter(list[types.Content]),
-    "systemInstruction": TypeAdapter(types.Content),
-    "tools": TypeAdapter(list[types.Tool]),
-    "toolConfig": TypeAdapter(types.ToolConfig),
-    "generationConfig": TypeAdapter(types.GenerationConfig),
-    "safetySettings": TypeAdapter(list[types.SafetySetting]),
-}
-
 Part = dict[str, Any]
+
+
+@cache
+def published_fields() -> dict[str, TypeAdapter[Any]]:
+    """The request as it is sent has no type of its own, its fields do."""
+    from google.genai import types
+
+    return {
+        "contents": TypeAdapter(list[types.Content]),
+        "systemInstruction": TypeAdapter(types.Content),
+        "tools": TypeAdapter(list[types.Tool]),
+        "toolConfig": TypeAdapter(types.ToolConfig),
+        "generationConfig": TypeAdapter(types.GenerationConfig),
+        "safetySettings": TypeAdapter(list[types.SafetySetting]),
+    }
+
+
+@cache
+def published_event() -> TypeAdapter[Any]:
+    from google.genai.types import GenerateContentResponse
+
+    return TypeAdapter(GenerateContentResponse)
 
 
 class GeminiWire(Wire):
@@ -39,7 +51,7 @@ class GeminiWire(Wire):
         return stream(events, end="")
 
     def vouch(self, event: Any) -> None:
-        types.GenerateContentResponse.model_validate_json(json.dumps(event), strict=True)
+        published_event().validate_json(json.dumps(event), strict=True)
 
     def refuses(self, status: int, message: str) -> bytes:
         error = {"code": status, "message": message, "status": "INVALID_ARGUMENT"}
@@ -51,7 +63,7 @@ class GeminiWire(Wire):
         made: dict[str, Any] = json.loads(request.content)
         for name, value in made.items():
             # Their server takes names in both spellings.
-            _FIELDS[name].validate_json(json.dumps(value), strict=True)
+            published_fields()[name].validate_json(json.dumps(value), strict=True)
         _check_turns(made["contents"])
         return made
 

@@ -2,11 +2,10 @@
 
 import json
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import httpx
-from openai.types.chat import ChatCompletionChunk
-from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming
 from pydantic import TypeAdapter
 
 from holdfast.providers.openai.format import OpenAIFormat
@@ -15,7 +14,19 @@ from tests.providers.fakes import stream
 from tests.providers.wire.base import Wire, check_key
 from tests.providers.writers import chat_completions
 
-_PARAMS: TypeAdapter[Any] = TypeAdapter(CompletionCreateParamsStreaming)
+
+@cache
+def published_params() -> TypeAdapter[Any]:
+    from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming
+
+    return TypeAdapter(CompletionCreateParamsStreaming)
+
+
+@cache
+def published_event() -> TypeAdapter[Any]:
+    from openai.types.chat import ChatCompletionChunk
+
+    return TypeAdapter(ChatCompletionChunk)
 
 
 class OpenAIWire(Wire):
@@ -30,13 +41,13 @@ class OpenAIWire(Wire):
 
     def vouch(self, event: Any) -> None:
         if event != "[DONE]":
-            ChatCompletionChunk.model_validate(event, strict=True)
+            published_event().validate_python(event, strict=True)
 
     def understands(self, request: httpx.Request) -> dict[str, Any]:
         assert request.url.path.endswith("/chat/completions")
         check_key(request)
         made: dict[str, Any] = json.loads(request.content)
-        checked = _PARAMS.validate_json(request.content)
+        checked = published_params().validate_json(request.content)
         assert set(checked) == set(made), "there are fields that the format does not have"
         # Pydantic reads the lists of these types lazily: reading them is what checks them.
         for name in ("messages", "tools"):

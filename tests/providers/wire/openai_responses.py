@@ -2,11 +2,10 @@
 
 import json
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import httpx
-from openai.types.responses import ResponseStreamEvent
-from openai.types.responses.response_create_params import ResponseCreateParamsStreaming
 from pydantic import TypeAdapter
 
 from holdfast.providers.openai_responses.format import OpenAIResponsesFormat
@@ -15,8 +14,19 @@ from tests.providers.fakes import stream
 from tests.providers.wire.base import Wire, check_key
 from tests.providers.writers import responses
 
-_PARAMS: TypeAdapter[Any] = TypeAdapter(ResponseCreateParamsStreaming)
-_EVENT: TypeAdapter[Any] = TypeAdapter(ResponseStreamEvent)
+
+@cache
+def published_params() -> TypeAdapter[Any]:
+    from openai.types.responses.response_create_params import ResponseCreateParamsStreaming
+
+    return TypeAdapter(ResponseCreateParamsStreaming)
+
+
+@cache
+def published_event() -> TypeAdapter[Any]:
+    from openai.types.responses import ResponseStreamEvent
+
+    return TypeAdapter(ResponseStreamEvent)
 
 
 class OpenAIResponsesWire(Wire):
@@ -31,13 +41,13 @@ class OpenAIResponsesWire(Wire):
         return stream(events, end="")
 
     def vouch(self, event: Any) -> None:
-        _EVENT.validate_python({**event, "sequence_number": 1}, strict=True)
+        published_event().validate_python({**event, "sequence_number": 1}, strict=True)
 
     def understands(self, request: httpx.Request) -> dict[str, Any]:
         assert request.url.path.endswith("/responses")
         check_key(request)
         made: dict[str, Any] = json.loads(request.content)
-        checked = _PARAMS.validate_json(request.content)
+        checked = published_params().validate_json(request.content)
         assert set(checked) == set(made), "there are fields that the format does not have"
         # Pydantic reads the lists of these types lazily: reading them is what checks them.
         for name in ("input", "tools"):

@@ -1,4 +1,8 @@
-"""The wire of each format."""
+"""The wire of each format.
+
+A provider's package takes up to a second to import: a wire does so at its first check, since every
+process of a suite imports this module.
+"""
 
 from tests.providers.wire.anthropic import AnthropicWire
 from tests.providers.wire.base import Wire
