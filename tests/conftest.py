@@ -1,8 +1,12 @@
 """What the whole suite shares: one real server, and a client of it."""
 
+import fcntl
 import gc
+import os
 from collections.abc import AsyncIterator
 from datetime import timedelta
+from pathlib import Path
+from typing import Any, TextIO
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -33,12 +37,15 @@ settings.register_profile("long", COMMON, max_examples=5_000)
 settings.load_profile("same")
 
 STATUS = pytest.StashKey[int]()
+COLLECTING = pytest.StashKey[TextIO]()
 # A run that continues as new is kept for a second otherwise: chains are made of many. One that
-# has just closed is deleted when its tasks are known to be done, half a minute later.
-AT_ONCE = (
+# has just closed is deleted when its tasks are known to be done, half a minute later. A connection
+# is closed after five minutes: a request of then is cancelled, unless it is sent with `retry=True`.
+SERVER_OPTIONS = (
     *("--dynamic-config-value", 'history.workflowIdReuseMinimalInterval="1ms"'),
     *("--dynamic-config-value", 'history.transferProcessorUpdateAckInterval="1s"'),
     *("--dynamic-config-value", 'history.visibilityProcessorUpdateAckInterval="1s"'),
+    *("--dynamic-config-value", 'frontend.keepAliveMaxConnectionAge="24h"'),
 )
 
 
@@ -50,6 +57,37 @@ gc.disable()
 def pytest_configure(config: pytest.Config) -> None:
     """Limit the time of each test as a whole."""
     config.pluginmanager.register(Watchdog())
+
+
+# A fresh checkout is compiled by the first of several processes alone: it takes each as long as
+# all of the collection, and they would all do so at once.
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes(config: pytest.Config) -> None:
+    """Lock the collection for all processes but the first."""
+    config.stash[COLLECTING] = Path(__file__).open()  # noqa: SIM115  # closed by what unlocks
+    fcntl.flock(config.stash[COLLECTING], fcntl.LOCK_EX)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection() -> None:
+    """Wait for the first process, which has the number 0."""
+    if os.environ.get("PYTEST_XDIST_WORKER", "gw0") != "gw0":
+        with Path(__file__).open() as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_node_collection_finished(node: Any) -> None:
+    """Unlock the collection: the first process has finished it."""
+    node.config.stash[COLLECTING].close()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Unlock the collection: the first process may have ended before."""
+    node.config.stash[COLLECTING].close()
 
 
 def pytest_collection_finish() -> None:
@@ -76,7 +114,7 @@ async def temporal() -> AsyncIterator[WorkflowEnvironment]:
     registers."""
     async with await WorkflowEnvironment.start_local(
         dev_server_existing_path=str(temporal_binary()),
-        dev_server_extra_args=[*CONFIG_OPTIONS, *AT_ONCE],
+        dev_server_extra_args=[*CONFIG_OPTIONS, *SERVER_OPTIONS],
         dev_server_startup_timeout=timedelta(minutes=5),
         data_converter=data_converter,
     ) as environment:
