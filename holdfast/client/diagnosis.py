@@ -100,7 +100,8 @@ async def has_pollers(client: Client, task_queue: str) -> bool:
         namespace=client.namespace, task_queue=TaskQueue(name=task_queue), task_queue_type=kind
     )
     with errors.explain_rpc_errors():
-        return bool((await client.workflow_service.describe_task_queue(request)).pollers)
+        found = await client.workflow_service.describe_task_queue(request, retry=True)
+    return bool(found.pollers)
 
 
 async def diagnose_silence(

@@ -122,12 +122,13 @@ class RunUnderTest(Run[OutputT], Generic[OutputT]):
             options = {"timeSkippingConfig": {"enabled": True, "fastForwardConfig": forward}}
             changes = {"workflowExecutionOptions": options, "updateMask": "timeSkippingConfig"}
             update = service.UpdateWorkflowExecutionOptionsRequest()
-            await server.update_workflow_execution_options(ParseDict({**about, **changes}, update))
+            ParseDict({**about, **changes}, update)
+            await server.update_workflow_execution_options(update, retry=True)
             poll = service.PollWorkflowExecutionTimeSkippingRequest()
             ParseDict({**about, "fastForwardId": forward["id"]}, poll)
             result = _POLL_TIMEOUT
             while result == _POLL_TIMEOUT:
-                answer = await server.poll_workflow_execution_time_skipping(poll)
+                answer = await server.poll_workflow_execution_time_skipping(poll, retry=True)
                 result = answer.fast_forward_polling_result
 
     async def history(self) -> WorkflowHistory:

@@ -103,7 +103,7 @@ class InboxHealth:
             if time.monotonic() >= self._look_at:
                 try:
                     async with asyncio.timeout(ANSWER_TIMEOUT_SECONDS):
-                        self._is_good = await self._client.service_client.check_health()
+                        self._is_good = await self._client.service_client.check_health(retry=True)
                 except (RPCError, RuntimeError, TimeoutError):
                     self._is_good = False  # RuntimeError: the client never connected
                 self._look_at = time.monotonic() + BETWEEN_LOOKS_SECONDS

@@ -100,7 +100,7 @@ class HealthServer:
         self.answer = answer
         self.looks = 0
 
-    async def check_health(self) -> bool:
+    async def check_health(self, retry: bool) -> bool:
         self.looks += 1
         await asyncio.sleep(0)
         if isinstance(self.answer, Exception):
