@@ -24,7 +24,7 @@ from holdfast import (
 from holdfast.testing import HoldfastRun, RunUnderTest, call
 
 
-class Answer(BaseModel):
+class SupportAnswer(BaseModel):
     text: str
 
 
@@ -46,14 +46,14 @@ support = Agent(
     "support",
     model="openai:gpt-5",
     tools=[find, refund, "other", {"_tool": "x"}],
-    output=Answer,
+    output=SupportAnswer,
     budget=Budget(max_turns=3),
     approval=Approval(timeout=timedelta(days=1)),
     skills=[Skill("s", tools=[refund])],
 )
 plain = Agent("plain", model={"endpoint": "a", "name": "b"})
 form = Agent("form", model=["a:b"], output={"type": "object"})
-assert_type(support, Agent[Answer])
+assert_type(support, Agent[SupportAnswer])
 assert_type(plain, Agent[str])
 assert_type(form, Agent[JsonValue])
 Agent("x", model="m", budgt=Budget())  # type: ignore[call-overload]
@@ -73,8 +73,8 @@ async def main() -> None:
     HoldfastPlugin(agent=support)  # type: ignore[call-arg]
     agents = HoldfastClient(client, task_queue="support")
     run = await agents.start(support, "Order 7 arrived broken", id="order-7")
-    assert_type(run, Run[Answer])
-    assert_type(await run.result(), Answer)
+    assert_type(run, Run[SupportAnswer])
+    assert_type(await run.result(), SupportAnswer)
     print((await run.result()).txt)  # type: ignore[attr-defined]
     async for event in run.events():
         print(event.n, event.entry.type)
@@ -86,7 +86,7 @@ async def main() -> None:
         await pending.aprove(by="ada")  # type: ignore[attr-defined]
     other = agents.run("order-7", output=int)
     assert_type(await other.result(), int)
-    assert_type(agents.run("order-7", list[Answer]), Run[list[Answer]])
+    assert_type(agents.run("order-7", list[SupportAnswer]), Run[list[SupportAnswer]])
     assert_type(await agents.start("desk", "go", budget={"maxTurns": 3}), Run[JsonValue])
     async for pending in run.approval_requests():
         await pending.deny(remember=True)  # type: ignore[call-arg]
@@ -95,8 +95,10 @@ async def main() -> None:
 
 
 async def test_support(holdfast_run: HoldfastRun) -> None:
-    run = await holdfast_run(support, "Order 7", model=[call(refund, "7", 20), Answer(text="")])
-    assert_type(run, RunUnderTest[Answer])
+    run = await holdfast_run(
+        support, "Order 7", model=[call(refund, "7", 20), SupportAnswer(text="")]
+    )
+    assert_type(run, RunUnderTest[SupportAnswer])
     assert_type(await holdfast_run("support", "Order 7", model=["text"]), RunUnderTest[JsonValue])
     await run.approve(refund, by="ada")
     print(run.requests[0].messages[-1].content, call(find, "7"), call("find", {"order_id": 7}))
