@@ -8,6 +8,7 @@ import pytest
 from holdfast.schemas.base import json_size
 from holdfast.schemas.decision import Decision
 from holdfast.schemas.settings.notify import Listener, News, NewsKind
+from holdfast.schemas.tool import ApprovalRule
 from holdfast.validation.schema_node import ValidationLimits
 from holdfast.workflows.engine.approvals.notifications import (
     MAX_GROUPS_TOLD,
@@ -18,7 +19,7 @@ from holdfast.workflows.engine.approvals.notifications import (
     is_for_listener,
 )
 from holdfast.workflows.engine.approvals.question import Question
-from tests.engine.asking import ANN, BOB, approve, asks, decides, deny, open_question
+from tests.engine.asking import ANN, BOB, approve, asks, decides, deny, edit, open_question
 from tests.engine.driver import NOON, Play
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -197,3 +198,17 @@ def test_a_budget_and_an_unknown_outcome_have_their_expiry_stated() -> None:
     assert news_of(question).lapse == "end"
     question.kind = "reconcile"
     assert news_of(question).lapse == "give_up"
+
+
+def test_a_question_that_an_edit_moves_to_another_rule_is_news_of_its_own() -> None:
+    small = {"properties": {"amount": {"maximum": 9}}}
+    rules = [ApprovalRule(when=small), ApprovalRule(approvers=["finance"])]
+    play, followed = asks(of={"approval_rules": rules}), NewsTracker()
+    open_question(play)
+    assert kinds(followed, play) == ["asked"]
+    decides(play, edit(10, **ANN))
+    assert kinds(followed, play) == [None]
+    assert play.run.phases.turn is not None
+    play.run.calls.apply_ruling(1, play.run.phases.turn.calls[0])
+    assert kinds(followed, play) == ["asked"]
+    assert play.desk.list_open()[0].policy.approvers == ["finance"]
