@@ -23,12 +23,11 @@ from tests.encryption.keys import NEW, key_file
 from tests.encryption.reader import plain
 from tests.library.acme.encoding import ENCODING, converter
 from tests.library.acme.plugins import ACTIVITIES, WORKFLOWS, CompanyPlugin
-from tests.library.acme.worker import READY, plugins
+from tests.library.acme.worker import plugins
 from tests.library.acme.workflows.orders import ImpureWorkflow, OrderWorkflow
 from tests.library.acme.workflows.triage import TriageWorkflow
 from tests.support.backend import Run
 from tests.support.eventually import eventually
-from tests.support.process import Process
 
 BUILD = WorkerDeploymentConfig(WorkerDeploymentVersion("orders", "1"), use_worker_versioning=True)
 
@@ -55,7 +54,7 @@ class Company:
 
 @asynccontextmanager
 async def company(
-    client: Client, endpoints: Path, *, is_first: bool = False
+    client: Client, endpoints: Path, *, is_first: bool = False, task_queue: str = ""
 ) -> AsyncIterator[tuple[Company, CompanyPlugin]]:
     """Run the company's worker; with `is_first`, its other plugins follow that of Holdfast."""
     with_plugins = plugins(endpoints, is_first=is_first)
@@ -63,7 +62,7 @@ async def company(
     theirs = await Client.connect(
         client.service_client.config.target_host, data_converter=converter, plugins=with_plugins
     )
-    found = Company(theirs, f"company-{uuid.uuid4().hex[:8]}")
+    found = Company(theirs, task_queue or f"company-{uuid.uuid4().hex[:8]}")
     async with Worker(
         theirs, task_queue=found.task_queue, workflows=WORKFLOWS, activities=ACTIVITIES
     ):
@@ -106,21 +105,11 @@ async def test_agents_of_both_kinds_run_on_the_company_s_worker(
 async def test_a_run_continues_in_a_new_worker_of_the_company(
     client: Client, endpoints: Path, refunds: Path
 ) -> None:
-    theirs = await Client.connect(
-        client.service_client.config.target_host, data_converter=converter, plugins=plugins()
-    )
-    found = Company(theirs, f"company-{uuid.uuid4().hex[:8]}")
-    worker = Process(
-        READY,
-        *("-m", "tests.library.acme.worker", str(endpoints), found.task_queue),
-        TEMPORAL_ADDRESS=theirs.service_client.config.target_host,
-    )
-    with worker:
+    async with company(client, endpoints) as (found, _):
         order = await found.start(OrderWorkflow.run, "7")
         agent = await found.support(order)
         [pending] = await agent.waiting()
-        worker.kill()
-        worker.start()
+    async with company(client, endpoints, task_queue=found.task_queue):
         await agent.decide(pending["callId"], "approve", by="ada")
         assert (await order.result())["reply"] == "It is refunded."
     assert refunds.read_text() == "7\n"
@@ -202,6 +191,7 @@ def test_the_plugin_has_all_settings_but_those_that_temporal_s_worker_has() -> N
     named = {each.name for each in fields(WorkerSettings)} - PluginSettings.__annotations__.keys()
     of_client = {"converter", "plugins"}
     of_worker = {"task_queue", "graceful_timeout", "deployment", "build", "health", "cached_runs"}
+    of_worker |= {"processes"}
     assert named == of_client | of_worker
 
 
