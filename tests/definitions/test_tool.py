@@ -132,6 +132,7 @@ def test_every_meta_property_is_an_argument() -> None:
         "instance": "i",
         "requires": ["a"],
         "sequential": True,
+        "each": True,
         "limits": {"perRun": 2},
         "untrusted": True,
         "show": "preview",

@@ -208,3 +208,14 @@ def test_the_system_prompt_describes_stored_results_and_references_between_calls
     assert "A call may refer to the stored result of another call" in said
     assert said.endswith("Where results are stored:\n- look: †state.found")
     assert "†" not in instructions(agent(tool("use")))
+
+
+def test_only_a_tool_that_runs_for_a_list_is_described_with_one() -> None:
+    lines = {"type": "object", "properties": {"id": {"type": "integer"}}}
+    plain, loop = (tool(name, lines, each=name == "loop") for name in ("plain", "loop"))
+    [alone] = offers(agent(plain))
+    offered = {offer.name: offer.parameters["properties"] for offer in offers(agent(plain, loop))}
+    assert offered["plain"] == alone.parameters["properties"]
+    assert offered["loop"]["_each"]["type"] == ["string", "null"]
+    # An item's field may be an argument of any type.
+    assert "†" in json.dumps(offered["loop"]["id"], ensure_ascii=False)

@@ -64,7 +64,7 @@ def composed_schema(
         tools = [tool for tool in tools if tool.name == choice.name]
     if choice == "none" or not tools:
         return strict_schema.closed({}, output=output)
-    calls = [_call_schema(tool, agent, instances, refer=refer) for tool in tools]
+    calls = [_call_schema(tool, agent, instances, refer=refer or tool.each) for tool in tools]
     items = calls[0] if len(calls) == 1 else {"anyOf": calls}
     least = {} if choice == "auto" else {"minItems": 1}
     return strict_schema.closed(

@@ -85,7 +85,7 @@ def offers(
     for tool in tools:
         whose = instance_property(tool, instances, limits)
         declared = tool.parameters.get("properties", {})
-        if refer:
+        if refer or tool.each:
             declared = {name: or_reference(schema) for name, schema in declared.items()}
         chosen = {name: schema for name, schema in tool.chosen.items() if name != INSTANCE}
         why = {REASONING: WHY} if agent.reasoning_for_call else {}

@@ -345,8 +345,8 @@ def _parsed(value: Any, kind: type[Any] = object) -> Any:
 
 
 def refers(tools: list[ResolvedTool]) -> bool:
-    """Return whether references are possible: some results are stored, or some calls are loops."""
-    return any(tool.output_path or "_outputPath" in tool.chosen or tool.each for tool in tools)
+    """Return whether references are possible: some results are stored in the state."""
+    return any(tool.output_path or "_outputPath" in tool.chosen for tool in tools)
 
 
 def takes_any_text(schema: Any) -> bool:
