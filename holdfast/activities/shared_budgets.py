@@ -94,6 +94,11 @@ class SharedBudgets:
         self._budgets, self._clock = budgets, clock
         self._accounts: dict[str, _Account] = {}
 
+    @property
+    def is_empty(self) -> bool:
+        """Return whether the catalog has no shared budgets."""
+        return not self._budgets()
+
     async def reserve(
         self,
         scopes: shared_budgets.BudgetScopes,
