@@ -8,6 +8,7 @@ minute, and when the worker stops. A settlement that is lost leaves the reservat
 """
 
 import asyncio
+import logging
 import math
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, date, datetime, time, timedelta
@@ -21,6 +22,7 @@ from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
+from holdfast.runtime.text_safety import clean
 from holdfast.schemas import names
 from holdfast.schemas.internal import shared_budgets
 from holdfast.schemas.internal.shared_budgets import Reservation, Settlement
@@ -32,6 +34,7 @@ UPDATE_TIMEOUT: Final = timedelta(seconds=10)
 SOON: Final = timedelta(seconds=1)
 LATEST: Final = timedelta(minutes=1)
 MAX_SETTLEMENTS: Final = 10_000
+logger = logging.getLogger("holdfast")
 _MILLION: Final = 1_000_000
 
 
@@ -163,6 +166,15 @@ class SharedBudgets:
             raise ApplicationError(str(error)) from None
         return found[0].label if isinstance(found, list) else None
 
+    def shares(self) -> dict[tuple[str, str], float]:
+        """Return of each budget and limit the part that is used by the scope that uses most."""
+        now, found = self._clock(), dict[tuple[str, str], float]()
+        for each in self._accounts.values():
+            for limit, share in each.shares.items() if each.state.ends_at > now else ():
+                key = (each.state.name, limit)
+                found[key] = max(share, found.get(key, 0.0))
+        return found
+
     async def close(self) -> None:
         """Send what is left to settle."""
         await asyncio.gather(*(each.flush() for each in self._accounts.values()))
@@ -216,6 +228,8 @@ class _Account:
     def __init__(self, client: Client, task_queue: str, state: shared_budgets.BudgetState) -> None:
         self.state = state
         self.limits = state.limits
+        # What is used of each limit, as a part of it, at the time of the last update.
+        self.shares: dict[str, float] = {}
         self._client, self._task_queue = client, task_queue
         self._waiting: dict[str, tuple[Reservation, asyncio.Future[Any]]] = {}
         self._settled: list[Settlement] = []
@@ -315,4 +329,9 @@ class _Account:
             id=uuid4().hex,
             rpc_timeout=UPDATE_TIMEOUT,
         )
-        return shared_budgets.BudgetReceipt.read(receipt)
+        found = shared_budgets.BudgetReceipt.read(receipt)
+        self.shares = found.shares
+        for limit in found.warned:
+            name, scope = self.state.name, self.state.scope
+            logger.warning("the budget %s of %s is nearly used up: %s", name, clean(scope), limit)
+        return found

@@ -38,6 +38,7 @@ COMMANDS: Final[dict[str, dict[str, str]]] = {
         "show": "print a run in full",
         "cost": "print the Actions, history and tokens of a run and its delegates",
         "approvals": "list the pending approvals",
+        "budgets": "list what is used of the budgets that runs share",
         "list": "list the newest runs",
     },
     "run_commands.add_deciding": {"decide": "decide on a pending approval"},

@@ -1,4 +1,4 @@
-"""`holdfast show`, `cost`, `approvals` and `list`: one run in full, or many runs in tables."""
+"""`holdfast show`, `cost`, `approvals`, `budgets` and `list`: a run in full, or many in tables."""
 
 import asyncio
 import sys
@@ -27,6 +27,7 @@ from holdfast.client.remote_run import RunStart
 from holdfast.client.result import ending_lines, queued_line, token_counts
 from holdfast.client.run import PendingCall, Run
 from holdfast.client.run_lists import MissingAttributesError, RunFilter, RunListing
+from holdfast.client.shared_budgets import read_budgets
 from holdfast.client.stream.heartbeats import new_failure_lines
 from holdfast.runtime.command_line import read_count
 from holdfast.runtime.narration.log_narration import LogNarration
@@ -58,7 +59,7 @@ _CREATE = f"temporal operator search-attribute create --name {names.AGENT_STATUS
 
 
 def add_options(parsers: Parsers) -> None:
-    """Add the options of `show`, `cost`, `approvals` and `list`."""
+    """Add the options of `show`, `cost`, `approvals`, `budgets` and `list`."""
     parser = on_run(parsers["show"], show)
     parser.add_argument("--json", action="store_true", help="print its log as a JSON array")
 
@@ -68,6 +69,10 @@ def add_options(parsers: Parsers) -> None:
     parser = parsers["approvals"]
     parser.add_argument("--json", action="store_true", help="print a JSON array")
     parser.set_defaults(command=approvals)
+
+    parser = parsers["budgets"]
+    parser.add_argument("--json", action="store_true", help="print a JSON array")
+    parser.set_defaults(command=budgets)
 
     parser = parsers["list"]
     add, statuses = parser.add_argument, get_args(RunStatus)
@@ -107,6 +112,23 @@ async def approvals(*, json: bool) -> int:
         print("There are no pending approvals.")
     if unanswered is not None:
         raise unanswered
+    return DONE
+
+
+async def budgets(*, json: bool) -> int:
+    """List what is used of the budgets that runs share, each scope apart."""
+    found = await read_budgets(await connect())
+    if json:
+        print(as_json([each.to_json() for each in found]))
+    elif found:
+        rows = [
+            (clean(each.name), clean(each.scope), each.window, used)
+            for each in found
+            for used in each.lines() or ["its worker does not answer"]
+        ]
+        print_table(["BUDGET", "SCOPE", "WINDOW", "USED"], rows, cut=False)
+    else:
+        print("No budget that runs share is in use.")
     return DONE
 
 

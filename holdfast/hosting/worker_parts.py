@@ -105,6 +105,7 @@ class WorkerParts:
         if (telemetry := resources.telemetry) is not None:
             tracing = partial(current_tracing, telemetry)
             telemetry.metrics.observe_outlived(lambda: len(self.outlived))
+            telemetry.metrics.observe_budgets(self._budgets.shares)
         list_tools = None if resources.servers is None else resources.servers.list_in_thread
         self._resolver = DefinitionResolver(
             resources.current_catalog, lambda: self._facts, tracing, list_tools

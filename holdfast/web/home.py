@@ -17,7 +17,9 @@ from starlette.responses import Response
 from holdfast.client.errors import HoldfastError
 from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.client.run_lists import RUNS, RunListing, status_query
+from holdfast.client.shared_budgets import read_budgets
 from holdfast.runtime.text_safety import as_sentence, clean
+from holdfast.schemas.internal.shared_budgets import BudgetView
 from holdfast.schemas.internal.solution import add_amounts
 from holdfast.schemas.names import ErrorCode
 from holdfast.schemas.run import RunStatus
@@ -31,6 +33,7 @@ from holdfast.web.services import Services
 ANSWER_SECONDS: Final = 3.0
 EVERY_SECONDS: Final = 60.0
 MAX_ENDED: Final = 200
+MAX_BUDGETS: Final = 20
 AT_ONCE: Final = 8
 _RUN_SECONDS: Final = 5.0
 _ENDED: Final = f'{RUNS} AND ExecutionStatus != "Running"'
@@ -61,6 +64,7 @@ class Figures:
         self._due = 0.0
         self._counts: dict[str | None, StatusCounts] = {}
         self._ended: dict[str, EndedRun] = {}
+        self.budgets: list[BudgetView] = []
 
     async def read(self, terms: str | None) -> tuple[StatusCounts, list[EndedRun]]:
         """Return the number of runs of each status, and the newest ended runs, the latest first.
@@ -74,7 +78,7 @@ class Figures:
         async with self._lock:
             if monotonic() >= self._due:
                 runs = await self._client.list_runs(_ENDED, MAX_ENDED)
-                await asyncio.gather(*map(self._read_end, runs))
+                await asyncio.gather(self._read_budgets(), *map(self._read_end, runs))
                 self._ended = {run.execution: self._ended[run.execution] for run in runs}
                 self._counts, self._due = {}, monotonic() + EVERY_SECONDS
             if terms is not None and terms not in self._counts:
@@ -83,6 +87,13 @@ class Figures:
                 counts = await asyncio.gather(*queries)
                 self._counts[terms] = [*zip(wanted, counts, strict=True)]
             return self._counts.get(terms, []), [*self._ended.values()]
+
+    async def _read_budgets(self) -> None:
+        try:
+            async with self._gate, asyncio.timeout(_RUN_SECONDS):
+                self.budgets = await read_budgets(self._client, MAX_BUDGETS)
+        except (HoldfastError, TimeoutError):
+            self.budgets = []  # their worker does not answer
 
     async def _read_end(self, run: RunListing) -> None:
         if self._ended.setdefault(run.execution, EndedRun(run)).code:
@@ -120,6 +131,8 @@ class HomePage:
             ended = [one for one in found if "read" in permissions.access(person, one.run).rights]
             failed = Counter(one.code for one in ended if one.code not in _NO_FAILURES)
             values |= {"counts": counts, "failures": failed.most_common(), "costs": costs(ended)}
+            sees_all = "read" in permissions.rights(person, None, None)
+            values["budgets"] = self._figures.budgets if sees_all else []
             values |= {"read": len(ended), "unread": sum(not one.code for one in ended)}
         except TimeoutError:
             values["problem"] = _LATE

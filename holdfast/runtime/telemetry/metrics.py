@@ -7,7 +7,7 @@ people can invent, such as the name of an agent in a request; further values are
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from opentelemetry.metrics import Meter, Observation
+from opentelemetry.metrics import CallbackOptions, Meter, Observation
 
 from holdfast.schemas.internal.solution import Usage
 from holdfast.schemas.internal.tracing import SpanRecord
@@ -25,6 +25,7 @@ RUNS: Final = "holdfast.runs.ended"
 WAITED: Final = "holdfast.approval.wait"
 ERRORS: Final = "holdfast.errors"
 OUTLIVED: Final = "holdfast.activities.outlived"
+BUDGETS: Final = "holdfast.budgets.used"
 # Reported by the inbox alone, which sees all pending approvals, whichever worker runs the calls.
 WAITING: Final = "holdfast.approvals.waiting"
 OLDEST: Final = "holdfast.approvals.oldest"
@@ -64,6 +65,18 @@ class Metrics:
         callbacks = [lambda _: [Observation(count())]]
         words = "Activities that still run although Temporal has given up their attempts."
         self._meter.create_observable_gauge(OUTLIVED, callbacks, "{activity}", words)
+
+    def observe_budgets(self, shares: Callable[[], Mapping[tuple[str, str], float]]) -> None:
+        """Report, whenever metrics are read, what is used of each shared budget and limit."""
+
+        def observe(_: CallbackOptions) -> list[Observation]:
+            return [
+                Observation(share, {"holdfast.budget": name, "holdfast.limit": limit})
+                for (name, limit), share in shares().items()
+            ]
+
+        words = "The used part of a budget that runs share, of the scope that uses most."
+        self._meter.create_observable_gauge(BUDGETS, [observe], "1", words)
 
     def record_answer(
         self,

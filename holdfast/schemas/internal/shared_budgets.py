@@ -93,10 +93,14 @@ class BudgetRefusal(Lenient):
 
 
 class BudgetReceipt(Lenient):
-    """The result of the update `reserve`: refusals by key, and limits that are nearly reached."""
+    """The result of the update `reserve`: refusals by key, and limits that are nearly reached.
+
+    `shares` are what is used of each limit, as parts of it.
+    """
 
     refused: dict[str, BudgetRefusal] = {}
     warned: list[str] = []
+    shares: dict[str, float] = {}
 
 
 class OpenReservation(Lenient):
@@ -142,21 +146,42 @@ class BudgetState(Lenient):
 
 
 class LimitUse(Lenient):
-    """One limit of a budget: what is used of it, and of that what is reserved or estimated."""
+    """One limit of a budget."""
 
     limit: str
+    """`maxCost`, `maxTokens`, `maxRuns` or `maxCalls.TOOL`."""
     most: float
+    """The limit."""
     used: float
+    """What is used, with what is reserved."""
     reserved: float = 0.0
+    """Of that, what requests have reserved that are not settled yet."""
     estimated: float = 0.0
+    """Of that, what attempts count whose end is unknown."""
+
+    def text(self, currency: str | None = None) -> str:
+        """Return it for people: `maxCost 12.5 of 20 EUR (2 estimated)`."""
+        unit = f" {currency}" if currency and self.limit == "maxCost" else ""
+        lost = f" ({self.estimated:,.9g} estimated)" if self.estimated else ""
+        return f"{self.limit} {self.used:,.9g} of {self.most:,.9g}{unit}{lost}"
 
 
 class BudgetView(Lenient):
     """A budget for one scope and window, as people see it."""
 
     name: str
+    """Its name."""
     scope: str
+    """The principal, the agent or the team whose runs it counts, or `all`."""
     window: str
-    ends_at: AwareDatetime
+    """The day, week or month: `2026-03-01`, `2026-W09`, `2026-03`."""
+    ends_at: AwareDatetime | None = None
+    """When the window ends; without it, the budget's worker does not answer."""
     currency: str | None = None
+    """The currency of costs, if the prices state one."""
     uses: list[LimitUse] = []
+    """What is used of each limit."""
+
+    def lines(self) -> list[str]:
+        """Return the use of each limit, for people."""
+        return [each.text(self.currency) for each in self.uses]

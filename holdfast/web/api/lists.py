@@ -12,6 +12,7 @@ from urllib.parse import parse_qs
 from starlette.responses import JSONResponse, Response
 
 from holdfast.catalog.loader import Catalog
+from holdfast.client.shared_budgets import read_budgets
 from holdfast.runtime.text_safety import as_sentence, clean
 from holdfast.schemas.base import Lenient, rfc3339
 from holdfast.schemas.run import RunStatus
@@ -87,6 +88,20 @@ async def list_tools(asked: ApiRequest) -> Response:
     known = {name: one for name, one in tools.items() if not one.latent and _knows(asked, None)}
     found, following = _page_of(asked, ShownTool, known)
     return JSONResponse(models.ToolPage(tools=found, next=following).to_json())
+
+
+async def list_budgets(asked: ApiRequest) -> Response:
+    """List the budgets that runs share.
+
+    Those of the present windows, each scope apart: for people who may read every run.
+    """
+    may_read = "read" in asked.parts.permissions.rights(asked.person, None, None)
+    found = await read_budgets(asked.parts.client) if may_read else []
+    after, limit = asked.request.query_params.get("after", ""), _limit(asked)
+    later = [each for each in found if f"{each.name}/{each.scope}" > after]
+    last = later[limit - 1] if len(later) > limit else None
+    following = None if last is None else f"{last.name}/{last.scope}"
+    return JSONResponse(models.BudgetPage(budgets=later[:limit], next=following).to_json())
 
 
 def _knows(asked: ApiRequest, agent: str | None) -> bool:

@@ -7,6 +7,7 @@ from pydantic import Field, JsonValue
 from holdfast.schemas import names
 from holdfast.schemas.base import Json, Lenient, Strict
 from holdfast.schemas.decision import PendingApproval
+from holdfast.schemas.internal.shared_budgets import BudgetView
 from holdfast.schemas.message import Delivered
 from holdfast.schemas.run import CallRequest, PrincipalToken, RunRequest, RunResult, Spent
 from holdfast.schemas.tool import Schema, ShownTool
@@ -195,6 +196,13 @@ class AgentPage(_Page):
 
     agents: list[AgentEntry]
     """The agents of the page."""
+
+
+class BudgetPage(_Page):
+    """Budgets, by name and scope."""
+
+    budgets: list[BudgetView]
+    """The budgets of the page."""
 
 
 class ToolPage(_Page):

@@ -156,6 +156,7 @@ OPERATIONS: Final = [
         parameter("order", "query", "The order.", enum=[*ORDERS], default=NEWEST),
         *_OF_RUNS,
     ),
+    _list("budgets", lists.list_budgets, models.BudgetPage, {"budgets": []}),
     _list("agents", lists.list_agents, models.AgentPage, {"agents": [{"name": "support"}]}, _NAME),
     _list("tools", lists.list_tools, models.ToolPage, {"tools": []}, _NAME),
     Operation(

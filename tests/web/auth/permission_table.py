@@ -29,9 +29,11 @@ from holdfast.client.stream.run_watch import RunDescription
 from holdfast.schemas import names
 from holdfast.schemas.decision import Receipt
 from holdfast.schemas.internal.selected_call import SelectedCall
+from holdfast.schemas.internal.shared_budgets import BudgetView
 from holdfast.schemas.run import CallReport, RunReport
 from holdfast.schemas.settings.inbox import InboxSettings, Right
 from holdfast.schemas.tool import ShownTool
+from holdfast.web.api import lists
 from holdfast.web.api.operations import OPERATIONS, Resource
 from holdfast.web.app import application
 from holdfast.web.auth.permissions import Permissions
@@ -73,6 +75,7 @@ LISTS: Final = {
     "GET /run": RUN,
     "GET /runs": RUN,
     "GET /approvals": RUN,
+    "GET /budgets": "everyone",
     "GET /agents": AGENT,
     "GET /tools": "pay",
     "POST /agui/{agent}": "MESSAGES_SNAPSHOT",
@@ -248,6 +251,8 @@ def _replace_temporal(patch: pytest.MonkeyPatch) -> None:
     async def list_page(_: Any, wanted: RunFilter | str, *__: Any) -> Any:
         return [listing], None
 
+    budget = BudgetView(name="everyone", scope="all", window="2026-03", ends_at=NOW)
+    patch.setattr(lists, "read_budgets", answers([budget]))
     patch.setattr(Run, "page", page)
     patch.setattr(HoldfastClient, "list_page", list_page)
     patch.setattr(HoldfastClient, "list_runs", answers([]))

@@ -39,10 +39,12 @@ class BudgetCount(shared_budgets.BudgetState, frozen=False):
                 self._reserve(each, now)
             else:
                 refused[each.key] = refusal
-        near = [use.limit for use in self._uses() if use.used >= self.limits.warn_at * use.most]
+        uses = list(self._uses())
+        near = [use.limit for use in uses if use.used >= self.limits.warn_at * use.most]
         warned = [name for name in near if name not in self.warned]
         self.warned = [*self.warned, *warned]
-        return shared_budgets.BudgetReceipt(refused=refused, warned=warned)
+        shares = {use.limit: round(use.used / (use.most or 1), 4) for use in uses}
+        return shared_budgets.BudgetReceipt(refused=refused, warned=warned, shares=shares)
 
     def settle(self, settlements: Iterable[Settlement]) -> None:
         """Count what attempts have used, in place of what they reserved."""

@@ -1,0 +1,55 @@
+"""What people see of the budgets that runs share: in the terminal, over HTTP and in the inbox."""
+
+import uuid
+
+from temporalio.client import Client
+
+from holdfast.client.holdfast_client import HoldfastClient
+from holdfast.client.shared_budgets import read_budgets
+from holdfast.schemas.names import BUDGET_WORKFLOW
+from holdfast.web.auth.permissions import Permissions
+from holdfast.web.services import Services
+from tests.support.backend import Launch
+from tests.support.command import Holdfast
+from tests.support.eventually import eventually
+from tests.support.inbox import Stage
+from tests.support.model_server import Answer
+from tests.web.test_home import shown_to
+from tests.workflows.commands.test_over_budget import FIFTY, budget, start, uses
+
+
+async def test_what_is_used_is_listed(launch: Launch, holdfast: Holdfast, stage: Stage) -> None:
+    own = budget(max_tokens=1_000, max_runs=9)
+    backend = await start(launch, own, [Answer("Done.", usage=FIFTY)])
+    await (await backend.start()).result()
+    await uses(backend.client, own)
+
+    [view] = [
+        each for each in await read_budgets(HoldfastClient(backend.client)) if each.name == own.name
+    ]
+    assert (view.scope, view.lines()) == ("all", ["maxTokens 50 of 1,000", "maxRuns 1 of 9"])
+    table = (await holdfast("budgets")).out
+    [row, _] = [line.split() for line in table.splitlines() if own.name in line]
+    assert row == [own.name, "all", view.window, "maxTokens", "50", "of", "1,000"]
+    assert own.name in (await holdfast("budgets", "--json")).out
+    answer = (await stage.http.get("/budgets?limit=100")).json()
+    assert view.to_json() in answer["budgets"]
+    page = await shown_to(Services(HoldfastClient(backend.client)))
+    assert f"{own.name}, all, {view.window}</th><td>maxTokens 50 of 1,000</td>" in page
+    none = await shown_to(Services(HoldfastClient(backend.client), permissions=Permissions([])))
+    assert own.name not in none
+
+
+async def test_a_budget_whose_worker_does_not_answer_is_listed_without_its_use(
+    client: Client, holdfast: Holdfast
+) -> None:
+    id = f"holdfast-budget/left-{uuid.uuid4().hex[:8]}/ann%40acme%2Eorg/2026-03"
+    await client.start_workflow(BUDGET_WORKFLOW, {}, id=id, task_queue="nobody")
+
+    async def listed() -> list[str] | None:
+        lines = (await holdfast("budgets")).out.splitlines()
+        return next((line.split() for line in lines if id.split("/")[1] in line), None)
+
+    row = await eventually(listed)
+    assert " ".join(row[1:]) == "ann@acme.org 2026-03 its worker does not answer"
+    await client.get_workflow_handle(id).terminate()
