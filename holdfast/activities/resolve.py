@@ -109,7 +109,8 @@ class DefinitionResolver:
         except InvalidValueError as error:
             raise self._invalid(under(error.faults, "agent"), listing) from None
         delegates = _delegates_of(agent, {**known, **catalog.agents})
-        facts = self._of_worker().model_copy(update={"delegates": delegates})
+        counted_as = definition if isinstance(definition, str) else names.UNNAMED_AGENT
+        facts = self._of_worker(counted_as).model_copy(update={"delegates": delegates})
         return AgentSnapshot(agent=agent, worker=facts).to_json()
 
     @activity.defn(name=names.RESOLVE_TOOL)
@@ -150,11 +151,13 @@ class DefinitionResolver:
                 _log_advice(server_advice(name, tools, world))
         return listing
 
-    def _of_worker(self) -> WorkerFacts:
-        """Return the facts about the worker; tracing is decided for each run."""
-        if self._tracing is None:
-            return self._facts()
-        return self._facts().model_copy(update={"tracing": self._tracing()})
+    def _of_worker(self, counted_as: str | None = None) -> WorkerFacts:
+        """Return the facts about the worker; tracing and budgets are decided for each run."""
+        facts: dict[str, Any] = {} if self._tracing is None else {"tracing": self._tracing()}
+        if budgets := self._shelf.catalog.budgets:
+            tools = {tool for each in budgets for tool in each.max_calls}
+            facts |= {"counted_as": counted_as, "counted_tools": sorted(tools)}
+        return self._facts().model_copy(update=facts)
 
     def _check(self, request: dict[str, Any], model: type[RequestT]) -> RequestT:
         try:

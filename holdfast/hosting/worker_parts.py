@@ -258,7 +258,6 @@ class WorkerParts:
     async def facts(self) -> WorkerFacts:
         """Return what runs need to know of the worker that resolves their definitions."""
         settings, task_queue = self._settings, self._task_queue
-        budgets = self._resources.current_catalog.catalog.budgets
         return WorkerFacts(
             search_attributes=await usable_search_attributes(self._client),
             notify=settings.notify,
@@ -269,7 +268,6 @@ class WorkerParts:
             store=payload_writer(self._client.data_converter) is not None,
             principal_tokens=settings.principal_tokens,
             catalog_only=settings.catalog_only,
-            counted_tools=sorted({tool for each in budgets for tool in each.max_calls}),
             request_queues={
                 name: names.request_queue(task_queue, name)
                 for name, limit in self._resources.models.request_limits().items()

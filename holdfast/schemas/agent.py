@@ -367,7 +367,8 @@ class WorkerFacts(Lenient):
     `catalog_only`, that it names an agent or a tool, and writes none of its own; `notifiers` are
     the channels that notify people of pending approvals; `tracing` is how the run is traced, if
     it is; `delegates` are the agents that the run and its delegates may delegate to;
-    `counted_tools` are those whose calls a shared budget counts.
+    `counted_tools` are those whose calls a shared budget counts, and `counted_as` is the agent that
+    it counts, if there is a budget.
     """
 
     search_attributes: list[str] = []
@@ -383,6 +384,7 @@ class WorkerFacts(Lenient):
     tracing: Tracing | None = None
     delegates: dict[str, ResolvedAgent] = {}
     counted_tools: Annotated[list[str], Field(exclude_if=lambda names: not names)] = []
+    counted_as: Annotated[str | None, Field(exclude_if=lambda name: name is None)] = None
 
 
 class AgentSnapshot(Explicit):

@@ -77,7 +77,6 @@ class BaseWorkflow(QueryHandlers, ABC, Generic[WorkT]):
     """
 
     signals: ClassVar[Sequence[str]] = (names.APPROVE,)
-    _request: input.ParsedRequest[Any]
 
     def __init__(self) -> None:
         self._pending = PendingApprovals()
@@ -176,10 +175,7 @@ class BaseWorkflow(QueryHandlers, ABC, Generic[WorkT]):
         self.is_admitted = True
         work.state.was_reset |= self._is_reset
         work.state.is_delegate = workflow.memo_value(names.DELEGATE_OF, default=None) is not None
-        scopes = token_verification.budget_scopes(
-            self._request.request, work.state.principal, facts
-        )
-        work.state.count_in(scopes)
+        work.state.count_in(token_verification.budget_scopes(work.state.principal, facts))
         self.trace.begin(work, facts, self._previous_spans)
         publisher = Publisher(work, facts)
         executor = StepExecutor(work, facts, publisher, self.trace)

@@ -55,17 +55,13 @@ async def verify_principal(token: str, runs: list[str]) -> Principal:
     return Principal(**dict(claims))
 
 
-def budget_scopes(
-    request: RunRequest | CallRequest | None, principal: Principal | None, facts: WorkerFacts
-) -> BudgetScopes:
+def budget_scopes(principal: Principal | None, facts: WorkerFacts) -> BudgetScopes:
     """Return the scopes in which shared budgets count a run: none of them is a caller's word."""
-    agent = names.UNASSIGNED
-    if isinstance(request, RunRequest):
-        agent = request.agent if isinstance(request.agent, str) else names.UNNAMED_AGENT
     is_verified = principal is not None and facts.principal_tokens
     who = principal.id if principal is not None and is_verified else names.UNASSIGNED
     team = principal.team if principal is not None else None
-    return BudgetScopes(agent=agent, principal=who, team=team or names.UNASSIGNED)
+    nobody = names.UNASSIGNED
+    return BudgetScopes(agent=facts.counted_as or nobody, principal=who, team=team or nobody)
 
 
 async def authorize(request: RequestT, field: str, facts: WorkerFacts, *values: Any) -> RequestT:

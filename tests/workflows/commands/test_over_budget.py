@@ -12,7 +12,7 @@ from holdfast.schemas.settings.budgets import SharedBudget
 from tests.support.backend import SIDE_BY_SIDE, Backend, Launch, Run
 from tests.support.eventually import eventually
 from tests.support.identity.signing import Approver, write_keys
-from tests.support.model_server import Answer, call
+from tests.support.model_server import MANY, Answer, call
 
 FIFTY = (40, 10)
 LOOK = Answer(calls=[call("look_up", id="7")], usage=FIFTY)
@@ -166,6 +166,15 @@ async def test_agents_of_requests_share_one_scope(launch: Launch) -> None:
     results = [await (await backend.start(agent={"name": each})).result() for each in ("a", "b")]
     assert [each["status"] for each in results] == ["completed", "budget_exceeded"]
     assert await uses(backend.client, own, "inline") == {"maxTokens": 50}
+
+
+async def test_an_agent_of_a_request_takes_no_name_by_continuing_as_new(launch: Launch) -> None:
+    own = budget(per="agent", max_tokens=1_000)
+    backend = await start(launch, own, [*[LOOK] * 5, Answer("Done.")], continue_after=10)
+    run = await backend.start(["look_up"], agent={"name": "desk", **MANY})
+    await run.result()
+    assert (await run.handle.describe()).run_id != run.handle.first_execution_run_id
+    assert await uses(backend.client, own, "inline") == {"maxTokens": 265}
 
 
 async def test_a_request_that_a_model_refuses_costs_nothing(launch: Launch) -> None:
