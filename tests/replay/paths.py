@@ -1,11 +1,12 @@
 """The paths of which a history is stored: what is asked for, and what models and people do."""
 
 from contextlib import suppress
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from temporalio.client import WorkflowUpdateFailedError
 
+from holdfast.schemas.settings.budgets import SharedBudget
 from tests.replay.path import ClientPath, LatePath, Path, ServerPath, decides, decision_on, single
 from tests.replay.whole import WHOLE
 from tests.support import tools
@@ -126,6 +127,14 @@ async def budget(run: Run) -> None:
     await run.decide("t2-maxTurns", "deny", reason="enough")
 
 
+async def exceeds_once(run: Run) -> None:
+    """People let one request exceed a budget that runs share, and not the next one."""
+    await eventually(lambda: _waits(run, "t1-asks"))
+    await run.decide("t1-asks", "approve", by="ann", groups=["finance"])
+    await eventually(lambda: _waits(run, "t2-asks"))
+    await run.decide("t2-asks", "deny", by="ann", groups=["finance"])
+
+
 async def pays_again(run: Run) -> None:
     """A person has seen that a payment was not made; the second time it goes through."""
     await run.waiting()
@@ -237,6 +246,14 @@ TWO_PAYMENTS = [Answer(calls=[call("pay", amount=1), call("pay", amount=2)]), DO
 LOST = [Answer(calls=[call("held_payment", name="rent")]), DONE]
 LOOK = Answer(calls=[call("look_up", id=1)])
 ASKS = {"budget": {"maxTurns": 1}, "onLimit": {"maxTurns": "ask"}}
+
+
+def shared(name: str, **limits: Any) -> dict[str, Any]:
+    """A budget that runs share, as a setting of the worker."""
+    own = SharedBudget(name=name, per="team", window="month", reserve=20, **limits)
+    return {"budgets": [own]}
+
+
 CHECK, CHECK_LONG = (Answer(calls=[call("check", text="x" * size)]) for size in (1, 50))
 CHECKED = {
     "_tool": "check",
@@ -509,6 +526,23 @@ PATHS: dict[str, Path] = {
     ),
     "given_up": Path(LOST, ["held_payment"], people=decides(decision_on("t1c1", "give_up"))),
     "budget_asks": Path([LOOK], ["look_up"], {"agent": ASKS}, budget),
+    "shared_budget": Path(
+        [LOOK, LOOK, DONE],
+        ["look_up"],
+        settings=shared("spent", max_tokens=40, max_calls={"look_up": 1}),
+    ),
+    "shared_budget_asks": Path(
+        [LOOK],
+        ["look_up"],
+        people=exceeds_once,
+        settings=shared("asks", max_tokens=30, on_limit="ask", approvers=["finance"]),
+    ),
+    "shared_budget_counts": Path(
+        [LOOK, LOOK, DONE],
+        ["look_up"],
+        other=lambda _: f"holdfast-budget/counts/unassigned/{datetime.now(UTC):%Y-%m}",
+        settings=shared("counts", max_tokens=40, max_runs=1, max_calls={"look_up": 1}),
+    ),
     "iterations_used_up": Path([LOOK, LOOK, DONE], ["look_up"], {"budget": {"maxIterations": 2}}),
     "final_calls": Path([LOOK], ["look_up"], {"budget": {"maxIterations": 1}}),
     "turns_used_up": Path([Answer("")], [], {"budget": {"maxTurns": 2}}),
