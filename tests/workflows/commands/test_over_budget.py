@@ -1,11 +1,14 @@
 """Budgets that runs share, on a server: what becomes of a request that does not fit."""
 
 import uuid
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from temporalio.client import Client, WorkflowUpdateFailedError
+from temporalio.client import Client, WorkflowHandle, WorkflowUpdateFailedError
+from temporalio.service import RPCError
 
 from holdfast.schemas.names import BUDGET_WORKFLOW
 from holdfast.schemas.settings.budgets import SharedBudget
@@ -204,6 +207,43 @@ async def test_a_count_refuses_what_is_no_update_of_it(launch: Launch) -> None:
         await handle.execute_update("reserve", {"reserve": "all"})
     await handle.signal("settle", "all of it")
     assert await uses(backend.client, own) == before == {"maxTokens": 50}
+
+
+async def test_a_count_continues_as_new_and_ends_an_hour_after_its_window(
+    client: Client, launch: Launch
+) -> None:
+    queue = (await launch([Answer("Done.")])).task_queue
+    now = datetime.now(UTC)
+
+    async def begin(ends_at: datetime) -> WorkflowHandle[Any, Any]:
+        id = f"b-{uuid.uuid4().hex}"
+        state: dict[str, Any] = {
+            "name": "b",
+            "scope": "all",
+            "window": "w",
+            "endsAt": ends_at.isoformat(),
+        }
+        state |= {"updatesARun": 2}
+        return await client.start_workflow(BUDGET_WORKFLOW, state, id=id, task_queue=queue)
+
+    count = await begin(now + timedelta(hours=1))
+    update: dict[str, Any] = {"limits": {"maxTokens": 250}}
+    for n in range(6):
+        # What continues as new accepts no update for a moment.
+        wanted = {**update, "reserve": [{"key": f"k{n % 3}", "run": "r", "tokens": 100}]}
+
+        async def reserves(wanted: dict[str, Any] = wanted) -> dict[str, Any] | None:
+            with suppress(WorkflowUpdateFailedError, RPCError):
+                return dict(await count.execute_update("reserve", wanted))
+            return None
+
+        receipt = await eventually(reserves)
+        assert ("refused" in receipt) is (n % 3 == 2)
+    assert (await count.describe()).run_id != count.first_execution_run_id
+    await count.terminate()
+
+    ended = await begin(now - timedelta(hours=1))
+    assert (await ended.result())["window"] == "w"
 
 
 async def test_only_a_reservation_starts_a_budget(client: Client, launch: Launch) -> None:
