@@ -262,6 +262,9 @@ class _Account:
 
     async def flush(self) -> None:
         """Send the settlements by signals: they need no worker that answers."""
+        if self._flushing is not None and self._flushing is not asyncio.current_task():
+            self._flushing.cancel()
+        self._flush_at, self._flushing = math.inf, None
         handle = self._client.get_workflow_handle(self.state.workflow_id)
         while self._settled:
             batch = self._take_settled()
@@ -276,7 +279,6 @@ class _Account:
 
     async def _flush_in(self, pause: timedelta) -> None:
         await asyncio.sleep(pause.total_seconds())
-        self._flush_at, self._flushing = math.inf, None
         await self.flush()
 
     def _take_settled(self) -> list[Settlement]:

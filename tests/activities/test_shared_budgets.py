@@ -348,3 +348,13 @@ async def test_what_may_be_a_runs_last_request_is_settled_soon(
     for _ in range(5):
         await asyncio.sleep(0)
     assert (server.tokens, server.actions["signal"]) == (20, 1)
+
+
+async def test_a_worker_that_stops_settles_and_leaves_no_task() -> None:
+    before, server = asyncio.all_tasks(), BudgetServer()
+    worker = server.worker(budget(max_tokens=10_000))
+    (await reserved(worker, "a")).settle(used(10))
+    await worker.close()
+    await asyncio.sleep(0)
+    assert server.tokens == 10
+    assert asyncio.all_tasks() == before
