@@ -82,9 +82,9 @@ class WorkerParts:
         self._prefetch = PagePrefetch(ConversationCache())
         self._shared_pages: SharedPages | None = None
         answers: dict[str, Progress] = {}
-        current = resources.current_catalog
+        current, is_test = resources.current_catalog, resources.models.has_stand_in
         self._budgets = SharedBudgets(
-            self._client, self._task_queue, lambda: current.catalog.budgets
+            self._client, self._task_queue, lambda: () if is_test else current.catalog.budgets
         )
         self._generate = partial(
             GenerateActivity,
@@ -95,7 +95,7 @@ class WorkerParts:
             resources.secrets,
             resources.telemetry,
             answers,
-            None if resources.models.has_stand_in else self._budgets,
+            self._budgets,
         )
         self._viewers = Viewers(
             answers, settings.viewers, self._client.data_converter, query_cached
