@@ -101,7 +101,7 @@ class BaseWorkflow(QueryHandlers, ABC, Generic[WorkT]):
         self._start_details = ""
         self._is_reset = False
         # Temporal offers no other sign of a reset: a reset run gets a new random seed.
-        workflow.register_random_seed_callback(self._note_reset)
+        workflow.register_random_seed_callback(lambda _: self.note_reset())
         # How far the previous run of the chain is recorded as spans.
         self._previous_spans: SpansProgress | None = None
 
@@ -237,7 +237,7 @@ class BaseWorkflow(QueryHandlers, ABC, Generic[WorkT]):
         await executor.publisher.notifier.wait_for_delivery()
         await workflow.wait_condition(workflow.all_handlers_finished)
 
-    def _note_reset(self, _: int) -> None:
+    def note_reset(self) -> None:
         """Mark the run as reset: calls after this point may have run before."""
         self._is_reset = True
         if self._work is not None:

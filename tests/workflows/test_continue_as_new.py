@@ -18,7 +18,7 @@ from temporalio.service import RPCError
 
 from holdfast.hosting.worker import WorkerSettings, build_worker
 from tests.support import tools
-from tests.support.backend import SIDE_BY_SIDE, Backend, Launch, Run
+from tests.support.backend import SIDE_BY_SIDE, Backend, Launch, Run, ledger_has
 from tests.support.eventually import eventually
 from tests.support.model_server import Answer, ModelServer, call
 from tests.workflows.commands.test_child_workflows import ASK, ASKS, agents, by_agent
@@ -325,6 +325,17 @@ async def test_a_retry_policy_is_refused(launch: Launch, workflow: str) -> None:
     assert tools.read() == []
 
 
+async def asked(again: Run) -> list[dict[str, Any]]:
+    """What a run that was reset asks."""
+
+    async def waiting() -> Any:
+        with suppress(RPCError):  # it is not there yet
+            return await again.waiting()
+
+    found: list[dict[str, Any]] = await eventually(waiting)
+    return found
+
+
 async def test_a_run_that_is_reset_asks_before_it_does_again_what_it_has_done(
     launch: Launch,
 ) -> None:
@@ -336,16 +347,27 @@ async def test_a_run_that_is_reset_asks_before_it_does_again_what_it_has_done(
     await run.result()
     again = await run.reset(0)
 
-    async def asked() -> Any:
-        with suppress(RPCError):  # it is not there yet
-            return await again.waiting()
-
-    [waiting] = await eventually(asked)
+    [waiting] = await asked(again)
     assert waiting["kind"] == "reconcile"
     assert waiting["question"].startswith("`pay` may have run before the run was res")
     await again.decide("t1c1", "happened", result="paid")
     assert (await again.result())["output"] == "paid"
     assert tools.read() == [f"pay 7 {run.id}/t1c1"]
+
+
+async def test_so_does_one_that_is_reset_to_its_first_task_while_it_runs(launch: Launch) -> None:
+    paying = Answer(calls=[call("held_payment", name="b")])
+    backend = await launch([paying, paying, Answer("paid")])
+    run = await backend.start(["held_payment"])
+    await ledger_has(f"paid b {run.id}/t1c1")
+    again = await run.reset(0)
+    tools.write("open b")
+
+    [waiting] = await asked(again)
+    assert waiting["kind"] == "reconcile"
+    await again.decide("t1c1", "happened", result="b")
+    await again.result()
+    assert [line for line in tools.read() if line.startswith("paid")] == [f"paid b {run.id}/t1c1"]
 
 
 async def test_a_further_attempt_is_not_believed_to_continue_a_run(
