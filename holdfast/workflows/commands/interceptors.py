@@ -233,7 +233,7 @@ class CommandInterceptor(Interceptor):
 
             async def execute_workflow(self, input: ExecuteWorkflowInput) -> Any:
                 note = getattr(workflow.instance(), "note_reset", None)
-                # A history from before this was noticed goes on as it began.
+                # A history from before this was noticed continues as it began.
                 if self._is_reset and note is not None and workflow.patched(_RESET_AT_START):
                     note()
                 return await super().execute_workflow(input)
