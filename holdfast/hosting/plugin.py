@@ -146,6 +146,7 @@ class HoldfastRunner(SandboxedWorkflowRunner):
         if runner is self.ours:
             # What fails a run of the user's is a defect in one of ours: its task is repeated.
             det = replace(det, worker_level_failure_exception_types=[])
+            det = workflow_runner.with_first_seed(det)
         return super().create_instance(det) if runner is None else runner.create_instance(det)
 
     def set_worker_level_failure_exception_types(self, types: Any) -> None:

@@ -56,6 +56,8 @@ BEATS_ITSELF: Final = "holdfast-beats-itself"
 ONCE: Final = "holdfast-once"
 # The header with a permit, and the same in the metadata of a result: `runtime/identity/permits.py`.
 PERMIT: Final = "holdfast-permit"
+# A function of the worker that its workflows call: in no history.
+FIRST_SEED: Final = "holdfast-first-seed"
 
 # What a request to an MCP server has in its `_meta`: the same key in each attempt of a call.
 MCP_IDEMPOTENCY_KEY: Final = "dev.holdfast/idempotencyKey"

@@ -48,6 +48,7 @@ from holdfast.workflows.queries import QueryHandlers
 
 MAX_EARLY_DECISIONS = 256
 MAX_NOTES = 256
+_RESET_AT_START = "reset-at-start"
 _RESOLVERS = {"agent": names.RESOLVE_AGENT, "tool": names.RESOLVE_TOOL}
 
 WorkT = TypeVar("WorkT", bound=ExecutionBase)
@@ -101,7 +102,7 @@ class BaseWorkflow(QueryHandlers, ABC, Generic[WorkT]):
         self._start_details = ""
         self._is_reset = False
         # Temporal offers no other sign of a reset: a reset run gets a new random seed.
-        workflow.register_random_seed_callback(lambda _: self.note_reset())
+        workflow.register_random_seed_callback(self._note_reset)
         # How far the previous run of the chain is recorded as spans.
         self._previous_spans: SpansProgress | None = None
 
@@ -134,6 +135,11 @@ class BaseWorkflow(QueryHandlers, ABC, Generic[WorkT]):
     # From start to end.
 
     async def _run(self) -> dict[str, Any]:
+        # After a reset to the first task, it may be there before this object. A history from before
+        # this was noticed continues as it began.
+        first_seed = workflow.extern_functions().get(names.FIRST_SEED, workflow.random_seed)
+        if first_seed() != workflow.random_seed() and workflow.patched(_RESET_AT_START):
+            self._note_reset()
         work, executor = await self._start()
         try:
             while True:
@@ -237,7 +243,7 @@ class BaseWorkflow(QueryHandlers, ABC, Generic[WorkT]):
         await executor.publisher.notifier.wait_for_delivery()
         await workflow.wait_condition(workflow.all_handlers_finished)
 
-    def note_reset(self) -> None:
+    def _note_reset(self, _: int = 0) -> None:
         """Mark the run as reset: calls after this point may have run before."""
         self._is_reset = True
         if self._work is not None:

@@ -398,6 +398,9 @@ async def test_a_reset_run_continues_with_its_delegate_or_with_its_state(strict:
     delegate = await reset(home, delegate, 0)  # to the start of its current execution
     await waits(delegate)
     await delegate.decide("t5c1", "approve", by="ann")
+    [asked] = await delegate.waiting()
+    assert asked["kind"] == "reconcile"  # it may have been paid before the reset
+    await delegate.run_again("t5c1")
     await chief.result()
 
     assert tools.read() == [f"pay 5 {delegate.id}/t5c1"]

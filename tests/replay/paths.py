@@ -5,12 +5,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from temporalio.client import WorkflowUpdateFailedError
+from temporalio.service import RPCError
 
 from holdfast.schemas.settings.budgets import SharedBudget
 from tests.replay.path import ClientPath, LatePath, Path, ServerPath, decides, decision_on, single
 from tests.replay.whole import WHOLE
 from tests.support import tools
-from tests.support.backend import Run
+from tests.support.backend import Run, ledger_has
 from tests.support.eventually import eventually
 from tests.support.identity.operators import Operator
 from tests.support.model_server import MANY, Answer, Small, call
@@ -189,6 +190,22 @@ async def started_again(run: Run) -> None:
     await Operator(run.client, run.id).retry(5, AT_ONCE, AT_ONCE * 1000)
     await run.waiting()
     await run.decide("t1c1", "happened", result="paid")
+
+
+async def reset_at_start(run: Run) -> None:
+    """An operator resets a payment that is being made to its first task; it was made."""
+    await ledger_has(f"paid rent {run.id}/t1c1")
+    again = await run.reset(0)
+    tools.write("open rent")
+
+    async def asked() -> list[dict[str, Any]]:
+        with suppress(RPCError):  # it is not there yet
+            return await again.waiting()
+        return []
+
+    await eventually(asked)
+    await again.decide("t1c1", "happened", result="paid")
+    await again.result()
 
 
 async def fills_in(run: Run) -> None:
@@ -644,6 +661,7 @@ PATHS: dict[str, Path] = {
     ),
     "single_did_not_happen": single("held_payment", RENT, pays_again),
     "single_started_again": single("held_payment", RENT, started_again),
+    "single_reset_at_start": single("held_payment", RENT, reset_at_start),
     "single_invalid": single("look_up", {"id": "x"}),
     "single_failed": single("raises", {}),
     "single_cancelled": single("pay", AMOUNT, cancel_waiting),

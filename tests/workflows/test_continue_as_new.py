@@ -357,7 +357,7 @@ async def test_a_run_that_is_reset_asks_before_it_does_again_what_it_has_done(
 
 async def test_so_does_one_that_is_reset_to_its_first_task_while_it_runs(launch: Launch) -> None:
     paying = Answer(calls=[call("held_payment", name="b")])
-    backend = await launch([paying, paying, Answer("paid")])
+    backend = await launch([paying, Answer("paid")])
     run = await backend.start(["held_payment"])
     await ledger_has(f"paid b {run.id}/t1c1")
     again = await run.reset(0)

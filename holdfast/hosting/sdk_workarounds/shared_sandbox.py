@@ -30,6 +30,8 @@ from temporalio.worker.workflow_sandbox._importer import (
 from temporalio.worker.workflow_sandbox._in_sandbox import InSandbox
 from temporalio.worker.workflow_sandbox._restrictions import RestrictionContext
 
+from holdfast.hosting.sdk_workarounds.workflow_runner import with_first_seed
+
 _TYPE_CHECKS = ("isinstance", "issubclass")
 
 
@@ -170,4 +172,4 @@ class SharedSandboxRunner(SandboxedWorkflowRunner):
 
     def create_instance(self, det: WorkflowInstanceDetails) -> WorkflowInstance:
         """Create a run; building a worker makes one of each class, which imports all of them."""
-        return _SandboxedRun(self.sandbox, det)
+        return _SandboxedRun(self.sandbox, with_first_seed(det))

@@ -23,7 +23,6 @@ from temporalio.common import RetryPolicy
 from temporalio.exceptions import FailureError
 from temporalio.worker import (
     ContinueAsNewInput,
-    ExecuteWorkflowInput,
     HandleQueryInput,
     Interceptor,
     StartActivityInput,
@@ -53,7 +52,6 @@ MAX_SPANS_AT_ONCE = 500
 
 # The SDK's own query, with which Temporal's UI reads current details.
 _METADATA = "__temporal_workflow_metadata"
-_RESET_AT_START = "reset-at-start"
 
 
 class Trace:
@@ -224,19 +222,6 @@ class CommandInterceptor(Interceptor):
         class Inbound(WorkflowInboundInterceptor):
             def init(self, outbound: WorkflowOutboundInterceptor) -> None:
                 super().init(_Outbound(outbound, activities, timeout))
-                self._is_reset = False
-                workflow.register_random_seed_callback(self._note_reset)
-
-            def _note_reset(self, _: int) -> None:
-                """Note a reset: one to the first task comes before there is a workflow."""
-                self._is_reset = True
-
-            async def execute_workflow(self, input: ExecuteWorkflowInput) -> Any:
-                note = getattr(workflow.instance(), "note_reset", None)
-                # A history from before this was noticed continues as it began.
-                if self._is_reset and note is not None and workflow.patched(_RESET_AT_START):
-                    note()
-                return await super().execute_workflow(input)
 
             async def handle_query(self, input: HandleQueryInput) -> Any:
                 answer = await super().handle_query(input)
