@@ -17,7 +17,7 @@ from pathlib import Path
 from bench.cluster.programs import Unavailable
 from holdfast.hosting.process_exit import exit_process
 from holdfast.schemas.base import parse_duration
-from tests.faults.harness.plans import DEADLINE, Plan, by_chance, on_cluster, systematic
+from tests.faults.harness.plans import SYSTEMATIC_ALONE, Plan, by_chance, on_cluster, systematic
 from tests.faults.harness.programs.cluster import ClusterGround, cluster_ground
 from tests.faults.harness.scenarios import SCENARIOS
 from tests.faults.harness.trials import Tally, Unfit, stage
@@ -61,7 +61,7 @@ async def main(arguments: list[str]) -> int:
     all_names = [
         name
         for name in SCENARIOS
-        if name != DEADLINE or not (given.cluster or given.length is not None)
+        if name not in SYSTEMATIC_ALONE or not (given.cluster or given.length is not None)
     ]
     names = [given.only.scenario] if given.only else given.scenario or all_names
     seconds = None if given.length is None else given.length.total_seconds()
