@@ -41,6 +41,7 @@ from holdfast.hosting.options import WorkerSettings
 from holdfast.hosting.resources import ResourcesError, WorkerResources, load_resources
 from holdfast.hosting.sdk_workarounds import workflow_runner
 from holdfast.hosting.sdk_workarounds.activity_definitions import activity_name
+from holdfast.hosting.sdk_workarounds.first_seed import with_first_seed
 from holdfast.hosting.sdk_workarounds.worker_shutdown import end_shutdown
 from holdfast.hosting.worker_parts import MAX_ACTIVITIES, WorkerParts
 from holdfast.providers.base import Provider
@@ -146,7 +147,7 @@ class HoldfastRunner(SandboxedWorkflowRunner):
         if runner is self.ours:
             # What fails a run of the user's is a defect in one of ours: its task is repeated.
             det = replace(det, worker_level_failure_exception_types=[])
-            det = workflow_runner.with_first_seed(det)
+            det = with_first_seed(det)
         return super().create_instance(det) if runner is None else runner.create_instance(det)
 
     def set_worker_level_failure_exception_types(self, types: Any) -> None:

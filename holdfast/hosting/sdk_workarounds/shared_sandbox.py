@@ -30,7 +30,7 @@ from temporalio.worker.workflow_sandbox._importer import (
 from temporalio.worker.workflow_sandbox._in_sandbox import InSandbox
 from temporalio.worker.workflow_sandbox._restrictions import RestrictionContext
 
-from holdfast.hosting.sdk_workarounds.workflow_runner import with_first_seed
+from holdfast.hosting.sdk_workarounds.first_seed import with_first_seed
 
 _TYPE_CHECKS = ("isinstance", "issubclass")
 

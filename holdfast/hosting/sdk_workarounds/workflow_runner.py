@@ -13,19 +13,15 @@ import logging
 import os
 import time
 from contextlib import suppress
-from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 from importlib.metadata import version
 from typing import Final
 
-from temporalio.worker import WorkflowInstanceDetails
 from temporalio.worker.workflow_sandbox import (
     RestrictedWorkflowAccessError,
     SandboxedWorkflowRunner,
     SandboxRestrictions,
 )
-
-from holdfast.schemas import names
 
 # The minor versions with which every workaround was tested.
 KNOWN_VERSIONS: Final = ("1.34", "1.35")
@@ -52,12 +48,6 @@ logger = logging.getLogger("holdfast")
 
 def is_own_workflow(cls: type) -> bool:
     return cls.__module__.startswith("holdfast.workflows.")
-
-
-def with_first_seed(details: WorkflowInstanceDetails) -> WorkflowInstanceDetails:
-    """Add a function that returns the random seed with which a run begins: a reset changes it."""
-    first_seed = {names.FIRST_SEED: partial(int, details.randomness_seed)}
-    return replace(details, extern_functions={**details.extern_functions, **first_seed})
 
 
 @cache
