@@ -12,7 +12,7 @@ from pydantic import Field
 
 from holdfast.schemas.agent import Calling, ModelSettings, ToolChoice
 from holdfast.schemas.base import Duration, Json, Lenient, OneOf, Strict
-from holdfast.schemas.internal.shared_budgets import BudgetScopes
+from holdfast.schemas.internal.shared_budgets import NO_SCOPES, BudgetScopes
 from holdfast.schemas.message import ChatMessage, Message
 from holdfast.schemas.tool import Schema
 
@@ -140,7 +140,7 @@ class Ask(Lenient):
     null_is_absent: bool = False
     tail: str | None = None
     edits: ConversationEdits = ConversationEdits()
-    budget_scopes: BudgetScopes = BudgetScopes()
+    budget_scopes: BudgetScopes = NO_SCOPES
 
 
 class ConversationPage(Lenient):

@@ -31,6 +31,9 @@ class BudgetScopes(Lenient):
         return "all" if per == "all" else str(getattr(self, per))
 
 
+NO_SCOPES: Final = BudgetScopes()
+
+
 class Reservation(Lenient):
     """What a request may use; `key` names one attempt at it, and `earlier` those before it.
 

@@ -265,10 +265,11 @@ class RequestSettings:
             choice = "auto"
         tail = prompt.tail(state, self._plan.describe_progress())
         text, offers = self._present(limits)
-        instances = state.data.instances
-        ask = prompt.ask(self.agent, text, offers, choice, tail, state.skill, instances)
-        edits = {} if self._changed is None else {"edits": self._changed.edits}
-        return ask.model_copy(update={**edits, "budget_scopes": state.budget_scopes})
+        instances, scopes = state.data.instances, state.budget_scopes
+        ask = prompt.ask(self.agent, text, offers, choice, tail, state.skill, instances, scopes)
+        return (
+            ask if self._changed is None else ask.model_copy(update={"edits": self._changed.edits})
+        )
 
     def _present(self, limits: ValidationLimits) -> tuple[str, list[model_request.ToolOffer]]:
         """Return the instructions and the tools, which are made again only when they change.

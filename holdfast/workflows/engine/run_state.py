@@ -16,7 +16,7 @@ from pydantic import JsonValue
 from holdfast.schemas.agent import AgentRules, ToolChoice
 from holdfast.schemas.base import Lenient, json_size, rfc3339
 from holdfast.schemas.internal import continue_as_new
-from holdfast.schemas.internal.shared_budgets import BudgetScopes
+from holdfast.schemas.internal.shared_budgets import NO_SCOPES, BudgetScopes
 from holdfast.schemas.log_entry import SkillChooser, SkillEntry, WriteEntry
 from holdfast.schemas.phrases import quote_value, suggest_names
 from holdfast.schemas.reference import Path
@@ -192,7 +192,7 @@ class RunState:
         self.end_reason: str | None = None
         self.was_reset = snapshot.reset
         self.is_delegate = False
-        self.budget_scopes = BudgetScopes()
+        self.budget_scopes = NO_SCOPES
         # What people are to be notified of and need not decide.
         self.reached: list[Question] = []
         # An upper bound of the size of each kind's data.

@@ -10,6 +10,7 @@ from typing import Any
 from holdfast.schemas.agent import ResolvedAgent, ToolChoice
 from holdfast.schemas.base import readable_json
 from holdfast.schemas.internal.model_request import Ask, ToolOffer
+from holdfast.schemas.internal.shared_budgets import NO_SCOPES, BudgetScopes
 from holdfast.schemas.reference import Path
 from holdfast.schemas.tool import REASONING
 from holdfast.validation.schema_node import ValidationLimits
@@ -106,6 +107,7 @@ def ask(
     tail: str | None,
     skill: str | None = None,
     instances: Sequence[str] = (),
+    budget_scopes: BudgetScopes = NO_SCOPES,
 ) -> Ask:
     """Return the settings of one request: `text` are its instructions, and `tail` is last.
 
@@ -122,6 +124,7 @@ def ask(
         tool_choice=choice,
         output=agent.output if choice == "none" else None,
         tail=tail,
+        budget_scopes=budget_scopes,
     )
     if agent.calling == "native":
         return request
