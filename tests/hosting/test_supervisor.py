@@ -161,10 +161,12 @@ async def test_both_processes_serve_behind_one_port_and_end_at_one_signal(
         assert workers.ready == f"holdfast worker ready: {ends}, 2 processes"
         assert await workers.probe() == (200, POLLS)
         assert await workers.probe("/live") == (200, "the worker is alive\n")
-        runs = [await workers.start()]
-        while len({*await lines_of(place / "started")}) < 2:
-            runs.append(await workers.start())
-            await asyncio.sleep(0.02)
+
+        async def both_work() -> bool:
+            await workers.start()
+            return len({*await lines_of(place / "started")}) == 2
+
+        await eventually(both_work)
         workers.command.signal(signal.SIGINT)
         await workers.is_ready("the worker is stopping")
         assert (await workers.probe("/live"))[0] == 200

@@ -41,32 +41,62 @@ def leaking(found: str, planted: Iterable[str]) -> list[str]:
     return [each for each in planted if any(form in data for form in forms(each))]
 
 
-async def test_no_secret_of_a_server_leaves_the_worker(
-    client: Client,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    # Resolved again, the last call would not be made: its server no longer lists its tools.
-    monkeypatch.setattr(mcp_servers, "KEPT_SECONDS", 600)
+@pytest.fixture
+def log(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
+    """All that the worker logs, and not its servers, which know their secrets."""
     caplog.set_level(logging.DEBUG)
     for of_servers in ("mcp.server", "sse_starlette"):
         caplog.set_level(logging.CRITICAL, of_servers)
     caplog.set_level(logging.DEBUG, "holdfast")
-    for name, value in (
-        ("GATEWAY", f"Bearer {HEADER}"),
-        (teller.TOKEN, TOKEN),
-        ("CLIENT", SECRET),
-    ):
+    return caplog
+
+
+@pytest.fixture
+def key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ec.EllipticCurvePrivateKey:
+    """A key in the worker's files, beside its other secrets, there and in its environment."""
+    environment = {"GATEWAY": f"Bearer {HEADER}", teller.TOKEN: TOKEN, "CLIENT": SECRET}
+    for name, value in environment.items():
         monkeypatch.setenv(name, value)
     key = ec.generate_private_key(ec.SECP256R1())
-    pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
-    (tmp_path / "key.pem").write_text(pem)
+    (tmp_path / "key.pem").write_text(text_of(key))
     (tmp_path / "ann").write_text(PRINCIPAL)
+    return key
 
+
+def text_of(key: ec.EllipticCurvePrivateKey) -> str:
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
+
+
+def written_servers(folder: Path, urls: list[str]) -> dict[str, Any]:
+    """Write the settings of a program, and of servers at these addresses, into `servers.yaml`."""
+    auths = [{"issuer": url.removesuffix("/mcp"), "clientId": CLIENT} for url in urls]
+    gateway = {"headersEnv": {"Authorization": "GATEWAY"}}
+    program = {"command": sys.executable, "args": [teller.__file__], "envFrom": [teller.TOKEN]}
+    servers: dict[str, Any] = {
+        "program": program,
+        "header": {"url": urls[0], "protocol": "legacy", **gateway},
+        "secret": {"url": urls[1], "auth": {**auths[1], "clientSecretEnv": "CLIENT"}},
+        "key": {"url": urls[2], "auth": {**auths[2], "privateKeyFile": f"{folder}/key.pem"}},
+        "principal": {"url": urls[3], "principalTokens": str(folder), **gateway},
+    }
+    once = {"overrides": {name: {"_approval": {"require": "never"}} for name in teller.TOOLS}}
+    text = yaml.safe_dump({name: each | once for name, each in servers.items()})
+    (folder / "servers.yaml").write_text(text)
+    return servers
+
+
+async def test_no_secret_of_a_server_leaves_the_worker(
+    client: Client,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    log: pytest.LogCaptureFixture,
+    key: ec.EllipticCurvePrivateKey,
+) -> None:
+    # Resolved again, the last call would not be made: its server no longer lists its tools.
+    monkeypatch.setattr(mcp_servers, "KEPT_SECONDS", 600)
     by_secret, by_key, by_principal = guards = [Guard(lambda *_: None) for _ in range(3)]
     by_key.public_key, by_principal.tokens = key.public_key(), {PRINCIPAL: "read", HEADER: "read"}
-    lines = pem.splitlines()[1:-1]
+    lines = text_of(key).splitlines()[1:-1]
     known: list[Callable[[], list[str]]] = [
         lambda: [SECRET, *by_secret.tokens, by_secret.refresh],
         lambda: [*lines, *by_key.tokens, by_key.refresh],
@@ -78,25 +108,13 @@ async def test_no_secret_of_a_server_leaves_the_worker(
         for guard, secrets_of in zip(guards, known, strict=True):
             guard.app = teller.teller(secrets_of).streamable_http_app()
             urls.append(await stack.enter_async_context(serving(guard)))
-        auths = [{"issuer": url.removesuffix("/mcp"), "clientId": CLIENT} for url in urls]
-        gateway = {"headersEnv": {"Authorization": "GATEWAY"}}
-        program = {"command": sys.executable, "args": [teller.__file__], "envFrom": [teller.TOKEN]}
-        servers: dict[str, Any] = {
-            "program": program,
-            "header": {"url": urls[0], "protocol": "legacy", **gateway},
-            "secret": {"url": urls[1], "auth": {**auths[1], "clientSecretEnv": "CLIENT"}},
-            "key": {"url": urls[2], "auth": {**auths[2], "privateKeyFile": f"{tmp_path}/key.pem"}},
-            "principal": {"url": urls[3], "principalTokens": str(tmp_path), **gateway},
-        }
-        once = {"overrides": {name: {"_approval": {"require": "never"}} for name in teller.TOOLS}}
-        file = tmp_path / "servers.yaml"
-        file.write_text(yaml.safe_dump({name: each | once for name, each in servers.items()}))
+        servers = written_servers(tmp_path, urls)
         calls = [f"{name}_{tool}" for name in servers for tool in teller.TOOLS]
         answers = [Answer(calls=[call(each) for each in calls]), Answer("done")]
         exporter, secrets = InMemorySpanExporter(), Secrets()
         telemetry = Telemetry(SimpleSpanProcessor(exporter), content=True, secrets=secrets)
         settings: dict[str, Any] = {
-            "servers": file,
+            "servers": tmp_path / "servers.yaml",
             "secrets": secrets,
             "telemetry": telemetry,
             "cached_runs": 9,
@@ -118,7 +136,7 @@ async def test_no_secret_of_a_server_leaves_the_worker(
         read = json.dumps([results, await run.events(), await run.context()], ensure_ascii=False)
 
         async def is_logged() -> bool:
-            return "the token is [secret]" in caplog.text
+            return "the token is [secret]" in log.text
 
         await eventually(is_logged)
     planted = [HEADER, TOKEN, SECRET, PRINCIPAL, *lines]
@@ -129,7 +147,7 @@ async def test_no_secret_of_a_server_leaves_the_worker(
         "errors": repr((failure, failure.cause, failure.details, refused, refused.cause)),
         "model": json.dumps(home.model.requests, default=str),
         "spans": "".join(span.to_json() for span in exporter.get_finished_spans()),
-        "log": caplog.text,
+        "log": log.text,
     }
     for place, text in places.items():
         assert leaking(text, planted) == [], place

@@ -75,60 +75,52 @@ STEP = {
 }
 
 
+VEIL = {
+    "kind": "state",
+    "instance": "a",
+    "steps": ["k", 0],
+    "tool": "look",
+    "hidden": True,
+    "trusted": False,
+}
+KEPT = {
+    "meter": METER,
+    "desk": DESK,
+    "data": [{"kind": "state", "instance": "a", "value": {"own": {"k": {"is": [1]}}}}],
+    "veils": [VEIL],
+    "described": [
+        {"kind": "order", "instance": "a", "schema_": {"type": "object"}, "description": "one"}
+    ],
+    "started": {"look": 2},
+    "succeeded": ["look"],
+    "skill": "refunds",
+    "reset": True,
+}
+SUMMARIES = {
+    "since": 1,
+    "origin": "0123",
+    "task": "go",
+    "window": 8_000,
+    "tokens": 900,
+    "counted": 1,
+}
+USED = {"inputTokens": 1, "outputTokens": 1, "cachedTokens": 1, "cost": 0.1}
+MODELS = {
+    "model": {"endpoint": "script", "name": "second"},
+    "skipped": 1,
+    "composed": True,
+    "used": [{"model": "script/second", "turns": 1, "usage": USED}],
+}
+
+
 def everything(log: Log) -> RunSnapshot:
     """A run none of whose parts is as it begins."""
-    kept = {
-        "log": log.snapshot().model_dump(),
-        "meter": METER,
-        "desk": DESK,
-        "data": [{"kind": "state", "instance": "a", "value": {"own": {"k": {"is": [1]}}}}],
-        "veils": [
-            {
-                "kind": "state",
-                "instance": "a",
-                "steps": ["k", 0],
-                "tool": "look",
-                "hidden": True,
-                "trusted": False,
-            }
-        ],
-        "described": [
-            {"kind": "order", "instance": "a", "schema_": {"type": "object"}, "description": "one"}
-        ],
-        "started": {"look": 2},
-        "succeeded": ["look"],
-        "skill": "refunds",
-        "reset": True,
-    }
     return RunSnapshot.read(
         {
-            "kept": kept,
+            "kept": {"log": log.snapshot().model_dump(), **KEPT},
             "mailbox": MAILBOX,
-            "summaries": {
-                "since": 1,
-                "origin": "0123",
-                "task": "go",
-                "window": 8_000,
-                "tokens": 900,
-                "counted": 1,
-            },
-            "models": {
-                "model": {"endpoint": "script", "name": "second"},
-                "skipped": 1,
-                "composed": True,
-                "used": [
-                    {
-                        "model": "script/second",
-                        "turns": 1,
-                        "usage": {
-                            "inputTokens": 1,
-                            "outputTokens": 1,
-                            "cachedTokens": 1,
-                            "cost": 0.1,
-                        },
-                    }
-                ],
-            },
+            "summaries": SUMMARIES,
+            "models": MODELS,
             "plan": [STEP],
             "seenIds": ["call_1"],
             "choice": {"name": "look"},
