@@ -14,12 +14,13 @@ import httpx
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
+from holdfast.activities.budget_account import BudgetError
 from holdfast.activities.model import conversation_reader
 from holdfast.activities.model.chat_telemetry import record_chat
 from holdfast.activities.model.conversation_cache import PagePrefetch, RunKey
 from holdfast.activities.model.progress import Progress, RetryBudget, send_heartbeats
 from holdfast.activities.model.shared_pages import SharedPages
-from holdfast.activities.shared_budgets import BudgetError, Reserved, SharedBudgets
+from holdfast.activities.shared_budgets import Reserved, SharedBudgets
 from holdfast.catalog.endpoints import ModelEndpoints
 from holdfast.providers import base, model_errors
 from holdfast.providers.context_window import window_of, with_window

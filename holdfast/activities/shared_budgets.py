@@ -1,28 +1,19 @@
 """The worker's side of shared budgets: a request reserves its part before it is sent.
 
-Each budget counts in a workflow for each scope and window. The reservations of a worker's requests
-that come while an update is on its way share the next one, which also has the settlements of
-earlier requests; so a request costs at most one Action for each budget. What is left to settle is
-sent by a signal: soon after an answer without calls, which may be the last of its run, else after a
-minute, and when the worker stops. A settlement that is lost leaves the reservation counted.
+Each budget counts in a workflow for each scope and window, which a `BudgetAccount` updates.
 """
 
 import asyncio
-import logging
-import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any, Final
-from uuid import uuid4
 from zoneinfo import ZoneInfo
 
 from temporalio import activity
-from temporalio.client import Client, WithStartWorkflowOperation
-from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
+from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
-from temporalio.service import RPCError, RPCStatusCode
 
-from holdfast.runtime.text_safety import clean
+from holdfast.activities.budget_account import BudgetAccount, BudgetError
 from holdfast.schemas import names
 from holdfast.schemas.internal import shared_budgets
 from holdfast.schemas.internal.shared_budgets import Reservation, Settlement
@@ -30,11 +21,6 @@ from holdfast.schemas.internal.solution import OverBudget, Usage, decimal, round
 from holdfast.schemas.settings.budgets import SharedBudget
 from holdfast.schemas.settings.endpoints import Price
 
-UPDATE_TIMEOUT: Final = timedelta(seconds=10)
-SOON: Final = timedelta(seconds=1)
-LATEST: Final = timedelta(minutes=1)
-MAX_SETTLEMENTS: Final = 10_000
-logger = logging.getLogger("holdfast")
 _MILLION: Final = 1_000_000
 
 
@@ -54,19 +40,11 @@ def window_at(budget: SharedBudget, now: datetime) -> tuple[str, datetime]:
     return name, midnight.astimezone(UTC)
 
 
-class BudgetError(Exception):
-    """A request must not be sent: a budget does not answer, or, if `is_final`, cannot count it."""
-
-    def __init__(self, message: str, *, is_final: bool = False) -> None:
-        super().__init__(message)
-        self.is_final = is_final
-
-
 class Reserved:
     """The reservations of one attempt at a request, until it is settled; `notices` are of them."""
 
     def __init__(
-        self, key: str = "", accounts: "Sequence[_Account]" = (), notices: Sequence[str] = ()
+        self, key: str = "", accounts: Sequence[BudgetAccount] = (), notices: Sequence[str] = ()
     ) -> None:
         self._key, self._accounts, self._notices = key, accounts, notices
 
@@ -79,7 +57,7 @@ class Reserved:
         tokens = None if None in counts else sum(n or 0 for n in counts)
         settlement = Settlement(key=self._key, tokens=tokens, cost=usage.cost)
         for each in self._accounts:
-            each.settle(settlement, SOON if is_last else LATEST)
+            each.settle(settlement, is_last=is_last)
         return self._notices
 
 
@@ -95,7 +73,7 @@ class SharedBudgets:
     ) -> None:
         self._client, self._task_queue = client, task_queue
         self._budgets, self._clock = budgets, clock
-        self._accounts: dict[str, _Account] = {}
+        self._accounts: dict[str, BudgetAccount] = {}
 
     @property
     def is_empty(self) -> bool:
@@ -177,9 +155,9 @@ class SharedBudgets:
 
     async def close(self) -> None:
         """Send what is left to settle."""
-        await asyncio.gather(*(each.flush() for each in self._accounts.values()))
+        await asyncio.gather(*(each.close() for each in self._accounts.values()))
 
-    def _account(self, budget: SharedBudget, scope: str) -> "_Account":
+    def _account(self, budget: SharedBudget, scope: str) -> BudgetAccount:
         now = self._clock()
         window, ends_at = window_at(budget, now)
         state = shared_budgets.BudgetState(
@@ -189,9 +167,9 @@ class SharedBudgets:
             for id, each in list(self._accounts.items()):
                 if each.state.ends_at + timedelta(days=1) < now:
                     del self._accounts[id]
-            account = _Account(self._client, self._task_queue, state)
+            account = BudgetAccount(self._client, self._task_queue, state)
             self._accounts[state.workflow_id] = account
-        account.limits = shared_budgets.BudgetLimitsNow.of(budget)
+        account.apply_limits(shared_budgets.BudgetLimitsNow.of(budget))
         return account
 
 
@@ -220,120 +198,3 @@ def _part(
 
 def tokens_cost(tokens: int, price: float) -> float:
     return round_amount(tokens * decimal(price) / _MILLION)
-
-
-class _Account:
-    """One budget of one scope and window, with the reservations and settlements to be sent."""
-
-    def __init__(self, client: Client, task_queue: str, state: shared_budgets.BudgetState) -> None:
-        self.state = state
-        self.limits = state.limits
-        # What is used of each limit, as a part of it, at the time of the last update.
-        self.shares: dict[str, float] = {}
-        self._client, self._task_queue = client, task_queue
-        self._waiting: dict[str, tuple[Reservation, asyncio.Future[Any]]] = {}
-        self._settled: list[Settlement] = []
-        self._sending: asyncio.Task[None] | None = None
-        self._flushing: asyncio.Task[None] | None = None
-        self._flush_at = math.inf
-
-    async def reserve(self, wanted: Reservation) -> shared_budgets.BudgetReceipt:
-        """Reserve with the next update, and return its receipt."""
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[shared_budgets.BudgetReceipt] = loop.create_future()
-        self._waiting[wanted.key] = (wanted, future)
-        if self._sending is None:
-            self._sending = asyncio.create_task(self._send())
-        return await future
-
-    def release(self, key: str) -> None:
-        """Free a reservation whose request is not sent."""
-        if self._waiting.pop(key, None) is None:
-            self.settle(Settlement(key=key, tokens=0, cost=0.0), LATEST)
-
-    def settle(self, settlement: Settlement, within: timedelta) -> None:
-        """Settle with the next update, or by a signal within a time."""
-        self._settled = [*self._settled, settlement][-MAX_SETTLEMENTS:]
-        at = asyncio.get_running_loop().time() + within.total_seconds()
-        if at < self._flush_at:
-            if self._flushing is not None:
-                self._flushing.cancel()
-            self._flush_at, self._flushing = at, asyncio.create_task(self._flush_in(within))
-
-    async def flush(self) -> None:
-        """Send the settlements by signals: they need no worker that answers."""
-        if self._flushing is not None and self._flushing is not asyncio.current_task():
-            self._flushing.cancel()
-        self._flush_at, self._flushing = math.inf, None
-        handle = self._client.get_workflow_handle(self.state.workflow_id)
-        while self._settled:
-            batch = self._take_settled()
-            update = shared_budgets.BudgetUpdate(limits=self.limits, settle=batch)
-            try:
-                await handle.signal(names.SETTLE, update.to_json(), rpc_timeout=UPDATE_TIMEOUT)
-            except RPCError as error:
-                if error.status == RPCStatusCode.NOT_FOUND:
-                    continue  # its window is over
-                self._settled = [*batch, *self._settled]
-                return
-
-    async def _flush_in(self, pause: timedelta) -> None:
-        await asyncio.sleep(pause.total_seconds())
-        await self.flush()
-
-    def _take_settled(self) -> list[Settlement]:
-        batch = self._settled[: shared_budgets.MAX_BATCH]
-        self._settled = self._settled[len(batch) :]
-        return batch
-
-    async def _send(self) -> None:
-        """Send updates until no reservation waits."""
-        try:
-            while self._waiting:
-                await asyncio.sleep(0)  # requests of the same moment share an update
-                keys = list(self._waiting)[: shared_budgets.MAX_BATCH]
-                batch, settled = [self._waiting.pop(key) for key in keys], self._take_settled()
-                try:
-                    receipt = await self._update([each for each, _ in batch], settled)
-                except Exception as error:
-                    # Settled twice is settled once: it may have arrived.
-                    self._settled = [*settled, *self._settled]
-                    reason = f"the budget {self.state.name} does not answer: {error}"
-                    for _, future in batch:
-                        if not future.done():
-                            future.set_exception(BudgetError(reason))
-                else:
-                    for _, future in batch:
-                        if not future.done():
-                            future.set_result(receipt)
-                            receipt = receipt.model_copy(update={"warned": []})
-        finally:
-            self._sending = None
-
-    async def _update(
-        self, reserve: Iterable[Reservation], settled: list[Settlement]
-    ) -> shared_budgets.BudgetReceipt:
-        start: WithStartWorkflowOperation[Any, Any] = WithStartWorkflowOperation(
-            names.BUDGET_WORKFLOW,
-            self.state.to_json(),
-            id=self.state.workflow_id,
-            task_queue=self._task_queue,
-            id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
-            # An operator starts a count again by terminating it.
-            id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE_FAILED_ONLY,
-            static_summary=f"The budget {self.state.name} of {self.state.scope}",
-        )
-        update = shared_budgets.BudgetUpdate(limits=self.limits, reserve=[*reserve], settle=settled)
-        receipt = await self._client.execute_update_with_start_workflow(
-            names.RESERVE,
-            update.to_json(),
-            start_workflow_operation=start,
-            id=uuid4().hex,
-            rpc_timeout=UPDATE_TIMEOUT,
-        )
-        found = shared_budgets.BudgetReceipt.read(receipt)
-        self.shares = found.shares
-        for limit in found.warned:
-            name, scope = self.state.name, self.state.scope
-            logger.warning("the budget %s of %s is nearly used up: %s", name, clean(scope), limit)
-        return found

@@ -12,8 +12,10 @@ import pytest
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
-from holdfast.activities import shared_budgets
-from holdfast.activities.shared_budgets import BudgetError, Reserved, SharedBudgets, window_at
+from holdfast.activities import budget_account
+from holdfast.activities.budget_account import BudgetError
+from holdfast.activities.shared_budgets import Reserved, SharedBudgets, window_at
+from holdfast.schemas.internal import shared_budgets as internal
 from holdfast.schemas.internal.shared_budgets import BudgetScopes, BudgetUpdate, Reservation
 from holdfast.schemas.internal.solution import NO_USAGE, OverBudget, Usage
 from holdfast.schemas.settings.budgets import SharedBudget
@@ -259,6 +261,104 @@ async def test_a_budget_that_does_not_answer_lets_no_request_pass() -> None:
     await reserved(worker, "b")
 
 
+# Leases.
+
+
+async def busy(worker: SharedBudgets, **more: Any) -> None:
+    """Make as many requests as let the next ones spend of a lease, and use a tenth of each."""
+    for n in range(budget_account.BUSY):
+        (await reserved(worker, f"busy/{n}", **more)).settle(used(10))
+
+
+async def test_a_busy_scope_leases_and_few_requests_cost_an_action() -> None:
+    server = BudgetServer()
+    worker = server.worker(budget(max_tokens=100_000))
+    for n in range(200):
+        (await reserved(worker, f"a/{n}")).settle(used(90))
+    assert server.actions["update"] < 0.1 * 200
+    await worker.close()
+    assert server.tokens == 200 * 90
+    [count] = server.counts.values()
+    assert not count.open
+
+
+async def test_what_a_worker_leases_is_lost_to_others_until_it_is_returned() -> None:
+    server = BudgetServer()
+    one, two = (server.worker(budget(max_tokens=2_000)) for _ in range(2))
+    await busy(one)
+    # Nine are settled, one is open, and a tenth of the rest is leased.
+    assert server.tokens == 90 + 100 + 181
+    await refused(two, "b", tokens=1_700)
+    await one.close()
+    assert server.tokens == 100
+    await reserved(two, "c", tokens=1_700)
+
+
+async def test_a_lease_is_returned_when_its_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(internal, "LEASE", timedelta(milliseconds=20))
+    monkeypatch.setattr(budget_account, "SOON", timedelta())
+    server = BudgetServer()
+    worker = server.worker(budget(max_tokens=100_000))
+    await asyncio.gather(*(reserved(worker, f"a/{n}") for n in range(budget_account.BUSY)))
+    [count] = server.counts.values()
+    assert count.open_tokens == 2 * 1_000
+    while count.open_tokens > 1_000:
+        await asyncio.sleep(0.001)
+
+
+async def test_a_lease_that_is_not_reported_counts_in_whole_and_is_estimated() -> None:
+    server = BudgetServer()
+    worker = server.worker(budget(max_tokens=100_000))
+    await busy(worker)
+    spent = await reserved(worker, "b")
+    [count] = server.counts.values()
+
+    [now] = count.view(NOON).uses
+    [late] = count.view(NOON + timedelta(seconds=61)).uses
+    assert (now.used, now.estimated) == (1_190, 0)
+    assert (late.used, late.estimated) == (1_190, 1_000)
+
+    spent.settle(used(40))
+    await worker.close()
+    [reported] = count.view(NOON).uses
+    assert (reported.used, reported.reserved, reported.estimated) == (140, 0, 0)
+
+
+async def test_what_is_on_its_way_when_a_lease_ends_stays_reserved() -> None:
+    server = BudgetServer()
+    worker = server.worker(budget(max_tokens=100_000))
+    await busy(worker)
+    running = [await reserved(worker, key) for key in ("b", "c")]
+    running[0].settle(used(40))
+    await worker.close()
+    assert server.tokens == 100 + 40 + 100
+
+    running[1].settle(Usage())
+    await worker.close()
+    [count] = server.counts.values()
+    [use] = count.view(NOON).uses
+    assert (use.used, use.reserved, use.estimated) == (240, 0, 100)
+
+
+async def test_other_limits_end_a_lease() -> None:
+    server, limits = BudgetServer(), [budget(max_tokens=100_000)]
+    worker = SharedBudgets(cast(Client, server), "queue", lambda: limits, lambda: NOON)
+    await busy(worker)
+    limits[0] = budget(max_tokens=150)
+    [over] = await refused(worker, "b")
+    assert (over.used, over.most) == (100, 150)
+
+
+@pytest.mark.parametrize("fields", [{"max_runs": 1_000}, {"max_tokens": 950}])
+async def test_runs_and_the_last_of_a_budget_are_not_leased(fields: dict[str, Any]) -> None:
+    server = BudgetServer()
+    worker = server.worker(budget(**fields))
+    await busy(worker)
+    assert server.tokens == 190  # the last request is not settled yet
+    await reserved(worker, "b")
+    assert server.actions["update"] == budget_account.BUSY + 1
+
+
 class BudgetWorkers:
     """Three workers that are killed, with a model that fails and keeps its own bill."""
 
@@ -340,7 +440,7 @@ async def test_requests_of_one_moment_share_an_action() -> None:
 async def test_what_may_be_a_runs_last_request_is_settled_soon(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(shared_budgets, "SOON", timedelta())
+    monkeypatch.setattr(budget_account, "SOON", timedelta())
     server = BudgetServer()
     worker = server.worker(budget(max_tokens=10_000))
     (await reserved(worker, "a")).settle(used(10))

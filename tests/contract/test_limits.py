@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.activities import generate, resolve, shared_budgets
+from holdfast.activities import budget_account, generate, resolve
 from holdfast.activities.interceptors import auto_heartbeat, results
 from holdfast.activities.mcp import authorization, held_calls, http_client, servers
 from holdfast.catalog import advice, agent_reader, builtin_tools, catalog_files
@@ -19,6 +19,7 @@ from holdfast.runtime.mcp import input_forms
 from holdfast.runtime.settings_files import json_and_yaml, source
 from holdfast.schemas import agent, base, tool
 from holdfast.schemas.internal import live_answer, memory
+from holdfast.schemas.internal import shared_budgets as internal
 from holdfast.schemas.settings import budgets, notify
 from holdfast.validation import (
     content_cache,
@@ -178,7 +179,8 @@ LIMITS: dict[str, list[str]] = {
         f"{budgets.MAX_BUDGETS}, of each {budgets.MAX_TOOLS_COUNTED} tools",
         f"{budgets.MAX_RUNS_COUNTED:,} runs",
         f"{shared_budget.MAX_OPEN:,} reservations",
-        f"{shared_budgets.UPDATE_TIMEOUT.seconds} s",
+        f"1/{shared_budget.SHARES} of what is left for {internal.LEASE.seconds} s",
+        f"{budget_account.UPDATE_TIMEOUT.seconds} s",
     ],
     "a memory": [
         f"{memory.MAX_ENTRIES:,} entries",

@@ -9,14 +9,14 @@ MAX_FILES = 14
 MAX_ENGINE_LINES = 400
 # The lines of Python in each package, and a percent.
 MAX_LINES = {
-    "schemas": 5_640,
+    "schemas": 5_660,
     "validation": 2_890,
     "runtime": 6_230,
     "providers": 5_730,
     "definitions": 560,
     "catalog": 3_500,
-    "workflows": 15_020,
-    "activities": 5_450,
+    "workflows": 15_060,
+    "activities": 5_620,
     "hosting": 3_500,
     "client": 3_910,
     "web": 11_410,

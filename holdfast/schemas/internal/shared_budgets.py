@@ -4,7 +4,7 @@ A request to a model reserves a part of each budget before it is sent, and settl
 usage is known. Scopes come from the worker and from verified tokens, never from a caller.
 """
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Annotated, Final
 
 from pydantic import AwareDatetime, Field
@@ -15,6 +15,8 @@ from holdfast.schemas.settings.budgets import Per, SharedBudget
 
 # A server accepts two thousand updates of a run.
 MAX_UPDATES_A_RUN: Final = 1_000
+LEASE: Final = timedelta(minutes=1)
+"""How long a worker reserves of a lease."""
 MAX_BATCH: Final = 200
 """Reservations of one update, and settlements of one update or signal."""
 
@@ -57,12 +59,27 @@ class CallReservation(Lenient):
     scopes: BudgetScopes
 
 
+class Lease(Lenient):
+    """A share of a budget that a worker asks for, or has: for `LEASE`, it reserves of it itself."""
+
+    key: str
+    tokens: int
+    cost: float
+
+
 class Settlement(Lenient):
-    """What an attempt has used; None: its end is unknown, and it counts as it reserved."""
+    """What an attempt has used; None: its end is unknown, and it counts as it reserved.
+
+    Of a lease, it is the sum of its attempts and of that the estimated part. One that `is_open`
+    has attempts that are on their way: it is as large as that now, and settled later.
+    """
 
     key: str
     tokens: int | None = None
     cost: float | None = None
+    estimated_tokens: int = 0
+    estimated_cost: float = 0.0
+    is_open: bool = False
 
 
 class BudgetLimitsNow(Lenient):
@@ -84,6 +101,7 @@ class BudgetUpdate(Lenient):
 
     limits: BudgetLimitsNow
     reserve: Annotated[list[Reservation], Field(max_length=MAX_BATCH)] = []
+    lease: Lease | None = None
     settle: Annotated[list[Settlement], Field(max_length=MAX_BATCH)] = []
 
 
@@ -98,20 +116,26 @@ class BudgetRefusal(Lenient):
 class BudgetReceipt(Lenient):
     """The result of the update `reserve`: refusals by key, and limits that are nearly reached.
 
-    `shares` are what is used of each limit, as parts of it.
+    `lease` is granted, in whole or in part. `shares` are what is used of each limit, as parts of
+    it.
     """
 
     refused: dict[str, BudgetRefusal] = {}
     warned: list[str] = []
+    lease: Lease | None = None
     shares: dict[str, float] = {}
 
 
 class OpenReservation(Lenient):
-    """A reservation that is not settled; `is_over`: a later attempt has replaced its attempt."""
+    """A reservation or a lease that is not settled.
+
+    `is_over`: a later attempt has replaced its attempt. `until`: when its lease is to be reported.
+    """
 
     tokens: int
     cost: float
     since: datetime
+    until: datetime | None = None
     is_over: bool = False
 
 

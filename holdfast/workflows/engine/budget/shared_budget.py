@@ -6,6 +6,7 @@
 
 A key is reserved once and settled once: a repetition changes nothing, and a settlement without its
 reservation is ignored. A reservation whose settlement was lost stays open, and counts as reserved.
+So does a lease, which is a reservation that a worker makes ahead for the requests of a minute.
 """
 
 from collections.abc import Iterable, Iterator
@@ -14,9 +15,11 @@ from typing import Final
 
 from holdfast.schemas.internal import shared_budgets
 from holdfast.schemas.internal.shared_budgets import LimitUse, Reservation, Settlement
-from holdfast.schemas.internal.solution import add_amounts
+from holdfast.schemas.internal.solution import add_amounts, decimal, round_amount
 
 MAX_OPEN: Final = 2_000
+# A lease has at most one of so many equal parts of what is left.
+SHARES: Final = 10
 # No request takes longer: an older reservation has ended, and its settlement is lost.
 LONGEST_REQUEST: Final = timedelta(hours=1)
 
@@ -39,27 +42,34 @@ class BudgetCount(shared_budgets.BudgetState, frozen=False):
                 self._reserve(each, now)
             else:
                 refused[each.key] = refusal
+        lease = self._grant(update, now)
         uses = list(self._uses())
         near = [use.limit for use in uses if use.used >= self.limits.warn_at * use.most]
         warned = [name for name in near if name not in self.warned]
         self.warned = [*self.warned, *warned]
         shares = {use.limit: round(use.used / (use.most or 1), 4) for use in uses}
-        return shared_budgets.BudgetReceipt(refused=refused, warned=warned, shares=shares)
+        return shared_budgets.BudgetReceipt(
+            refused=refused, warned=warned, lease=lease, shares=shares
+        )
 
     def settle(self, settlements: Iterable[Settlement]) -> None:
         """Count what attempts have used, in place of what they reserved."""
         for each in settlements:
-            if (reserved := self.open.pop(each.key, None)) is None:
+            if (reserved := self._release(each.key)) is None:
                 continue
-            self.open_tokens -= reserved.tokens
-            self.open_cost = add_amounts(self.open_cost, -reserved.cost)
-            if each.tokens is None:
-                self.estimated_tokens += reserved.tokens
-            if each.cost is None:
-                self.estimated_cost = add_amounts(self.estimated_cost, reserved.cost)
-            self.tokens += reserved.tokens if each.tokens is None else each.tokens
+            tokens = reserved.tokens if each.tokens is None else each.tokens
             cost = reserved.cost if each.cost is None else each.cost
+            if each.is_open:
+                rest = {"tokens": tokens, "cost": cost, "until": None}
+                self._hold(each.key, reserved.model_copy(update=rest))
+                continue
+            self.tokens += tokens
             self.cost = add_amounts(self.cost, cost)
+            self.estimated_tokens += (
+                reserved.tokens if each.tokens is None else each.estimated_tokens
+            )
+            lost = reserved.cost if each.cost is None else each.estimated_cost
+            self.estimated_cost = add_amounts(self.estimated_cost, lost)
 
     def view(self, now: datetime) -> shared_budgets.BudgetView:
         """Return the budget as people see it."""
@@ -75,7 +85,7 @@ class BudgetCount(shared_budgets.BudgetState, frozen=False):
         return shared_budgets.BudgetView(**{name: getattr(self, name) for name in same}, uses=uses)
 
     def _is_late(self, one: shared_budgets.OpenReservation, now: datetime) -> bool:
-        return now - one.since > LONGEST_REQUEST
+        return now > (one.until or one.since + LONGEST_REQUEST)
 
     def _uses(self) -> Iterator[LimitUse]:
         limits = self.limits
@@ -116,12 +126,42 @@ class BudgetCount(shared_budgets.BudgetState, frozen=False):
         for key in wanted.earlier:
             if (replaced := self.open.get(key)) is not None:
                 self.open[key] = replaced.model_copy(update={"is_over": True})
-        self.open[wanted.key] = shared_budgets.OpenReservation(
-            tokens=wanted.tokens, cost=wanted.cost, since=now
+        self._hold(
+            wanted.key,
+            shared_budgets.OpenReservation(tokens=wanted.tokens, cost=wanted.cost, since=now),
         )
-        self.open_tokens += wanted.tokens
-        self.open_cost = add_amounts(self.open_cost, wanted.cost)
         if self.limits.max_runs is not None:
             self.runs[wanted.run] = None
         if len(self.open) > MAX_OPEN:
             self.settle([Settlement(key=next(iter(self.open)))])
+
+    def _grant(
+        self, update: shared_budgets.BudgetUpdate, now: datetime
+    ) -> shared_budgets.Lease | None:
+        """Grant what a worker asks for, as far as other workers have most of what is left.
+
+        A share that one more request like those of the update would not fit into is of no use.
+        """
+        wanted = update.lease
+        if wanted is None or wanted.key in self.open:
+            return None
+        left = {use.limit: (use.most - use.used) / SHARES for use in self._uses()}
+        tokens = min(wanted.tokens, int(left.get("maxTokens", wanted.tokens)))
+        cost = round_amount(decimal(min(wanted.cost, left.get("maxCost", wanted.cost))))
+        if any(each.tokens > tokens or each.cost > cost for each in update.reserve):
+            return None
+        until = now + shared_budgets.LEASE
+        lease = shared_budgets.OpenReservation(tokens=tokens, cost=cost, since=now, until=until)
+        self._hold(wanted.key, lease)
+        return shared_budgets.Lease(key=wanted.key, tokens=tokens, cost=cost)
+
+    def _hold(self, key: str, reserved: shared_budgets.OpenReservation) -> None:
+        self.open[key] = reserved
+        self.open_tokens += reserved.tokens
+        self.open_cost = add_amounts(self.open_cost, reserved.cost)
+
+    def _release(self, key: str) -> shared_budgets.OpenReservation | None:
+        if (reserved := self.open.pop(key, None)) is not None:
+            self.open_tokens -= reserved.tokens
+            self.open_cost = add_amounts(self.open_cost, -reserved.cost)
+        return reserved
