@@ -560,6 +560,14 @@ PATHS: dict[str, Path] = {
         other=lambda _: f"holdfast-budget/counts/unassigned/{datetime.now(UTC):%Y-%m}",
         settings=shared("counts", max_tokens=40, max_runs=1, max_calls={"look_up": 1}),
     ),
+    # The eleventh request and those after it are reserved of a lease.
+    "shared_budget_leases": Path(
+        [LOOK] * 13 + [DONE],
+        ["look_up"],
+        {"agent": {"budget": {"maxTurns": 14, "maxIterations": 13}}},
+        other=lambda _: f"holdfast-budget/leases/unassigned/{datetime.now(UTC):%Y-%m}",
+        settings=shared("leases", max_tokens=10_000),
+    ),
     "iterations_used_up": Path([LOOK, LOOK, DONE], ["look_up"], {"budget": {"maxIterations": 2}}),
     "final_calls": Path([LOOK], ["look_up"], {"budget": {"maxIterations": 1}}),
     "turns_used_up": Path([Answer("")], [], {"budget": {"maxTurns": 2}}),
