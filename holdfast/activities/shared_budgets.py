@@ -113,7 +113,7 @@ class SharedBudgets:
                 scope=one.state.scope,
                 on_limit=budget.on_limit,
                 approvers=budget.approvers,
-                **dict(refusal),
+                **refusal.model_dump(include={"limit", "used", "most"}),
             )
             for (budget, part), one, receipt in zip(wanted, accounts, receipts, strict=True)
             if (refusal := receipt.refused.get(part.key)) is not None

@@ -225,6 +225,12 @@ class PendingApproval(Explicit):
     """The approval rules that apply to it, of tools that have a list: of a call, the first that
     fits, or each if that cannot be checked yet; of a plan, those of its calls."""
 
+    @property
+    def shared_budget(self) -> str:
+        """Return the budget that runs share, if a request does not fit into it; else nothing."""
+        own, _, name = self.label.partition("budget ")
+        return name if self.kind == "budget" and not own and name != self.tool else ""
+
     def tool_names(self) -> list[str]:
         """Return the names of the tools of its calls, at most `MAX_TOOLS`; none for a budget."""
         if self.kind == "budget":

@@ -27,15 +27,15 @@ async def test_what_is_used_is_listed(launch: Launch, holdfast: Holdfast, stage:
     [view] = [
         each for each in await read_budgets(HoldfastClient(backend.client)) if each.name == own.name
     ]
-    assert (view.scope, view.lines()) == ("all", ["maxTokens 50 of 1,000", "maxRuns 1 of 9"])
+    assert (view.scope, view.lines()) == ("all", ["50 of 1,000 tokens", "1 of 9 runs"])
     table = (await holdfast("budgets")).out
     [row, _] = [line.split() for line in table.splitlines() if own.name in line]
-    assert row == [own.name, "all", view.window, "maxTokens", "50", "of", "1,000"]
+    assert row == [own.name, "all", view.window, "50", "of", "1,000", "tokens"]
     assert own.name in (await holdfast("budgets", "--json")).out
     answer = (await stage.http.get("/budgets?limit=100")).json()
     assert view.to_json() in answer["budgets"]
     page = await shown_to(Services(HoldfastClient(backend.client)))
-    assert f"{own.name}, all, {view.window}</th><td>maxTokens 50 of 1,000</td>" in page
+    assert f"{own.name} <small>all, {view.window}</small></th><td>50 of 1,000 tokens</td>" in page
     none = await shown_to(Services(HoldfastClient(backend.client), permissions=Permissions([])))
     assert own.name not in none
 

@@ -116,6 +116,8 @@ class QuestionView:
             for name, limit in arguments.items()
         )
         who = one_line(agent or "", LABEL_CHARS) or "The run"
+        if shared := self.approval.shared_budget:
+            return one_line(f"{who} needs more than is left of the budget {shared}", _SUBJECT_CHARS)
         return one_line(f"{who} has reached its limit of {limits}", _SUBJECT_CHARS)
 
     @property

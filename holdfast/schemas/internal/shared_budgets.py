@@ -105,12 +105,27 @@ class BudgetUpdate(Lenient):
     settle: Annotated[list[Settlement], Field(max_length=MAX_BATCH)] = []
 
 
-class BudgetRefusal(Lenient):
-    """Why a reservation does not fit."""
+class LimitUse(Lenient):
+    """One limit of a budget."""
 
     limit: str
-    used: float
+    """`maxCost`, `maxTokens`, `maxRuns` or `maxCalls.TOOL`."""
     most: float
+    """The limit."""
+    used: float
+    """What is used, with what is reserved."""
+    reserved: float = 0.0
+    """Of that, what requests have reserved that are not settled yet."""
+    estimated: float = 0.0
+    """Of that, what attempts count whose end is unknown."""
+
+    def text(self, currency: str | None = None) -> str:
+        """Return it for people: `12.5 of 20 EUR (2 estimated)`."""
+        kind, _, tool = self.limit.partition(".")
+        units = {"maxCost": currency or "in cost", "maxCalls": f"calls of {tool}"}
+        unit = units.get(kind) or kind.removeprefix("max").lower()
+        lost = f" ({self.estimated:,.9g} estimated)" if self.estimated else ""
+        return f"{self.used:,.9g} of {self.most:,.9g} {unit}{lost}"
 
 
 class BudgetReceipt(Lenient):
@@ -120,7 +135,7 @@ class BudgetReceipt(Lenient):
     it.
     """
 
-    refused: dict[str, BudgetRefusal] = {}
+    refused: dict[str, LimitUse] = {}
     warned: list[str] = []
     lease: Lease | None = None
     shares: dict[str, float] = {}
@@ -170,27 +185,6 @@ class BudgetState(Lenient):
     @property
     def workflow_id(self) -> str:
         return names.budget_workflow_id(self.name, self.scope, self.window)
-
-
-class LimitUse(Lenient):
-    """One limit of a budget."""
-
-    limit: str
-    """`maxCost`, `maxTokens`, `maxRuns` or `maxCalls.TOOL`."""
-    most: float
-    """The limit."""
-    used: float
-    """What is used, with what is reserved."""
-    reserved: float = 0.0
-    """Of that, what requests have reserved that are not settled yet."""
-    estimated: float = 0.0
-    """Of that, what attempts count whose end is unknown."""
-
-    def text(self, currency: str | None = None) -> str:
-        """Return it for people: `maxCost 12.5 of 20 EUR (2 estimated)`."""
-        unit = f" {currency}" if currency and self.limit == "maxCost" else ""
-        lost = f" ({self.estimated:,.9g} estimated)" if self.estimated else ""
-        return f"{self.limit} {self.used:,.9g} of {self.most:,.9g}{unit}{lost}"
 
 
 class BudgetView(Lenient):

@@ -1,12 +1,12 @@
 """The budgets that many runs share, of a catalog's folder: `budgets.yaml`."""
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, get_args
 from zoneinfo import ZoneInfo, available_timezones
 
 from pydantic import AfterValidator, Field, RootModel, model_validator
 
 from holdfast.schemas.base import Strict
-from holdfast.schemas.budget import OnLimit
+from holdfast.schemas.budget import BudgetName, OnLimit
 from holdfast.schemas.phrases import NAME_PATTERN, suggest_names
 
 Per = Literal["principal", "agent", "team", "all"]
@@ -60,6 +60,8 @@ class SharedBudget(Strict):
 
     @model_validator(mode="after")
     def _consistent(self) -> "SharedBudget":
+        if self.name in get_args(BudgetName):
+            raise ValueError(f"`{self.name}` is the name of a run's own budget; write another")
         if not (self.max_cost or self.max_tokens or self.max_runs or self.max_calls):
             raise ValueError(
                 "the budget limits nothing; add `maxCost`, `maxTokens`, `maxRuns` or `maxCalls`"

@@ -71,8 +71,8 @@ class OpenApproval:
 
     @property
     def schema(self) -> Any:
-        """Return the schema of its arguments; for a budget, the schema of its limit."""
-        if self.approval.kind != "budget":
+        """Return the schema of its arguments; for a run's own budget, the schema of its limit."""
+        if self.approval.kind != "budget" or self.approval.shared_budget:
             parameters = True if self.tool is None else self.tool.parameters
             return shown_parameters(parameters, self.approval.arguments)
         [name, *_] = self.approval.arguments

@@ -91,7 +91,9 @@ def build_call_page(
     if len(versions) > 1:
         first = versions[0].arguments
         changes = argument_differences(kind, first, arguments, pending.tools, pending.schema)
-    if kind == "budget":
+    if approval.shared_budget:
+        approve = "Let this request exceed it"
+    elif kind == "budget":
         approve = extend_button(approval, budget, pending.history.first_limit)
     else:
         approve = view.approve_button(pending.schema)
@@ -154,7 +156,7 @@ def _forms(
             kept_calls=form.kept_calls if is_edit else None,
             problems=wrong.calls,
         )
-    elif approval.kind not in ("input", "reconcile") and may_edit:
+    elif approval.kind not in ("input", "reconcile") and may_edit and not approval.shared_budget:
         has_value = is_edit and form.edit.value is not MISSING
         value = form.edit if has_value else FormValue(approval.arguments, {})
         place = decision_form.EDIT
@@ -287,6 +289,8 @@ def limit_outcome(
     """Return the outcome of a limit; `last` are the decided arguments, `now` the current limit."""
     if approval.kind != "budget" or decided is None or decided.decision not in ("approve", "edit"):
         return ""
+    if approval.shared_budget:
+        return f"One request was allowed to exceed the budget {approval.shared_budget}."
     [(name, limit), *_] = approval.arguments.items()
     was = f"The limit of {phrases.budget_phrase(name)} was {format_argument(limit)}"
     if decided.decision == "edit":

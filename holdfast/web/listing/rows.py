@@ -201,8 +201,10 @@ def _unanswered(run: RunListing, trouble: str, *, late: bool = False) -> Pending
 def argument_line(waiting: PendingApproval) -> str:
     """Return the arguments as a person reads them; exactly, as JSON, a value that is not short.
 
-    For a plan, return the names of its steps.
+    For a plan, return the names of its steps, and nothing for a budget that runs share.
     """
+    if waiting.shared_budget:
+        return ""
     if waiting.kind == "plan":
         labels = [
             str(call.get("label") or call.get("tool") or call["id"])

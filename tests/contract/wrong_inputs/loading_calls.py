@@ -245,6 +245,11 @@ WHOLE_BUDGETS = [
         "2: `[1].name`: another budget has the name `a`; give one of them another name",
     ),
     budgets(
+        "a budget with the name of a run's own",
+        "- {name: maxCost, per: all, window: day, maxTokens: 9}\n",
+        "1: `[0]`: `maxCost` is the name of a run's own budget; write another",
+    ),
+    budgets(
         "calls of an unknown tool",
         "- name: a\n  per: all\n  window: day\n  maxCalls: {look_upp: 3}\n",
         "4: there is no tool `look_upp`; did you mean `look_up`?",

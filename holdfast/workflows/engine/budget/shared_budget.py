@@ -33,7 +33,7 @@ class BudgetCount(shared_budgets.BudgetState, frozen=False):
         """Settle and reserve, by the limits of the worker that sends the update."""
         self.limits = update.limits
         self.settle(update.settle)
-        refused = dict[str, shared_budgets.BudgetRefusal]()
+        refused = dict[str, LimitUse]()
         for each in update.reserve:
             if each.key in self.open or each.key in self.call_keys:
                 continue
@@ -102,7 +102,7 @@ class BudgetCount(shared_budgets.BudgetState, frozen=False):
             if most is not None:
                 yield LimitUse(limit=name, most=most, used=amount)
 
-    def _refusal(self, wanted: Reservation) -> shared_budgets.BudgetRefusal | None:
+    def _refusal(self, wanted: Reservation) -> LimitUse | None:
         more = {
             "maxCost": wanted.cost,
             "maxTokens": wanted.tokens,
@@ -112,7 +112,7 @@ class BudgetCount(shared_budgets.BudgetState, frozen=False):
         for use in self._uses():
             added = more.get(use.limit, 0)
             if added and add_amounts(use.used, added) > use.most:
-                return shared_budgets.BudgetRefusal(limit=use.limit, used=use.used, most=use.most)
+                return use
         return None
 
     def _reserve(self, wanted: Reservation, now: datetime) -> None:
