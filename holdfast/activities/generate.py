@@ -8,6 +8,7 @@ it is streamed. Everything cached between two requests can be dropped at any tim
 import math
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import httpx
@@ -22,6 +23,7 @@ from holdfast.activities.model.progress import Progress, RetryBudget, send_heart
 from holdfast.activities.model.shared_pages import SharedPages
 from holdfast.activities.shared_budgets import Reserved, SharedBudgets
 from holdfast.catalog.endpoints import ModelEndpoints
+from holdfast.catalog.prices import PriceAt, list_version, price_of
 from holdfast.providers import base, model_errors
 from holdfast.providers.context_window import window_of, with_window
 from holdfast.providers.model_errors import model_error
@@ -136,17 +138,19 @@ class GenerateActivity:
         is_known = (model.endpoint, model.name) in self._without_tools
         if request.ask.tools and is_known:
             return Solution(no_tools=True)
-        attempt = activity.info().attempt
-        reserved = await self._reserve(request, target.endpoint.price)
+        attempt, price_at = activity.info().attempt, partial(price_of, target.endpoint, model)
+        reserved = await self._reserve(request, price_at)
         if isinstance(reserved, list):
             return Solution(over_budget=reserved)
         try:
             with record_chat(self._telemetry, request.ask, target, pointer, attempt) as chat:
                 answer = await served.provider.solve(request, progress)
-                usage = with_cost(answer.usage, target.endpoint.price)
+                usage = with_cost(answer.usage, price_at)
                 is_last = request.ask.calling == "native" and not answer.calls
                 notices = [*answer.notices, *reserved.settle(usage, is_last=is_last)]
-                solution = answer.model_copy(update={"usage": usage, "notices": notices})
+                version = None if usage.cost is None else list_version(target.endpoint)
+                found = {"usage": usage, "notices": notices, "genai_prices": version}
+                solution = answer.model_copy(update=found)
                 if chat is not None:
                     chat.record_answer(solution, progress.first_output_at)
         except base.ContextOverflow as error:
@@ -154,7 +158,7 @@ class GenerateActivity:
             notice = model_errors.rejection_message(error, target, model.name)
             return Solution(too_long=True, window=error.window, notices=[notice])
         except (base.ProviderError, httpx.HTTPError) as error:
-            reserved.settle(with_cost(model_errors.used_by(error), target.endpoint.price))
+            reserved.settle(with_cost(model_errors.used_by(error), price_at))
             if isinstance(error, base.ToolsUnsupported):
                 self._without_tools[model.endpoint, model.name] = None
                 if len(self._without_tools) > MAX_MODELS_WITHOUT_TOOLS:
@@ -163,7 +167,7 @@ class GenerateActivity:
                 return Solution(no_tools=True, notices=[notice])
             progress.withdraw()
             if isinstance(error, base.FailedAnswer):
-                cost = with_cost(error.usage, target.endpoint.price)
+                cost = with_cost(error.usage, price_at)
                 before = progress.failed_usage
                 progress.failed_usage = cost if before is None else before.plus(cost)
             progress.doubtful_attempts += model_errors.is_doubtful(error)
@@ -175,7 +179,7 @@ class GenerateActivity:
         return with_window(solution, window_of(target.endpoint, model))
 
     async def _reserve(
-        self, request: base.ProviderRequest, price: Price | None
+        self, request: base.ProviderRequest, price_at: PriceAt
     ) -> Reserved | list[OverBudget]:
         """Reserve what the request may use; return the shared budgets that it does not fit into."""
         if self._budgets is None or self._budgets.is_empty:  # to measure a request takes long
@@ -186,6 +190,7 @@ class GenerateActivity:
             input_tokens=math.ceil(bytes_sent / _BYTES_PER_TOKEN),
             output_tokens=model.max_output_tokens or _DEFAULT_OUTPUT_TOKENS,
         )
+        price = price_at(used.input_tokens or 0)
         run = f"{info.workflow_id}/{info.workflow_run_id}"
         keys = [
             sha256(f"{run}/{info.activity_id}/{n}".encode())[:_KEY_CHARACTERS]
@@ -204,8 +209,9 @@ class GenerateActivity:
             raise model_error(str(error), retried=not error.is_final) from None
 
 
-def with_cost(usage: Usage, price: Price | None) -> Usage:
-    return usage.model_copy(update={"cost": token_cost(usage, price)})
+def with_cost(usage: Usage, price_at: PriceAt) -> Usage:
+    cost = token_cost(usage, price_at(usage.input_tokens or 0))
+    return usage.model_copy(update={"cost": cost})
 
 
 def token_cost(usage: Usage, price: Price | None) -> float | None:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import httpx
 
+from holdfast.catalog.prices import price_list
 from holdfast.providers.anthropic.format import AnthropicFormat
 from holdfast.providers.base import Provider
 from holdfast.providers.bedrock import BedrockFormat
@@ -31,7 +32,7 @@ from holdfast.runtime.secrets import Secrets
 from holdfast.runtime.settings_files.file_problems import LoadError
 from holdfast.runtime.settings_files.source import Source, read_source, values_hidden
 from holdfast.runtime.text_safety import extra_command
-from holdfast.schemas.settings.endpoints import Endpoint, Endpoints, Price, ProviderName
+from holdfast.schemas.settings.endpoints import Endpoint, Endpoints, ProviderName
 from holdfast.validation.problems import ValueProblem
 
 FORMATS: dict[ProviderName, ProviderFormat] = {
@@ -109,9 +110,9 @@ class ModelEndpoints:
             name: self._served[name].target.endpoint.max_requests_per_minute for name in self.names
         }
 
-    def prices(self) -> dict[str, Price | None]:
-        """Return the price of each endpoint, or None."""
-        return {name: self._served[name].target.endpoint.price for name in self.names}
+    def settings(self) -> dict[str, Endpoint]:
+        """Return the settings of each endpoint."""
+        return {name: self._served[name].target.endpoint for name in self.names}
 
     def find(self, name: str) -> ServedEndpoint:
         """Return an endpoint by name.
@@ -213,6 +214,8 @@ def load_models(
         else:
             provider = HttpProvider(FORMATS[endpoint.provider], target, http)
         served[name] = ServedEndpoint(target, provider)
+        if endpoint.price is None and endpoint.base_url is not None:
+            price_list()  # now, and not while a request waits
     return ModelEndpoints(served, stand_in)
 
 

@@ -24,8 +24,9 @@ from holdfast.catalog.agent_reader import resolve_definition
 from holdfast.catalog.catalog_files import AGENTS, TOOLS, list_files, unread_file_problems
 from holdfast.catalog.constant_calls import cycle_problems
 from holdfast.catalog.mcp_tools import load_lock, named_servers
-from holdfast.catalog.policies.budgets import BUDGETS, budget_advice, load_budgets
+from holdfast.catalog.policies.budgets import BUDGETS, budget_advice, cost_limit, load_budgets
 from holdfast.catalog.policies.limits import LIMITS, limit_advice, load_limits
+from holdfast.catalog.prices import list_advice, prices_of
 from holdfast.catalog.registry import DefinitionRegistry, ToolsByActivity, unstated_effects
 from holdfast.catalog.tool_reader import resolve_tool
 from holdfast.runtime.addresses import AddressPrefix
@@ -34,7 +35,7 @@ from holdfast.runtime.settings_files.source import Source, read_source
 from holdfast.schemas import names
 from holdfast.schemas.agent import ResolvedAgent
 from holdfast.schemas.settings.budgets import SharedBudget
-from holdfast.schemas.settings.endpoints import Price
+from holdfast.schemas.settings.endpoints import Endpoint, Price
 from holdfast.schemas.settings.limits import NO_LIMITS
 from holdfast.schemas.settings.servers import Server
 from holdfast.schemas.tool import ANONYMOUS, ActivityBinding, ResolvedTool
@@ -103,12 +104,13 @@ def load_catalog(
     activities: Collection[str] = (),
     servers: Mapping[str, Server] | None = None,
     budgets: Sequence[SharedBudget] = (),
-    prices: Mapping[str, Price | None] | None = None,
+    served: Mapping[str, Endpoint] | None = None,
 ) -> Catalog:
     """Load the tools, agents and budgets of a folder, and those of Python.
 
     Activities on `task_queue` must be among theirs, or among the other `activities` of the worker.
-    Without `endpoints` (None), it is unknown which ones agents may use; `prices` are theirs.
+    Without `endpoints` (None), it is unknown which ones agents may use; `served` are their
+    settings.
 
     Raises:
         LoadError: a tool, an agent or a module does not load.
@@ -120,7 +122,7 @@ def load_catalog(
         knowledge_urls=knowledge_urls,
         servers=servers or {},
         budgets=budgets,
-        prices=prices or {},
+        served=served or {},
     )
     before = Path.cwd()
     found = python_module.PythonDefinitions()
@@ -243,20 +245,22 @@ class _Loading:
         return Catalog(world, self._agents, mcp_agents, python, budgets, advice)
 
     def _budgets(self) -> tuple[SharedBudget, ...]:
-        prices, tools = self._world.prices, Catalog(self._world, self._agents).all_tools
-        models = [each for agent in self._agents.values() for each in agent.models]
-        used = {each.endpoint: prices[each.endpoint] for each in models if each.endpoint in prices}
+        served, prices = self._world.served, dict[str, Price | None]()
         is_whole = not (self._problems or self._world.servers)
-        known = [each.name for each in tools] if is_whole else None
+        for agent in self._agents.values():
+            prices |= prices_of(agent.models, served)
+        tools = Catalog(self._world, self._agents).all_tools if is_whole else None
+        known = None if tools is None else [each.name for each in tools]
         try:
-            budgets = load_budgets(self._folder, self._world.budgets, known, used)
+            budgets = load_budgets(self._folder, self._world.budgets, known, prices)
         except file_problems.LoadError as error:
             self._problems += error.problems
             return ()
-        for name, agent in self._agents.items() if budgets else ():
-            if agent.model is not None:
-                advice = budget_advice(budgets)
-                self._advice.append(self._sources["agent", name].problem(advice))
+        for name, agent in self._agents.items():
+            advice = [budget_advice(budgets)] if budgets and agent.model is not None else []
+            if cost_limit(agent.budget) or any(each.max_cost for each in budgets):
+                advice += list_advice(agent.models, served)
+            self._advice += self._sources["agent", name].problems(advice)
         return budgets
 
     def _read_folder(self, folder: Path) -> tuple[Iterable[Source], Sequence[Source]]:

@@ -16,7 +16,7 @@ from holdfast.schemas.phrases import first_names, quote_value, suggest_names
 from holdfast.schemas.reference import argument_path
 from holdfast.schemas.run import CallContext
 from holdfast.schemas.settings.budgets import SharedBudget
-from holdfast.schemas.settings.endpoints import Price
+from holdfast.schemas.settings.endpoints import Endpoint
 from holdfast.schemas.settings.limits import NO_LIMITS, Limits
 from holdfast.schemas.settings.servers import McpLocked, Server
 from holdfast.schemas.tool import (
@@ -67,12 +67,12 @@ class DefinitionRegistry:
     either is not reported as another error. `endpoints` and `agents` are None if they could not be
     read. `signatures` are those of the activities of Python.
 
-    `folder` is the catalog's, with its `limits`; `budgets` are those of Python, and `prices` those
-    of the endpoints, as far as they are known; `knowledge_urls` are the addresses that the worker
-    may fetch from, `servers` its MCP servers, whose tools `mcp_lock` restricts, if there is one.
-    `is_inline` is true if the referring definition comes with a run's request. `resolved` keeps the
-    tools of runs, which come with requests or from MCP servers, and repeat from run to run; a
-    registry of other definitions needs another.
+    `folder` is the catalog's, with its `limits`; `budgets` are those of Python, and `served` the
+    endpoints, as far as their settings are known; `knowledge_urls` are the addresses that the
+    worker may fetch from, `servers` its MCP servers, whose tools `mcp_lock` restricts, if there is
+    one. `is_inline` is true if the referring definition comes with a run's request. `resolved`
+    keeps the tools of runs, which come with requests or from MCP servers, and repeat from run to
+    run; a registry of other definitions needs another.
     """
 
     task_queue: str
@@ -90,7 +90,7 @@ class DefinitionRegistry:
     is_inline: bool = False
     limits: Limits = NO_LIMITS
     budgets: Sequence[SharedBudget] = ()
-    prices: Mapping[str, Price | None] = field(default_factory=dict)
+    served: Mapping[str, Endpoint] = field(default_factory=dict, repr=False)
     resolved: ContentCache = field(default_factory=ContentCache, compare=False, repr=False)
 
 

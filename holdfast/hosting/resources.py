@@ -39,7 +39,7 @@ from holdfast.runtime.telemetry.startup import (
 )
 from holdfast.runtime.telemetry.telemetry import Telemetry
 from holdfast.schemas.phrases import suggest_names
-from holdfast.schemas.settings.endpoints import Price
+from holdfast.schemas.settings.endpoints import Endpoint
 from holdfast.schemas.settings.servers import Server
 from holdfast.validation.problems import FixableError
 
@@ -142,7 +142,7 @@ def load_resources(
         lambda: load_models(settings.endpoints, environ, http, secrets, provider),
         default=ModelEndpoints({}),
     )
-    prices = None if problems or provider else models.prices()
+    served = None if problems or provider else models.settings()
     _, permit_keys = (
         attempt(partial(KeyRing.load, file, os.environ), default=None) if file else None
         for file in (settings.encryption, settings.permits)
@@ -160,7 +160,7 @@ def load_resources(
     plugins: list[Plugin] = attempt(lambda: _plugins(settings), default=[])
     known = [*activities, *(name for each in plugins for name in _activities_of(each))]
     try:
-        current_catalog, reloader = load_worker_catalog(settings, prices, known, servers)
+        current_catalog, reloader = load_worker_catalog(settings, served, known, servers)
     except LoadError as error:
         raise ResourcesError([*problems, *error.problems]) from None
     if problems:
@@ -212,11 +212,11 @@ def _activities_of(plugin: Plugin) -> Iterator[str]:
 
 def load_worker_catalog(
     settings: WorkerSettings,
-    prices: Mapping[str, Price | None] | None,
+    served: Mapping[str, Endpoint] | None,
     activities: Collection[str],
     servers: Mapping[str, Server],
 ) -> tuple[CurrentCatalog, CatalogReloader]:
-    """Load the catalog of these settings, or raise `LoadError`; `prices` are by endpoint."""
+    """Load the catalog of these settings, or raise `LoadError`; `served` are the endpoints."""
     # Absolute: a module, or a running tool, may change the working folder.
     folder = None if settings.catalog is None else settings.catalog.absolute()
     named = (settings.endpoints, settings.servers, settings.notifiers)
@@ -225,14 +225,14 @@ def load_worker_catalog(
     catalog = load_catalog(
         settings.catalog,
         [*settings.tools, *settings.agents],
-        endpoints=None if prices is None else [*prices],
+        endpoints=None if served is None else [*served],
         task_queue=settings.task_queue,
         knowledge_urls=_read_each("--knowledge-url", AddressPrefix.read, settings.knowledge_urls),
         read_definition=activity_definition,
         activities=activities,
         servers=servers,
         budgets=settings.budgets,
-        prices=prices,
+        served=served,
     )
     known = catalog.definitions.activities
     if settings.notify is not None and settings.notify not in known:

@@ -217,6 +217,8 @@ class TurnEndEntry(Entry):
     """What it used."""
     model: str | None = None
     """Which model answered it, if the agent has more than one."""
+    genai_prices: str | None = None
+    """The version of genai-prices, if its list has the price of the model that answered."""
 
 
 class DoneEntry(Entry):

@@ -3,8 +3,9 @@
 import asyncio
 import dataclasses
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
+import genai_prices
 import httpx
 import pytest
 from temporalio.exceptions import ApplicationError
@@ -17,10 +18,12 @@ from holdfast.activities.model.conversation_reader import (
     RunNotOpen,
     RunUnresponsive,
 )
+from holdfast.activities.shared_budgets import Reserved, SharedBudgets
 from holdfast.catalog.endpoints import ModelEndpoints, ServedEndpoint
 from holdfast.providers.base import AnswerSink, EncodedMessage, Provider, ProviderRequest, ToolNames
 from holdfast.providers.openai.format import OpenAIFormat
 from holdfast.providers.transport.http import HttpProvider
+from holdfast.schemas.internal.shared_budgets import Reservation
 from holdfast.schemas.internal.solution import Solution, Usage
 from holdfast.schemas.message import ChatMessage
 from holdfast.schemas.settings.endpoints import Price
@@ -52,6 +55,7 @@ class Setting:
         handler: Handler | None = None,
         longest: timedelta = timedelta.max,
         beat: timedelta = timedelta(seconds=60),
+        budgets: SharedBudgets | None = None,
         **endpoint: Any,
     ) -> None:
         at = target(**endpoint)
@@ -61,7 +65,11 @@ class Setting:
         self.run.append(chat_message("user", "Hi"))
         models = ModelEndpoints({"openai": ServedEndpoint(at, provider or openai)})
         self.activity = GenerateActivity(
-            models, self.run.page, PagePrefetch(ConversationCache()), longest=longest
+            models,
+            self.run.page,
+            PagePrefetch(ConversationCache()),
+            longest=longest,
+            budgets=budgets,
         )
         self.heartbeats: list[dict[str, Any]] = []
         self.environment = ActivityEnvironment()
@@ -247,6 +255,43 @@ async def test_a_run_that_does_not_answer_fails_it(error: Exception, final: bool
 async def test_the_cost_is_reported_where_there_is_a_price() -> None:
     solution = await Setting(price={"input": 2, "output": 10}).generate()
     assert solution["usage"]["cost"] == 0.003
+
+
+class Reservations:
+    """What shared budgets would reserve, and the prices."""
+
+    is_empty = False
+
+    def __init__(self) -> None:
+        self.made: list[tuple[Reservation, Price | None]] = []
+
+    async def reserve(self, scopes: Any, attempt: Reservation, price: Price | None) -> Reserved:
+        self.made.append((attempt, price))
+        return Reserved()
+
+
+async def test_the_cost_is_by_genai_prices_where_the_endpoint_has_no_price() -> None:
+    """The version of its list is reported, and reservations are by the same price."""
+    budgets = Reservations()
+    setting = Setting(budgets=cast(SharedBudgets, budgets))
+    setting.run.ask = ask(model={"name": "gpt-4o", "maxOutputTokens": 10_000})
+    solution = await setting.generate()
+    tokens = genai_prices.Usage(input_tokens=1_000, output_tokens=100)
+    listed = genai_prices.calc_price(tokens, "gpt-4o", provider_id="openai")
+    assert solution["usage"]["cost"] == float(listed.total_price)
+    assert solution["genaiPrices"] == genai_prices.__version__
+    [(attempt, price)] = budgets.made
+    assert price is not None
+    estimated = Usage(input_tokens=attempt.tokens - 10_000, output_tokens=10_000)
+    assert attempt.cost == token_cost(estimated, price)
+    assert price.currency == "USD"
+
+
+@pytest.mark.parametrize("price", [None, {"input": 2, "output": 10}])
+async def test_an_answer_that_the_list_does_not_price_names_no_version(price: Any) -> None:
+    solution = await Setting(baseUrl="http://127.0.0.1/v1", price=price).generate()
+    assert "genaiPrices" not in solution
+    assert ("cost" in solution["usage"]) is (price is not None)
 
 
 async def test_a_failed_answer_is_withdrawn_and_counted_with_the_next_one() -> None:

@@ -9,7 +9,7 @@ from holdfast.catalog.loader import load_catalog
 from holdfast.hosting.sdk_workarounds.activity_definitions import activity_definition
 from holdfast.schemas.agent import ResolvedAgent
 from holdfast.schemas.settings.budgets import SharedBudget
-from holdfast.schemas.settings.endpoints import Price
+from holdfast.schemas.settings.endpoints import Endpoint, Price
 from holdfast.schemas.tool import ResolvedTool
 from tests.catalog.catalog_folder import Folder
 
@@ -195,11 +195,12 @@ def test_check_reports_which_budgets_an_agent_uses(shop: Folder) -> None:
     shop.write("budgets.yaml", "- {name: teams, per: team, window: day, maxCost: 20, maxRuns: 9}")
     shop.write("agents/a.yaml", "model: {endpoint: m}")
     own = SharedBudget(name="desk", per="all", window="week", max_calls={"pay": 3})
-    prices = {"m": Price(input=1, output=2, currency="EUR")}
+    price = Price(input=1, output=2, currency="EUR")
+    served = {"m": Endpoint(provider="script", file="a.yaml", price=price)}
     shop.write("tools/pay.yaml", "_activity: {type: pay, taskQueue: shop}")
     read = activity_definition
     catalog = load_catalog(
-        shop.path, endpoints=prices, prices=prices, budgets=[own], read_definition=read
+        shop.path, endpoints=served, served=served, budgets=[own], read_definition=read
     )
     assert [each.currency for each in catalog.budgets] == ["EUR", "EUR"]
     assert [str(each).replace(f"{shop.path}/", "") for each in catalog.advice] == [

@@ -27,7 +27,9 @@ THIRD_PARTY = {
         *("pydantic", "pydantic_core", "temporalio", "httpx"),
         *("botocore", "google", "azure"),
     },
-    "catalog": {"pydantic", "temporalio", "httpx", "opentelemetry", "jsonschema"},
+    "catalog": {
+        *("pydantic", "temporalio", "httpx", "opentelemetry", "jsonschema", "genai_prices"),
+    },
     "engine": {"pydantic"},
     "workflows": {"pydantic", "temporalio"},
     "activities": {

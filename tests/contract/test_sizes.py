@@ -9,12 +9,12 @@ MAX_FILES = 14
 MAX_ENGINE_LINES = 400
 # The lines of Python in each package, and a percent.
 MAX_LINES = {
-    "schemas": 5_660,
+    "schemas": 5_670,
     "validation": 2_890,
     "runtime": 6_230,
     "providers": 5_730,
     "definitions": 560,
-    "catalog": 3_500,
+    "catalog": 3_650,
     "workflows": 15_060,
     "activities": 5_620,
     "hosting": 3_500,

@@ -1,15 +1,17 @@
 """The budgets that runs share: `budgets.yaml`, and those of Python.
 
-They are checked against the tools that they count and the prices of the endpoints, and apply to
-each request.
+They are checked against the tools that they count and the prices of the models, and apply to each
+request.
 """
 
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from holdfast.catalog.prices import cost_problem
 from holdfast.runtime.settings_files.file_problems import FileProblem, LoadError
 from holdfast.runtime.settings_files.source import Source, read_source
+from holdfast.schemas.budget import Budget
 from holdfast.schemas.phrases import distinct_names, suggest_names
 from holdfast.schemas.settings.budgets import Budgets, SharedBudget
 from holdfast.schemas.settings.endpoints import Price
@@ -27,7 +29,7 @@ def load_budgets(
     """Load the budgets of a catalog folder, with those of Python.
 
     `tools` are the names that `maxCalls` may have, None if some are unknown, and `prices` those of
-    the endpoints that agents use: a budget is returned with their currency.
+    the models that agents use, by label: a budget is returned with their currency.
 
     Raises:
         LoadError: a budget does not load, or does not fit the tools or the prices.
@@ -66,6 +68,13 @@ def budget_advice(budgets: Iterable[SharedBudget]) -> ValueProblem:
     return ValueProblem((), f"its runs use the budgets {told}", "")
 
 
+def cost_limit(budget: Budget) -> tuple[str, ...] | None:
+    """Return the place of the `maxCost` of an agent's budget, if it has one."""
+    parts = {(): budget, ("perMessage",): budget.per_message, ("total",): budget.total}
+    places = (each for each, part in parts.items() if part and part.max_cost is not None)
+    return next((("budget", *each, "maxCost") for each in places), None)
+
+
 def _budget_problems(
     budget: SharedBudget,
     before: Iterable[SharedBudget],
@@ -82,16 +91,15 @@ def _budget_problems(
         return
     for name, price in prices.items():
         if price is None:
-            reason = f"the endpoint `{name}` has no `price`"
-            yield ValueProblem(("maxCost",), reason, "add its `price`, or limit `maxTokens`")
+            yield cost_problem(("maxCost",), name)
     stated = {price.currency: name for name, price in prices.items() if price}
     if budget.currency is None and len(stated) > 1:
         found = distinct_names(sorted(each or "none" for each in stated))
-        reason = f"the prices of the endpoints have several currencies: {found}"
+        reason = f"the prices of the models have several currencies: {found}"
         yield ValueProblem(("maxCost",), reason, "make it a budget of `maxTokens`: none converts")
     for currency, name in stated.items() if budget.currency else ():
         if currency != budget.currency:
             has = f"has a price in {currency}" if currency else "states no currency of its price"
-            reason = f"the budget is in {budget.currency}, and the endpoint `{name}` {has}"
+            reason = f"the budget is in {budget.currency}, and the model `{name}` {has}"
             fix = "write one `currency` in both: none is converted"
             yield ValueProblem(("currency",), reason, fix)

@@ -66,6 +66,7 @@ class ModelRequests:
         self.in_turn = False
         # Which model answered the open turn, for the log.
         self._answered_by: str | None = None
+        self._genai_prices: str | None = None
         # The pause before another attempt, as a hook set it.
         self._pause: timedelta | None = None
         # The uses of each hook, by turn.
@@ -127,6 +128,7 @@ class ModelRequests:
         self._phases.move(RunEvent.REQUEST_CLOSED)
         if self.charge_answer(solution, model, is_turn=True):
             self.in_turn, self._answered_by = False, self._choice.label(model)
+            self._genai_prices = solution.genai_prices
             self._limits.note_refusals([])
             self._messages.mailbox.mark_read()
             return True
@@ -226,8 +228,10 @@ class ModelRequests:
         meter, log = self._state.meter, self._state.log
         for name in meter.pass_thresholds():
             self._limits.log_threshold(name)
-        log.append(TurnEndEntry(turn=meter.turns, usage=meter.usage(), model=self._answered_by))
-        self._answered_by = None
+        turn, model, version = meter.turns, self._answered_by, self._genai_prices
+        entry = TurnEndEntry(turn=turn, usage=meter.usage(), model=model, genai_prices=version)
+        log.append(entry)
+        self._answered_by = self._genai_prices = None
         log.seal(SEALED_BYTES)
 
     def _request(self) -> None:

@@ -1,5 +1,7 @@
 """Agents with constant calls or patterns, limits and budgets, that do not load."""
 
+import genai_prices
+
 from tests.contract.wrong_inputs.loading import MODEL, WrongInput, agent
 
 LOOK_UP = "calls: [{_tool: look_up, order_id: '7'}]\n"
@@ -257,7 +259,8 @@ WHOLE_BUDGETS = [
     budgets(
         "costs without a price",
         "- {name: a, per: all, window: day, maxCost: 9}\n",
-        "1: `[0].maxCost`: the endpoint `m` has no `price`; add its `price`, or limit `maxTokens`",
+        "1: `[0].maxCost`: the model `m` has no price: its endpoint has none, and genai-prices"
+        f" {genai_prices.__version__} does not list it; add its `price`; or limit `maxTokens`",
     ),
     WrongInput(
         "costs in another currency",
@@ -267,7 +270,7 @@ WHOLE_BUDGETS = [
             **USES_M,
         },
         [
-            "budgets.yaml:1: `[0].currency`: the budget is in USD, and the endpoint `m` has a price"
+            "budgets.yaml:1: `[0].currency`: the budget is in USD, and the model `m` has a price"
             " in EUR; write one `currency` in both: none is converted"
         ],
     ),
@@ -279,7 +282,7 @@ WHOLE_BUDGETS = [
             "agents/a.yaml": "model: [{endpoint: m}, {endpoint: n}]\n",
         },
         [
-            "budgets.yaml:1: `[0].maxCost`: the prices of the endpoints have several currencies:"
+            "budgets.yaml:1: `[0].maxCost`: the prices of the models have several currencies:"
             " EUR, USD; make it a budget of `maxTokens`: none converts"
         ],
     ),
