@@ -26,7 +26,7 @@ from holdfast.catalog.constant_calls import cycle_problems
 from holdfast.catalog.mcp_tools import load_lock, named_servers
 from holdfast.catalog.policies.budgets import BUDGETS, budget_advice, cost_limit, load_budgets
 from holdfast.catalog.policies.limits import LIMITS, limit_advice, load_limits
-from holdfast.catalog.prices import list_advice, prices_of
+from holdfast.catalog.prices import cost_problem, list_advice, prices_of
 from holdfast.catalog.registry import DefinitionRegistry, ToolsByActivity, unstated_effects
 from holdfast.catalog.tool_reader import resolve_tool
 from holdfast.runtime.addresses import AddressPrefix
@@ -247,8 +247,11 @@ class _Loading:
     def _budgets(self) -> tuple[SharedBudget, ...]:
         served, prices = self._world.served, dict[str, Price | None]()
         is_whole = not (self._problems or self._world.servers)
-        for agent in self._agents.values():
-            prices |= prices_of(agent.models, served)
+        for name, agent in self._agents.items():
+            own, place = prices_of(agent.models, served), cost_limit(agent.budget)
+            faults = [cost_problem(place, each) for each in own if place and own[each] is None]
+            self._problems += self._sources["agent", name].problems(faults)
+            prices |= own
         tools = Catalog(self._world, self._agents).all_tools if is_whole else None
         known = None if tools is None else [each.name for each in tools]
         try:

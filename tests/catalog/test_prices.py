@@ -142,6 +142,25 @@ def test_check_reports_a_model_whose_cost_is_limited_and_unknown(shop: Folder) -
     ]
 
 
+@pytest.mark.parametrize(
+    ("place", "line", "budget"),
+    [
+        ("budget.maxCost", 3, "budget:\n  maxCost: 2\n"),
+        ("budget.total.maxCost", 4, "budget:\n  total:\n    maxCost: 2\n"),
+        ("budget.perMessage.maxCost", 2, "budget: {perMessage: {maxCost: 2}}\n"),
+        # Of the catalog's limits.
+        ("budget.maxCost", 1, ""),
+    ],
+)
+def test_check_reports_an_agents_own_limit_of_an_unknown_cost(
+    place: str, line: int, budget: str, shop: Folder
+) -> None:
+    shop.write("limits.yaml", "budget: {}\n" if budget else "budget: {maxCost: 2}\n")
+    shop.write("agents/a.yaml", f"model: m:gpt-0\n{budget}")
+    [problem] = problems(shop, m=at(OPENAI))
+    assert problem.startswith(f"agents/a.yaml:{line}: `{place}`: the model `m/gpt-0` has no price")
+
+
 @pytest.mark.usefixtures("without_extra")
 def test_check_names_the_extra_that_is_missing(shop: Folder) -> None:
     shop.write("agents/a.yaml", "model: m:gpt-4o\n")
