@@ -60,6 +60,7 @@ PARTS: dict[str, Part] = {
     "turns": partial(comparison.table, sizes=comparison.TURNS),
     "crowd": partial(comparison.table, sizes=comparison.CROWD),
     "growth": partial(comparison.table, sizes=comparison.GROWTH),
+    "replay": partial(comparison.table, sizes=comparison.REPLAY),
     "approval": lambda _: first_approval.table(),
     "recovery": connected(recovery.table),
     "shared": served(shared.table),

@@ -46,11 +46,14 @@ class Sizes:
     images: Path = report.IMAGES
 
 
+# What results have beside the rows of figures.
+_ABOUT = ("titles", "versions")
 FULL = Sizes()
 NOTHING = Sizes(turns=(), at_a_time=(), limits=(), replayed=())
 TURNS = replace(NOTHING, turns=FULL.turns)
 CROWD = replace(NOTHING, at_a_time=FULL.at_a_time)
 GROWTH = replace(NOTHING, limits=FULL.limits)
+REPLAY = replace(NOTHING, replayed=FULL.replayed)
 # On a cluster, whose services share the machine with the workers: counts, which no repeat changes.
 CLUSTER = replace(NOTHING, name="cluster", results=report.RESULTS["cluster"])
 CLUSTER_TURNS = replace(CLUSTER, turns=(10, 100), repeats=1)
@@ -69,7 +72,7 @@ QUICK = Sizes(
 
 
 async def table(start: Start = embedded, sizes: Sizes = FULL) -> str:
-    """Measure everything; the figures as Markdown tables, ours divided by theirs in brackets."""
+    """Measure; what was measured as Markdown tables, ours divided by theirs in brackets."""
     kept = sizes.results.read_text(encoding="utf-8") if sizes.results.exists() else "{}"
     results: dict[str, Any] = {
         **json.loads(kept),
@@ -78,7 +81,8 @@ async def table(start: Start = embedded, sizes: Sizes = FULL) -> str:
         "titles": {name: engine.title for name, engine in ENGINES.items()},
     }
     sizes.results.parent.mkdir(parents=True, exist_ok=True)
-    for figure, measures in _figures(sizes):
+    figures = dict(_figures(sizes))
+    for figure, measures in figures.items():
         results[figure] = []
         for measure in measures:
             results[figure] += await staged_anew(start, measure)
@@ -86,7 +90,7 @@ async def table(start: Start = embedded, sizes: Sizes = FULL) -> str:
             text = json.dumps(results, indent=1, ensure_ascii=False)
             sizes.results.write_text(f"{text}\n", encoding="utf-8")
     report.draw(results, sizes.images, sizes.name)
-    return report.tables(results)
+    return report.tables({name: results[name] for name in (*_ABOUT, *figures)})
 
 
 async def staged_anew(start: Start, measure: Measure) -> Rows:
