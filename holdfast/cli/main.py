@@ -27,6 +27,7 @@ COMMANDS: Final[dict[str, dict[str, str]]] = {
     "run_commands.add_options": {
         "run": "start a run and follow it",
         "call": "call one tool, without a model",
+        "fork": "start a run with the log and the state of another one, after one of its turns",
         "watch": "follow a run; Ctrl-C stops following, the run continues",
         "send": "send a message to a run",
         "withdraw": "take back a message that the run has not read",

@@ -12,6 +12,7 @@ from holdfast.schemas.phrases import misfit_reason
 from holdfast.validation.lenient_json import InexactNumber, exact_json
 
 MAX_FILE_BYTES = 2_000_000
+MAX_TURN_DIGITS = 9
 
 
 def text(given: str) -> str:
@@ -68,6 +69,14 @@ def as_meant(said: str) -> Any:
 def name_or_definition(given: str) -> str | dict[str, Any]:
     """Return the name of an agent or a tool, or the JSON definition in `@FILE`."""
     return json_object(given) if given.startswith("@") else given
+
+
+def turn(given: str) -> int:
+    """Return the number of a turn, which is written as calls have it: `t3`."""
+    number = given.removeprefix("t")
+    if number.isdecimal() and len(number) <= MAX_TURN_DIGITS:
+        return int(number)
+    raise ArgumentTypeError(f"{misfit_reason(given)}; write a turn, such as t3")
 
 
 def principal(given: str) -> dict[str, Any]:

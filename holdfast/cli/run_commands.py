@@ -17,7 +17,7 @@ from holdfast.cli.screens.follow import follow, print_json_lines, screen_for
 from holdfast.client import errors, question_text
 from holdfast.client.connection import connect
 from holdfast.client.errors import HoldfastError, read_input, wrong_command
-from holdfast.client.holdfast_client import HoldfastClient, continue_run
+from holdfast.client.holdfast_client import HoldfastClient, fork_request
 from holdfast.client.question_text import parse_call_ids, strike_calls
 from holdfast.client.run import Run
 from holdfast.client.start import StartRequest, environment_caller
@@ -58,11 +58,24 @@ def add_options(parsers: Parsers) -> None:
     add("--context", metavar="JSON", type=option_values.json_objects, help=text)
     add("--skill", **NAME, help="the skill of the agent (default: selected by the agent)")
     add("--budget", **OBJECT, help="the limits of the run, such as '{\"maxTurns\": 4}'")
-    text = "continue the transcript of a run that has ended, by default with its agent"
+    text = "continue a run that has ended, by default with its agent"
     add("--continue", metavar="RUN", type=read_name, dest="continued", help=text)
     add("--conversation", action="store_true", default=None, help="stay open for `holdfast send`")
     _add_starting(run, "the agent's")
     run.set_defaults(command=partial(start, RunRequest))
+
+    forking = on_run(parsers["fork"], partial(start, RunRequest))
+    add = forking.add_argument
+    text = "the turn after which it begins, such as t3 (default: the last that has ended)"
+    add("--at", metavar="TURN", type=option_values.turn, help=text)
+    text = "the name of an agent, or @FILE with its JSON (default: that of the run)"
+    add("--agent", metavar="AGENT", type=definition, help=text)
+    text = "a new message: text, a JSON object, @FILE, or -"
+    add("--message", metavar="TEXT", type=option_values.run_input, dest="input", help=text)
+    add("--state", **OBJECT, help="what is changed in the state, or @FILE")
+    add("--budget", **OBJECT, help="the limits of the run, such as '{\"maxTurns\": 4}'")
+    add("--conversation", action="store_true", default=None, help="stay open for `holdfast send`")
+    _add_starting(forking, "the agent's")
 
     call = parsers["call"]
     text = "the name of a tool, or @FILE with its JSON Schema"
@@ -125,17 +138,23 @@ async def start(
     json: bool,
     approver: Approver,
     continued: str | None = None,
+    run: str | None = None,
+    at: int | None = None,
     **request: Any,
 ) -> int:
     """Start a run or a single call, and follow it unless `detach`. The exit code is the run's.
 
-    `request` has the given fields of the model; the others are `None`.
+    `request` has the given fields of the model; the others are `None`. It begins with the run that
+    is `continued`, at its end, or with another `run`, after its turn `at`.
     """
     fields = {name: value for name, value in request.items() if value is not None}
     client = None
-    if continued is not None:
+    if (source := continued or run) is not None:
         client = await connect(task_queue)
-        fields = await continue_run(client, continued, fields)
+        if continued is not None and not (await client.run(continued).observe()).closed:
+            todo = f"send it a message: {holdfast_command('send', continued)} TEXT --steer"
+            raise wrong_command(f"run {continued} has not ended", todo)
+        fields = await fork_request(client, source, fields, at)
     elif model is RunRequest and "agent" not in fields:
         raise wrong_command("there is no AGENT", "name one, or a run with --continue RUN")
     what = "run" if model is RunRequest else "call"
@@ -144,12 +163,12 @@ async def start(
         raise wrong_command(lack, "write the task with --input TEXT, @FILE or -")
     client = client or await connect(task_queue)
     new = StartRequest.of(checked, fields, caller=environment_caller(os.environ))
-    run = await client.start_request(new, run_id, timeout)
-    text = run.id if detach else f"run {clean(run.id)}"
-    print(as_json({"type": "run", "run": run.id}) if json else text, flush=True)
+    started = await client.start_request(new, run_id, timeout)
+    text = started.id if detach else f"run {clean(started.id)}"
+    print(as_json({"type": "run", "run": started.id}) if json else text, flush=True)
     if detach:
         return errors.DONE
-    return await _follow(client, run, json=json, approver=approver)
+    return await _follow(client, started, json=json, approver=approver)
 
 
 async def watch(*, run: str, json: bool, approver: Approver) -> int:

@@ -42,14 +42,10 @@ from holdfast.definitions.agent import Agent
 from holdfast.definitions.run_request import RequestFields, RunInput, run_request
 from holdfast.runtime.text_safety import clean, holdfast_command
 from holdfast.schemas import names
-from holdfast.schemas.base import json_size
-from holdfast.schemas.log_entry import read_record, transcript
 from holdfast.schemas.run import RunRequest
 
 # A worker answers some hundred queries a second, one after the other: more would wait there.
 _CONCURRENT_QUERIES: Final = 32
-# Temporal takes two megabytes, of which the rest of the request needs a part.
-MAX_TRANSCRIPT_BYTES: Final = 1_500_000
 
 
 class StartFields(RequestFields, total=False):
@@ -105,6 +101,27 @@ class HoldfastClient:
         new = StartRequest.of(checked, request, started_by="a program")
         run = await self.start_request(new, run_id, timeout, reuse=True)
         return self.run(run.id, agent.output_type if isinstance(agent, Agent) else output)
+
+    async def fork(
+        self,
+        run: str,
+        input: RunInput = None,
+        *,
+        turn: int | None = None,
+        agent: Agent[Any] | str | Mapping[str, JsonValue] | None = None,
+        output: type[Any] | None = None,
+        **fields: Unpack[StartFields],
+    ) -> Run[Any]:
+        """Start a run with the log and the state that a run had after a turn; else as `start`.
+
+        Without a turn, it is the last one that has ended; without an agent, that of the run. The
+        `input` is a new message.
+        """
+        known = {} if input is None else {"input": input}
+        named = {} if agent is None else {"agent": agent}
+        begun = await fork_request(self, run, {**known, **named, **fields}, turn)
+        fields["fork"] = begun["fork"]
+        return await self.start(begun["agent"], input, output=output, **fields)
 
     async def start_request(
         self,
@@ -234,40 +251,28 @@ class HoldfastClient:
             ).count
 
 
-async def continue_run(
-    client: HoldfastClient, run_id: str, fields: Mapping[str, Any]
+async def fork_request(
+    client: HoldfastClient, run_id: str, fields: Mapping[str, Any], turn: int | None = None
 ) -> dict[str, Any]:
-    """Return the fields of a request, with the transcript of a run before their own `context`.
-
-    Where they name no agent, the request has that of the run, and its skill.
+    """Return the fields of a request that begins with a run, by default with the run's agent.
 
     Raises:
-        HoldfastError: the run does not exist, is not over, does not answer, or is too long.
+        HoldfastError: the run does not exist, is no run of an agent or of none that has a name, or
+            ended with an answer, to which the fields add nothing.
     """
-    run = client.run(run_id)
-    listing = run_lists.RunListing.of(await run.describe())
+    listing = run_lists.RunListing.of(await client.run(run_id).describe())
     if listing.single:
         todo = f"see {holdfast_command('show', run_id)}"
         raise errors.wrong_command(f"{run_id} is a single call, which cannot be continued", todo)
-    if not (await run.observe()).closed:
-        todo = f"send it a message: {holdfast_command('send', run_id)} TEXT --steer"
-        raise errors.wrong_command(f"run {run_id} has not ended", todo)
-    entries = [entry async for entry in run.entries(names.CONTEXT)]
-    earlier = transcript([read_record(entry) for entry in entries], has_input="input" in fields)
-    context = [*(message.to_json() for message in earlier), *fields.get("context", ())]
-    # A message that is too large for a page is not whole.
-    lost = sum(entry.get("cut", 0) for entry in entries if entry["type"] == "message")
-    size = json_size(context) + lost
-    if size > MAX_TRANSCRIPT_BYTES:
-        todo = f"at most {MAX_TRANSCRIPT_BYTES}: start a run with a summary as its input"
-        raise errors.wrong_command(f"the transcript of run {run_id} has {size} bytes", todo)
-    if "agent" in fields:
-        return {**fields, "context": context}
-    agent, skill = listing.agent, (await run.status()).skill
-    if agent in (None, names.UNNAMED_AGENT):
-        todo = f"name one: {holdfast_command('run', 'AGENT', '--continue', run_id)}"
-        raise errors.wrong_command(f"run {run_id} has no agent of a catalog", todo)
-    return {"agent": agent, **({"skill": skill} if skill else {}), **fields, "context": context}
+    is_answered = turn is None and listing.status == "completed"
+    if is_answered and fields.keys().isdisjoint(("input", "context")):
+        todo = "write a new message as its input, or name an earlier turn"
+        raise errors.wrong_command(f"run {run_id} ended with an answer", todo)
+    if "agent" not in fields and listing.agent in (None, names.UNNAMED_AGENT):
+        wrong = f"run {run_id} has no agent of a catalog"
+        raise errors.wrong_command(wrong, "name the agent that continues it")
+    fork = {"run": run_id} if turn is None else {"run": run_id, "turn": turn}
+    return {"agent": listing.agent, **fields, "fork": fork}
 
 
 async def forget_principal(

@@ -17,7 +17,14 @@ from holdfast.schemas.agent import ToolChoice
 from holdfast.schemas.budget import Budget
 from holdfast.schemas.message import ContextMessage
 from holdfast.schemas.names import ErrorCode
-from holdfast.schemas.run import Conversation, Principal, PrincipalToken, RunRequest, RunResult
+from holdfast.schemas.run import (
+    Conversation,
+    Fork,
+    Principal,
+    PrincipalToken,
+    RunRequest,
+    RunResult,
+)
 
 OutputT = TypeVar("OutputT")
 RunInput = str | JsonObject | BaseModel | None
@@ -34,6 +41,7 @@ class RequestFields(TypedDict, total=False):
     principal: Principal | PrincipalToken | JsonObject
     approvals: Literal["ask", "deny"]
     conversation: bool | Conversation | JsonObject
+    fork: Fork | JsonObject
 
 
 def run_request(

@@ -31,6 +31,7 @@ from holdfast.activities.model.progress import Progress
 from holdfast.activities.model.run_queries import RunQueries
 from holdfast.activities.model.shared_pages import SharedPages
 from holdfast.activities.model.viewers import QueryCached, Viewers
+from holdfast.activities.read_fork import ReadForkActivity
 from holdfast.activities.resolve import DefinitionResolver
 from holdfast.activities.shared_budgets import SharedBudgets
 from holdfast.hosting.options import WorkerSettings
@@ -124,7 +125,9 @@ class WorkerParts:
             with_raw_arguments(each, only_with_context=not has_permits)
             for each in self._theirs.values()
         ]
-        memories = MemoryActivities(self._client, RunQueries(self._client))
+        queries = RunQueries(self._client)
+        memories = MemoryActivities(self._client, queries)
+        forks = ReadForkActivity(self._client, queries, own_queue_only=has_permits)
         world = self._resources.current_catalog.catalog.definitions
         servers = self._resources.servers
         knowledge = FetchKnowledgeActivity(
@@ -147,7 +150,7 @@ class WorkerParts:
             self._resources.channels.tell_people,
             spans.record_spans,
             *(self._resolver.resolve_agent, self._resolver.resolve_tool),
-            self._budgets.reserve_call,
+            *(self._budgets.reserve_call, forks.read_fork),
             *(memories.memory_read, memories.memory_search, memories.memory_write),
             *mcp,
         ]

@@ -93,6 +93,16 @@ class SkillEntry(Entry):
     """Why the model chose it."""
 
 
+class ForkedEntry(Entry):
+    """The entries before this one are those of another run; this run begins here."""
+
+    type: Literal["forked"] = "forked"
+    forked_from: str
+    """The other run, by its workflow id."""
+    turn: int = 0
+    """Its turn after which this run begins; 0: before its first."""
+
+
 class RemarkEntry(Entry):
     """A message for people, which no model reads."""
 

@@ -40,11 +40,12 @@ RECORD_SPANS: Final = "record_spans"
 TELL_PEOPLE: Final = "tell_people"
 CALL_MCP_TOOL: Final = "call_mcp_tool"
 RESERVE_CALL: Final = "reserve_call"
+READ_FORK: Final = "read_fork"
 RESERVED_ACTIVITIES: Final = (
     *(GENERATE, RESOLVE_AGENT, RESOLVE_TOOL, FETCH_KNOWLEDGE),
     *(MEMORY_READ, MEMORY_WRITE, MEMORY_SEARCH),
     *(CHECK_TOKEN, FIND_SIGNALS, TELL_PEOPLE, RECORD_SPANS, CALL_MCP_TOOL),
-    RESERVE_CALL,
+    *(RESERVE_CALL, READ_FORK),
 )
 # Those that need no permit: all but the one that runs the calls of tools.
 EXEMPT_ACTIVITIES: Final = tuple(each for each in RESERVED_ACTIVITIES if each != CALL_MCP_TOOL)
@@ -84,6 +85,10 @@ DELEGATE_WAITS: Final = "delegate_waits"
 
 # A delegate's memo: the call of its parent that it runs.
 DELEGATE_OF: Final = "DelegateOf"
+# A fork's memo: the run and the turn that it begins with.
+FORKED_FROM: Final = "ForkedFrom"
+# The scope by which a verified principal may begin with the run of another one.
+READ_RUNS: Final = "holdfast:read"
 
 # Updates. The last is a memory's.
 DECIDE: Final = "decide"

@@ -116,6 +116,15 @@ class Conversation(Strict):
     """How long it waits for the next message, and then ends."""
 
 
+class Fork(Strict):
+    """The run that another one begins with, and its turn after which it begins."""
+
+    run: _Id
+    """The run, by its workflow id."""
+    turn: Annotated[int, Field(ge=0)] | None = None
+    """The number of the turn; 0: before the first. Unset, after the last turn that has ended."""
+
+
 class RunRequest(Strict):
     """The input of `AgentWorkflow`."""
 
@@ -140,6 +149,8 @@ class RunRequest(Strict):
     """`deny`: whatever would wait for a person is denied."""
     conversation: bool | Conversation = False
     """Stay open for further messages."""
+    fork: Annotated[Fork | None, Field(exclude_if=lambda fork: fork is None)] = None
+    """Begin with the log and the state of another run, after one of its turns."""
 
     @model_validator(mode="before")
     @classmethod
@@ -151,8 +162,8 @@ class RunRequest(Strict):
 
     def lack_of_input(self) -> str:
         """Return why there is nothing for the run to answer; empty if there is."""
-        if self.input is not None:
-            return ""
+        if self.input is not None or self.fork is not None:
+            return ""  # only the worker knows whether the other run was answered
         if not self.context:
             return "there is nothing to do"
         is_answered = self.context[-1].role == "assistant"

@@ -16,6 +16,7 @@ from temporalio.common import RawValue, TypedSearchAttributes
 with workflow.unsafe.imports_passed_through():
     from holdfast.schemas import names
     from holdfast.schemas.agent import AgentSnapshot, WorkerFacts
+    from holdfast.schemas.base import rfc3339
     from holdfast.schemas.internal.model_request import ConversationPageRequest
     from holdfast.schemas.log_entry import RemarkEntry
     from holdfast.schemas.message import Delivered, Withdrawal
@@ -30,8 +31,10 @@ from holdfast.workflows.commands.step_executor import StepExecutor
 from holdfast.workflows.engine import continue_as_new, phases
 from holdfast.workflows.engine.call.activities import Hook
 from holdfast.workflows.engine.conversation.initial_context import InvalidRequest
+from holdfast.workflows.engine.log.spans import SpansProgress
 from holdfast.workflows.engine.run import AgentRun
 from holdfast.workflows.engine.run_messages import Mailbox
+from holdfast.workflows.fork import read_prefix
 from holdfast.workflows.permits import is_delegate, is_foreign_state
 
 _EXAMPLE = '{"agent": …, "input": …}'
@@ -99,13 +102,19 @@ class AgentWorkflow(BaseWorkflow[AgentRun]):
             return run, snapshot.worker
         # The next run of the chain receives the verified principal, and no token.
         request, snapshot = await self._admit(self._request, "agent", AgentSnapshot)
+        prefix = await read_prefix(request, snapshot.worker)
+        agent = snapshot.agent
         try:
             run = AgentRun.start(
-                request, snapshot.agent, self._mailbox, self._pending, self.clock, limits
+                request, agent, self._mailbox, self._pending, self.clock, limits, prefix
             )
         except InvalidRequest as error:
             input.fail(names.INVALID_REQUEST, str(error))
-        kept = continue_as_new.without_values(request, snapshot.agent)
+        if prefix is not None:
+            # What the other run did is in its own trace.
+            began = rfc3339(workflow.info().workflow_start_time)
+            self._previous_spans = SpansProgress(upto=prefix.entries, began=began)
+        kept = continue_as_new.without_values(request, agent)
         self._origin, self._request = (kept, snapshot), input.ParsedRequest(request=kept)
         return run, snapshot.worker
 

@@ -4,11 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.activities import budget_account, generate, resolve
+from holdfast.activities import budget_account, generate, read_fork, resolve
 from holdfast.activities.interceptors import auto_heartbeat, results
 from holdfast.activities.mcp import authorization, held_calls, http_client, servers
 from holdfast.catalog import advice, agent_reader, builtin_tools, catalog_files
-from holdfast.client import holdfast_client
 from holdfast.hosting.options import MAX_PROCESSES
 from holdfast.hosting.supervisor import MAX_RESTARTS
 from holdfast.hosting.worker_parts import MAX_ACTIVITIES
@@ -29,7 +28,7 @@ from holdfast.validation import (
     schema_drafts,
     schema_node,
 )
-from holdfast.workflows import base_workflow, decisions
+from holdfast.workflows import base_workflow, decisions, fork
 from holdfast.workflows.commands import activity_options, publisher
 from holdfast.workflows.engine import (
     continue_as_new,
@@ -39,7 +38,7 @@ from holdfast.workflows.engine import (
 )
 from holdfast.workflows.engine.approvals import notifications, pending, question
 from holdfast.workflows.engine.budget import shared_budget
-from holdfast.workflows.engine.conversation import initial_context, scopes
+from holdfast.workflows.engine.conversation import initial_context, recorded_prefix, scopes
 from holdfast.workflows.engine.execution import lifecycle, loops, preparation, questions
 from holdfast.workflows.engine.log.log import MAX_INFLATED_BYTES
 from holdfast.workflows.engine.model import request_hooks
@@ -58,6 +57,11 @@ def kb(size_bytes: int) -> str:
 
 
 LIMITS: dict[str, list[str]] = {
+    "the log of a run up to the turn of [a fork](agents/fork.md)": [
+        f"{kb(recorded_prefix.MAX_PREFIX_BYTES)}, compressed",
+        f"{read_fork.MAX_ENTRIES:,} entries",
+        base.format_duration(fork.SCHEDULE_TO_CLOSE),
+    ],
     "[forwards](approvals/approvals.md#policies) of one approval": [
         f"{tool.MAX_FORWARDS}, each to {tool.MAX_FORWARD_GROUPS} groups"
     ],
@@ -118,9 +122,6 @@ LIMITS: dict[str, list[str]] = {
     "the input of an activity, a hook or a delegate": [
         kb(activity_options.MAX_INPUT_BYTES),
         kb(scopes.MAX_TRANSCRIPT_BYTES),
-    ],
-    "the transcript of a run that another one continues": [
-        kb(holdfast_client.MAX_TRANSCRIPT_BYTES)
     ],
     "repairs of a call's arguments": [
         str(preparation.MAX_REPAIRS),

@@ -9,18 +9,18 @@ MAX_FILES = 14
 MAX_ENGINE_LINES = 400
 # The lines of Python in each package, and a percent.
 MAX_LINES = {
-    "schemas": 5_670,
+    "schemas": 5_690,
     "validation": 2_890,
     "runtime": 6_230,
     "providers": 5_730,
-    "definitions": 560,
+    "definitions": 570,
     "catalog": 3_650,
-    "workflows": 15_060,
-    "activities": 5_620,
+    "workflows": 15_460,
+    "activities": 5_750,
     "hosting": 3_500,
     "client": 3_910,
     "web": 11_410,
-    "cli": 2_610,
+    "cli": 2_640,
     "testing": 410,
 }
 WHAT_TO_DO = (

@@ -9,7 +9,7 @@ from temporalio.client import Client
 from holdfast.runtime.encryption.codec import DecryptError
 from holdfast.runtime.storage.folder import FolderStore
 from holdfast.runtime.storage.store import read_stored_value
-from holdfast.schemas.base import Stored
+from holdfast.schemas.base import Stored, sha256
 from tests.encryption.conftest import Keyed
 from tests.encryption.keys import NEW
 from tests.encryption.reader import Reader, payloads
@@ -75,3 +75,23 @@ async def test_what_only_history_refers_to_is_the_result_as_ever(
     run = await backend.call("echo", {"text": WORD, "times": 100_000})
     assert (await run.result())["output"] == WORD * 100_000
     assert await references(Reader(client), run) == list(kept(tmp_path / "store"))
+
+
+async def test_a_fork_of_a_long_run_has_its_log_from_the_store(
+    launch: Launch, client: Client, tmp_path: Path
+) -> None:
+    """Its input does not compress."""
+    text = "".join(sha256(str(n).encode()) for n in range(9_000))
+    says = [*[Answer(calls=[call("echo", text=WORD)])] * 2, Answer("done")]
+    backend = await launch(says, store=tmp_path / "store")
+    source = await backend.start(["echo"], input=text)
+    await source.result()
+    assert kept(tmp_path / "store") == {}
+
+    fork = {"run": source.id, "turn": 2}
+    run = await backend.start(["echo"], agent=MANY, input=None, fork=fork)
+
+    assert (await run.result())["output"] == "done"
+    assert (await run.results()) == (await source.results())
+    assert await references(Reader(client), run) == list(kept(tmp_path / "store"))
+    assert len(kept(tmp_path / "store")) == 1

@@ -32,6 +32,8 @@ TRIES_SECONDS = (
     (20, 2.0),
 )
 
+_OPEN = QueryRejectCondition.QUERY_REJECT_CONDITION_NOT_OPEN
+_ANY = QueryRejectCondition.QUERY_REJECT_CONDITION_NONE
 _FINAL_STATUSES = (
     RPCStatusCode.INVALID_ARGUMENT,  # the run's own answer: its query failed
     RPCStatusCode.UNAUTHENTICATED,
@@ -49,11 +51,18 @@ class RunQueries:
     def __init__(self, client: Client) -> None:
         self._client = client
 
-    async def query(self, execution: WorkflowExecution, query: str, argument: Any) -> Any:
-        """Return the answer of an open workflow; without a run id, of the newest of its id.
+    async def query(
+        self,
+        execution: WorkflowExecution,
+        query: str,
+        argument: Any,
+        *,
+        may_be_closed: bool = False,
+    ) -> Any:
+        """Return the answer of a workflow; without a run id, of the newest of its id.
 
         Raises:
-            RunNotOpen: it does not exist, or is closed.
+            RunNotOpen: it does not exist, or is closed and may not be.
             RunUnresponsive: it did not answer several queries.
         """
         context = WorkflowSerializationContext(self._client.namespace, execution.workflow_id)
@@ -61,7 +70,7 @@ class RunQueries:
         request = QueryWorkflowRequest(
             namespace=self._client.namespace,
             execution=execution,
-            query_reject_condition=QueryRejectCondition.QUERY_REJECT_CONDITION_NOT_OPEN,
+            query_reject_condition=_ANY if may_be_closed else _OPEN,
             query=WorkflowQuery(
                 query_type=query, query_args=Payloads(payloads=await converter.encode([argument]))
             ),

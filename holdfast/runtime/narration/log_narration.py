@@ -298,6 +298,10 @@ def _plain_line(at: str, entry: log_entry.Entry) -> NarrationLine | None:
             return NarrationLine(
                 at, "skill", text_safety.one_line(entry.skill, NAME_CHARS) + by, why
             )
+        case log_entry.ForkedEntry():
+            source = text_safety.one_line(entry.forked_from, NAME_CHARS)
+            what = f"from {source} after turn {entry.turn}; the entries above are of that run"
+            return NarrationLine(at, "forked", what, tone="asks")
         case log_entry.RemarkEntry():
             return NarrationLine(at, "remark", entry.role, _text(entry.content), "said")
         case log_entry.SummaryEntry():

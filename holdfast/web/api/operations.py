@@ -166,7 +166,7 @@ OPERATIONS: Final = [
         runs.start_run,
         {201: _STARTED["run"]},
         None,
-        _START,
+        ("no_such_run", *_START),
         models.NewRun,
         {"agent": "support", "input": "Refund order A-1001, it arrived broken."},
         _START_HEADERS,

@@ -47,13 +47,15 @@ async def start_run(asked: ApiRequest) -> Response:
     """Start a run.
 
     Starts a run of an agent and answers at once. It acts for you, with the scopes that you hold,
-    unless the inbox is set to take other principals.
+    unless the inbox is set to take other principals. It may begin with a run that you may read.
     """
     new_run, written = await asked.read_json(models.NewRun, "run request")
     if lack := new_run.lack_of_input():
         raise HttpProblem("invalid_request", as_sentence(f"{lack}; write the task as `input`"))
     if not isinstance(new_run.agent, str):
         _check_definition("agent", asked.parts)
+    if new_run.fork is not None:
+        await asked.parts.require(asked.person, "read", new_run.fork.run)
     return await _start(asked, new_run, written)
 
 

@@ -165,6 +165,8 @@ class Timeline:
                 used += [] if is_next else ["in all turns so far"]
                 self._used, self._next_turn = usage, turn + 1
                 return [NarrationLine(at, "used", ", ".join(used), tone="quiet")]
+            case log_entry.ForkedEntry():
+                self._used = Usage()
             case log_entry.DoneEntry(status=status):
                 return [NarrationLine(at, "ended", text_safety.clean(status), tone="good")]
             case log_entry.ErrorEntry(code=code, message=message):

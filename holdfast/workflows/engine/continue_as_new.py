@@ -128,6 +128,7 @@ def with_shared_definition(snapshot: dict[str, Any]) -> dict[str, Any]:
 def without_values(request: RunRequest, agent: ResolvedAgent) -> RunRequest:
     """Return a request without the values that its run has in its state and its log."""
     update: dict[str, Any] = {"agent": agent.name, "context": [], "input": None, "state": None}
+    update["fork"] = None
     return request.model_copy(update=update)
 
 

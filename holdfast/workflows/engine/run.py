@@ -22,6 +22,7 @@ from pydantic import Field
 from holdfast.schemas.agent import ResolvedAgent
 from holdfast.schemas.internal.continue_as_new import StepSnapshot
 from holdfast.schemas.internal.solution import Solution
+from holdfast.schemas.log_entry import ForkedEntry
 from holdfast.schemas.message import ChatMessage
 from holdfast.schemas.names import CHOOSE_SKILL, ErrorCode
 from holdfast.schemas.run import Ended, RunRequest, RunResult, RunStatus
@@ -32,6 +33,7 @@ from holdfast.workflows.engine.call.activities import CallRefused
 from holdfast.workflows.engine.call.outcomes import Answered, Failed, Succeeded, refuse
 from holdfast.workflows.engine.call.states import Turn
 from holdfast.workflows.engine.conversation import initial_context
+from holdfast.workflows.engine.conversation.recorded_prefix import RecordedPrefix, check_fork
 from holdfast.workflows.engine.conversation.summaries import Summaries, SummariesProgress
 from holdfast.workflows.engine.execution import results
 from holdfast.workflows.engine.execution_base import ExecutionBase
@@ -49,6 +51,7 @@ from holdfast.workflows.engine.request_settings import ModelChoice, ModelProgres
 from holdfast.workflows.engine.run_limits import RunLimits
 from holdfast.workflows.engine.run_messages import Mailbox, RunMessages
 from holdfast.workflows.engine.run_state import Clock, RunProgress, RunState, RunStateSnapshot
+from holdfast.workflows.engine.skills import skill_of
 from holdfast.workflows.engine.state.data import MISSING
 
 
@@ -108,17 +111,31 @@ class AgentRun(ExecutionBase):
         desk: PendingApprovals,
         clock: Clock,
         limits: ValidationLimits | None = None,
+        prefix: RecordedPrefix | None = None,
     ) -> Self:
-        """Return a new run, or raise `InvalidRequest` if the request does not fit the agent."""
+        """Return a new run, or raise `InvalidRequest` if the request does not fit the agent.
+
+        A fork begins with a `prefix`, whose turns it counts on and which no budget of it counts.
+        """
         budget = agent.budget.bounded(request.budget)
         if request.conversation is False:
             meter = Meter.of(budget.of_run())
         else:
             meter = Meter.of(budget.of_message(), budget.total)
-        run_state = RunStateSnapshot(meter=meter, desk=desk)
         choice = request.tool_choice or agent.tool_choice
-        snapshot = RunSnapshot(kept=run_state, mailbox=mailbox, choice=choice)
-        run = cls(snapshot, request, agent, clock, limits=limits)
+        begun = prefix or RecordedPrefix()
+        meter.begin_after(begun.turns)
+        known = dict(begun)
+        own_skill = begun.skill if skill_of(agent, begun.skill) is not None else None
+        kept = RunStateSnapshot.read({**known, "meter": meter, "desk": desk, "skill": own_skill})
+        first = begun.turns if request.tool_choice else 0
+        own = {"kept": kept, "mailbox": mailbox, "choice": choice, "settled_after": first}
+        snapshot = RunSnapshot.read({**known, **own})
+        run = cls(snapshot, request, agent, clock, begun.page_data(), limits)
+        if request.fork is not None:
+            check_fork(request, run.agent, run.state, begun)
+            entry = ForkedEntry(forked_from=request.fork.run, turn=begun.turns)
+            run.state.log.append(entry)
         initial_context.write_initial_context(request, run.agent, run.state)
         made = (message["message"].get("calls", ()) for message in run.state.log.messages())
         run.progress.record_answer("", (call["providerId"] for calls in made for call in calls))

@@ -95,6 +95,18 @@ def problem(answer: httpx.Response) -> tuple[int, str]:
     return answer.status_code, told["code"]
 
 
+async def test_a_run_begins_with_one_that_the_caller_may_read(stage: Stage, desk: Backend) -> None:
+    source = await started(stage, desk)
+    await source.waiting()
+    await source.decide("t1c1", "deny")
+    await source.result()
+
+    run = await started(stage, desk, input="And?", fork={"run": source.id, "turn": 1})
+
+    assert (await run.result())["output"] == "Paid."
+    assert [*await run.results()] == ["t1c1"]
+
+
 async def test_a_run_from_its_start_to_its_end(stage: Stage, desk: Backend) -> None:
     run = await started(stage, desk)
     path = address("runs", run.id)

@@ -148,14 +148,16 @@ def test_what_led_to_a_call_leaves_out_the_calls_of_other_approvers() -> None:
 REQUEST = {"agent": "desk", "input": "Pay."}
 
 
-async def sent(nowhere: Client, rules: Permissions, id: str, *groups: str) -> Any:
+async def sent(
+    nowhere: Client, rules: Permissions, id: str | None, *groups: str, **more: Any
+) -> Any:
     """The response to a request for a run with this id; nothing starts one."""
     seal, parts = TextSealer(), Services(HoldfastClient(nowhere), permissions=rules)
     link = LinkSignIn(seal, "ann", groups)
     async with opened(parts, link, BearerTokens(seal, [])) as stage:
         await stage.http.get(link.address(stage.address))
         stage.form_token = seal.mark("form", "link ann")
-        return await stage.send("/runs", {**REQUEST, "id": id})
+        return await stage.send("/runs", {**REQUEST, **({"id": id} if id else {}), **more})
 
 
 async def test_an_id_is_chosen_by_people_who_may_know_of_every_run(
@@ -170,6 +172,31 @@ async def test_an_id_is_chosen_by_people_who_may_know_of_every_run(
     assert "do not include to choose an `id`: leave `id` out; `Idempotency-Key`" in refused.text
     for rules in (RULES, Permissions()):
         assert (await sent(nowhere, rules, "order-7", "admins")).status_code == 409
+
+
+@pytest.mark.parametrize(
+    ("may", "status"), [(["read"], 201), (["message"], 403), (["decide"], 404)]
+)
+async def test_only_a_run_that_a_person_may_read_is_forked(
+    nowhere: Client, monkeypatch: pytest.MonkeyPatch, may: list[Any], status: int
+) -> None:
+    rules = [
+        PermissionRule(groups=["support"], agents=["desk"], may=["message"]),
+        PermissionRule(groups=["support"], may=may),
+    ]
+
+    async def describe(run: Run) -> Any:
+        return description([], typed_search_attributes=[])
+
+    async def start(*_: Any) -> Any:
+        return SimpleNamespace(id="order-8")
+
+    monkeypatch.setattr(permissions, "HIDDEN_SECONDS", 0.0)
+    monkeypatch.setattr(Run, "describe", describe)
+    monkeypatch.setattr(HoldfastClient, "start_request", start)
+    fork = {"run": "order-7", "turn": 1}
+    answer = await sent(nowhere, Permissions(rules), None, "support", fork=fork)
+    assert answer.status_code == status
 
 
 @pytest.mark.parametrize("kind", ["agui", "http", "mcp"])

@@ -99,6 +99,10 @@ class Meter:
         total = total or BudgetLimits()
         return cls(budget=budget.within(total), granted=budget, total=total)
 
+    def begin_after(self, turns: int) -> None:
+        """Number turns on from these, which another run has made: they are no requests of it."""
+        self.turns, self.besides = turns, -turns
+
     def set_actions(
         self, on_limit: Mapping[str, OnLimit], on_threshold: Mapping[ThresholdName, float]
     ) -> None:

@@ -155,12 +155,15 @@ class InvalidRequest(ValueError):
 
 
 def write_initial_context(request: RunRequest, agent: ResolvedAgent, state: RunState) -> None:
-    """Write skill, context, state and input to an empty log, or raise `InvalidRequest`."""
-    skill, by = _skill(request, agent, state.limits)
+    """Write skill, context, state and input to the log, or raise `InvalidRequest`.
+
+    The log is empty, or that of a fork, which has a state, an input and perhaps its skill.
+    """
+    skill, by = _skill(request, agent, state)
     _check(request, agent, skill, state.limits)
-    if skill is not None:
+    if skill is not None and skill != state.skill:
         state.take_skill(skill, by)
-    state.data.set("state", {})
+    state.data.set("state", state.data["state"] or {})
     context, task = _read_context(request.context), list[ChatMessage]()
     if isinstance(request.input, str):
         task = [ChatMessage(role="user", content=request.input)]
@@ -181,7 +184,7 @@ def write_initial_context(request: RunRequest, agent: ResolvedAgent, state: RunS
             state.write([Path("state")], request.state, method)
         except CannotWrite as error:
             raise InvalidRequest(f"`state`: {error}") from None
-    if isinstance(request.input, str):
+    if isinstance(request.input, str) and request.fork is None:
         state.set_data("input", request.input)
     for message in task:
         writer.write(message)
@@ -258,13 +261,13 @@ def _said(message: Message) -> ChatMessage:
 
 
 def _skill(
-    request: RunRequest, agent: ResolvedAgent, limits: ValidationLimits
+    request: RunRequest, agent: ResolvedAgent, state: RunState
 ) -> tuple[str | None, SkillChooser]:
-    name = request.skill
+    name = state.skill if request.skill is None else request.skill
     by: SkillChooser = "request" if name is not None else "rule"
     if name is None:
         only = agent.skills[0].name if len(agent.skills) == 1 else None
-        name = only or fitting(agent, request.input, limits)
+        name = only or fitting(agent, request.input, state.limits)
     elif (problem := skill_problem(agent, name)) is not None:
         raise InvalidRequest(problem)
     if name is None and agent.skills and agent.model is None:
@@ -291,7 +294,7 @@ def _skill(
 def _check(
     request: RunRequest, agent: ResolvedAgent, skill: str | None, limits: ValidationLimits
 ) -> None:
-    if request.input is None and not request.context:
+    if request.input is None and not request.context and request.fork is None:
         raise InvalidRequest("write the task of the run as `input`, a text or an object")
     if agent.calls and request.conversation is not False:
         why = f"agent `{agent.name}` has constant `calls`, which receive no messages"

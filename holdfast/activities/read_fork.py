@@ -1,0 +1,126 @@
+"""The activity `read_fork`: a recorded run, from which a fork begins.
+
+It reads the log as any client does, by the query `context`, and changes nothing. The run may be
+open, closed, or continued as new, and of another task queue; a worker has to answer for it.
+"""
+
+import asyncio
+from contextlib import suppress
+from typing import Any, NoReturn
+
+from temporalio import activity
+from temporalio.api.common.v1 import WorkflowExecution
+from temporalio.client import (
+    Client,
+    WorkflowExecutionDescription,
+    WorkflowExecutionStatus,
+)
+from temporalio.common import SearchAttributeKey
+from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
+from temporalio.service import RPCError, RPCStatusCode
+
+from holdfast.activities.model.conversation_reader import RunNotOpen, RunUnresponsive
+from holdfast.activities.model.run_queries import RunQueries
+from holdfast.schemas import names
+from holdfast.schemas.phrases import quote_value
+from holdfast.schemas.run import Fork, Principal
+from holdfast.workflows.engine.conversation.recorded_prefix import CannotFork, recorded_prefix
+
+MAX_ENTRIES = 100_000
+# Of forks of forks, to the run that has the input.
+MAX_FORKS = 100
+PAGE_ENTRIES = 1_000
+_PRINCIPAL = SearchAttributeKey.for_keyword(names.AGENT_PRINCIPAL)
+_OPEN = (WorkflowExecutionStatus.RUNNING, WorkflowExecutionStatus.CONTINUED_AS_NEW)
+_NONE = "there is no such run, or Temporal has deleted its history"
+
+
+class ReadForkActivity:
+    """Reads runs of one namespace; `own_queue_only`: those of the worker's own task queue."""
+
+    def __init__(self, client: Client, queries: RunQueries, *, own_queue_only: bool) -> None:
+        self._client, self._queries = client, queries
+        self._own_queue_only = own_queue_only
+
+    @activity.defn(name=names.READ_FORK)
+    async def read_fork(self, fork: dict[str, Any], reader: Any = None) -> dict[str, Any]:
+        """Return the `RecordedPrefix` of a `Fork` for its reader, a verified principal if any.
+
+        Raises:
+            ApplicationError: of type `invalid_request`, not retryable: there is no such run or
+                turn, it may not be read, or its log is not whole. Otherwise retryable.
+        """
+        source = Fork.read(fork)
+        id, handle = source.run, self._client.get_workflow_handle(source.run)
+        try:
+            found = await handle.describe()
+            self._check(found, reader and Principal.read(reader))
+            input = await self._input(id)
+            records = await self._records(id)
+        except (RunNotOpen, RPCError) as error:
+            if isinstance(error, RPCError) and error.status != RPCStatusCode.NOT_FOUND:
+                raise
+            _refuse(id, _NONE)
+        except RunUnresponsive as error:
+            message = f"run {quote_value(id)}: no worker has answered for its log: {error}"
+            raise ApplicationError(message, type=names.INVALID_REQUEST) from None
+        try:
+            # A long log takes a while, which must not hold up the loop.
+            prefix = await asyncio.to_thread(
+                recorded_prefix, records, input, source.turn, is_over=found.status not in _OPEN
+            )
+        except CannotFork as error:
+            _refuse(id, str(error))
+        return prefix.to_json()
+
+    def _check(self, found: WorkflowExecutionDescription, reader: Principal | None) -> None:
+        """Refuse a workflow that is no run, or that the reader may not read."""
+        id = found.id
+        if found.workflow_type != names.AGENT_WORKFLOW:
+            _refuse(id, f"it is a {found.workflow_type}, and no run of an agent")
+        if self._own_queue_only and found.task_queue != activity.info().task_queue:
+            _refuse(id, "it is of another task queue, whose permits this worker cannot verify")
+        if reader is None or names.READ_RUNS in reader.scopes:
+            return
+        if found.typed_search_attributes.get(_PRINCIPAL) != reader.id:
+            todo = f"the scope `{names.READ_RUNS}` allows to read it"
+            _refuse(id, f"it acts for another principal; {todo}")
+
+    async def _input(self, id: str) -> str | None:
+        """Return the input of a run if it is a text, from its start; of a fork, from its source's.
+
+        It is unknown once Temporal has deleted the first execution of a long run.
+        """
+        with suppress(RPCError, StopAsyncIteration):
+            for _ in range(MAX_FORKS):
+                found = await self._client.get_workflow_handle(id).describe()
+                first = found.raw_description.workflow_execution_info.first_run_id
+                handle = self._client.get_workflow_handle(id, run_id=first)
+                event = await anext(handle.fetch_history_events(page_size=1))
+                start = event.workflow_execution_started_event_attributes
+                [request] = await self._client.data_converter.decode(start.input.payloads[:1])
+                if "fork" not in request:
+                    return request["input"] if isinstance(request.get("input"), str) else None
+                id = Fork.read(request["fork"]).run
+        return None
+
+    async def _records(self, id: str) -> list[dict[str, Any]]:
+        records: list[dict[str, Any]] = []
+        execution = WorkflowExecution(workflow_id=id)
+        while True:
+            want = {"after": len(records), "limit": PAGE_ENTRIES}
+            page = await self._queries.query(execution, names.CONTEXT, want, may_be_closed=True)
+            records += page
+            if not page:
+                return records
+            if len(records) > MAX_ENTRIES:
+                _refuse(id, f"its log has more than {MAX_ENTRIES} entries")
+
+
+def _refuse(id: str, why: str) -> NoReturn:
+    raise ApplicationError(
+        f"run {quote_value(id)}: {why}",
+        type=names.INVALID_REQUEST,
+        non_retryable=True,
+        category=ApplicationErrorCategory.BENIGN,
+    ) from None
