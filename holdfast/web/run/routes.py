@@ -17,6 +17,7 @@ the text of its model:
 import base64
 import json
 import re
+import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
@@ -39,21 +40,28 @@ from holdfast.client.errors import (
 )
 from holdfast.client.remote_run import NO_WORKER_SECONDS, Entry
 from holdfast.client.run import Run
+from holdfast.client.run_lists import RunListing
+from holdfast.client.start import REQUEST_MEMO
 from holdfast.client.stream.heartbeats import AnswerProgress, answer_text, call_lines, progress_line
 from holdfast.client.stream.run_feed import RunFeed
 from holdfast.client.stream.text_reader import TextDelta
 from holdfast.runtime.text_safety import as_json, clean
 from holdfast.schemas import names
+from holdfast.schemas.base import canonical_json, sha256
 from holdfast.schemas.log_entry import read_record
 from holdfast.schemas.message import Delivered
+from holdfast.web.api.api_request import ApiRequest
+from holdfast.web.api.models import NewRun
+from holdfast.web.api.runs import begin, principal_of
 from holdfast.web.auth.permissions import LISTED, access_of
 from holdfast.web.auth.sessions import person_of
+from holdfast.web.http.problems import NotPermittedError
 from holdfast.web.http.requests import NUMBER, RunRoute, read_form
 from holdfast.web.http.streaming import StreamLimit, frame, page_stream
 from holdfast.web.pages import address, page
 from holdfast.web.run.snapshot import EntryRange, place, take_snapshot
 from holdfast.web.run.timeline import Timeline, pictures
-from holdfast.web.run.view import build_run_view, state_sections
+from holdfast.web.run.view import build_run_view, may_fork, state_sections
 from holdfast.web.services import Services
 
 # The texts of the results, by the parameter of the page that shows them.
@@ -98,6 +106,8 @@ def routes(parts: Services) -> list[BaseRoute]:
         RunRoute(f"{at}/close", pages.close, "message", methods=["POST"]),
         RunRoute(f"{at}/cancel", pages.before_cancel, "cancel", methods=["GET"]),
         RunRoute(f"{at}/cancel", pages.cancel, "cancel", methods=["POST"]),
+        RunRoute(f"{at}/fork/{{n:number}}", pages.before_fork, "read", methods=["GET"]),
+        RunRoute(f"{at}/fork/{{n:number}}", pages.fork, "read", methods=["POST"]),
         RunRoute(at, pages.page, LISTED),
     ]
 
@@ -235,6 +245,35 @@ class RunPages:
         await read_form(request)
         run = self._run(request)
         return await _done(run, run.cancel, "cancelled")
+
+    async def before_fork(self, request: Request) -> Response:
+        """Ask for the message of a fork."""
+        run = self._run(request)
+        values = {"turn": request.path_params["n"], "agent": (await self._forked(request)).agent}
+        return page(request, "run/fork.html", run=run.id, **values, key=uuid.uuid4().hex)
+
+    async def fork(self, request: Request) -> Response:
+        """Start a run that begins with this one; a form that is sent again starts no other."""
+        form, run, person = await read_form(request), self._run(request), person_of(request)
+        found = await self._forked(request)
+        said: dict[str, Any] = {
+            "agent": found.agent,
+            "taskQueue": found.task_queue,
+            "fork": {"run": run.id, "turn": request.path_params["n"]},
+        }
+        if (text := str(form.get("text") or "").replace("\r\n", "\n")).strip():
+            said["input"] = text
+        mark = sha256(canonical_json(["fork", person.name, str(form.get("key")), said]))
+        own = principal_of(None, person, any_principal=False)
+        asked, new = ApiRequest(request, self.parts, run.id), NewRun.model_validate(said)
+        sent = await begin(asked, new, said, own, f"http-{mark[:40]}", {REQUEST_MEMO: mark})
+        return RedirectResponse(address("run", sent), 303)
+
+    async def _forked(self, request: Request) -> RunListing:
+        found = RunListing.of(await self._run(request).describe())
+        if not may_fork(self.parts.permissions, person_of(request), found):
+            raise NotPermittedError("your permissions do not include to fork this run")
+        return found
 
     def _run(self, request: Request) -> Run:
         return self.parts.client.run(request.path_params["run"])

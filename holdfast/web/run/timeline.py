@@ -60,12 +60,20 @@ class TimelineLine:
 
 
 class Timeline:
-    """Describes the entries of one run, in order; `lead` are those before the first shown one."""
+    """Describes the entries of one run, in order; `lead` are those before the first shown one.
+
+    With `has_forks`, the end of a turn has a link to fork the run there.
+    """
 
     def __init__(
-        self, run_id: str, lead: Iterable[Mapping[str, Any]] = (), *, is_single_call: bool = False
+        self,
+        run_id: str,
+        lead: Iterable[Mapping[str, Any]] = (),
+        *,
+        is_single_call: bool = False,
+        has_forks: bool = False,
     ) -> None:
-        self._run_id, self._is_single_call = run_id, is_single_call
+        self._run_id, self._is_single_call, self._has_forks = run_id, is_single_call, has_forks
         self._narration = LogNarration(run_id, with_all_arguments=True, in_terminal=False)
         self._turn: int | None = None
         # The use of the run up to the turn before `_next_turn`.
@@ -99,6 +107,8 @@ class Timeline:
                 where = address("run", names.delegate_id(self._run_id, call))
                 agent = text_safety.one_line(delegate, _NAME_CHARS)
                 links = [PageLink(where, f"Open the run of {agent}")]
+            case log_entry.TurnEndEntry(turn=turn) if self._has_forks:
+                links = [PageLink(address("run", self._run_id, "fork", str(turn)), "Fork here")]
         number, note = str(record.n), self._note(record)
         picture_links = [
             PageLink(

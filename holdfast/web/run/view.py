@@ -11,6 +11,7 @@ from typing import Any, Final, Literal
 
 from holdfast.client import result
 from holdfast.client.holdfast_client import HoldfastClient
+from holdfast.client.run_lists import RunListing
 from holdfast.client.stream.heartbeats import PendingActivity, progress_line
 from holdfast.runtime.narration.phrases import QUEUED_FOR_MODEL, REVIEW
 from holdfast.runtime.narration.question_view import QuestionView
@@ -24,7 +25,8 @@ from holdfast.runtime.text_safety import (
 )
 from holdfast.schemas import names
 from holdfast.schemas.run import RunResult, Spent
-from holdfast.web.auth.permissions import RunAccess
+from holdfast.web.auth.permissions import Permissions, RunAccess
+from holdfast.web.auth.sessions import Person
 from holdfast.web.listing.rows import argument_line
 from holdfast.web.page_text import budget_uses, status_label
 from holdfast.web.pages import address
@@ -81,7 +83,10 @@ async def build_run_view(parts: Services, seen: LoadedRun, access: RunAccess) ->
     listed = parts.permissions.query(access.person)
     delegates, has_more_delegates = await read_delegates(parts.client, seen, listed)
     info, report, ending = seen.info, seen.report, seen.ending
-    timeline = Timeline(info.id, seen.earlier_entries, is_single_call=info.single)
+    has_forks = may_fork(parts.permissions, access.person, info)
+    timeline = Timeline(
+        info.id, seen.earlier_entries, is_single_call=info.single, has_forks=has_forks
+    )
     # In this order: the timeline learns the labels of calls from the entries.
     lines = timeline.lines(seen.entries)
     status, code = report.status if seen.has_answered else info.status, None
@@ -121,6 +126,12 @@ async def build_run_view(parts: Services, seen: LoadedRun, access: RunAccess) ->
         "awaits_message": status == "awaiting_message",
         "temporal_link": parts.link_to(info.id),
     }
+
+
+def may_fork(permissions: Permissions, person: Person, run: RunListing) -> bool:
+    """Report whether a person may start a run of the agent of a run that they may read."""
+    is_known = not run.single and run.agent not in (None, names.UNNAMED_AGENT)
+    return is_known and permissions.may_start(person, run.agent, person.name)
 
 
 def _facts(seen: LoadedRun) -> list[tuple[str, str]]:

@@ -66,6 +66,7 @@ FORMS: Final[dict[str, dict[str, str]]] = {
     "/waiting/{run}/{call}": {"about": "approve", "digest": APPROVAL.digest},
     "/run/{run}/message": {"text": "Hello."},
     "/run/{run}/withdraw": {"message": "1"},
+    "/run/{run}/fork/{n}": {"text": "Hello.", "key": "a"},
 }
 _ERROR: Final = b"RUN_ERROR"
 # What a person finds in the answer of a list, or does not.

@@ -28,6 +28,7 @@ from holdfast.client.run_lists import RunListing
 from holdfast.client.stream.heartbeats import CallProgress, PendingActivity
 from holdfast.client.stream.run_watch import RunDescription
 from holdfast.runtime import text_safety
+from holdfast.schemas import names
 from holdfast.schemas.base import rfc3339
 from holdfast.schemas.decision import PendingApproval, Receipt, digest_of, nonce_of
 from holdfast.schemas.internal.selected_call import SelectedCall
@@ -266,6 +267,18 @@ class StatedRuns:
         counts = [*said.get("counts", {}).items()]
         return counts, [EndedRun(run_info(f"run-{n}", {}), **one) for n, one in ended]
 
+    def describe(self) -> Any:
+        """What Temporal has of the run."""
+        agent = SimpleNamespace(key=SimpleNamespace(name=names.AGENT_NAME), value=self.info.agent)
+        return SimpleNamespace(
+            id=self.info.id,
+            close_time=self.info.ended,
+            typed_search_attributes=[agent] if self.info.agent else [],
+            task_queue="holdfast",
+            workflow_type=names.AGENT_WORKFLOW,
+            **dict.fromkeys(("run_id", "start_time", "status", "parent_id")),
+        )
+
     @contextmanager
     def answering(self) -> Iterator[None]:
         """Have the inbox read this state."""
@@ -289,7 +302,7 @@ class StatedRuns:
             (Run, "observe"): lambda _: seen,
             (Run, "state"): lambda _, instance="shared": state[instance],
             (Run, "status"): lambda _: self.report,
-            (Run, "describe"): lambda _: SimpleNamespace(close_time=self.info.ended),
+            (Run, "describe"): lambda _: self.describe(),
             **{(Run, act): lambda *_: None for act in ("post", "withdraw", "close", "cancel")},
         }
         patches: dict[tuple[Any, str], Any] = {

@@ -158,3 +158,32 @@ async def test_what_ends_meanwhile_has_ended_and_what_cannot_be_reached_has_not(
     async with inbox(nowhere) as stage:
         answer = await stage.post(f"/run/x/{what}")
     assert (answer.status_code, answer.headers.get("location")) == (status, where)
+
+
+async def test_a_form_that_is_sent_twice_forks_a_run_once(
+    client: Client, stage: Stage, tmp_path: Path
+) -> None:
+    agents = tmp_path / "catalog" / "agents"
+    agents.mkdir(parents=True)
+    (agents / "clerk.yaml").write_text("model: fake:fake\ninstructions: Pay.\ntools: [pay]\n")
+    settings = {"catalog": agents.parent, **SIDE_BY_SIDE}
+    async with backend(client, tmp_path, PAYS, **settings) as made:
+        request = {"agent": "clerk", "input": "go"}
+        queue = made.task_queue
+        handle = await client.start_workflow("AgentWorkflow", request, id=queue, task_queue=queue)
+        source = Run(handle, client)
+        await source.waiting()
+        await source.decide("t1c1", "approve")
+        await source.result()
+        link = f"/run/{source.id}/fork/1"
+        assert f'href="{link}">Fork here' in (await stage.get(f"/run/{source.id}")).text
+
+        form = {"text": "Thank them.", "key": "a"}
+        first, again = [(await stage.post(link, form)).headers["location"] for _ in range(2)]
+
+        assert first == again
+        run = Run(client.get_workflow_handle(first.removeprefix("/run/")), client)
+        assert (await run.result())["output"] == "Paid."
+        assert await user_messages(run) == ["go", "Thank them."]
+        other = (await stage.post(link, {**form, "key": "b"})).headers["location"]
+        assert other != first
