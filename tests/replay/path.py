@@ -105,6 +105,18 @@ class ClientPath(Path):
 
 
 @dataclass
+class ForkPath(Path):
+    """One path of a run that begins with another one, after its first turn."""
+
+    async def start(self, backend: Backend) -> Run:
+        """Start it, once the other one has ended."""
+        source = await super().start(backend)
+        await source.result()
+        fork = {"run": source.id, "turn": 1}
+        return await backend.start(self.tools, input="And now?", fork=fork)
+
+
+@dataclass
 class ServerPath(Path):
     """One path of a run with the tools of the MCP server `airline`."""
 

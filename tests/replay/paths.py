@@ -8,7 +8,16 @@ from temporalio.client import WorkflowUpdateFailedError
 from temporalio.service import RPCError
 
 from holdfast.schemas.settings.budgets import SharedBudget
-from tests.replay.path import ClientPath, LatePath, Path, ServerPath, decides, decision_on, single
+from tests.replay.path import (
+    ClientPath,
+    ForkPath,
+    LatePath,
+    Path,
+    ServerPath,
+    decides,
+    decision_on,
+    single,
+)
 from tests.replay.whole import WHOLE
 from tests.support import tools
 from tests.support.backend import Run, ledger_has
@@ -358,6 +367,7 @@ CONSTANT_CALLS = {
 
 PATHS: dict[str, Path] = {
     "text": Path([Answer("hello")]),
+    "forked": ForkPath([Answer(calls=[call("look_up", id=1)]), DONE], ["look_up"]),
     "calls_together": Path(
         [Answer("let me see", calls=[call("look_up", id=1), call("echo", text="hi")]), DONE],
         ["look_up", "echo"],
