@@ -11,7 +11,7 @@ call may decide on the plan; a call that this approval does not cover needs its 
 forwarded only if the policy of each call forwards to the same groups at the same times.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -88,6 +88,28 @@ def applied_policies(
         ]
     except CannotCheck:
         return found
+
+
+def required_policies(
+    tool: ResolvedTool,
+    rules: AgentRules,
+    arguments: dict[str, Any] | None,
+    limits: ValidationLimits,
+    remembered: Collection[str] = (),
+) -> list[AppliedPolicy]:
+    """Return those of the policies of a call by which it needs an approval.
+
+    People have approved all further calls of the keys that are `remembered`.
+    """
+    if tool.name in rules.approval.auto:
+        return []
+    return [
+        one
+        for one in applied_policies(tool, rules, arguments, limits.budget())
+        if one.key(tool.name) not in remembered
+        # A rule of a list fits the arguments already.
+        and requires_approval(tool, one.policy, None if one.rule else arguments, limits.budget())
+    ]
 
 
 def combined_policy(applied: Sequence[AppliedPolicy]) -> ApprovalPolicy:

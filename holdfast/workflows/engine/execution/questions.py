@@ -18,7 +18,7 @@ from holdfast.workflows.engine.approvals.policy import (
     AppliedPolicy,
     applied_policies,
     combined_policy,
-    requires_approval,
+    required_policies,
 )
 from holdfast.workflows.engine.approvals.question import Question
 from holdfast.workflows.engine.approvals.rulings import Moved
@@ -78,18 +78,9 @@ class Questions:
         """Return those of the policies by which the call needs an approval."""
         if call.items:
             return _of_items(partial(self.required_policies, limits=limits), call, arguments)
-        tool, state, limits = call.tool, self._state, limits or self._state.limits
-        if call.name in state.rules.approval.auto:
-            return []
-        return [
-            one
-            for one in applied_policies(tool, state.rules, arguments, limits.budget())
-            if one.key(call.name) not in state.pending.remembered
-            # A rule of a list fits the arguments already.
-            and requires_approval(
-                tool, one.policy, None if one.rule else arguments, limits.budget()
-            )
-        ]
+        state, limits = self._state, limits or self._state.limits
+        remembered = state.pending.remembered
+        return required_policies(call.tool, state.rules, arguments, limits, remembered)
 
     def remembered_approver(self, call: ToolCall) -> CallApprover | None:
         """Return who approved all calls like this one for the rest of the run, if people did."""
