@@ -47,6 +47,9 @@ COMMANDS: Final[dict[str, dict[str, str]]] = {
         "check": "find the problems that a worker would report",
         "export": "write the files of the agents and tools of Python modules",
     },
+    "policy_commands.add_options": {
+        "policy": "simulate other approval policies over recorded runs: `policy simulate`",
+    },
     "server_commands.add_options": {
         "codec": "serve the endpoint that decrypts runs for Temporal's UI",
         "inbox": "serve the pages where people decide on pending approvals",

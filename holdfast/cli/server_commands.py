@@ -62,7 +62,7 @@ def add_options(parsers: Parsers) -> None:
     parser.add_argument("--settings", metavar="FILE", help=text)
     add_listening(parser, INBOX_PORT)
     add_person(parser)
-    _add_catalog(parser)
+    add_catalog(parser)
     parser.set_defaults(command=inbox)
     _add_mcp(parsers["mcp"])
 
@@ -70,7 +70,7 @@ def add_options(parsers: Parsers) -> None:
 def _add_mcp(parser: ArgumentParser) -> None:
     parser.set_defaults(command=serve_mcp)
     add = parser.add_argument
-    _add_catalog(parser)
+    add_catalog(parser)
     add("--task-queue", metavar="NAME", help=f"the worker's (default: {names.TASK_QUEUE})")
     add("--inbox-url", metavar="URL", help="the address of the inbox, where people decide")
     text = "the person at the program that starts this one: answers to its forms are decisions"
@@ -96,8 +96,8 @@ def _add_mcp(parser: ArgumentParser) -> None:
     parser.set_defaults(command=lock, parser=parser)
 
 
-def _add_catalog(parser: ArgumentParser) -> None:
-    """Add the options that name agents and tools, which `_load_catalog` reads."""
+def add_catalog(parser: ArgumentParser) -> None:
+    """Add the options that name agents and tools, which `load_catalog` reads."""
     add = parser.add_argument
     add("--catalog", metavar="DIR", help="a folder with tools/ and agents/")
     text = "a module of tools; repeatable"
@@ -131,7 +131,7 @@ async def serve_mcp(
     from holdfast.web.services import Services
 
     with redirect_stdout(sys.stderr):  # of modules of tools: standard output is the protocol's
-        catalog, queue = _load_catalog(given)
+        catalog, queue = load_catalog(given)
     tools, services = offered_tools(catalog), Services(await connect(queue), approver.signer)
     make = partial(server.McpHandlers, services, tools, inbox=inbox_url)
     secrets = server.load_state_keys(state_keys)
@@ -142,7 +142,7 @@ async def serve_mcp(
     return DONE
 
 
-def _load_catalog(given: dict[str, str | Sequence[str] | None]) -> tuple["Catalog", str]:
+def load_catalog(given: dict[str, str | Sequence[str] | None]) -> tuple["Catalog", str]:
     """Load the catalog of these options as a worker does; return it with the task queue."""
     from holdfast.catalog import mcp_tools
     from holdfast.hosting.resources import load_worker_catalog
@@ -223,7 +223,7 @@ async def inbox(
         port,
         Person(approver.name or "", tuple(approver.groups)),
         approver.signer,
-        lambda: _load_catalog(given)[0] if any(given.values()) else None,
+        lambda: load_catalog(given)[0] if any(given.values()) else None,
         is_user_given=bool(approver.by or approver.groups),
     )
     return DONE

@@ -8,6 +8,7 @@ from holdfast.activities import budget_account, generate, read_fork, resolve
 from holdfast.activities.interceptors import auto_heartbeat, results
 from holdfast.activities.mcp import authorization, held_calls, http_client, servers
 from holdfast.catalog import advice, agent_reader, builtin_tools, catalog_files
+from holdfast.cli import policy_commands
 from holdfast.hosting.options import MAX_PROCESSES
 from holdfast.hosting.supervisor import MAX_RESTARTS
 from holdfast.hosting.worker_parts import MAX_ACTIVITIES
@@ -163,6 +164,9 @@ LIMITS: dict[str, list[str]] = {
     ],
     "decisions before their request": [str(pending.MAX_EARLY_DECISIONS)],
     "notes on ignored input": [str(base_workflow.MAX_NOTES)],
+    "runs that [`holdfast policy simulate`](approvals/change-a-policy.md) reads": [
+        f"{policy_commands.MAX_RUNS:,}"
+    ],
     "decisions counted for one quorum": [str(question.MAX_COUNTED_DECISIONS)],
     "reading when [late decisions](approvals/decision-times.md) were sent": [
         f"{decisions.MAX_ATTEMPTS} attempts",

@@ -11,9 +11,9 @@ from holdfast.client.errors import UNREACHABLE
 from tests.encryption.conftest import Holdfast
 from tests.encryption.keys import NEW
 from tests.encryption.reader import Reader, plain
-from tests.support.backend import Launch, Run
+from tests.support.backend import TOOLS, Launch, Run
 from tests.support.eventually import eventually
-from tests.support.model_server import Answer, call
+from tests.support.model_server import MANY, Answer, call
 
 AGENT = {"name": "till", "model": {"endpoint": "fake", "name": "fake"}, "tools": ["pay"]}
 SAYS = [Answer("I will.", calls=[call("pay", amount=5)]), Answer("Paid.")]
@@ -123,3 +123,32 @@ async def test_check_finds_what_is_wrong_with_the_keys(holdfast: Holdfast, tmp_p
         2,
         f"{path}:1: `keys[0].file`: {tmp_path / NEW}.key: there is no such file; check the path\n",
     )
+
+
+async def test_policies_are_simulated_over_runs_that_the_keys_decrypt(
+    launch: Launch, holdfast: Holdfast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also over what happened before a run continued as new."""
+    looks = [Answer(calls=[call("look_up", id=n)]) for n in range(6)]
+    backend = await launch([SAYS[0], *looks, Answer("Done.")], continue_after=20)
+    name, tools = "till-of-policies", ["pay", "look_up"]
+    run = await backend.start(tools, agent={"name": name, **MANY})
+    await run.waiting()
+    assert (await holdfast("decide", run.id, "t1c1", "deny", "--by", "ann")).code == 0
+    await run.result()
+    assert run.handle.first_execution_run_id != (await run.handle.describe()).run_id
+    await run.listed("completed")
+    file = tmp_path / "new" / "agents" / "till.json"
+    file.parent.mkdir(parents=True)
+    file.write_text(json.dumps({**AGENT, "name": name, "approval": {"auto": ["pay"]}}))
+    catalog = ("--catalog", str(file.parents[1]), "--tools", str(TOOLS))
+    words = ("policy", "simulate", *catalog, "--agent", name, "--json")
+    said = await holdfast(*words)
+    assert said.code == 1
+    [row] = json.loads(said.out)["unasked"]
+    assert (row["run"], row["call"], row["arguments"]) == (run.id, "t1c1", {"amount": 5})
+    monkeypatch.delenv("HOLDFAST_ENCRYPTION")
+    said = await holdfast(*words)
+    assert said.code == UNREACHABLE
+    [unread] = json.loads(said.out)["unread"]
+    assert (unread["run"], unread["reason"]) == (run.id, UNSET)

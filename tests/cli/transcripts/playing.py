@@ -55,7 +55,7 @@ ELSEWHERE, STOP = "^ELSEWHERE", "^C"
 _PANEL_COLUMNS = 79
 _PROMPT = re.compile(r"(> |\): )")
 _WAITS = re.compile(r"^(It waits for a message|Skipped|holdfast decide )")
-_LISTING = re.compile(r"holdfast (list|approvals|forget)\b")
+_LISTING = re.compile(r"holdfast (list|approvals|forget|policy)\b")
 _SHELL = re.compile(r"[|<>&;]|^(?!holdfast )")
 
 # What varies, and what is written in its place; a command that is typed takes the last value.
