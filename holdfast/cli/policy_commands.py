@@ -113,9 +113,9 @@ class CatalogPolicies:
         for skill in rules.skills:
             tools += skill.tools
             if skill.activity is not None:
-                # A run has the policy of its tool, without a list, and parameters of its own.
+                # A run has the policy of its tool, and parameters of its own.
                 own = skill.rules or ResolvedTool(name=skill.name, parameters={})
-                changes = {"name": skill.name, "approval_rules": [], "parameters": {}}
+                changes = {"name": skill.name, "parameters": {}}
                 tools.append(own.model_copy(update=changes))
         for tool in tools:
             if tool.name == call.tool:

@@ -23,7 +23,10 @@ from holdfast.workflows.engine.state.references import Unresolved, resolve
 # The kind under which an `answer` refers to the model's output.
 OUTPUT = "output"
 # What a skill's activity takes over from the tool that it runs, besides its parameters.
-_RULES = ("side_effects", "idempotent", "approval", "hooks", "requires", "limits", "untrusted")
+_RULES = (
+    *("side_effects", "idempotent", "approval", "approval_rules", "hooks", "requires", "limits"),
+    "untrusted",
+)
 
 
 def propose_fixed_calls(
