@@ -5,6 +5,7 @@ open, closed, or continued as new, and of another task queue; a worker has to an
 """
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NoReturn
 
@@ -36,10 +37,20 @@ _NONE = "there is no such run, or Temporal has deleted its history"
 
 
 class ReadForkActivity:
-    """Reads runs of one namespace; `own_queue_only`: those of the worker's own task queue."""
+    """Reads runs of one namespace; `own_queue_only`: those of the worker's own task queue.
 
-    def __init__(self, client: Client, queries: RunQueries, *, own_queue_only: bool) -> None:
-        self._client, self._queries = client, queries
+    `lists_forks` reports whether the namespace has the search attribute of forks.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        queries: RunQueries,
+        lists_forks: Callable[[], bool],
+        *,
+        own_queue_only: bool,
+    ) -> None:
+        self._client, self._queries, self._lists_forks = client, queries, lists_forks
         self._own_queue_only = own_queue_only
 
     @activity.defn(name=names.READ_FORK)
@@ -71,7 +82,7 @@ class ReadForkActivity:
             )
         except CannotFork as error:
             _refuse(id, str(error))
-        return prefix.to_json()
+        return prefix.model_copy(update={"is_listed": self._lists_forks()}).to_json()
 
     def _check(self, found: WorkflowExecutionDescription, reader: Principal | None) -> None:
         """Refuse a workflow that is no run, or that the reader may not read."""

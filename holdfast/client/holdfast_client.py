@@ -61,8 +61,9 @@ class HoldfastClient:
     def __init__(self, client: Client, task_queue: str = names.TASK_QUEUE) -> None:
         self.temporal, self.task_queue = client, task_queue
         self.live = LiveAnswers(client.data_converter)
-        # Whether the namespace has the search attributes of a start, as far as is known.
-        self._has_attributes = True
+        # Whether the namespace has the search attributes of a start, and that of forks, as far as
+        # is known.
+        self._has_attributes = self.lists_forks = True
         self._watches = RunWatches(self.live)
 
     @overload

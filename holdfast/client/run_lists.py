@@ -66,6 +66,7 @@ class RunListing:
     single: bool = False
     execution: str = ""
     parent: str | None = None
+    forked_from: str | None = None
 
     @property
     def call_of_parent(self) -> str | None:
@@ -96,6 +97,7 @@ class RunListing:
             run.workflow_type == names.CALL_WORKFLOW,
             run.run_id,
             run.parent_id,
+            attributes.get(names.FORKED_FROM),
         )
 
 

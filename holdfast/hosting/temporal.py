@@ -32,6 +32,7 @@ _KEYWORD_LIST = IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD_LIST
 _DATETIME = IndexedValueType.INDEXED_VALUE_TYPE_DATETIME
 _TYPES: dict[str, IndexedValueType.ValueType] = {
     **dict.fromkeys((names.AGENT_NAME, names.AGENT_STATUS, names.AGENT_PRINCIPAL), _KEYWORD),
+    names.FORKED_FROM: _KEYWORD,
     **dict.fromkeys((names.PENDING_TOOLS, names.PENDING_FOR), _KEYWORD_LIST),
     **dict.fromkeys((names.PENDING_SINCE, names.PENDING_UNTIL), _DATETIME),
 }
@@ -67,7 +68,7 @@ async def connect(
 
 
 async def usable_search_attributes(client: Client) -> list[str]:
-    """Return those of `names.SEARCH_ATTRIBUTES` that the namespace has, registering missing ones.
+    """Return those of ours that the namespace has, registering missing ones.
 
     A warning reports attributes that cannot be registered, for lack of permission or of room: runs
     work without them.
@@ -78,7 +79,7 @@ async def usable_search_attributes(client: Client) -> list[str]:
     present: dict[str, int] = {}
     try:
         present = await _listed(client)
-        for wanted in (names.NEEDED_ATTRIBUTES, names.WAITING_ATTRIBUTES):
+        for wanted in (names.NEEDED_ATTRIBUTES, names.WAITING_ATTRIBUTES, (names.FORKED_FROM,)):
             missing = {name: _TYPES[name] for name in wanted if name not in present}
             if missing:
                 present = await _register(client, missing)
@@ -90,7 +91,8 @@ async def usable_search_attributes(client: Client) -> list[str]:
             "operator can: temporal operator search-attribute create",
             error,
         )
-    usable = [name for name in names.SEARCH_ATTRIBUTES if present.get(name) == _TYPES[name]]
+    ours = (*names.SEARCH_ATTRIBUTES, names.FORKED_FROM)
+    usable = [name for name in ours if present.get(name) == _TYPES[name]]
     for name in [name for name in _TYPES if name in present and name not in usable]:
         logger.warning("the search attribute %s has another type here; it is not used", name)
     return usable

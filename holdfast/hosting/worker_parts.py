@@ -127,7 +127,9 @@ class WorkerParts:
         ]
         queries = RunQueries(self._client)
         memories = MemoryActivities(self._client, queries)
-        forks = ReadForkActivity(self._client, queries, own_queue_only=has_permits)
+        forks = ReadForkActivity(
+            self._client, queries, lambda: self._lists_forks, own_queue_only=has_permits
+        )
         world = self._resources.current_catalog.catalog.definitions
         servers = self._resources.servers
         knowledge = FetchKnowledgeActivity(
@@ -261,8 +263,11 @@ class WorkerParts:
     async def facts(self) -> WorkerFacts:
         """Return what runs need to know of the worker that resolves their definitions."""
         settings, task_queue = self._settings, self._task_queue
+        usable = await usable_search_attributes(self._client)
+        self._lists_forks = names.FORKED_FROM in usable
         return WorkerFacts(
-            search_attributes=await usable_search_attributes(self._client),
+            # Without that of forks, which is in no history of another run.
+            search_attributes=[each for each in usable if each in names.SEARCH_ATTRIBUTES],
             notify=settings.notify,
             notifiers=self._resources.channels.listeners(),
             generate_timeout=settings.generate_timeout,

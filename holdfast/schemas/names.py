@@ -85,7 +85,7 @@ DELEGATE_WAITS: Final = "delegate_waits"
 
 # A delegate's memo: the call of its parent that it runs.
 DELEGATE_OF: Final = "DelegateOf"
-# A fork's memo: the run and the turn that it begins with.
+# A fork's memo, the run and the turn that it begins with; and its search attribute, the run.
 FORKED_FROM: Final = "ForkedFrom"
 # The scope by which a verified principal may begin with the run of another one.
 READ_RUNS: Final = "holdfast:read"

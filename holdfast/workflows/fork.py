@@ -6,7 +6,7 @@ The log is the result of an activity, in the fork's own history: a replay needs 
 import asyncio
 
 from temporalio import workflow
-from temporalio.common import RetryPolicy
+from temporalio.common import RetryPolicy, SearchAttributeKey
 from temporalio.exceptions import FailureError
 
 with workflow.unsafe.imports_passed_through():
@@ -21,6 +21,7 @@ from holdfast.workflows.input import activity_failure, fail
 # One attempt reads all pages; the worker of the other run may start meanwhile.
 _START_TO_CLOSE = parse_duration("3m")
 SCHEDULE_TO_CLOSE = parse_duration("10m")
+_SOURCE = SearchAttributeKey.for_keyword(names.FORKED_FROM)
 _RETRY = RetryPolicy(maximum_interval=parse_duration("15s"))
 
 
@@ -50,4 +51,6 @@ async def read_prefix(request: RunRequest, facts: WorkerFacts) -> RecordedPrefix
     prefix = RecordedPrefix.read(found)
     origin = request.fork.model_copy(update={"turn": prefix.turns})
     workflow.upsert_memo({names.FORKED_FROM: origin.to_json()})
+    if prefix.is_listed:
+        workflow.upsert_search_attributes([_SOURCE.value_set(request.fork.run)])
     return prefix

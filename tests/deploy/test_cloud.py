@@ -62,7 +62,7 @@ def test_every_search_attribute_is_made() -> None:
         name: IndexedValueType.Name(kind).removeprefix("INDEXED_VALUE_TYPE_").replace("_", "")
         for name, kind in _TYPES.items()
     }
-    assert [name for name, _ in made] == list(names.SEARCH_ATTRIBUTES)
+    assert [name for name, _ in made] == [*names.SEARCH_ATTRIBUTES, names.FORKED_FROM]
     assert {name: kind.upper() for name, kind in made} == kinds
 
 

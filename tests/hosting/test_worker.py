@@ -326,7 +326,7 @@ async def namespace(client: Client) -> Client:
 
 async def test_missing_search_attributes_are_registered(client: Client) -> None:
     inside = await namespace(client)
-    assert await usable_search_attributes(inside) == list(names.SEARCH_ATTRIBUTES)
+    assert await usable_search_attributes(inside) == [*names.SEARCH_ATTRIBUTES, names.FORKED_FROM]
     await inside.count_workflows(f'{names.AGENT_STATUS} = "x" AND {names.PENDING_TOOLS} = "y"')
 
 

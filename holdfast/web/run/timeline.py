@@ -107,6 +107,8 @@ class Timeline:
                 where = address("run", names.delegate_id(self._run_id, call))
                 agent = text_safety.one_line(delegate, _NAME_CHARS)
                 links = [PageLink(where, f"Open the run of {agent}")]
+            case log_entry.ForkedEntry(forked_from=source):
+                links = [PageLink(address("run", source), "Open that run")]
             case log_entry.TurnEndEntry(turn=turn) if self._has_forks:
                 links = [PageLink(address("run", self._run_id, "fork", str(turn)), "Fork here")]
         number, note = str(record.n), self._note(record)

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 
 from holdfast.client import result
 from holdfast.client.holdfast_client import HoldfastClient
-from holdfast.client.run_lists import RunListing
+from holdfast.client.run_lists import MissingAttributesError, RunListing
 from holdfast.client.stream.heartbeats import PendingActivity, progress_line
 from holdfast.runtime.narration.phrases import QUEUED_FOR_MODEL, REVIEW
 from holdfast.runtime.narration.question_view import QuestionView
@@ -81,7 +81,7 @@ async def build_run_view(parts: Services, seen: LoadedRun, access: RunAccess) ->
         HoldfastError: Temporal does not answer.
     """
     listed = parts.permissions.query(access.person)
-    delegates, has_more_delegates = await read_delegates(parts.client, seen, listed)
+    delegates, forks, has_more_delegates = await read_branches(parts.client, seen, listed)
     info, report, ending = seen.info, seen.report, seen.ending
     has_forks = may_fork(parts.permissions, access.person, info)
     timeline = Timeline(
@@ -111,6 +111,7 @@ async def build_run_view(parts: Services, seen: LoadedRun, access: RunAccess) ->
         "used_text": used_text(seen),
         "budgets": [*budget_uses(report.budget)],
         "delegates": delegates,
+        "forks": forks,
         "has_more_delegates": has_more_delegates,
         "output": output,
         "lines": lines,
@@ -187,33 +188,51 @@ def used_text(seen: LoadedRun) -> str:
     return result.usage_line(spent) + (", cost unknown" if unknown else "")
 
 
-async def read_delegates(
+async def read_branches(
     client: HoldfastClient, seen: LoadedRun, listed: str | None = ""
-) -> tuple[list[DelegateBranch], bool]:
-    """Return the delegates of a run with theirs, and whether some were left out.
+) -> tuple[list[DelegateBranch], list[DelegateBranch], bool]:
+    """Return the delegates of a run with theirs, its forks, and whether some were left out.
 
     `listed` are further terms of the query (`Permissions.query`).
 
     Raises:
         HoldfastError: Temporal does not answer.
     """
-    root = seen.info.root.replace("\\", "\\\\").replace('"', '\\"')
-    query = (
-        f'RootWorkflowId = "{root}" AND WorkflowType = "{names.AGENT_WORKFLOW}"'
-        ' AND ExecutionStatus != "ContinuedAsNew"'
-    )
-    found = [] if listed is None else await client.list_runs(query + listed, MAX_DELEGATES + 1)
+    found = [] if listed is None else await _list_branches(client, seen, listed)
     children: dict[str | None, list[DelegateBranch]] = defaultdict(list)
     branches: dict[str, DelegateBranch] = {}
+    forks = list[DelegateBranch]()
     for run in sorted(found, key=lambda run: run.started):
         label, tone = status_label(run.status)
         call = clean(run.id.removeprefix(f"{run.parent}."))
         agent = one_line(run.agent or "a run", _NAME_CHARS)
         branches[run.id] = DelegateBranch(call, agent, address("run", run.id), label, tone)
-        children[run.parent].append(branches[run.id])
+        is_fork = run.forked_from == seen.info.id
+        (forks if is_fork else children[run.parent]).append(branches[run.id])
     for run_id, branch in branches.items():
         branch.children = children[run_id]
-    return children[seen.info.id], len(found) > MAX_DELEGATES
+    return children[seen.info.id], forks, len(found) > MAX_DELEGATES
+
+
+async def _list_branches(client: HoldfastClient, seen: LoadedRun, listed: str) -> list[RunListing]:
+    """List delegates and forks by one query; delegates alone, if the namespace has no forks."""
+    root, id = (
+        text.replace("\\", "\\\\").replace('"', '\\"') for text in (seen.info.root, seen.info.id)
+    )
+    which = f'RootWorkflowId = "{root}"'
+    if client.lists_forks:
+        which = f'({which} OR {names.FORKED_FROM} = "{id}")'
+    query = (
+        f'{which} AND WorkflowType = "{names.AGENT_WORKFLOW}"'
+        ' AND ExecutionStatus != "ContinuedAsNew"'
+    )
+    try:
+        return await client.list_runs(query + listed, MAX_DELEGATES + 1)
+    except MissingAttributesError:
+        if not client.lists_forks:
+            raise
+        client.lists_forks = False
+        return await _list_branches(client, seen, listed)
 
 
 @dataclass(frozen=True)

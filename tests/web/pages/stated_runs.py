@@ -289,13 +289,15 @@ class StatedRuns:
         )
         seen = RunDescription(("r", 1), closed=self.info.ended is not None, streaming=None)
         rights = ALL & frozenset(self.said.get("person", {}).get("may", ALL))
-        branches = [branch_of(one) for one in self.said.get("delegates", [])]
+        branches, forks = (
+            [branch_of(one) for one in self.said.get(name, [])] for name in ("delegates", "forks")
+        )
         state = self.said.get("state", {})
         returned: dict[tuple[Any, str], Any] = {
             (PendingRuns, "read"): lambda _: pending,
             (HoldfastClient, "list_page"): lambda *_: page,
             (Services, "access"): lambda _, person, __: RunAccess(person, rights),
-            (view, "read_delegates"): lambda *_: (branches, False),
+            (view, "read_branches"): lambda *_: (branches, forks, False),
             (Run, "page"): lambda _, __, after, limit: self.log[after : after + limit],
             (Run, "start_info"): lambda run: starts[run.id],
             (Run, "ending"): lambda *_, **__: self.ending or RunEnding("running"),

@@ -187,3 +187,10 @@ async def test_a_form_that_is_sent_twice_forks_a_run_once(
         assert await user_messages(run) == ["go", "Thank them."]
         other = (await stage.post(link, {**form, "key": "b"})).headers["location"]
         assert other != first
+
+        async def lists_both() -> bool:
+            text = (await stage.get(f"/run/{source.id}")).text
+            return f'href="{first}"' in text and f'href="{other}"' in text
+
+        await eventually(lists_both)
+        assert f'href="/run/{source.id}">Open that run' in (await stage.get(first)).text

@@ -25,7 +25,7 @@ from holdfast.web.auth.permissions import RunAccess
 from holdfast.web.auth.sessions import Person
 from holdfast.web.run.routes import MAX_INSTANCES, RunPages
 from holdfast.web.run.snapshot import MAX_ACTIVITIES, LoadedRun, RunInfo, read_run_info
-from holdfast.web.run.view import MAX_DELEGATES, MAX_OUTPUT_CHARS, build_run_view, read_delegates
+from holdfast.web.run.view import MAX_DELEGATES, MAX_OUTPUT_CHARS, build_run_view, read_branches
 from holdfast.web.services import Services
 
 AT = datetime(2026, 3, 1, 14, 3, tzinfo=UTC)
@@ -39,12 +39,16 @@ class ListedRuns:
     namespace = "default"
     data_converter = data_converter
 
-    def __init__(self, *runs: Any, refuses: RPCStatusCode | None = None) -> None:
-        self.runs, self.refuses = runs, refuses
+    def __init__(
+        self, *runs: Any, refuses: RPCStatusCode | None = None, unknown: str | None = None
+    ) -> None:
+        self.runs, self.refuses, self.unknown = runs, refuses, unknown
         self.query, self.limit = "", 0
 
     async def list_workflows(self, query: str, limit: int, **_: Any) -> AsyncIterator[Any]:
         self.query, self.limit = query, limit
+        if self.unknown is not None and self.unknown in query:
+            raise RPCError("no such attribute", RPCStatusCode.INVALID_ARGUMENT, b"")
         if self.refuses is not None:
             raise RPCError("so it is", self.refuses, b"")
         for run in self.runs[:limit]:
@@ -72,14 +76,14 @@ def lists(*runs: Any, **more: Any) -> Any:
 
 async def test_a_tree_has_a_bound_and_reports_that_there_are_more() -> None:
     there = lists(*(delegate(f"a.t1c{n}", "a") for n in range(MAX_DELEGATES + 50)))
-    assert (await read_delegates(there, of("a")))[1]
+    assert (await read_branches(there, of("a")))[2]
     assert there.temporal.limit == MAX_DELEGATES + 1
-    assert not (await read_delegates(lists(delegate("a.t1c1", "a")), of("a")))[1]
+    assert not (await read_branches(lists(delegate("a.t1c1", "a")), of("a")))[2]
 
 
 async def test_a_tree_is_of_this_run_whatever_its_id_holds() -> None:
     there = lists(delegate("x", "a"), delegate("x.t1c1", "x"), delegate("y", "b"))
-    found, _ = await read_delegates(there, of("a", root='r"\\'))
+    found, _, _ = await read_branches(there, of("a", root='r"\\'))
     assert 'RootWorkflowId = "r\\"\\\\"' in there.temporal.query
     assert 'ExecutionStatus != "ContinuedAsNew"' in there.temporal.query
     [one] = found
@@ -102,13 +106,29 @@ async def test_a_tree_is_of_this_run_whatever_its_id_holds() -> None:
 async def test_a_delegate_that_was_ended_from_outside_is_not_at_work(
     status: Any, told: str, shown: str
 ) -> None:
-    [[one], _] = await read_delegates(lists(delegate("a.t1c1", "a", status, told)), of("a"))
+    [[one], _, _] = await read_branches(lists(delegate("a.t1c1", "a", status, told)), of("a"))
     assert one.status == shown
+
+
+async def test_forks_are_listed_with_the_delegates_where_the_namespace_lists_them() -> None:
+    fork = delegate("b", "")
+    pair = SimpleNamespace(key=SimpleNamespace(name=names.FORKED_FROM), value="a")
+    fork.typed_search_attributes.append(pair)
+    there = lists(fork, delegate("a.t1c1", "a"))
+    delegates, [one], _ = await read_branches(there, of("a"))
+    assert ([each.call for each in delegates], one.href) == (["t1c1"], "/run/b")
+    assert '(RootWorkflowId = "a" OR ForkedFrom = "a") AND ' in there.temporal.query
+
+    without = lists(delegate("a.t1c1", "a"), unknown=names.FORKED_FROM)
+    for _ in range(2):
+        delegates, forks, _ = await read_branches(without, of("a"))
+        assert ([each.call for each in delegates], forks) == (["t1c1"], [])
+        assert without.temporal.query.startswith('RootWorkflowId = "a" AND ')
 
 
 async def test_a_server_that_is_away_is_named() -> None:
     with pytest.raises(HoldfastError, match="Temporal does not answer"):
-        await read_delegates(lists(refuses=RPCStatusCode.UNAVAILABLE), of("a"))
+        await read_branches(lists(refuses=RPCStatusCode.UNAVAILABLE), of("a"))
 
 
 def description(activities: list[PendingActivityInfo], **more: Any) -> Any:

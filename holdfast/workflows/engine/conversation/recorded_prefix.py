@@ -64,7 +64,8 @@ class CannotFork(ValueError):
 class RecordedPrefix(Lenient):
     """A recorded run up to the end of turn number `turns`, as JSON with its pages in base64.
 
-    `is_answered`: its last turn was an answer, so that a model has nothing to do.
+    `is_answered`: its last turn was an answer, so that a model has nothing to do. `is_listed`: the
+    namespace has the search attribute of forks.
     """
 
     turns: int = 0
@@ -79,6 +80,7 @@ class RecordedPrefix(Lenient):
     said: str | None = None
     summaries: SummariesProgress = SummariesProgress()
     is_answered: bool = False
+    is_listed: bool = False
 
     @property
     def entries(self) -> int:
