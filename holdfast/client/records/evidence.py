@@ -22,7 +22,7 @@ from holdfast.client.run_lists import RunListing
 from holdfast.schemas import names
 from holdfast.schemas.agent import ModelSettings
 from holdfast.schemas.base import canonical_json, rfc3339, sha256
-from holdfast.schemas.log_entry import ToolStartEntry, TurnEndEntry, read_record
+from holdfast.schemas.log_entry import ForkedEntry, ToolStartEntry, TurnEndEntry, read_record
 
 # The activities that read the definition of a run.
 _DEFINITIONS: Final = {names.RESOLVE_AGENT: "agent", names.RESOLVE_TOOL: "tool"}
@@ -41,7 +41,9 @@ async def read_evidence(client: HoldfastClient, run_id: str) -> list[dict[str, A
     await found.read(description.run_id)
     listing, events = RunListing.of(description), [read_record(each).entry for each in entries]
     answered = {each.model for each in events if isinstance(each, TurnEndEntry) and each.model}
-    delegating = [each for each in events if isinstance(each, ToolStartEntry) and each.delegate]
+    forked = max((n for n, each in enumerate(events) if isinstance(each, ForkedEntry)), default=0)
+    own = (each for each in events[forked:] if isinstance(each, ToolStartEntry))
+    delegating = [each for each in own if each.delegate]
     header: dict[str, Any] = {
         "type": "header",
         "version": VERSION,

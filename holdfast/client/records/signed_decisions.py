@@ -18,7 +18,12 @@ from holdfast.runtime.narration.phrases import EXPIRED, NAME_CHARS, decided_phra
 from holdfast.runtime.text_safety import arguments_line, as_json, local_time, name_in_line
 from holdfast.schemas import decision
 from holdfast.schemas.base import canonical_json, sha256
-from holdfast.schemas.log_entry import ConfirmationRequiredEntry, DecisionEntry, read_record
+from holdfast.schemas.log_entry import (
+    ConfirmationRequiredEntry,
+    DecisionEntry,
+    ForkedEntry,
+    read_record,
+)
 from holdfast.schemas.settings.keys import AUDIENCES, MAX_LEEWAY
 
 # What a log has as a decision on an unknown outcome, and what its token has.
@@ -59,8 +64,16 @@ class SignedDecisions:
         self._tokens = [token for each in sent if (token := self._read_token(each))]
         asked, shown = dict[str, decision.PendingApproval](), dict[str, dict[str, Any]]()
         entries = [each["entry"] for each in records if isinstance(each.get("entry"), dict)]
-        for read in map(read_record, entries):
+        log = [*map(read_record, entries)]
+        # The decisions before were sent to another run.
+        begin = max(
+            (n for n, one in enumerate(log) if isinstance(one.entry, ForkedEntry)), default=0
+        )
+        for read in log[begin:]:
             match read.entry:
+                case ForkedEntry(forked_from=source):
+                    source = name_in_line(source, NAME_CHARS)
+                    yield f"the log begins with that of {source}, whose decisions are not listed"
                 case ConfirmationRequiredEntry(call_id=call, approval=approval):
                     asked[call], shown[call] = approval, approval.arguments
                 case DecisionEntry(call_id=call) as end:

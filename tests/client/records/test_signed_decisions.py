@@ -203,6 +203,14 @@ def test_a_token_that_was_remembered_approves_further_calls_without_signing_them
     assert lines([*first, question("t2c1", tool="pay_all"), other[1]])[1] == 1
 
 
+def test_the_decisions_on_the_run_that_a_fork_begins_with_are_not_its_own() -> None:
+    forked = {"entry": {"at": AT, "type": "forked", "forkedFrom": "order-6", "turn": 1}}
+    theirs, own = [question("t0c1"), decision(call="t0c1")], [question(), decision(), sent()]
+    printed, unproven = lines([*theirs, forked, *own])
+    assert printed[0] == "the log begins with that of order-6, whose decisions are not listed"
+    assert ([one.split()[0] for one in printed[1:]], unproven) == (["t1c1"], 0)
+
+
 def test_workers_with_an_audience_of_their_own_are_verified_by_it() -> None:
     records = [question(), decision(), sent(aud="https://pay.example")]
     assert lines(records, "https://pay.example")[1] == 0
