@@ -16,6 +16,7 @@ from tests.support.eventually import eventually
 from tests.support.identity.signing import Approver, write_keys
 from tests.support.model_server import Answer, call
 from tests.support.tools import read as ledger
+from tests.support.traces import Recorder
 
 PAID = [
     Answer("I look.", [call("look_up", id=7)]),
@@ -228,3 +229,21 @@ async def test_with_permits_a_run_of_another_task_queue_is_no_start_of_a_fork(
     own = await home.start(["look_up"])
     await own.result()
     assert (await (await forked(home, own, 1)).result())["output"] == "Seen."
+
+
+async def test_what_the_other_run_did_is_in_its_own_trace(launch: Launch) -> None:
+    recorder = Recorder()
+    says = [PAID[0], Answer("Seen.")]
+    backend = await launch(says, telemetry=recorder.telemetry, **SIDE_BY_SIDE)
+    source = await backend.start(["look_up"])
+    await source.result()
+
+    run = await forked(backend, source, 1)
+    await run.result()
+
+    async def are_over() -> bool:
+        names = [one.name for one in recorder.seen()]
+        return names.count("invoke_agent tester") == 2
+
+    await eventually(are_over)
+    assert [one.name for one in recorder.seen()].count("execute_tool look_up") == 1

@@ -17,7 +17,6 @@ from holdfast.workflows.engine.conversation.recorded_prefix import (
 )
 from holdfast.workflows.engine.run import AgentRun
 from holdfast.workflows.engine.run_messages import Mailbox
-from holdfast.workflows.engine.run_state import RunState
 from tests.engine.driver import agent, noon, tool
 from tests.engine.plays.playing import Transcript, play
 from tests.support.text_files import text_files
@@ -46,15 +45,15 @@ class Remembering(Transcript):
 
             def end() -> None:
                 end_turn()
-                self.after.setdefault(state.meter.turns, deepcopy(view(state)))
+                self.after.setdefault(state.meter.turns, deepcopy(view(self.run)))
 
             requests.end_turn = end
         super().settle()
 
 
-def view(state: RunState) -> dict[str, Any]:
-    """What calls, references and the model's prompt can see of a state, and the log."""
-    data = state.data
+def view(run: AgentRun) -> dict[str, Any]:
+    """What calls, references and the model's prompt can see of a run's state, and the log."""
+    state, data, summaries = run.state, run.state.data, run.summaries.progress
     places = [(kind, one) for kind in KINDS for one in (None, *data.instances)]
     values = {place: data.visible_value(*place) for place in places}
     return {
@@ -65,6 +64,7 @@ def view(state: RunState) -> dict[str, Any]:
             for (kind, one), value in values.items()
         },
         "skill": state.skill,
+        "summary": (summaries.since, summaries.origin),
         "succeeded": {*state.succeeded},
         "started": dict(state.started),
         "log": (len(state.log), state.log.digest),
@@ -112,7 +112,7 @@ def test_a_fork_begins_with_the_state_after_a_turn(name: str) -> None:
         holder = {"id": "ada", "scopes": ["read", "pay", "export", "mail"]}
         run = fork(prefix, played.definition, input="And?", principal=holder)
 
-        now, entries = view(run.state), prefix.log.pages[-1].last
+        now, entries = view(run), prefix.log.pages[-1].last
         assert (entries, run.state.log.digest_at(entries)) == was["log"]
         uncounted = never_run(records)
         for counts in (now["started"], was["started"]):
