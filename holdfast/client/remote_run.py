@@ -77,13 +77,19 @@ class RunStart:
 
 
 class RemoteRun:
-    """A run by its id, through continue-as-new."""
+    """A run by its id, through continue-as-new, or one `execution` of it."""
 
-    def __init__(self, client: Client, run_id: str, watches: RunWatches | None = None) -> None:
+    def __init__(
+        self,
+        client: Client,
+        run_id: str,
+        watches: RunWatches | None = None,
+        execution: str | None = None,
+    ) -> None:
         self.id = run_id
         self._client = client
         self._watches = watches or RunWatches(LiveAnswers(client.data_converter))
-        self._handle = client.get_workflow_handle(run_id)
+        self._handle = client.get_workflow_handle(run_id, run_id=execution)
 
     async def observe(self) -> RunDescription:
         """Return the server's view of the run.

@@ -268,9 +268,7 @@ def read_options(arguments: Sequence[str]) -> Options:
     Raises:
         FixableError: an option or a variable is invalid.
     """
-    values = _from_environment() | worker_parser().parse_options(arguments)
-    if not values.keys() & {"catalog", "tools", "endpoints"}:
-        values |= project_files(Path()) or {}
+    values = with_environment(worker_parser().parse_options(arguments))
     dev, how = _take(values, DevServer), _take(values, CheckOptions)
     keys = values.get("encryption")
     server = None
@@ -289,6 +287,18 @@ def read_options(arguments: Sequence[str]) -> Options:
         todo = "name it with `--catalog DIR`, `--tools MODULE` or `--endpoints FILE`"
         raise FixableError("there is nothing to check", todo)
     return Options(settings, server, check)
+
+
+def with_environment(given: dict[str, Any]) -> dict[str, Any]:
+    """Return these settings with those of the environment, and of a project in this folder.
+
+    Raises:
+        FixableError: a variable is invalid.
+    """
+    values = _from_environment() | given
+    if not values.keys() & {"catalog", "tools", "endpoints"}:
+        values |= project_files(Path()) or {}
+    return values
 
 
 def _take(values: dict[str, Any], model: type) -> dict[str, Any]:

@@ -170,6 +170,8 @@ class HoldfastPlugin(SimplePlugin):
         ValueError: the text of `store` is no location.
     """
 
+    make_parts: Callable[..., WorkerParts] = WorkerParts
+
     def __init__(
         self,
         *,
@@ -248,7 +250,7 @@ class HoldfastPlugin(SimplePlugin):
             resources = with_telemetry(resources)
         resources.secrets.learn([client.service_client.config.api_key or ""])
         runner = _runner_of(config)
-        parts = WorkerParts(config, settings, resources, runner.query)
+        parts = self.make_parts(config, settings, resources, runner.query)
         config["workflow_runner"] = replace(runner, parts=parts)
         if versions is not None:
             # A memory or a budget outlives a build, so its workflow moves to the current one.

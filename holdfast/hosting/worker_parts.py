@@ -85,7 +85,7 @@ class WorkerParts:
         answers: dict[str, Progress] = {}
         current, is_test = resources.current_catalog, resources.models.has_stand_in
         self._budgets = SharedBudgets(
-            self._client, self._task_queue, lambda: () if is_test else current.catalog.budgets
+            self._client, settings.task_queue, lambda: () if is_test else current.catalog.budgets
         )
         self._generate = partial(
             GenerateActivity,
