@@ -50,6 +50,9 @@ COMMANDS: Final[dict[str, dict[str, str]]] = {
     "policy_commands.add_options": {
         "policy": "simulate other approval policies over recorded runs: `policy simulate`",
     },
+    "backtest_commands.add_options": {
+        "backtest": "test a changed agent against recorded runs: nothing but the model is asked",
+    },
     "server_commands.add_options": {
         "codec": "serve the endpoint that decrypts runs for Temporal's UI",
         "inbox": "serve the pages where people decide on pending approvals",

@@ -20,7 +20,9 @@ TASK_QUEUE: Final = "holdfast"
 # Workflows.
 AGENT_WORKFLOW: Final = "AgentWorkflow"
 CALL_WORKFLOW: Final = "CallWorkflow"
-WORKFLOWS: Final = (AGENT_WORKFLOW, CALL_WORKFLOW)
+# An agent's run that tests it against a recorded one: by its type, no list or count has it.
+BACKTEST_WORKFLOW: Final = "BacktestWorkflow"
+WORKFLOWS: Final = (AGENT_WORKFLOW, CALL_WORKFLOW, BACKTEST_WORKFLOW)
 # Not among them: it is what runs keep, and no run.
 MEMORY_WORKFLOW: Final = "MemoryWorkflow"
 # And what runs that share a budget have used.
@@ -49,6 +51,10 @@ RESERVED_ACTIVITIES: Final = (
 )
 # Those that need no permit: all but the one that runs the calls of tools.
 EXEMPT_ACTIVITIES: Final = tuple(each for each in RESERVED_ACTIVITIES if each != CALL_MCP_TOOL)
+
+# Those of a backtest's worker in place of tools and of hooks: no other worker has them.
+RECORDED_CALL: Final = "recorded_call"
+RECORDED_HOOK: Final = "recorded_hook"
 
 # A header of an activity that sends its own heartbeats: the worker sends none for it.
 BEATS_ITSELF: Final = "holdfast-beats-itself"
@@ -89,6 +95,8 @@ DELEGATE_OF: Final = "DelegateOf"
 FORKED_FROM: Final = "ForkedFrom"
 # The scope by which a verified principal may begin with the run of another one.
 READ_RUNS: Final = "holdfast:read"
+# A backtest's memo: the recorded run.
+BACKTEST_OF: Final = "BacktestOf"
 
 # Updates. The last is a memory's.
 DECIDE: Final = "decide"
@@ -237,6 +245,11 @@ def turn_of(call: str) -> int:
 def budget_id(turn: int, budget: str) -> str:
     """Return the id under which a run asks, after `turn` turns, to extend `budget`."""
     return f"t{turn}-{budget}"
+
+
+def backtest_queue(id: str) -> str:
+    """Return the task queue of the worker of one `holdfast backtest`."""
+    return f"holdfast-backtest-{id}"
 
 
 def memory_id(agent: str, principal: str | None, *, inline: bool) -> str:

@@ -9,18 +9,18 @@ MAX_FILES = 14
 MAX_ENGINE_LINES = 400
 # The lines of Python in each package, and a percent.
 MAX_LINES = {
-    "schemas": 5_690,
+    "schemas": 5_701,
     "validation": 2_890,
-    "runtime": 6_230,
+    "runtime": 6_429,
     "providers": 5_730,
     "definitions": 570,
     "catalog": 3_650,
-    "workflows": 15_483,
-    "activities": 5_770,
-    "hosting": 3_510,
-    "client": 4_328,
+    "workflows": 15_512,
+    "activities": 6_163,
+    "hosting": 3_665,
+    "client": 4_973,
     "web": 11_450,
-    "cli": 2_825,
+    "cli": 2_962,
     "testing": 410,
 }
 WHAT_TO_DO = (

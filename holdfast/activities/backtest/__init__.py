@@ -1,0 +1,1 @@
+"""The activities of a backtest, which answer from a recorded run."""

@@ -1,0 +1,1 @@
+"""A recorded run, and what it answers in a backtest."""

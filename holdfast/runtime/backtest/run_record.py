@@ -1,0 +1,128 @@
+"""A recorded run, as a backtest answers from it.
+
+It is read once, from the run's history and its log, and changes no more.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from temporalio.common import RawValue
+from temporalio.exceptions import TimeoutError as ActivityTimeout
+
+from holdfast.schemas.agent import AgentSnapshot
+from holdfast.schemas.base import canonical_json
+from holdfast.schemas.decision import Decision
+from holdfast.schemas.message import Delivered
+from holdfast.schemas.names import turn_of
+
+# Of what a hook receives, its place in a run, and whose run it is.
+_POSITION = frozenset(("id", "reasoning", "runId", "principal", "turn"))
+# What an activity returned, or raised.
+End = RawValue | BaseException
+
+
+@dataclass(frozen=True)
+class CallRecord:
+    """A call that ran, with its arguments, and how each of its executions ended, in order."""
+
+    id: str
+    tool: str
+    arguments: Any
+    ends: Sequence[End]
+
+    @property
+    def turn(self) -> int:
+        return turn_of(self.id)
+
+    @property
+    def has_timed_out(self) -> bool:
+        return any(isinstance(end, ActivityTimeout) for end in self.ends)
+
+    @property
+    def key(self) -> bytes:
+        return call_key(self.tool, self.arguments)
+
+
+@dataclass(frozen=True)
+class HookRecord:
+    """One use of a hook: `id` is that of its activity, which has its name."""
+
+    id: str
+    key: bytes
+    end: End
+
+
+@dataclass(frozen=True)
+class QuestionRecord:
+    """What people were asked, by its digest, and their decisions on it, in order."""
+
+    digest: str
+    votes: Sequence[Decision]
+
+
+@dataclass(frozen=True)
+class MessageRecord:
+    """A message to the run, which it received in `turn`, or while it waited after that."""
+
+    turn: int
+    message: Delivered
+    was_awaited: bool = False
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """A recorded run: `request` is that of its start, with the principal as it was verified."""
+
+    id: str
+    request: dict[str, Any]
+    snapshot: AgentSnapshot
+    log: Sequence[dict[str, Any]]
+    calls: Sequence[CallRecord] = ()
+    hooks: Sequence[HookRecord] = ()
+    questions: Sequence[QuestionRecord] = ()
+    messages: Sequence[MessageRecord] = ()
+
+
+@dataclass(frozen=True)
+class MissingAnswer:
+    """What a backtest needed and the record does not have."""
+
+    turn: int
+    what: str
+    arguments: Any
+
+    def to_json(self) -> dict[str, Any]:
+        return {"turn": self.turn, "what": self.what, "arguments": self.arguments}
+
+
+@dataclass
+class BacktestFindings:
+    """What was found while a backtest ran: `stopped_by` ended it, `filled_in` did not.
+
+    `cost` is that of the model where it simulated tools.
+    """
+
+    stopped_by: MissingAnswer | None = None
+    filled_in: list[MissingAnswer] = field(default_factory=list)
+    cost: float = 0.0
+
+    def stop(self, missing: MissingAnswer) -> None:
+        self.stopped_by = self.stopped_by or missing
+
+
+def call_key(tool: str, arguments: Any) -> bytes:
+    """Return what equal calls have in common."""
+    return canonical_json([tool, arguments])
+
+
+def hook_key(name: str, arguments: Sequence[Any]) -> bytes:
+    """Return what equal uses of a hook have in common: their arguments without ids and reasons."""
+    return canonical_json([name, *map(_without_position, arguments)])
+
+
+def _without_position(value: Any) -> Any:
+    is_view = isinstance(value, dict) and ({"id", "tool", "reasoning"} <= value.keys())
+    if not is_view and not (isinstance(value, dict) and "runId" in value):
+        return value
+    return {key: one for key, one in value.items() if key not in _POSITION}

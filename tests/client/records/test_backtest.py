@@ -1,0 +1,372 @@
+"""`holdfast backtest`: recorded runs again, with nothing but the model asked."""
+
+import asyncio
+import json
+import re
+import signal
+import sys
+import threading
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+from unittest.mock import ANY
+
+import pytest
+import yaml
+from temporalio.client import Client, WorkflowExecutionStatus
+
+from holdfast.client.holdfast_client import HoldfastClient
+from holdfast.client.records import backtest as backtests
+from holdfast.client.records.backtest import BacktestReport
+from holdfast.client.run_lists import RUNS
+from holdfast.runtime.data_converter import with_encryption
+from tests.activities.mcp.servers import shop
+from tests.encryption.keys import NEW, key_file, ring
+from tests.support.backend import TOOLS, Backend, Launch, Run
+from tests.support.command import CommandOutput, Holdfast
+from tests.support.eventually import eventually
+from tests.support.model_server import Answer, call
+from tests.support.tools import read
+from tests.workflows.commands.test_child_workflows import ASK, agents, by_agent
+
+DONE = Answer("done")
+LOOKS, PAYS = Answer(calls=[call("look_up", id=7)]), Answer(calls=[call("pay", amount=5)])
+TIME = re.compile(r"\d{4}-\d\d-\d\d[T ][\d:.]+(Z| UTC)?")
+MCP: dict[str, Any] = {
+    "command": sys.executable,
+    "args": [shop.__file__],
+    "envFrom": [shop.TOKEN, shop.LEDGER],
+    "overrides": {"find_order": {"_sideEffects": False}},
+}
+PEEK = """
+_activity: look_up
+_sideEffects: false
+properties: {id: {type: integer}}
+"""
+BILL = {"_tool": "bill", "_activity": "pay", "properties": {"amount": {"type": "number"}}}
+PAY_ALL = {**BILL, "_each": True, "_sideEffects": True, "required": ["amount"]}
+
+
+class RecordedRuns:
+    """Runs that were recorded on one worker, and the command that tests an agent against them."""
+
+    def __init__(self, back: Backend, holdfast: Holdfast, folder: Path, *options: str) -> None:
+        self.back, self._holdfast, self._folder = back, holdfast, folder
+        self._options = options
+
+    async def start(self, name: str, tools: list[Any], **request: Any) -> Run:
+        agent = {"instructions": name, **request.pop("agent", {})}
+        return await self.back.start(tools, agent=agent, **request)
+
+    async def test(self, *words: str) -> CommandOutput:
+        """Run the command with the settings of the worker."""
+        queue = self.back.task_queue
+        endpoints = ("--endpoints", str(self._folder / f"{queue}.yaml"), "--task-queue", queue)
+        return await self._holdfast("backtest", *words, *endpoints, *self._options)
+
+    async def process(self, *words: str) -> asyncio.subprocess.Process:
+        """Start the command as a process of its own."""
+        queue = self.back.task_queue
+        endpoints = ("--endpoints", str(self._folder / f"{queue}.yaml"), "--task-queue", queue)
+        command = ("-m", "holdfast", "backtest", *words, *endpoints, *self._options)
+        return await asyncio.create_subprocess_exec(sys.executable, *command)
+
+    async def reports(self, *words: str) -> tuple[int, list[dict[str, Any]]]:
+        done = await self.test("--json", *words)
+        assert done.out, done.err
+        return done.code, [json.loads(line) for line in done.out.splitlines()]
+
+
+@pytest.fixture
+def logs(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[dict[str, Any]]]:
+    """The logs of the backtests, by recorded run: no worker answers for them afterwards."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    report = backtests.report_backtest
+
+    async def with_log(source: Any, run: Any, answers: Any) -> BacktestReport:
+        found[source.id] = [entry async for entry in run.entries("context")]
+        return await report(source, run, answers)
+
+    monkeypatch.setattr(backtests, "report_backtest", with_log)
+    return found
+
+
+Open = Callable[..., Awaitable[RecordedRuns]]
+
+
+@pytest.fixture
+def record(
+    launch: Launch, holdfast: Holdfast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Open:
+    """Return a function that starts a worker whose model answers by the agent's instructions."""
+    monkeypatch.setenv(shop.LEDGER, str(tmp_path / "effects"))
+    monkeypatch.setenv(shop.TOKEN, "token")
+
+    async def open_(*options: str, settings: dict[str, Any] | None = None, **answers: Any) -> Any:
+        catalog = agents(tmp_path / "catalog", helper={})
+        (catalog / "tools").mkdir()
+        (catalog / "tools/peek.yaml").write_text(PEEK)
+        servers = tmp_path / "servers.yaml"
+        servers.write_text(yaml.safe_dump({"shop": MCP}))
+        back = await launch(
+            by_agent(helper=[Answer("helped")], **answers),
+            **{"catalog": catalog, "servers": servers, "cached_runs": 100, **(settings or {})},
+        )
+        named = ("--catalog", str(catalog), "--tools", str(TOOLS), "--servers", str(servers))
+        return RecordedRuns(back, holdfast, tmp_path, *named, *options)
+
+    return open_
+
+
+def comparable(log: list[dict[str, Any]]) -> list[Any]:
+    """A log without times, ids of runs, and what a delegate used."""
+    entries = []
+    for entry in log:
+        kept = {key: value for key, value in entry.items() if key not in ("at", "usage")}
+        if entry["type"] == "tool_start":
+            kept.pop("delegate", None)
+        entries.append(json.loads(TIME.sub("", json.dumps(kept))))
+    return entries
+
+
+async def test_runs_of_many_kinds_are_equal_to_themselves(
+    record: Open, logs: dict[str, list[dict[str, Any]]]
+) -> None:
+    composed = {"calls": [{"_tool": "look_up", "id": 7}], "output": None}
+    here = await record(
+        settings={"continue_after": 25},
+        edited=[LOOKS, PAYS, DONE],
+        planned=[Answer(calls=[call("look_up", id=1), call("pay", amount=2)]), DONE],
+        delegates=[Answer(calls=[call("ask", task="help")]), DONE],
+        composes=[Answer(json.dumps(composed)), Answer(json.dumps({"calls": [], "output": "x"}))],
+        loops=[Answer(calls=[call("bill", _each=[1, 2], amount="†item")]), DONE],
+        long=[*(Answer(calls=[call("look_up", id=n)]) for n in range(1, 7)), DONE],
+        talks=[LOOKS, Answer("one"), Answer("two"), Answer("three")],
+        unsure=[Answer(calls=[call("unsure")]), DONE],
+        serves=[Answer(calls=[call("shop_find_order", order_id="A1")]), DONE],
+        fails=[Answer(calls=[call("raises"), call("never_ends"), call("quick", text="a")]), DONE],
+        guarded=[Answer(calls=[call("look_up", n=3), call("look_up", id=13)]), DONE],
+    )
+    edited = await here.start("edited", ["look_up", "pay"])
+    await edited.waiting()
+    await edited.decide("t2c1", "edit", arguments={"amount": 4}, by="ann")
+    planned = await here.start("planned", ["look_up", "pay"], agent={"plan": "lazy"})
+    await planned.waiting()
+    await planned.decide("t1-plan", "approve", by="ann")
+    delegates = await here.start("delegates", [ASK])
+    composes = await here.start("composes", ["look_up"], agent={"calling": "composed"})
+    loops = await here.start("loops", [PAY_ALL])
+    await loops.waiting()
+    await loops.decide("t1c1", "approve", by="ann")
+    long = await here.start("long", ["look_up"])
+    talks = await here.start("talks", ["look_up"], conversation=True)
+    for text in ("and then?", "and then?"):
+        await talks.handle.execute_update("send", {"content": text})
+    await talks.handle.signal("close")
+    unsure = await here.start("unsure", ["unsure"])
+    await unsure.waiting()
+    await unsure.decide("t1c1", "happened", result={"sure": True}, by="ann")
+    serves = await here.start("serves", ["mcp:shop/find_order"])
+    fails = await here.start("fails", ["raises", "never_ends", "quick"])
+    hooks = {"_prepare": "tidy", "_before": "guard", "_after": "review", "_beforeModel": "mask"}
+    guarded = await here.start("guarded", ["look_up"], agent=hooks)
+    runs = [edited, planned, delegates, composes, loops, long, talks, unsure, serves, fails]
+    runs.append(guarded)
+    for run in runs:
+        await run.result()
+    effects = read()
+
+    import os
+
+    if os.environ.get("ONLY"):
+        runs = [runs[int(n)] for n in os.environ["ONLY"].split(",")]
+    code, reports = await here.reports(*(run.id for run in runs))
+
+    for run, report in zip(runs, reports, strict=True):
+        assert comparable(logs[run.id]) == comparable(await run.context()), report
+        assert report["verdict"] == "equal", report
+    assert code == 0
+    assert read() == effects
+
+
+async def test_an_encrypted_run_is_equal_to_itself(
+    record: Open, client: Client, tmp_path: Path, logs: dict[str, list[dict[str, Any]]]
+) -> None:
+    keys = client.config()
+    keys["data_converter"] = with_encryption(client.data_converter, ring(NEW))
+    settings = {"client": Client(**keys)}
+    options = ("--encryption", str(key_file(tmp_path, [NEW])))
+    here = await record(*options, settings=settings, pays=[PAYS, DONE])
+    run = await here.start("pays", ["pay"])
+    await run.waiting()
+    await run.decide("t1c1", "approve", by="ann")
+    await run.result()
+    assert await here.reports(run.id) == (0, [ANY])
+    assert comparable(logs[run.id]) == comparable(await run.context())
+
+
+REFUND, STORE = call("shop_refund", order_id="A1"), call("memory_write", key="a", value="b")
+# What a changed agent does, by its instructions: the calls of its first turns.
+CHANGES: dict[str, list[Answer]] = {
+    "prompted": [Answer(calls=[call("pay", amount=6), REFUND, STORE]), DONE],
+    "reordered": [Answer(calls=[STORE]), Answer(calls=[REFUND]), PAYS, DONE],
+    "dropped": [Answer(calls=[call("pay", amount=5)]), DONE],
+    "renamed": [Answer(calls=[call("pay", sum=5), REFUND]), DONE],
+}
+
+
+async def test_a_changed_agent_contacts_nothing(
+    record: Open, client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = {"shops": [Answer(calls=[call("pay", amount=5), REFUND, STORE]), DONE], **CHANGES}
+    here = await record("--notify", "notify", settings={"notify": "notify"}, **answers)
+    agent = {"memory": True, "_before": "guard", "_beforeModel": "mask", "name": "shopper"}
+    tools = ["pay", "mcp:shop/refund"]
+    run = await here.start("shops", tools, agent=agent, principal={"id": "ann"})
+    for call_id in [one["callId"] for one in await run.waiting(2)]:
+        await run.decide(call_id, "approve", by="ann")
+    await run.result()
+
+    async def contacts() -> list[Any]:
+        [kept] = [one async for one in client.list_workflows('WorkflowType = "MemoryWorkflow"')]
+        memory = await client.get_workflow_handle(kept.id).describe()
+        return [read(), shop.effects(), memory.history_length]
+
+    async def is_listed() -> bool:
+        query = 'WorkflowType = "MemoryWorkflow"'
+        return (await client.count_workflows(query)).count == 1
+
+    await eventually(is_listed)
+    before = await contacts()
+    # A program that does not exist.
+    (tmp_path / "servers.yaml").write_text(yaml.safe_dump({"shop": {**MCP, "command": "no"}}))
+    for name in CHANGES:
+        changed = {**agent, "instructions": name, "model": "fake:fake", "tools": tools}
+        changed["tools"] = tools[1:] if name == "dropped" else tools
+        file = tmp_path / f"{name}.json"
+        file.write_text(json.dumps(changed))
+        for missing in ("stop", "live-reads"):
+            code, [report] = await here.reports(run.id, "--agent", str(file), "--missing", missing)
+            assert code == 1, report
+            assert report["verdict"] in ("changed", "stopped"), report
+            assert await contacts() == before, (name, missing)
+
+
+def candidate(folder: Path, name: str, tools: list[str]) -> tuple[str, str]:
+    """Return the option for an agent with these instructions."""
+    file = folder / f"{name}.json"
+    file.write_text(json.dumps({"instructions": name, "model": "fake:fake", "tools": tools}))
+    return "--agent", str(file)
+
+
+PEEKS = {
+    "peeks": [Answer(calls=[call("peek", id=7)]), DONE],
+    "further": [Answer(calls=[call("peek", id=7)]), Answer(calls=[call("peek", id=8)]), DONE],
+    "unstated": [Answer(calls=[call("look_up", id=8)]), DONE],
+    "pays": [PAYS, DONE],
+}
+
+
+async def test_a_missing_call_ends_the_backtest_and_is_named(record: Open, tmp_path: Path) -> None:
+    here = await record(**PEEKS)
+    run = await here.start("peeks", ["peek"])
+    await run.result()
+    further = candidate(tmp_path, "further", ["peek"])
+    done = await here.test(run.id, *further)
+    assert done.code == 1
+    assert done.out.splitlines() == [
+        f"{run.id}: stopped; calls 1 equal, 0 changed, 0 missing, 1 new; output changed;"
+        " cost 0.0000",
+        "  stopped by: turn 2, peek id=8",
+    ]
+
+
+async def test_the_model_simulates_a_missing_call(record: Open, tmp_path: Path) -> None:
+    simulated = [Answer('{"id": 8, "name": "a simulated item"}')]
+    here = await record(**{"You simulate the tool `pay`": simulated, "You": simulated}, **PEEKS)
+    run = await here.start("peeks", ["peek", "pay"])
+    await run.result()
+    for name, tool, arguments in (("further", "peek", {"id": 8}), ("pays", "pay", {"amount": 5})):
+        changed = candidate(tmp_path, name, ["peek", "pay"])
+        _, [report] = await here.reports(run.id, *changed, "--missing", "simulate")
+        assert (report["verdict"], report["status"]) == ("changed", "completed")
+        missing = {"turn": 2 if name == "further" else 1, "what": tool, "arguments": arguments}
+        assert missing in report["filledIn"]
+    assert read() == []
+
+
+async def test_live_reads_are_of_tools_that_state_no_effects(
+    record: Open, client: Client, tmp_path: Path
+) -> None:
+    here = await record(**PEEKS)
+    run = await here.start("peeks", ["peek"])
+    await run.result()
+    reports = {}
+    for name, tools in (("further", ["peek"]), ("unstated", ["look_up"]), ("pays", ["pay"])):
+        changed = candidate(tmp_path, name, tools)
+        _, [reports[name]] = await here.reports(run.id, *changed, "--missing", "live-reads")
+    assert reports["further"]["status"] == "completed"
+    read_run = client.get_workflow_handle(f"{reports['further']['backtest']}.t2c1.read")
+    assert (await read_run.result())["output"] == {"id": 8, "name": "item 8"}
+    assert [reports[name]["stoppedBy"]["what"] for name in ("unstated", "pays")] == [
+        "look_up",
+        "pay",
+    ]
+    assert read() == []
+
+
+async def test_a_backtest_is_in_no_list_of_runs(
+    record: Open, client: Client, holdfast: Holdfast
+) -> None:
+    here = await record(pays=[PAYS, DONE])
+    run = await here.start("pays", ["pay"])
+    await run.waiting()
+    await run.decide("t1c1", "approve", by="ann")
+    await run.result()
+    _, [report] = await here.reports(run.id)
+    id = report["backtest"]
+
+    async def is_visible() -> bool:
+        query = f'WorkflowType = "BacktestWorkflow" AND WorkflowId = "{id}"'
+        return (await client.count_workflows(query)).count == 1
+
+    await eventually(is_visible)
+    found = await client.get_workflow_handle(id).describe()
+    assert await found.memo() == {"BacktestOf": run.id}
+    assert found.search_attributes.keys() == {"BuildIds"}
+    runs = HoldfastClient(client)
+    assert id not in [one.id for one in await runs.list_runs()]
+    assert await runs.count_runs(f'{RUNS} AND WorkflowId = "{id}"') == 0
+    assert id not in (await holdfast("list")).out
+
+
+async def test_a_command_that_is_stopped_leaves_nothing_running(
+    record: Open, client: Client, quick_starts: None
+) -> None:
+    here = await record(pays=[Answer(calls=[call("look_up", id=7)]), DONE])
+    run = await here.start("pays", ["look_up"])
+    await run.result()
+    gate = threading.Event()
+    here.back.model.answer = lambda turn, body: Answer("late", hold=gate)
+    asked = len(here.back.model.requests)
+    process = await here.process(run.id)
+
+    async def has_asked() -> bool:
+        return len(here.back.model.requests) > asked
+
+    await eventually(has_asked)
+    query = 'WorkflowType = "BacktestWorkflow" AND ExecutionStatus = "Running"'
+
+    async def running() -> list[Any]:
+        return [one async for one in client.list_workflows(query)]
+
+    [open_one] = await eventually(running)
+    described = await client.get_workflow_handle(open_one.id).describe()
+    config = described.raw_description.execution_config
+    assert config.workflow_execution_timeout.ToTimedelta() == timedelta(hours=1)
+    process.send_signal(signal.SIGINT)
+    await process.wait()
+    gate.set()
+    described = await client.get_workflow_handle(open_one.id).describe()
+    assert described.status is WorkflowExecutionStatus.TERMINATED
