@@ -17,6 +17,7 @@ from starlette.datastructures import FormData
 from holdfast.client.errors import HoldfastError
 from holdfast.client.question_text import strike_calls
 from holdfast.runtime.narration.arguments import ShapeReader
+from holdfast.runtime.narration.value_diff import MISSING, Difference, Place
 from holdfast.runtime.text_safety import as_sentence, one_line
 from holdfast.schemas.base import canonical_json, sha256
 from holdfast.schemas.decision import Decision, PendingApproval
@@ -29,17 +30,15 @@ from holdfast.web.call.plan import PlanSteps, call_place, describe_unusable
 from holdfast.web.forms.fields import build_fields
 from holdfast.web.forms.form_values import (
     DO,
-    MISSING,
     EditNotice,
     FormValue,
-    Place,
     SubmittedForm,
     UnreadableText,
     form_violations,
     initial_value,
+    is_same,
     start_value,
 )
-from holdfast.web.forms.value_diff import Difference, is_same
 
 # The places of the values in the forms of the page.
 EDIT: Final[Place] = ("arguments",)

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from holdfast.runtime.narration.arguments import ItemTable, item_table
 from holdfast.runtime.narration.question_view import MAX_CALLS, step_bound, step_delegate
+from holdfast.runtime.narration.value_diff import Difference, Place, differences
 from holdfast.runtime.text_safety import one_line
 from holdfast.schemas.decision import Kind, PendingApproval, shown_calls
 from holdfast.schemas.reference import (
@@ -24,8 +25,7 @@ from holdfast.schemas.reference import (
 from holdfast.schemas.tool import ShownTool, shown_parameters
 from holdfast.validation.validator import Violation
 from holdfast.web.forms.fields import MAX_FIELDS, Field, build_fields
-from holdfast.web.forms.form_values import FormValue, Place
-from holdfast.web.forms.value_diff import Difference, differences, is_plain, is_same
+from holdfast.web.forms.form_values import FormValue, is_plain, is_same
 
 MAX_NAMED: Final = 10
 _PLAN_FIELDS: Final = 120

@@ -12,6 +12,7 @@ from typing import Any, Final
 from holdfast.client.question_text import how_to_decide, how_to_renew
 from holdfast.runtime.narration import phrases
 from holdfast.runtime.narration.arguments import item_table
+from holdfast.runtime.narration.value_diff import MISSING, Difference
 from holdfast.runtime.text_safety import (
     as_json,
     clean,
@@ -33,8 +34,7 @@ from holdfast.web.call.history import CallStage, QuestionRound
 from holdfast.web.call.loader import ClosedApproval, OpenApproval
 from holdfast.web.call.plan import PlanRow, argument_differences, plan_rows, step_numbers
 from holdfast.web.forms.fields import MAX_FIELDS, Field, build_fields
-from holdfast.web.forms.form_values import MISSING, FormValue, initial_value
-from holdfast.web.forms.value_diff import Difference, is_same
+from holdfast.web.forms.form_values import FormValue, initial_value, is_same
 from holdfast.web.listing.rows import MAX_BRIEF_CHARS, argument_line
 
 MAX_EDIT_BYTES: Final = 200_000

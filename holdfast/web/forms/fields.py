@@ -14,13 +14,14 @@ from typing import Any, Final, Literal
 
 from holdfast.runtime.narration import arguments
 from holdfast.runtime.narration.arguments import Shape
+from holdfast.runtime.narration.value_diff import MISSING, Place
 from holdfast.runtime.text_safety import as_json, clean, one_line
 from holdfast.schemas.base import canonical_json, sha256
 from holdfast.schemas.reference import MARK
 from holdfast.validation.formats import format_words
 from holdfast.validation.schema_node import WorkBudget
 from holdfast.validation.validator import Violation, violations
-from holdfast.web.forms.form_values import MISSING, FormValue, Place, UnreadableText, pointer
+from holdfast.web.forms.form_values import FormValue, UnreadableText, pointer
 
 MAX_FIELDS: Final = 200
 MAX_DEPTH: Final = 8

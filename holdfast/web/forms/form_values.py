@@ -13,7 +13,8 @@ from typing import Any, Final
 from urllib.parse import quote, unquote_to_bytes
 
 from holdfast.runtime.narration.arguments import Shape, ShapeReader
-from holdfast.schemas.base import MAX_JSON_DEPTH, is_deeper
+from holdfast.runtime.narration.value_diff import MISSING, Place
+from holdfast.schemas.base import MAX_JSON_DEPTH, canonical_json, is_deeper
 from holdfast.validation.formats import format_words
 from holdfast.validation.lenient_json import InexactNumber, exact_json
 from holdfast.validation.validator import Violation, violations
@@ -26,19 +27,11 @@ _MAX_INITIAL: Final = 50
 _MAX_INITIAL_DEPTH: Final = 4
 _INEXACT: Final = "A number is too large or too long: write 15 digits at most."
 _NO_NUMBER: Final = "Enter a number in digits, such as 12 or 12.50."
-Place = tuple[str | int, ...]
 # The content of a control: a text; the kind of value that the text is; one of several values as
 # JSON; an object, a list, no value or null; or the schema by which an object is shown.
 KINDS: Final = ("text", "meant", "pick", "object", "list", "gone", "null", "branch")
 # The submit buttons that change the fields of a form.
 DO: Final = "do"
-
-
-class Missing:
-    """The absence of a value, such as an omitted property; null is a value."""
-
-
-MISSING: Final = Missing()
 # The marks of values that have no text in the control.
 UNWRITTEN: Final[dict[str, Any]] = {"gone": MISSING, "null": None, "true": True, "false": False}
 
@@ -95,6 +88,16 @@ def unreadable_places(value: Any, place: Place = ()) -> Iterator[Place]:
         case list():
             for index, inner in enumerate(value):
                 yield from unreadable_places(inner, (*place, index))
+
+
+def is_same(typed: Any, given: Any) -> bool:
+    """Report whether an entered value is readable and unchanged."""
+    return is_plain(typed) and canonical_json(typed) == canonical_json(given)
+
+
+def is_plain(value: Any) -> bool:
+    """Report whether all of a value is readable and present."""
+    return value is not MISSING and not [*unreadable_places(value)]
 
 
 @dataclass

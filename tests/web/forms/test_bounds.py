@@ -5,17 +5,16 @@ from typing import Any
 import pytest
 
 from holdfast.runtime.narration.arguments import MAX_BRANCHES, MAX_CHOICES
+from holdfast.runtime.narration.value_diff import MAX_DIFFERENCES, MISSING, Place, differences
 from holdfast.schemas.base import MAX_JSON_DEPTH, canonical_json
 from holdfast.web.call.decision_form import apply_action as pressed
 from holdfast.web.forms.fields import MAX_DEPTH, MAX_ITEMS, Field, build_fields
 from holdfast.web.forms.form_values import (
-    MISSING,
     FormValue,
-    Place,
     UnreadableText,
     form_violations,
+    is_same,
 )
-from holdfast.web.forms.value_diff import MAX_DIFFERENCES, differences, is_same
 from tests.web.forms.submitting import read
 
 TEXT = {"type": "string"}

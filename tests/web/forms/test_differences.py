@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
+from holdfast.runtime.narration.value_diff import MAX_COMPARED, MISSING, differences
 from holdfast.web.call.decision_form import apply_action
 from holdfast.web.forms.fields import FEW, MAX_ITEMS, Field, build_fields
-from holdfast.web.forms.form_values import MISSING, FormValue, UnreadableText, initial_value
-from holdfast.web.forms.value_diff import MAX_COMPARED, differences
+from holdfast.web.forms.form_values import FormValue, UnreadableText, initial_value
 from holdfast.web.pages import ENVIRONMENT
 from tests.web.forms.test_bounds import TEXT, field, of_object
 

@@ -8,8 +8,15 @@ from typing import Any, Final, Literal
 from holdfast.runtime.narration.arguments import Rules, ShapeReader, format_value, readable_name
 from holdfast.runtime.text_safety import as_json, clean, format_argument, one_line
 from holdfast.schemas.base import canonical_json
-from holdfast.web.forms.form_values import MISSING, Place, unreadable_places
 
+Place = tuple[str | int, ...]
+
+
+class Missing:
+    """The absence of a value, such as an omitted property; null is a value."""
+
+
+MISSING: Final = Missing()
 MAX_DIFFERENCES: Final = 100
 # Pairs of entries that are compared in all lists; beyond that, a list is shown as a whole.
 MAX_COMPARED: Final = 40_000
@@ -61,16 +68,6 @@ def _named_differences(old: Rules, new: Rules, schema: Any) -> Iterator[Differen
                 before, after = format_value(ours, shape, old), format_value(theirs, shape, new)
                 one = one if before == after else replace(one, before=before, after=after)
             yield one
-
-
-def is_same(typed: Any, given: Any) -> bool:
-    """Report whether an entered value is readable and unchanged."""
-    return is_plain(typed) and canonical_json(typed) == canonical_json(given)
-
-
-def is_plain(value: Any) -> bool:
-    """Report whether all of a value is readable and present."""
-    return value is not MISSING and not [*unreadable_places(value)]
 
 
 class _Comparison:
