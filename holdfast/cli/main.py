@@ -59,6 +59,7 @@ COMMANDS: Final[dict[str, dict[str, str]]] = {
         "mcp": "offer agents and tools to MCP clients; `mcp lock` locks those of MCP servers",
     },
     "record_commands.add_options": {
+        "diff": "compare two runs: their turns, calls, decisions, state and output",
         "forget": "delete what agents keep of a person",
         "evidence": "write a file that shows what happened in a run, and who decided",
         "verify": "check that a file of evidence was not changed; needs no Temporal",

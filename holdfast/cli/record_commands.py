@@ -1,26 +1,33 @@
-"""`holdfast forget`, `evidence` and `verify`: the records that are kept of people and runs."""
+"""`holdfast diff`, `evidence`, `verify` and `forget`: the records of runs and people."""
 
 import asyncio
 from pathlib import Path
+from textwrap import indent
 from typing import Final
 
 from holdfast.cli.parser import Parsers, on_run
+from holdfast.cli.screens.console import print_table
 from holdfast.client.connection import connect
 from holdfast.client.errors import DONE, RUN_FAILED, HoldfastError, explain_settings, wrong_command
 from holdfast.client.holdfast_client import forget_principal
-from holdfast.client.records import evidence_file
+from holdfast.client.records import diff_text, evidence_file
 from holdfast.client.records.evidence import read_evidence
+from holdfast.client.records.run_diff import compare, read_recorded_run
 from holdfast.client.records.signed_decisions import SignedDecisions
 from holdfast.client.signing import load_signer
 from holdfast.runtime.command_line import read_name
-from holdfast.runtime.text_safety import clean, holdfast_command, name_in_line, one_line
+from holdfast.runtime.text_safety import as_json, clean, holdfast_command, name_in_line, one_line
 from holdfast.schemas.settings.keys import AUDIENCES
 
 _TEXT_CHARS: Final = 500
 
 
 def add_options(parsers: Parsers) -> None:
-    """Add the options of `forget`, `evidence` and `verify`."""
+    """Add the options of `diff`, `forget`, `evidence` and `verify`."""
+    parser = on_run(parsers["diff"], diff)
+    parser.add_argument("other", metavar="RUN", type=read_name)
+    parser.add_argument("--json", action="store_true", help="print a JSON object")
+
     parser = parsers["forget"]
     about = "It lists every memory of the namespace, and asks nothing before it deletes."
     parser.description = about
@@ -43,6 +50,34 @@ def add_options(parsers: Parsers) -> None:
     text = "the `aud` of signed decisions, if the workers require their own (default: %(default)s)"
     parser.add_argument("--audience", default=AUDIENCES["decisions"], help=text)
     parser.set_defaults(command=verify)
+
+
+async def diff(*, run: str, other: str, json: bool) -> int:
+    """Compare two runs; the exit code is 1 if they are not equal, or not known to be."""
+    client = await connect()
+    first, second = [await read_recorded_run(client.run(each)) for each in (run, other)]
+    found = compare(first, second)
+    if json:
+        print(as_json(found.to_json(), indent=2))
+        return DONE if found.equal else RUN_FAILED
+    print_table(["", *map(clean, (run, other))], diff_text.fact_rows(found), cut=False)
+    turns = [(f"Turn {number}", rows) for number, rows in diff_text.turn_rows(found)]
+    end = [diff_text.DiffRow(changes)] if (changes := diff_text.end_changes(found)) else []
+    for heading, rows in [*turns, ("End", end)]:
+        print(f"\n{heading}{'' if rows else ': equal'}")
+        for row in rows:
+            if row.words:
+                status, name, arguments = row.words
+                print(f"  {status}: {name}  {arguments}".rstrip())
+            for one in row.differences:
+                if {"\n", "→"} & {*one.before, *one.after}:
+                    print(f"    {one.place}:")
+                    print(indent(one.before, "      - "))
+                    print(indent(one.after, "      + "))
+                else:
+                    print(f"    {one.place}: {one.before} → {one.after}")
+    print(f"\n{diff_text.summary(found)}")
+    return DONE if found.equal else RUN_FAILED
 
 
 async def forget(*, principal: str, runs: bool) -> int:

@@ -9,6 +9,7 @@ from holdfast.activities.interceptors import auto_heartbeat, results
 from holdfast.activities.mcp import authorization, held_calls, http_client, servers
 from holdfast.catalog import advice, agent_reader, builtin_tools, catalog_files
 from holdfast.cli import policy_commands
+from holdfast.client.records import diff_text, run_diff
 from holdfast.hosting.options import MAX_PROCESSES
 from holdfast.hosting.supervisor import MAX_RESTARTS
 from holdfast.hosting.worker_parts import MAX_ACTIVITIES
@@ -123,6 +124,12 @@ LIMITS: dict[str, list[str]] = {
     "the input of an activity, a hook or a delegate": [
         kb(activity_options.MAX_INPUT_BYTES),
         kb(scopes.MAX_TRANSCRIPT_BYTES),
+    ],
+    "[a comparison of runs](agents/comparing-runs.md)": [
+        f"{run_diff.MAX_ENTRIES:,} entries",
+        kb(run_diff.MAX_LOG_BYTES),
+        f"{run_diff.MAX_INSTANCES} instances",
+        f"{diff_text.VALUE_CHARS:,} characters",
     ],
     "repairs of a call's arguments": [
         str(preparation.MAX_REPAIRS),

@@ -9,7 +9,7 @@ MAX_FILES = 14
 MAX_ENGINE_LINES = 400
 # The lines of Python in each package, and a percent.
 MAX_LINES = {
-    "schemas": 5_701,
+    "schemas": 5_821,
     "validation": 2_890,
     "runtime": 6_599,
     "providers": 5_730,
@@ -18,9 +18,9 @@ MAX_LINES = {
     "workflows": 15_512,
     "activities": 6_163,
     "hosting": 3_665,
-    "client": 4_973,
+    "client": 5_363,
     "web": 11_280,
-    "cli": 2_962,
+    "cli": 3_002,
     "testing": 410,
 }
 WHAT_TO_DO = (

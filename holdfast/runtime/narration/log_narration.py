@@ -118,7 +118,7 @@ class LogNarration:
 
     def _message(self, at: str, message: ChatMessage) -> list[NarrationLine]:
         # In composed calling, the content is the model's JSON, which includes the calls.
-        body = _text(message.content if message.said is None else message.said)
+        body = content_text(message.content if message.said is None else message.said)
         if message.imported and message.calls:
             said = [NarrationLine(at, "model", "", body, "said")] if body else []
             how = "before this run: it was not run here"
@@ -303,7 +303,7 @@ def _plain_line(at: str, entry: log_entry.Entry) -> NarrationLine | None:
             what = f"from {source} after turn {entry.turn}; the entries above are of that run"
             return NarrationLine(at, "forked", what, tone="asks")
         case log_entry.RemarkEntry():
-            return NarrationLine(at, "remark", entry.role, _text(entry.content), "said")
+            return NarrationLine(at, "remark", entry.role, content_text(entry.content), "said")
         case log_entry.SummaryEntry():
             replaced = f"the model reads this in place of entries 1 to {entry.upto}"
             return NarrationLine(at, "summary", replaced, text_safety.clean(entry.text), "quiet")
@@ -330,7 +330,7 @@ def _contains(content: Content, value: Any) -> bool:
     return value == shown or (is_untrusted and value == shown.get("value"))
 
 
-def _text(content: Content) -> str:
+def content_text(content: Content) -> str:
     """Return the content of a message as text, with a name in place of each other part."""
     if isinstance(content, str):
         return text_safety.clean(content)
