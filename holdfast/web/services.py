@@ -3,6 +3,7 @@
 The page of a call, the list and the HTTP API send their decisions through `Services.decide`.
 """
 
+import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -12,10 +13,12 @@ from urllib.parse import quote
 from holdfast.catalog.loader import Catalog
 from holdfast.client.errors import NO_SUCH, HoldfastError, RejectedError, read_input
 from holdfast.client.holdfast_client import HoldfastClient
+from holdfast.client.records.run_diff import compare, read_recorded_run
 from holdfast.client.run_lists import RunFilter, RunListing
 from holdfast.client.signing import Signer
 from holdfast.schemas import names
 from holdfast.schemas.decision import Decision, PendingApproval, Receipt
+from holdfast.schemas.internal.run_comparison import RunComparison
 from holdfast.schemas.settings.inbox import Programs, Right
 from holdfast.web.auth.permissions import ALL, LISTED, Permissions, Rights, RunAccess, is_approver
 from holdfast.web.auth.sessions import Person
@@ -114,6 +117,20 @@ class Services:
             await found.hide(run_id)
         lacking = " or ".join(f"`{each}`" for each in sorted(rights))
         raise NotPermittedError(f"your permissions on run {run_id} do not include {lacking}")
+
+    async def compare(self, person: Person, run_id: str, other_id: str) -> RunComparison:
+        """Return two runs side by side; the person may read the first.
+
+        Raises:
+            NoSuchRunError: one does not exist, or the person may not know that it does.
+            NotPermittedError: the person may not read the second.
+            HoldfastError: a run does not answer.
+        """
+        await self.require(person, "read", other_id)
+        runs = [self.client.run(each) for each in (run_id, other_id)]
+        found = [await read_recorded_run(run, unread="not read here") for run in runs]
+        # Two long logs take a second: in a thread, they do not block other requests.
+        return await asyncio.to_thread(compare, *found)
 
     async def approvals(self, access: RunAccess, run_id: str) -> list[PendingApproval]:
         """Return the pending approvals of a run that a person may see.

@@ -10,7 +10,7 @@ from playwright.async_api import Browser, Route, ViewportSize, expect
 from temporalio.client import Client, WorkflowHandle
 
 from holdfast.web.run import routes
-from tests.browser.window import DESKTOP, PHONE, check, window
+from tests.browser.window import DESKTOP, PHONE, check, fits, window
 from tests.support import tools
 from tests.support.backend import SIDE_BY_SIDE, Run, backend
 from tests.support.eventually import eventually
@@ -258,3 +258,29 @@ async def _without_worker(client: Client, id_: str) -> WorkflowHandle[Any, Any]:
     agent = {"name": "late", "instructions": "Test.", "model": {"endpoint": "fake", "name": "f"}}
     asked = {"agent": agent, "input": "Pay Ada."}
     return await client.start_workflow("AgentWorkflow", asked, id=id_, task_queue=id_)
+
+
+async def test_two_runs_are_compared_from_the_page_of_one(
+    browser: Browser, stage: Stage, client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(tools.LEDGER, str(tmp_path / "ledger"))
+
+    def answer(_: int, body: dict[str, Any]) -> Answer:
+        has_result = any(one["role"] == "tool" for one in body["messages"])
+        return Answer("Done.") if has_result else Answer(calls=[call("echo", text="hi")])
+
+    async with backend(client, tmp_path, answer, **SIDE_BY_SIDE) as made:
+        runs = [await made.start(["echo"], input=text) for text in ("One", "Two")]
+        for run in runs:
+            await run.result()
+        for size, dark, scripts in ((PHONE, True, True), (DESKTOP, False, False)):
+            async with window(browser, stage, size, dark=dark, scripts=scripts) as page:
+                await page.goto(f"/run/{runs[0].id}")
+                await page.get_by_role("link", name="Compare").click()
+                await page.get_by_label("Id of the other run").fill(runs[1].id)
+                await page.get_by_role("button", name="Compare").click()
+                await expect(page.get_by_text("The runs are equal.")).to_be_visible()
+                await expect(page.get_by_role("deletion")).to_contain_text("user: One")
+                if scripts:
+                    assert await fits(page)
+                    await check(page)

@@ -18,8 +18,8 @@ from holdfast.web.http import requests, shared_secret, streaming
 from holdfast.web.listing import bulk, page_query, pending_runs, routes
 from holdfast.web.mcp import offered_tools, run_results, tasks
 from holdfast.web.mcp import server as mcp_server
+from holdfast.web.run import comparison, snapshot, timeline, view
 from holdfast.web.run import routes as live
-from holdfast.web.run import snapshot, timeline, view
 from tests.support.process import ROOT
 
 WORDS = {1.5: "a second and a half", 3: "three", 5: "five", 8: "eight", 10: "ten"}
@@ -69,6 +69,7 @@ BOUNDS = {
         f"a page shows {snapshot.PAGE_ENTRIES} entries",
         f"of a text, {timeline.BODY_CHARS:,} characters; {view.MAX_DELEGATES} delegates; "
         f"{live.MAX_INSTANCES} instances",
+        f"page shows {comparison.MAX_SHOWN_CHARS:,} characters",
         f"An inbox has {live.MAX_STREAMS} pages followed at a time, "
         f"{streaming.MAX_STREAMS_OF_ONE} of one person",
     ],

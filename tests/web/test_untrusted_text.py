@@ -37,7 +37,9 @@ def routes(parts: Services) -> Iterator[tuple[str, str]]:
     """Everything that can be asked for: the method, and an address."""
     for route in application(parts).routes:
         path: str = getattr(route, "path_format", "/static")
-        address = re.sub(r"\{(n|index)\}", "1", re.sub(r"\{(run|call|agent)(:path)?\}", "x", path))
+        address = re.sub(
+            r"\{(n|index)\}", "1", re.sub(r"\{(run|call|agent|other)(:path)?\}", "x", path)
+        )
         if not address.startswith("/static"):
             assert "{" not in address, address
             assert isinstance(route, Route)

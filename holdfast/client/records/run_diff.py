@@ -85,9 +85,9 @@ async def read_recorded_run(run: Run, *, unread: str = "") -> RecordedRun:
 
 def compare(first: RecordedRun, second: RecordedRun) -> RunComparison:
     """Return two runs side by side."""
-    logs = [_RecordedLog(first.entries), _RecordedLog(second.entries)]
+    logs = [_ComparedLog(first.entries), _ComparedLog(second.entries)]
     one, other = logs[0].add_counts(first.about), logs[1].add_counts(second.about)
-    calls = _compared_calls(*map(_RecordedLog.compared_calls, logs))
+    calls = _compared_calls(*map(_ComparedLog.compared_calls, logs))
     state, output = _values(first.state, second.state), _values(first.output, second.output)
     texts = [{turn: "\n".join(each) for turn, each in log.turns.items()} for log in logs]
     return RunComparison(
@@ -107,7 +107,7 @@ def compare(first: RecordedRun, second: RecordedRun) -> RunComparison:
     )
 
 
-class _RecordedLog:
+class _ComparedLog:
     """The texts of the turns, the calls and the other questions of a log."""
 
     def __init__(self, entries: Iterable[dict[str, Any]]) -> None:

@@ -14,6 +14,7 @@ from starlette.types import Receive, Scope, Send
 
 from holdfast.client.start import TRACESTATE
 from holdfast.schemas.decision import Decision, Receipt
+from holdfast.schemas.internal.run_comparison import ComparedRun, ComparedValues, RunComparison
 from holdfast.schemas.internal.tracing import TRACEPARENT
 from holdfast.schemas.message import Withdrawal
 from holdfast.schemas.run import RunStatus
@@ -63,6 +64,11 @@ _START_HEADERS: Final = (
 _LISTED: Final = {"run": _RUN, "status": "running", "started": "2026-03-01T14:03:07.120Z"}
 _VIEW: Final = {"run": _RUN, "status": "awaiting_approval", "turn": 1}
 _SHOWN: Final = {200: Answer("The run.", models.RunView, example=_VIEW)}
+_ENDED: Final = ComparedRun(run=_RUN, agent="support", status="completed")
+_NOTHING: Final = ComparedValues(equal=True, first=None, second=None)
+_COMPARISON: Final = RunComparison(
+    equal=True, first=_ENDED, second=_ENDED, state=_NOTHING, output=_NOTHING
+).to_json()
 _RECEIPT: Final = {"callId": "t1c1", "decision": "approve", "decided": True, "missing": 0}
 _STREAMED: Final = (
     "retry: 2000\n\n"
@@ -235,6 +241,16 @@ OPERATIONS: Final = [
         {200: Answer("The pending approvals.", models.Approvals, example={"approvals": []})},
         ("read", "decide"),
         _ASKED,
+    ),
+    Operation(
+        "GET",
+        "/runs/{run}/diff/{other}",
+        "compareRuns",
+        runs.compare,
+        {200: Answer("The comparison.", RunComparison, example=_COMPARISON)},
+        "read",
+        _ASKED,
+        parameters=[parameter("other", "path", "The id of the second run, percent-encoded.")],
     ),
     Operation("GET", "/runs/{run}", "showRun", runs.show, _SHOWN, "read", _ASKED),
     Operation(

@@ -221,6 +221,16 @@ async def context(asked: ApiRequest) -> Response:
     return JSONResponse({"entries": entries, "next": next_})
 
 
+async def compare(asked: ApiRequest) -> Response:
+    """Compare two runs.
+
+    Their turns, calls, decisions, state and output, side by side. You need `read` on both.
+    """
+    other = asked.request.path_params["other"]
+    found = await asked.parts.compare(asked.person, asked.run_id, other)
+    return JSONResponse(found.to_json())
+
+
 async def approvals(asked: ApiRequest) -> Response:
     """List the pending approvals.
 

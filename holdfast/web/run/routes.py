@@ -14,6 +14,7 @@ the text of its model:
 `id` is the run's position; a client that reconnects with it misses nothing.
 """
 
+import asyncio
 import base64
 import json
 import re
@@ -59,6 +60,7 @@ from holdfast.web.http.problems import NotPermittedError
 from holdfast.web.http.requests import NUMBER, RunRoute, read_form
 from holdfast.web.http.streaming import StreamLimit, frame, page_stream
 from holdfast.web.pages import address, page
+from holdfast.web.run.comparison import comparison_view
 from holdfast.web.run.snapshot import EntryRange, place, take_snapshot
 from holdfast.web.run.timeline import Timeline, pictures
 from holdfast.web.run.view import build_run_view, may_fork, state_sections
@@ -101,6 +103,7 @@ def routes(parts: Services) -> list[BaseRoute]:
         RunRoute(f"{at}/entry/{{n:number}}", pages.entry, "read"),
         RunRoute(f"{at}/picture/{{n:number}}/{{index:number}}", pages.picture, "read"),
         RunRoute(f"{at}/state", pages.state, "read"),
+        RunRoute(f"{at}/diff", pages.diff, "read"),
         RunRoute(f"{at}/message", pages.message, "message", methods=["POST"]),
         RunRoute(f"{at}/withdraw", pages.withdraw, "message", methods=["POST"]),
         RunRoute(f"{at}/close", pages.close, "message", methods=["POST"]),
@@ -194,6 +197,15 @@ class RunPages:
         return page(
             request, "run/state.html", run=run.id, states=state_sections(shared, own), more=more
         )
+
+    async def diff(self, request: Request) -> Response:
+        """Show the run beside another one, or the form for its id."""
+        run, other = self._run(request), request.query_params.get("other", "").strip()
+        values: dict[str, Any] = {"run": run.id, "other": other, "found": None}
+        if other:
+            found = await self.parts.compare(person_of(request), run.id, other)
+            values |= await asyncio.to_thread(comparison_view, found)
+        return page(request, "run/diff.html", **values)
 
     async def message(self, request: Request) -> Response:
         """Send a message; if that fails, the page keeps its text."""

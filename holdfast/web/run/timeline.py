@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
+from urllib.parse import urlencode
 
 from holdfast.client.result import token_counts
 from holdfast.runtime import text_safety
@@ -108,7 +109,9 @@ class Timeline:
                 agent = text_safety.one_line(delegate, _NAME_CHARS)
                 links = [PageLink(where, f"Open the run of {agent}")]
             case log_entry.ForkedEntry(forked_from=source):
+                where = f"{address('run', source, 'diff')}?{urlencode({'other': self._run_id})}"
                 links = [PageLink(address("run", source), "Open that run")]
+                links += [PageLink(where, "Compare both runs")]
             case log_entry.TurnEndEntry(turn=turn) if self._has_forks:
                 links = [PageLink(address("run", self._run_id, "fork", str(turn)), "Fork here")]
         number, note = str(record.n), self._note(record)

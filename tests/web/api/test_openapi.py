@@ -139,6 +139,7 @@ async def test_real_answers_fit_it(stage: Stage, desk: Backend) -> None:
     path = f"/runs/{run.id}"
 
     whole = {"showRun": path, "readRun": f"{path}/context", "readApprovals": f"{path}/approvals"}
+    whole["compareRuns"] = f"{path}/diff/{run.id}"
     lists = {"listRuns": f"/runs?run={run.id}", "listApprovals": f"/approvals?run={run.id}"}
     await eventually(lambda: listed(stage, *lists.values()))
     for name, address in (whole | lists).items():

@@ -142,7 +142,7 @@ async def _answer(app: Any, person: Person, method: str, path: str) -> str:
     named = LISTS.get(f"{method} {path}")
     wanted = None if named is None else named.encode()
     body, kind = _sent(path) if method == "POST" else (b"", "")
-    address = path.format(run=RUN, call=APPROVAL.call_id, n=1, index=0, agent=AGENT)
+    address = path.format(run=RUN, call=APPROVAL.call_id, n=1, index=0, agent=AGENT, other=RUN)
     state: dict[str, Any] = {"person": person, "origin": "https://inbox.example"}
     state["session"] = SessionEnd(math.inf, asyncio.Event())
     scope: dict[str, Any] = {"type": "http", "method": method, "path": address}

@@ -16,6 +16,7 @@ noon of 2 March 2026, and times are stated as `-3 min`.
     log:      the entries: `ask: …`, `decide: approve by ada`, `starts`, `ends`, `fails: TEXT`,
               `says: CONTENT` of the tool, or the fields of any other
     report:   the status that the run returns; `ending`: how it ended; `silent`: it does not answer
+    compared: the runs that the page compares, by id: `log`, `state`, `output`, and the rest of it
     runs:     the list: each run, and its pending approvals in `ask`; `list`: the rest of it
     refuses:  why the run rejects the decision; `lost`: no worker answers it
     within:   what is shown of the page: elements by tag, class, id or name

@@ -21,6 +21,7 @@ from holdfast.client.errors import (
     NoWorkerError,
 )
 from holdfast.client.holdfast_client import HoldfastClient
+from holdfast.client.records.run_diff import RecordedRun
 from holdfast.client.remote_run import RunStart
 from holdfast.client.result import RunEnding
 from holdfast.client.run import Run
@@ -31,10 +32,11 @@ from holdfast.runtime import text_safety
 from holdfast.schemas import names
 from holdfast.schemas.base import rfc3339
 from holdfast.schemas.decision import PendingApproval, Receipt, digest_of, nonce_of
+from holdfast.schemas.internal.run_comparison import ComparedRun
 from holdfast.schemas.internal.selected_call import SelectedCall
 from holdfast.schemas.run import RunReport, RunResult
 from holdfast.schemas.tool import ShownTool
-from holdfast.web import pages
+from holdfast.web import pages, services
 from holdfast.web.api import operations
 from holdfast.web.auth.permissions import ALL, RunAccess
 from holdfast.web.call import loader
@@ -260,6 +262,13 @@ class StatedRuns:
         receipt = {"callId": CALL, "decision": "approve", "decided": True}
         return Receipt.read({**receipt, **self.said.get("receipt", {})})
 
+    def recorded(self, run: Run, **_: Any) -> RecordedRun:
+        """Return a run to compare."""
+        said = {"log": [], "state": {}, "output": None, **self.said["compared"][run.id]}
+        log, state, output = (said.pop(name) for name in ("log", "state", "output"))
+        about = ComparedRun.read({"run": run.id, "agent": "buyer", "status": "completed", **said})
+        return RecordedRun(about, log_of(log, run.id), state, output)
+
     async def figures(self, *_: Any) -> tuple[list[Any], list[EndedRun]]:
         """Return the numbers of the home page."""
         said = self.said["figures"]
@@ -296,6 +305,7 @@ class StatedRuns:
         returned: dict[tuple[Any, str], Any] = {
             (PendingRuns, "read"): lambda _: pending,
             (HoldfastClient, "list_page"): lambda *_: page,
+            (services, "read_recorded_run"): self.recorded,
             (Services, "access"): lambda _, person, __: RunAccess(person, rights),
             (view, "read_branches"): lambda *_: (branches, forks, False),
             (Run, "page"): lambda _, __, after, limit: self.log[after : after + limit],
