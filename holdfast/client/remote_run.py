@@ -77,19 +77,13 @@ class RunStart:
 
 
 class RemoteRun:
-    """A run by its id, through continue-as-new, or one `execution` of it."""
+    """A run by its id, through continue-as-new."""
 
-    def __init__(
-        self,
-        client: Client,
-        run_id: str,
-        watches: RunWatches | None = None,
-        execution: str | None = None,
-    ) -> None:
+    def __init__(self, client: Client, run_id: str, watches: RunWatches | None = None) -> None:
         self.id = run_id
         self._client = client
         self._watches = watches or RunWatches(LiveAnswers(client.data_converter))
-        self._handle = client.get_workflow_handle(run_id, run_id=execution)
+        self._handle = client.get_workflow_handle(run_id)
 
     async def observe(self) -> RunDescription:
         """Return the server's view of the run.

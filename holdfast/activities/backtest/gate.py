@@ -142,6 +142,8 @@ def recorded_listing(answers: RecordedAnswers | None, servers: Collection[str]) 
         ]
         if "/" in server and agent is not None:  # a prompt, which was its instructions
             listing[server] = [ListedTool(name=server, description=agent.instructions)]
+        elif not listing[server]:
+            listing[server] = f"the recorded run has no tool of the MCP server `{server}`"
     return listing
 
 

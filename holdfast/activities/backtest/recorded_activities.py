@@ -94,7 +94,7 @@ class RecordedActivities:
         """
         answers, id = self._of_run(), activity.info().activity_id
         name = "".join(one for one in id.rpartition("-")[2] if not one.isdigit())
-        arguments = [first] if second is None or name == "repair" else [first, second]
+        arguments = [first] if second is None else [first, second]
         end = answers.end_of_hook(id, hook_key(name, arguments))
         if end is not None:
             return await _outcome(end)

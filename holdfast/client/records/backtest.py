@@ -1,11 +1,11 @@
 """Test an agent against recorded runs: start, decide and send what the record has, compare."""
 
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from difflib import SequenceMatcher
 from typing import Any, Final, Literal
 
 from temporalio.service import RPCError
@@ -13,16 +13,21 @@ from temporalio.service import RPCError
 from holdfast.client.errors import DecisionRejectedError, HoldfastError, read_input
 from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.client.records.record_reader import read_run_record
+from holdfast.client.records.run_diff import compare, read_recorded_run
 from holdfast.client.run import PendingCall, Run
 from holdfast.client.start import StartRequest, run_of_token
 from holdfast.client.stream.run_feed import RunFeed
 from holdfast.runtime.backtest.recorded_answers import RecordedAnswers
-from holdfast.runtime.backtest.run_record import MissingAnswer, QuestionRecord, call_key
+from holdfast.runtime.backtest.run_record import (
+    BacktestFindings,
+    MissingAnswer,
+    QuestionRecord,
+    call_key,
+)
 from holdfast.runtime.text_safety import arguments_line, clean, one_line
 from holdfast.schemas import names
-from holdfast.schemas.base import canonical_json
 from holdfast.schemas.decision import Decision, shown_calls
-from holdfast.schemas.log_entry import ToolCallEntry, ToolEndEntry, ToolStartEntry, read_record
+from holdfast.schemas.internal.run_comparison import ComparedCalls, RunComparison
 from holdfast.schemas.run import RunRequest
 from holdfast.schemas.tool import loop_arguments
 
@@ -190,107 +195,74 @@ def _keys_of(call: PendingCall) -> Sequence[bytes]:
 
 @dataclass(frozen=True)
 class BacktestReport:
-    """The result of one backtest; `changed` and `missing` are calls of the recorded run.
+    """The result of one backtest, the second run of the comparison; the cost is of the models."""
 
-    `missing` ones are made no more, `added` ones are new. The cost is that of the model.
-    """
-
-    run: str
-    backtest: str
-    verdict: Literal["equal", "changed", "stopped"]
-    status: str
+    found: RunComparison
+    findings: BacktestFindings
     reason: str
-    equal: int
-    changed: int
-    missing: int
-    added: int
-    output_equal: bool
     cost: float
-    stopped_by: MissingAnswer | None
-    filled_in: Sequence[MissingAnswer]
+
+    @property
+    def verdict(self) -> Literal["equal", "changed", "stopped"]:
+        if self.findings.stopped_by is not None:
+            return "stopped"
+        return "equal" if self.found.equal else "changed"
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Return the number of calls by status; `missing` are made no more, `new` are added."""
+        counts = Counter(map(_status, self.found.calls))
+        return {name: counts[name] for name in ("equal", "moved", "changed", "missing", "new")}
 
     def to_json(self) -> dict[str, Any]:
         """Return the report as the command prints it with `--json`."""
-        calls = {key: getattr(self, key) for key in ("equal", "changed", "missing", "added")}
-        stopped = None if self.stopped_by is None else self.stopped_by.to_json()
+        stopped_by = self.findings.stopped_by
         return {
-            "run": self.run,
-            "backtest": self.backtest,
+            "run": self.found.first.run,
+            "backtest": self.found.second.run,
             "verdict": self.verdict,
-            "status": self.status,
+            "status": self.found.second.status,
             "reason": self.reason,
-            "calls": calls,
-            "outputEqual": self.output_equal,
+            "calls": self.counts,
+            "outputEqual": self.found.output.equal,
             "cost": self.cost,
-            "stoppedBy": stopped,
-            "filledIn": [each.to_json() for each in self.filled_in],
+            "stoppedBy": stopped_by and stopped_by.to_json(),
+            "filledIn": [each.to_json() for each in self.findings.filled_in],
+            "comparison": self.found.to_json(),
         }
 
     def lines(self) -> Iterator[str]:
         """Yield the report for a terminal."""
-        calls = f"{self.equal} equal, {self.changed} changed, {self.missing} missing"
-        output = "equal" if self.output_equal else "changed"
-        ends = f"output {output}; cost {self.cost:.4f}"
-        yield f"{clean(self.run)}: {self.verdict}; calls {calls}, {self.added} new; {ends}"
-        has_reason = self.reason and self.stopped_by is None
-        notes = [f"{self.status}: {self.reason}"] if has_reason else []
-        for one in filter(None, [self.stopped_by, *self.filled_in]):
-            what = "stopped by" if one is self.stopped_by else "not recorded"
-            arguments = arguments_line(one.arguments) if isinstance(one.arguments, dict) else ""
-            notes.append(f"{what}: turn {one.turn}, {one.what} {arguments}".rstrip())
-        yield from (f"  {one_line(note, _LINE_CHARS)}" for note in notes)
+        calls = ", ".join(f"{number} {name}" for name, number in self.counts.items() if number)
+        output = "equal" if self.found.output.equal else "changed"
+        ends = f"calls: {calls or 'none'}; output {output}; cost {self.cost:.4f}"
+        yield f"{clean(self.found.first.run)}: {self.verdict}; {ends}"
+        stopped_by = self.findings.stopped_by
+        if stopped_by is None and self.found.second.error is not None:
+            yield _note(f"{self.found.second.status}: {self.reason}")
+        for each in self.found.calls:
+            if (status := _status(each)) != "equal":
+                call = each.second or each.either
+                yield _note(f"{status}: turn {call.turn}, {call.tool}", call.arguments)
+        if stopped_by is not None:
+            yield _note(f"stopped by: {stopped_by}", stopped_by.arguments)
+        for one in self.findings.filled_in:
+            yield _note(f"not recorded: {one}", one.arguments)
+
+
+def _status(calls: ComparedCalls) -> str:
+    return "new" if calls.first is None else calls.status
+
+
+def _note(text: str, arguments: Any = None) -> str:
+    shown = arguments_line(arguments) if isinstance(arguments, dict) else ""
+    return f"  {one_line(f'{text} {shown}'.rstrip(), _LINE_CHARS)}"
 
 
 async def report_backtest(source: Run, run: Run, answers: RecordedAnswers) -> BacktestReport:
     """Compare an ended backtest with its recorded run."""
-    before, after = await source.ending(), await run.ending()
-    entries = [entry async for entry in run.entries(names.CONTEXT)]
-    counts = _compared(_calls_in(answers.record.log), _calls_in(entries))
-    outputs = [end.result and end.result.output for end in (before, after)]
-    is_equal = canonical_json(outputs[0]) == canonical_json(outputs[1])
-    is_equal = is_equal and before.status == after.status
-    findings = answers.findings
-    all_equal = is_equal and not (counts["changed"] or counts["missing"] or counts["added"])
-    spent = after.result or after.spent
-    cost = (spent.usage.cost if spent is not None else None) or 0.0
-    verdict: Literal["equal", "changed", "stopped"] = "equal" if all_equal else "changed"
+    found = compare(await read_recorded_run(source), await read_recorded_run(run))
+    ending, findings = await run.ending(), answers.findings
     return BacktestReport(
-        source.id,
-        run.id,
-        "stopped" if findings.stopped_by is not None else verdict,
-        after.status,
-        after.message,
-        **counts,
-        output_equal=is_equal,
-        cost=cost + findings.cost,
-        stopped_by=findings.stopped_by,
-        filled_in=findings.filled_in,
+        found, findings, ending.message, (found.second.usage.cost or 0.0) + findings.cost
     )
-
-
-def _calls_in(log: Iterable[dict[str, Any]]) -> list[tuple[str, bytes]]:
-    """Return the tool of each call of a log, and its arguments with its error."""
-    calls: dict[str, list[Any]] = {}
-    for record in log:
-        match read_record(record).entry:
-            case ToolCallEntry(call_id=id, tool=tool, arguments=arguments):
-                calls[id] = [tool, arguments, None]
-            case ToolStartEntry(call_id=id, arguments=arguments) if arguments is not None:
-                calls[id][1] = arguments
-            case ToolEndEntry(call_id=id, error=error) if error is not None and id in calls:
-                calls[id][2] = error.code
-    return [(tool, canonical_json(rest)) for tool, *rest in calls.values()]
-
-
-def _compared(before: list[tuple[str, bytes]], after: list[tuple[str, bytes]]) -> dict[str, int]:
-    counts = dict.fromkeys(("equal", "changed", "missing", "added"), 0)
-    for kind, a, b, c, d in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
-        if kind == "equal":
-            counts["equal"] += b - a
-            continue
-        ours, theirs = [tool for tool, _ in before[a:b]], [tool for tool, _ in after[c:d]]
-        both = sum(min(ours.count(tool), theirs.count(tool)) for tool in {*ours})
-        counts["changed"] += both
-        counts["missing"] += len(ours) - both
-        counts["added"] += len(theirs) - both
-    return counts

@@ -19,7 +19,6 @@ from temporalio.exceptions import ApplicationError
 
 from holdfast.client.errors import RUN_FAILED, HoldfastError, NoSuchRunError, explain_rpc_errors
 from holdfast.client.holdfast_client import HoldfastClient
-from holdfast.client.remote_run import RemoteRun
 from holdfast.client.result import ending_of_result
 from holdfast.runtime.backtest import run_record as recorded
 from holdfast.runtime.text_safety import clean
@@ -47,16 +46,14 @@ async def read_run_record(client: HoldfastClient, run_id: str) -> recorded.RunRe
     if not (await run.observe()).closed:
         raise _refused(run_id, "has not ended", "wait for its end")
     history = _History(client.temporal, run_id)
-    executions = await history.read(description.run_id)
-    log = {entry["n"]: entry async for entry in run.entries(names.CONTEXT)}
-    if any(entry["type"] == "left_out" for entry in log.values()):
-        for each in executions[:-1]:
-            earlier = RemoteRun(client.temporal, run_id, execution=each)
-            found = {entry["n"]: entry async for entry in earlier.entries(names.CONTEXT)}
-            log |= {n: one for n, one in found.items() if one["type"] != "left_out"}
+    await history.read(description.run_id)
+    log = [entry async for entry in run.entries(names.CONTEXT)]
+    if any(entry["type"] == "left_out" for entry in log):
+        wrong = "cannot be tested: it continued as new, and left out entries of its log"
+        raise _refused(run_id, wrong, "give its workers a store: --store")
     if history.request is None or history.snapshot is None:
         raise _refused(run_id, "ended before it began", f"see holdfast show {clean(run_id)}")
-    return _Reading(history, [log[n] for n in sorted(log)]).record(run_id)
+    return _Reading(history, log).record(run_id)
 
 
 def _refused(run_id: str, wrong: str, todo: str) -> HoldfastError:
@@ -79,9 +76,9 @@ class _History:
         # By the number of the event that scheduled it.
         self._scheduled: dict[int, str] = {}
 
-    async def read(self, execution: str) -> list[str]:
-        """Read an execution and those that it continues; return all, the first one first."""
-        chain: list[tuple[str, list[HistoryEvent]]] = []
+    async def read(self, execution: str) -> None:
+        """Read an execution and those that it continues, the first one first."""
+        chain: list[list[HistoryEvent]] = []
         while execution:
             handle = self._client.get_workflow_handle(self._run_id, run_id=execution)
             try:
@@ -91,14 +88,13 @@ class _History:
                 wrong = "cannot be tested: Temporal has deleted a part of its history"
                 todo = "choose a newer run, or raise the namespace's retention"
                 raise _refused(self._run_id, wrong, todo) from None
-            chain.insert(0, (execution, events))
+            chain.insert(0, events)
             start = events[0].workflow_execution_started_event_attributes
             execution = start.continued_execution_run_id
-        for _, events in chain:
+        for events in chain:
             self._scheduled.clear()
             for event in events:
                 await self._add(event)
-        return [execution for execution, _ in chain]
 
     async def _add(self, event: HistoryEvent) -> None:
         name = str(event.WhichOneof("attributes"))
@@ -265,22 +261,19 @@ class _Reading:
 
     def _read_message(self, entry: log_entry.Entry) -> None:
         match entry:
-            case log_entry.RemarkEntry(role=role, content=content):
-                self._add_message(role, content)
             case log_entry.MessageEntry(message=said) if said.role == "assistant":
                 self._is_answered = bool(self._turn) and not said.calls
             case log_entry.MessageEntry(message=said) if said.role != "tool":
                 self._add_message(said.role, said.content)
 
     def _add_message(self, role: str, content: Any) -> None:
-        """Add a message that people sent: others are of the run itself, which writes them again."""
+        """Add a message that people sent to the model; the run writes its own again."""
         sent = self._history.messages
         found = next((one for one in sent if (one.role, one.content) == (role, content)), None)
         if found is not None:
             sent.remove(found)
-            awaited = self._is_answered and found.audience == "model"
-            self._messages.append(recorded.MessageRecord(self._turn, found, awaited))
-            self._is_answered = self._is_answered and not awaited
+            self._messages.append(recorded.MessageRecord(self._turn, found, self._is_answered))
+            self._is_answered = False
 
     def _decide(self, id: str, entry: log_entry.DecisionEntry) -> None:
         votes = next((votes for asked, _, votes in reversed(self._questions) if asked == id), None)

@@ -92,6 +92,9 @@ class MissingAnswer:
     what: str
     arguments: Any
 
+    def __str__(self) -> str:
+        return f"turn {self.turn}, {self.what}"
+
     def to_json(self) -> dict[str, Any]:
         return {"turn": self.turn, "what": self.what, "arguments": self.arguments}
 
@@ -117,8 +120,12 @@ def call_key(tool: str, arguments: Any) -> bytes:
 
 
 def hook_key(name: str, arguments: Sequence[Any]) -> bytes:
-    """Return what equal uses of a hook have in common: their arguments without ids and reasons."""
-    return canonical_json([name, *map(_without_position, arguments)])
+    """Return what equal uses of a hook have in common: their arguments without ids and reasons.
+
+    An agent that repairs arguments receives these alone, and no errors.
+    """
+    known = arguments[:1] if name == "repair" else arguments
+    return canonical_json([name, *map(_without_position, known)])
 
 
 def _without_position(value: Any) -> Any:

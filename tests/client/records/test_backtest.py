@@ -6,6 +6,7 @@ import re
 import signal
 import sys
 import threading
+import uuid
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from pathlib import Path
@@ -14,20 +15,23 @@ from unittest.mock import ANY
 
 import pytest
 import yaml
+from temporalio.api.common.v1 import WorkflowExecution
+from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
 from temporalio.client import Client, WorkflowExecutionStatus
 
 from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.client.records import backtest as backtests
 from holdfast.client.records.backtest import BacktestReport
 from holdfast.client.run_lists import RUNS
+from holdfast.client.shared_budgets import read_budgets
 from holdfast.runtime.data_converter import with_encryption
 from tests.activities.mcp.servers import shop
 from tests.encryption.keys import NEW, key_file, ring
-from tests.support.backend import TOOLS, Backend, Launch, Run
+from tests.support.backend import TOOLS, Backend, Launch, Run, ledger_has
 from tests.support.command import CommandOutput, Holdfast
 from tests.support.eventually import eventually
 from tests.support.model_server import Answer, call
-from tests.support.tools import read
+from tests.support.tools import read, write
 from tests.workflows.commands.test_child_workflows import ASK, agents, by_agent
 
 DONE = Answer("done")
@@ -45,6 +49,9 @@ _sideEffects: false
 properties: {id: {type: integer}}
 """
 BILL = {"_tool": "bill", "_activity": "pay", "properties": {"amount": {"type": "number"}}}
+TWO = {"_sideEffects": True, "_approval": {"quorum": 2, "approvers": ["a", "b"]}}
+SOON = {"_sideEffects": True, "_approval": {"timeout": "1s"}}
+PERSON = {"_tool": "ask_person", "_person": True, "properties": {"question": {"type": "string"}}}
 PAY_ALL = {**BILL, "_each": True, "_sideEffects": True, "required": ["amount"]}
 
 
@@ -106,6 +113,8 @@ def record(
     async def open_(*options: str, settings: dict[str, Any] | None = None, **answers: Any) -> Any:
         catalog = agents(tmp_path / "catalog", helper={})
         (catalog / "tools").mkdir()
+        if (tmp_path / "budgets.yaml").exists():
+            (tmp_path / "budgets.yaml").rename(catalog / "budgets.yaml")
         (catalog / "tools/peek.yaml").write_text(PEEK)
         servers = tmp_path / "servers.yaml"
         servers.write_text(yaml.safe_dump({"shop": MCP}))
@@ -276,8 +285,8 @@ async def test_a_missing_call_ends_the_backtest_and_is_named(record: Open, tmp_p
     done = await here.test(run.id, *further)
     assert done.code == 1
     assert done.out.splitlines() == [
-        f"{run.id}: stopped; calls 1 equal, 0 changed, 0 missing, 1 new; output changed;"
-        " cost 0.0000",
+        f"{run.id}: stopped; calls: 1 equal, 1 new; output changed; cost 0.0000",
+        "  new: turn 2, peek id=8",
         "  stopped by: turn 2, peek id=8",
     ]
 
@@ -370,3 +379,155 @@ async def test_a_command_that_is_stopped_leaves_nothing_running(
     gate.set()
     described = await client.get_workflow_handle(open_one.id).describe()
     assert described.status is WorkflowExecutionStatus.TERMINATED
+
+
+async def test_odd_runs_are_equal_to_themselves(
+    record: Open, logs: dict[str, list[dict[str, Any]]]
+) -> None:
+    here = await record(
+        steered=[Answer(calls=[call("held", name="gate")]), DONE, DONE],
+        again=[Answer(calls=[call("unsure")]), DONE],
+        two=[PAYS, DONE],
+        expires=[PAYS, DONE],
+        remembers=[PAYS, Answer(calls=[call("pay", amount=6)]), DONE],
+        knows=[Answer(calls=[call("hours"), call("memory_read")]), DONE],
+        skilled=[DONE],
+        mends=[Answer(calls=[call("look_up", id="x")]), DONE],
+        asks=[Answer(calls=[call("ask", task="help")]), DONE],
+        dies=[Answer(calls=[call("quick", text=""), call("big", size=3)]), DONE],
+        answered=[Answer(calls=[call("ask_person", question="?")]), DONE],
+        stops=[Answer(calls=[call("stops")]), DONE],
+        proofs=[Answer("Ann"), Answer("DONE")],
+        forks=[LOOKS, PAYS, DONE],
+    )
+    steered = await here.start("steered", ["held"])
+    await ledger_has("started gate")
+    await steered.handle.signal("message", {"content": "hurry"})
+    await steered.handle.signal("message", {"content": "bye", "delivery": "followUp"})
+    write("open gate")
+    again = await here.start("again", ["unsure"])
+    await again.waiting()
+    await again.run_again(by="ann")
+    [asked] = await again.waiting()
+    await again.decide("t1c1", "give_up", by="ann")
+    two = await here.start("two", [{**BILL, "_tool": "pay", **TWO}])
+    await two.waiting()
+    await two.decide("t1c1", "edit", arguments={"amount": 4}, by="ann", groups=["a"])
+    [asked] = await two.waiting()
+    await two.decide("t1c1", "approve", by="bob", groups=["b"], digest=asked["digest"])
+    expires = await here.start("expires", [{**BILL, "_tool": "pay", **SOON}])
+    remembers = await here.start("remembers", ["pay"])
+    await remembers.waiting()
+    await remembers.decide("t1c1", "approve", by="ann", remember=True)
+    hours = [{"name": "hours", "text": "9 to 5"}]
+    knows = await here.start("knows", [], agent={"knowledge": hours, "memory": True})
+    work = [{"name": "work", "activity": "look_up", "sideEffects": False}]
+    skilled = await here.start("skilled", [], agent={"skills": work}, input={"id": 3})
+    mends = await here.start("mends", ["look_up"], agent={"_repair": "mend"})
+    asks = await here.start("asks", [{**ASK, "_output": {"type": "integer"}}])
+    dies = await here.start("dies", ["quick", "big"])
+    answered = await here.start("answered", [PERSON])
+    await answered.waiting()
+    await answered.decide("t1c1", "respond", result={"yes": 1}, by="ann")
+    stops = await here.start("stops", ["stops"])
+    proofs = await here.start("proofs", [], agent={"_afterAnswer": "proofread"})
+    runs = [steered, again, two, remembers, knows, skilled, mends, asks, dies, answered]
+    runs += [stops, proofs]
+    origin = await here.start("forks", ["look_up", "pay"])
+    await origin.waiting()
+    await origin.decide("t2c1", "deny", by="ann")
+    fork = {"run": origin.id, "turn": 1}
+    forked = await here.start("forks", ["look_up", "pay"], fork=fork, input="again")
+    await forked.waiting()
+    await forked.decide("t2c1", "approve", by="ann")
+    runs.append(forked)
+    for run in (*runs, expires, origin):
+        await run.result()
+    effects = read()
+
+    code, reports = await here.reports(*(run.id for run in runs))
+
+    for run, report in zip(runs, reports, strict=True):
+        assert comparable(logs[run.id]) == comparable(await run.context()), report
+        assert report["verdict"] == "equal", report
+    assert code == 0
+    # A question that expired is denied: its error is another one.
+    _, [report] = await here.reports(expires.id)
+    assert report["comparison"]["calls"][0]["differs"] == ["decisions", "result"]
+    assert read() == effects
+
+
+async def test_its_requests_count_in_the_budgets_of_production(
+    record: Open, client: Client, tmp_path: Path
+) -> None:
+    name = f"b-{uuid.uuid4().hex[:8]}"
+    (tmp_path / "budgets.yaml").write_text(
+        f"[{{name: {name}, per: all, window: day, maxTokens: 100000}}]"
+    )
+    here = await record(looks=[LOOKS, DONE])
+    run = await here.start("looks", ["look_up"])
+    await run.result()
+
+    async def used() -> float | None:
+        found = await read_budgets(HoldfastClient(client))
+        own = [use.used for one in found if one.name == name for use in one.uses]
+        return sum(own) or None
+
+    before = await eventually(used)
+    code, _ = await here.reports(run.id)
+    assert code == 0
+
+    async def has_grown() -> bool:
+        return (await used() or 0) > before
+
+    await eventually(has_grown)
+    query = f'WorkflowType = "BudgetWorkflow" AND WorkflowId STARTS_WITH "holdfast-budget/{name}/"'
+    [counts] = [one async for one in client.list_workflows(query)]
+    assert counts.task_queue == here.back.task_queue
+
+
+async def test_what_cannot_be_tested_is_refused_with_the_reason(
+    record: Open, client: Client, tmp_path: Path
+) -> None:
+    long = [*(Answer(calls=[call("look_up", id=n)]) for n in range(1, 5)), DONE]
+    answers = {"long": long, "pays": [PAYS, DONE], "serves": [DONE]}
+    here = await record(settings={"continue_after": 25}, **answers)
+    pending = await here.start("pays", ["pay"])
+    await pending.waiting()
+    single = await here.back.call("look_up", {"id": 1})
+    await single.result()
+    chain = await here.start("long", ["look_up"])
+    await chain.result()
+    done = await here.test(pending.id, single.id, chain.id)
+    assert (done.code, done.err.splitlines()[:2]) == (
+        1,
+        [
+            f"holdfast: run {pending.id} has not ended; wait for its end",
+            f"holdfast: run {single.id} is no run of an agent; name a run of `holdfast list`",
+        ],
+    )
+    assert done.out.startswith(f"{chain.id}: equal; calls: 4 equal")
+    others = candidate(tmp_path, "serves", ["mcp:shop/refund"])
+    _, [report] = await here.reports(chain.id, *others)
+    assert (report["verdict"], report["status"]) == ("changed", "failed")
+    assert "the recorded run has no tool of the MCP server `shop`" in report["reason"]
+    done = await here.test(chain.id, "--model", "other:x")
+    assert (done.code, done.err) == (
+        2,
+        "holdfast: --model: there is no endpoint other; name one of --endpoints\n",
+    )
+    _, [report] = await here.reports(chain.id, "--model", "fake:newer")
+    assert report["verdict"] == "equal"
+    assert here.back.model.requests[-1]["model"] == "newer"
+    first = (await chain.handle.describe()).raw_description.workflow_execution_info.first_run_id
+    await client.workflow_service.delete_workflow_execution(
+        DeleteWorkflowExecutionRequest(
+            namespace=client.namespace,
+            workflow_execution=WorkflowExecution(workflow_id=chain.id, run_id=first),
+        )
+    )
+
+    async def is_deleted() -> bool:
+        return "has deleted a part of its history" in (await here.test(chain.id)).err
+
+    await eventually(is_deleted)
