@@ -35,6 +35,8 @@ from holdfast.schemas.agent import ModelSettings
 
 # Of the backtests of one command that run at once.
 CONCURRENT: Final = 8
+LONGEST: Final = timedelta(hours=1)
+_FILES: Final = (".json", ".yaml", ".yml", ".md")
 
 
 def add_options(parsers: Parsers) -> None:
@@ -60,7 +62,7 @@ def add_options(parsers: Parsers) -> None:
         type=token,
         help="the same, as a signed token: a JWT, @FILE, or -",
     )
-    add("--timeout", **TIME, default=timedelta(hours=1), help="of one backtest (default: 1h)")
+    add("--timeout", **TIME, default=LONGEST, help="of one backtest (default: 1h)")
     add("--json", action="store_true", help="print one JSON object a line")
     group = parser.add_argument_group("the worker's settings, as of `holdfast worker`")
     add_settings(partial(group.add_argument, default=argparse.SUPPRESS), WorkerSettings)
@@ -134,7 +136,7 @@ async def backtest(
 
 def _candidate(agent: str | None) -> str | dict[str, Any] | None:
     """Return the definition in a file, or the name of an agent."""
-    if agent is None or not Path(agent).suffix:
+    if agent is None or Path(agent).suffix not in _FILES:
         return agent
     definition: dict[str, Any] = read_source(Path(agent)).value
     return definition

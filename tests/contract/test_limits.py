@@ -5,10 +5,11 @@ from pathlib import Path
 import pytest
 
 from holdfast.activities import budget_account, generate, read_fork, resolve
+from holdfast.activities.backtest import recorded_activities
 from holdfast.activities.interceptors import auto_heartbeat, results
 from holdfast.activities.mcp import authorization, held_calls, http_client, servers
 from holdfast.catalog import advice, agent_reader, builtin_tools, catalog_files
-from holdfast.cli import policy_commands
+from holdfast.cli import backtest_commands, policy_commands
 from holdfast.client.records import diff_text, run_diff
 from holdfast.hosting.options import MAX_PROCESSES
 from holdfast.hosting.supervisor import MAX_RESTARTS
@@ -173,6 +174,11 @@ LIMITS: dict[str, list[str]] = {
     "notes on ignored input": [str(base_workflow.MAX_NOTES)],
     "runs that [`holdfast policy simulate`](approvals/change-a-policy.md) reads": [
         f"{policy_commands.MAX_RUNS:,}"
+    ],
+    "[backtests](agents/backtest.md)": [
+        f"{backtest_commands.CONCURRENT} of one command",
+        f"{base.format_duration(backtest_commands.LONGEST)} each",
+        base.format_duration(recorded_activities.LONGEST),
     ],
     "decisions counted for one quorum": [str(question.MAX_COUNTED_DECISIONS)],
     "reading when [late decisions](approvals/decision-times.md) were sent": [

@@ -17,7 +17,7 @@ from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput
 from holdfast.activities.backtest.recorded_activities import TIMED_OUT
 from holdfast.catalog.mcp_tools import ListedTool, Listing
 from holdfast.runtime.backtest.recorded_answers import RecordedAnswers
-from holdfast.runtime.backtest.run_record import MessageRecord
+from holdfast.runtime.backtest.run_record import MessageRecord, all_tools
 from holdfast.schemas import names
 from holdfast.schemas.agent import AgentSnapshot, ModelSettings, ResolvedAgent
 from holdfast.schemas.tool import ActivityBinding, Hooks, RepairAgent, ResolvedTool, Retry
@@ -126,7 +126,7 @@ class BacktestGate(ActivityInboundInterceptor):
 def recorded_listing(answers: RecordedAnswers | None, servers: Collection[str]) -> Listing:
     """Return what MCP servers listed for a recorded run, as far as it had their tools."""
     agent = None if answers is None else answers.record.snapshot.agent
-    tools = [] if agent is None else _all_tools(agent)
+    tools = [] if agent is None else all_tools(agent)
     listing: dict[str, list[ListedTool] | str] = {}
     for server in servers:
         listing[server] = [
@@ -151,7 +151,7 @@ def _with_recorded_tools(agent: ResolvedAgent, answers: RecordedAnswers) -> Reso
     """Return an agent whose tools of MCP servers are those of the recorded run."""
     recorded = {
         (tool.mcp.server, tool.mcp.tool): tool
-        for tool in _all_tools(answers.record.snapshot.agent)
+        for tool in all_tools(answers.record.snapshot.agent)
         if tool.mcp is not None
     }
     return _with_tools(
@@ -167,10 +167,6 @@ def _with_tools(
         each.model_copy(update={"tools": [*map(change, each.tools)]}) for each in agent.skills
     ]
     return agent.model_copy(update={"tools": [*map(change, agent.tools)], "skills": skills})
-
-
-def _all_tools(agent: ResolvedAgent) -> list[ResolvedTool]:
-    return [*agent.tools, *(tool for skill in agent.skills for tool in skill.tools)]
 
 
 def _with_model(agent: ResolvedAgent, model: ModelSettings | None) -> ResolvedAgent:

@@ -20,7 +20,7 @@ from temporalio.exceptions import TimeoutError as ActivityTimeout
 from temporalio.service import RPCError
 
 from holdfast.runtime.backtest.recorded_answers import RecordedAnswers
-from holdfast.runtime.backtest.run_record import End, MissingAnswer, call_key, hook_key
+from holdfast.runtime.backtest.run_record import End, MissingAnswer, all_tools, call_key, hook_key
 from holdfast.schemas import names
 from holdfast.schemas.agent import ModelSettings
 from holdfast.schemas.run import RunResult
@@ -71,6 +71,7 @@ class RecordedActivities:
         missing = MissingAnswer(names.turn_of(id), tool.name, arguments)
         fill_in = self._fill_in
         is_read = tool.name in fill_in.reads and not tool.side_effects
+        is_read = is_read and tool.name not in answers.record.effects
         if fill_in.missing == "simulate" and answers.agent is not None and answers.agent.model:
             request = _simulation(tool, arguments, answers.agent.model)
             queue, workflow, what = activity.info().task_queue, names.BACKTEST_WORKFLOW, "simulated"
@@ -158,8 +159,7 @@ def _called(answers: RecordedAnswers, first: Any, second: Any) -> tuple[Resolved
     assert agent is not None  # it was resolved before its first call
     if isinstance(second, dict) and "parameters" in second:
         return ResolvedTool.read(second), first["arguments"]
-    tools = [*agent.tools, *(tool for skill in agent.skills for tool in skill.tools)]
-    for tool in tools:
+    for tool in all_tools(agent):
         if second is None and tool.knowledge is not None and tool.knowledge.to_json() == first:
             return tool, {}
         if isinstance(second, dict) and tool.mcp is not None and tool.mcp.to_json() == second:

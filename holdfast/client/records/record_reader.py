@@ -218,7 +218,7 @@ class _Reading:
         assert history.snapshot is not None  # its reader has checked
         if "token" in (request.get("principal") or {}):
             request["principal"] = history.principal
-        tools = _tools_of(history.snapshot)
+        tools = {tool.name: tool for tool in recorded.all_tools(history.snapshot.agent)}
         hooks = [(id, found) for id in history.ends if (found := _HOOK.fullmatch(id))]
         return recorded.RunRecord(
             run_id,
@@ -315,12 +315,6 @@ class _Reading:
                 known = known if exact is None else exact
                 calls.append(recorded.CallRecord(each, tool, known, ends))
         return calls
-
-
-def _tools_of(snapshot: AgentSnapshot) -> dict[str, ResolvedTool]:
-    agent = snapshot.agent
-    tools = [*agent.tools, *(tool for skill in agent.skills for tool in skill.tools)]
-    return {tool.name: tool for tool in tools}
 
 
 def _sent_arguments(tool: ResolvedTool | None, sent: list[Any]) -> Any:

@@ -10,11 +10,12 @@ from typing import Any
 from temporalio.common import RawValue
 from temporalio.exceptions import TimeoutError as ActivityTimeout
 
-from holdfast.schemas.agent import AgentSnapshot
+from holdfast.schemas.agent import AgentSnapshot, ResolvedAgent
 from holdfast.schemas.base import canonical_json
 from holdfast.schemas.decision import Decision
 from holdfast.schemas.message import Delivered
 from holdfast.schemas.names import turn_of
+from holdfast.schemas.tool import ResolvedTool
 
 # Of what a hook receives, its place in a run, and whose run it is.
 _POSITION = frozenset(("id", "reasoning", "runId", "principal", "turn"))
@@ -83,6 +84,11 @@ class RunRecord:
     questions: Sequence[QuestionRecord] = ()
     messages: Sequence[MessageRecord] = ()
 
+    @property
+    def effects(self) -> set[str]:
+        """Return the tools that had side effects in the recorded run."""
+        return {tool.name for tool in all_tools(self.snapshot.agent) if tool.side_effects}
+
 
 @dataclass(frozen=True)
 class MissingAnswer:
@@ -112,6 +118,11 @@ class BacktestFindings:
 
     def stop(self, missing: MissingAnswer) -> None:
         self.stopped_by = self.stopped_by or missing
+
+
+def all_tools(agent: ResolvedAgent) -> list[ResolvedTool]:
+    """Return the tools of an agent and of its skills."""
+    return [*agent.tools, *(tool for skill in agent.skills for tool in skill.tools)]
 
 
 def call_key(tool: str, arguments: Any) -> bytes:

@@ -25,11 +25,12 @@ from holdfast.client.records.backtest import BacktestReport
 from holdfast.client.run_lists import RUNS
 from holdfast.client.shared_budgets import read_budgets
 from holdfast.runtime.data_converter import with_encryption
-from tests.activities.mcp.servers import shop
+from tests.activities.mcp.servers import airline, shop
 from tests.encryption.keys import NEW, key_file, ring
 from tests.support.backend import TOOLS, Backend, Launch, Run, ledger_has
 from tests.support.command import CommandOutput, Holdfast
 from tests.support.eventually import eventually
+from tests.support.identity.signing import Approver, run_of, write_keys
 from tests.support.model_server import Answer, call
 from tests.support.tools import read, write
 from tests.workflows.commands.test_child_workflows import ASK, agents, by_agent
@@ -42,6 +43,12 @@ MCP: dict[str, Any] = {
     "args": [shop.__file__],
     "envFrom": [shop.TOKEN, shop.LEDGER],
     "overrides": {"find_order": {"_sideEffects": False}},
+}
+AIR: dict[str, Any] = {
+    "command": sys.executable,
+    "args": [airline.__file__],
+    "envFrom": [airline.LEDGER],
+    "overrides": {"book": {"_approval": {"require": "never"}}},
 }
 PEEK = """
 _activity: look_up
@@ -109,6 +116,7 @@ def record(
     """Return a function that starts a worker whose model answers by the agent's instructions."""
     monkeypatch.setenv(shop.LEDGER, str(tmp_path / "effects"))
     monkeypatch.setenv(shop.TOKEN, "token")
+    monkeypatch.setenv(airline.LEDGER, str(tmp_path / "flights"))
 
     async def open_(*options: str, settings: dict[str, Any] | None = None, **answers: Any) -> Any:
         catalog = agents(tmp_path / "catalog", helper={})
@@ -117,7 +125,8 @@ def record(
             (tmp_path / "budgets.yaml").rename(catalog / "budgets.yaml")
         (catalog / "tools/peek.yaml").write_text(PEEK)
         servers = tmp_path / "servers.yaml"
-        servers.write_text(yaml.safe_dump({"shop": MCP}))
+        both = {"shop": MCP} | ({"air": AIR} if "flies" in answers else {})
+        servers.write_text(yaml.safe_dump(both))
         back = await launch(
             by_agent(helper=[Answer("helped")], **answers),
             **{"catalog": catalog, "servers": servers, "cached_runs": 100, **(settings or {})},
@@ -222,7 +231,30 @@ CHANGES: dict[str, list[Answer]] = {
     "reordered": [Answer(calls=[STORE]), Answer(calls=[REFUND]), PAYS, DONE],
     "dropped": [Answer(calls=[call("pay", amount=5)]), DONE],
     "renamed": [Answer(calls=[call("pay", sum=5), REFUND]), DONE],
+    "bound": [Answer(calls=[call(name, amount=5) for name in ("far", "near", "ask")]), DONE],
 }
+
+
+def bound_elsewhere(queue: str) -> list[dict[str, Any]]:
+    """Tools that would run on the workers of production, at once, or as a run of another agent."""
+    free = {"_sideEffects": True, "_approval": {"require": "never"}, "_idempotent": True}
+    far = {**BILL, **free, "_tool": "far", "_activity": {"type": "pay", "taskQueue": queue}}
+    near = {**BILL, **free, "_tool": "near", "_activity": {"type": "pay", "local": True}}
+    repaired = {**ASK, **free, "_repair": {"agent": "helper"}}
+    return [far, near, repaired]
+
+
+READS = {"generate", "recorded_call", "recorded_hook"}
+
+
+async def commands(client: Client, run_id: str) -> set[str]:
+    """The types of the activities and the delegates that a run has scheduled."""
+    types = set()
+    async for event in client.get_workflow_handle(run_id).fetch_history_events():
+        activity = event.activity_task_scheduled_event_attributes.activity_type.name
+        child = event.start_child_workflow_execution_initiated_event_attributes.workflow_type.name
+        types |= {activity, child} - {""}
+    return types
 
 
 async def test_a_changed_agent_contacts_nothing(
@@ -253,6 +285,8 @@ async def test_a_changed_agent_contacts_nothing(
     for name in CHANGES:
         changed = {**agent, "instructions": name, "model": "fake:fake", "tools": tools}
         changed["tools"] = tools[1:] if name == "dropped" else tools
+        if name == "bound":
+            changed["tools"] = bound_elsewhere(here.back.task_queue)
         file = tmp_path / f"{name}.json"
         file.write_text(json.dumps(changed))
         for missing in ("stop", "live-reads"):
@@ -260,6 +294,7 @@ async def test_a_changed_agent_contacts_nothing(
             assert code == 1, report
             assert report["verdict"] in ("changed", "stopped"), report
             assert await contacts() == before, (name, missing)
+            assert await commands(client, report["backtest"]) <= READS
 
 
 def candidate(folder: Path, name: str, tools: list[str]) -> tuple[str, str]:
@@ -318,6 +353,13 @@ async def test_live_reads_are_of_tools_that_state_no_effects(
     assert reports["further"]["status"] == "completed"
     read_run = client.get_workflow_handle(f"{reports['further']['backtest']}.t2c1.read")
     assert (await read_run.result())["output"] == {"id": 8, "name": "item 8"}
+    effects = {"_sideEffects": True, "_approval": {"require": "never"}}
+    once = {"_tool": "peek", "_activity": "look_up", "properties": {"id": {}}, **effects}
+    run = await here.start("peeks", [once])
+    await run.result()
+    changed = candidate(tmp_path, "further", ["peek"])
+    _, [report] = await here.reports(run.id, *changed, "--missing", "live-reads")
+    assert report["stoppedBy"]["what"] == "peek"
     assert [reports[name]["stoppedBy"]["what"] for name in ("unstated", "pays")] == [
         "look_up",
         "pay",
@@ -399,6 +441,7 @@ async def test_odd_runs_are_equal_to_themselves(
         stops=[Answer(calls=[call("stops")]), DONE],
         proofs=[Answer("Ann"), Answer("DONE")],
         forks=[LOOKS, PAYS, DONE],
+        flies=[Answer(calls=[call("air_book", flight="LH1")]), DONE],
     )
     steered = await here.start("steered", ["held"])
     await ledger_has("started gate")
@@ -441,6 +484,10 @@ async def test_odd_runs_are_equal_to_themselves(
     await forked.waiting()
     await forked.decide("t2c1", "approve", by="ann")
     runs.append(forked)
+    flies = await here.start("flies", ["mcp:air/book"])
+    [form] = await flies.waiting()
+    await flies.decide("t1c1", "respond", result={"seat": "W"}, digest=form["digest"])
+    runs.append(flies)
     for run in (*runs, expires, origin):
         await run.result()
     effects = read()
@@ -454,7 +501,7 @@ async def test_odd_runs_are_equal_to_themselves(
     # A question that expired is denied: its error is another one.
     _, [report] = await here.reports(expires.id)
     assert report["comparison"]["calls"][0]["differs"] == ["decisions", "result"]
-    assert read() == effects
+    assert (read(), airline.effects().count("LH1 W")) == (effects, 1)
 
 
 async def test_its_requests_count_in_the_budgets_of_production(
@@ -470,8 +517,8 @@ async def test_its_requests_count_in_the_budgets_of_production(
 
     async def used() -> float | None:
         found = await read_budgets(HoldfastClient(client))
-        own = [use.used for one in found if one.name == name for use in one.uses]
-        return sum(own) or None
+        own = [use for one in found if one.name == name for use in one.uses]
+        return None if any(use.reserved for use in own) else sum(use.used for use in own)
 
     before = await eventually(used)
     code, _ = await here.reports(run.id)
@@ -531,3 +578,25 @@ async def test_what_cannot_be_tested_is_refused_with_the_reason(
         return "has deleted a part of its history" in (await here.test(chain.id)).err
 
     await eventually(is_deleted)
+
+
+async def test_workers_that_require_tokens_have_one_of_who_starts_it(
+    record: Open, client: Client, tmp_path: Path
+) -> None:
+    ann = Approver()
+    keys = str(write_keys(tmp_path / "keys.json", ann))
+    settings = {"keys": keys, "principal_tokens": True}
+    here = await record(
+        "--keys", keys, "--principal-tokens", settings=settings, looks=[LOOKS, DONE]
+    )
+    run = await here.start("looks", ["look_up"], principal={"token": ann.principal("ann")})
+    await run.result()
+    done = await here.test(run.id)
+    assert (done.code, done.out) == (2, "")
+    assert "this worker requires a token" in done.err
+    token = ann.principal("bob")
+    _, [report] = await here.reports(run.id, "--principal-token", token)
+    assert report["verdict"] == "equal"
+    assert report["backtest"] == run_of({"token": token})
+    history = client.get_workflow_handle(report["backtest"])
+    assert (await history.describe()).search_attributes.keys() == {"BuildIds"}
