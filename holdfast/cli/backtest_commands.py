@@ -27,6 +27,7 @@ from holdfast.hosting.backtest_worker import BacktestHost
 from holdfast.hosting.options import WorkerSettings, with_environment
 from holdfast.runtime.command_line import add_options as add_settings
 from holdfast.runtime.command_line import read_name
+from holdfast.runtime.connection_errors import read_settings
 from holdfast.runtime.secrets import Secrets, environment_secrets
 from holdfast.runtime.settings_files.source import read_source
 from holdfast.runtime.text_safety import as_json, clean
@@ -48,7 +49,7 @@ def add_options(parsers: Parsers) -> None:
     text = "the agent to test: its name in the catalog, or a file (default: that of the run)"
     add("--agent", metavar="FILE|NAME", type=read_name, help=text)
     text = "the model to test, such as openai:gpt-5 (default: that of the agent)"
-    add("--model", metavar="E:N", type=_model, help=text)
+    add("--model", metavar="E:N", type=read_model, help=text)
     text = "what becomes of a call that the record does not have (default: %(default)s)"
     add("--missing", choices=get_args(Missing), default="stop", help=text)
     text = "the principal that live reads, or the budgets by principal, are of: an id or a token"
@@ -69,7 +70,12 @@ def add_options(parsers: Parsers) -> None:
     parser.set_defaults(command=backtest)
 
 
-def _model(text: str) -> ModelSettings:
+def read_model(text: str) -> ModelSettings:
+    """Return the settings of a model that is written as `ENDPOINT:NAME`.
+
+    Raises:
+        ArgumentTypeError: it is written otherwise.
+    """
     endpoint, _, name = text.partition(":")
     if not (endpoint and name):
         raise argparse.ArgumentTypeError("that is no model; write it as ENDPOINT:NAME")
@@ -95,13 +101,13 @@ async def backtest(
     if has_token and len(runs) > 1:
         raise wrong_command("a token is for one run", "name one RUN")
     with explain_settings("--agent"):
-        candidate = _candidate(agent)
+        candidate = read_candidate(agent)
     secrets = Secrets(environment_secrets(os.environ))
     host = BacktestHost.load(settings, secrets, missing, None if has_token else principal, model)
     if model is not None and model.endpoint not in host.resources.models.request_limits():
         wrong = f"--model: there is no endpoint {clean(model.endpoint)}"
         raise wrong_command(wrong, "name one of --endpoints")
-    client = await host.connect(lambda text: print(f"holdfast: {text}", file=sys.stderr))
+    client = await host.connect(read_settings(warn))
     queue = names.backtest_queue(uuid.uuid4().hex[:12])
     tests = Backtests(
         HoldfastClient(client, settings.task_queue),
@@ -134,7 +140,11 @@ async def backtest(
     return DONE if all_equal else RUN_FAILED
 
 
-def _candidate(agent: str | None) -> str | dict[str, Any] | None:
+def warn(text: object) -> None:
+    print(f"holdfast: {text}", file=sys.stderr)
+
+
+def read_candidate(agent: str | None) -> str | dict[str, Any] | None:
     """Return the definition in a file, or the name of an agent."""
     if agent is None or Path(agent).suffix not in _FILES:
         return agent

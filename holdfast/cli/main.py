@@ -53,6 +53,9 @@ COMMANDS: Final[dict[str, dict[str, str]]] = {
     "backtest_commands.add_options": {
         "backtest": "test a changed agent against recorded runs: nothing but the model is asked",
     },
+    "eval_commands.add_options": {
+        "evals": "run suites of cases: `evals run`; `evals add` writes one from a recorded run",
+    },
     "server_commands.add_options": {
         "codec": "serve the endpoint that decrypts runs for Temporal's UI",
         "inbox": "serve the pages where people decide on pending approvals",

@@ -13,6 +13,7 @@ from typing import Any, Self
 
 from temporalio import activity
 from temporalio.client import Client
+from temporalio.envconfig import ClientConnectConfig
 from temporalio.worker import Interceptor, Worker, WorkerConfig
 
 from holdfast.activities.backtest.gate import ALLOWED, BacktestGate, recorded_listing
@@ -31,7 +32,6 @@ from holdfast.hosting.temporal import connect
 from holdfast.hosting.worker import build_worker
 from holdfast.hosting.worker_parts import WorkerParts
 from holdfast.runtime.backtest.recorded_answers import RecordedAnswers
-from holdfast.runtime.connection_errors import read_settings
 from holdfast.runtime.secrets import Secrets
 from holdfast.runtime.settings_files.source import read_source
 from holdfast.schemas.agent import ModelSettings
@@ -86,11 +86,11 @@ class BacktestHost:
         fill_in = FillIn(missing, settings.task_queue, reads, principal)
         return cls(settings, resources, fill_in, model)
 
-    async def connect(self, warn: Callable[[object], None]) -> Client:
+    async def connect(self, where: ClientConnectConfig) -> Client:
         """Return a client of Temporal with the plugin of this worker; raises as `connect` does."""
         plugin = BacktestPlugin.of(self.settings, self.resources)
         plugin.make_parts = partial(BacktestParts, self)
-        return await connect(read_settings(warn), [*self.resources.plugins, plugin])
+        return await connect(where, [*self.resources.plugins, plugin])
 
     def worker(self, client: Client, task_queue: str) -> Worker:
         return build_worker(client, replace(self.settings, task_queue=task_queue))

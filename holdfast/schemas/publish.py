@@ -36,6 +36,7 @@ from holdfast.schemas.message import Delivered
 from holdfast.schemas.run import CallRequest, PageRequest, RunRequest, RunResult
 from holdfast.schemas.settings.budgets import Budgets
 from holdfast.schemas.settings.endpoints import Endpoints
+from holdfast.schemas.settings.evals import EvalSuite
 from holdfast.schemas.settings.inbox import InboxSettings
 from holdfast.schemas.settings.keys import Encryption, KeySets
 from holdfast.schemas.settings.limits import Limits
@@ -107,6 +108,7 @@ PUBLISHED = {
     "inbox": Published("Inbox", InboxSettings, "validation"),
     "limits": Published("Limits", Limits, "validation"),
     "budgets": Published("Budgets", Budgets, "validation"),
+    "evals": Published("Suite of cases", EvalSuite, "validation"),
     "notify": Published("Notifiers", Notifiers, "validation"),
     "news": Published("News", News, "serialization"),
     "run-request": Published("Run request", RunRequest, "validation"),
@@ -151,6 +153,10 @@ _EXAMPLES: dict[str, Any] = {
     },
     "budgets": [{"name": "teams", "per": "team", "window": "day", "maxCost": 20}],
     "limits": {"budget": {"maxIterations": 6}, "approval": {"require": "side_effects"}},
+    "evals": {
+        "agent": "desk",
+        "cases": [{"name": "small", "request": {"input": "Order 7 is broken."}}],
+    },
     "notify": {
         "inbox": "https://inbox.example",
         "channels": {"desk": {"slack": {"urlEnv": "SLACK_URL"}, "on": ["asked", "reminder"]}},

@@ -9,18 +9,19 @@ MAX_FILES = 14
 MAX_ENGINE_LINES = 400
 # The lines of Python in each package, and a percent.
 MAX_LINES = {
-    "schemas": 5_821,
+    "schemas": 5_980,
     "validation": 2_890,
-    "runtime": 6_617,
+    "runtime": 6_625,
     "providers": 5_730,
     "definitions": 570,
     "catalog": 3_650,
     "workflows": 15_512,
-    "activities": 6_165,
+    "activities": 6_170,
     "hosting": 3_665,
-    "client": 5_324,
+    "client": 5_390,
+    "evals": 500,
     "web": 11_370,
-    "cli": 3_002,
+    "cli": 3_280,
     "testing": 410,
 }
 WHAT_TO_DO = (

@@ -125,7 +125,8 @@ class BacktestGate(ActivityInboundInterceptor):
 
 def recorded_listing(answers: RecordedAnswers | None, servers: Collection[str]) -> Listing:
     """Return what MCP servers listed for a recorded run, as far as it had their tools."""
-    agent = None if answers is None else answers.record.snapshot.agent
+    snapshot = None if answers is None else answers.record.snapshot
+    agent = None if snapshot is None else snapshot.agent
     tools = [] if agent is None else all_tools(agent)
     listing: dict[str, list[ListedTool] | str] = {}
     for server in servers:
@@ -149,9 +150,10 @@ def recorded_listing(answers: RecordedAnswers | None, servers: Collection[str]) 
 
 def _with_recorded_tools(agent: ResolvedAgent, answers: RecordedAnswers) -> ResolvedAgent:
     """Return an agent whose tools of MCP servers are those of the recorded run."""
+    snapshot = answers.record.snapshot
     recorded = {
         (tool.mcp.server, tool.mcp.tool): tool
-        for tool in all_tools(answers.record.snapshot.agent)
+        for tool in ([] if snapshot is None else all_tools(snapshot.agent))
         if tool.mcp is not None
     }
     return _with_tools(

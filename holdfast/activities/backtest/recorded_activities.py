@@ -102,7 +102,8 @@ class RecordedActivities:
         # Of a hook around the model, the conversation.
         shown = first if names.call_of(id) else None
         missing = MissingAnswer(_turn_of(id), f"_{name}", shown)
-        if self._fill_in.missing == "stop":
+        # A case of a suite states no hooks.
+        if self._fill_in.missing == "stop" and answers.record.snapshot is not None:
             raise _stopped(answers, missing)
         answers.findings.filled_in.append(missing)
         return first if name in ("prepare", "repair") else None

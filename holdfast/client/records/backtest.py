@@ -2,8 +2,8 @@
 
 import uuid
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import aclosing, suppress
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Final, Literal
@@ -22,6 +22,7 @@ from holdfast.runtime.backtest.run_record import (
     BacktestFindings,
     MissingAnswer,
     QuestionRecord,
+    RunRecord,
     call_key,
 )
 from holdfast.runtime.text_safety import arguments_line, clean, one_line
@@ -61,24 +62,45 @@ class Backtests:
             HoldfastError: the run cannot be tested.
         """
         record = await read_run_record(self.recorded, run_id)
+        async with self.ended(record) as (run, answers):
+            return await report_backtest(self.recorded.run(run_id), run, answers)
+
+    @asynccontextmanager
+    async def ended(self, record: RunRecord) -> AsyncIterator[tuple[Run, RecordedAnswers]]:
+        """Run the candidate against a record to its end.
+
+        Raises:
+            HoldfastError: the run cannot be started.
+        """
         request = dict(record.request)
         request |= {} if self.candidate is None else {"agent": self.candidate}
         request |= {} if self.token is None else {"principal": self.token}
         checked = read_input(RunRequest, request, "run", "test it with another --agent")
         started = StartRequest.of(checked, request, started_by="`holdfast backtest`")
-        memo = {names.BACKTEST_OF: run_id}
+        memo = {names.BACKTEST_OF: record.id}
         new = replace(started, workflow=names.BACKTEST_WORKFLOW, memo=memo, attributes={})
-        id = run_of_token(self.token) or f"backtest-{run_id[:_ID_CHARS]}-{uuid.uuid4().hex[:8]}"
+        of = record.id.replace("/", "-")[:_ID_CHARS]
+        id = run_of_token(self.token) or f"backtest-{of}-{uuid.uuid4().hex[:8]}"
         answers = self.answers[id] = RecordedAnswers(record)
         try:
             run = await self.own.start_request(new, id, self.longest)
             await BacktestDriver(run, answers, may_miss=self.may_miss).follow()
-            return await report_backtest(self.recorded.run(run_id), run, answers)
+            yield run, answers
         finally:
             with suppress(RPCError):  # it has ended
                 handle = self.own.temporal.get_workflow_handle(id)
                 await handle.terminate("the command that ran the backtest has ended")
             del self.answers[id]
+
+    async def output_of(self, request: dict[str, Any], id: str) -> Any:
+        """Return the output of an agent without tools, which is run beside the backtests.
+
+        Raises:
+            HoldfastError: it has no output.
+        """
+        new = StartRequest(names.BACKTEST_WORKFLOW, request, "agent", "")
+        run = await self.own.start_request(new, id, self.longest)
+        return await run.result()
 
 
 class BacktestDriver:

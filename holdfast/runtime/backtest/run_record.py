@@ -73,12 +73,15 @@ class MessageRecord:
 
 @dataclass(frozen=True)
 class RunRecord:
-    """A recorded run: `request` is that of its start, with the principal as it was verified."""
+    """A recorded run: `request` is that of its start, with the principal as it was verified.
+
+    A case of a suite, which was no run, has no `snapshot` of an agent, and no log.
+    """
 
     id: str
     request: dict[str, Any]
-    snapshot: AgentSnapshot
-    log: Sequence[dict[str, Any]]
+    snapshot: AgentSnapshot | None = None
+    log: Sequence[dict[str, Any]] = ()
     calls: Sequence[CallRecord] = ()
     hooks: Sequence[HookRecord] = ()
     questions: Sequence[QuestionRecord] = ()
@@ -87,7 +90,8 @@ class RunRecord:
     @property
     def effects(self) -> set[str]:
         """Return the tools that had side effects in the recorded run."""
-        return {tool.name for tool in all_tools(self.snapshot.agent) if tool.side_effects}
+        tools = [] if self.snapshot is None else all_tools(self.snapshot.agent)
+        return {tool.name for tool in tools if tool.side_effects}
 
 
 @dataclass(frozen=True)

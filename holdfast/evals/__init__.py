@@ -1,0 +1,1 @@
+"""Tests of agents: cases, what a run of one has to be like, and what has changed since."""

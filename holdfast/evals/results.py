@@ -1,0 +1,125 @@
+"""The results of suites: a table, a baseline to compare with, and JUnit's XML for others."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from xml.etree.ElementTree import Element, SubElement, tostring
+
+from holdfast.evals.checks import Outcome
+from holdfast.runtime.text_safety import clean
+from holdfast.validation.problems import FixableError
+
+_SLACK = 1e-9
+
+
+@dataclass(frozen=True)
+class CaseRun:
+    """One run of a case: why it is not as expected, a line each, and its time in seconds."""
+
+    run_id: str
+    outcome: Outcome
+    failures: Sequence[str] = ()
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class CaseResult:
+    """The runs of a case, `wanted` of which have to pass, as a part of all."""
+
+    suite: str
+    name: str
+    wanted: float
+    runs: Sequence[CaseRun]
+
+    @property
+    def key(self) -> str:
+        return f"{self.suite}/{self.name}"
+
+    @property
+    def passed(self) -> int:
+        return sum(not run.failures for run in self.runs)
+
+    @property
+    def rate(self) -> float:
+        """Return the part of the runs that passed."""
+        return self.passed / len(self.runs)
+
+    @property
+    def passes(self) -> bool:
+        return self.rate >= self.wanted - _SLACK
+
+    @property
+    def cost(self) -> float | None:
+        costs = [run.outcome.cost for run in self.runs]
+        return None if None in costs else sum(cost or 0 for cost in costs)
+
+    def reasons(self) -> list[str]:
+        """Return why runs failed, each once."""
+        return [*dict.fromkeys(line for run in self.runs for line in run.failures)]
+
+
+def regressions(
+    results: Iterable[CaseResult], baseline: Mapping[str, float], fail_under: float | None
+) -> list[str]:
+    """Return what makes the suites fail, a line each.
+
+    Against a baseline, a case fails if fewer of its runs pass than did there; a case that is not in
+    it, as without one, if fewer pass than it requires.
+    """
+    found, results = list[str](), [*results]
+    for each in results:
+        before = baseline.get(each.key)
+        if before is None and not each.passes:
+            found.append(f"{each.key}: {each.rate:.0%} of its runs passed, not {each.wanted:.0%}")
+        elif before is not None and each.rate < before - _SLACK:
+            found.append(f"{each.key}: {each.rate:.0%} of its runs passed, and {before:.0%} before")
+    rate = sum(each.rate for each in results) / len(results)
+    if fail_under is not None and rate < fail_under - _SLACK:
+        found.append(f"{rate:.0%} of all runs passed; at least {fail_under:.0%}")
+    return found
+
+
+def read_baseline(path: Path) -> dict[str, float]:
+    """Read the rates of a file that `write_baseline` has written.
+
+    Raises:
+        FixableError: it is no such file.
+    """
+    try:
+        rates = json.loads(path.read_text(encoding="utf-8"))["rates"]
+        return {str(key): float(rate) for key, rate in rates.items()}
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise FixableError(
+            f"{path} is no baseline: {error}", "write one with --write-baseline"
+        ) from None
+
+
+def write_baseline(path: Path, results: Iterable[CaseResult]) -> None:
+    rates = {each.key: each.rate for each in results}
+    path.write_text(json.dumps({"rates": rates}, indent=2) + "\n", encoding="utf-8")
+
+
+def write_junit(path: Path, results: Iterable[CaseResult]) -> None:
+    path.write_text(junit(results), encoding="utf-8")
+
+
+def junit(results: Iterable[CaseResult]) -> str:
+    """Return the results as JUnit's XML: a suite each, a case each, with the reasons it failed."""
+    suites = dict[str, list[CaseResult]]()
+    for each in results:
+        suites.setdefault(each.suite, []).append(each)
+    root = Element("testsuites")
+    for name, cases in suites.items():
+        failed = sum(not each.passes for each in cases)
+        counts = {"tests": str(len(cases)), "failures": str(failed)}
+        suite = SubElement(root, "testsuite", {"name": clean(name), **counts})
+        for each in cases:
+            seconds = f"{sum(run.seconds for run in each.runs):.3f}"
+            attributes = {"classname": clean(name), "name": clean(each.name), "time": seconds}
+            case = SubElement(suite, "testcase", attributes)
+            if not each.passes:
+                message = f"{each.rate:.0%} of {len(each.runs)} runs passed"
+                failure = SubElement(case, "failure", {"message": message})
+                failure.text = "\n".join(map(clean, each.reasons()))
+    return tostring(root, encoding="unicode", xml_declaration=True) + "\n"

@@ -1,0 +1,160 @@
+"""Suites: reading the files of `evals/`, and writing cases from recorded runs."""
+
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+from temporalio.common import RawValue
+from temporalio.converter import DataConverter
+from temporalio.exceptions import ApplicationError
+
+from holdfast.evals.checks import Outcome
+from holdfast.runtime.backtest.run_record import (
+    CallRecord,
+    End,
+    MessageRecord,
+    QuestionRecord,
+    RunRecord,
+)
+from holdfast.runtime.secrets import Secrets
+from holdfast.runtime.settings_files.source import read_source
+from holdfast.schemas.decision import Decision, Kind, digest_of
+from holdfast.schemas.log_entry import ConfirmationRequiredEntry, read_record
+from holdfast.schemas.message import Delivered
+from holdfast.schemas.names import ErrorCode
+from holdfast.schemas.settings.evals import EvalCase, EvalSuite
+from holdfast.validation.problems import FixableError
+
+# What a run may be expected to repeat.
+RESPECTS: Final = ("output", "calls", "approvals", "state")
+_OF_ITS_RUN = ("agent", "principal")
+_PAYLOADS = DataConverter.default.payload_converter
+
+
+def load_suites(paths: Sequence[Path]) -> dict[str, EvalSuite]:
+    """Load suites from files, or from the folders that they are in; a suite is named by its file.
+
+    Raises:
+        LoadError: a file is no suite.
+        FixableError: there is none, or two have the same name.
+    """
+    found = dict[str, EvalSuite]()
+    for path in paths:
+        for each in sorted(path.glob("*.yaml")) if path.is_dir() else [path]:
+            if each.stem in found:
+                raise FixableError(f"two suites have the name {each.stem}", "rename one of them")
+            found[each.stem] = read_source(each).parse_as(EvalSuite)
+    if not found:
+        where = ", ".join(map(str, paths))
+        raise FixableError(f"there are no suites in {where}", "write one, or `holdfast evals add`")
+    return found
+
+
+def record_of(suite: str, case: EvalCase) -> RunRecord:
+    """Return what answers the runs of a case."""
+    questions, calls = list[QuestionRecord](), list[CallRecord]()
+    for each in case.decisions:
+        fields = each.model_dump(include={"decision", "result", "reason"}, exclude_none=True)
+        vote = Decision(call_id="t1c1", by="recorded", arguments=each.edit, **fields)
+        kind: Kind = "input" if each.decision == "respond" else "call"
+        digest = digest_of(each.tool, each.arguments, kind, 1)
+        questions.append(QuestionRecord(digest, [vote]))
+    for n, answer in enumerate(case.answers, start=1):
+        end: End = RawValue(_PAYLOADS.to_payload(answer.result))
+        if answer.error is not None:
+            end = ApplicationError(answer.error, type=ErrorCode.TOOL_ERROR, non_retryable=True)
+        calls.append(CallRecord(f"t{n}c1", answer.tool, answer.arguments, [end]))
+    messages = [
+        MessageRecord(0, Delivered.model_validate(_message(each)), was_awaited=True)
+        for each in case.messages
+    ]
+    name = f"{suite}/{case.name}"
+    return RunRecord(name, case.request, calls=calls, questions=questions, messages=messages)
+
+
+def case_of(
+    record: RunRecord, run: Outcome, name: str, expected: Collection[str], secrets: Secrets
+) -> dict[str, Any]:
+    """Return a case from a recorded run, which expects what that run did in these `RESPECTS`.
+
+    Secrets are replaced in all of it.
+    """
+    calls = [{"tool": each.tool, "arguments": dict(each.arguments)} for each in run.calls]
+    whole: dict[str, Any] = {
+        "output": {"equals": run.output},
+        "calls": {"exactly": calls},
+        "approvals": list(run.approvals),
+        "state": dict(run.state),
+    }
+    case = {
+        "name": name,
+        "request": {key: each for key, each in record.request.items() if key not in _OF_ITS_RUN},
+        "messages": [each.message.to_json() for each in record.messages],
+        "answers": [
+            {"tool": each.tool, "arguments": each.arguments, **_ended(end)}
+            for each in record.calls
+            for end in each.ends
+        ],
+        "decisions": list(_decisions(record)),
+        "expect": {key: each for key, each in whole.items() if key in expected},
+    }
+    found: dict[str, Any] = secrets.clean_value({key: one for key, one in case.items() if one})
+    return found
+
+
+def add_case(path: Path, agent: str, case: Mapping[str, Any]) -> None:
+    """Add a case to a suite, which is written if it does not exist.
+
+    Raises:
+        LoadError: the file is no suite, or the case does not fit into it.
+        FixableError: the suite is of another agent.
+    """
+    written: dict[str, Any] = {"agent": agent, "cases": []}
+    if path.exists():
+        source = read_source(path)
+        if (of := source.parse_as(EvalSuite).agent) != agent:
+            raise FixableError(f"{path} is a suite of the agent {of}", "name another file")
+        written = source.value
+    text = yaml.safe_dump(
+        {**written, "cases": [*written["cases"], dict(case)]}, sort_keys=False, allow_unicode=True
+    )
+    draft = path.with_suffix(".new.yaml")
+    draft.write_text(text, encoding="utf-8")
+    try:
+        read_source(draft).parse_as(EvalSuite)
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _decisions(record: RunRecord) -> Iterator[dict[str, Any]]:
+    """Yield the decisions on calls that were not approved as they were."""
+    asked = [read_record(each).entry for each in record.log]
+    shown = {
+        each.approval.digest: each.approval
+        for each in asked
+        if isinstance(each, ConfirmationRequiredEntry) and each.approval.kind in ("call", "input")
+    }
+    for question in record.questions:
+        for vote in question.votes:
+            if question.digest in shown and vote.decision in ("deny", "edit", "respond"):
+                call = shown[question.digest]
+                fields = {"edit": vote.arguments, "result": vote.result, "reason": vote.reason}
+                yield {
+                    "tool": call.tool,
+                    "arguments": call.arguments,
+                    "decision": vote.decision,
+                    **{key: each for key, each in fields.items() if each is not None},
+                }
+
+
+def _ended(end: End) -> dict[str, Any]:
+    if isinstance(end, RawValue):
+        return {"result": json.loads(end.payload.data)}
+    return {"error": str(end)}
+
+
+def _message(written: Any) -> Any:
+    return {"content": written} if isinstance(written, str) else written

@@ -1,0 +1,112 @@
+"""Whether a run is as a case expects it, and whether a suite has become worse."""
+
+from typing import Any
+
+import pytest
+
+from holdfast.evals.checks import Call, Outcome, failures
+from holdfast.evals.results import CaseResult, CaseRun, junit, regressions
+from holdfast.schemas.settings.evals import Expectation
+
+PAID = Call("pay", {"order": 7, "amount": 9.0})
+LOOKED = Call("look_up", {"order": 7})
+RUN = Outcome(
+    "completed",
+    {"said": "Done, Ada"},
+    [LOOKED, PAID],
+    {"order": {"paid": True}},
+    ["pay"],
+    turns=3,
+    cost=0.02,
+)
+
+
+def why(run: Outcome = RUN, **expect: Any) -> list[str]:
+    return failures(Expectation.model_validate(expect, by_alias=True), run)
+
+
+@pytest.mark.parametrize(
+    "expect",
+    [
+        {},
+        {"output": {"equals": {"said": "Done, Ada"}}},
+        {"output": {"contains": ["done", "ADA"], "schema": {"required": ["said"]}}},
+        {"calls": {"exactly": ["pay", "look_up"]}},
+        # A call without arguments does not take that of one with them.
+        {"calls": {"exactly": ["look_up", {"tool": "pay", "arguments": {"amount": 9}}]}},
+        {"calls": {"atLeast": ["pay"], "never": ["refund"], "inOrder": ["look_up", "pay"]}},
+        {"state": {"order": {"paid": True}}, "approvals": ["pay"], "maxTurns": 3, "maxCost": 0.02},
+    ],
+)
+def test_a_run_that_is_as_expected_passes(expect: dict[str, Any]) -> None:
+    assert why(**expect) == []
+
+
+@pytest.mark.parametrize(
+    ("expect", "reason"),
+    [
+        ({"status": "stopped"}, "it ended as completed, not as stopped"),
+        (
+            {"output": {"equals": "Done"}},
+            'its output is {"said": "Done, Ada"}, not "Done"',
+        ),
+        ({"output": {"contains": ["Bob"]}}, 'its output does not contain "Bob"'),
+        (
+            {"output": {"schema": {"required": ["id"]}}},
+            'its output: "id" is a required property',
+        ),
+        ({"calls": {"exactly": ["pay"]}}, 'it called look_up {"order": 7}, which is not expected'),
+        ({"calls": {"exactly": ["pay", "pay", "look_up"]}}, "it did not call pay"),
+        ({"calls": {"atLeast": ["refund"]}}, "it did not call refund"),
+        (
+            {"calls": {"atLeast": [{"tool": "pay", "arguments": {"amount": 10}}]}},
+            'it did not call pay {"amount": 10}',
+        ),
+        (
+            {"calls": {"never": ["look_up"]}},
+            'it called look_up {"order": 7}',
+        ),
+        (
+            {"calls": {"inOrder": ["pay", "look_up"]}},
+            "it did not call look_up in that order",
+        ),
+        ({"state": {"order": 1}}, 'its state has `order` {"paid": true}, not 1'),
+        ({"state": {"none": 1}}, "its state has `none` null, not 1"),
+        ({"approvals": []}, "it asks for `pay`"),
+        ({"approvals": ["pay", "pay"]}, "it does not ask for `pay`"),
+        ({"maxCost": 0.01}, "its cost is 0.02; at most 0.01"),
+        ({"maxTurns": 2}, "it made 3 requests to the model; at most 2"),
+    ],
+)
+def test_what_is_not_as_expected_is_named(expect: dict[str, Any], reason: str) -> None:
+    assert why(**expect) == [reason]
+
+
+def test_a_cost_that_is_unknown_is_above_any_limit() -> None:
+    assert why(Outcome("completed"), maxCost=1) == ["its cost is not known; at most 1"]
+
+
+def case(name: str, *passed: bool, wanted: float = 1.0) -> CaseResult:
+    runs = [CaseRun("r", RUN, () if each else ("it <did> not\x1b[0m",)) for each in passed]
+    return CaseResult("desk", name, wanted, runs)
+
+
+def test_a_case_fails_by_its_rate_or_by_its_baseline() -> None:
+    results = [case("a", True, False), case("b", True, False, wanted=0.5)]
+    assert regressions(results, {}, None) == ["desk/a: 50% of its runs passed, not 100%"]
+    # It was no better before.
+    assert regressions(results, {"desk/a": 0.5, "desk/b": 1.0}, None) == [
+        "desk/b: 50% of its runs passed, and 100% before"
+    ]
+    assert regressions([case("a", True)], {}, 1.0) == []
+    assert regressions([case("b", True, False, wanted=0.5)], {}, 0.6) == [
+        "50% of all runs passed; at least 60%"
+    ]
+
+
+def test_junit_names_each_case_and_why_it_failed() -> None:
+    text = junit([case("a", True), case("b", False)])
+    assert '<testsuite name="desk" tests="2" failures="1">' in text
+    assert '<testcase classname="desk" name="a" time="0.000" />' in text
+    assert '<failure message="0% of 1 runs passed">it &lt;did&gt; not' in text
+    assert "\x1b" not in text
