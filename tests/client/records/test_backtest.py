@@ -587,7 +587,12 @@ async def test_workers_that_require_tokens_have_one_of_who_starts_it(
     keys = str(write_keys(tmp_path / "keys.json", ann))
     settings = {"keys": keys, "principal_tokens": True}
     here = await record(
-        "--keys", keys, "--principal-tokens", settings=settings, looks=[LOOKS, DONE]
+        "--keys",
+        keys,
+        "--principal-tokens",
+        settings=settings,
+        looks=[LOOKS, DONE],
+        pays=[PAYS, DONE],
     )
     run = await here.start("looks", ["look_up"], principal={"token": ann.principal("ann")})
     await run.result()
@@ -600,3 +605,10 @@ async def test_workers_that_require_tokens_have_one_of_who_starts_it(
     assert report["backtest"] == run_of({"token": token})
     history = client.get_workflow_handle(report["backtest"])
     assert (await history.describe()).search_attributes.keys() == {"BuildIds"}
+    # A token of another run starts no backtest, and ends nothing.
+    theirs = ann.principal("ann")
+    other = await here.start("pays", ["pay"], principal={"token": theirs})
+    await other.waiting()
+    done = await here.test(run.id, "--principal-token", theirs)
+    assert (done.code, f"there is a run with the id {other.id}" in done.err) == (1, True)
+    assert len(await other.waiting()) == 1
