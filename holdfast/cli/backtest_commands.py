@@ -52,7 +52,7 @@ def add_options(parsers: Parsers) -> None:
     add("--model", metavar="E:N", type=read_model, help=text)
     text = "what becomes of a call that the record does not have (default: %(default)s)"
     add("--missing", choices=get_args(Missing), default="stop", help=text)
-    text = "the principal that live reads, or the budgets by principal, are of: an id or a token"
+    text = "the principal of live reads"
     behalf = parser.add_mutually_exclusive_group().add_argument
     behalf("--principal", metavar="ID", type=option_values.principal, help=text)
     token = option_values.principal_token
@@ -61,7 +61,7 @@ def add_options(parsers: Parsers) -> None:
         metavar="JWT",
         dest="principal",
         type=token,
-        help="the same, as a signed token: a JWT, @FILE, or -",
+        help="the principal of the backtest, as a signed token: a JWT, @FILE, or -",
     )
     add("--timeout", **TIME, default=LONGEST, help="of one backtest (default: 1h)")
     add("--json", action="store_true", help="print one JSON object a line")

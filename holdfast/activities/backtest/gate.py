@@ -116,7 +116,11 @@ class BacktestGate(ActivityInboundInterceptor):
             slow = {"activity": _CALL.model_copy(update={"heartbeat_timeout": TIMED_OUT})}
             agent = _with_tools(
                 agent,
-                lambda tool: tool.model_copy(update=slow) if tool.name in timed_out else tool,
+                lambda tool: (
+                    tool.model_copy(update=slow)
+                    if tool.activity is not None and tool.name in timed_out
+                    else tool
+                ),
             )
             answers.agent = agent
         facts = read.worker.model_copy(update=_FACTS)
@@ -141,10 +145,13 @@ def recorded_listing(answers: RecordedAnswers | None, servers: Collection[str]) 
             for tool in tools
             if tool.mcp is not None and tool.mcp.server == server
         ]
-        if "/" in server and agent is not None:  # a prompt, which was its instructions
+        if "/" in server and agent is not None and answers is not None and answers.is_same_agent:
+            # A prompt, which was its instructions.
             listing[server] = [ListedTool(name=server, description=agent.instructions)]
         elif not listing[server]:
-            listing[server] = f"the recorded run has no tool of the MCP server `{server}`"
+            listing[server] = (
+                f"a backtest has what the recorded run had of MCP servers: not `{server}`"
+            )
     return listing
 
 

@@ -5,7 +5,6 @@ tool that changes nothing is called on the workers of production. No effect is e
 """
 
 import asyncio
-import re
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -20,7 +19,14 @@ from temporalio.exceptions import TimeoutError as ActivityTimeout
 from temporalio.service import RPCError
 
 from holdfast.runtime.backtest.recorded_answers import RecordedAnswers
-from holdfast.runtime.backtest.run_record import End, MissingAnswer, all_tools, call_key, hook_key
+from holdfast.runtime.backtest.run_record import (
+    End,
+    MissingAnswer,
+    all_tools,
+    call_key,
+    hook_key,
+    turn_in,
+)
 from holdfast.schemas import names
 from holdfast.schemas.agent import ModelSettings
 from holdfast.schemas.run import RunResult
@@ -68,7 +74,7 @@ class RecordedActivities:
         end = answers.end_of_call(id, call_key(tool.name, arguments))
         if end is not None:
             return await _outcome(end)
-        missing = MissingAnswer(names.turn_of(id), tool.name, arguments)
+        missing = MissingAnswer(turn_in(id), tool.name, arguments)
         fill_in = self._fill_in
         is_read = tool.name in fill_in.reads and not tool.side_effects
         is_read = is_read and tool.name not in answers.record.effects
@@ -101,7 +107,7 @@ class RecordedActivities:
             return await _outcome(end)
         # Of a hook around the model, the conversation.
         shown = first if names.call_of(id) else None
-        missing = MissingAnswer(_turn_of(id), f"_{name}", shown)
+        missing = MissingAnswer(turn_in(id), f"_{name}", shown)
         # A case of a suite states no hooks.
         if self._fill_in.missing == "stop" and answers.record.snapshot is not None:
             raise _stopped(answers, missing)
@@ -149,11 +155,6 @@ class RecordedActivities:
             raise
 
 
-def _turn_of(activity_id: str) -> int:
-    found = re.match(r"t(\d+)", activity_id)
-    return int(found[1]) if found else 0
-
-
 def _called(answers: RecordedAnswers, first: Any, second: Any) -> tuple[ResolvedTool, Any]:
     """Return the tool of a call and its arguments, in what an activity of its kind receives."""
     agent = answers.agent
@@ -178,9 +179,7 @@ async def _outcome(end: End) -> Any:
         case ActivityTimeout() if end.type is not TimeoutType.SCHEDULE_TO_START:
             # Only the server reports a timeout: it waits for a heartbeat in vain.
             await asyncio.sleep(2 * TIMED_OUT.total_seconds())
-            return None
-        case _:
-            raise ApplicationError(str(end), type="other", non_retryable=True) from None
+    raise ApplicationError(str(end), type="other", non_retryable=True) from None
 
 
 def _simulation(tool: ResolvedTool, arguments: Any, model: ModelSettings) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from holdfast.runtime.backtest.run_record import (
     QuestionRecord,
     RunRecord,
     call_key,
+    turn_in,
 )
 from holdfast.runtime.text_safety import arguments_line, clean, one_line
 from holdfast.schemas import names
@@ -81,9 +82,11 @@ class Backtests:
         new = replace(started, workflow=names.BACKTEST_WORKFLOW, memo=memo, attributes={})
         of = record.id.replace("/", "-")[:_ID_CHARS]
         id = run_of_token(self.token) or f"backtest-{of}-{uuid.uuid4().hex[:8]}"
-        answers = self.answers[id] = RecordedAnswers(record)
+        answers = RecordedAnswers(record, is_same_agent=self.candidate is None)
+        self.answers[id] = answers
+        # Raises if there is another run with this id.
+        run = await self.own.start_request(new, id, self.longest)
         try:
-            run = await self.own.start_request(new, id, self.longest)
             await BacktestDriver(run, answers, may_miss=self.may_miss).follow()
             yield run, answers
         finally:
@@ -111,6 +114,8 @@ class BacktestDriver:
         self._questions = [*answers.record.questions]
         # By the nonce of a question, the decisions that are still to be sent.
         self._votes: dict[str, list[Decision]] = {}
+        # The questions, by nonce and digest, that the record does not have, and that are decided.
+        self._decided = set[tuple[str, str]]()
         # The length of the log when the last message was sent.
         self._sent_at = -1
 
@@ -136,15 +141,12 @@ class BacktestDriver:
         for call in await self._run.approvals():
             if not self._votes.get(call.nonce):
                 self._votes[call.nonce] = self._recorded_votes(call) or self._own_votes(call)
-            if not self._votes[call.nonce]:
-                missing = MissingAnswer(
-                    names.turn_of(call.call_id), f"a decision on {call.tool}", call.arguments
-                )
-                self._answers.findings.stop(missing)
-                await self._run.cancel()
-                return False
-            await self._decide(call, self._votes[call.nonce].pop(0))
-            return True
+            votes = self._votes[call.nonce]
+            if votes and await self._decide(call, votes.pop(0)):
+                return True
+            self._answers.findings.stop(_missing_decision(call))
+            await self._run.cancel()
+            return False
         return False
 
     def _recorded_votes(self, call: PendingCall) -> list[Decision]:
@@ -158,21 +160,21 @@ class BacktestDriver:
 
     def _own_votes(self, call: PendingCall) -> list[Decision]:
         """Return the decisions on what the record never asked; none if that ends the backtest."""
-        known = all(map(self._answers.has_call, _keys_of(call)))
-        if not self._may_miss and not (known and call.kind in ("call", "plan")):
+        known = all(map(self._answers.has_call, _keys_of(call))) and call.kind in ("call", "plan")
+        asked = call.nonce, call.digest
+        if asked in self._decided or not (self._may_miss or known):
             return []
-        if not known or call.kind not in ("call", "plan"):
-            missing = MissingAnswer(
-                names.turn_of(call.call_id), f"a decision on {call.tool}", call.arguments
-            )
-            self._answers.findings.filled_in.append(missing)
+        self._decided.add(asked)
+        if not known:
+            self._answers.findings.filled_in.append(_missing_decision(call))
         verdict: Literal["approve", "deny", "give_up"] = "approve"
         if call.kind in ("input", "reconcile"):
             verdict = "deny" if call.kind == "input" else "give_up"
         voters = [f"{_BY} {n}" for n in range(1, call.quorum + 1)]
         return [Decision(call_id=call.call_id, decision=verdict, by=by) for by in voters]
 
-    async def _decide(self, call: PendingCall, vote: Decision) -> None:
+    async def _decide(self, call: PendingCall, vote: Decision) -> bool:
+        """Send a decision; return whether it fits the question."""
         # A group that was asked later, by a forward, may decide at once here.
         entitled = not call.approvers or {*vote.groups} & {*call.approvers}
         update: dict[str, Any] = {
@@ -184,8 +186,8 @@ class BacktestDriver:
         try:
             await self._run.decide(vote.model_copy(update=update))
         except DecisionRejectedError as error:
-            if error.code not in _DECIDED:
-                raise
+            return error.code in _DECIDED
+        return True
 
     async def _send_next(self) -> None:
         """Send the next message to a run that waits for one; close it if there is none left."""
@@ -198,6 +200,10 @@ class BacktestDriver:
             await self._run.close()
         else:
             await self._run.post(message.message)
+
+
+def _missing_decision(call: PendingCall) -> MissingAnswer:
+    return MissingAnswer(turn_in(call.call_id), f"a decision on {call.tool}", call.arguments)
 
 
 def _keys_of(call: PendingCall) -> Sequence[bytes]:

@@ -14,18 +14,21 @@ from holdfast.runtime.backtest.run_record import (
     HookRecord,
     MessageRecord,
     RunRecord,
+    turn_in,
 )
 from holdfast.schemas.agent import ResolvedAgent
-from holdfast.schemas.names import turn_of
 
 T = TypeVar("T", CallRecord, HookRecord)
 
 
 class RecordedAnswers:
-    """The answers of a record in one backtest, and what was found; `agent` is the candidate."""
+    """The answers of a record in one backtest, and what was found; `agent` is the candidate.
 
-    def __init__(self, record: RunRecord) -> None:
-        self.record = record
+    `is_same_agent`: it is the agent of the run, perhaps as it was changed since.
+    """
+
+    def __init__(self, record: RunRecord, *, is_same_agent: bool) -> None:
+        self.record, self.is_same_agent = record, is_same_agent
         self.findings = BacktestFindings()
         self.agent: ResolvedAgent | None = None
         self._calls, self._hooks = [*record.calls], [*record.hooks]
@@ -70,7 +73,7 @@ def _take(left: list[T], id: str, equal: Sequence[T]) -> T | None:
     """Take the next of equal ones that are left; of one turn, that with this id if there is one."""
     if not equal:
         return None
-    same_turn = [one for one in equal if turn_of(one.id) == turn_of(equal[0].id)]
+    same_turn = [one for one in equal if turn_in(one.id) == turn_in(equal[0].id)]
     found = next((one for one in same_turn if one.id == id), equal[0])
     left.remove(found)
     return found

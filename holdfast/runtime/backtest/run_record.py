@@ -3,6 +3,7 @@
 It is read once, from the run's history and its log, and changes no more.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,7 +15,6 @@ from holdfast.schemas.agent import AgentSnapshot, ResolvedAgent
 from holdfast.schemas.base import canonical_json
 from holdfast.schemas.decision import Decision
 from holdfast.schemas.message import Delivered
-from holdfast.schemas.names import turn_of
 from holdfast.schemas.tool import ResolvedTool
 
 # Of what a hook receives, its place in a run, and whose run it is.
@@ -34,7 +34,7 @@ class CallRecord:
 
     @property
     def turn(self) -> int:
-        return turn_of(self.id)
+        return turn_in(self.id)
 
     @property
     def has_timed_out(self) -> bool:
@@ -122,6 +122,12 @@ class BacktestFindings:
 
     def stop(self, missing: MissingAnswer) -> None:
         self.stopped_by = self.stopped_by or missing
+
+
+def turn_in(id: str) -> int:
+    """Return the turn in an id of a call, a hook, a plan or a budget."""
+    found = re.match(r"t(\d+)", id)
+    return int(found[1]) if found else 0
 
 
 def all_tools(agent: ResolvedAgent) -> list[ResolvedTool]:

@@ -24,7 +24,8 @@ from holdfast.client.records import backtest as backtests
 from holdfast.client.records.backtest import BacktestReport
 from holdfast.client.run_lists import RUNS
 from holdfast.client.shared_budgets import read_budgets
-from holdfast.runtime.data_converter import with_encryption
+from holdfast.runtime.data_converter import with_encryption, with_store
+from holdfast.runtime.storage.folder import FolderStore
 from tests.activities.mcp.servers import airline, shop
 from tests.encryption.keys import NEW, key_file, ring
 from tests.support.backend import TOOLS, Backend, Launch, Run, ledger_has
@@ -59,6 +60,7 @@ BILL = {"_tool": "bill", "_activity": "pay", "properties": {"amount": {"type": "
 TWO = {"_sideEffects": True, "_approval": {"quorum": 2, "approvers": ["a", "b"]}}
 SOON = {"_sideEffects": True, "_approval": {"timeout": "1s"}}
 PERSON = {"_tool": "ask_person", "_person": True, "properties": {"question": {"type": "string"}}}
+BIG = {"_tool": "big", "_activity": "big", "properties": {"size": {"type": "integer"}}}
 PAY_ALL = {**BILL, "_each": True, "_sideEffects": True, "required": ["amount"]}
 
 
@@ -208,18 +210,21 @@ async def test_runs_of_many_kinds_are_equal_to_themselves(
     assert read() == effects
 
 
-async def test_an_encrypted_run_is_equal_to_itself(
+async def test_a_run_with_encryption_and_a_store_is_equal_to_itself(
     record: Open, client: Client, tmp_path: Path, logs: dict[str, list[dict[str, Any]]]
 ) -> None:
-    keys = client.config()
-    keys["data_converter"] = with_encryption(client.data_converter, ring(NEW))
-    settings = {"client": Client(**keys)}
-    options = ("--encryption", str(key_file(tmp_path, [NEW])))
-    here = await record(*options, settings=settings, pays=[PAYS, DONE])
-    run = await here.start("pays", ["pay"])
+    config, store = client.config(), tmp_path / "store"
+    converter = with_encryption(client.data_converter, ring(NEW))
+    config["data_converter"] = with_store(converter, FolderStore(store))
+    settings = {"client": Client(**config)}
+    options = ("--encryption", str(key_file(tmp_path, [NEW])), "--store", str(store))
+    pays = [Answer(calls=[call("big", size=400_000), call("pay", amount=5)]), DONE]
+    here = await record(*options, settings=settings, pays=pays)
+    run = await here.start("pays", [{**BIG, "_show": "none"}, "pay"])
     await run.waiting()
-    await run.decide("t1c1", "approve", by="ann")
+    await run.decide("t1c2", "approve", by="ann")
     await run.result()
+    assert any(store.rglob("*"))
     assert await here.reports(run.id) == (0, [ANY])
     assert comparable(logs[run.id]) == comparable(await run.context())
 
@@ -557,7 +562,7 @@ async def test_what_cannot_be_tested_is_refused_with_the_reason(
     others = candidate(tmp_path, "serves", ["mcp:shop/refund"])
     _, [report] = await here.reports(chain.id, *others)
     assert (report["verdict"], report["status"]) == ("changed", "failed")
-    assert "the recorded run has no tool of the MCP server `shop`" in report["reason"]
+    assert "what the recorded run had of MCP servers: not `shop`" in report["reason"]
     done = await here.test(chain.id, "--model", "other:x")
     assert (done.code, done.err) == (
         2,
