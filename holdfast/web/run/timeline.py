@@ -16,7 +16,7 @@ from holdfast.runtime.narration.log_narration import LogNarration, NarrationLine
 from holdfast.runtime.narration.question_view import QuestionView
 from holdfast.schemas import log_entry, names
 from holdfast.schemas.decision import Decided
-from holdfast.schemas.internal.solution import Usage
+from holdfast.schemas.internal.solution import NO_USAGE
 from holdfast.schemas.message import ImagePart
 from holdfast.web.pages import address, display_time
 
@@ -78,7 +78,7 @@ class Timeline:
         self._narration = LogNarration(run_id, with_all_arguments=True, in_terminal=False)
         self._turn: int | None = None
         # The use of the run up to the turn before `_next_turn`.
-        self._used = Usage(input_tokens=0, output_tokens=0, cached_tokens=0, cost=0.0)
+        self._used = NO_USAGE
         self._next_turn = 1
         self._requested: dict[str, str] = {}
         self.lines(lead)
@@ -154,6 +154,8 @@ class Timeline:
         match record.entry:
             case log_entry.TurnStartEntry(turn=turn):
                 self._turn = turn
+            case log_entry.ForkedEntry():  # it has used nothing of what is before
+                self._used = NO_USAGE
             case log_entry.ConfirmationRequiredEntry(call_id=call, approval=asked):
                 self._requested[call] = asked.requested_at
                 view = QuestionView.of(asked, is_single_call=self._is_single_call)
@@ -180,8 +182,6 @@ class Timeline:
                 used += [] if is_next else ["in all turns so far"]
                 self._used, self._next_turn = usage, turn + 1
                 return [NarrationLine(at, "used", ", ".join(used), tone="quiet")]
-            case log_entry.ForkedEntry():
-                self._used = Usage()
             case log_entry.DoneEntry(status=status):
                 return [NarrationLine(at, "ended", text_safety.clean(status), tone="good")]
             case log_entry.ErrorEntry(code=code, message=message):
