@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import time
 from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -347,6 +348,43 @@ async def test_other_limits_end_a_lease() -> None:
     limits[0] = budget(max_tokens=150)
     [over] = await refused(worker, "b")
     assert (over.used, over.most) == (100, 150)
+
+
+async def test_a_lease_whose_time_is_over_is_not_spent_by_a_loop_that_was_held_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(internal, "LEASE", timedelta(milliseconds=20))
+    server = BudgetServer()
+    worker = server.worker(budget(max_tokens=100_000))
+    await asyncio.gather(*(reserved(worker, f"a/{n}") for n in range(budget_account.BUSY)))
+    before = server.actions["update"]
+    time.sleep(0.02)  # the timer of its end has not fired
+    await reserved(worker, "b")
+    assert server.actions["update"] == before + 1
+
+
+async def test_calls_are_counted_one_by_one_beside_a_lease() -> None:
+    server = BudgetServer()
+    worker = server.worker(budget(max_tokens=100_000, max_calls={"pay": 1}))
+    await busy(worker)
+    await reserved(worker, "a/t1c1", tokens=0, calls={"pay": 1})
+    [over] = await refused(worker, "a/t1c2", tokens=0, calls={"pay": 1})
+    assert over.limit == "maxCalls.pay"
+
+
+async def test_a_lease_whose_grant_is_lost_is_returned() -> None:
+    server = BudgetServer()
+    worker = server.worker(budget(max_tokens=100_000))
+    for n in range(budget_account.BUSY - 1):
+        (await reserved(worker, f"a/{n}")).settle(used(10))
+    lost = iter([False, True])
+    server.loses = lambda: next(lost, False)
+    with pytest.raises(BudgetError):
+        await reserved(worker, "b")
+    [count] = server.counts.values()
+    assert count.open_tokens > 100
+    await worker.close()
+    assert (server.tokens, count.open) == (90, {})
 
 
 @pytest.mark.parametrize("fields", [{"max_runs": 1_000}, {"max_tokens": 950}])

@@ -6,8 +6,9 @@ from xml.etree import ElementTree
 import pytest
 
 from holdfast.client.holdfast_client import HoldfastClient
-from holdfast.evals.suites import load_suites
+from holdfast.evals.suites import add_case, load_suites
 from holdfast.runtime.settings_files.file_problems import LoadError
+from holdfast.validation.problems import FixableError
 from tests.support.backend import SIDE_BY_SIDE, TOOLS, Launch
 from tests.support.command import CommandOutput, Holdfast
 from tests.support.model_server import Answer, call
@@ -169,6 +170,8 @@ async def test_a_recorded_run_becomes_a_case(
         assert added.code == 0, added.err
     suite = load_suites([path])["suite"]
     assert (suite.agent, [each.name for each in suite.cases]) == ("helper", ["first", "second"])
+    with pytest.raises(FixableError, match="is a suite of the agent helper"):
+        add_case(path, "other", {"name": "third"})
     case = suite.cases[0]
     assert case.request == {"input": "Find [secret]."}
     assert [(each.tool, each.arguments) for each in case.answers] == [

@@ -143,7 +143,7 @@ class BudgetCount(shared_budgets.BudgetState, frozen=False):
         A share that one more request like those of the update would not fit into is of no use.
         """
         wanted = update.lease
-        if wanted is None or wanted.key in self.open:
+        if wanted is None:
             return None
         left = {use.limit: (use.most - use.used) / SHARES for use in self._uses()}
         tokens = min(wanted.tokens, int(left.get("maxTokens", wanted.tokens)))
