@@ -122,7 +122,8 @@ async def run_suites(
     """Run each case of the suites; the exit code is 1 if one has become worse, or fails."""
     with explain_settings("--agent"):
         candidate = read_candidate(agent)
-    loaded = load_suites(suites)
+    with explain_settings("suites"):
+        loaded = load_suites(suites)
     before = {} if baseline is None else results.read_baseline(baseline)
     async with _server(dev) as where, _worker(where, given, model, timeout) as tests:
         found = await _Suites(tests, candidate).run(loaded)
@@ -157,7 +158,8 @@ async def add_recorded(*, run: str, to: Path | None, name: str | None, expect: l
     outcome = outcome_of(await client.run(run).ending(), record.log)
     case = case_of(record, outcome, name or run, expect or ["calls", "approvals"], secrets)
     path.parent.mkdir(parents=True, exist_ok=True)
-    add_case(path, agent, case)
+    with explain_settings("--to"):
+        add_case(path, agent, case)
     print(f"{path}: the case {clean(name or run)} was added; read it before you commit it")
     return DONE
 

@@ -64,10 +64,10 @@ class Suites:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
 
-    async def run(self, *words: str) -> CommandOutput:
+    async def run(self, *words: str, suite: str = "evals") -> CommandOutput:
         named = ["--catalog", str(self.folder / "desk")]
         named += ["--endpoints", str(self.folder / "endpoints.yaml")]
-        return await self._holdfast("evals", "run", str(self.folder / "evals"), *named, *words)
+        return await self._holdfast("evals", "run", str(self.folder / suite), *named, *words)
 
 
 @pytest.fixture
@@ -87,6 +87,12 @@ async def test_a_suite_fails_by_the_cases_that_are_not_as_expected(suites: Suite
     assert [case.get("name") for case in suite if case.find("failure") is not None] == [
         "unanswered"
     ]
+
+    none = await suites.run(suite="none.yaml")
+    assert (none.code, none.err.endswith("none.yaml: there is no such file; check the path\n")) == (
+        2,
+        True,
+    )
 
     # What failed before is no regression; a model that has become worse is.
     again = await suites.run("--baseline", baseline)
