@@ -120,9 +120,9 @@ class HoldfastClient:
         """
         known = {} if input is None else {"input": input}
         named = {} if agent is None else {"agent": agent}
-        begun = await fork_request(self, run, {**known, **named, **fields}, turn)
-        fields["fork"] = begun["fork"]
-        return await self.start(begun["agent"], input, output=output, **fields)
+        request = await fork_request(self, run, {**known, **named, **fields}, turn)
+        fields["fork"] = request["fork"]
+        return await self.start(request["agent"], input, output=output, **fields)
 
     async def start_request(
         self,

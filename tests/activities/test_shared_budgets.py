@@ -2,7 +2,6 @@
 
 import asyncio
 import random
-import time
 from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -22,6 +21,7 @@ from holdfast.schemas.internal.solution import NO_USAGE, OverBudget, Usage
 from holdfast.schemas.settings.budgets import SharedBudget
 from holdfast.schemas.settings.endpoints import Price
 from holdfast.workflows.engine.budget.shared_budget import BudgetCount
+from tests.support.eventually import eventually
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 PRICE = Price(input=1, output=1, currency="EUR")
@@ -303,8 +303,11 @@ async def test_a_lease_is_returned_when_its_time_is_over(monkeypatch: pytest.Mon
     await asyncio.gather(*(reserved(worker, f"a/{n}") for n in range(budget_account.BUSY)))
     [count] = server.counts.values()
     assert count.open_tokens == 2 * 1_000
-    while count.open_tokens > 1_000:
-        await asyncio.sleep(0.001)
+
+    async def returned() -> bool:
+        return count.open_tokens == 1_000
+
+    await eventually(returned)
 
 
 async def test_a_lease_that_is_not_reported_counts_in_whole_and_is_estimated() -> None:
@@ -353,12 +356,12 @@ async def test_other_limits_end_a_lease() -> None:
 async def test_a_lease_whose_time_is_over_is_not_spent_by_a_loop_that_was_held_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(internal, "LEASE", timedelta(milliseconds=20))
     server = BudgetServer()
     worker = server.worker(budget(max_tokens=100_000))
-    await asyncio.gather(*(reserved(worker, f"a/{n}") for n in range(budget_account.BUSY)))
-    before = server.actions["update"]
-    time.sleep(0.02)  # the timer of its end has not fired
+    await busy(worker)
+    before, loop = server.actions["update"], asyncio.get_running_loop()
+    over = loop.time() + 2 * internal.LEASE.total_seconds()
+    monkeypatch.setattr(loop, "time", lambda: over)  # the timer of its end has not fired
     await reserved(worker, "b")
     assert server.actions["update"] == before + 1
 

@@ -91,9 +91,7 @@ def build_call_page(
     if len(versions) > 1:
         first = versions[0].arguments
         changes = argument_differences(kind, first, arguments, pending.tools, pending.schema)
-    if approval.shared_budget:
-        approve = "Let this request exceed it"
-    elif kind == "budget":
+    if kind == "budget":
         approve = extend_button(approval, budget, pending.history.first_limit)
     else:
         approve = view.approve_button(pending.schema)
@@ -270,6 +268,8 @@ def extend_button(approval: PendingApproval, budget: Mapping[str, Any], granted:
 
     `budget` is that of the status of the run, `granted` the first limit.
     """
+    if approval.shared_budget:
+        return "Let this request exceed it"
     texts = []
     for name, limit in approval.arguments.items():
         use = budget.get(name) or {}

@@ -123,18 +123,18 @@ class AgentRun(ExecutionBase):
         else:
             meter = Meter.of(budget.of_message(), budget.total)
         choice = request.tool_choice or agent.tool_choice
-        begun = prefix or RecordedPrefix()
-        meter.begin_after(begun.turns)
-        known = dict(begun)
-        own_skill = begun.skill if skill_of(agent, begun.skill) is not None else None
+        origin = prefix or RecordedPrefix()
+        meter.begin_after(origin.turns)
+        known = dict(origin)
+        own_skill = origin.skill if skill_of(agent, origin.skill) is not None else None
         kept = RunStateSnapshot.read({**known, "meter": meter, "desk": desk, "skill": own_skill})
-        first = begun.turns if request.tool_choice else 0
+        first = origin.turns if request.tool_choice else 0
         own = {"kept": kept, "mailbox": mailbox, "choice": choice, "settled_after": first}
         snapshot = RunSnapshot.read({**known, **own})
-        run = cls(snapshot, request, agent, clock, begun.page_data(), limits)
+        run = cls(snapshot, request, agent, clock, origin.page_data(), limits)
         if request.fork is not None:
-            check_fork(request, run.agent, run.state, begun)
-            entry = ForkedEntry(forked_from=request.fork.run, turn=begun.turns)
+            check_fork(request, run.agent, run.state, origin)
+            entry = ForkedEntry(forked_from=request.fork.run, turn=origin.turns)
             run.state.log.append(entry)
         initial_context.write_initial_context(request, run.agent, run.state)
         made = (message["message"].get("calls", ()) for message in run.state.log.messages())
