@@ -428,26 +428,27 @@ async def test_a_command_that_is_stopped_leaves_nothing_running(
     assert described.status is WorkflowExecutionStatus.TERMINATED
 
 
-async def test_odd_runs_are_equal_to_themselves(
-    record: Open, logs: dict[str, list[dict[str, Any]]]
-) -> None:
-    here = await record(
-        steered=[Answer(calls=[call("held", name="gate")]), DONE, DONE],
-        again=[Answer(calls=[call("unsure")]), DONE],
-        two=[PAYS, DONE],
-        expires=[PAYS, DONE],
-        remembers=[PAYS, Answer(calls=[call("pay", amount=6)]), DONE],
-        knows=[Answer(calls=[call("hours"), call("memory_read")]), DONE],
-        skilled=[DONE],
-        mends=[Answer(calls=[call("look_up", id="x")]), DONE],
-        asks=[Answer(calls=[call("ask", task="help")]), DONE],
-        dies=[Answer(calls=[call("quick", text=""), call("big", size=3)]), DONE],
-        answered=[Answer(calls=[call("ask_person", question="?")]), DONE],
-        stops=[Answer(calls=[call("stops")]), DONE],
-        proofs=[Answer("Ann"), Answer("DONE")],
-        forks=[LOOKS, PAYS, DONE],
-        flies=[Answer(calls=[call("air_book", flight="LH1")]), DONE],
-    )
+ODD = {
+    "steered": [Answer(calls=[call("held", name="gate")]), DONE, DONE],
+    "again": [Answer(calls=[call("unsure")]), DONE],
+    "two": [PAYS, DONE],
+    "expires": [PAYS, DONE],
+    "remembers": [PAYS, Answer(calls=[call("pay", amount=6)]), DONE],
+    "knows": [Answer(calls=[call("hours"), call("memory_read")]), DONE],
+    "skilled": [DONE],
+    "mends": [Answer(calls=[call("look_up", id="x")]), DONE],
+    "asks": [Answer(calls=[call("ask", task="help")]), DONE],
+    "dies": [Answer(calls=[call("quick", text=""), call("big", size=3)]), DONE],
+    "answered": [Answer(calls=[call("ask_person", question="?")]), DONE],
+    "stops": [Answer(calls=[call("stops")]), DONE],
+    "proofs": [Answer("Ann"), Answer("DONE")],
+    "forks": [LOOKS, PAYS, DONE],
+    "flies": [Answer(calls=[call("air_book", flight="LH1")]), DONE],
+}
+
+
+async def odd_runs(here: RecordedRuns) -> tuple[list[Run], Run]:
+    """Return ended runs of odd kinds, and one whose question has expired."""
     steered = await here.start("steered", ["held"])
     await ledger_has("started gate")
     await steered.handle.signal("message", {"content": "hurry"})
@@ -495,6 +496,14 @@ async def test_odd_runs_are_equal_to_themselves(
     runs.append(flies)
     for run in (*runs, expires, origin):
         await run.result()
+    return runs, expires
+
+
+async def test_odd_runs_are_equal_to_themselves(
+    record: Open, logs: dict[str, list[dict[str, Any]]]
+) -> None:
+    here = await record(**ODD)
+    runs, expires = await odd_runs(here)
     effects = read()
 
     code, reports = await here.reports(*(run.id for run in runs))
