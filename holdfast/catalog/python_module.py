@@ -186,7 +186,7 @@ def import_module(name: str) -> ModuleType:
         raise LoadError([_import_problem(name, error)]) from error
 
 
-def load_object(place: str, kind: type[T]) -> T:
+def load_object(place: str, kind: type[T], /, **arguments: Any) -> T:
     """Return the object `MODULE:NAME`; a class or a function of that name is called for it.
 
     Raises:
@@ -200,7 +200,7 @@ def load_object(place: str, kind: type[T]) -> T:
         raise LoadError([FileProblem(module_name, None, reason, fix)])
     found = known[name]
     try:
-        found = found() if callable(found) and not isinstance(found, kind) else found
+        found = found(**arguments) if callable(found) and not isinstance(found, kind) else found
     except Exception as error:
         raise LoadError([_import_problem(place, error, "called")]) from error
     if not isinstance(found, kind):

@@ -78,6 +78,8 @@ def add_options(parsers: Parsers) -> None:
     text = "fail if less than this part of all runs passes, such as 0.9"
     add("--fail-under", metavar="RATE", type=_rate, help=text)
     add("--junit", metavar="FILE", type=read_path, help="write JUnit's XML to this file")
+    text = "import and run the evaluators that cases name, in this process"
+    add("--allow-code", action="store_true", help=text)
     add("--timeout", **TIME, default=timedelta(minutes=10), help="of one run (default: 10m)")
     add("--dev", action="store_true", help="start a Temporal server for this command alone")
     group = parser.add_argument_group("the worker's settings, as of `holdfast worker`")
@@ -115,6 +117,7 @@ async def run_suites(
     write_baseline: Path | None,
     fail_under: float | None,
     junit: Path | None,
+    allow_code: bool,
     timeout: timedelta,
     dev: bool,
     **given: Any,
@@ -124,9 +127,10 @@ async def run_suites(
         candidate = read_candidate(agent)
     with explain_settings("suites"):
         loaded = load_suites(suites)
+        evaluated = _evaluated(loaded, allow_code=allow_code)
     before = {} if baseline is None else results.read_baseline(baseline)
     async with _server(dev) as where, _worker(where, given, model, timeout) as tests:
-        found = await _Suites(tests, candidate).run(loaded)
+        found = await _Suites(tests, candidate, evaluated).run(loaded)
     rows = [
         (
             *(clean(each.key), f"{each.passed}/{len(each.runs)}"),
@@ -196,13 +200,31 @@ async def _worker(
         yield Backtests(recorded, own, host.backtests, longest)
 
 
+def _evaluated(suites: Mapping[str, EvalSuite], *, allow_code: bool) -> dict[tuple[str, str], Any]:
+    """Return the cases that name evaluators, by suite and name, as cases of pydantic-evals."""
+    found = {}
+    for name, suite in suites.items():
+        for case in suite.cases:
+            if case.expect.evaluators:
+                from holdfast.evals.datasets import dataset_case
+
+                found[name, case.name] = dataset_case(name, case, allow_code=allow_code)
+    return found
+
+
 class _Suites:
     """Runs the cases of suites, some at a time."""
 
-    def __init__(self, tests: Backtests, candidate: str | dict[str, Any] | None) -> None:
-        self._tests, self._candidate = tests, candidate
+    def __init__(
+        self,
+        tests: Backtests,
+        candidate: str | dict[str, Any] | None,
+        evaluated: Mapping[tuple[str, str], Any],
+    ) -> None:
+        self._tests, self._candidate, self._evaluated = tests, candidate, evaluated
         self._slots = asyncio.Semaphore(CONCURRENT)
-        self._progress = Progress(console=Console(stderr=True), transient=True)
+        console = Console(stderr=True)
+        self._progress = Progress(console=console, transient=True, disable=not console.is_terminal)
 
     async def run(self, suites: Mapping[str, EvalSuite]) -> list[results.CaseResult]:
         runs = sum(each.repeat * len(each.cases) for each in suites.values())
@@ -236,6 +258,10 @@ class _Suites:
             try:
                 async with tests.ended(record) as (run, answers):
                     outcome, why = await self._checked(run, answers, case, suite.judge)
+                    if not why and (evaluated := self._evaluated.get((name, case.name))):
+                        from holdfast.evals.datasets import evaluator_failures
+
+                        why = await evaluator_failures(evaluated, outcome)
                     return results.CaseRun(run.id, outcome, why, monotonic() - began)
             except HoldfastError as error:
                 problem = error.line()

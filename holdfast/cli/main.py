@@ -70,7 +70,7 @@ COMMANDS: Final[dict[str, dict[str, str]]] = {
 }
 # The extras, by the packages that they bring.
 _EXTRAS = dict.fromkeys(("starlette", "uvicorn", "jinja2", "python_multipart"), "web")
-_EXTRAS |= dict.fromkeys(("mcp", "mcp_types"), "mcp")
+_EXTRAS |= dict.fromkeys(("mcp", "mcp_types"), "mcp") | {"pydantic_evals": "evals"}
 
 
 def main() -> NoReturn:

@@ -41,7 +41,7 @@ THIRD_PARTY = {
         *("pydantic", "pydantic_core", "typing_extensions", "temporalio", "google"),
         *("jwt", "cryptography", "websockets"),
     },
-    "evals": {"temporalio", "yaml"},
+    "evals": {"temporalio", "yaml", "pydantic_evals"},
     "web": {
         *("pydantic", "temporalio", "google", "httpx", "jwt"),
         *("cryptography", "starlette", "uvicorn", "jinja2", "opentelemetry", "mcp", "mcp_types"),

@@ -9,7 +9,7 @@ MAX_FILES = 14
 MAX_ENGINE_LINES = 400
 # The lines of Python in each package, and a percent.
 MAX_LINES = {
-    "schemas": 5_980,
+    "schemas": 5_990,
     "validation": 2_890,
     "runtime": 6_632,
     "providers": 5_730,
@@ -19,9 +19,9 @@ MAX_LINES = {
     "activities": 6_170,
     "hosting": 3_665,
     "client": 5_390,
-    "evals": 500,
+    "evals": 560,
     "web": 11_370,
-    "cli": 3_280,
+    "cli": 3_315,
     "testing": 410,
 }
 WHAT_TO_DO = (

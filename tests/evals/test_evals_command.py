@@ -1,17 +1,20 @@
 """`holdfast evals`: suites that are run against their answers, and cases from recorded runs."""
 
 from pathlib import Path
-from xml.etree import ElementTree
+from typing import Any
 
 import pytest
+import yaml
+from junitparser import JUnitXml
 
 from holdfast.client.holdfast_client import HoldfastClient
+from holdfast.evals.datasets import dataset
 from holdfast.evals.suites import add_case, load_suites
 from holdfast.runtime.settings_files.file_problems import LoadError
 from holdfast.validation.problems import FixableError
 from tests.support.backend import SIDE_BY_SIDE, TOOLS, Launch
 from tests.support.command import CommandOutput, Holdfast
-from tests.support.model_server import Answer, call
+from tests.support.model_server import Answer, call, serve
 from tests.workflows.commands.test_child_workflows import agents
 
 pytestmark = pytest.mark.usefixtures("client")
@@ -83,10 +86,8 @@ async def test_a_suite_fails_by_the_cases_that_are_not_as_expected(suites: Suite
     assert rows == {"desk/small": "2/2", "desk/denied": "2/2", "desk/unanswered": "0/2"}
     assert "the case has no answer for turn 1, a decision on refund" in ran.out
     assert "holdfast: desk/unanswered: 0% of its runs passed, not 100%" in ran.err
-    [suite] = ElementTree.parse(junit).getroot()
-    assert [case.get("name") for case in suite if case.find("failure") is not None] == [
-        "unanswered"
-    ]
+    [suite] = JUnitXml.fromfile(str(junit))
+    assert [case.name for case in suite if case.is_failure] == ["unanswered"]
 
     none = await suites.run(suite="none.yaml")
     assert (none.code, none.err.endswith("none.yaml: there is no such file; check the path\n")) == (
@@ -101,6 +102,185 @@ async def test_a_suite_fails_by_the_cases_that_are_not_as_expected(suites: Suite
     worse = await suites.run("--baseline", baseline)
     assert worse.code == 1
     assert "holdfast: desk/small: 0% of its runs passed, and 100% before" in worse.err
+
+
+def refunds(turn: int, body: dict[str, Any]) -> Answer:
+    """A model that refunds, but for two orders where its prompt has photos in it."""
+    prompt, asked = (each["content"] for each in body["messages"][:2])
+    order = asked.split()[1]
+    if "photo" in prompt and order in ("4", "17"):
+        return Answer("Send a photo.")
+    refund = call("refund", order=order, amount=20)
+    return Answer(calls=[refund]) if turn == 1 else Answer(f"I refunded order {order}.")
+
+
+async def test_a_changed_prompt_that_breaks_two_of_twenty_cases_is_found(suites: Suites) -> None:
+    cases = [
+        {
+            "name": f"order-{n}",
+            "request": {"input": f"Order {n} is broken."},
+            "answers": [{"tool": "refund", "arguments": {"order": str(n), "amount": 20}}],
+            "expect": {"output": {"contains": ["refunded"]}, "calls": {"exactly": ["refund"]}},
+        }
+        for n in range(1, 21)
+    ]
+    suite, agent = suites.folder / "evals/desk.yaml", suites.folder / "desk/agents/desk.md"
+    suite.write_text(yaml.safe_dump({"agent": "desk", "cases": cases}))
+    rates, junit = str(suites.folder / "rates.json"), str(suites.folder / "junit.xml")
+    with serve(refunds) as model:
+        endpoints = suites.folder / "endpoints.yaml"
+        endpoints.write_text(f"demo: {{provider: openai, baseUrl: '{model.url}'}}")
+        before = await suites.run("--write-baseline", rates)
+        agent.write_text(agent.read_text() + "Ask for a photo first.\n")
+        after = await suites.run("--baseline", rates, "--junit", junit)
+    assert (before.code, after.code) == (0, 1), before.err
+    assert after.err.splitlines() == [
+        f"holdfast: desk/order-{n}: 0% of its runs passed, and 100% before" for n in (4, 17)
+    ]
+    [read] = JUnitXml.fromfile(junit)
+    failed = [case for case in read if case.is_failure]
+    assert (read.name, read.tests, read.failures, len(list(read))) == ("desk", 20, 2, 20)
+    assert [case.name for case in failed] == ["order-4", "order-17"]
+    assert "its output is" not in failed[0].result[0].text
+    assert "it did not call refund" in failed[0].result[0].text
+
+
+CHECKS = """
+from dataclasses import dataclass
+
+from pydantic_evals.evaluators import EvaluationReason, Evaluator, EvaluatorContext
+
+print("imported")
+
+
+@dataclass
+class Short(Evaluator):
+    most: int
+
+    def evaluate(self, ctx: EvaluatorContext) -> EvaluationReason:
+        size = len(ctx.output)
+        return EvaluationReason(size <= self.most, f"it has {size} characters")
+
+
+@dataclass
+class Uses(Evaluator):
+    async def evaluate(self, ctx: EvaluatorContext) -> dict:
+        approvals, calls = (ctx.attributes[name] for name in ("approvals", "calls"))
+        return {"asks": approvals == [each.tool for each in calls], "turns": ctx.metrics["turns"]}
+
+
+class Score(Evaluator):
+    def evaluate(self, ctx: EvaluatorContext) -> float:
+        return 0.5
+
+
+class Broken(Evaluator):
+    def evaluate(self, ctx: EvaluatorContext) -> bool:
+        raise ValueError("no")
+"""
+
+
+def with_evaluator(cls: str, **arguments: Any) -> dict[str, Any]:
+    """A case whose run has the output `I refunded order 7.`"""
+    return {
+        "name": cls.partition(":")[2].lower(),
+        "request": {"input": "Order 7 is broken."},
+        "answers": [{"tool": "refund", "arguments": REFUND, "result": {"paid": True}}],
+        "expect": {
+            "output": {"equals": "I refunded order 7."},
+            "evaluators": [{"evaluator": cls, "arguments": arguments}],
+        },
+    }
+
+
+async def test_evaluators_run_only_where_their_code_is_allowed(
+    suites: Suites, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(suites.folder)
+    Path("checks.py").write_text(CHECKS)
+    cases = [
+        with_evaluator("pydantic_evals.evaluators:EqualsExpected"),
+        with_evaluator("checks.py:Uses"),
+        with_evaluator("checks.py:Short", most=5),
+        with_evaluator("checks.py:Score"),
+        with_evaluator("checks.py:Broken"),
+    ]
+    path = suites.folder / "evals/desk.yaml"
+    path.write_text(yaml.safe_dump({"agent": "desk", "cases": cases}))
+
+    refused = await suites.run()
+    assert (refused.code, refused.out) == (2, "")
+    assert refused.err == (
+        "holdfast: desk/equalsexpected names the evaluator"
+        " pydantic_evals.evaluators:EqualsExpected, which is code; read it, and allow it with"
+        " --allow-code\n"
+    )
+
+    ran = await suites.run("--allow-code")
+    assert ran.code == 1, ran.err
+    reasons = {
+        line.split()[0]: line.split("unknown")[1].strip() for line in ran.out.splitlines()[2:]
+    }
+    assert reasons == {
+        "desk/equalsexpected": "",
+        "desk/uses": "",
+        "desk/short": "Short: it has 19 characters",
+        "desk/score": "Score: 0.5 is neither true nor false",
+        "desk/broken": "Broken: ValueError: no",
+    }
+
+
+@pytest.mark.parametrize(
+    ("place", "arguments", "problem"),
+    [
+        ("checks.py:None", {}, "checks.py: it has no `None`"),
+        ("gone.py:Short", {}, "gone.py: there is no such file"),
+        ("checks.py:Short", {"least": 1}, "unexpected keyword argument 'least'"),
+        ("pathlib:Path", {}, "pathlib:Path: it is `PosixPath`, and no `Evaluator`"),
+    ],
+)
+def test_an_evaluator_that_does_not_load_is_named(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    place: str,
+    arguments: dict[str, Any],
+    problem: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("checks.py").write_text(CHECKS)
+    path = tmp_path / "s.yaml"
+    path.write_text(yaml.safe_dump({"agent": "a", "cases": [with_evaluator(place, **arguments)]}))
+    with pytest.raises(LoadError) as raised:
+        dataset(path, allow_code=True)
+    assert problem in str(raised.value)
+
+
+async def test_a_suite_is_a_dataset_of_pydantic_evals(
+    suites: Suites, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk = suites.folder / "evals/desk.yaml"
+    found = dataset(desk)
+    assert (found.name, [each.name for each in found.cases]) == (
+        "desk",
+        ["small", "denied", "unanswered"],
+    )
+    small = found.cases[0]
+    assert small.inputs == {"input": "Order 7 is broken."}
+    assert small.metadata == {
+        "answers": [{"tool": "refund", "arguments": REFUND, "result": {"paid": True}}],
+        "expect": {
+            "output": {"contains": ["refunded"]},
+            "calls": {"exactly": ["refund"]},
+            "approvals": ["refund"],
+        },
+    }
+    case = with_evaluator("pydantic_evals.evaluators:EqualsExpected")
+    desk.write_text(yaml.safe_dump({"agent": "desk", "cases": [{**case, "name": "same"}]}))
+    with pytest.raises(FixableError, match="allow it with --allow-code"):
+        dataset(desk)
+    found = dataset(desk, allow_code=True)
+    report = await found.evaluate(lambda inputs: "I refunded order 7.", progress=False)
+    assert [each.value for each in report.cases[0].assertions.values()] == [True]
 
 
 async def test_a_rubric_is_judged_by_a_model(suites: Suites) -> None:

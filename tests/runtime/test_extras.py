@@ -11,6 +11,7 @@ from holdfast.runtime.telemetry.startup import TelemetrySettingsError, read_tele
 OF_EXTRAS = [
     *("starlette", "uvicorn", "jinja2", "python_multipart", "aioboto3"),
     *("opentelemetry.exporter", "botocore", "google.auth", "azure", "mcp", "httpx2"),
+    "pydantic_evals",
 ]
 EXPORTER = "opentelemetry.exporter.otlp.proto.http"
 
@@ -29,13 +30,18 @@ def test_a_worker_and_a_client_need_no_extra() -> None:
 
 def test_a_command_that_needs_an_extra_names_it(tmp_path: Path) -> None:
     commands = [["codec", "--origin", "http://localhost"], ["inbox"], ["mcp"]]
+    commands.append(["evals", "run", str(tmp_path / "s.yaml")])
+    evaluator = "{evaluator: 'pathlib:Path'}"
+    (tmp_path / "s.yaml").write_text(
+        f"agent: a\ncases: [{{name: a, expect: {{evaluators: [{evaluator}]}}}}]\n"
+    )
     done = bare(
         "import os; from holdfast.cli.main import command_line\n"
         f"os.chdir({str(tmp_path)!r}); os.environ['HOLDFAST_CODEC_TOKEN'] = 'x' * 32\n"
         f"print([command_line(each) for each in {commands}])"
     )
-    assert done.stdout == "[2, 2, 2]\n"
-    for line, extra in zip(done.stderr.splitlines(), ("web", "web", "mcp"), strict=True):
+    assert done.stdout == "[2, 2, 2, 2]\n"
+    for line, extra in zip(done.stderr.splitlines(), ("web", "web", "mcp", "evals"), strict=True):
         assert line.startswith("holdfast: this needs the package ")
         assert line.endswith(f", which is not installed; pip install 'holdfast-agents[{extra}]'")
 

@@ -52,6 +52,15 @@ class ExpectedOutput(Strict, use_attribute_docstrings=True):
     """A rubric by which a model decides whether it is right."""
 
 
+class NamedEvaluator(Strict, use_attribute_docstrings=True):
+    """An evaluator of pydantic-evals, which is run in the command's process if that is allowed."""
+
+    evaluator: Annotated[str, Field(pattern=r"^[^:]+:[^:]+$")]
+    """Its class: `module:Class`, or `file.py:Class`."""
+    arguments: dict[str, JsonValue] = {}
+    """What it is made with."""
+
+
 class Expectation(Strict, use_attribute_docstrings=True):
     """What a run of a case has to be like."""
 
@@ -69,6 +78,8 @@ class Expectation(Strict, use_attribute_docstrings=True):
     """The most that it costs, by the endpoints' prices; an unknown cost is more."""
     max_turns: Annotated[int, Field(ge=1)] | None = None
     """The most requests to the model."""
+    evaluators: list[NamedEvaluator] = []
+    """What else decides, in Python."""
 
 
 class CaseAnswer(Strict, use_attribute_docstrings=True):
