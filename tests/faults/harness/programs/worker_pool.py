@@ -7,6 +7,7 @@ workers, when its standard input ends.
 
 import asyncio
 import gc
+import io
 import itertools
 import json
 import os
@@ -82,7 +83,8 @@ class WorkerPool:
             told = json.loads(line)
             if "id" in told:
                 life = self._lives[told["pid"]] = Life(told["pid"])
-                self._born.pop(told["id"]).set_result(life)
+                if not (born := self._born.pop(told["id"])).done():
+                    born.set_result(life)
             else:
                 self._lives.pop(told["pid"]).ended.set_result(told["status"])
 
@@ -139,13 +141,15 @@ def _get_ready() -> None:
 
 
 def _obey(woken: int, children: set[int]) -> None:
+    # Without a buffer, which would hide the second of two orders from `select`.
+    orders_in = io.FileIO(0, closefd=False)
     while True:
-        ready, _, _ = select.select([sys.stdin, woken], [], [])
+        ready, _, _ = select.select([orders_in.fileno(), woken], [], [])
         if woken in ready:
             os.read(woken, 4096)
             _reap(children)
-        if sys.stdin in ready:
-            line = sys.stdin.readline()
+        if orders_in.fileno() in ready:
+            line = orders_in.readline()
             if not line:
                 return
             orders = json.loads(line)
