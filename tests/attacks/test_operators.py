@@ -3,6 +3,7 @@ resets its run; on a real server. It happens once, and where that is unknown, a 
 
 import asyncio
 import re
+import threading
 import uuid
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
@@ -16,7 +17,8 @@ from temporalio.client import Client
 from tests.support import tools
 from tests.support.backend import SIDE_BY_SIDE, Launch, Run, backend
 from tests.support.eventually import eventually
-from tests.support.identity.operators import Operator
+from tests.support.identity.operators import LATER, SOON, Operator, change_request
+from tests.support.model_server import Answer
 
 PAYS = {
     "_tool": "slow_payment",
@@ -25,20 +27,10 @@ PAYS = {
     "_activity": {"type": "held_payment", "startToCloseTimeout": "4m"},
     "properties": {"name": {"type": "string"}},
 }
-AT_ONCE, SOON, LATER = timedelta(milliseconds=1), timedelta(seconds=1), timedelta(minutes=1)
+AT_ONCE = timedelta(milliseconds=1)
 LETS_GO = PendingActivityState.PENDING_ACTIVITY_STATE_SCHEDULED
 
 Commands = Callable[[Operator], Awaitable[None]]
-
-
-async def _between(operator: Operator) -> None:
-    """Have the attempt time out, with another one a minute later."""
-    await operator.retry(5, LATER, SOON)
-
-    async def waits() -> bool:
-        return [each.state for each in await operator.pending()] == [LETS_GO]
-
-    await eventually(waits)
 
 
 async def retried(operator: Operator) -> None:
@@ -46,12 +38,12 @@ async def retried(operator: Operator) -> None:
 
 
 async def reset_between(operator: Operator) -> None:
-    await _between(operator)
+    await operator.end_attempt()
     await operator.reset()
 
 
 async def unpaused_between(operator: Operator) -> None:
-    await _between(operator)
+    await operator.end_attempt()
     await operator.pause()
     await operator.unpause(afresh=True)
 
@@ -177,3 +169,21 @@ async def test_a_payment_that_an_operator_pauses_or_resets_ends_with_its_result(
         assert len(await paying(run)) == 1, commands
 
     await asyncio.gather(*(attacked(commands) for commands in RUNS_ON))
+
+
+async def test_a_request_that_an_operator_changes_between_two_attempts_is_made_again(
+    launch: Launch,
+) -> None:
+    """Temporal schedules its next attempt for 1970, and reports that it did not start in time."""
+    hold = threading.Event()
+    home = await launch([Answer("done", hold=hold)], **SIDE_BY_SIDE)
+    run = await home.start()
+    await change_request(run)
+    hold.set()
+    assert (await run.result())["output"] == "done"
+    [late] = [
+        event.activity_task_timed_out_event_attributes
+        for event in await run.history()
+        if event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_TIMED_OUT
+    ]
+    assert late.failure.message == "activity ScheduleToStart timeout"

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from temporalio import workflow
-from temporalio.exceptions import FailureError
+from temporalio.exceptions import ActivityError, FailureError
 from temporalio.workflow import ActivityConfig
 
 with workflow.unsafe.imports_passed_through():
@@ -18,7 +18,12 @@ with workflow.unsafe.imports_passed_through():
 
 from holdfast.workflows.commands.publisher import Publisher
 from holdfast.workflows.engine.execution_base import ExecutionBase
+from holdfast.workflows.input import activity_failure
 
+# After an operator's command, Temporal reports of an activity that was started before that it was
+# not started in time. Only a timeout at its own time proves that it never was.
+MAX_EARLY, MAX_LATE = timedelta(seconds=1), timedelta(seconds=10)
+_REQUEST_AGAIN = "request-again"
 # The commands of one workflow task stay far under the server's limit of four megabytes.
 MAX_BYTES_IN_FLIGHT = 2_000_000
 AnswerPage = Callable[[model_request.ConversationPageRequest], model_request.ConversationPage]
@@ -54,12 +59,29 @@ class BaseExecutor:
         config: ActivityConfig,
         page: AnswerPage,
     ) -> Solution:
-        """Make one request, and offer its page to the process, if that accepts it."""
+        """Make one request, and offer its page to the process, if that accepts it.
+
+        After a command between two attempts, of which one timed out, Temporal schedules the next
+        for 1970: it is late at once. The request is then made again, within its time.
+        """
         take, info = workflow.extern_functions().get(model_request.HAND_OVER), workflow.info()
-        if take is not None and not workflow.unsafe.is_replaying():
-            take((info.workflow_id, info.run_id), pointer, page, "task_queue" in config)
-        request = workflow.execute_activity(names.GENERATE, pointer.to_json(), **config)
-        return Solution.read(await self.on_run_time(request))
+        while True:
+            if take is not None and not workflow.unsafe.is_replaying():
+                take((info.workflow_id, info.run_id), pointer, page, "task_queue" in config)
+            scheduled_at, longest = workflow.now(), config["schedule_to_close_timeout"]
+            request = workflow.execute_activity(names.GENERATE, pointer.to_json(), **config)
+            try:
+                return Solution.read(await self.on_run_time(request))
+            except ActivityError as error:
+                assert longest is not None  # every request has a bound
+                waited = workflow.now() - scheduled_at
+                to_start = min(longest, config.get("schedule_to_start_timeout") or longest)
+                is_late = activity_failure(error).started or waited + MAX_EARLY >= to_start
+                # A history from before this continues as it did.
+                if is_late or not workflow.patched(_REQUEST_AGAIN):
+                    raise
+                config["schedule_to_close_timeout"] = longest - waited
+                config.pop("activity_id", None)
 
     async def on_run_time(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
         """Await a coroutine while the run's time passes, bounded by a timer.

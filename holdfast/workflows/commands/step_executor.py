@@ -26,7 +26,12 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas.tool import ActivityBinding, RepairAgent
 
 from holdfast.workflows.commands import activity_options, child_workflows, mcp_tasks
-from holdfast.workflows.commands.base_executor import BaseExecutor, wait_in_time
+from holdfast.workflows.commands.base_executor import (
+    MAX_EARLY,
+    MAX_LATE,
+    BaseExecutor,
+    wait_in_time,
+)
 from holdfast.workflows.commands.interceptors import Trace
 from holdfast.workflows.commands.publisher import Publisher
 from holdfast.workflows.decisions import count_decision
@@ -41,10 +46,6 @@ from holdfast.workflows.engine.request_settings import TOO_LONG
 from holdfast.workflows.engine.run import AgentRun
 from holdfast.workflows.engine.turn_execution import TurnExecution
 from holdfast.workflows.input import activity_failure, model_failure_message, payload_json
-
-# After an operator's command, Temporal reports of an activity that was started before that it was
-# not started in time. Only a timeout at its own time proves that it never was.
-MAX_EARLY, MAX_LATE = timedelta(seconds=1), timedelta(seconds=10)
 
 
 class StepExecutor(BaseExecutor):

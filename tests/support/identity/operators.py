@@ -9,6 +9,7 @@ from google.protobuf.duration_pb2 import Duration
 from google.protobuf.field_mask_pb2 import FieldMask
 from temporalio.api.activity.v1 import ActivityOptions
 from temporalio.api.common.v1 import RetryPolicy, WorkflowExecution
+from temporalio.api.enums.v1 import PendingActivityState
 from temporalio.api.workflow.v1 import PendingActivityInfo
 from temporalio.api.workflowservice.v1 import (
     PauseActivityRequest,
@@ -19,7 +20,11 @@ from temporalio.api.workflowservice.v1 import (
 from temporalio.client import Client
 
 from tests.support.backend import Run
+from tests.support.eventually import eventually
 
+SOON, LATER = timedelta(seconds=1), timedelta(minutes=1)
+_WAITS = PendingActivityState.PENDING_ACTIVITY_STATE_SCHEDULED
+_RUNS = PendingActivityState.PENDING_ACTIVITY_STATE_STARTED
 _RETRIED = [f"retry_policy.{each}" for each in ("maximum_attempts", "initial_interval")]
 
 
@@ -70,6 +75,15 @@ class Operator:
             )
         )
 
+    async def end_attempt(self) -> None:
+        """Have the attempt time out, with another one a minute later."""
+        await self.retry(5, LATER, SOON)
+
+        async def waits() -> bool:
+            return [each.state for each in await self.pending()] == [_WAITS]
+
+        await eventually(waits)
+
     async def restore(self) -> None:
         """`temporal activity update-options --restore-original-options`."""
         await self.client.workflow_service.update_activity_options(
@@ -88,6 +102,20 @@ class Operator:
             "execution": execution,
             "id": self.activity_id,
         }
+
+
+async def change_request(run: Run) -> None:
+    """Change the options of the request to the model that is running, also between two attempts."""
+
+    async def of_request() -> Operator | None:
+        for each in await Operator(run.client, run.id).pending():
+            if each.activity_type.name == "generate" and each.state == _RUNS:
+                return Operator(run.client, run.id, each.activity_id)
+        return None
+
+    operator = await eventually(of_request)
+    await operator.end_attempt()
+    await operator.retry(5, LATER, LATER)
 
 
 def _duration(of: timedelta) -> Duration:
