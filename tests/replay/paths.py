@@ -1,5 +1,6 @@
 """The paths of which a history is stored: what is asked for, and what models and people do."""
 
+import threading
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -22,11 +23,12 @@ from tests.replay.whole import WHOLE
 from tests.support import tools
 from tests.support.backend import Run, ledger_has
 from tests.support.eventually import eventually
-from tests.support.identity.operators import Operator
+from tests.support.identity.operators import Operator, change_request
 from tests.support.model_server import MANY, Answer, Small, call
 
 AT_ONCE = timedelta(milliseconds=1)
 DONE = Answer("done")
+HELD = Answer("done", hold=threading.Event())
 BOARD = {"after": "100ms", "to": ["board"]}
 
 
@@ -199,6 +201,13 @@ async def started_again(run: Run) -> None:
     await Operator(run.client, run.id).retry(5, AT_ONCE, AT_ONCE * 1000)
     await run.waiting()
     await run.decide("t1c1", "happened", result="paid")
+
+
+async def request_changed(run: Run) -> None:
+    """An operator changes a request between two attempts: its next one is late at once."""
+    await change_request(run)
+    assert HELD.hold is not None
+    HELD.hold.set()
 
 
 async def reset_at_start(run: Run) -> None:
@@ -678,6 +687,7 @@ PATHS: dict[str, Path] = {
         "held_payment", RENT, decides(decision_on("t1c1", "happened", result="x"))
     ),
     "single_did_not_happen": single("held_payment", RENT, pays_again),
+    "request_again": Path([HELD], people=request_changed),
     "single_started_again": single("held_payment", RENT, started_again),
     "single_reset_at_start": single("held_payment", RENT, reset_at_start),
     "single_invalid": single("look_up", {"id": "x"}),
