@@ -27,10 +27,10 @@ from holdfast.client.errors import DONE, RUN_FAILED, HoldfastError, explain_sett
 from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.client.records.backtest import Backtests
 from holdfast.client.records.record_reader import read_run_record
+from holdfast.client.records.recorded_calls import RecordedLog
 from holdfast.client.run import Run
 from holdfast.evals import results
 from holdfast.evals.checks import Outcome, failures
-from holdfast.evals.outcomes import outcome_of
 from holdfast.evals.suites import RESPECTS, add_case, case_of, load_suites, record_of
 from holdfast.hosting.backtest_worker import BacktestHost
 from holdfast.hosting.dev_server import DevServer, run_dev_server
@@ -159,7 +159,7 @@ async def add_recorded(*, run: str, to: Path | None, name: str | None, expect: l
         todo = "test it with `holdfast backtest`"
         raise HoldfastError(f"run {run} has no agent of a catalog", todo, RUN_FAILED)
     path, secrets = to or SUITES / f"{agent}.yaml", Secrets(environment_secrets(os.environ))
-    outcome = outcome_of(await client.run(run).ending(), record.log)
+    outcome = Outcome.of(await client.run(run).ending(), RecordedLog(record.log))
     case = case_of(record, outcome, name or run, expect or ["calls", "approvals"], secrets)
     path.parent.mkdir(parents=True, exist_ok=True)
     with explain_settings("--to"):
@@ -273,14 +273,14 @@ class _Suites:
         self, run: Run, answers: RecordedAnswers, case: EvalCase, judge: ModelSettings | None
     ) -> tuple[Outcome, list[str]]:
         """Return what a run did, and why that is not as expected."""
-        log = [entry async for entry in run.entries(names.CONTEXT)]
+        log = RecordedLog([entry async for entry in run.entries(names.CONTEXT)])
         stopped = answers.findings.stopped_by
         problem = (
             ""
             if stopped is None
             else f"the case has no answer for {stopped} {arguments_line(stopped.arguments)}"
         )
-        outcome = outcome_of(await run.ending(), log, problem)
+        outcome = Outcome.of(await run.ending(), log, problem)
         why = failures(case.expect, outcome)
         model, rubric = judge or (answers.agent and answers.agent.model), case.expect.output.judge
         if why or rubric is None or model is None:

@@ -126,8 +126,8 @@ class CatalogPolicies:
 
     def _arguments(self, tool: ResolvedTool, call: RecordedCall) -> list[dict[str, Any] | None]:
         """Return the arguments as this tool receives them, of a loop for each item."""
-        items = loop_arguments(call.arguments)
-        known = [call.arguments] if items is None else [one for one in items if one is not None]
+        items = loop_arguments(call.proposed)
+        known = [call.proposed] if items is None else [one for one in items if one is not None]
         return [
             fit_arguments(tool, one, self._limits) if isinstance(one, dict) else None
             for one in known

@@ -3,8 +3,10 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
+from holdfast.client.records.recorded_calls import RecordedLog
+from holdfast.client.result import RunEnding
 from holdfast.runtime.text_safety import as_json, one_line
 from holdfast.schemas.settings.evals import Expectation, ExpectedCall, ExpectedCalls
 from holdfast.validation.validator import errors
@@ -36,6 +38,30 @@ class Outcome:
     turns: int = 0
     cost: float | None = None
     problem: str = ""
+
+    @classmethod
+    def of(cls, ending: RunEnding, log: RecordedLog, problem: str = "") -> Self:
+        """Return what a run did, of a loop the calls of its items.
+
+        `problem` is why it was ended from outside.
+        """
+        made = {
+            id: Call(call.tool, arguments if isinstance(arguments, dict) else {})
+            for call in log.calls.values()
+            for id, arguments in call.parts().items()
+        }
+        result = ending.result
+        spent = result or ending.spent
+        return cls(
+            ending.status,
+            None if result is None else result.output,
+            [made[id] for id in log.started if id in made],
+            {} if result is None or not isinstance(result.state, dict) else result.state,
+            [name for question in log.questions for name in question.asked.tool_names()],
+            0 if spent is None else spent.turns,
+            None if spent is None else spent.usage.cost,
+            problem or ending.message,
+        )
 
 
 def failures(expect: Expectation, run: Outcome) -> list[str]:

@@ -21,7 +21,6 @@ from holdfast.runtime.backtest.run_record import (
 from holdfast.runtime.secrets import Secrets
 from holdfast.runtime.settings_files.source import read_source
 from holdfast.schemas.decision import Decision, Kind, digest_of
-from holdfast.schemas.log_entry import ConfirmationRequiredEntry, read_record
 from holdfast.schemas.message import Delivered
 from holdfast.schemas.names import ErrorCode
 from holdfast.schemas.settings.evals import EvalCase, EvalSuite
@@ -131,16 +130,12 @@ def add_case(path: Path, agent: str, case: Mapping[str, Any]) -> None:
 
 def _decisions(record: RunRecord) -> Iterator[dict[str, Any]]:
     """Yield the decisions on calls that were not approved as they were."""
-    asked = [read_record(each).entry for each in record.log]
-    shown = {
-        each.approval.digest: each.approval
-        for each in asked
-        if isinstance(each, ConfirmationRequiredEntry) and each.approval.kind in ("call", "input")
-    }
     for question in record.questions:
+        call = question.asked
+        if call is None or call.kind not in ("call", "input"):
+            continue
         for vote in question.votes:
-            if question.digest in shown and vote.decision in ("deny", "edit", "respond"):
-                call = shown[question.digest]
+            if vote.decision in ("deny", "edit", "respond"):
                 fields = {"edit": vote.arguments, "result": vote.result, "reason": vote.reason}
                 yield {
                     "tool": call.tool,

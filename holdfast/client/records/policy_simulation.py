@@ -107,7 +107,7 @@ class PolicySimulation:
             kept |= {one.id for one in asked if after is not None}
             if after is not None and is_plan and was_planned:
                 for one in asked:
-                    _count(self.simulated, one.tool, after if one.is_plan else one.terms)
+                    _count(self.simulated, one.asked.tool, after if one.is_plan else one.terms)
                 asked = [one for one in asked if one.is_plan]
             elif after is not None:
                 tool = "plan" if is_plan else group[0].tool
@@ -116,10 +116,10 @@ class PolicySimulation:
             for one in asked if is_plan else asked[-1:]:
                 self._compare(run, group[0], one, after, is_plan=is_plan)
         for one in questions:
-            _count(self.recorded, one.tool, one.terms)
+            _count(self.recorded, one.asked.tool, one.terms)
             self.saved_hours += one.waited_hours * (one.id not in kept)
             if one.ended_at:
-                self._waits[one.tool].append(one.waited_hours)
+                self._waits[one.asked.tool].append(one.waited_hours)
 
     def _groups(
         self, run: RunListing, calls: Sequence[RecordedCall]
@@ -148,7 +148,7 @@ class PolicySimulation:
         if after is None and call.change is not None:
             row["decision"] = decided_phrase(call.change)
             row["see"] = holdfast_command("show", run.id)
-            self.unasked.append({**row, "arguments": call.arguments})
+            self.unasked.append({**row, "arguments": call.proposed})
         elif after is not None and question.terms.loses_approvers(after):
             row |= {"call": question.id, "tool": "plan"} if is_plan else {}
             self.weaker.append({**row, "recorded": str(question.terms), "simulated": str(after)})
@@ -176,8 +176,8 @@ async def simulate_policies(
             if isinstance(log, HoldfastError):
                 found.unread.append({"run": run.id, "reason": str(log)})
                 continue
-            found.add(run, log.calls)
-            if not log.is_whole:
+            found.add(run, log.decided_calls)
+            if log.unread:
                 why = "a part of its log is missing or of a newer version; the rest was simulated"
                 found.unread.append({"run": run.id, "reason": why})
         progress(start + len(some), len(listed))

@@ -19,6 +19,7 @@ from temporalio.exceptions import ApplicationError
 
 from holdfast.client.errors import RUN_FAILED, HoldfastError, NoSuchRunError, explain_rpc_errors
 from holdfast.client.holdfast_client import HoldfastClient
+from holdfast.client.records.recorded_calls import RecordedLog
 from holdfast.client.result import ending_of_result
 from holdfast.runtime.backtest import run_record as recorded
 from holdfast.runtime.text_safety import clean
@@ -26,8 +27,8 @@ from holdfast.schemas import log_entry, names
 from holdfast.schemas.agent import AgentSnapshot
 from holdfast.schemas.decision import Decision
 from holdfast.schemas.internal import mcp_input
-from holdfast.schemas.message import Delivered
-from holdfast.schemas.tool import EACH, ResolvedTool
+from holdfast.schemas.message import ChatMessage, Delivered
+from holdfast.schemas.tool import ResolvedTool
 
 _HOOK: Final = re.compile(r"(t\d+(?:c\d+(?:\.\d+)?)?)-([A-Za-z]+)\d*")
 _EXPIRED: Final = "the approval expired"
@@ -53,7 +54,7 @@ async def read_run_record(client: HoldfastClient, run_id: str) -> recorded.RunRe
         raise _refused(run_id, wrong, "give its workers a store: --store")
     if history.request is None or history.snapshot is None:
         raise _refused(run_id, "ended before it began", f"see holdfast show {clean(run_id)}")
-    return _Reading(history, log).record(run_id)
+    return _record(run_id, history, log)
 
 
 def _refused(run_id: str, wrong: str, todo: str) -> HoldfastError:
@@ -190,6 +191,39 @@ class _History:
     async def _values(self, payloads: Sequence[Payload]) -> list[Any]:
         return await self._client.data_converter.decode(list(payloads))
 
+    def ends_of(self, id: str, end: log_entry.ToolEndEntry | None) -> list[recorded.End]:
+        """Return how the executions of a call ended; `end` is that of the call in the log."""
+        error = None if end is None else end.error
+        if id in self.ends or id not in self.sent or error is None:
+            return self.ends.get(id, [])
+        # Of a delegate that failed.
+        return [ApplicationError(error.message, type=names.ErrorCode.TOOL_ERROR)]
+
+    def take_message(self, said: ChatMessage) -> Delivered | None:
+        """Take a message that people sent to the model; the run writes its own again."""
+        sent = self.messages
+        found = next(
+            (one for one in sent if (one.role, one.content) == (said.role, said.content)), None
+        )
+        if found is not None:
+            sent.remove(found)
+        return found
+
+    def vote(self, entry: log_entry.DecisionEntry) -> Decision:
+        """Return a decision of the log as it was sent, with its result; an expiry is a denial."""
+        id, decided = entry.call_id, entry.decided
+        if decided is None:
+            return Decision(call_id=id, decision="deny", reason=_EXPIRED)
+        fields = decided.model_dump(include={"decision", "by", "groups", "reason", "remember"})
+        if entry.arguments is not None:
+            fields["arguments"] = entry.arguments
+        if decided.decision in ("respond", "happened"):
+            kinds = ("respond", "happened")
+            sent = [one for one in self.decisions if one.call_id == id and one.decision in kinds]
+            fields["result"] = sent[0].result if sent else None
+            self.decisions = [one for one in self.decisions if one not in sent[:1]]
+        return Decision(call_id=id, **fields)
+
 
 def _is_task(end: recorded.End) -> bool:
     if not isinstance(end, RawValue):
@@ -198,126 +232,55 @@ def _is_task(end: recorded.End) -> bool:
     return isinstance(value, dict) and mcp_input.TASK in value
 
 
-class _Reading:
-    """Joins a log with the histories of its run."""
-
-    def __init__(self, history: _History, log: list[dict[str, Any]]) -> None:
-        self._history, self._log = history, log
-        self._made: dict[str, tuple[str, Any]] = {}
-        self._questions: list[tuple[str, str, list[Decision]]] = []
-        self._messages: list[recorded.MessageRecord] = []
-        self._errors: dict[str, str] = {}
-        self._turn, self._is_answered = 0, False
-
-    def record(self, run_id: str) -> recorded.RunRecord:
-        # Of a fork, what is before is the other run's.
-        begin = max((n for n, one in enumerate(self._log) if one["type"] == "forked"), default=0)
-        for each in self._log[begin:]:
-            self._read(log_entry.read_record(each).entry)
-        history, request = self._history, dict(self._history.request or {})
-        assert history.snapshot is not None  # its reader has checked
-        if "token" in (request.get("principal") or {}):
-            request["principal"] = history.principal
-        tools = {tool.name: tool for tool in recorded.all_tools(history.snapshot.agent)}
-        hooks = [(id, found) for id in history.ends if (found := _HOOK.fullmatch(id))]
-        return recorded.RunRecord(
-            run_id,
-            request,
-            history.snapshot,
-            self._log,
-            [call for id in self._made for call in self._calls(id, tools)],
-            [
-                recorded.HookRecord(id, recorded.hook_key(found[2], history.sent[id]), end)
-                for id, found in hooks
-                for end in history.ends[id]
-                if id in history.sent
-            ],
-            [recorded.QuestionRecord(digest, votes) for _, digest, votes in self._questions],
-            self._messages,
-        )
-
-    def _read(self, entry: log_entry.Entry) -> None:
-        match entry:
-            case log_entry.TurnStartEntry(turn=turn):
-                self._turn = turn
-            case log_entry.ConfirmationRequiredEntry(reminder=0, forwarded=[], approval=asked):
-                self._questions.append((asked.call_id, asked.digest, []))
-                if asked.call_id in self._made and asked.kind != "plan":
-                    self._made[asked.call_id] = asked.tool, asked.arguments
-            case log_entry.DecisionEntry(call_id=id) if entry.ignored is None:
-                self._decide(id, entry)
-            case _:
-                self._read_call(entry)
-                self._read_message(entry)
-
-    def _read_call(self, entry: log_entry.Entry) -> None:
-        match entry:
-            case log_entry.ToolCallEntry(call_id=id, tool=tool, arguments=arguments):
-                self._made[id] = tool, arguments
-            case log_entry.ToolStartEntry(call_id=id, arguments=arguments) if arguments is not None:
-                self._made[id] = self._made[id][0], arguments
-            case log_entry.ToolEndEntry(call_id=id, error=error) if error is not None:
-                self._errors[id] = error.message
-
-    def _read_message(self, entry: log_entry.Entry) -> None:
-        match entry:
+def _record(run_id: str, history: _History, log: list[dict[str, Any]]) -> recorded.RunRecord:
+    """Join a log with the histories of its run."""
+    assert history.request is not None  # its reader has checked both
+    assert history.snapshot is not None
+    request = dict(history.request)
+    if "token" in (request.get("principal") or {}):
+        request["principal"] = history.principal
+    found, messages = RecordedLog(), list[recorded.MessageRecord]()
+    # Of a fork, what is before is the other run's.
+    begin = max((n for n, one in enumerate(log) if one["type"] == "forked"), default=0)
+    is_answered = False
+    for each in log[begin:]:
+        match found.add(each).entry:
             case log_entry.MessageEntry(message=said) if said.role == "assistant":
-                self._is_answered = bool(self._turn) and not said.calls
-            case log_entry.MessageEntry(message=said) if said.role != "tool":
-                self._add_message(said.role, said.content)
-
-    def _add_message(self, role: str, content: Any) -> None:
-        """Add a message that people sent to the model; the run writes its own again."""
-        sent = self._history.messages
-        found = next((one for one in sent if (one.role, one.content) == (role, content)), None)
-        if found is not None:
-            sent.remove(found)
-            self._messages.append(recorded.MessageRecord(self._turn, found, self._is_answered))
-            self._is_answered = False
-
-    def _decide(self, id: str, entry: log_entry.DecisionEntry) -> None:
-        votes = next((votes for asked, _, votes in reversed(self._questions) if asked == id), None)
-        decided = entry.decided
-        if votes is None:
-            return
-        if decided is None:
-            votes.append(Decision(call_id=id, decision="deny", reason=_EXPIRED))
-            return
-        fields = decided.model_dump(include={"decision", "by", "groups", "reason", "remember"})
-        if decided.decision in ("respond", "happened"):
-            fields["result"] = self._result_sent(id)
-        if entry.arguments is not None:
-            fields["arguments"] = entry.arguments
-            if id in self._made and decided.decision == "edit":
-                self._made[id] = self._made[id][0], entry.arguments
-        votes.append(Decision(call_id=id, **fields))
-
-    def _result_sent(self, id: str) -> Any:
-        sent = self._history.decisions
-        for n, each in enumerate(sent):
-            if each.call_id == id and each.decision in ("respond", "happened"):
-                return sent.pop(n).result
-        return None
-
-    def _calls(self, id: str, tools: dict[str, ResolvedTool]) -> list[recorded.CallRecord]:
-        """Return a call that ran; of a loop, the calls of its items."""
-        tool, arguments = self._made[id]
-        own = arguments.get(EACH) if isinstance(arguments, dict) else None
-        made = {names.item_id(id, n): one for n, one in enumerate(own or ())} or {id: arguments}
-        calls = []
-        for each, known in made.items():
-            ends, error = list(self._history.ends.get(each, ())), self._errors.get(each)
-            sent = self._history.sent.get(each)
-            if not ends and sent is not None and error is not None:  # of a delegate that failed
-                ends = [ApplicationError(error, type=names.ErrorCode.TOOL_ERROR)]
-            if ends:
-                exact = None if sent is None else _sent_arguments(tools.get(tool), sent)
-                known = known if exact is None else exact
-                calls.append(recorded.CallRecord(each, tool, known, ends))
-        return calls
+                is_answered = bool(found.turn) and not said.calls
+            case log_entry.MessageEntry(message=said) if sent := history.take_message(said):
+                messages.append(recorded.MessageRecord(found.turn, sent, is_answered))
+                is_answered = False
+    tools = {tool.name: tool for tool in recorded.all_tools(history.snapshot.agent)}
+    hooks = [(id, named) for id in history.ends if (named := _HOOK.fullmatch(id))]
+    return recorded.RunRecord(
+        run_id,
+        request,
+        history.snapshot,
+        log,
+        [
+            recorded.CallRecord(id, call.tool, known if sent is None else sent, ends)
+            for call in found.calls.values()
+            for id, known in call.parts().items()
+            if (ends := history.ends_of(id, found.ends.get(id)))
+            for sent in [_sent_arguments(tools.get(call.tool), history.sent.get(id))]
+        ],
+        [
+            recorded.HookRecord(id, recorded.hook_key(named[2], history.sent[id]), end)
+            for id, named in hooks
+            for end in history.ends[id]
+            if id in history.sent
+        ],
+        [
+            recorded.QuestionRecord(
+                one.asked.digest, [*map(history.vote, one.decisions)], one.asked
+            )
+            for one in found.questions
+        ],
+        messages,
+    )
 
 
-def _sent_arguments(tool: ResolvedTool | None, sent: list[Any]) -> Any:
+def _sent_arguments(tool: ResolvedTool | None, sent: list[Any] | None) -> Any:
     """Return the arguments of a call in what its activity was sent; None if it has a part only."""
     if tool is None or not sent:
         return None

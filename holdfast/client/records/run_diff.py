@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from holdfast.client.records.recorded_calls import RecordedLog, RecordedQuestion
 from holdfast.client.run import Run
 from holdfast.client.run_lists import RunListing
 from holdfast.runtime.narration.log_narration import content_text
 from holdfast.runtime.narration.phrases import EXPIRED, decision_phrase
 from holdfast.schemas import log_entry, names
 from holdfast.schemas.base import Stored, canonical_json, json_size, parsed_or_none
-from holdfast.schemas.decision import Kind, shown_calls
 from holdfast.schemas.internal.run_comparison import (
     CallPart,
     CallStatus,
@@ -29,8 +29,6 @@ from holdfast.schemas.internal.run_comparison import (
     ComparedValues,
     RunComparison,
 )
-from holdfast.schemas.message import ChatMessage
-from holdfast.schemas.names import CallError
 
 MAX_ENTRIES: Final = 10_000
 MAX_LOG_BYTES: Final = 32_000_000
@@ -112,91 +110,67 @@ class _ComparedLog:
 
     def __init__(self, entries: Iterable[dict[str, Any]]) -> None:
         self.turns = defaultdict[int, list[str]](list)
-        self.calls: dict[str, dict[str, Any]] = {}
-        # The decisions on plans and budgets, by the subject and the id of a question.
-        self.decisions = defaultdict[tuple[str, str], list[str]](list)
-        self._texts: list[str] = []
-        self._turn = 0
-        self._written: dict[str, Any] = {}
-        # By call: the kind of its last question, and the decisions on all of them.
-        self._asked: dict[str, tuple[Kind, list[str]]] = {}
-        self._unread = 0
-        for entry in entries:
-            record = log_entry.read_record(entry)
-            self._unread += "cut" in entry or type(record.entry) is log_entry.Entry
-            self._add(record.entry)
+        self._log, texts = RecordedLog(inherits=True), list[str]()
+        for each in entries:
+            match self._log.add(each).entry:
+                case log_entry.TurnStartEntry(turn=turn):
+                    self.turns[turn] += texts
+                    texts = []
+                case log_entry.MessageEntry(message=message) if message.role != "tool":
+                    text = content_text(message.content if message.said is None else message.said)
+                    is_answer = message.role == "assistant" and not message.imported
+                    author = "model" if message.role == "assistant" else message.role
+                    own = self.turns[self._log.turn] if is_answer and self._log.turn else texts
+                    own += [f"{author}: {text}"] if text else []
+        # By the subject and the id of a question; those on a call are of the call.
+        self._decisions = defaultdict[tuple[str, str], list[str]](list)
+        for question in self._log.questions:
+            subject = "" if question.id in self._log.calls else question.asked.tool
+            self._decisions[subject, question.id].append(_decision_of(question))
 
     def add_counts(self, about: ComparedRun) -> ComparedRun:
         lacks = [*about.lacks]
-        if self._unread:
-            lacks.append(f"entries of its log that were dropped or cut: {self._unread:,}")
-        decisions = [f"{name}: {', '.join(each)}" for (name, _), each in self.decisions.items()]
-        counts = {"turns": len(self.turns), "calls": len(self.calls)}
+        if unread := self._log.unread + self._log.cut:
+            lacks.append(f"entries of its log that were dropped or cut: {unread:,}")
+        decisions = [
+            f"{name}: {', '.join(each)}" for (name, _), each in self._decisions.items() if name
+        ]
+        counts = {"turns": len(self.turns), "calls": len(self._log.calls)}
         return about.model_copy(update={**counts, "decisions": decisions, "lacks": lacks})
 
     def compared_calls(self) -> list[ComparedCall]:
-        return [ComparedCall(**call) for call in self.calls.values()]
+        return [
+            ComparedCall(
+                call_id=call.id,
+                turn=call.turn,
+                tool=call.tool,
+                label=call.label or call.tool,
+                instance=call.instance,
+                arguments=call.arguments,
+                executed=call.has_started,
+                decisions=self._decisions["", call.id],
+                result=self._result_of(call.id),
+            )
+            for call in self._log.calls.values()
+        ]
 
-    def _add(self, entry: log_entry.Entry) -> None:
-        # Of a call that the log does not have, nothing is kept.
-        call = self.calls.get(getattr(entry, "call_id", ""), {})
-        match entry:
-            case log_entry.MessageEntry(message=message):
-                self._add_message(message)
-            case log_entry.TurnStartEntry(turn=turn):
-                self.turns[turn] += self._texts
-                self._texts, self._turn = [], turn
-            case log_entry.ToolCallEntry():
-                self._add_call(entry)
-            case log_entry.ConfirmationRequiredEntry(reminder=0, forwarded=[]):
-                self._ask(entry)
-            case log_entry.DecisionEntry(call_id=call_id, ignored=None) if call_id in self._asked:
-                self._decide(entry, *self._asked[call_id])
-            case log_entry.ToolStartEntry(arguments=arguments):
-                call |= {"executed": True} | ({} if arguments is None else {"arguments": arguments})
-            case log_entry.ToolEndEntry(error=None, value=value):
-                call |= {} if value is None else {"result": value}
-            case log_entry.ToolEndEntry(error=CallError() as error):
-                call |= {"result": {"error": error.code.value, "message": error.message}}
+    def _result_of(self, id: str) -> Any:
+        end, text = self._log.ends.get(id), self._log.results.get(id)
+        if end is not None and end.error is not None:
+            return {"error": end.error.code.value, "message": end.error.message}
+        if end is not None and end.value is not None:
+            return end.value
+        return None if text is None else _value_of(content_text(text))
 
-    def _add_call(self, entry: log_entry.ToolCallEntry) -> None:
-        arguments = entry.arguments
-        if arguments is None:  # they are not valid
-            arguments = self._written.get(entry.call_id)
-        made = {"call_id": entry.call_id, "turn": entry.turn, "tool": entry.tool, "decisions": []}
-        made |= {"label": entry.label or entry.tool, "instance": entry.instance}
-        self.calls[entry.call_id] = {**made, "arguments": arguments}
 
-    def _ask(self, entry: log_entry.ConfirmationRequiredEntry) -> None:
-        asked, call = entry.approval, self.calls.get(entry.call_id)
-        own = call["decisions"] if call else self.decisions[asked.tool, entry.call_id]
-        own.append("pending")
-        self._asked[entry.call_id] = asked.kind, own
-
-    def _add_message(self, message: ChatMessage) -> None:
-        text = content_text(message.content if message.said is None else message.said)
-        if message.role == "tool":
-            self.calls.get(message.call_id or "", {}).setdefault("result", _value_of(text))
-            return
-        is_answer = message.role == "assistant" and self._turn and not message.imported
-        if is_answer:
-            self._written = {call.id: call.written or call.arguments for call in message.calls}
-        if text:
-            author = "model" if message.role == "assistant" else message.role
-            (self.turns[self._turn] if is_answer else self._texts).append(f"{author}: {text}")
-
-    def _decide(self, entry: log_entry.DecisionEntry, kind: Kind, decisions: list[str]) -> None:
-        decided, changed = entry.decided, dict[str, Any]()
-        is_edit = decided is not None and decided.decision == "edit"
-        if entry.outcome or is_edit:  # an edit may end its question with another one
-            decisions[-1] = EXPIRED if decided is None else decision_phrase(decided.decision, kind)
-        if is_edit and isinstance(entry.arguments, dict) and kind in ("call", "plan"):
-            changed = {entry.call_id: entry.arguments}
-            if kind == "plan":
-                changed = {one["id"]: one.get("arguments") for one in shown_calls(entry.arguments)}
-        for call_id, arguments in changed.items():
-            if arguments is not None:
-                self.calls.get(call_id, {})["arguments"] = arguments
+def _decision_of(question: RecordedQuestion) -> str:
+    kind, phrase = question.asked.kind, "pending"
+    for entry in question.decisions:
+        decided = entry.decided
+        # An edit may end its question with another one.
+        if entry.outcome or (decided is not None and decided.decision == "edit"):
+            phrase = EXPIRED if decided is None else decision_phrase(decided.decision, kind)
+    return phrase
 
 
 def _value_of(text: str) -> Any:

@@ -13,7 +13,7 @@ from temporalio.exceptions import TimeoutError as ActivityTimeout
 
 from holdfast.schemas.agent import AgentSnapshot, ResolvedAgent
 from holdfast.schemas.base import canonical_json
-from holdfast.schemas.decision import Decision
+from holdfast.schemas.decision import Decision, PendingApproval
 from holdfast.schemas.message import Delivered
 from holdfast.schemas.tool import ResolvedTool
 
@@ -60,6 +60,7 @@ class QuestionRecord:
 
     digest: str
     votes: Sequence[Decision]
+    asked: PendingApproval | None = None
 
 
 @dataclass(frozen=True)

@@ -52,8 +52,8 @@ def simulate(records: list[dict[str, Any]], catalog: Catalog, **run: Any) -> Pol
     log, found = RecordedLog(), PolicySimulation(CatalogPolicies(catalog))
     for record in records:
         log.add(record)
-    assert log.is_whole
-    found.add(listing(**run), log.calls)
+    assert not log.unread
+    found.add(listing(**run), log.decided_calls)
     return found
 
 
@@ -183,10 +183,10 @@ def test_how_long_people_would_wait_less_or_longer() -> None:
     log = RecordedLog()
     for record in play("approvals/when").records():
         log.add(record)
-    [asked] = [one for call in log.calls for one in call.questions]
-    asked.ended_at = asked.requested_at.replace("12:", "15:")
+    [asked] = [one for call in log.decided_calls for one in call.questions]
+    asked.ended_at = asked.asked.requested_at.replace("12:", "15:")
     found = PolicySimulation(CatalogPolicies(candidate(PAY.replace("POLICY", "require: always"))))
-    found.add(listing(), log.calls)
+    found.add(listing(), log.decided_calls)
     assert (found.saved_hours, found.added_hours) == (0, 3)
 
 

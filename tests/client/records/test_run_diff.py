@@ -38,7 +38,7 @@ def called(*turns: Sequence[Call]) -> list[dict[str, Any]]:
 
 
 def asked(call: str, kind: str = "call", **more: Any) -> dict[str, Any]:
-    approval = {"callId": call, "kind": kind, "tool": "pay", "label": "Pay", "arguments": {}}
+    approval = {"callId": call, "kind": kind, "tool": "pay", "label": "Pay", "arguments": PAY[1]}
     approval |= {"digest": "d", **TIMES, **more}
     return {"type": "confirmation_required", "turn": 1, "callId": call, "approval": approval}
 
@@ -187,7 +187,8 @@ def test_arguments_that_are_not_valid_are_compared_as_written() -> None:
 
 def test_a_plan_is_compared_by_its_decision_and_changes_its_calls() -> None:
     start, *rest = called([PAY, MAIL])
-    question = asked("t1-plan", "plan", tool="plan")
+    planned = [{"id": "t1c1", "arguments": PAY[1]}, {"id": "t1c2", "arguments": MAIL[1]}]
+    question = asked("t1-plan", "plan", tool="plan", arguments={"calls": planned})
     calls = {"calls": [{"id": "t1c1", "arguments": {"id": 7, "amount": 5}}, {"id": "t1c2"}]}
     edited = [start, *rest, question, decided("t1-plan", "edit", arguments=calls)]
     approved = [start, *rest, question, decided("t1-plan", "approve")]
