@@ -8,7 +8,7 @@ from typing import Any, Final
 import yaml
 from temporalio.common import RawValue
 from temporalio.converter import DataConverter
-from temporalio.exceptions import ApplicationError
+from temporalio.exceptions import ApplicationError, FailureError
 
 from holdfast.evals.checks import Outcome
 from holdfast.runtime.backtest.run_record import (
@@ -148,7 +148,7 @@ def _decisions(record: RunRecord) -> Iterator[dict[str, Any]]:
 def _ended(end: End) -> dict[str, Any]:
     if isinstance(end, RawValue):
         return {"result": json.loads(end.payload.data)}
-    return {"error": str(end)}
+    return {"error": end.message if isinstance(end, FailureError) else str(end)}
 
 
 def _message(written: Any) -> Any:

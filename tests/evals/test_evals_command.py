@@ -338,9 +338,10 @@ async def test_a_recorded_run_becomes_a_case(
     launch: Launch, holdfast: Holdfast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SHOP_TOKEN", "sk-7Hd82kLq9ZpW")
-    folder = agents(tmp_path / "catalog", helper={"tools": ["look_up", "pay"]})
+    folder = agents(tmp_path / "catalog", helper={"tools": ["look_up", "pay", "raises"]})
     looks = Answer(calls=[call("look_up", id=7), call("pay", amount=5), call("pay", amount=6)])
-    back = await launch([looks, Answer("done")], catalog=folder, **SIDE_BY_SIDE)
+    fails = Answer(calls=[call("raises")])
+    back = await launch([looks, fails, Answer("done")], catalog=folder, **SIDE_BY_SIDE)
     client = HoldfastClient(back.client, back.task_queue)
     run = await client.start("helper", "Find sk-7Hd82kLq9ZpW.")
     requests = run.approval_requests()
@@ -360,9 +361,10 @@ async def test_a_recorded_run_becomes_a_case(
         add_case(path, "other", {"name": "third"})
     case = suite.cases[0]
     assert case.request == {"input": "Find [secret]."}
-    assert [(each.tool, each.arguments) for each in case.answers] == [
-        ("look_up", {"id": 7}),
-        ("pay", {"amount": 6}),
+    assert [(each.tool, each.arguments, each.error) for each in case.answers] == [
+        ("look_up", {"id": 7}, None),
+        ("pay", {"amount": 6}, None),
+        ("raises", {}, "the stock is empty"),
     ]
     [denied] = case.decisions
     assert (denied.arguments, denied.decision, denied.reason) == ({"amount": 5}, "deny", "too much")
