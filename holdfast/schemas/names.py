@@ -55,6 +55,8 @@ EXEMPT_ACTIVITIES: Final = tuple(each for each in RESERVED_ACTIVITIES if each !=
 # Those of a backtest's worker in place of tools and of hooks: no other worker has them.
 RECORDED_CALL: Final = "recorded_call"
 RECORDED_HOOK: Final = "recorded_hook"
+# The type of a failure that has the code of the recorded error in its details.
+RECORDED_ERROR: Final = "recorded_error"
 
 # A header of an activity that sends its own heartbeats: the worker sends none for it.
 BEATS_ITSELF: Final = "holdfast-beats-itself"

@@ -15,7 +15,7 @@ MAX_LINES = {
     "providers": 5_730,
     "definitions": 570,
     "catalog": 3_650,
-    "workflows": 15_540,
+    "workflows": 15_544,
     "activities": 6_170,
     "hosting": 3_665,
     "client": 5_390,

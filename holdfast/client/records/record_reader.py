@@ -197,7 +197,7 @@ class _History:
         if id in self.ends or id not in self.sent or error is None:
             return self.ends.get(id, [])
         # Of a delegate that failed.
-        return [ApplicationError(error.message, type=names.ErrorCode.TOOL_ERROR)]
+        return [ApplicationError(error.message, error.code.value, type=names.RECORDED_ERROR)]
 
     def take_message(self, said: ChatMessage) -> Delivered | None:
         """Take a message that people sent to the model; the run writes its own again."""

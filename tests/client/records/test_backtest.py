@@ -37,6 +37,7 @@ from tests.support.tools import read, write
 from tests.workflows.commands.test_child_workflows import ASK, agents, by_agent
 
 DONE = Answer("done")
+REFUSED = Answer(status=400, body={"error": {"message": "no"}})
 LOOKS, PAYS = Answer(calls=[call("look_up", id=7)]), Answer(calls=[call("pay", amount=5)])
 TIME = re.compile(r"\d{4}-\d\d-\d\d[T ][\d:.]+(Z| UTC)?")
 MCP: dict[str, Any] = {
@@ -121,7 +122,7 @@ def record(
     monkeypatch.setenv(airline.LEDGER, str(tmp_path / "flights"))
 
     async def open_(*options: str, settings: dict[str, Any] | None = None, **answers: Any) -> Any:
-        catalog = agents(tmp_path / "catalog", helper={})
+        catalog = agents(tmp_path / "catalog", helper={}, broken={})
         (catalog / "tools").mkdir()
         if (tmp_path / "budgets.yaml").exists():
             (tmp_path / "budgets.yaml").rename(catalog / "budgets.yaml")
@@ -130,7 +131,7 @@ def record(
         both = {"shop": MCP} | ({"air": AIR} if "flies" in answers else {})
         servers.write_text(yaml.safe_dump(both))
         back = await launch(
-            by_agent(helper=[Answer("helped")], **answers),
+            by_agent(helper=[Answer("helped")], broken=[REFUSED], **answers),
             **{"catalog": catalog, "servers": servers, "cached_runs": 100, **(settings or {})},
         )
         named = ("--catalog", str(catalog), "--tools", str(TOOLS), "--servers", str(servers))
@@ -434,6 +435,7 @@ ODD = {
     "skilled": [DONE],
     "mends": [Answer(calls=[call("look_up", id="x")]), DONE],
     "asks": [Answer(calls=[call("ask", task="help")]), DONE],
+    "unhelped": [Answer(calls=[call("ask", task="help")]), DONE],
     "dies": [Answer(calls=[call("quick", text=""), call("big", size=3)]), DONE],
     "answered": [Answer(calls=[call("ask_person", question="?")]), DONE],
     "stops": [Answer(calls=[call("stops")]), DONE],
@@ -470,14 +472,15 @@ async def odd_runs(here: RecordedRuns) -> tuple[list[Run], Run]:
     skilled = await here.start("skilled", [], agent={"skills": work}, input={"id": 3})
     mends = await here.start("mends", ["look_up"], agent={"_repair": "mend"})
     asks = await here.start("asks", [{**ASK, "_output": {"type": "integer"}}])
+    unhelped = await here.start("unhelped", [{**ASK, "_delegate": "broken"}])
     dies = await here.start("dies", ["quick", "big"])
     answered = await here.start("answered", [PERSON])
     await answered.waiting()
     await answered.decide("t1c1", "respond", result={"yes": 1}, by="ann")
     stops = await here.start("stops", ["stops"])
     proofs = await here.start("proofs", [], agent={"_afterAnswer": "proofread"})
-    runs = [steered, again, two, remembers, knows, skilled, mends, asks, dies, answered]
-    runs += [stops, proofs]
+    runs = [steered, again, two, remembers, knows, skilled, mends, asks, unhelped, dies]
+    runs += [answered, stops, proofs]
     origin = await here.start("forks", ["look_up", "pay"])
     await origin.waiting()
     await origin.decide("t2c1", "deny", by="ann")

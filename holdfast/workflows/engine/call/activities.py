@@ -227,6 +227,10 @@ def outcome_of_failure(tool: ResolvedTool, failure: Failure) -> Outcome:
     match failure:
         case Failure(kind="application", type=names.STOP_RUN):
             return Stopped(failure.message[:MAX_MESSAGE_CHARACTERS])
+        case Failure(type=names.RECORDED_ERROR, message=message, details=(recorded, *_)) if (
+            tool.activity is not None and tool.activity.type == names.RECORDED_CALL
+        ):
+            return fail(ErrorCode(recorded), message)
         case Failure(kind="application", message=message) if _NOT_REGISTERED.search(message):
             return fail(ErrorCode.TOOL_ERROR, _describe(failure, f"The tool `{tool.name}`"))
         case Failure(kind="application", type=names.INVALID_ARGUMENTS):
@@ -244,10 +248,10 @@ def outcome_of_failure(tool: ResolvedTool, failure: Failure) -> Outcome:
             return fail(ErrorCode.TIMEOUT, f"`{tool.name}` did not start in time, and was not run.")
         case _ if tool.once:
             return Unknown(f"the outcome of `{tool.name}` is unknown: {failure.message}")
-        case Failure(kind="timeout"):
-            return fail(ErrorCode.TIMEOUT, f"`{tool.name}` did not answer in time.")
-        case Failure(kind="cancelled"):
-            return fail(ErrorCode.CANCELLED, f"`{tool.name}` was cancelled.")
+        case Failure(kind="timeout" | "cancelled" as kind):
+            code = ErrorCode.TIMEOUT if kind == "timeout" else ErrorCode.CANCELLED
+            end = "did not answer in time" if kind == "timeout" else "was cancelled"
+            return fail(code, f"`{tool.name}` {end}.")
         case _:
             return fail(ErrorCode.TOOL_ERROR, failure.message)
 
