@@ -14,16 +14,15 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Any, Final, NamedTuple, Protocol
 
-from holdfast.providers.contents import encode_json
 from holdfast.schemas.agent import ForcedTool
 from holdfast.schemas.internal.model_request import Ask, ToolOffer
 from holdfast.schemas.internal.solution import Solution, Usage
 from holdfast.schemas.message import ChatMessage
-from holdfast.validation.schema_keywords import subschemas
 
 _PLAIN = re.compile(r"[a-zA-Z0-9_-]{1,64}\Z")
 _SHORTENED_CHARACTERS = 55
 MAX_CACHED_NAMES = 10_000
+MAX_CACHED_TOOL_SETS = 100
 # Fields of requests by which some servers (LiteLLM, vLLM, SGLang, Azure, Anthropic's) can be sent
 # to another server, given its keys, or given tools that the engine does not know.
 REDIRECTING_OPTIONS = frozenset(
@@ -102,7 +101,7 @@ class ProviderRequest:
 
     @cached_property
     def tool_names(self) -> "ToolNames":
-        return ToolNames(self.ask.tools)
+        return tool_names(self.ask.tools)
 
     def tool_choice(self, words: Mapping[str, Any], forced: Callable[[str], Any]) -> Any:
         """Return the tool choice in a provider's words, or that of one tool by its name."""
@@ -132,10 +131,6 @@ class ProviderRequest:
 
 
 Encoder = Callable[[ChatMessage], EncodedMessage]
-
-
-# Returns the parameters and the description of a tool as a provider accepts them.
-Acceptance = Callable[[dict[str, Any], str], tuple[dict[str, Any] | None, str]]
 
 
 class AnswerSink(Protocol):
@@ -252,8 +247,7 @@ class ToolNames:
     names.
     """
 
-    def __init__(self, tools: Iterable[ToolOffer]) -> None:
-        names = [tool.name for tool in tools]
+    def __init__(self, names: Collection[str]) -> None:
         uses = Counter(short_name(name) for name in names)
         self.clashes = tuple(
             name for name in names if uses[short_name(name)] > 1 and not _PLAIN.match(name)
@@ -271,30 +265,17 @@ class ToolNames:
     def is_known(self, name: str) -> bool:
         return name in self._from_provider
 
-    def declare(
-        self, tools: Iterable[ToolOffer], field: str, accepted: Acceptance
-    ) -> list[dict[str, Any]]:
-        """Return tools, each as a name, its parameters as `field`, and a description, if any."""
-        declared = []
-        for tool in tools:
-            parameters, description = accepted(_without_display(tool.parameters), tool.description)
-            name = self.to_provider(tool.name)
-            fields = {"name": name, field: parameters, "description": description}
-            declared.append({key: value for key, value in fields.items() if value})
-        return declared
+    def offers(self, tools: Iterable[ToolOffer]) -> list[tuple[str, dict[str, Any], str]]:
+        """Return each tool's name for the provider, its parameters and its description."""
+        return [(self.to_provider(one.name), one.parameters, one.description) for one in tools]
 
 
-def _without_display(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema without the keywords that only screens read: a provider may refuse them."""
-    text = encode_json(schema)
-    if b'"money"' not in text:  # to walk over the schema of each tool in each request takes long
-        return schema
-    plain: dict[str, Any] = json.loads(text)
-    for _, part in subschemas(plain):
-        if part.get("format") == "money":
-            for keyword in ("format", "currency", "minorUnits"):
-                part.pop(keyword, None)
-    return plain
+def tool_names(tools: Iterable[ToolOffer]) -> ToolNames:
+    """Return the names of a request's tools; requests with the same names share them."""
+    return _tool_names(tuple(tool.name for tool in tools))
+
+
+_tool_names = lru_cache(MAX_CACHED_TOOL_SETS)(ToolNames)
 
 
 @lru_cache(MAX_CACHED_NAMES)

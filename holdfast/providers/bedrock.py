@@ -30,12 +30,13 @@ from holdfast.providers.base import ProviderRequest
 from holdfast.providers.contents import encode_json, media_of, request_body, text_of
 from holdfast.providers.json_fields import read_object, read_objects
 from holdfast.providers.message_list import joined_messages
-from holdfast.providers.tool_schemas import arguments_schema
+from holdfast.providers.tool_schemas import arguments_schema, declared_tools
 from holdfast.providers.transport.event_decoders import EventDecoder
 from holdfast.providers.transport.target import EndpointTarget
 from holdfast.schemas.base import sha256
 from holdfast.schemas.internal.model_request import Ask, ToolOffer
 from holdfast.schemas.message import Content, TextPart
+from holdfast.validation.content_cache import cached_by_content
 
 _PRELUDE_BYTES = 12
 _MIN_MESSAGE_BYTES = 16
@@ -278,7 +279,7 @@ class BedrockFormat(AnthropicFormat):
             block in each for each in request.fragments for block in _TOOL_BLOCKS
         ):
             offered, forced = [_NO_TOOL], None
-        specs = request.tool_names.declare(offered, "inputSchema", _accepted)
+        specs = _declared(request.tool_names.offers(offered))
         tools = {"tools": [*({"toolSpec": spec} for spec in specs), *mark]}
         settings = {
             "system": [*system, *mark] if system else None,
@@ -294,6 +295,11 @@ class BedrockFormat(AnthropicFormat):
 
 def _texts(text: str) -> list[Part]:
     return [{"text": text}] if text.strip() else []
+
+
+@cached_by_content
+def _declared(offers: list[tuple[str, Part, str]]) -> list[Part]:
+    return declared_tools(offers, "inputSchema", _accepted)
 
 
 def _accepted(schema: Part, description: str) -> tuple[Part, str]:

@@ -26,6 +26,7 @@ from holdfast.providers.answer.part_order import Part, in_order
 from holdfast.providers.base import ProviderRefused, ProviderRequest, ToolNames
 from holdfast.providers.json_fields import read_counts, read_object, read_objects, read_text
 from holdfast.providers.message_list import encode_parts, joined_messages
+from holdfast.providers.tool_schemas import declared_tools
 from holdfast.providers.transport.error_response import shortened
 from holdfast.providers.transport.http import ProviderFormat
 from holdfast.providers.transport.target import EndpointTarget
@@ -246,7 +247,7 @@ class GeminiFormat(ProviderFormat):
         if calling := read_object(tool_config.get(_CALLING)):
             tool_config[_CALLING] = {key: calling[key] for key in calling if key != _IN_PARTS}
         offered = _offered(ask)
-        tools = request.tool_names.declare(offered, "parametersJsonSchema", _accepted)
+        tools = _declared(request.tool_names.offers(offered))
         choice = request.tool_choice(
             _MODES, lambda name: {"mode": "ANY", "allowedFunctionNames": [name]}
         )
@@ -320,6 +321,11 @@ def _identified(named: Part, own: str | None, provider_id: str | None) -> Part:
     Newer models require the id; older ones have none, and identify a result by its position.
     """
     return named | {"id": provider_id} if provider_id and provider_id != own else named
+
+
+@cached_by_content
+def _declared(offers: list[tuple[str, Part, str]]) -> list[Part]:
+    return declared_tools(offers, "parametersJsonSchema", _accepted)
 
 
 def _accepted(schema: Part, description: str) -> tuple[Part | None, str]:

@@ -17,10 +17,12 @@ from typing import Any, ClassVar
 from holdfast.providers.answer.answer_reader import AnswerReader, UsageCounts
 from holdfast.providers.answer.call_draft import CallDraft
 from holdfast.providers.answer.call_matching import WholeCall
+from holdfast.providers.answer.part_order import Part
 from holdfast.providers.base import ProviderRequest, ToolNames
 from holdfast.providers.contents import encode_json, inline_data, media_of, request_body, text_of
 from holdfast.providers.json_fields import read_object, read_objects, read_text
 from holdfast.providers.message_list import answer_or_result, list_messages
+from holdfast.providers.tool_schemas import declared_tools
 from holdfast.providers.transport.http import ProviderFormat
 from holdfast.schemas.agent import ForcedTool
 from holdfast.schemas.internal.model_request import Ask
@@ -47,6 +49,11 @@ _TOP_LEVEL = (
     *("model", "format", "keep_alive", "think"),
     *("truncate", "shift", "logprobs", "top_logprobs"),
 )
+
+
+@cached_by_content
+def _declared(offers: list[tuple[str, Part, str]]) -> list[Part]:
+    return declared_tools(offers, "parameters", lambda schema, text: (ollama_schema(schema), text))
 
 
 @cached_by_content
@@ -213,9 +220,7 @@ class OllamaFormat(ProviderFormat):
         offered = [] if ask.tool_choice == "none" else ask.tools
         if isinstance(ask.tool_choice, ForcedTool):
             offered = [tool for tool in ask.tools if tool.name == ask.tool_choice.name]
-        tools = request.tool_names.declare(
-            offered, "parameters", lambda schema, text: (ollama_schema(schema), text)
-        )
+        tools = _declared(request.tool_names.offers(offered))
         json_mode = "json" if ask.output else None
         settings = {
             "model": ask.model.name,

@@ -9,13 +9,15 @@ Gemini's API reference (`parametersJsonSchema`) and of Ollama's `ToolProperty` (
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from holdfast.validation.content_cache import cached_by_content
 from holdfast.validation.schema_keywords import subschemas
 
 Schema = dict[str, Any]
+# Of a tool's parameters and description: what a provider accepts.
+Acceptance = Callable[[Schema, str], tuple[Schema | None, str]]
 
 _NOT_AT_TOP = {
     "openai": ("anyOf", "oneOf", "allOf", "enum", "const", "not"),
@@ -39,6 +41,28 @@ _NOT_SHOWN = {
 }
 _OPENAI_DESCRIPTION_CHARACTERS = 1_024
 _ANTHROPIC_NAME = re.compile(r"[a-zA-Z0-9_.-]{1,64}\Z")
+
+
+def declared_tools(
+    offers: list[tuple[str, Schema, str]], field: str, accepted: Acceptance
+) -> list[Schema]:
+    """Return tools, each as a name, its parameters as `field`, and a description, if any."""
+    declared = []
+    for name, schema, text in offers:
+        parameters, description = accepted(_without_display(schema), text)
+        fields = {"name": name, field: parameters, "description": description}
+        declared.append({key: value for key, value in fields.items() if value})
+    return declared
+
+
+def _without_display(schema: Schema) -> Schema:
+    """Return the schema without the keywords that only screens read: a provider may refuse them."""
+    plain: Schema = json.loads(json.dumps(schema))
+    for _, part in subschemas(plain):
+        if part.get("format") == "money":
+            for keyword in ("format", "currency", "minorUnits"):
+                part.pop(keyword, None)
+    return plain
 
 
 @cached_by_content

@@ -15,7 +15,7 @@ from holdfast.hosting.options import MAX_PROCESSES
 from holdfast.hosting.supervisor import MAX_RESTARTS
 from holdfast.hosting.worker_parts import MAX_ACTIVITIES
 from holdfast.providers.answer import call_draft, streamed_answer
-from holdfast.providers.base import MAX_CACHED_NAMES
+from holdfast.providers.base import MAX_CACHED_NAMES, MAX_CACHED_TOOL_SETS
 from holdfast.providers.transport import cloud_identity, http
 from holdfast.runtime.mcp import input_forms
 from holdfast.runtime.settings_files import json_and_yaml, source
@@ -92,7 +92,10 @@ LIMITS: dict[str, list[str]] = {
     "results that a worker keeps for tools that repeat": [
         f"{content_cache.MAX_RESULTS:,}, of {kb(content_cache.MAX_ARGUMENTS_BYTES)} of definitions"
     ],
-    "names of tools that a worker keeps as a provider accepts them": [f"{MAX_CACHED_NAMES:,}"],
+    "names of tools that a worker keeps as a provider accepts them": [
+        f"{MAX_CACHED_NAMES:,}",
+        f"{MAX_CACHED_TOOL_SETS} sets",
+    ],
     "models that a worker remembers to take no tools": [f"{generate.MAX_MODELS_WITHOUT_TOOLS:,}"],
     "refused settings of models that a worker remembers": [f"{http.MAX_LEARNED_SETTINGS:,}"],
     "a cloud's credentials": [f"{cloud_identity.MAX_CREDENTIALS_SECONDS:g} s"],

@@ -24,9 +24,9 @@ from holdfast.providers.base import (
     ProviderError,
     ProviderRefused,
     ProviderRequest,
-    ToolNames,
     TruncatedAnswer,
     UnreadableAnswer,
+    tool_names,
 )
 from holdfast.providers.transport.http import HttpProvider
 from holdfast.providers.transport.target import EndpointTarget
@@ -50,7 +50,7 @@ process.stdin.on("end", () => process.exit()).resume();
 """
 TEXT = "Guten Tag, Zoë: the order is on its way 😀, and will be with you tomorrow at noon."
 CITIES = ("Oslo", "Rome", "Bern", "Kyiv")
-NAMES = ToolNames(ask(tools=TOOLS).tools)
+NAMES = tool_names(ask(tools=TOOLS).tools)
 # The address of each format.
 PATHS: dict[ProviderName, str] = {"ollama": "", "bedrock": "", "openai-responses": "/v1"}
 # The server takes models of this name for such that reason.

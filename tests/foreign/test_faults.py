@@ -14,7 +14,7 @@ import pytest
 
 from holdfast.catalog.endpoints import FORMATS, http_client
 from holdfast.providers import model_errors
-from holdfast.providers.base import ProviderError, ProviderRequest, ToolNames
+from holdfast.providers.base import ProviderError, ProviderRequest, tool_names
 from holdfast.providers.transport.http import HttpProvider
 from holdfast.providers.transport.target import EndpointTarget
 from holdfast.schemas.internal.solution import Solution
@@ -99,7 +99,7 @@ class Client:
     async def _persist(self, model: str) -> Solution | str:
         asked = ask(model={"name": model}, tools=TOOLS)
         said_now = self._provider.encode(
-            chat_message("user", "Where is it?"), ToolNames(asked.tools)
+            chat_message("user", "Where is it?"), tool_names(asked.tools)
         ).fragments
         for attempt in range(1, MAX_ATTEMPTS + 1):
             try:

@@ -10,7 +10,7 @@ import httpx
 
 from holdfast.activities.model.conversation_cache import CachedConversation, fragments
 from holdfast.providers.answer.streamed_answer import StreamedAnswer
-from holdfast.providers.base import EncodedMessage, ProviderRequest, ToolNames
+from holdfast.providers.base import EncodedMessage, ProviderRequest, ToolNames, tool_names
 from holdfast.providers.contents import without_remote_media
 from holdfast.providers.openai.format import OpenAIFormat
 from holdfast.providers.transport.http import HttpProvider, ProviderFormat
@@ -45,7 +45,7 @@ def target(**endpoint: Any) -> EndpointTarget:
     return EndpointTarget("openai", Endpoint.model_validate(settings), {"TEST_KEY": KEY})
 
 
-NAMES = ToolNames(ask(tools=TOOLS).tools)
+NAMES = tool_names(ask(tools=TOOLS).tools)
 
 
 def fragments_of(
@@ -147,7 +147,7 @@ def request(asked: Ask | None = None, *messages: ChatMessage) -> ProviderRequest
     """A request with a conversation, encoded for `openai`."""
     asked = asked or ask()
     messages = messages or (chat_message("user", "Hello"),)
-    names = ToolNames(asked.tools)
+    names = tool_names(asked.tools)
     return ProviderRequest(asked, fragments_of(OpenAIFormat(), *messages, names=names))
 
 

@@ -9,14 +9,12 @@ from hypothesis import strategies as st
 
 from holdfast.providers.base import FailedAnswer, ToolNames, TruncatedAnswer, UnreadableAnswer
 from holdfast.schemas.internal.solution import Solution
-from tests.providers.fakes import ask, read_answer
+from tests.providers.fakes import read_answer
 from tests.providers.wire.base import Wire
 from tests.providers.wire.wires import WIRES
 from tests.providers.writers.abstract_answer import TOOLS, AbstractAnswer, Choices, answers
 
-NAMES = ToolNames(
-    ask(tools=[{"name": name, "description": "", "parameters": {}} for name in TOOLS]).tools
-)
+NAMES = ToolNames(TOOLS)
 each_wire = pytest.mark.parametrize("wire", WIRES.values(), ids=WIRES)
 
 

@@ -13,15 +13,14 @@ from hypothesis import strategies as st
 from ollama import Tool
 
 from holdfast.providers.anthropic.schema import answer_schema
-from holdfast.providers.base import ToolNames
 from holdfast.providers.gemini import gemini_schema
 from holdfast.providers.ollama import MAX_SCHEMAS, ollama_schema
 from holdfast.providers.tool_schemas import (
     arguments_schema,
+    declared_tools,
     schema_notes,
     with_items,
 )
-from holdfast.schemas.internal.model_request import ToolOffer
 from tests.engine.generated import JSON, SCHEMAS
 
 Case = dict[str, Any]
@@ -85,8 +84,7 @@ def test_no_provider_reads_how_screens_show_an_amount() -> None:
     amount = {"type": "number", "format": "money", "currency": "EUR", "minorUnits": True}
     other = {"type": "string", "format": "email", "currency": "of ours"}
     written = {"properties": {"amount": amount, "to": other, "currency": {}}}
-    offered = ToolOffer(name="pay", description="", parameters=written)
-    [sent] = ToolNames([offered]).declare([offered], "schema", lambda schema, text: (schema, text))
+    [sent] = declared_tools([("pay", written, "")], "schema", lambda schema, text: (schema, text))
     shown = {"amount": {"type": "number"}, "to": other, "currency": {}}
     assert sent["schema"] == {"properties": shown}
     assert amount["currency"] == "EUR"

@@ -2,13 +2,13 @@
 
 import pytest
 
-from holdfast.providers.base import ToolNames
+from holdfast.providers.base import ToolNames, tool_names
 from tests.providers.fakes import ask
 
 
 def names(*of: str) -> ToolNames:
     tools = [{"name": name, "description": "", "parameters": {}} for name in of]
-    return ToolNames(ask(tools=tools).tools)
+    return tool_names(ask(tools=tools).tools)
 
 
 @pytest.mark.parametrize("name", ["rag.query", "a" * 100, "naïve", "", "x y", "\ud83d"])

@@ -15,7 +15,7 @@ from holdfast.activities.model.conversation_cache import (
     fragments,
 )
 from holdfast.activities.model.shared_pages import SharedPages, page_secret
-from holdfast.providers.base import EncodedMessage, Encoder, Provider, ProviderRequest, ToolNames
+from holdfast.providers.base import EncodedMessage, Encoder, Provider, ProviderRequest, tool_names
 from holdfast.providers.contents import media_of, text_of
 from holdfast.providers.model_errors import model_error
 from holdfast.schemas.agent import ModelSettings
@@ -120,7 +120,7 @@ class ConversationReader:
         if page.ask is None:
             return None
         provider = provider_of(page.ask)
-        accepted, clashes = _accepted(provider, page.ask.model), ToolNames(page.ask.tools).clashes
+        accepted, clashes = _accepted(provider, page.ask.model), tool_names(page.ask.tools).clashes
         encoding = (provider.kind, page.ask.calling, *accepted, *clashes)
         if conversation.encoding not in (None, encoding):
             return None
@@ -159,7 +159,7 @@ def _encoder(ask: Ask, provider: Provider) -> Encoder:
     In composed calling, the model's calls are in the text of its answer, and the provider is
     offered no tools. Calls and results become text, so that no format needs to know.
     """
-    model, names, accepted = ask.model, ToolNames(ask.tools), _accepted(provider, ask.model)
+    model, names, accepted = ask.model, tool_names(ask.tools), _accepted(provider, ask.model)
 
     def encode(message: ChatMessage) -> EncodedMessage:
         if ask.calling == "composed":

@@ -23,10 +23,11 @@ from holdfast.providers.anthropic.schema import answer_schema
 from holdfast.providers.base import ProviderRequest, ToolNames, short_name
 from holdfast.providers.json_fields import read_object
 from holdfast.providers.message_list import encode_parts, joined_messages
-from holdfast.providers.tool_schemas import arguments_schema
+from holdfast.providers.tool_schemas import arguments_schema, declared_tools
 from holdfast.providers.transport.http import ProviderFormat
 from holdfast.schemas.internal.model_request import Ask
 from holdfast.schemas.message import ChatMessage, Content, DocumentPart, ImagePart, Media
+from holdfast.validation.content_cache import cached_by_content
 
 # The format has no default. This is the most that every model since Claude 3.5 takes.
 DEFAULT_OUTPUT_TOKENS = 8_192
@@ -180,6 +181,11 @@ def _media(part: Media) -> Part:
     return {"type": part.type, "source": source, **title}
 
 
+@cached_by_content
+def _declared(offers: list[tuple[str, Part, str]]) -> list[Part]:
+    return declared_tools(offers, "input_schema", partial(arguments_schema, "anthropic"))
+
+
 def _settings(request: ProviderRequest) -> dict[str, Any]:
     ask = request.ask
     thinking = read_object(ask.model.options.get("thinking"))
@@ -188,8 +194,7 @@ def _settings(request: ProviderRequest) -> dict[str, Any]:
     budget = thinking.get("budget_tokens")
     most = DEFAULT_OUTPUT_TOKENS + (budget if isinstance(budget, int) else 0)
     choice = request.tool_choice(_CHOICES, lambda name: {"type": "tool", "name": name})
-    accepted = partial(arguments_schema, "anthropic")
-    tools = request.tool_names.declare(ask.tools, "input_schema", accepted)
+    tools = _declared(request.tool_names.offers(ask.tools))
     return {
         "model": ask.model.name,
         "stream": True,

@@ -17,7 +17,7 @@ from holdfast.providers.message_list import answer_or_result, list_messages
 from holdfast.providers.openai.answer import OpenAIAnswerReader
 from holdfast.providers.openai.extra_fields import REASONING, with_extra_fields
 from holdfast.providers.parameter_fallback import LENGTH_OPTIONS
-from holdfast.providers.tool_schemas import arguments_schema, with_items
+from holdfast.providers.tool_schemas import arguments_schema, declared_tools, with_items
 from holdfast.providers.transport.http import ProviderFormat
 from holdfast.schemas.internal.model_request import Ask
 from holdfast.schemas.message import ChatMessage, Content, ImagePart, Media
@@ -103,8 +103,7 @@ class OpenAIFormat(ProviderFormat):
         return (contents.encode_json(encoded),)
 
     def declared_functions(self, request: ProviderRequest) -> list[Part]:
-        accepted = partial(arguments_schema, "openai")
-        return request.tool_names.declare(request.ask.tools, "parameters", accepted)
+        return _declared(request.tool_names.offers(request.ask.tools))
 
     def body(self, request: ProviderRequest, host: str) -> bytes:
         """Return the request's body: the messages first, then the settings."""
@@ -130,6 +129,11 @@ class OpenAIFormat(ProviderFormat):
         return contents.request_body(
             list_messages(request), settings | request.options(self.reserved)
         )
+
+
+@cached_by_content
+def _declared(offers: list[tuple[str, Part, str]]) -> list[Part]:
+    return declared_tools(offers, "parameters", partial(arguments_schema, "openai"))
 
 
 def response_format(output: dict[str, Any] | bool | None) -> dict[str, Any] | None:

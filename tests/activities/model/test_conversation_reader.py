@@ -12,7 +12,7 @@ from temporalio.exceptions import ApplicationError
 
 from holdfast.activities.model.conversation_cache import ConversationCache, PagePrefetch, RunKey
 from holdfast.activities.model.conversation_reader import ConversationChanged, ConversationReader
-from holdfast.providers.base import EncodedMessage, Provider, ToolNames
+from holdfast.providers.base import EncodedMessage, Provider, ToolNames, tool_names
 from holdfast.providers.openai.format import OpenAIFormat
 from holdfast.providers.transport.http import HttpProvider
 from holdfast.schemas.internal.model_request import (
@@ -141,7 +141,7 @@ async def test_a_name_that_clashes_with_another_is_sent_as_it_is_offered() -> No
     pair.run.ask = ask(tools=tools)
     [apart] = await pair.read()
     assert b'"rag_query"' in plain
-    assert ToolNames(pair.run.ask.tools).to_provider("rag.query").encode() in apart
+    assert tool_names(pair.run.ask.tools).to_provider("rag.query").encode() in apart
     assert b'"rag_query"' not in apart
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from holdfast.catalog.endpoints import FORMATS
 from holdfast.providers import model_errors
-from holdfast.providers.base import ProviderError, ProviderRequest, ToolNames
+from holdfast.providers.base import ProviderError, ProviderRequest, tool_names
 from holdfast.providers.contents import without_remote_media
 from holdfast.providers.transport.http import HttpProvider
 from holdfast.providers.transport.target import EndpointTarget
@@ -89,7 +89,7 @@ def test_whatever_is_sent_is_json(
     kind: ProviderName, messages: list[ChatMessage], asked: Ask
 ) -> None:
     spoken = FORMATS[kind]
-    fragments = fragments_of(spoken, *messages, names=ToolNames(asked.tools))
+    fragments = fragments_of(spoken, *messages, names=tool_names(asked.tools))
     body = spoken.body(ProviderRequest(asked, fragments), "127.0.0.1")
     made = json.loads(body.decode("utf-8"), parse_constant=pytest.fail)
     assert isinstance(made, dict)
@@ -104,8 +104,8 @@ def test_a_message_is_the_same_bytes_each_time(
     spoken = FORMATS[kind]
     message = without_remote_media(message, spoken.fetched)
     again = ChatMessage.read(json.loads(json.dumps(message.to_json())))
-    encoded = spoken.encode(message, ToolNames(asked.tools))
-    assert encoded == spoken.encode(again, ToolNames(asked.tools))
+    encoded = spoken.encode(message, tool_names(asked.tools))
+    assert encoded == spoken.encode(again, tool_names(asked.tools))
     for fragment in (*encoded.fragments, *encoded.deferred):
         assert isinstance(json.loads(fragment.decode("utf-8")), dict)
 

@@ -7,7 +7,7 @@ import pytest
 from temporalio.exceptions import ApplicationError
 
 from holdfast.providers import model_errors
-from holdfast.providers.base import ProviderError, ProviderRequest, ToolNames
+from holdfast.providers.base import ProviderError, ProviderRequest, tool_names
 from holdfast.providers.transport.http import HttpProvider
 from holdfast.schemas.internal.solution import Solution
 from holdfast.schemas.message import ChatMessage
@@ -37,7 +37,7 @@ class Exchange:
     async def solve(self, *messages: ChatMessage, **asked: Any) -> Solution:
         wanted = ask(**asked)
         conversation = messages or (chat_message("user", "Hi"),)
-        names = ToolNames(wanted.tools)
+        names = tool_names(wanted.tools)
         sent = fragments_of(self._provider, *conversation, names=names)
         return await self._provider.solve(ProviderRequest(wanted, sent, "run"), self.received)
 
