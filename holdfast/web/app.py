@@ -53,7 +53,8 @@ from holdfast.web.call.loader import OpenApproval, find_similar_calls, load_call
 from holdfast.web.call.view_model import build_call_page
 from holdfast.web.home import HomePage
 from holdfast.web.http import serving
-from holdfast.web.http.origins import own_origins
+from holdfast.web.http.origins import own_origins, path_of
+from holdfast.web.http.path_prefix import under_path
 from holdfast.web.http.problems import RefusedRequest, forbidden
 from holdfast.web.http.requests import read_form
 from holdfast.web.http.shared_secret import digest
@@ -207,10 +208,11 @@ async def serve_inbox(
         await stack.enter_async_context(export_metrics(parts.pending, os.environ))
         socket = stack.enter_context(serving.open_listener(host, port))
         own = own_origins(host, socket.getsockname()[1], chosen.url)
-        at, app = serving.public_origin(own), _guarded(parts, access, own, http)
+        root, app = path_of(chosen.url), _guarded(parts, access, own, http)
+        at = serving.public_origin(own) + root
         key = shared_secret(VIEWERS_KEY)
         await stack.enter_async_context(local_viewer(client.live))
-        served = with_live_answers(app, client.live, key) if key else app
+        served = under_path(with_live_answers(app, client.live, key) if key else app, root)
         shown = f"inbox ready: {link.address(at) if access.method is link else at}"
         most, stopping = MAX_CONNECTIONS, access.stopping
         await serving.serve(served, socket, shown, most, sockets=bool(key), stopping=stopping)

@@ -18,7 +18,7 @@ from holdfast.runtime.settings_files.source import Source, read_source
 from holdfast.schemas.settings.inbox import InboxSettings, Organization
 from holdfast.schemas.settings.keys import AUDIENCES
 from holdfast.validation.problems import ValueProblem
-from holdfast.web.http.origins import read_origin
+from holdfast.web.http.origins import read_address
 from holdfast.web.pages import HOLDFAST, LOGO_TYPES, MAX_LOGO_BYTES, Branding
 
 
@@ -64,7 +64,7 @@ def load_inbox_settings(
     if problems:
         raise LoadError(problems)
     variable = settings.oidc.client_secret_env if settings.oidc else None
-    url = None if settings.url is None else read_origin(settings.url)
+    url = None if settings.url is None else read_address(settings.url)
     secret = None if variable is None else environ[variable].strip()
     return LoadedInboxSettings(settings.model_copy(update={"url": url}), keys, secret, brand)
 
@@ -73,7 +73,7 @@ def _faults(said: InboxSettings, environ: Mapping[str, str]) -> Iterator[ValuePr
     """Yield the problems that validation by the model does not find."""
     if said.url is not None:
         try:
-            read_origin(said.url)
+            read_address(said.url)
         except ValueError as error:
             yield ValueProblem(("url",), "it cannot be used for sign-in", str(error))
     slack, todo = said.slack, "set it to that of the Slack app"

@@ -8,6 +8,7 @@ the color is a stylesheet. It and the logo are static files, served without auth
 sign-in page has them, too.
 """
 
+import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -29,6 +30,7 @@ from holdfast.runtime.narration.arguments import total_text
 from holdfast.runtime.narration.question_view import QuestionView
 from holdfast.runtime.text_safety import as_sentence, clean, format_age, local_time, one_line
 from holdfast.schemas.phrases import distinct_names
+from holdfast.web.http.path_prefix import root_of
 from holdfast.web.http.problems import RefusedRequest, problem_of
 
 LOGO_PATH: Final = "/static/organization"
@@ -103,6 +105,7 @@ _SENT: Final = (
 HERE = Path(__file__).parent
 STATIC = HERE / "static"
 LINE_CHARS = 500
+_LINK: Final = re.compile(r'(\s(?:href|src|action|hx-get|sse-connect|data-here)=")/')
 
 
 def address(*parts: str) -> str:
@@ -151,8 +154,17 @@ def page(request: Request, template: str, status: int = 200, **values: Any) -> H
     path, app = request.scope["path"], request.scope.get("app")
     values["brand"] = getattr(request.state, "brand", HOLDFAST)
     values["badge"] = app.state.services.badge(who) if who and app else ""
-    text = ENVIRONMENT.get_template(template).render(person=who, path=path, **values)
+    text = render(template, root_of(request), person=who, path=path, **values)
     return HTMLResponse(text, status)
+
+
+def render(template: str, root: str, **values: Any) -> str:
+    """Return the text of a template; the paths that it links to, sends to and loads have `root`.
+
+    Other texts cannot contain an attribute: their quotes are escaped.
+    """
+    text = ENVIRONMENT.get_template(template).render(**values)
+    return _LINK.sub(rf"\1{root}/", text) if root else text
 
 
 def add_headers(headers: MutableHeaders, path: str) -> None:

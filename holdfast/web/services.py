@@ -31,7 +31,7 @@ class Services:
     """The client and the settings of the inbox.
 
     `signer` signs decisions, where the worker trusts this inbox to name the approver.
-    `temporal_ui` is the origin of Temporal's UI, `catalog` what programs may list.
+    `temporal_ui` is the address of Temporal's UI, `catalog` what programs may list.
     """
 
     client: HoldfastClient
@@ -184,7 +184,7 @@ class Services:
             return None
         where = f"namespaces/{quote(self.client.temporal.namespace, safe='')}/workflows"
         one = f"/{quote(execution, safe='')}" if execution else ""
-        return f"{self.temporal_ui}/{where}/{quote(run_id, safe='')}{one}"
+        return f"{self.temporal_ui.rstrip('/')}/{where}/{quote(run_id, safe='')}{one}"
 
     async def decide_by(
         self,

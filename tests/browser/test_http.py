@@ -1,4 +1,4 @@
-"""HTTP for programs, in a browser: its page, and the events of a run as `EventSource` has them."""
+"""HTTP in a browser: its page for programs, the events of a run, and an inbox under a path."""
 
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from tests.support import tools
 from tests.support.backend import SIDE_BY_SIDE, backend
 from tests.support.inbox import inbox
 from tests.support.model_server import Answer, call
+from tests.web.http.proxies import inbox_behind
 
 pytestmark = pytest.mark.browser
 
@@ -63,3 +64,27 @@ async def test_a_browser_follows_a_run_and_stops_at_its_end(
         *("turn_start", "turn_end", "done"),
     ]
     assert seen["errors"] == 2  # the end of the stream, and then that there is no more
+
+
+@pytest.mark.usefixtures("ledger")
+async def test_a_call_is_decided_under_a_path_and_its_pages_follow_the_run(
+    client: Client, browser: Browser, tmp_path: Path
+) -> None:
+    said = [Answer(calls=[call("pay", amount=5)]), Answer("Paid.")]
+    async with (
+        backend(client, tmp_path, said, **SIDE_BY_SIDE) as made,
+        inbox_behind("keeps", client, tmp_path) as stage,
+    ):
+        run = await made.start(["pay"])
+        await run.waiting()
+        await run.listed()
+        async with window(browser, stage) as page, window(browser, stage) as beside:
+            await page.goto(stage.link)
+            await beside.goto(f"{stage.link}&next=/run/{run.id}")
+            await page.locator("#list a.title").click()
+            await page.get_by_role("button", name="Approve").first.click()
+            await expect(page.locator("main")).to_contain_text("Approved")
+            await expect(beside.locator("#entries")).to_contain_text("Paid.")
+            assert {page.url.partition("/waiting/")[0], beside.url.partition("/run/")[0]} == {
+                stage.address
+            }

@@ -27,7 +27,8 @@ from holdfast.web.auth.auth_middleware import (
 from holdfast.web.auth.permissions import Permissions
 from holdfast.web.auth.sessions import BearerTokens
 from holdfast.web.auth.sign_in import LinkSignIn
-from holdfast.web.http.origins import own_origins
+from holdfast.web.http.origins import own_origins, path_of
+from holdfast.web.http.path_prefix import under_path
 from holdfast.web.http.serving import open_listener, server
 from holdfast.web.monitoring import InboxHealth
 from holdfast.web.services import Services
@@ -115,7 +116,8 @@ async def opened(
         port = listening.getsockname()[1]
         own, access = own_origins(HOST, port, url), RequestAccess(way, bearer)
         health = InboxHealth(parts.client.temporal)
-        serving = server(AuthMiddleware(app or application(parts), access, own, health))
+        guarded = AuthMiddleware(app or application(parts), access, own, health)
+        serving = server(under_path(guarded, path_of(url)))
         task = asyncio.create_task(serving.serve([listening]))
         address = f"http://{HOST}:{port}"
         try:

@@ -11,6 +11,7 @@ import pytest
 from temporalio.client import Client
 
 import holdfast as holdfast_package
+from holdfast.hosting.dev_server import free_port
 from holdfast.runtime.text_sealer import TextSealer
 from holdfast.web.auth.sign_in import LinkSignIn
 from tests.cli.program import Program
@@ -74,6 +75,21 @@ async def test_its_link_signs_in_and_a_signal_ends_it_with_all_its_streams(
     assert await program.ended() == 0
     assert "key=" not in program.text, "its key is in no log"
     assert program.text.strip() == ""
+
+
+async def test_it_is_served_under_the_path_of_its_url(quick_starts: None, tmp_path: Path) -> None:
+    file, port = tmp_path / "inbox.yaml", free_port()
+    file.write_text(f"url: https://intranet.example/holdfast/\n{OIDC}")
+    program = Program(("inbox", "--port", str(port), "--settings", str(file)))
+    try:
+        assert await program.until("\n") == "inbox ready: https://intranet.example/holdfast\n"
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", headers=PAGE) as browser:
+            for path in ("/run/7", "/holdfast/run/7"):
+                answer = await browser.get(path)
+                assert answer.headers["location"] == "/holdfast/sign-in?next=%2Frun%2F7"
+            assert (await browser.get("/holdfast/static/inbox.css")).status_code == 200
+    finally:
+        program.close()
 
 
 async def link_of(program: Program) -> str:

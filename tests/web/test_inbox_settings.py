@@ -33,12 +33,12 @@ def read(tmp_path: Path) -> Load:
 def test_settings_have_its_address_and_its_people(read: Load, tmp_path: Path) -> None:
     write_keys(tmp_path / "programs.json", Approver())
     said = {
-        "url": "https://Inbox.example:443/",
+        "url": "https://Intranet.example:443/Inbox/",
         "oidc": {**OIDC, "clientSecretEnv": "SECRET"},
         "tokens": "programs.json",
     }
     settings = read(said, SECRET=" of the inbox\n")
-    assert settings.settings.url == "https://inbox.example"
+    assert settings.settings.url == "https://intranet.example/Inbox"
     assert settings.secret == "of the inbox"
     assert "of the inbox" not in repr(settings)
     assert [keys.name for keys in settings.keys] == ["keys"]
@@ -85,7 +85,8 @@ WRONG: dict[str, tuple[Any, str]] = {
     "no object": ("- a", "inbox.yaml:1: "),
     "an unknown field": ("url: https://a.b\nuri: x", "inbox.yaml:2: unknown field `uri`; did"),
     "two ways": ({"oidc": OIDC, "proxy": PROXY}, "`oidc` and `proxy` exclude each other"),
-    "no origin": ({"url": "https://a.example/inbox"}, "inbox.yaml:1: `url`: "),
+    "no path": ({"url": "https://a.example/inbox?x"}, "inbox.yaml:1: `url`: "),
+    "another path to a browser": ({"url": "https://a.b/x/../y"}, "a path has letters, digits and"),
     "an open one": ({"url": "http://a.example"}, "http can be changed in transit"),
     "an open issuer": ({"oidc": {**OIDC, "issuer": "http://a.b"}}, "changed in transit; write"),
     "no issuer": ({"oidc": {"clientId": "x"}}, "`oidc`: `issuer` is missing; add it"),

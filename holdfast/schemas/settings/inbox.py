@@ -14,7 +14,7 @@ MAX_RULES = 100
 # What `principals` of a rule calls the person's own name.
 OWN: Final = "own"
 _HEADER = r"^[A-Za-z0-9-]{1,100}$"
-_ORIGIN = r"^https?://[^/?#\\@]+/?$"
+_ADDRESS = r"^https?://[^/?#\\@]+(/[A-Za-z0-9._~-]+)*/?$"
 
 
 def _network(text: str) -> str:
@@ -26,8 +26,8 @@ def _network(text: str) -> str:
 
 
 Name = Annotated[str, Field(min_length=1, max_length=200)]
-Origin = Annotated[str, Field(pattern=_ORIGIN, max_length=300)]
-"""An origin: `https://inbox.example.com`."""
+Address = Annotated[str, Field(pattern=_ADDRESS, max_length=300)]
+"""An origin, and a path there: `https://intranet.example.com/holdfast/`."""
 
 
 class Oidc(Strict):
@@ -136,9 +136,9 @@ class Organization(Strict):
 class InboxSettings(SettingsFile):
     """`inbox.yaml`: without `oidc` and `proxy`, people sign in by a link."""
 
-    url: Origin | None = None
-    """Where people find the inbox: the https address of the proxy in front of it."""
-    temporal_ui: Origin | None = None
+    url: Address | None = None
+    """Where people find the inbox: the https address of the proxy in front of it, and a path."""
+    temporal_ui: Address | None = None
     """Where Temporal's own UI is, to which each run is linked."""
     organization: Organization | None = None
     """Whose inbox it is."""

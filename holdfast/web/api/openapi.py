@@ -22,6 +22,7 @@ from holdfast.schemas.publish import EVENTS, described
 from holdfast.schemas.settings.inbox import Right
 from holdfast.web.api import models
 from holdfast.web.api.api_request import JSON, MAX_BODY_BYTES, ApiRequest
+from holdfast.web.http.path_prefix import root_of
 from holdfast.web.http.problems import CODES, MEDIA_TYPE, HttpProblem, ProblemView
 from holdfast.web.pages import page
 
@@ -192,12 +193,13 @@ def curl_command(url: str, method: str, operation: Mapping[str, Any]) -> str:
 def docs_routes(told: Mapping[str, Any]) -> list[BaseRoute]:
     """Return the routes of the description and its page."""
 
-    async def document(_: Request) -> Response:
-        return JSONResponse(told)
+    async def document(request: Request) -> Response:
+        return JSONResponse({**told, "servers": [{"url": root_of(request) or "/"}]})
 
     async def shown(request: Request) -> Response:
+        base = request.state.origin + root_of(request)
         asked = [
-            (path, method, each, curl_command(request.state.origin + path, method, each))
+            (path, method, each, curl_command(base + path, method, each))
             for path, methods in told["paths"].items()
             for method, each in methods.items()
         ]

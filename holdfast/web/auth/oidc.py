@@ -35,6 +35,7 @@ from holdfast.runtime.text_sealer import TextSealer
 from holdfast.schemas.settings.inbox import Oidc
 from holdfast.schemas.settings.keys import KeySet
 from holdfast.web.auth import sessions, sign_in
+from holdfast.web.http.path_prefix import root_of
 from holdfast.web.http.problems import RefusedRequest, forbidden
 
 SIGN_IN_SECONDS: Final = 600
@@ -319,7 +320,7 @@ class OidcSignIn:
 
 
 def _callback_of(request: Request) -> str:
-    return f"{request.state.origin}{sign_in.SIGNED_IN}"
+    return f"{request.state.origin}{root_of(request)}{sign_in.SIGNED_IN}"
 
 
 def identity(claims: Mapping[str, Any], settings: Oidc) -> tuple[str, list[str]]:

@@ -20,6 +20,7 @@ from holdfast.runtime.text_sealer import MAX_SEALED_CHARS, TextSealer
 from holdfast.schemas.decision import PrincipalClaims
 from holdfast.schemas.settings.keys import KEY_RIGHTS, KeySet
 from holdfast.validation.text_safety import ISSUER_MARK, is_same_person, plain_name
+from holdfast.web.http.path_prefix import root_of
 from holdfast.web.http.problems import RefusedRequest, forbidden, unauthorized
 
 MAX_NAME_CHARS: Final = 200
@@ -143,6 +144,7 @@ def set_cookie(
         _named(request, name),
         value,
         max_age=seconds,
+        path=root_of(request) or "/",
         secure=_is_secure(request),
         httponly=True,
         samesite=same_site,
@@ -150,13 +152,15 @@ def set_cookie(
 
 
 def delete_cookie(answer: Response, request: Request, name: str) -> None:
-    answer.delete_cookie(_named(request, name), secure=_is_secure(request), httponly=True)
+    path, secure = root_of(request) or "/", _is_secure(request)
+    answer.delete_cookie(_named(request, name), path, secure=secure, httponly=True)
 
 
 def _named(request: Request, name: str) -> str:
     if _is_secure(request):
-        # A browser accepts a cookie of this name over https only, and from this host only.
-        return f"__Host-holdfast_{name}"
+        # A browser accepts these names over https only, and `__Host-` from this host alone, for all
+        # of its paths: the applications beside a path would receive the session.
+        return f"__{'Secure' if root_of(request) else 'Host'}-holdfast_{name}"
     # A machine shares cookies among all ports: several inboxes must not sign each other out.
     return f"holdfast_{request.state.origin.rpartition(':')[2]}_{name}"
 

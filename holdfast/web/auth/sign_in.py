@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Final
-from urllib.parse import parse_qs, quote, urlsplit
+from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 from starlette.datastructures import FormData
 from starlette.requests import Request
@@ -79,7 +79,11 @@ def local_path(text: str | None) -> str:
     # Browsers read `\\` as `/`, drop tabs and line ends, and read `//HOST` as another site.
     if text.startswith("//") or "\\" in text or not (text.isascii() and text.isprintable()):
         return HOME
-    return HOME if urlsplit(text).path in (SIGN_IN, SIGNED_IN, SIGN_OUT) else text
+    path = urlsplit(text).path
+    # A browser resolves these, also encoded: they lead out of the inbox's own path.
+    if {".", ".."}.intersection(map(unquote, path.split("/"))):
+        return HOME
+    return HOME if path in (SIGN_IN, SIGNED_IN, SIGN_OUT) else text
 
 
 def requested_path(request: Request) -> str:

@@ -36,9 +36,10 @@ from holdfast.web.auth.sessions import Person, person_of
 from holdfast.web.call import decision_form, loader, view_model
 from holdfast.web.call.history import QuestionRound
 from holdfast.web.call.plan import argument_differences
+from holdfast.web.http.path_prefix import root_of
 from holdfast.web.http.requests import RunRoute, read_form
 from holdfast.web.http.streaming import StreamLimit, frame, page_stream
-from holdfast.web.pages import ENVIRONMENT, address, page
+from holdfast.web.pages import address, page, render
 from holdfast.web.services import Services
 
 MAX_STREAMS: Final = 200
@@ -138,7 +139,8 @@ class CallPages:
         """Return the event stream of a call, or a refusal where too many are open."""
         person, seen = person_of(request), request.query_params.get("seen", "")
         await self._check_visible(request)
-        frames = self._frames(**request.path_params, seen=seen, person=person)
+        root = root_of(request)
+        frames = self._frames(**request.path_params, seen=seen, person=person, root=root)
         return page_stream(self._room, person.name, frames)
 
     async def _load(self, request: Request) -> loader.OpenApproval | loader.ClosedApproval:
@@ -234,7 +236,7 @@ class CallPages:
         return page(request, "call/closed.html", status, next_call=next_call, form=form, **values)
 
     async def _frames(
-        self, run: str, call: str, seen: str, person: Person
+        self, run: str, call: str, seen: str, person: Person, root: str = ""
     ) -> AsyncGenerator[str, None]:
         follows_outcome = seen.startswith(loader.CLOSED_MARK)
         watched, load = (
@@ -250,7 +252,8 @@ class CallPages:
                     continue  # the next look loads the call again
                 feed.has_read(look)
                 if found.mark != seen:
-                    yield _news(found, person, had_outcome=seen.startswith(loader.CLOSED_MARK))
+                    had_outcome = seen.startswith(loader.CLOSED_MARK)
+                    yield _news(found, person, root, had_outcome=had_outcome)
                     seen = found.mark
                 if is_last_event(found, follows_outcome=follows_outcome):
                     break
@@ -258,7 +261,11 @@ class CallPages:
 
 
 def _news(
-    found: loader.OpenApproval | loader.ClosedApproval, person: Person, *, had_outcome: bool
+    found: loader.OpenApproval | loader.ClosedApproval,
+    person: Person,
+    root: str,
+    *,
+    had_outcome: bool,
 ) -> str:
     is_closed = isinstance(found, loader.ClosedApproval)
     values = (
@@ -269,7 +276,7 @@ def _news(
     values |= {"found": found, "is_closed": is_closed, "had_outcome": had_outcome}
     values["you"] = person.name
     event = "outcome" if is_closed and had_outcome else "news"
-    return frame(event, ENVIRONMENT.get_template(f"call/{event}.html").render(**values))
+    return frame(event, render(f"call/{event}.html", root, **values))
 
 
 def _here(request: Request) -> str:

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
 _HOST = re.compile(r"[a-z0-9.-]+|\[[0-9a-f:.]+\]")
+_PATH = re.compile(r"(/(?!\.{1,2}(/|$))[A-Za-z0-9._~-]+)*")
 _TODO = "write https://HOST, or on this machine http://127.0.0.1:PORT"
 
 
@@ -22,29 +23,48 @@ def read_origin(text: str) -> str:
     Raises:
         ValueError: the text is no origin, or its pages could be changed in transit.
     """
+    found = read_address(text)
+    if urlsplit(found).path:
+        raise ValueError(f"an origin has no path: {_TODO}")
+    return found
+
+
+def read_address(text: str) -> str:
+    """Return an origin and the path of an endpoint there, without a slash at its end.
+
+    Raises:
+        ValueError: as `read_origin`, or a browser would read the path as another one.
+    """
     # Imported late: it loads httpx, and every command imports this module.
     from holdfast.runtime.addresses import is_loopback
 
     try:
-        parts = urlsplit(text.strip().lower())
+        parts = urlsplit(text.strip())
         port = parts.port
     except ValueError:
         raise ValueError(_TODO) from None
-    scheme, host = parts.scheme, parts.netloc.rpartition(":")[0] if port else parts.netloc
+    scheme, netloc, path = parts.scheme, parts.netloc.lower(), parts.path.removesuffix("/")
+    host = netloc.rpartition(":")[0] if port else netloc
     if scheme not in _DEFAULT_PORTS or not _HOST.fullmatch(host):
         raise ValueError(_TODO)
-    if parts.path not in ("", "/") or parts.query or parts.fragment:
-        raise ValueError(f"an origin has no path: {_TODO}")
+    if not _PATH.fullmatch(path) or parts.query or parts.fragment:
+        raise ValueError(f"a path has letters, digits and `-._~`: {_TODO}")
     if scheme == "http" and not is_loopback(parts.hostname or ""):
         raise ValueError(f"http can be changed in transit: {_TODO}")
     shown = "" if port in (None, _DEFAULT_PORTS[scheme]) else f":{port}"
-    return f"{scheme}://{host}{shown}"
+    return f"{scheme}://{host}{shown}{path}"
+
+
+def path_of(url: str | None) -> str:
+    """Return the path of an address that `read_address` returned; empty without one."""
+    return urlsplit(url or "").path
 
 
 def own_origins(host: str, port: int, url: str | None) -> frozenset[str]:
-    """Return the origins of the endpoint's own page: `url`, and its names on this machine."""
+    """Return the origins of the endpoint's own page: of `url`, and its names on this machine."""
+    origin = (url or "").removesuffix(path_of(url))
     local = _LOOPBACK_NAMES if ip_address(host).is_loopback else ()
-    return frozenset([*(f"http://{name}:{port}" for name in local), *([url] if url else [])])
+    return frozenset([*(f"http://{name}:{port}" for name in local), *([origin] if origin else [])])
 
 
 def hosts_of(origins: frozenset[str]) -> Mapping[str, str]:

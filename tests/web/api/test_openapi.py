@@ -253,7 +253,7 @@ async def test_the_page_shows_all_of_it(stage: Stage) -> None:
     page = await stage.get("/api")
     document = await stage.http.get("/openapi.json")
 
-    assert document.json() == json.loads(json.dumps(TOLD))
+    assert document.json() == json.loads(json.dumps(TOLD)) | {"servers": [{"url": "/"}]}
     assert page.status_code == 200
     assert "Approve every further call of the tool in this run." in page.text
     for each in OPERATIONS:

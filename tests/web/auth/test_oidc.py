@@ -16,6 +16,7 @@ from starlette.responses import RedirectResponse, Response, StreamingResponse
 from temporalio.client import Client
 
 from holdfast.client.holdfast_client import HoldfastClient
+from holdfast.hosting.dev_server import free_port
 from holdfast.runtime.text_sealer import TextSealer
 from holdfast.schemas.settings.inbox import Oidc
 from holdfast.web.auth import oidc as of_provider
@@ -24,7 +25,7 @@ from holdfast.web.auth.oidc import OidcProvider as Known
 from holdfast.web.auth.sessions import BearerTokens
 from holdfast.web.services import Services
 from tests.support.identity.signing import Approver
-from tests.support.inbox import Stage, opened
+from tests.support.inbox import HOST, Stage, opened
 from tests.web.auth.pages_of_test import pages
 from tests.web.auth.provider import CLIENT, Provider, others_provider, provider
 from tests.web.conftest import Clock
@@ -40,14 +41,20 @@ class OidcInboxes:
     def __init__(self, client: Client, stack: AsyncExitStack) -> None:
         self._client, self._stack = client, stack
 
-    async def open(self, issuer: str, secret: str | None = SECRET, **settings: Any) -> Stage:
+    async def open(
+        self, issuer: str, secret: str | None = SECRET, root: str = "", **settings: Any
+    ) -> Stage:
         http = await self._stack.enter_async_context(httpx.AsyncClient())
         seal = TextSealer()
         said = Oidc.model_validate({"issuer": issuer, "clientId": CLIENT, **settings})
         way = OidcSignIn(seal, said, Known(said, secret, http))
-        made = opened(
-            Services(HoldfastClient(self._client)), way, BearerTokens(seal, []), app=pages()
+        parts, bearer, port = (
+            Services(HoldfastClient(self._client)),
+            BearerTokens(seal),
+            free_port(),
         )
+        url = f"http://{HOST}:{port}{root}"
+        made = opened(parts, way, bearer, app=pages(), port=port, url=url)
         return await self._stack.enter_async_context(made)
 
 
@@ -103,6 +110,21 @@ async def test_people_sign_in_and_are_back_at_the_page_that_they_asked_for(
         assert shown["form_token"]
         again = await at.get(returned.headers["location"].removeprefix(at.address))
         assert again.status_code == 400, "the way back leads back once"
+
+
+async def test_an_inbox_under_a_path_is_returned_to_with_it(
+    inboxes: OidcInboxes, there: Provider
+) -> None:
+    at = await inboxes.open(there.address, root="/holdfast")
+    leaving = await leave(at, "/holdfast/run/order%2F7")
+    [returned] = parse_qs(urlsplit(leaving).query)["redirect_uri"]
+    assert returned == f"{at.address}/holdfast/sign-in/done"
+    there.answer_with(leaving)
+    answer = await at.get(f"/holdfast{back(leaving)}")
+    assert (answer.status_code, answer.headers["location"]) == (303, "/holdfast/run/order%2F7")
+    assert "; Path=/holdfast;" in answer.headers["set-cookie"]
+    [token] = there.asked
+    assert token["redirect_uri"] == returned
 
 
 async def test_the_provider_is_requested_by_the_standards(

@@ -22,7 +22,8 @@ noon of 2 March 2026, and times are stated as `-3 min`.
     within:   what is shown of the page: elements by tag, class, id or name
     template: a page without a run, and its `values`
 
-In the text, `<digest>` and `<nonce>` are those of the first pending approval.
+In the text, `<digest>` and `<nonce>` are those of the first pending approval. The inbox is under a
+path, which the text leaves out: a link without it is an error.
 """
 
 import asyncio
@@ -39,13 +40,16 @@ from holdfast.schemas.settings.inbox import PermissionRule
 from holdfast.web.app import application
 from holdfast.web.auth.permissions import Permissions
 from holdfast.web.auth.sessions import Person
+from holdfast.web.http.path_prefix import under_path
 from holdfast.web.pages import ENVIRONMENT
 from holdfast.web.services import Services
 from tests.web.pages.page_text import text_of
 from tests.web.pages.stated_runs import StatedRuns
 
 RUN: Final = "order-7"
+ROOT: Final = "/holdfast"
 TOKEN: Final = "<form token>"
+_OUTSIDE: Final = re.compile(rf'\s(?!value)[\w-]+="/(?!{ROOT[1:]}/)[^"]*"')
 _RUN_OF: Final = re.compile(r"/(?:run|waiting)/([^/?]+)")
 _CHOICES: Final = ("chosen", "seen", "identical")
 _HASH: Final = re.compile(r"\b[0-9a-f]{32,64}\b")
@@ -62,22 +66,22 @@ async def response_of(runs: StatedRuns, said: dict[str, Any]) -> httpx.Response:
     inbox = application(Services(client, signer, said.get("temporal_ui"), permissions=rules))
 
     async def signed_in(scope: Scope, receive: Receive, send: Send) -> None:
-        await inbox({**scope, "state": {"person": person}}, receive, send)
+        await inbox({**scope, "state": {**scope["state"], "person": person}}, receive, send)
 
     browser = httpx.AsyncClient(
-        transport=httpx.ASGITransport(signed_in),
+        transport=httpx.ASGITransport(under_path(signed_in, ROOT)),
         base_url="http://inbox",
         headers={"accept": "text/html"},
     )
     async with browser:
         if "send" not in said:
-            return await browser.get(said["open"])
+            return await browser.get(ROOT + said["open"])
         form = {"form_token": TOKEN, **said.get("form", {})}
         for one in runs.pending[:1]:
             form = {"digest": one.digest, "nonce": one.nonce, **form}
         for name in form.keys() & _CHOICES:
             form[name] = [str(runs.choice(each)) for each in form[name]]
-        return await browser.post(said["send"], data=form)
+        return await browser.post(ROOT + said["send"], data=form)
 
 
 def render(said: dict[str, Any]) -> str:
@@ -92,8 +96,12 @@ def render(said: dict[str, Any]) -> str:
         response = asyncio.run(response_of(runs, said))
     assert response.status_code != 500, "the page could not be made"
     if response.is_redirect:
-        return f"{response.status_code} to {response.headers['location']}\n"
-    html = response.text
+        location = response.headers["location"]
+        assert location.startswith(f"{ROOT}/"), f"it leads out of the inbox: {location}"
+        return f"{response.status_code} to {location.removeprefix(ROOT)}\n"
+    outside = _OUTSIDE.findall(response.text)
+    assert not outside, f"these lead out of the inbox: {outside}"
+    html = response.text.replace(f'="{ROOT}/', '="/')
     for one in runs.pending[:1]:
         html = html.replace(one.digest, "&lt;digest&gt;").replace(one.nonce, "&lt;nonce&gt;")
     text = text_of(_HASH.sub("&lt;hash&gt;", html), said.get("within", ["main"]))

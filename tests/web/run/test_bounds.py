@@ -285,6 +285,6 @@ async def test_an_output_is_shown_in_part_and_so_is_what_a_run_is_called() -> No
 
 
 def test_a_run_is_found_in_temporals_ui_whatever_its_id_holds() -> None:
-    parts = Services(lists(), temporal_ui="https://ui")
-    assert parts.link_to("a/b?c") == "https://ui/namespaces/default/workflows/a%2Fb%3Fc"
+    parts = Services(lists(), temporal_ui="https://ui/temporal/")
+    assert parts.link_to("a/b?c") == "https://ui/temporal/namespaces/default/workflows/a%2Fb%3Fc"
     assert Services(lists()).link_to("a") is None
