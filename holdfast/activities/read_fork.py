@@ -1,12 +1,14 @@
 """The activity `read_fork`: a recorded run, from which a fork begins.
 
-It reads the log as any client does, by the query `context`, and changes nothing. The run may be
-open, closed, or continued as new, and of another task queue; a worker has to answer for it.
+It reads the log by a query, and changes nothing. The run may be open, closed, or continued as new,
+and of another task queue; a worker has to answer for it.
 """
 
 import asyncio
+from base64 import b64decode
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import accumulate
 from typing import Any, NoReturn
 
 from temporalio import activity
@@ -25,12 +27,17 @@ from holdfast.activities.model.run_queries import RunQueries
 from holdfast.schemas import names
 from holdfast.schemas.phrases import quote_value
 from holdfast.schemas.run import Fork, Principal
-from holdfast.workflows.engine.conversation.recorded_prefix import CannotFork, recorded_prefix
+from holdfast.workflows.engine.conversation.recorded_prefix import (
+    CannotFork,
+    PrefixPart,
+    RecordedPrefix,
+    recorded_prefix,
+)
+from holdfast.workflows.engine.log.log import CompressedPage, LogPiece, LogSnapshot
 
 MAX_ENTRIES = 100_000
 # Of forks of forks, to the run that has the input.
 MAX_FORKS = 100
-PAGE_ENTRIES = 1_000
 _PRINCIPAL = SearchAttributeKey.for_keyword(names.AGENT_PRINCIPAL)
 _OPEN = (WorkflowExecutionStatus.RUNNING, WorkflowExecutionStatus.CONTINUED_AS_NEW)
 _NONE = "there is no such run, or Temporal has deleted its history"
@@ -54,8 +61,12 @@ class ReadForkActivity:
         self._own_queue_only = own_queue_only
 
     @activity.defn(name=names.READ_FORK)
-    async def read_fork(self, fork: dict[str, Any], reader: Any = None) -> dict[str, Any]:
+    async def read_fork(
+        self, fork: dict[str, Any], reader: Any = None, part: int = 0
+    ) -> dict[str, Any]:
         """Return the `RecordedPrefix` of a `Fork` for its reader, a verified principal if any.
+
+        Of a large one, return a `PrefixPart`.
 
         Raises:
             ApplicationError: of type `invalid_request`, not retryable: there is no such run or
@@ -67,7 +78,7 @@ class ReadForkActivity:
             found = await handle.describe()
             self._check(found, reader and Principal.read(reader))
             input = await self._input(id)
-            records = await self._records(id)
+            pages = await self._pages(id)
         except (RunNotOpen, RPCError) as error:
             if isinstance(error, RPCError) and error.status != RPCStatusCode.NOT_FOUND:
                 raise
@@ -75,14 +86,20 @@ class ReadForkActivity:
         except RunUnresponsive as error:
             message = f"run {quote_value(id)}: no worker has answered for its log: {error}"
             raise ApplicationError(message, type=names.INVALID_REQUEST) from None
+        is_over, is_listed = found.status not in _OPEN, self._lists_forks()
+
+        def made() -> RecordedPrefix | PrefixPart:
+            records = [one for page in pages for one in page.records()]
+            prefix = recorded_prefix(records, input, source.turn, is_over=is_over)
+            prefix = prefix.model_copy(update={"is_listed": is_listed})
+            turn = source.turn if is_over else prefix.turns
+            return PrefixPart.cut(prefix, part, turn) or prefix
+
         try:
             # A long log takes a while, which must not hold up the loop.
-            prefix = await asyncio.to_thread(
-                recorded_prefix, records, input, source.turn, is_over=found.status not in _OPEN
-            )
+            return (await asyncio.to_thread(made)).to_json()
         except CannotFork as error:
             _refuse(id, str(error))
-        return prefix.model_copy(update={"is_listed": self._lists_forks()}).to_json()
 
     def _check(self, found: WorkflowExecutionDescription, reader: Principal | None) -> None:
         """Refuse a workflow that is no run, or that the reader may not read."""
@@ -115,17 +132,24 @@ class ReadForkActivity:
                 id = Fork.read(request["fork"]).run
         return None
 
-    async def _records(self, id: str) -> list[dict[str, Any]]:
-        records: list[dict[str, Any]] = []
-        execution = WorkflowExecution(workflow_id=id)
-        while True:
-            want = {"after": len(records), "limit": PAGE_ENTRIES}
-            page = await self._queries.query(execution, names.CONTEXT, want, may_be_closed=True)
-            records += page
-            if not page:
-                return records
-            if len(records) > MAX_ENTRIES:
-                _refuse(id, f"its log has more than {MAX_ENTRIES} entries")
+    async def _pages(self, id: str) -> list[CompressedPage]:
+        """Return the log; its pieces are read again if it changes meanwhile."""
+        execution, data = WorkflowExecution(workflow_id=id), b""
+        head: tuple[LogSnapshot, list[int]] | None = None
+        while head is None or len(data) < sum(head[1]):
+            found = await self._queries.query(execution, names.PAGES, len(data), may_be_closed=True)
+            piece = LogPiece.read(found)
+            is_same = head == (piece.log, piece.sizes)
+            head = piece.log, piece.sizes
+            data = data + b64decode(piece.data) if is_same or not data else b""
+        pages, sizes = head[0].pages, head[1]
+        if pages and pages[-1].last > MAX_ENTRIES:
+            _refuse(id, f"its log has more than {MAX_ENTRIES} entries")
+        ends = list(accumulate(sizes, initial=0))
+        return [
+            page.model_copy(update={"data": data[start:end]})
+            for page, start, end in zip(pages, ends, ends[1:], strict=False)
+        ]
 
 
 def _refuse(id: str, why: str) -> NoReturn:

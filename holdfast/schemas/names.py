@@ -110,8 +110,8 @@ WRITE: Final = "write"
 RESERVE: Final = "reserve"
 SETTLE: Final = "settle"
 
-# Queries. REQUEST is the worker's own: `generate` reads the conversation through it. The last two
-# are a memory's.
+# Queries. REQUEST and PAGES are the worker's own: `generate` reads the conversation through one of
+# them, `read_fork` the log through the other. The last two are a memory's.
 STATUS: Final = "status"
 APPROVALS: Final = "approvals"
 STATE: Final = "state"
@@ -120,6 +120,7 @@ EVENTS: Final = "events"
 TOOL: Final = "tool"
 CALL: Final = "call"
 REQUEST: Final = "request"
+PAGES: Final = "pages"
 READ: Final = "read"
 SEARCH: Final = "search"
 

@@ -332,6 +332,12 @@ class AgentWorkflow(BaseWorkflow[AgentRun]):
 
     # Queries of the worker.
 
+    @workflow.query(name=names.PAGES, description="Internal: the compressed log, in pieces")
+    @input.raw_payload_handler
+    def pages(self, offset: RawValue = input.MISSING_PAYLOAD, *_: Any) -> dict[str, Any]:
+        """Return the piece of the log from this byte on, as `log.LogPiece`."""
+        return self._shown_log.piece(int(input.payload_value(offset))).to_json()
+
     @workflow.query(name=names.REQUEST, description="Internal: the conversation, page by page")
     def request(self, page: Any = None) -> dict[str, Any]:
         """Return a part of the conversation for `generate`.

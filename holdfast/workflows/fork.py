@@ -4,6 +4,7 @@ The log is the result of an activity, in the fork's own history: a replay needs 
 """
 
 import asyncio
+from typing import Any
 
 from temporalio import workflow
 from temporalio.common import RetryPolicy, SearchAttributeKey
@@ -13,9 +14,13 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas import names
     from holdfast.schemas.agent import WorkerFacts
     from holdfast.schemas.base import parse_duration
-    from holdfast.schemas.run import RunRequest
+    from holdfast.schemas.run import Fork, RunRequest
 
-from holdfast.workflows.engine.conversation.recorded_prefix import RecordedPrefix
+from holdfast.workflows.engine.conversation.recorded_prefix import (
+    CannotFork,
+    PrefixPart,
+    RecordedPrefix,
+)
 from holdfast.workflows.input import activity_failure, fail
 
 # One attempt reads all pages; the worker of the other run may start meanwhile.
@@ -35,22 +40,35 @@ async def read_prefix(request: RunRequest, facts: WorkerFacts) -> RecordedPrefix
         return None
     # Without tokens, a principal is what the starter has written.
     reader = request.principal if facts.principal_tokens else None
+    fork, args = request.fork, [reader and reader.to_json()]
     try:
-        found = await workflow.execute_activity(
-            names.READ_FORK,
-            args=[request.fork.to_json(), reader and reader.to_json()],
-            start_to_close_timeout=_START_TO_CLOSE,
-            schedule_to_close_timeout=SCHEDULE_TO_CLOSE,
-            retry_policy=_RETRY,
-            summary=f"Reads the run that this one begins with: {request.fork.run}"[:200],
-        )
+        found = await _read(fork, *args)
+        if "parts" in found:
+            first = PrefixPart.read(found)
+            whole = fork.model_copy(update={"turn": first.turn})
+            parts = [await _read(whole, *args, n) for n in range(1, first.parts)]
+            prefix = PrefixPart.join([first, *map(PrefixPart.read, parts)])
+        else:
+            prefix = RecordedPrefix.read(found)
     except FailureError as error:
         if workflow.cancellation_reason() is not None:
             raise asyncio.CancelledError from error
         fail(names.INVALID_REQUEST, f"`fork`: {activity_failure(error).message}")
-    prefix = RecordedPrefix.read(found)
-    origin = request.fork.model_copy(update={"turn": prefix.turns})
+    except CannotFork as error:
+        fail(names.INVALID_REQUEST, f"`fork`: {error}")
+    origin = fork.model_copy(update={"turn": prefix.turns})
     workflow.upsert_memo({names.FORKED_FROM: origin.to_json()})
     if prefix.is_listed:
-        workflow.upsert_search_attributes([_SOURCE.value_set(request.fork.run)])
+        workflow.upsert_search_attributes([_SOURCE.value_set(fork.run)])
     return prefix
+
+
+async def _read(fork: Fork, *more: Any) -> Any:
+    return await workflow.execute_activity(
+        names.READ_FORK,
+        args=[fork.to_json(), *more],
+        start_to_close_timeout=_START_TO_CLOSE,
+        schedule_to_close_timeout=SCHEDULE_TO_CLOSE,
+        retry_policy=_RETRY,
+        summary=f"Reads the run that this one begins with: {fork.run}"[:200],
+    )

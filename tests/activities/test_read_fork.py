@@ -90,6 +90,27 @@ async def test_a_long_run_is_forked_at_its_end_with_a_message_and_continues_as_n
     assert whole[: len(await source.context()) - 1] == (await source.context())[:-1]
 
 
+async def test_a_fork_has_entries_that_are_larger_than_a_page_and_a_log_larger_than_a_result(
+    launch: Launch,
+) -> None:
+    noises = [Answer(calls=[call("noise", seed=n)]) for n in range(2)]
+    backend = await launch([*noises, Answer("Loud.")], **SIDE_BY_SIDE)
+    source = await backend.start(["noise"])
+    await source.result()
+
+    run = await backend.start(["noise"], input="And now?", fork={"run": source.id})
+
+    assert (await run.result())["output"] == "Loud."
+    *_, was, now = (each["messages"] for each in backend.model.requests)
+    assert now[: len(was)] == was, "the model reads what it read"
+    assert [len(one["content"]) for one in now if one["role"] == "tool"] == [1_200_000] * 2
+    read = [
+        event.activity_task_scheduled_event_attributes.activity_type.name
+        for event in await run.history()
+    ]
+    assert read.count("read_fork") == 2
+
+
 async def test_a_fork_has_another_agent_whose_turns_continue_from_there(launch: Launch) -> None:
     answers = [*PAID[:2], Answer("No.")]
     backend = await launch(answers, **SIDE_BY_SIDE)

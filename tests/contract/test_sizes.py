@@ -9,14 +9,14 @@ MAX_FILES = 14
 MAX_ENGINE_LINES = 400
 # The lines of Python in each package, and a percent.
 MAX_LINES = {
-    "schemas": 5_990,
+    "schemas": 6_000,
     "validation": 2_890,
     "runtime": 6_632,
     "providers": 5_730,
     "definitions": 570,
     "catalog": 3_650,
-    "workflows": 15_544,
-    "activities": 6_170,
+    "workflows": 15_630,
+    "activities": 6_200,
     "hosting": 3_665,
     "client": 5_390,
     "evals": 560,

@@ -5,6 +5,8 @@ Like any module of tools it imports nothing of ours.
 
 import asyncio
 import os
+import random
+from base64 import b64encode
 from pathlib import Path
 from typing import Any
 
@@ -175,6 +177,16 @@ async def big(arguments: Bytes) -> str:
     """Return many characters."""
     write("big")
     return "x" * arguments.size
+
+
+class Noise(BaseModel):
+    seed: int
+
+
+@activity.defn
+async def noise(arguments: Noise) -> str:
+    """Return more than a megabyte, which hardly gets smaller in a page of a log."""
+    return b64encode(random.Random(arguments.seed).randbytes(900_000)).decode()
 
 
 @activity.defn

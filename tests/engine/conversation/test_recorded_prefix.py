@@ -188,8 +188,7 @@ def test_a_turn_that_was_cut_off_is_closed_without_a_result() -> None:
 @pytest.mark.parametrize(
     ("broken", "why"),
     [
-        ({"type": "left_out"}, "no longer has entry 2 whole"),
-        ({"cut": 900_000}, "no longer has entry 2 whole"),
+        ({"type": "left_out"}, "without a store, and left entry 2 out"),
         ({"type": "write", "path": "nowhere"}, "a write to no place"),
     ],
 )

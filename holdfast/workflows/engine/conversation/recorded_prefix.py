@@ -11,10 +11,12 @@ Nothing that a person allowed is a part of it: no remembered approval, no early 
 a plan. Nothing that was used of a budget is, either.
 """
 
+import json
+import zlib
 from base64 import b64decode, b64encode
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Self
 
 from holdfast.schemas import log_entry
 from holdfast.schemas.agent import ResolvedAgent
@@ -37,6 +39,7 @@ from holdfast.workflows.engine.log.log import (
     LogSnapshot,
     Record,
     compress_records,
+    decompress,
 )
 from holdfast.workflows.engine.run_state import RunState
 from holdfast.workflows.engine.skills import skill_of
@@ -49,8 +52,10 @@ from holdfast.workflows.engine.state.redaction import (
 )
 from holdfast.workflows.engine.state.references import as_text
 
-# Of all pages together: the result of one activity, in base64, has at most two megabytes.
-MAX_PREFIX_BYTES = 1_300_000
+# Of all pages together: they are a part of the fork's history.
+MAX_PREFIX_BYTES = 10_000_000
+# The result of one activity has at most two megabytes, in base64: a larger prefix is sent in parts.
+MAX_WHOLE_BYTES, PART_BYTES = 1_900_000, 1_400_000
 
 _LOST = "the run was cut off before its result"
 _MAY_HAVE_HAPPENED = f"{_LOST}; whether it took effect is unknown"
@@ -90,6 +95,37 @@ class RecordedPrefix(Lenient):
         return [b64decode(page) for page in self.pages]
 
 
+class PrefixPart(Lenient):
+    """One of the `parts` of a large prefix, whose data together have `digest`.
+
+    `turn` is what to name in the request for another part: an open run continues meanwhile.
+    """
+
+    parts: int
+    turn: int | None
+    digest: str
+    data: str
+
+    @classmethod
+    def cut(cls, prefix: RecordedPrefix, part: int, turn: int | None) -> Self | None:
+        """Return a part of a prefix; None of one that can be sent as a whole."""
+        text = json.dumps(prefix.to_json(), separators=(",", ":"))
+        if len(text) <= MAX_WHOLE_BYTES:
+            return None
+        whole = zlib.compress(text.encode())
+        data = b64encode(whole[part * PART_BYTES : (part + 1) * PART_BYTES]).decode()
+        parts = -(-len(whole) // PART_BYTES)
+        return cls(parts=parts, turn=turn, digest=sha256(whole), data=data)
+
+    @staticmethod
+    def join(parts: Sequence["PrefixPart"]) -> RecordedPrefix:
+        """Return the prefix of all parts; raise `CannotFork` if they are of different ones."""
+        whole = b"".join(b64decode(each.data) for each in parts)
+        if any(each.digest != sha256(whole) for each in parts):
+            raise CannotFork("its log differs in each attempt to read it")
+        return RecordedPrefix.read(json.loads(decompress(whole)))
+
+
 def recorded_prefix(
     records: Sequence[Record], input: str | None, turn: int | None, *, is_over: bool
 ) -> RecordedPrefix:
@@ -102,9 +138,9 @@ def recorded_prefix(
         CannotFork: there is no such turn, or the log is not whole.
     """
     taken, turns = _cut(records, turn, is_over=is_over)
-    lost = next((one["n"] for one in taken if one["type"] == "left_out" or "cut" in one), None)
+    lost = next((one["n"] for one in taken if one["type"] == "left_out"), None)
     if lost is not None:
-        raise CannotFork(f"its log no longer has entry {lost} whole")
+        raise CannotFork(f"it continued as new without a store, and left entry {lost} out")
     pages, digests = _sealed(taken)
     packed = [b64encode(page.data).decode() for page in pages]
     size_bytes = sum(len(page.data) for page in pages)

@@ -16,6 +16,7 @@ triggers what must happen after a time.
 
 import json
 import zlib
+from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from itertools import islice
@@ -151,6 +152,18 @@ class LogSnapshot(Lenient):
     digest: str = ""
 
 
+# The bytes of a piece of a log, which stays under two megabytes in base64.
+PIECE_BYTES = 1_400_000
+
+
+class LogPiece(Lenient):
+    """A piece of the data of all pages of a log, in base64, with the index of the pages."""
+
+    log: LogSnapshot
+    sizes: list[int]
+    data: str
+
+
 class Log:
     """The append-only context of one run: new, or of a snapshot with the data of its pages."""
 
@@ -218,8 +231,7 @@ class Log:
         """
         if self.open_bytes < least_bytes:
             return
-        first_event = self.pages[-1].last_event + 1 if self.pages else 1
-        self.pages.append(compress_records(self._tail, first_event, self._origin))
+        self.pages = self._all_pages()
         self._tail, self._tail_digests, self.open_bytes = [], [], 0
         self._unrequested.clear()
         self._origin, self._before = self.digest, self.pages[-1].last
@@ -289,6 +301,22 @@ class Log:
             items.append(item)
             room -= size
         return items, False
+
+    def piece(self, offset: int) -> LogPiece:
+        """Return the piece of the compressed log that begins with a byte of it."""
+        pages = self._all_pages()
+        data = b"".join(page.data for page in pages)[offset : offset + PIECE_BYTES]
+        return LogPiece(
+            log=LogSnapshot(pages=pages, digest=self.digest),
+            sizes=[len(page.data) for page in pages],
+            data=b64encode(data).decode(),
+        )
+
+    def _all_pages(self) -> list[CompressedPage]:
+        """Return the sealed pages, and one of the open entries."""
+        first_event = self.pages[-1].last_event + 1 if self.pages else 1
+        last = [compress_records(self._tail, first_event, self._origin)] if self._tail else []
+        return [*self.pages, *last]
 
     def _events_after(self, after: int) -> Iterator[Record]:
         for page in self.pages:
