@@ -23,16 +23,20 @@ _OTHERS = (".jsonl",)
 _WORD = re.compile(r"\.[a-z0-9]+\Z")
 _SLIPS = {".markdown": ".md"}
 
-TOOLS, AGENTS = "tools", "agents"
+TOOLS, AGENTS, SCHEDULES = "tools", "agents", "schedules"
 _TOOL_SUFFIXES = (".json", ".yaml", ".yml")
 # The file that a name nearly is.
 _MEANT = {"limit": LIMITS, "limits": LIMITS, "budget": BUDGETS, "budgets": BUDGETS}
-_SUFFIXES = {TOOLS: _TOOL_SUFFIXES, AGENTS: (*_TOOL_SUFFIXES, ".md")}
+_SUFFIXES = {
+    TOOLS: _TOOL_SUFFIXES,
+    AGENTS: (*_TOOL_SUFFIXES, ".md"),
+    SCHEDULES: _TOOL_SUFFIXES,
+}
 MAX_FILES = 10_000
 
 
 def list_files(catalog: Path, kind: str) -> list[Path] | None:
-    """List the files of `TOOLS` or `AGENTS` in order, or return None without a folder of them.
+    """List the files of a kind, such as `TOOLS`, in order; None without a folder of them.
 
     Hidden files and everything that is not a file are left out. A link is followed; a link without
     a target is a file that cannot be read.

@@ -21,11 +21,18 @@ from holdfast.catalog.advice import (
     tool_advice,
 )
 from holdfast.catalog.agent_reader import resolve_definition
-from holdfast.catalog.catalog_files import AGENTS, TOOLS, list_files, unread_file_problems
+from holdfast.catalog.catalog_files import (
+    AGENTS,
+    SCHEDULES,
+    TOOLS,
+    list_files,
+    unread_file_problems,
+)
 from holdfast.catalog.constant_calls import cycle_problems
 from holdfast.catalog.mcp_tools import load_lock, named_servers
 from holdfast.catalog.policies.budgets import BUDGETS, budget_advice, cost_limit, load_budgets
 from holdfast.catalog.policies.limits import LIMITS, limit_advice, load_limits
+from holdfast.catalog.policies.schedules import load_schedules
 from holdfast.catalog.prices import cost_problem, list_advice, prices_of
 from holdfast.catalog.registry import DefinitionRegistry, ToolsByActivity, unstated_effects
 from holdfast.catalog.tool_reader import resolve_tool
@@ -37,6 +44,7 @@ from holdfast.schemas.agent import ResolvedAgent
 from holdfast.schemas.settings.budgets import SharedBudget
 from holdfast.schemas.settings.endpoints import Endpoint, Price
 from holdfast.schemas.settings.limits import NO_LIMITS
+from holdfast.schemas.settings.schedules import ScheduleDefinition
 from holdfast.schemas.settings.servers import Server
 from holdfast.schemas.tool import ANONYMOUS, ActivityBinding, ResolvedTool
 from holdfast.validation.problems import ValueProblem
@@ -57,6 +65,7 @@ class Catalog:
     mcp_agents: dict[str, Source] = field(default_factory=dict)
     python: python_module.PythonDefinitions = field(default_factory=python_module.PythonDefinitions)
     budgets: tuple[SharedBudget, ...] = ()
+    schedules: dict[str, ScheduleDefinition] = field(default_factory=dict)
     advice: tuple[file_problems.FileProblem, ...] = ()
 
     @cached_property
@@ -105,8 +114,9 @@ def load_catalog(
     servers: Mapping[str, Server] | None = None,
     budgets: Sequence[SharedBudget] = (),
     served: Mapping[str, Endpoint] | None = None,
+    principal_tokens: bool = False,
 ) -> Catalog:
-    """Load the tools, agents and budgets of a folder, and those of Python.
+    """Load the tools, agents, budgets and schedules of a folder, and those of Python.
 
     Activities on `task_queue` must be among theirs, or among the other `activities` of the worker.
     Without `endpoints` (None), it is unknown which ones agents may use; `served` are their
@@ -123,6 +133,7 @@ def load_catalog(
         servers=servers or {},
         budgets=budgets,
         served=served or {},
+        principal_tokens=principal_tokens,
     )
     before = Path.cwd()
     found = python_module.PythonDefinitions()
@@ -227,7 +238,14 @@ class _Loading:
             self._add_agent(source)
         for name, fault in cycle_problems(self._agents):
             self._problems.append(self._sources["agent", name].problem(fault))
+        mcp_agents = {
+            name: source
+            for name in self._agents
+            if named_servers((source := self._sources["agent", name]).value)
+        }
         budgets = self._budgets()
+        waits = any(each.on_limit == "ask" for each in budgets)
+        schedules = self._schedules(self._agents if waits else mcp_agents)
         if self._problems:
             raise file_problems.LoadError(self._problems)
         for each in self._schema_advice:
@@ -236,13 +254,8 @@ class _Loading:
         python = python_module.PythonDefinitions(
             tuple(self._activities.values()), self._python_agents
         )
-        mcp_agents = {
-            name: source
-            for name in self._agents
-            if named_servers((source := self._sources["agent", name]).value)
-        }
         advice = (*self._schema_advice, *self._advice)
-        return Catalog(world, self._agents, mcp_agents, python, budgets, advice)
+        return Catalog(world, self._agents, mcp_agents, python, budgets, schedules, advice)
 
     def _budgets(self) -> tuple[SharedBudget, ...]:
         served, prices = self._world.served, dict[str, Price | None]()
@@ -265,6 +278,15 @@ class _Loading:
                 advice += list_advice(agent.models, served)
             self._advice += self._sources["agent", name].problems(advice)
         return budgets
+
+    def _schedules(self, waiting: Collection[str]) -> dict[str, ScheduleDefinition]:
+        files = () if self._folder is None else self._files(self._folder, SCHEDULES) or ()
+        tokens = self._world.principal_tokens
+        try:
+            return load_schedules(files, self._agents, waiting, principal_tokens=tokens)
+        except file_problems.LoadError as error:
+            self._problems += error.problems
+            return {}
 
     def _read_folder(self, folder: Path) -> tuple[Iterable[Source], Sequence[Source]]:
         """Return the folder's tools and agents as they are written; the tools are read later."""

@@ -70,8 +70,9 @@ class DefinitionRegistry:
     `folder` is the catalog's, with its `limits`; `budgets` are those of Python, and `served` the
     endpoints, as far as their settings are known; `knowledge_urls` are the addresses that the
     worker may fetch from, `servers` its MCP servers, whose tools `mcp_lock` restricts, if there is
-    one. `is_inline` is true if the referring definition comes with a run's request. `resolved`
-    keeps the tools of runs, which come with requests or from MCP servers, and repeat from run to
+    one; `principal_tokens`: it requires them. `is_inline` is true if the referring definition comes
+    with a run's request. `resolved` keeps the tools of runs, which come with requests or from MCP
+    servers, and repeat from run to
     run; a registry of other definitions needs another.
     """
 
@@ -91,6 +92,7 @@ class DefinitionRegistry:
     limits: Limits = NO_LIMITS
     budgets: Sequence[SharedBudget] = ()
     served: Mapping[str, Endpoint] = field(default_factory=dict, repr=False)
+    principal_tokens: bool = False
     resolved: ContentCache = field(default_factory=ContentCache, compare=False, repr=False)
 
 

@@ -56,6 +56,10 @@ COMMANDS: Final[dict[str, dict[str, str]]] = {
     "eval_commands.add_options": {
         "evals": "run suites of cases: `evals run`; `evals add` writes one from a recorded run",
     },
+    "schedule_commands.add_options": {
+        "schedules": "start runs at set times: `schedules apply` makes Temporal's schedules of"
+        " files",
+    },
     "server_commands.add_options": {
         "codec": "serve the endpoint that decrypts runs for Temporal's UI",
         "inbox": "serve the pages where people decide on pending approvals",

@@ -141,6 +141,8 @@ def add_checking(parsers: Parsers) -> None:
     add("--task-queue", metavar="NAME", help=f"the worker's (default: {names.TASK_QUEUE})")
     text = "a prefix of the addresses of knowledge; repeatable"
     add("--knowledge-url", metavar="PREFIX", action="append", default=[], help=text)
+    text = "check for a worker that requires tokens of principals"
+    add("--principal-tokens", action="store_true", help=text)
     for name in ("--composed", "--provider", "--lost-replies"):
         add(name, **options_of(CheckOptions)[name].metadata)
     text = "the time limit of the check (default: %(default)s)"

@@ -158,7 +158,7 @@ class HoldfastClient:
         )
         try:
             with errors.explain_rpc_errors(run_id):
-                await self._send_start(start, new)
+                await self.send_start(start, new)
         except WorkflowAlreadyStartedError as error:
             started_by, sent = "", new.memo.get(REQUEST_MEMO)
             if sent is not None and not reuse:
@@ -168,8 +168,11 @@ class HoldfastClient:
                 raise RunExistsError(run_id) from error
         return self.run(run_id)
 
-    async def _send_start(self, start: Callable[..., Awaitable[object]], new: StartRequest) -> None:
-        """Send a start with its search attributes, and without if the namespace lacks them."""
+    async def send_start(self, start: Callable[..., Awaitable[object]], new: StartRequest) -> None:
+        """Send a start with its search attributes, and without if the namespace lacks them.
+
+        `start` receives them as `search_attributes`, or not.
+        """
         try:
             sent = new.search_attributes if self._has_attributes else None
             await start(search_attributes=sent)

@@ -233,6 +233,7 @@ def load_worker_catalog(
         servers=servers,
         budgets=settings.budgets,
         served=served,
+        principal_tokens=settings.principal_tokens,
     )
     known = catalog.definitions.activities
     if settings.notify is not None and settings.notify not in known:

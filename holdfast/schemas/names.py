@@ -99,6 +99,10 @@ FORKED_FROM: Final = "ForkedFrom"
 READ_RUNS: Final = "holdfast:read"
 # A backtest's memo: the recorded run.
 BACKTEST_OF: Final = "BacktestOf"
+# The memo of a schedule that `holdfast schedules apply` made: the set of its folder.
+SCHEDULE_SET: Final = "ScheduleSet"
+# The memo of a run that a schedule started: the labels of its file.
+LABELS: Final = "Labels"
 
 # Updates. The last is a memory's.
 DECIDE: Final = "decide"

@@ -41,6 +41,7 @@ from holdfast.schemas.settings.inbox import InboxSettings
 from holdfast.schemas.settings.keys import Encryption, KeySets
 from holdfast.schemas.settings.limits import Limits
 from holdfast.schemas.settings.notify import News, Notifiers
+from holdfast.schemas.settings.schedules import ScheduleDefinition
 from holdfast.schemas.settings.servers import Servers
 from holdfast.schemas.tool import Envelope, ShownTool, ToolDefinition
 
@@ -108,6 +109,7 @@ PUBLISHED = {
     "inbox": Published("Inbox", InboxSettings, "validation"),
     "limits": Published("Limits", Limits, "validation"),
     "budgets": Published("Budgets", Budgets, "validation"),
+    "schedule": Published("Schedule", ScheduleDefinition, "validation"),
     "evals": Published("Suite of cases", EvalSuite, "validation"),
     "notify": Published("Notifiers", Notifiers, "validation"),
     "news": Published("News", News, "serialization"),
@@ -153,6 +155,13 @@ _EXAMPLES: dict[str, Any] = {
     },
     "budgets": [{"name": "teams", "per": "team", "window": "day", "maxCost": 20}],
     "limits": {"budget": {"maxIterations": 6}, "approval": {"require": "side_effects"}},
+    "schedule": {
+        "agent": "desk",
+        "input": "Write the report of yesterday.",
+        "cron": "0 7 * * 1-5",
+        "timeZone": "Europe/Berlin",
+        "overlap": "Skip",
+    },
     "evals": {
         "agent": "desk",
         "cases": [{"name": "small", "request": {"input": "Order 7 is broken."}}],

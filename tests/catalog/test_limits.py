@@ -207,3 +207,49 @@ def test_check_reports_which_budgets_an_agent_uses(shop: Folder) -> None:
         "agents/a.yaml:1: its runs use the budgets `teams` (maxCost 20 EUR, maxRuns 9 for each team"
         " a day); `desk` (3 calls of `pay` for all runs a week)"
     ]
+
+
+PERSON = {"_tool": "ask", "_person": True}
+RULES = [{"when": {"required": ["a"]}, "require": "never"}, {"require": "never"}]
+
+
+@pytest.mark.parametrize(
+    ("agent", "waits"),
+    [
+        ({}, False),
+        ({"tools": ["look_up"]}, False),
+        ({"tools": ["look_up"], "approval": {"require": "always"}}, True),
+        ({"tools": ["look_up"], "plan": "lazy"}, True),
+        ({"tools": [{**PAY, "_tool": "own"}]}, True),
+        ({"tools": [{**PAY, "_tool": "own", "_approval": {"require": "never"}}]}, True),
+        ({"tools": [PERSON]}, True),
+        ({"tools": [{"_tool": "read", "_activity": "look_up", "_approval": RULES}]}, True),
+        ({"tools": [{"_tool": "other", "_delegate": "a"}]}, True),
+        ({"skills": [{"name": "s", "tools": [PERSON]}]}, True),
+        ({"budget": {"maxTurns": 3}, "onLimit": {"maxTurns": "ask"}}, True),
+    ],
+)
+def test_a_schedule_states_its_overlap_policy_if_runs_can_wait(
+    shop: Folder, agent: dict[str, Any], *, waits: bool
+) -> None:
+    shop.write("agents/a.json", json.dumps({"model": {"endpoint": "m"}, **agent}))
+    text = "agent: a\ninput: go\ninterval: 1h\n"
+    shop.write("schedules/daily.yaml", text)
+    if waits:
+        assert "`overlap` is missing, and a run of `a` can wait for a person" in shop.problem()
+    shop.write("schedules/daily.yaml", text + ("overlap: AllowAll" if waits else ""))
+    assert [*shop.load().schedules] == ["daily"]
+    shop.write("schedules/daily.yaml", text + "approvals: deny")
+    assert shop.load().schedules["daily"].request()["approvals"] == "deny"
+
+
+def test_budgets_that_ask_make_runs_wait_and_two_schedules_have_two_names(shop: Folder) -> None:
+    shop.write("agents/a.json", json.dumps({"model": {"endpoint": "m"}}))
+    shop.write("schedules/daily.yaml", "agent: a\ninput: go\ninterval: 1h\n")
+    shop.write("budgets.yaml", "- {name: b, per: all, window: day, maxRuns: 9, onLimit: ask}")
+    assert "`overlap` is missing" in shop.problem()
+    shop.write("budgets.yaml", "- {name: b, per: all, window: day, maxRuns: 9}")
+    shop.write("schedules/more/daily.yaml", "agent: a\ninput: go\ninterval: 1h\n")
+    assert shop.problem().startswith("schedules/more/daily.yaml:1: the file's name is that of")
+    (shop.path / "schedules").rename(shop.path / "schedule")
+    assert shop.problem() == "schedule: a folder of this name is not read; call it `schedules`"

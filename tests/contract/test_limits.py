@@ -22,7 +22,7 @@ from holdfast.runtime.settings_files import json_and_yaml, source
 from holdfast.schemas import agent, base, tool
 from holdfast.schemas.internal import live_answer, memory
 from holdfast.schemas.internal import shared_budgets as internal
-from holdfast.schemas.settings import budgets, notify
+from holdfast.schemas.settings import budgets, notify, schedules
 from holdfast.validation import (
     content_cache,
     lenient_json,
@@ -196,6 +196,7 @@ LIMITS: dict[str, list[str]] = {
         f"{kb(http.MAX_ANSWER_BYTES)} read",
     ],
     "one piece of knowledge": [kb(builtin_tools.MAX_KNOWLEDGE_BYTES)],
+    "labels of [a schedule](operating/schedules.md)": [str(schedules.MAX_LABELS)],
     "[budgets that runs share](operating/budgets.md)": [
         f"{budgets.MAX_BUDGETS}, of each {budgets.MAX_TOOLS_COUNTED} tools",
         f"{budgets.MAX_RUNS_COUNTED:,} runs",

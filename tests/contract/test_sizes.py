@@ -9,19 +9,19 @@ MAX_FILES = 14
 MAX_ENGINE_LINES = 400
 # The lines of Python in each package, and a percent.
 MAX_LINES = {
-    "schemas": 6_000,
+    "schemas": 6_100,
     "validation": 2_890,
     "runtime": 6_632,
     "providers": 5_730,
     "definitions": 570,
-    "catalog": 3_650,
+    "catalog": 3_760,
     "workflows": 15_630,
     "activities": 6_200,
-    "hosting": 3_665,
-    "client": 5_390,
+    "hosting": 3_667,
+    "client": 5_510,
     "evals": 560,
     "web": 11_470,
-    "cli": 3_315,
+    "cli": 3_470,
     "testing": 410,
 }
 WHAT_TO_DO = (

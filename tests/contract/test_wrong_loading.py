@@ -32,7 +32,7 @@ from tests.contract.wrong_inputs.loading_connections import (
 )
 from tests.contract.wrong_inputs.loading_files import FILES as UNREADABLE
 from tests.contract.wrong_inputs.loading_modules import MODULES
-from tests.contract.wrong_inputs.loading_settings import SETTINGS
+from tests.contract.wrong_inputs.loading_settings import SCHEDULES, SETTINGS
 from tests.contract.wrong_inputs.loading_tools import TOOLS
 
 CONTENT: Sequence[WrongInput] = (
@@ -41,7 +41,7 @@ CONTENT: Sequence[WrongInput] = (
 )
 ROWS: Sequence[WrongInput] = (
     *(*CONTENT, *UNREADABLE, *MODULES, *SETTINGS),
-    *(*KEY_FILES, *NOTIFIER_FILES, *CYCLES, *WHOLE_BUDGETS),
+    *(*KEY_FILES, *NOTIFIER_FILES, *CYCLES, *WHOLE_BUDGETS, *SCHEDULES),
 )
 # Some go through the command itself, in processes of their own.
 THROUGH_THE_COMMAND = (TOOLS[0], MODULES[4])

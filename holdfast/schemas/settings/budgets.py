@@ -26,6 +26,9 @@ def _known_zone(zone: str) -> str:
     return zone
 
 
+TimeZone = Annotated[str, Field(max_length=100), AfterValidator(_known_zone)]
+
+
 class SharedBudget(Strict):
     """How much all runs of a scope may use together, in each day, week or month."""
 
@@ -35,7 +38,7 @@ class SharedBudget(Strict):
     """The runs that share it: those of a principal, an agent, a team, or all."""
     window: Window
     """The time after which it begins again; a week begins on Monday."""
-    zone: Annotated[str, Field(max_length=100), AfterValidator(_known_zone)] = "UTC"
+    zone: TimeZone = "UTC"
     """The time zone of the window, such as Europe/Berlin."""
     max_cost: Annotated[float, Field(gt=0)] | None = None
     """Cost, by the endpoints' prices."""

@@ -1,8 +1,9 @@
-"""Options and variables that name nothing, or nothing good."""
+"""Options and variables that name nothing, or nothing good; and schedules that do not load."""
 
 import shlex
 
-from tests.contract.wrong_inputs.loading import ARGUMENTS, Place, WrongInput
+from tests.contract.wrong_inputs.loading import ARGUMENTS, MODEL, Place, WrongInput
+from tests.support.identity.signing import Signer, ed25519_key
 
 GOOD = shlex.join(ARGUMENTS)
 
@@ -189,5 +190,120 @@ SETTINGS = [
             "`charge`, `look_up` (an activity of another worker needs its `taskQueue`)",
         ],
         arguments=[*ARGUMENTS, "--task-queue", "payments"],
+    ),
+]
+
+
+def schedule(name: str, text: str, *says: str, file: str = "a", tokens: bool = False) -> WrongInput:
+    """A schedule of the agent `desk`, which has a call with an effect."""
+    tool = "{_tool: pay, _activity: charge, _sideEffects: true}"
+    entry = "input: {type: object, properties: {day: {type: string}}}\n"
+    return WrongInput(
+        name,
+        {
+            "agents/desk.yaml": f"{MODEL}{entry}tools: [{tool}]\n",
+            "agents/reader.yaml": f"{MODEL}tools: [look_up]\n",
+            f"schedules/{file}.yaml": text,
+            "keys.pem": Signer(ed25519_key(7)).pem(),
+        },
+        [f"schedules/{file}.yaml:{line}" for line in says],
+        arguments=(*ARGUMENTS, *(["--principal-tokens", "--keys", "keys.pem"] if tokens else [])),
+    )
+
+
+ONE_RUN = (
+    "`principal`: a token is for one run, by its id, and a schedule starts one run after another;"
+    " write none, or have a program start them that signs a token for each"
+)
+DAILY = "agent: reader\ninput: go\ncron: 0 7 * * 1-5\n"
+SCHEDULES = [
+    schedule(
+        "a schedule of an unknown agent",
+        "agent: dsk\ninput: go\ninterval: 1h\n",
+        "1: `agent`: there is no agent `dsk`; did you mean `desk`?",
+    ),
+    schedule(
+        "a schedule without a time",
+        "agent: reader\ninput: go\n",
+        "1: `cron` or `interval` is missing; add one of them",
+    ),
+    schedule(
+        "a schedule with two times",
+        DAILY + "interval: 1h\n",
+        "1: `cron` and `interval` exclude each other; keep one of them",
+    ),
+    schedule(
+        "a cron expression of six fields",
+        "agent: reader\ninput: go\ncron: 0 0 7 * * 1-5\n",
+        "3: `cron`: a cron expression has five fields; write minute, hour, day, month and day of"
+        " the week, as in `0 7 * * 1-5`",
+    ),
+    schedule(
+        "a cron expression at an hour that does not exist",
+        "agent: reader\ninput: go\ncron: 0 24 * * 1-5\n",
+        "3: `cron`: `24` is no hour; write minute, hour, day, month and day of the week, as in"
+        " `0 7 * * 1-5`",
+    ),
+    schedule(
+        "an interval in a time zone",
+        "agent: reader\ninput: go\ninterval: 1h\ntimeZone: Europe/Berlin\n",
+        "1: an `interval` has no time zone; leave out `timeZone`, or write `cron`",
+    ),
+    schedule(
+        "a time zone of a schedule that is unknown",
+        DAILY + "timeZone: Europe/Berln\n",
+        "4: `timeZone`: there is no time zone `Europe/Berln` on this machine; did you mean"
+        " `Europe/Berlin`?",
+    ),
+    schedule(
+        "an overlap policy in other words",
+        DAILY + "overlap: skip\n",
+        "4: `overlap`: `skip` does not fit; did you mean `Skip`?",
+    ),
+    schedule(
+        "a schedule whose runs can wait, and no overlap policy",
+        "agent: desk\ninput: go\ninterval: 1h\n",
+        "1: `overlap` is missing, and a run of `desk` can wait for a person; state what becomes of"
+        " the next start then, such as `overlap: Skip`",
+    ),
+    schedule(
+        "an input of a schedule that does not fit its agent",
+        "agent: desk\ninput: {day: 7}\ninterval: 1h\napprovals: deny\n",
+        "2: it does not fit the `input` of agent `desk`: day: 7 is not of type"
+        ' "string"; change it: each run would be refused',
+    ),
+    schedule(
+        "a token in a schedule",
+        DAILY + "principal: {token: ey.J.x}\n",
+        f"4: {ONE_RUN}",
+    ),
+    schedule(
+        "a schedule with a name that is none",
+        DAILY,
+        "1: the file's name is that of another schedule, or not valid as a name; rename it: it is"
+        " the schedule's id",
+        file="a b",
+    ),
+    schedule(
+        "a field of a schedule misspelt",
+        DAILY + "timezone: Europe/Berlin\n",
+        "4: unknown field `timezone`; did you mean `timeZone`?",
+    ),
+    schedule(
+        "a short catch-up window",
+        DAILY + "catchupWindow: 5s\n",
+        "1: `catchupWindow` is shorter than Temporal allows; write 10s or more",
+    ),
+    schedule(
+        "a principal of a schedule where tokens are required",
+        DAILY + "principal: {id: reports}\n",
+        f"4: {ONE_RUN}",
+        tokens=True,
+    ),
+    schedule(
+        "a schedule without a principal where tokens are required",
+        DAILY,
+        f"1: {ONE_RUN}",
+        tokens=True,
     ),
 ]
