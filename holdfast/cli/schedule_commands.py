@@ -154,5 +154,6 @@ async def change(action: str, *, schedule: str) -> int:
         raise HoldfastError(f"there is no schedule {schedule}", todo, NO_SUCH)
     note = {"note": f"{action} with `holdfast`"} if action.endswith("pause") else {}
     await getattr(handle, action)(**note)
-    print(f"{clean(schedule)} is {action.removesuffix('e')}ed")
+    how = ": a run starts, if its overlap policy allows one" if action == "trigger" else ""
+    print(f"{clean(schedule)} is {action.removesuffix('e')}ed{how}")
     return DONE

@@ -217,7 +217,10 @@ async def test_a_trigger_starts_an_ordinary_run(folder: ScheduleFolder, launch: 
     await folder.apply()
     await launch([BILLS, DONE], catalog=folder.path, task_queue=folder.queue)
     ran = await folder.schedules("trigger", folder.id("a"))
-    assert (ran.code, ran.out) == (0, f"{folder.id('a')} is triggered\n")
+    assert (ran.code, ran.out) == (
+        0,
+        f"{folder.id('a')} is triggered: a run starts, if its overlap policy allows one\n",
+    )
     [run] = await folder.runs("a")
     assert run.id.startswith(f"{folder.id('a')}-2")
     assert (run.agent, run.principal) == ("desk", "ada")
