@@ -31,6 +31,7 @@ from holdfast.hosting.sdk_workarounds.activity_definitions import activity_name
 from holdfast.hosting.temporal import connect
 from holdfast.hosting.worker import build_worker
 from holdfast.hosting.worker_parts import WorkerParts
+from holdfast.providers.base import Provider
 from holdfast.runtime.backtest.recorded_answers import RecordedAnswers
 from holdfast.runtime.secrets import Secrets
 from holdfast.runtime.settings_files.source import read_source
@@ -55,12 +56,15 @@ class BacktestHost:
     def load(
         cls,
         settings: WorkerSettings,
-        secrets: Secrets,
+        secrets: Secrets | None,
         missing: Missing,
         principal: dict[str, Any] | None = None,
         model: ModelSettings | None = None,
+        provider: Provider | None = None,
     ) -> Self:
         """Load the catalog and the endpoints of a worker; live reads are of this principal.
+
+        A `provider` answers all requests to models.
 
         Raises:
             StartError: something that the settings name does not load.
@@ -75,7 +79,7 @@ class BacktestHost:
             viewers=(),
             graceful_timeout=timedelta(),
         )
-        loaded = load_resources(settings, secrets)
+        loaded = load_resources(settings, secrets, provider=provider)
         catalog = loaded.current_catalog.catalog
         world = replace(catalog.definitions, mcp_lock=None)
         current = CurrentCatalog(replace(catalog, definitions=world))

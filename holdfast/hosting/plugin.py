@@ -184,9 +184,9 @@ class HoldfastPlugin(SimplePlugin):
             text, read = values.get(each.name), each.metadata.get("type")
             if isinstance(text, str) and read in (read_path, parse_store_location):
                 values[each.name] = read(text)
-        self._settings = WorkerSettings(**values)
+        self.settings = WorkerSettings(**values)
         self._resources, self._provider = resources, provider
-        self._store = None if self._settings.store is None else DeferredStore()
+        self._store = None if self.settings.store is None else DeferredStore()
         super().__init__(
             "holdfast",
             data_converter=self._converter,
@@ -218,7 +218,7 @@ class HoldfastPlugin(SimplePlugin):
         return {**config, "data_converter": converter}
 
     def _converter(self, theirs: DataConverter | None) -> DataConverter:
-        file = self._settings.encryption
+        file = self.settings.encryption
         try:
             ring = None if file is None else KeyRing.load(file, os.environ)
         except LoadError as error:
@@ -235,14 +235,14 @@ class HoldfastPlugin(SimplePlugin):
         config = super().configure_worker(config)
         client = config["client"]
         with_pydantic(client.data_converter)
-        if self._settings.encryption is not None and not encrypts(client.data_converter):
+        if self.settings.encryption is not None and not encrypts(client.data_converter):
             raise ValueError("another plugin replaces our codec; name `HoldfastPlugin` after it")
         versions = config.get("deployment_config")
         if versions is None or not versions.use_worker_versioning:
             versions = None
         elif versions.default_versioning_behavior is not VersioningBehavior.PINNED:
             raise ValueError("the deployment's `default_versioning_behavior` must be PINNED")
-        settings = replace(self._settings, task_queue=config["task_queue"])
+        settings = replace(self.settings, task_queue=config["task_queue"])
         resources = self._resources
         if resources is None:
             known = [activity_name(each) for each in config.get("activities") or ()]
@@ -270,7 +270,7 @@ class HoldfastPlugin(SimplePlugin):
     def configure_replayer(self, config: ReplayerConfig) -> ReplayerConfig:
         """Add our workflows and their interceptor to the replayer's; Temporal calls this."""
         config = super().configure_replayer(config)
-        interceptor = CommandInterceptor((), self._settings.tool_heartbeat)
+        interceptor = CommandInterceptor((), self.settings.tool_heartbeat)
         config["interceptors"] = [*(config.get("interceptors") or ()), interceptor]
         return config
 
@@ -298,8 +298,8 @@ class HoldfastPlugin(SimplePlugin):
         """
         async with AsyncExitStack() as stack:
             stack.callback(end_shutdown, worker)
-            if self._store is not None and self._settings.store is not None:
-                opening = open_store_at(self._settings.store, writing=True)
+            if self._store is not None and self.settings.store is not None:
+                opening = open_store_at(self.settings.store, writing=True)
                 store = await stack.enter_async_context(opening)
                 stack.enter_context(self._store.opened(store))
             _runner_of(worker.config(active_config=True)).attach(worker)

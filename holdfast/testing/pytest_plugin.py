@@ -10,6 +10,7 @@ from typing import TypeVar
 import pytest
 
 from holdfast.hosting.dev_server import DevServer, run_dev_server
+from holdfast.testing.backtests import HoldfastBacktest
 from holdfast.testing.runs import HoldfastRun
 
 F = TypeVar("F")
@@ -27,6 +28,13 @@ def holdfast_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         stack = AsyncExitStack()
         yield runner.run(stack.enter_async_context(run_dev_server(server)))
         runner.run(stack.aclose())
+
+
+@async_fixture
+async def holdfast_backtest(holdfast_server: str) -> AsyncIterator[HoldfastBacktest]:
+    """Run agents against recorded logs, as `HoldfastBacktest` describes."""
+    async with AsyncExitStack() as workers:
+        yield HoldfastBacktest(holdfast_server, workers)
 
 
 @async_fixture

@@ -17,12 +17,12 @@ MAX_LINES = {
     "catalog": 3_760,
     "workflows": 15_630,
     "activities": 6_200,
-    "hosting": 3_667,
-    "client": 5_510,
+    "hosting": 3_671,
+    "client": 5_530,
     "evals": 560,
     "web": 11_470,
     "cli": 3_470,
-    "testing": 410,
+    "testing": 580,
 }
 WHAT_TO_DO = (
     "delete what is not needed, or move it to the package that owns it; raise the bound"

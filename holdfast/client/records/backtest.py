@@ -13,7 +13,7 @@ from temporalio.service import RPCError
 from holdfast.client.errors import DecisionRejectedError, HoldfastError, read_input
 from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.client.records.record_reader import read_run_record
-from holdfast.client.records.run_diff import compare, read_recorded_run
+from holdfast.client.records.run_diff import RecordedRun, compare, read_recorded_run
 from holdfast.client.run import PendingCall, Run
 from holdfast.client.start import StartRequest, run_of_token
 from holdfast.client.stream.run_feed import RunFeed
@@ -64,7 +64,8 @@ class Backtests:
         """
         record = await read_run_record(self.recorded, run_id)
         async with self.ended(record) as (run, answers):
-            return await report_backtest(self.recorded.run(run_id), run, answers)
+            source = await read_recorded_run(self.recorded.run(run_id))
+            return await report_backtest(source, run, answers)
 
     @asynccontextmanager
     async def ended(self, record: RunRecord) -> AsyncIterator[tuple[Run, RecordedAnswers]]:
@@ -287,9 +288,11 @@ def _note(text: str, arguments: Any = None) -> str:
     return f"  {one_line(f'{text} {shown}'.rstrip(), _LINE_CHARS)}"
 
 
-async def report_backtest(source: Run, run: Run, answers: RecordedAnswers) -> BacktestReport:
+async def report_backtest(
+    source: RecordedRun, run: Run, answers: RecordedAnswers
+) -> BacktestReport:
     """Compare an ended backtest with its recorded run."""
-    found = compare(await read_recorded_run(source), await read_recorded_run(run))
+    found = compare(source, await read_recorded_run(run))
     ending, findings = await run.ending(), answers.findings
     return BacktestReport(
         found, findings, ending.message, (found.second.usage.cost or 0.0) + findings.cost

@@ -31,7 +31,6 @@ from holdfast.schemas.message import ChatMessage, Delivered
 from holdfast.schemas.tool import ResolvedTool
 
 _HOOK: Final = re.compile(r"(t\d+(?:c\d+(?:\.\d+)?)?)-([A-Za-z]+)\d*")
-_EXPIRED: Final = "the approval expired"
 
 
 async def read_run_record(client: HoldfastClient, run_id: str) -> recorded.RunRecord:
@@ -209,20 +208,12 @@ class _History:
             sent.remove(found)
         return found
 
-    def vote(self, entry: log_entry.DecisionEntry) -> Decision:
-        """Return a decision of the log as it was sent, with its result; an expiry is a denial."""
-        id, decided = entry.call_id, entry.decided
-        if decided is None:
-            return Decision(call_id=id, decision="deny", reason=_EXPIRED)
-        fields = decided.model_dump(include={"decision", "by", "groups", "reason", "remember"})
-        if entry.arguments is not None:
-            fields["arguments"] = entry.arguments
-        if decided.decision in ("respond", "happened"):
-            kinds = ("respond", "happened")
-            sent = [one for one in self.decisions if one.call_id == id and one.decision in kinds]
-            fields["result"] = sent[0].result if sent else None
-            self.decisions = [one for one in self.decisions if one not in sent[:1]]
-        return Decision(call_id=id, **fields)
+    def take_result(self, id: str) -> Any:
+        """Take the next result that people sent in place of a call's own."""
+        kinds = ("respond", "happened")
+        sent = [one for one in self.decisions if one.call_id == id and one.decision in kinds][:1]
+        self.decisions = [one for one in self.decisions if one not in sent]
+        return sent[0].result if sent else None
 
 
 def _is_task(end: recorded.End) -> bool:
@@ -270,12 +261,7 @@ def _record(run_id: str, history: _History, log: list[dict[str, Any]]) -> record
             for end in history.ends[id]
             if id in history.sent
         ],
-        [
-            recorded.QuestionRecord(
-                one.asked.digest, [*map(history.vote, one.decisions)], one.asked
-            )
-            for one in found.questions
-        ],
+        found.question_records(history.take_result),
         messages,
     )
 

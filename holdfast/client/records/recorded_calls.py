@@ -5,13 +5,22 @@ what they need. A plan is one question on its calls, and a call that an edit bri
 rule is asked about once.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
 
+from holdfast.runtime.backtest.run_record import QuestionRecord
+from holdfast.runtime.narration.log_narration import content_text
 from holdfast.runtime.text_safety import local_time
 from holdfast.schemas import log_entry
-from holdfast.schemas.decision import AppliedRule, Decided, PendingApproval, shown_calls
+from holdfast.schemas.base import canonical_json, parsed_or_none
+from holdfast.schemas.decision import (
+    AppliedRule,
+    Decided,
+    Decision,
+    PendingApproval,
+    shown_calls,
+)
 from holdfast.schemas.message import Content
 from holdfast.schemas.names import CHOOSE_SKILL, item_id, loop_of
 from holdfast.schemas.phrases import distinct_names
@@ -146,10 +155,10 @@ class RecordedCall:
 class RecordedLog:
     """A log that is added entry by entry.
 
-    `calls`, their `ends` and the `results` that a model has read are by id. `started` has the ids
-    of calls and items of loops, in the order of their start. What comes before a fork is of the
-    other run: it counts if `inherits`. `unread` and `cut` are numbers of entries: missing or of a
-    newer version, and without a part.
+    `calls`, their `ends`, what they first wrote and the `results` that a model has read are by id.
+    `started` has the ids of calls and items of loops, in the order of their start. What comes
+    before a fork is of the other run: it counts if `inherits`. `unread` and `cut` are numbers of
+    entries: missing or of a newer version, and without a part.
     """
 
     def __init__(
@@ -168,6 +177,7 @@ class RecordedLog:
         self.started: dict[str, None] = {}
         self.questions: list[RecordedQuestion] = []
         self.ends: dict[str, log_entry.ToolEndEntry] = {}
+        self.writes: dict[str, Any] = {}
         self.results: dict[str, Content] = {}
         self._written: dict[str, Any] = {}
         self._remembered = set[str]()
@@ -180,6 +190,45 @@ class RecordedLog:
         """Return the calls that reached their approval: people were asked, or they started."""
         found = (one for one in self.calls.values() if one.questions or one.has_started)
         return [one for one in found if one.tool != CHOOSE_SKILL]
+
+    def result_of(self, id: str) -> Any:
+        """Return a call's result: whole, if the log has it, or else what the model read of it.
+
+        What the model read as JSON is a value, and any other result a text.
+        """
+        end, text = self.ends.get(id), self.results.get(id)
+        if end is not None and end.value is not None:
+            return end.value
+        if id in self.writes or text is None:
+            return self.writes.get(id)
+        value = parsed_or_none(shown := content_text(text))
+        try:
+            canonical_json(value)
+        except ValueError:  # a number that JSON does not have
+            value = None
+        return shown if value is None else value
+
+    def question_records(self, take_result: Callable[[str], Any]) -> list[QuestionRecord]:
+        """Return the questions and the decisions on them as they were sent; an expiry is a denial.
+
+        `take_result` returns the next result that people gave in place of a call's own.
+        """
+
+        def vote(entry: log_entry.DecisionEntry) -> Decision:
+            id, decided = entry.call_id, entry.decided
+            if decided is None:
+                return Decision(call_id=id, decision="deny", reason="the approval expired")
+            fields = decided.model_dump(include={"decision", "by", "groups", "reason", "remember"})
+            if decided.decision in ("respond", "happened"):
+                fields["result"] = take_result(id)
+            if entry.arguments is not None:
+                fields["arguments"] = entry.arguments
+            return Decision(call_id=id, **fields)
+
+        return [
+            QuestionRecord(one.asked.digest, [*map(vote, one.decisions)], one.asked)
+            for one in self.questions
+        ]
 
     def add(self, record: Mapping[str, Any]) -> log_entry.LogRecord:
         """Read and return the next entry, as the query `context` returns it."""
@@ -217,8 +266,10 @@ class RecordedLog:
                     call = self._call(id, entry.tool, entry.turn)
                     is_remembered = call.tool in self._remembered
                     call.start(arguments, is_cut=is_cut, is_remembered=is_remembered)
-            case log_entry.ToolEndEntry():
-                self.ends[entry.call_id] = entry
+            case log_entry.WriteEntry(call_id=str(id), value=value):
+                self.writes.setdefault(id, value)
+            case log_entry.ToolEndEntry(call_id=id):
+                self.ends[id] = entry
 
     def _call(self, id: str, tool: str, turn: int) -> RecordedCall:
         """Return a call, also if the log does not have the entry that made it."""

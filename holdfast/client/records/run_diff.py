@@ -18,7 +18,7 @@ from holdfast.client.run_lists import RunListing
 from holdfast.runtime.narration.log_narration import content_text
 from holdfast.runtime.narration.phrases import EXPIRED, decision_phrase
 from holdfast.schemas import log_entry, names
-from holdfast.schemas.base import Stored, canonical_json, json_size, parsed_or_none
+from holdfast.schemas.base import Stored, canonical_json, json_size
 from holdfast.schemas.internal.run_comparison import (
     CallPart,
     CallStatus,
@@ -155,12 +155,10 @@ class _ComparedLog:
         ]
 
     def _result_of(self, id: str) -> Any:
-        end, text = self._log.ends.get(id), self._log.results.get(id)
+        end = self._log.ends.get(id)
         if end is not None and end.error is not None:
             return {"error": end.error.code.value, "message": end.error.message}
-        if end is not None and end.value is not None:
-            return end.value
-        return None if text is None else _value_of(content_text(text))
+        return self._log.result_of(id)
 
 
 def _decision_of(question: RecordedQuestion) -> str:
@@ -171,16 +169,6 @@ def _decision_of(question: RecordedQuestion) -> str:
         if entry.outcome or (decided is not None and decided.decision == "edit"):
             phrase = EXPIRED if decided is None else decision_phrase(decided.decision, kind)
     return phrase
-
-
-def _value_of(text: str) -> Any:
-    """Return the value of a result that the model has read as JSON, or of another the text."""
-    value = parsed_or_none(text)
-    try:
-        canonical_json(value)
-    except ValueError:  # a number that JSON does not have
-        value = None
-    return text if value is None else value
 
 
 def _compared_calls(first: list[ComparedCall], second: list[ComparedCall]) -> list[ComparedCalls]:

@@ -102,7 +102,7 @@ def logs(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[dict[str, Any]]]:
     report = backtests.report_backtest
 
     async def with_log(source: Any, run: Any, answers: Any) -> BacktestReport:
-        found[source.id] = [entry async for entry in run.entries("context")]
+        found[source.about.run] = [entry async for entry in run.entries("context")]
         return await report(source, run, answers)
 
     monkeypatch.setattr(backtests, "report_backtest", with_log)
