@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -224,7 +224,7 @@ class HttpProvider:
         )
         if self._target.identity is not None:
             await self._target.identity.authorize(sent)
-        async with contextlib.aclosing(await self._response(sent)) as response:
+        async with _closed_at_end(await self._response(sent)) as response:
             if not response.is_success:
                 error = b""
                 with contextlib.suppress(TimeoutError, httpx.TransportError, httpx.DecodingError):
@@ -257,6 +257,20 @@ class HttpProvider:
                 was_kept = any(event.startswith("http11.send_request") for event in seen)
                 if not was_kept or any(event.startswith("connection.connect") for event in seen):
                     raise
+
+
+@contextlib.asynccontextmanager
+async def _closed_at_end(response: httpx.Response) -> AsyncIterator[httpx.Response]:
+    """Close the response at the end, and free its request's body.
+
+    httpx's response and its stream refer to each other: together they would keep the bytes of the
+    whole conversation until the garbage collector runs.
+    """
+    try:
+        yield response
+    finally:
+        await response.aclose()
+        response.stream = httpx.ByteStream(b"")
 
 
 async def _read(response: httpx.Response, decoder: EventDecoder, reader: AnswerReader) -> None:

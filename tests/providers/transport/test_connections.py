@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 from asyncio import StreamReader, StreamWriter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -66,6 +67,20 @@ async def test_all_turns_go_over_one_connection() -> None:
     server = CountingServer(sends_hello)
     assert await answers(server, 3) == ["Hello"] * 3
     assert server.connections == 1
+
+
+async def test_a_request_is_freed_with_its_answer_and_not_by_the_garbage_collector() -> None:
+    def requests_in_memory() -> int:
+        return sum(isinstance(each, httpx.Request) for each in gc.get_objects())
+
+    gc.collect()
+    before = requests_in_memory()
+    gc.disable()
+    try:
+        assert await answers(CountingServer(sends_hello), 3) == ["Hello"] * 3
+        assert requests_in_memory() == before
+    finally:
+        gc.enable()
 
 
 async def test_an_end_that_comes_a_little_later_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
