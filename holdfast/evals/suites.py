@@ -14,16 +14,18 @@ from holdfast.evals.checks import Outcome
 from holdfast.runtime.backtest.run_record import (
     CallRecord,
     End,
+    HookRecord,
     MessageRecord,
     QuestionRecord,
     RunRecord,
 )
 from holdfast.runtime.secrets import Secrets
 from holdfast.runtime.settings_files.source import read_source
+from holdfast.schemas.base import canonical_json
 from holdfast.schemas.decision import Decision, Kind, digest_of
 from holdfast.schemas.message import Delivered
-from holdfast.schemas.names import ErrorCode
-from holdfast.schemas.settings.evals import EvalCase, EvalSuite
+from holdfast.schemas.names import ErrorCode, call_of
+from holdfast.schemas.settings.evals import CaseAnswer, CaseHook, EvalCase, EvalSuite
 from holdfast.validation.problems import FixableError
 
 # What a run may be expected to repeat.
@@ -61,16 +63,23 @@ def record_of(suite: str, case: EvalCase) -> RunRecord:
         digest = digest_of(each.tool, each.arguments, kind, 1)
         questions.append(QuestionRecord(digest, [vote]))
     for n, answer in enumerate(case.answers, start=1):
-        end: End = RawValue(_PAYLOADS.to_payload(answer.result))
-        if answer.error is not None:
-            end = ApplicationError(answer.error, type=ErrorCode.TOOL_ERROR, non_retryable=True)
-        calls.append(CallRecord(f"t{n}c1", answer.tool, answer.arguments, [end]))
+        calls.append(CallRecord(f"t{n}c1", answer.tool, answer.arguments, [_end(answer)]))
+    hooks = [
+        HookRecord(f"t{n}c1-{one.hook}", canonical_json([one.hook, *one.arguments]), _end(one))
+        for n, one in enumerate(case.hooks, start=1)
+    ]
     messages = [
         MessageRecord(0, Delivered.model_validate(_message(each)), was_awaited=True)
         for each in case.messages
     ]
     name = f"{suite}/{case.name}"
-    return RunRecord(name, case.request, calls=calls, questions=questions, messages=messages)
+    return RunRecord(name, case.request, None, (), calls, hooks, questions, messages)
+
+
+def _end(written: CaseAnswer | CaseHook) -> End:
+    if written.error is not None:
+        return ApplicationError(written.error, type=ErrorCode.TOOL_ERROR, non_retryable=True)
+    return RawValue(_PAYLOADS.to_payload(written.result))
 
 
 def case_of(
@@ -95,6 +104,12 @@ def case_of(
             {"tool": each.tool, "arguments": each.arguments, **_ended(end)}
             for each in record.calls
             for end in each.ends
+        ],
+        "hooks": [
+            {"hook": name, "arguments": arguments, **_ended(each.end)}
+            for each in record.hooks
+            for name, *arguments in [json.loads(each.key)]
+            if call_of(each.id)
         ],
         "decisions": list(_decisions(record)),
         "expect": {key: each for key, each in whole.items() if key in expected},
@@ -147,7 +162,7 @@ def _decisions(record: RunRecord) -> Iterator[dict[str, Any]]:
 
 def _ended(end: End) -> dict[str, Any]:
     if isinstance(end, RawValue):
-        return {"result": json.loads(end.payload.data)}
+        return {"result": _PAYLOADS.from_payload(end.payload)}
     return {"error": end.message if isinstance(end, FailureError) else str(end)}
 
 

@@ -9,9 +9,9 @@ MAX_FILES = 14
 MAX_ENGINE_LINES = 400
 # The lines of Python in each package, and a percent.
 MAX_LINES = {
-    "schemas": 6_100,
+    "schemas": 6_115,
     "validation": 2_890,
-    "runtime": 6_632,
+    "runtime": 6_636,
     "providers": 5_730,
     "definitions": 570,
     "catalog": 3_760,

@@ -15,6 +15,7 @@ from holdfast.validation.problems import FixableError
 from tests.support.backend import SIDE_BY_SIDE, TOOLS, Launch
 from tests.support.command import CommandOutput, Holdfast
 from tests.support.model_server import Answer, call, serve
+from tests.support.tools import read
 from tests.workflows.commands.test_child_workflows import agents
 
 pytestmark = pytest.mark.usefixtures("client")
@@ -374,3 +375,27 @@ async def test_a_recorded_run_becomes_a_case(
     named = ("--catalog", str(folder), "--tools", str(TOOLS), *endpoints)
     ran = await holdfast("evals", "run", str(path), *named)
     assert ran.code == 0, ran.out + ran.err
+
+
+async def test_a_case_of_a_run_with_hooks_has_their_answers(
+    launch: Launch, holdfast: Holdfast, tmp_path: Path
+) -> None:
+    hooks = {"_prepare": "tidy", "_before": "guard", "_after": "review"}
+    folder = agents(tmp_path / "catalog", helper={"tools": ["look_up"], **hooks})
+    calls = Answer(calls=[call("look_up", n=3), call("look_up", id=13)])
+    back = await launch([calls, Answer("done")], catalog=folder, **SIDE_BY_SIDE)
+    run = await HoldfastClient(back.client, back.task_queue).start("helper", "go")
+    await run.result()
+    before, path = read(), tmp_path / "suite.yaml"
+    added = await holdfast("evals", "add", run.id, "--to", str(path), "--expect", "calls")
+    assert added.code == 0, added.err
+    [case] = load_suites([path])["suite"].cases
+    assert [each.arguments for each in case.answers] == [{"id": 3}]
+    assert {(each.hook, each.arguments[0].get("n")) for each in case.hooks} >= {("prepare", 3)}  # type: ignore[union-attr]
+
+    endpoints = ("--endpoints", str(tmp_path / f"{back.task_queue}.yaml"))
+    ran = await holdfast(
+        *("evals", "run", str(path), "--catalog", str(folder), "--tools", str(TOOLS)), *endpoints
+    )
+    assert ran.code == 0, ran.out + ran.err
+    assert read() == before

@@ -101,6 +101,19 @@ class CaseAnswer(Strict, use_attribute_docstrings=True):
         return self
 
 
+class CaseHook(Strict, use_attribute_docstrings=True):
+    """What answers a hook of a call in place of its activity; a use without one changes nothing."""
+
+    hook: str
+    """The hook, without its `_`."""
+    arguments: list[JsonValue] = []
+    """What it receives, without ids, turns and reasons."""
+    result: JsonValue = None
+    """What it returns."""
+    error: str | None = None
+    """In place of a result, why it fails."""
+
+
 class CaseDecision(Strict, use_attribute_docstrings=True):
     """The decision on a call with these arguments; without one, it is approved."""
 
@@ -135,6 +148,8 @@ class EvalCase(Strict, use_attribute_docstrings=True):
     """The messages that a conversation is sent, after each answer the next."""
     answers: list[CaseAnswer] = []
     """What answers its calls: of equal ones, the first use has the first answer."""
+    hooks: list[CaseHook] = []
+    """What answers the hooks of its calls."""
     decisions: list[CaseDecision] = []
     """The decisions on its calls, besides approvals."""
     expect: Expectation = Expectation()
