@@ -232,6 +232,7 @@ class _Suites:
         found = list[results.CaseResult]()
         with self._progress:
             async with asyncio.TaskGroup() as group:
+                group.create_task(self._tests.end_abandoned())
                 started = [
                     (
                         name,

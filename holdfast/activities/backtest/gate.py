@@ -187,7 +187,7 @@ def _with_model(agent: ResolvedAgent, model: ModelSettings | None) -> ResolvedAg
 
 
 def _rewritten(value: ModelT, binding: ActivityBinding) -> ModelT:
-    """Return a definition whose activities and delegates are all answered from a record."""
+    """Return a definition whose activities and delegates, with their names, a record answers."""
     changes: dict[str, Any] = {}
     own = _HOOK if isinstance(value, Hooks) else binding
     for name in type(value).model_fields:
@@ -205,5 +205,5 @@ def _rewritten(value: ModelT, binding: ActivityBinding) -> ModelT:
     if isinstance(value, ResolvedTool):
         changes["memory"] = None
         if value.delegate is not None:
-            changes |= {"delegate": None, "activity": binding}
+            changes["activity"] = binding
     return value.model_copy(update=changes)

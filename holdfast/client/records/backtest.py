@@ -1,5 +1,6 @@
 """Test an agent against recorded runs: start, decide and send what the record has, compare."""
 
+import asyncio
 import uuid
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -8,7 +9,8 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Final, Literal
 
-from temporalio.service import RPCError
+from temporalio.client import WorkflowHandle
+from temporalio.service import RPCError, RPCStatusCode
 
 from holdfast.client.errors import DecisionRejectedError, HoldfastError, read_input
 from holdfast.client.holdfast_client import HoldfastClient
@@ -17,11 +19,10 @@ from holdfast.client.records.run_diff import RecordedRun, compare, read_recorded
 from holdfast.client.run import PendingCall, Run
 from holdfast.client.start import StartRequest, run_of_token
 from holdfast.client.stream.run_feed import RunFeed
-from holdfast.runtime.backtest.recorded_answers import RecordedAnswers
+from holdfast.runtime.backtest.recorded_answers import RecordedAnswers, take
 from holdfast.runtime.backtest.run_record import (
     BacktestFindings,
     MissingAnswer,
-    QuestionRecord,
     RunRecord,
     call_key,
     turn_in,
@@ -37,6 +38,14 @@ _BY: Final = "backtest"
 _LINE_CHARS: Final = 500
 # Of the id of the recorded run, in that of its backtest.
 _ID_CHARS: Final = 200
+# A worker that is there answers a query; of one that is not, the server or the SDK reports this.
+_ANSWERED_WITHIN: Final = timedelta(seconds=10)
+_UNANSWERED: Final = (
+    RPCStatusCode.CANCELLED,
+    RPCStatusCode.DEADLINE_EXCEEDED,
+    RPCStatusCode.FAILED_PRECONDITION,
+)
+_MAX_ABANDONED: Final = 100
 _DECIDED: Final = (names.ALREADY_DECIDED, names.NO_SUCH_CALL)
 
 
@@ -96,6 +105,25 @@ class Backtests:
                 await handle.terminate("the command that ran the backtest has ended")
             del self.answers[id]
 
+    async def end_abandoned(self) -> None:
+        """End the backtests of commands that were killed: no worker answers a query on them."""
+
+        async def end(handle: WorkflowHandle[Any, Any]) -> None:
+            try:
+                await handle.query(names.STATUS, rpc_timeout=_ANSWERED_WITHIN)
+            except RPCError as error:
+                if error.status in _UNANSWERED:
+                    with suppress(RPCError):  # it has ended
+                        await handle.terminate("the command that ran the backtest was killed")
+
+        temporal, query = self.own.temporal, f'WorkflowType = "{names.BACKTEST_WORKFLOW}"'
+        query += ' AND ExecutionStatus = "Running"'
+        async with asyncio.TaskGroup() as group:
+            async for each in temporal.list_workflows(query, limit=_MAX_ABANDONED):
+                if each.task_queue != self.own.task_queue:
+                    handle = temporal.get_workflow_handle(each.id, run_id=each.run_id)
+                    group.create_task(end(handle))
+
     async def output_of(self, request: dict[str, Any], id: str) -> Any:
         """Return the output of an agent without tools, which is run beside the backtests.
 
@@ -151,13 +179,9 @@ class BacktestDriver:
         return False
 
     def _recorded_votes(self, call: PendingCall) -> list[Decision]:
-        found: QuestionRecord | None = next(
-            (each for each in self._questions if each.digest == call.digest), None
-        )
-        if found is None:
-            return []
-        self._questions.remove(found)
-        return list(found.votes)
+        equal = [each for each in self._questions if each.digest == call.digest]
+        found = take(self._questions, call.call_id, equal)
+        return [] if found is None else list(found.votes)
 
     def _own_votes(self, call: PendingCall) -> list[Decision]:
         """Return the decisions on what the record never asked; none if that ends the backtest."""

@@ -13,12 +13,13 @@ from holdfast.runtime.backtest.run_record import (
     End,
     HookRecord,
     MessageRecord,
+    QuestionRecord,
     RunRecord,
     turn_in,
 )
 from holdfast.schemas.agent import ResolvedAgent
 
-T = TypeVar("T", CallRecord, HookRecord)
+T = TypeVar("T", CallRecord, HookRecord, QuestionRecord)
 
 
 class RecordedAnswers:
@@ -42,13 +43,13 @@ class RecordedAnswers:
         A call is executed again after an unknown outcome, or for a server that required input.
         """
         if not self._ends.get(id):
-            found = _take(self._calls, id, [one for one in self._calls if one.key == key])
+            found = take(self._calls, id, [one for one in self._calls if one.key == key])
             self._ends[id] = [] if found is None else list(found.ends)
         return self._ends[id].pop(0) if self._ends[id] else None
 
     def end_of_hook(self, id: str, key: bytes) -> End | None:
         """Return how a use of a hook ends; None if the record does not have it."""
-        found = _take(self._hooks, id, [one for one in self._hooks if one.key == key])
+        found = take(self._hooks, id, [one for one in self._hooks if one.key == key])
         return None if found is None else found.end
 
     def has_call(self, key: bytes) -> bool:
@@ -69,7 +70,7 @@ class RecordedAnswers:
         return self._messages.pop(0) if self._messages else None
 
 
-def _take(left: list[T], id: str, equal: Sequence[T]) -> T | None:
+def take(left: list[T], id: str, equal: Sequence[T]) -> T | None:
     """Take the next of equal ones that are left; of one turn, that with this id if there is one."""
     if not equal:
         return None

@@ -62,6 +62,10 @@ class QuestionRecord:
     votes: Sequence[Decision]
     asked: PendingApproval | None = None
 
+    @property
+    def id(self) -> str:
+        return "" if self.asked is None else self.asked.call_id
+
 
 @dataclass(frozen=True)
 class MessageRecord:

@@ -133,7 +133,8 @@ class StepExecutor(BaseExecutor):
             refused = await self._reserve_call(call)
             if refused is not None:
                 return outcomes.refuse(ErrorCode.BLOCKED, f"`{call.name}` was not run: {refused}")
-        if call.tool.delegate is not None:
+        # In a backtest, an activity answers for a delegate.
+        if call.tool.delegate is not None and call.tool.activity is None:
             return await child_workflows.execute_delegate(call, turn, self)
         if call.tool.latent:
             return await execute_model_tool(call, turn.number, self)

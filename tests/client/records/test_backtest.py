@@ -24,8 +24,11 @@ from holdfast.client.records import backtest as backtests
 from holdfast.client.records.backtest import BacktestReport
 from holdfast.client.run_lists import RUNS
 from holdfast.client.shared_budgets import read_budgets
+from holdfast.runtime.backtest.recorded_answers import take
+from holdfast.runtime.backtest.run_record import QuestionRecord
 from holdfast.runtime.data_converter import with_encryption, with_store
 from holdfast.runtime.storage.folder import FolderStore
+from holdfast.schemas.decision import PendingApproval
 from tests.activities.mcp.servers import airline, shop
 from tests.encryption.keys import NEW, key_file, ring
 from tests.support.backend import TOOLS, Backend, Launch, Run, ledger_has
@@ -53,9 +56,15 @@ AIR: dict[str, Any] = {
     "overrides": {"book": {"_approval": {"require": "never"}}},
 }
 PEEK = """
-_activity: look_up
-_sideEffects: false
-properties: {id: {type: integer}}
+- _tool: peek
+  _activity: look_up
+  _sideEffects: false
+  properties: {id: {type: integer}}
+- _tool: peek_scoped
+  _activity: look_up
+  _requires: ["orders:read"]
+  _sideEffects: false
+  properties: {id: {type: integer}}
 """
 BILL = {"_tool": "bill", "_activity": "pay", "properties": {"amount": {"type": "number"}}}
 TWO = {"_sideEffects": True, "_approval": {"quorum": 2, "approvers": ["a", "b"]}}
@@ -141,12 +150,10 @@ def record(
 
 
 def comparable(log: list[dict[str, Any]]) -> list[Any]:
-    """A log without times, ids of runs, and what a delegate used."""
+    """A log without times, and what a delegate used."""
     entries = []
     for entry in log:
         kept = {key: value for key, value in entry.items() if key not in ("at", "usage")}
-        if entry["type"] == "tool_start":
-            kept.pop("delegate", None)
         entries.append(json.loads(TIME.sub("", json.dumps(kept))))
     return entries
 
@@ -158,7 +165,10 @@ async def test_runs_of_many_kinds_are_equal_to_themselves(
     here = await record(
         settings={"continue_after": 25},
         edited=[LOOKS, PAYS, DONE],
-        planned=[Answer(calls=[call("look_up", id=1), call("pay", amount=2)]), DONE],
+        planned=[
+            Answer(calls=[call("look_up", id=1), call("pay", amount=2), call("ask", task="help")]),
+            DONE,
+        ],
         delegates=[Answer(calls=[call("ask", task="help")]), DONE],
         composes=[Answer(json.dumps(composed)), Answer(json.dumps({"calls": [], "output": "x"}))],
         loops=[Answer(calls=[call("bill", _each=[1, 2], amount="†item")]), DONE],
@@ -172,7 +182,7 @@ async def test_runs_of_many_kinds_are_equal_to_themselves(
     edited = await here.start("edited", ["look_up", "pay"])
     await edited.waiting()
     await edited.decide("t2c1", "edit", arguments={"amount": 4}, by="ann")
-    planned = await here.start("planned", ["look_up", "pay"], agent={"plan": "lazy"})
+    planned = await here.start("planned", ["look_up", "pay", ASK], agent={"plan": "lazy"})
     await planned.waiting()
     await planned.decide("t1-plan", "approve", by="ann")
     delegates = await here.start("delegates", [ASK])
@@ -224,6 +234,19 @@ async def test_a_run_with_encryption_and_a_store_is_equal_to_itself(
     assert any(store.rglob("*"))
     assert await here.reports(run.id) == (0, [ANY])
     assert comparable(logs[run.id]) == comparable(await run.context())
+
+
+def test_of_equal_questions_of_one_turn_a_call_gets_its_own() -> None:
+    at = "2026-11-30T00:00:00Z"
+    asked = {"kind": "call", "tool": "pay", "label": "Pay", "digest": "d", "question": "?"}
+    asked |= {"requestedAt": at, "expiresAt": at}
+    first, second = (
+        QuestionRecord("d", [], PendingApproval.read({**asked, "arguments": {}, "callId": id}))
+        for id in ("t1c1", "t1c2")
+    )
+    left = [first, second]
+    assert take(left, "t1c2", left) is second
+    assert left == [first]
 
 
 REFUND, STORE = call("shop_refund", order_id="A1"), call("memory_write", key="a", value="b")
@@ -299,7 +322,7 @@ async def test_a_changed_agent_contacts_nothing(
             assert await commands(client, report["backtest"]) <= READS
 
 
-def candidate(folder: Path, name: str, tools: list[str]) -> tuple[str, str]:
+def candidate(folder: Path, name: str, tools: list[Any]) -> tuple[str, str]:
     """Return the option for an agent with these instructions."""
     file = folder / f"{name}.json"
     file.write_text(json.dumps({"instructions": name, "model": "fake:fake", "tools": tools}))
@@ -311,6 +334,8 @@ PEEKS = {
     "further": [Answer(calls=[call("peek", id=7)]), Answer(calls=[call("peek", id=8)]), DONE],
     "unstated": [Answer(calls=[call("look_up", id=8)]), DONE],
     "pays": [PAYS, DONE],
+    "scoped": [Answer(calls=[call("peek_scoped", id=8)]), DONE],
+    "claims": [PAYS, DONE],
 }
 
 
@@ -369,6 +394,38 @@ async def test_live_reads_are_of_tools_that_state_no_effects(
     assert read() == []
 
 
+async def test_live_reads_are_no_way_around_permissions_and_approvals(
+    record: Open, tmp_path: Path
+) -> None:
+    here = await record(**PEEKS)
+    scopes = {"id": "ann", "scopes": ["orders:read"]}
+    run = await here.start("peeks", ["peek"], principal=scopes)
+    await run.result()
+    # The scopes of the recorded run's principal are not those of the person who starts it.
+    changed = candidate(tmp_path, "scoped", ["peek_scoped"])
+    missing = ("--missing", "live-reads", "--principal", "ann")
+    _, [report] = await here.reports(run.id, *changed, *missing)
+    calls = json.dumps(report["comparison"]["calls"])
+    assert ("orders:read" in calls, "item 8" in calls) == (True, False)
+    # Nor is a candidate's own word that a tool has no effects.
+    claims = candidate(tmp_path, "claims", [{**BILL, "_tool": "pay", "_sideEffects": False}])
+    _, [report] = await here.reports(run.id, *claims, *missing)
+    assert report["stoppedBy"]["what"] == "pay"
+    assert read() == []
+
+
+async def test_a_budget_that_is_used_up_ends_a_backtest(record: Open, tmp_path: Path) -> None:
+    name = f"b-{uuid.uuid4().hex[:8]}"
+    (tmp_path / "budgets.yaml").write_text(
+        f"[{{name: {name}, per: all, window: day, maxTokens: 30, reserve: 1, onLimit: fail}}]"
+    )
+    here = await record(looks=[LOOKS, DONE])
+    run = await here.start("looks", ["look_up"])
+    await run.result()
+    _, [report] = await here.reports(run.id)
+    assert (report["verdict"], report["status"]) == ("changed", "budget_exceeded")
+
+
 async def test_a_backtest_is_in_no_list_of_runs(
     record: Open, client: Client, holdfast: Holdfast
 ) -> None:
@@ -394,13 +451,16 @@ async def test_a_backtest_is_in_no_list_of_runs(
     assert id not in (await holdfast("list")).out
 
 
-async def test_a_command_that_is_stopped_leaves_nothing_running(
-    record: Open, client: Client, quick_starts: None
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.usefixtures("quick_starts")
+async def test_a_command_that_is_stopped_or_run_again_leaves_nothing_running(
+    record: Open, client: Client, how: signal.Signals
 ) -> None:
     here = await record(pays=[Answer(calls=[call("look_up", id=7)]), DONE])
     run = await here.start("pays", ["look_up"])
     await run.result()
     gate = threading.Event()
+    answer = here.back.model.answer
     here.back.model.answer = lambda turn, body: Answer("late", hold=gate)
     asked = len(here.back.model.requests)
     process = await here.process(run.id)
@@ -418,9 +478,14 @@ async def test_a_command_that_is_stopped_leaves_nothing_running(
     described = await client.get_workflow_handle(open_one.id).describe()
     config = described.raw_description.execution_config
     assert config.workflow_execution_timeout.ToTimedelta() == timedelta(hours=1)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(how)
     await process.wait()
     gate.set()
+    if how is signal.SIGKILL:
+        assert await running()
+        here.back.model.answer = answer
+        code, [report] = await here.reports(run.id)
+        assert (code, report["verdict"]) == (0, "equal")
     described = await client.get_workflow_handle(open_one.id).describe()
     assert described.status is WorkflowExecutionStatus.TERMINATED
 

@@ -40,13 +40,17 @@ def agents(folder: Path, **instructions: dict[str, Any]) -> Path:
     return folder
 
 
-def by_agent(**answers: list[Answer]) -> Any:
-    """Answers for each agent, turn by turn; `Test` are those of the run that a test starts."""
+def by_agent(**answers: Any) -> Any:
+    """Answers for each agent, turn by turn; `Test` are those of the run that a test starts.
+
+    A function chooses an agent's by itself.
+    """
 
     def answer(turn: int, body: dict[str, Any]) -> Answer:
         system = body["messages"][0]["content"]
         found = next(each for name, each in answers.items() if system.startswith(name))
-        return found[min(turn, len(found)) - 1]
+        chosen: Answer = found(turn, body) if callable(found) else found[min(turn, len(found)) - 1]
+        return chosen
 
     return answer
 
