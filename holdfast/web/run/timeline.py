@@ -81,6 +81,8 @@ class Timeline:
         self._used = NO_USAGE
         self._next_turn = 1
         self._requested: dict[str, str] = {}
+        # The number of the last entry that a fork has of the other run: links would lead nowhere.
+        self._copied = 0
         self.lines(lead)
 
     def name(self, call_id: str, tool: str) -> str:
@@ -89,9 +91,11 @@ class Timeline:
 
     def lines(self, entries: Iterable[Mapping[str, Any]]) -> list[TimelineLine]:
         """Return the lines of these entries."""
-        return [
-            line for entry in entries for line in self._entry_lines(log_entry.read_record(entry))
-        ]
+        records = [log_entry.read_record(entry) for entry in entries]
+        for record in records:
+            if isinstance(record.entry, log_entry.ForkedEntry):
+                self._copied = record.n
+        return [line for record in records for line in self._entry_lines(record)]
 
     def full_lines(self, entry: Mapping[str, Any]) -> list[NarrationLine]:
         """Return the lines of an entry in full."""
@@ -102,6 +106,10 @@ class Timeline:
     def _entry_lines(self, record: log_entry.LogRecord) -> Iterator[TimelineLine]:
         links: list[PageLink] = []
         match record.entry:
+            case log_entry.ToolStartEntry() | log_entry.ConfirmationRequiredEntry() if (
+                record.n < self._copied
+            ):
+                pass
             case log_entry.ConfirmationRequiredEntry(call_id=call):
                 links = [PageLink(address("waiting", self._run_id, call), "Open the request")]
             case log_entry.ToolStartEntry(call_id=call, delegate=str(delegate)):
