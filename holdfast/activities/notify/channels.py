@@ -44,6 +44,7 @@ class NotificationChannels:
                 groups=channel.groups,
                 on=channel.on,
                 to_groups=[*(channel.mail.to_groups if channel.mail else ())],
+                full=channel.content == "full",
             )
             for name, (channel, _) in self._served.items()
         ]

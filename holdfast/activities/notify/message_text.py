@@ -15,11 +15,10 @@ from holdfast.runtime.http_post import EnvironmentValue
 from holdfast.runtime.narration import phrases
 from holdfast.runtime.narration.question_view import QuestionView
 from holdfast.runtime.text_safety import as_json, label_in_line, name_in_line, one_line
-from holdfast.schemas.settings.notify import Content, News, PostedMessage
+from holdfast.schemas.settings.notify import VALUE_CHARACTERS, Content, News, PostedMessage
 
 NAME_CHARACTERS = 100
 TITLE_CHARACTERS = 140
-VALUE_CHARACTERS = 300
 MAX_ARGUMENTS_SHOWN = 20
 
 
@@ -59,12 +58,13 @@ def limit_content(news: News, content: Content) -> News:
         no_reason = {"reason": None}
         decided = news.decided and news.decided.model_copy(update=no_reason)
         call["decisions"] = [one.model_copy(update=no_reason) for one in news.waiting.decisions]
-        changes = {"decided": decided}
+        changes: dict[str, Any] = {"decided": decided}
     else:
         call |= {"tool": "", "label": "", "digest": "", "instance": None}
         call |= {"approvers": [], "decisions": []}
         changes = {"agent": None, "principal": None, "decided": None}
-    return news.model_copy(update={"waiting": news.waiting.model_copy(update=call), **changes})
+    changes |= {"waiting": news.waiting.model_copy(update=call), "shown": []}
+    return news.model_copy(update=changes)
 
 
 def message_text(news: News) -> MessageText:
@@ -96,10 +96,10 @@ def _lines(news: News, view: QuestionView) -> Iterator[tuple[str, str]]:
     yield "Tool", one_line(waiting.tool, NAME_CHARACTERS) if waiting.kind != "plan" else ""
     yield "Agent", one_line(news.agent or "", NAME_CHARACTERS)
     yield "On behalf of", one_line(news.principal or "", NAME_CHARACTERS)
-    for name, value in list(waiting.arguments.items())[:MAX_ARGUMENTS_SHOWN]:
-        # A model may give one the name of a line of ours.
-        shown = one_line(as_text(value), VALUE_CHARACTERS)
-        yield f"With {one_line(name, NAME_CHARACTERS)}", shown
+    rows = argument_lines(news)
+    for name, value in rows[:MAX_ARGUMENTS_SHOWN]:
+        yield one_line(name, NAME_CHARACTERS), one_line(value, VALUE_CHARACTERS)
+    yield "Not shown", "further arguments" if len(rows) > MAX_ARGUMENTS_SHOWN else ""
     yield "Filled in", one_line(", ".join(waiting.filled_in), VALUE_CHARACTERS)
     yield "Why", one_line(waiting.reasoning or "", VALUE_CHARACTERS)
     if news.decided is not None:
@@ -118,6 +118,11 @@ def _lines(news: News, view: QuestionView) -> Iterator[tuple[str, str]]:
     yield "Run", f"{one_line(news.workflow_id, VALUE_CHARACTERS)}, call {waiting.call_id}"
 
 
-def as_text(value: Any) -> str:
-    """Return an argument as it is shown, before it is cut."""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+def argument_lines(news: News) -> list[tuple[str, str]]:
+    """Return the lines of the arguments, before they are cut."""
+    raw = (
+        (name, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+        for name, value in news.waiting.arguments.items()
+    )
+    # A model may give one the name of a line of ours.
+    return [(f"With {name}", text) for name, text in news.shown or raw]

@@ -12,7 +12,12 @@ from typing import Any
 
 import httpx
 
-from holdfast.activities.notify.message_text import MessageText, Notifier, as_text, message_text
+from holdfast.activities.notify.message_text import (
+    MessageText,
+    Notifier,
+    argument_lines,
+    message_text,
+)
 from holdfast.runtime.http_post import EnvironmentValue, post
 from holdfast.runtime.narration.phrases import BUTTONS
 from holdfast.runtime.slack import SlackApi, block, escape_link, escaped
@@ -92,8 +97,7 @@ def app_message(news: News, *, with_buttons: bool = False) -> dict[str, Any]:
     made, arguments = message(text), waiting.arguments
     value = str(SelectedCall.of(news.workflow_id, waiting))
     is_plain = waiting.kind == "call" and not waiting.signed and waiting.nonce and not news.is_over
-    lines = {(f"With {name}", as_text(each)) for name, each in arguments.items()}
-    is_whole = waiting.find_round() is not None and lines <= {*text.lines}
+    is_whole = waiting.find_round() is not None and {*argument_lines(news)} <= {*text.lines}
     is_cut = made["blocks"][1]["text"]["text"].endswith(CUT) or len(value) > MAX_VALUE_CHARACTERS
     if with_buttons and is_plain and is_whole and not is_cut:
         named = f"{BUTTONS['approve']} {waiting.effect}".rstrip()

@@ -14,6 +14,7 @@ from decimal import Decimal
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from holdfast.runtime.narration import phrases
 from holdfast.runtime.text_safety import as_json, format_argument, one_line, shorten
 from holdfast.schemas.json_schema import target_of
 from holdfast.schemas.reference import MARK
@@ -296,15 +297,21 @@ def format_value(value: Any, shape: Shape, siblings: Any = None) -> str:
     return text
 
 
-def arguments_in_line(arguments: Mapping[str, Any], schema: Any, limit_chars: int) -> str:
-    """Return arguments in one line, money first: `€249.00 · Order 1042 · Reason broken`."""
-    shapes = ShapeReader(schema)
+def arguments_in_line(
+    arguments: Mapping[str, Any], schema: Any, limit_chars: int, part_of: ShapeReader | None = None
+) -> str:
+    """Return arguments in one line, money first: `€249.00 · Order 1042 · Reason broken`.
+
+    Where the schema is `part_of` another, each text is of exactly one value.
+    """
+    shapes, most = part_of or ShapeReader(schema), limit_chars if part_of else _VALUE_CHARS
     whole, money, others = shapes.read(schema), list[tuple[str, str]](), list[str]()
     for name, value in arguments.items():
         shape = shapes.read(whole.property_schema(name))
-        text = one_line(format_value(value, shape, arguments), _VALUE_CHARS)
+        text = one_line(written := format_value(value, shape, arguments), most)
         # A text must not look like a further argument.
-        text = shorten(as_json(value), _VALUE_CHARS) if _DOT.search(text) else text
+        is_unclear = _DOT.search(text) or (part_of and text != written)
+        text = shorten(as_json(value), most) if is_unclear else text
         name = as_json(name) if _DOT.search(name) else readable_name(name)
         named = f"{(shape.title or one_line(name, _VALUE_CHARS)).removesuffix(' id')} {text}"
         if shape.rules.get("format") == "money":
@@ -313,6 +320,28 @@ def arguments_in_line(arguments: Mapping[str, Any], schema: Any, limit_chars: in
             others.append(named)
     amounts = [text if len(money) == 1 else named for named, text in money]
     return shorten(" · ".join([*amounts, *others]), limit_chars)
+
+
+def argument_rows(arguments: Any, schema: Any, limit_chars: int) -> list[tuple[str, str]]:
+    """Return arguments by title, as a page shows them; each text is of exactly one value.
+
+    Each object of a list and each item of a loop is a row. A longer text has one character more
+    than the limit.
+    """
+    shapes, rows = ShapeReader(schema), list[tuple[str, str]]()
+    whole, is_loop = shapes.read(schema), loop_arguments(arguments) is not None
+    for name, value in arguments.items():
+        part = {"title": "Item", "items": schema} if is_loop else whole.property_schema(name)
+        shape, found = shapes.read(part), [("", value, part)]
+        title = shape.title or one_line(readable_name(name), _LABEL_CHARS)
+        if value and isinstance(value, list) and isinstance(value[0], Mapping | None):
+            found = [(f" {n + 1}", one, shape.item_schema(n)) for n, one in enumerate(value)]
+        for number, one, of_one in found:
+            text = phrases.NOT_RUN if is_loop else format_value(one, shapes.read(of_one), arguments)
+            if isinstance(one, Mapping):
+                text = arguments_in_line(one, of_one, limit_chars + 1, shapes)
+            rows.append((title + number, text[: limit_chars + 1]))
+    return rows
 
 
 @dataclass(frozen=True)

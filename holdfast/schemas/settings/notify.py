@@ -19,6 +19,8 @@ _Name = Annotated[str, Field(pattern=NAME_PATTERN)]
 MAX_CHANNELS = 20
 MAX_ADDRESSES = 50
 MAX_GROUPS = 100
+# What a notification shows of a value.
+VALUE_CHARACTERS = 300
 
 # For editors: what is checked when the worker starts.
 _ADDRESS: JsonValue = "^https?://[^/@?#]+[^?#]*$"
@@ -192,6 +194,7 @@ class Listener(Lenient):
     groups: list[str] = []
     on: list[NewsKind] = []
     to_groups: list[str] = []
+    full: bool = False
 
 
 class PostedMessage(Lenient):
@@ -228,6 +231,9 @@ class News(Lenient):
     """On whose behalf it acts."""
     waiting: PendingApproval
     """The call, as it is shown; what is long is cut."""
+    shown: list[tuple[str, str]] = []
+    """Its arguments as the inbox shows them, by title: `["Amount", "€249.00"]`; an object of a list
+    and an item of a loop are one each. Only with the content `full`."""
     forwarded: list[str] = []
     """The groups that it is forwarded to, where that is the news."""
     lapse: Lapse

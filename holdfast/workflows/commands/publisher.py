@@ -264,6 +264,8 @@ class ApprovalNotifier:
             return
         self._has_waited = False
         news = notifications.build_news(question, kind, self._origin, workflow.now()).to_json()
+        if any(each.full for each in self._listeners if each.name in concerned):
+            news["shown"] = notifications.shown_rows(question)
         for channel in concerned:
             if len(self._pending) >= MAX_PENDING_DELIVERIES:
                 if not self._has_noted:

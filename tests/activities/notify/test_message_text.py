@@ -10,6 +10,7 @@ from holdfast.activities.notify.message_text import (
 )
 from holdfast.runtime.text_safety import defuse_links
 from holdfast.schemas.decision import AppliedRule
+from holdfast.schemas.settings.notify import News
 from tests.support.news_receivers import news
 
 
@@ -92,6 +93,19 @@ def test_a_plan_is_no_tool_and_its_outcome_is_stated() -> None:
 def test_of_many_arguments_the_first_are_listed() -> None:
     told = message_text(news(waiting={"arguments": {f"a{n}": n for n in range(30)}}))
     assert [name for name, _ in told.lines if name.startswith("With")][-1] == "With a19"
+    assert ("Not shown", "further arguments") in told.lines
+
+
+def test_arguments_are_shown_as_on_the_page_where_they_are_sent() -> None:
+    shown = news(shown=[("Amount", "€120.00"), ("Lines 1", "Order A-7 · Reason broken")])
+    told = message_text(News.read(shown.to_json())).lines
+    lines = [one for one in told if one[0].startswith("With")]
+    assert lines == [
+        ("With Amount", "€120.00"),
+        ("With Lines 1", "Order A-7 · Reason broken"),
+    ]
+    for content in ("brief", "none"):
+        assert "€120.00" not in str(limit_content(shown, content).to_json())
 
 
 def test_a_label_is_shown_without_what_cannot_be_seen() -> None:

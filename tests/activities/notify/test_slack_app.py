@@ -103,6 +103,16 @@ def test_what_one_click_cannot_decide_has_only_the_link(
     assert not buttons(app_message(waits(waiting=waiting, **more), with_buttons=True))
 
 
+def test_a_click_decides_on_arguments_that_are_shown_as_on_the_page() -> None:
+    rows = [("Amount", "€120.00"), ("Order", "A-7")]
+    found = app_message(waits(shown=rows), with_buttons=True)
+    assert "*With Amount:* €120.00" in found["text"].replace("\u2060", "")
+    assert [one.action_id for one in buttons(found)] == ["approve", "deny", "edit"]
+    for cut in ([*rows, ("Reason", "x" * 301)], [*rows, ("Reason", "a\nb")], [("A", "1")] * 21):
+        more = [(f"{name} {n}", text) for n, (name, text) in enumerate(cut)]
+        assert not buttons(app_message(waits(shown=more), with_buttons=True))
+
+
 @pytest.mark.parametrize("arguments", [{}, {"a": [1]}, {"a": True}, {"a": None}])
 def test_only_texts_and_numbers_are_changed_in_a_form(arguments: dict[str, Any]) -> None:
     found = buttons(app_message(waits(waiting={"arguments": arguments}), with_buttons=True))

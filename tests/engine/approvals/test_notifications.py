@@ -12,11 +12,13 @@ from holdfast.schemas.tool import ApprovalRule
 from holdfast.validation.schema_node import ValidationLimits
 from holdfast.workflows.engine.approvals.notifications import (
     MAX_GROUPS_TOLD,
+    MAX_ROWS,
     NewsEvent,
     NewsTracker,
     QuestionOrigin,
     build_news,
     is_for_listener,
+    shown_rows,
 )
 from holdfast.workflows.engine.approvals.question import Question
 from tests.engine.asking import ANN, BOB, approve, asks, decides, deny, edit, open_question
@@ -167,6 +169,20 @@ def test_news_names_its_run_and_the_pending_approval() -> None:
     assert (news.kind, news.at, news.lapse) == ("asked", "2026-01-02T03:04:05.000Z", "deny")
     assert news.waiting.arguments == {"amount": 5}
     assert News.read(news.to_json()) == news
+
+
+def test_channels_of_the_whole_content_have_arguments_as_the_inbox_shows_them() -> None:
+    question = open_question(asks())
+    money = {"type": "integer", "format": "money", "currency": "EUR", "minorUnits": True}
+    question.parameters = {"properties": {"amount": {"title": "Refund", **money}}}
+    question.arguments = {"amount": 1250, "order_id": "7"}
+    assert shown_rows(question) == [
+        ("Refund", "€12.50"),
+        ("Order id", '"7"'),
+    ]
+    question.arguments = {f"a{n}": "x" * 1_000 for n in range(100)}
+    assert len(shown_rows(question)) == MAX_ROWS
+    assert json_size(shown_rows(question)) < 20_000
 
 
 def test_news_of_something_large_is_small() -> None:

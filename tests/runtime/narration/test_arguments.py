@@ -6,6 +6,7 @@ import pytest
 
 from holdfast.runtime.narration.arguments import (
     ShapeReader,
+    argument_rows,
     arguments_in_line,
     effect_text,
     format_value,
@@ -126,3 +127,33 @@ def test_amounts_of_money_are_summed_by_currency_where_a_call_has_one_exact_amou
     assert found == ["1200.00 EUR", "0.10 EUR", "500 JPY", "", "", "", "", ""]
     assert total_text(found) == "€1,200.10 + ¥500"
     assert total_text([]) == total_text([""]) == ""
+
+
+def test_rows_have_a_line_for_each_object_and_the_text_of_one_value_alone() -> None:
+    item = {"properties": {"sku": {"title": "Article"}, "price": {"$ref": "#/$defs/money"}}}
+    schema = {
+        "$defs": {"money": {"type": "number", "format": "money", "currency": "EUR"}},
+        "properties": {
+            "total": {"$ref": "#/$defs/money"},
+            "lines": {"type": "array", "items": item, "title": "Order lines"},
+            "buyer": {"properties": {"name": {"type": "string"}}},
+        },
+    }
+    lines = [{"sku": "K-1", "price": 249.0}, {"sku": "a · Price €1.00", "price": 1.005}]
+    arguments = {"total": 250, "lines": lines, "buyer": {"name": "Ann\nLee"}, "tags": ["a", "b"]}
+    assert argument_rows(arguments, schema, 300) == [
+        ("Total", "€250.00"),
+        ("Order lines 1", "€249.00 · Article K-1"),
+        ("Order lines 2", 'EUR 1.005 · Article "a · Price €1.00"'),
+        ("Buyer", 'Name "Ann\\nLee"'),
+        ("Tags", '["a", "b"]'),
+    ]
+    loop = {"_each": [lines[0], None]}
+    assert argument_rows(loop, {**item, "$defs": schema["$defs"]}, 300) == [
+        ("Item 1", "€249.00 · Article K-1"),
+        ("Item 2", "not run"),
+    ]
+    assert argument_rows({"a": "x" * 400, "b": {"c": "y" * 400}}, True, 300) == [
+        ("A", "x" * 301),
+        ("B", f'C "{"y" * 297}…'),
+    ]

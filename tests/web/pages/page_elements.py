@@ -109,7 +109,8 @@ def parse_page(html: str) -> Element:
             is_named = one in labelled or one.has("aria-label") or one.has("aria-labelledby")
             is_named |= one.get("id") in {label.get("for") for label in labels}
             assert is_named, f"no label: {one.attributes}"
-        if one.tag == "form" and one.get("method") == "post":
+        # The form of a link that decides has its token in the address, to which it is sent.
+        if one.tag == "form" and one.get("method") == "post" and one.has("action"):
             fields = {each.get("name") for each in one.walk() if each.tag == "input"}
             assert {"form_token", "next"} & fields, f"a form without a token: {one.attributes}"
     return page

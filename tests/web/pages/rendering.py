@@ -17,6 +17,7 @@ noon of 2 March 2026, and times are stated as `-3 min`.
               `says: CONTENT` of the tool, or the fields of any other
     report:   the status that the run returns; `ending`: how it ended; `silent`: it does not answer
     compared: the runs that the page compares, by id: `log`, `state`, `output`, and the rest of it
+    link:     the page is that of a link to the call of `open`, in the name of this person
     runs:     the list: each run, and its pending approvals in `ask`; `list`: the rest of it
     refuses:  why the run rejects the decision; `lost`: no worker answers it
     within:   what is shown of the page: elements by tag, class, id or name
@@ -36,8 +37,10 @@ from starlette.types import Receive, Scope, Send
 from temporalio.client import Client
 
 from holdfast.client.holdfast_client import HoldfastClient
+from holdfast.runtime.decision_links import KIND, PATH
+from holdfast.runtime.text_sealer import TextSealer
 from holdfast.schemas.settings.inbox import PermissionRule
-from holdfast.web.app import application
+from holdfast.web.app import DecisionPages, application
 from holdfast.web.auth.permissions import Permissions
 from holdfast.web.auth.sessions import Person
 from holdfast.web.http.path_prefix import under_path
@@ -48,6 +51,7 @@ from tests.web.pages.stated_runs import StatedRuns
 
 RUN: Final = "order-7"
 ROOT: Final = "/holdfast"
+SECRET: Final = "the secret of the links that decide"
 TOKEN: Final = "<form token>"
 _OUTSIDE: Final = re.compile(rf'\s(?!value)[\w-]+="/(?!{ROOT[1:]}/)[^"]*"')
 _RUN_OF: Final = re.compile(r"/(?:run|waiting)/([^/?]+)")
@@ -63,7 +67,11 @@ async def response_of(runs: StatedRuns, said: dict[str, Any]) -> httpx.Response:
     rules = Permissions(None if may is None else [PermissionRule(may=may)])
     client = HoldfastClient(await Client.connect("127.0.0.1:1", lazy=True))
     signer: Any = object() if said.get("signs") else None
-    inbox = application(Services(client, signer, said.get("temporal_ui"), permissions=rules))
+    parts = Services(client, signer, said.get("temporal_ui"), permissions=rules)
+    inbox, path = application(parts, *DecisionPages(parts, SECRET).routes), said.get("open", "")
+    if by := said.get("link"):
+        values = {"call": str(runs.choice(f"{RUN}/t1c1")), "by": by, "groups": [*groups]}
+        path = PATH + TextSealer(SECRET).seal(KIND, values, 60)
 
     async def signed_in(scope: Scope, receive: Receive, send: Send) -> None:
         await inbox({**scope, "state": {**scope["state"], "person": person}}, receive, send)
@@ -75,7 +83,7 @@ async def response_of(runs: StatedRuns, said: dict[str, Any]) -> httpx.Response:
     )
     async with browser:
         if "send" not in said:
-            return await browser.get(ROOT + said["open"])
+            return await browser.get(ROOT + path)
         form = {"form_token": TOKEN, **said.get("form", {})}
         for one in runs.pending[:1]:
             form = {"digest": one.digest, "nonce": one.nonce, **form}

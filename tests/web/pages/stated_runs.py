@@ -36,7 +36,7 @@ from holdfast.schemas.internal.run_comparison import ComparedRun
 from holdfast.schemas.internal.selected_call import SelectedCall
 from holdfast.schemas.run import RunReport, RunResult
 from holdfast.schemas.tool import ShownTool
-from holdfast.web import pages, services
+from holdfast.web import app, pages, services
 from holdfast.web.api import operations
 from holdfast.web.auth.permissions import ALL, RunAccess
 from holdfast.web.call import loader
@@ -306,6 +306,7 @@ class StatedRuns:
             (PendingRuns, "read"): lambda _: pending,
             (HoldfastClient, "list_page"): lambda *_: page,
             (services, "read_recorded_run"): self.recorded,
+            (app, "find_similar_calls"): lambda *_: [],
             (Services, "access"): lambda _, person, __: RunAccess(person, rights),
             (view, "read_branches"): lambda *_: (branches, forks, False),
             (Run, "page"): lambda _, __, after, limit: self.log[after : after + limit],
@@ -319,6 +320,7 @@ class StatedRuns:
         }
         patches: dict[tuple[Any, str], Any] = {
             (loader, "load_call"): self.load_call,
+            (app, "load_call"): self.load_call,
             (run_routes, "take_snapshot"): self.take_snapshot,
             (Run, "approvals"): lambda run: self.approvals(run.id),
             (Run, "decide"): self.decide,

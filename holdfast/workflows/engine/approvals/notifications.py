@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
+from holdfast.runtime.narration.arguments import argument_rows
 from holdfast.schemas.base import canonical_json, json_size, rfc3339, sha256
 from holdfast.schemas.decision import PendingApproval
-from holdfast.schemas.settings.notify import Lapse, Listener, News, NewsKind
+from holdfast.schemas.settings.notify import VALUE_CHARACTERS, Lapse, Listener, News, NewsKind
 from holdfast.workflows.engine.approvals.question import Question
 from holdfast.workflows.engine.approvals.rulings import Expired, Moved
 from holdfast.workflows.engine.state.redaction import truncate
@@ -25,6 +26,7 @@ ARGUMENTS_BYTES = 8_000
 WORDS_BYTES = 2_000
 NAME_CHARACTERS = 200
 MAX_DECISIONS_TOLD = 5
+MAX_ROWS = 50
 MAX_GROUPS_TOLD = 20
 _ABOUT_CHARACTERS = 40
 
@@ -111,6 +113,14 @@ def build_news(question: Question, event: NewsEvent, origin: QuestionOrigin, now
         lapse=_GIVEN_UP.get(question.kind) or question.policy.on_timeout or "deny",
         decided=shown.decisions[-1] if kind == "decided" and shown.decisions else None,
     )
+
+
+def shown_rows(question: Question) -> list[tuple[str, str]]:
+    """Return the arguments of a call as the inbox shows them, for `News.shown`."""
+    if question.kind not in ("call", "reconcile", "input"):
+        return []
+    arguments = truncate(question.arguments, ARGUMENTS_BYTES)
+    return argument_rows(arguments, question.parameters, VALUE_CHARACTERS)[:MAX_ROWS]
 
 
 def _shown(waiting: PendingApproval) -> PendingApproval:
