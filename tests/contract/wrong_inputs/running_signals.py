@@ -123,6 +123,6 @@ QUERIES = [
         [],
         "Query handler for 'approval' expected but not found, known queries: "
         "[__enhanced_stack_trace __stack_trace __temporal_workflow_metadata approvals "
-        "call context events request state status tool]",
+        "call context events pages request state status tool]",
     ),
 ]
