@@ -184,7 +184,7 @@ class HoldfastClient:
 
     def run(self, id: str, output: type[OutputT] | None = None) -> Run[OutputT]:
         """Return the run with this id, whose result is an `output`; sends no request."""
-        return Run(self.temporal, id, output, self._watches)
+        return Run(self.temporal, id, output, self._watches, self.fork)
 
     async def approvals(
         self, where: run_lists.RunFilter = run_lists.EVERY_RUN

@@ -34,6 +34,7 @@ from holdfast.client.stream.run_feed import BETWEEN_EVENTS, Frame, RunFeed
 from holdfast.client.stream.run_watch import MAX_LOST_LOOKS, RunWatches
 from holdfast.client.stream.text_reader import StreamCursor
 from holdfast.definitions.json_form import read_as
+from holdfast.definitions.run_request import RunInput
 from holdfast.runtime.text_safety import one_line
 from holdfast.schemas import names
 from holdfast.schemas.decision import Decision, PendingApproval, Receipt, Verdict
@@ -146,9 +147,20 @@ class Run(RemoteRun, Generic[OutputT]):
         run_id: str,
         output: type[OutputT] | None = None,
         watches: RunWatches | None = None,
+        fork: "Callable[..., Awaitable[Run[Any]]] | None" = None,
     ) -> None:
         super().__init__(client, run_id, watches)
-        self._output = output
+        self._output, self._fork = output, fork
+
+    async def fork(
+        self, input: RunInput = None, *, at: int | None = None, **fields: Any
+    ) -> "Run[Any]":
+        """Start a run with the log and the state of this one after turn `at`, or its last one.
+
+        The other `fields` are those of `HoldfastClient.fork`, whose `run` this is.
+        """
+        assert self._fork is not None  # that client has made it
+        return await self._fork(self.id, input, turn=at, **fields)
 
     async def events(self, after: int = 0) -> AsyncGenerator[LogRecord, None]:
         """Yield the events after number `after`, and those that follow until the run has ended.

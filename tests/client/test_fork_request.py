@@ -50,7 +50,7 @@ async def test_a_program_forks_a_run(launch: Launch, client: Client) -> None:
         "tools": ["look_up"],
     }
 
-    early = await agents.fork(source.id, turn=1, agent=clerk)
+    early = await agents.run(source.id).fork(at=1, agent=clerk)
     late = await agents.fork(source.id, "And now?", agent=clerk, id=f"{source.id}-late")
 
     assert [await early.result(), await late.result()] == ["Seven.", "Still seven."]

@@ -18,7 +18,7 @@ MAX_LINES = {
     "workflows": 15_645,
     "activities": 6_205,
     "hosting": 3_671,
-    "client": 5_555,
+    "client": 5_570,
     "evals": 560,
     "web": 11_470,
     "cli": 3_475,
