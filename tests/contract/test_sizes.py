@@ -12,7 +12,7 @@ MAX_LINES = {
     "schemas": 6_115,
     "validation": 2_890,
     "runtime": 6_666,
-    "providers": 5_730,
+    "providers": 5_740,
     "definitions": 570,
     "catalog": 3_760,
     "workflows": 15_645,
