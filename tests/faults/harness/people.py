@@ -8,6 +8,7 @@ may still happen. They repeat a decision where its arrival is unknown.
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from temporalio.client import (
@@ -17,6 +18,7 @@ from temporalio.client import (
     WorkflowUpdateFailedError,
 )
 from temporalio.common import SearchAttributeKey
+from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
 from tests.faults.harness.plans import BACKWARDS, CONTRADICT, EARLY, PEOPLE, REPEAT
@@ -34,6 +36,8 @@ BETWEEN_SECONDS = 0.1
 GROUPS = ["finance"]
 # An activity that the server has started can still be on the wire: it is not looked for at once.
 SETTLED_SECONDS = 3.0
+# A worker that died in the middle of a workflow task of a fork is missed after so long.
+SOON = timedelta(seconds=4)
 _CONTRARY = {"approve": "deny", "happened": "give_up", "did_not_happen": "give_up"}
 # A decision on a call that is decided, or on a run that has ended, changes nothing.
 _TOO_LATE = ("already_decided", "no_such_call")
@@ -84,6 +88,22 @@ class Person:
         await self._case.reach("person closes")
         await self._tried(lambda: self._run().signal("close"))
         await self._case.reach("person closes done")
+
+    async def fork(self, agent: str, turn: int) -> None:
+        """Fork the run after a turn, as its part `.fork`, and wait for the end of that."""
+        client, id = self._case.ground.client, f"{self._case.id}.fork"
+        request = {"agent": agent, "fork": {"run": self._case.id, "turn": turn}}
+
+        async def start() -> None:
+            with suppress(WorkflowAlreadyStartedError):
+                await client.start_workflow(
+                    "AgentWorkflow", request, id=id, task_queue=self._case.id, task_timeout=SOON
+                )
+
+        await self._case.reach("person forks")
+        await self._tried(start)
+        await self._tried(client.get_workflow_handle(id).result)
+        await self._case.reach("person forks done")
 
     async def _sent_once(self, text: str) -> None:
         if text not in await self._texts("user"):

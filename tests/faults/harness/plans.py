@@ -41,7 +41,7 @@ REPEAT, CONTRADICT, EARLY, BACKWARDS = "repeat", "contradict", "early", "backwar
 # No worker runs at an expiry, a forward and reminders; decisions are sent twice meanwhile.
 OUTAGE, DEADLINE = "outage", "deadline"
 # The scenarios that the passes by chance and on a cluster leave out.
-SYSTEMATIC_ALONE = (DEADLINE, "loop")
+SYSTEMATIC_ALONE = (DEADLINE, "loop", "fork")
 # An operator, by commands on all activities of the case that have not ended.
 PAUSE_ACTIVITY, UNPAUSE_ACTIVITY = "pause activity", "unpause activity"
 RESET_ACTIVITY, UPDATE_OPTIONS = "reset activity", "update activity options"

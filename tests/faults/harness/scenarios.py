@@ -318,6 +318,29 @@ SINGLE = Scenario(
     workflow="CallWorkflow",
 )
 
+
+async def _fork_and_close(person: Person) -> None:
+    """A person forks the open run after its first turn; once the fork has ended, they hang up."""
+    await person.until("awaiting_message")
+    await person.fork("helper", turn=1)
+    await person.close()
+
+
+# What the run paid, its fork has as a result: it refunds something, and pays nothing.
+FORK = Scenario(
+    {
+        "run": [Answer(calls=[call("pay", amount=9)]), Answer("paid")],
+        "helper": [DONE, Answer(calls=[call("refund", amount=8)]), Answer("refunded")],
+    },
+    output="paid",
+    effects={"run/t1c1": "pay", "run.fork/t2c1": "refund"},
+    tools=["pay"],
+    request={"conversation": True},
+    agents={"helper": {"tools": ["pay", "refund"]}},
+    parts=("", ".fork"),
+    visit=_fork_and_close,
+)
+
 SCENARIOS: dict[str, Scenario] = {
     "payment": PAYMENT,
     "refund": REFUND,
@@ -331,5 +354,6 @@ SCENARIOS: dict[str, Scenario] = {
     "mixed": MIXED,
     "models": MODELS,
     "single": SINGLE,
+    "fork": FORK,
     DEADLINE: DEADLINES,
 }
