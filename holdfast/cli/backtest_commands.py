@@ -49,7 +49,7 @@ def add_options(parsers: Parsers) -> None:
     text = "the agent to test: its name in the catalog, or a file (default: that of the run)"
     add("--agent", metavar="FILE|NAME", type=read_name, help=text)
     text = "the model to test, such as openai:gpt-5 (default: that of the agent)"
-    add("--model", metavar="E:N", type=read_model, help=text)
+    add("--model", metavar="E:N", type=option_values.model, help=text)
     text = "what becomes of a call that the record does not have (default: %(default)s)"
     add("--missing", choices=get_args(Missing), default="stop", help=text)
     text = "the principal of live reads"
@@ -68,18 +68,6 @@ def add_options(parsers: Parsers) -> None:
     group = parser.add_argument_group("the worker's settings, as of `holdfast worker`")
     add_settings(partial(group.add_argument, default=argparse.SUPPRESS), WorkerSettings)
     parser.set_defaults(command=backtest)
-
-
-def read_model(text: str) -> ModelSettings:
-    """Return the settings of a model that is written as `ENDPOINT:NAME`.
-
-    Raises:
-        ArgumentTypeError: it is written otherwise.
-    """
-    endpoint, _, name = text.partition(":")
-    if not (endpoint and name):
-        raise argparse.ArgumentTypeError("that is no model; write it as ENDPOINT:NAME")
-    return ModelSettings(endpoint=endpoint, name=name)
 
 
 async def backtest(

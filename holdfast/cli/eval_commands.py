@@ -19,7 +19,8 @@ from rich.console import Console
 from rich.progress import Progress
 from temporalio.envconfig import ClientConnectConfig
 
-from holdfast.cli.backtest_commands import CONCURRENT, read_candidate, read_model, warn
+from holdfast.cli import option_values
+from holdfast.cli.backtest_commands import CONCURRENT, read_candidate, warn
 from holdfast.cli.parser import TIME, Parsers
 from holdfast.cli.screens.console import print_table
 from holdfast.client.connection import connect
@@ -70,7 +71,7 @@ def add_options(parsers: Parsers) -> None:
     text = "the agent to test: its name in the catalog, or a file (default: that of the suite)"
     add("--agent", metavar="FILE|NAME", type=read_name, help=text)
     text = "the model to test, such as openai:gpt-5 (default: that of the agent)"
-    add("--model", metavar="E:N", type=read_model, help=text)
+    add("--model", metavar="E:N", type=option_values.model, help=text)
     text = "compare with the rates of this file, rather than with those that cases require"
     add("--baseline", metavar="FILE", type=read_path, help=text)
     text = "write the rates to this file"

@@ -8,6 +8,7 @@ from argparse import ArgumentTypeError
 from pathlib import Path
 from typing import Any, TextIO
 
+from holdfast.schemas.agent import ModelSettings
 from holdfast.schemas.phrases import misfit_reason
 from holdfast.validation.lenient_json import InexactNumber, exact_json
 
@@ -69,6 +70,14 @@ def as_meant(said: str) -> Any:
 def name_or_definition(given: str) -> str | dict[str, Any]:
     """Return the name of an agent or a tool, or the JSON definition in `@FILE`."""
     return json_object(given) if given.startswith("@") else given
+
+
+def model(given: str) -> ModelSettings:
+    """Return the settings of a model that is written as `ENDPOINT:NAME`."""
+    endpoint, _, name = given.partition(":")
+    if not (endpoint and name):
+        raise ArgumentTypeError("that is no model; write it as ENDPOINT:NAME")
+    return ModelSettings(endpoint=endpoint, name=name)
 
 
 def turn(given: str) -> int:

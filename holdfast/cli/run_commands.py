@@ -26,6 +26,7 @@ from holdfast.runtime.narration.phrases import decision_phrase
 from holdfast.runtime.narration.question_view import QuestionView
 from holdfast.runtime.text_safety import as_json, as_text, clean, format_date, holdfast_command
 from holdfast.schemas import names
+from holdfast.schemas.agent import ModelSettings
 from holdfast.schemas.decision import RUNS_AGAIN, Decision, PendingApproval, Verdict
 from holdfast.schemas.message import Delivered
 from holdfast.schemas.phrases import quote_value
@@ -70,6 +71,8 @@ def add_options(parsers: Parsers) -> None:
     add("--at", metavar="TURN", type=option_values.turn, help=text)
     text = "the name of an agent, or @FILE with its JSON (default: that of the run)"
     add("--agent", metavar="AGENT", type=definition, help=text)
+    text = "with --agent @FILE: its model, such as openai:gpt-5 (default: that of the file)"
+    add("--model", metavar="E:N", type=option_values.model, dest="model_of_file", help=text)
     text = "a new message: text, a JSON object, @FILE, or -"
     add("--message", metavar="TEXT", type=option_values.run_input, dest="input", help=text)
     add("--state", **OBJECT, help="what is changed in the state, or @FILE")
@@ -140,6 +143,7 @@ async def start(
     continued: str | None = None,
     run: str | None = None,
     at: int | None = None,
+    model_of_file: ModelSettings | None = None,
     **request: Any,
 ) -> int:
     """Start a run or a single call, and follow it unless `detach`. The exit code is the run's.
@@ -148,6 +152,11 @@ async def start(
     is `continued`, at its end, or with another `run`, after its turn `at`.
     """
     fields = {name: value for name, value in request.items() if value is not None}
+    if model_of_file is not None:
+        if not isinstance(fields.get("agent"), dict):
+            raise wrong_command("--model goes with a definition", "give it with --agent @FILE")
+        written = model_of_file.model_dump(include={"endpoint", "name"})
+        fields["agent"] = {**fields["agent"], "model": written}
     client = None
     if (source := continued or run) is not None:
         client = await connect(task_queue)
