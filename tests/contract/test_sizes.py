@@ -17,7 +17,7 @@ MAX_LINES = {
     "catalog": 3_760,
     "workflows": 15_645,
     "activities": 6_205,
-    "hosting": 3_671,
+    "hosting": 3_674,
     "client": 5_570,
     "evals": 560,
     "web": 11_470,

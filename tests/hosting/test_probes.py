@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Self, cast
+from unittest.mock import Mock
 
 import httpx
 import pytest
@@ -116,6 +117,24 @@ async def test_temporal_is_asked_whether_it_serves_and_not_for_long(
     answer = await works.ready()
     assert (None if answer.is_ok else answer.text) == why
     assert temporal.given == [timedelta(seconds=probes.ASK_TIMEOUT_SECONDS)]
+
+
+async def test_a_connection_that_temporal_closes_does_not_make_a_worker_unready(
+    client: Client,
+) -> None:
+    cancelled = ProbedTemporal(RPCStatusCode.CANCELLED)
+    temporal, works = Mock(wraps=client, namespace=client.namespace), WorkerHealth()
+    works.started(lambda: True, temporal, OutlivedAttempts(1))
+
+    async def close_once(request: object, timeout: timedelta) -> None:
+        temporal.workflow_service = client.workflow_service
+        await cancelled.describe_namespace(request, timeout)
+
+    temporal.workflow_service = Mock(describe_namespace=close_once)
+    assert (await works.ready()).is_ok
+    assert len(cancelled.given) == 1
+    works.started(lambda: True, cast(Client, cancelled), OutlivedAttempts(1))
+    assert (await works.ready()).text == "Temporal does not serve the worker: CANCELLED"
 
 
 async def test_a_strange_question_is_answered_in_a_line_and_holds_nothing_up(

@@ -73,7 +73,7 @@ class WorkerHealth:
     async def live(self) -> ProbeAnswer:
         return ALIVE  # the event loop runs, if this does
 
-    async def ready(self) -> ProbeAnswer:
+    async def ready(self, *, is_first: bool = True) -> ProbeAnswer:
         """Return whether the worker accepts work."""
         if self._stopping:
             return STOPPING
@@ -90,6 +90,9 @@ class WorkerHealth:
         try:
             await client.workflow_service.describe_namespace(request, timeout=timeout)
         except RPCError as error:
+            # Temporal closes each connection after minutes, and cancels what is queued there.
+            if is_first and error.status == RPCStatusCode.CANCELLED:
+                return await self.ready(is_first=False)
             if error.status != RPCStatusCode.PERMISSION_DENIED:  # a denied permission is an answer
                 text = f"Temporal does not serve the worker: {error.status.name}"
                 return ProbeAnswer(False, text)
