@@ -65,7 +65,7 @@ LIMITS: dict[str, list[str]] = {
         f"{read_fork.MAX_ENTRIES:,} entries",
         base.format_duration(fork.SCHEDULE_TO_CLOSE),
     ],
-    "[forwards](approvals/approvals.md#policies) of one approval": [
+    "[forwards](approvals/policies-to-copy.md#a-second-group-after-some-hours) of one approval": [
         f"{tool.MAX_FORWARDS}, each to {tool.MAX_FORWARD_GROUPS} groups"
     ],
     "[approval rules](approvals/rules.md) of a tool": [str(tool.MAX_RULES)],

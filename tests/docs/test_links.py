@@ -19,7 +19,8 @@ _BLOCK = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\(([^()\s]+)\)")
 _TEST = re.compile(r"\[`(test_\w+)`\]\(([^()\s]+\.py)\)")
 _TEXT_FILE = re.compile(r"\[`\w+`\]\(([^()\s]+\.(?:input|play|txt))\)")
-_HEADING = re.compile(r"^#{1,6} (.+)$", re.MULTILINE)
+_HEADING = re.compile(r"^(#{1,6}) (.+)$", re.MULTILINE)
+_TASK = re.compile(r"^\| [^|]+ \| \[[^\]]+\]\(([^()\s]+)\) \|$", re.MULTILINE)
 
 
 def prose(page: Path) -> str:
@@ -27,13 +28,21 @@ def prose(page: Path) -> str:
     return _BLOCK.sub("", page.read_text(encoding="utf-8"))
 
 
-def anchors(page: Path) -> list[str]:
-    """The anchors that GitHub gives a page's headings."""
-    made: list[str] = []
+def sections(page: Path) -> dict[str, str]:
+    """What is below each heading, up to the next one of its level, by its anchor at GitHub.
+
+    A block of code is its fence alone.
+    """
+    text = _BLOCK.sub("```", page.read_text(encoding="utf-8"))
+    made: dict[str, str] = {}
     seen: Counter[str] = Counter()
-    for heading in _HEADING.findall(prose(page)):
-        plain = re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
-        made.append(f"{plain}-{seen[plain]}" if seen[plain] else plain)
+    for heading in _HEADING.finditer(text):
+        plain = re.sub(r"[^\w\- ]", "", heading[2].strip().lower()).replace(" ", "-")
+        below = text[heading.end() :]
+        following = re.search(rf"^#{{1,{len(heading[1])}}} ", below, re.MULTILINE)
+        made[f"{plain}-{seen[plain]}" if seen[plain] else plain] = below[
+            : following.start() if following else None
+        ]
         seen[plain] += 1
     return made
 
@@ -46,7 +55,7 @@ def broken(page: Path, link: str) -> str | None:
     target = (page.parent / place).resolve() if place else page
     if not target.exists() or not target.is_relative_to(ROOT):
         return f"{link}: there is no such file"
-    if anchor and anchor not in anchors(target):
+    if anchor and anchor not in sections(target):
         return f"{link}: there is no such heading"
     return None
 
@@ -95,6 +104,23 @@ LEADS = ["../tools/tools.md", "../tools/tools.md#patterns", "#in-a-turn", "https
 @pytest.mark.parametrize("link", [*LEADS_NOWHERE, *LEADS])
 def test_a_link_that_leads_nowhere_is_found(link: str) -> None:
     assert (broken(ROOT / "docs/agents/agents.md", link) is None) == (link in LEADS)
+
+
+def has_lines_to_copy(link: str) -> bool:
+    """Whether a link of the index leads to a heading with a block, or a line, of code."""
+    place, _, anchor = link.partition("#")
+    recipe = sections(ROOT / "docs" / place)[anchor]
+    return "```" in recipe or re.search(r"`[^`\n]+ [^`\n]+`", recipe) is not None
+
+
+def test_each_task_of_the_index_leads_to_lines_to_copy() -> None:
+    tasks = _TASK.findall((ROOT / "docs/how-do-i.md").read_text(encoding="utf-8"))
+    assert len(set(tasks)) == len(tasks) >= 40
+    assert [link for link in tasks if not has_lines_to_copy(link)] == []
+
+
+def test_a_task_without_lines_to_copy_is_found() -> None:
+    assert not has_lines_to_copy("architecture.md#one-idea")
 
 
 def test_every_page_is_reached_from_the_readme() -> None:
