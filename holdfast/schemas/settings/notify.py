@@ -232,8 +232,8 @@ class News(Lenient):
     waiting: PendingApproval
     """The call, as it is shown; what is long is cut."""
     shown: list[tuple[str, str]] = []
-    """Its arguments as the inbox shows them, by title: `["Amount", "€249.00"]`; an object of a list
-    and an item of a loop are one each. Only with the content `full`."""
+    """Its arguments as the inbox shows them, by title: `["Amount", "€249.00"]`; an object of a
+    list, an item of a loop and a call of a plan are one each. Only with the content `full`."""
     forwarded: list[str] = []
     """The groups that it is forwarded to, where that is the news."""
     lapse: Lapse

@@ -185,6 +185,22 @@ def test_channels_of_the_whole_content_have_arguments_as_the_inbox_shows_them() 
     assert json_size(shown_rows(question)) < 20_000
 
 
+def test_channels_of_the_whole_content_have_a_row_for_each_call_of_a_plan() -> None:
+    question = open_question(asks())
+    question.kind, question.parameters = "plan", None
+    calls = [
+        {"id": "t1c1", "tool": "find", "arguments": {"order_id": "7"}},
+        {"id": "t1c2", "tool": "pay", "arguments": {"amount": 1250, "order_id": "†state.order"}},
+    ]
+    question.arguments = {"calls": calls}
+    assert shown_rows(question) == [
+        ("t1c1 find", 'Order "7"'),
+        ("t1c2 pay", "Amount 1250 · Order †state.order"),
+    ]
+    question.arguments = {"calls": [{**calls[0], "id": f"t1c{n}"} for n in range(100)]}
+    assert len(shown_rows(question)) == MAX_ROWS
+
+
 def test_news_of_something_large_is_small() -> None:
     large = "x" * 100_000
     question = open_question(asks())

@@ -15,7 +15,7 @@ from typing import Literal
 
 from holdfast.runtime.narration.arguments import argument_rows
 from holdfast.schemas.base import canonical_json, json_size, rfc3339, sha256
-from holdfast.schemas.decision import PendingApproval
+from holdfast.schemas.decision import PendingApproval, shown_calls
 from holdfast.schemas.settings.notify import VALUE_CHARACTERS, Lapse, Listener, News, NewsKind
 from holdfast.workflows.engine.approvals.question import Question
 from holdfast.workflows.engine.approvals.rulings import Expired, Moved
@@ -116,10 +116,13 @@ def build_news(question: Question, event: NewsEvent, origin: QuestionOrigin, now
 
 
 def shown_rows(question: Question) -> list[tuple[str, str]]:
-    """Return the arguments of a call as the inbox shows them, for `News.shown`."""
-    if question.kind not in ("call", "reconcile", "input"):
+    """Return the arguments of a call as the inbox shows them, or a row for each call of a plan."""
+    if question.kind not in ("call", "reconcile", "input", "plan"):
         return []
     arguments = truncate(question.arguments, ARGUMENTS_BYTES)
+    if question.kind == "plan":
+        calls = shown_calls(arguments)
+        arguments = {f"{one['id']} {one.get('tool')}": one.get("arguments") for one in calls}
     return argument_rows(arguments, question.parameters, VALUE_CHARACTERS)[:MAX_ROWS]
 
 
