@@ -125,8 +125,9 @@ def pages() -> Iterator[tuple[OpenApproval, list[str]]]:
     """A question of each kind as its page has it, and the labels of its decisions."""
     refund = {"order_id": 1042, "amount": 249, "note": "a cracked tank " * 4}
     yield asked("call", refund, effect="refund of €249.00"), ["Deny", "Approve refund of €249.00"]
+    each = "Refund an order €249.00"
     steps = {"calls": [{"id": f"t1c{n}", **STEP} for n in (1, 2)]}
-    yield asked("plan", steps), ["Deny the plan", "Approve the selected steps"]
+    yield asked("plan", steps), ["Deny the plan", f"Approve 2 steps: {each}, {each}"]
     yield asked("input", {}, form=SEAT, question="Which seat?"), ["Deny", "Answer"]
     yield limit(), ["Do not extend", "Extend: cost from 1.0 to 2.42"]
     yield asked("principal_expired", refund), ["Deny"]
@@ -257,6 +258,9 @@ async def test_a_call_is_changed_and_approved(
     async with window(browser, stage, size, dark=dark, refused=[422]) as page:
         await page.goto(address)
         await expect(page.get_by_role("heading", level=1)).to_contain_text("Pay money out")
+        more = page.locator(".menu > summary")
+        assert await more.evaluate("it => it.offsetHeight < 40"), "the terms are one line"
+        await more.click()
         await page.get_by_role("link", name="Answer instead").click()
         await page.get_by_role("link", name="Change arguments").click()
         await expect(page.get_by_label("Amount in EUR")).to_be_in_viewport()
@@ -306,13 +310,12 @@ async def test_without_scripts_by_keyboard_alone(
     run, address = await start(desk)
     async with window(browser, stage, PHONE, scripts=False) as page:
         await page.goto(address)
-        reason = page.get_by_text("Add a reason")
-        for _ in range(30):
-            await page.keyboard.press("Tab")
-            if await reason.evaluate("it => it === document.activeElement"):
-                break
-        await page.keyboard.press("Enter")
-        await page.keyboard.press("Tab")
+        for place, key in ((".menu > summary", "Enter"), ("#reason-decide", "End")):
+            for _ in range(30):
+                await page.keyboard.press("Tab")
+                if await page.locator(place).evaluate("it => it === document.activeElement"):
+                    break
+            await page.keyboard.press(key)
         await page.keyboard.type("Not before Friday.")
         await page.keyboard.press("Tab")
         await expect(page.get_by_role("button", name="Deny")).to_be_focused()
@@ -330,7 +333,7 @@ async def test_what_others_do_appears_and_what_is_typed_stays(
         await page.goto(address)
         told = page.locator("time").first.locator("..")
         await expect(told).to_contain_text(re.compile(r"UTC, .*\d\d:\d\d local time"))
-        await page.get_by_text("Add a reason").click()
+        await page.locator(".menu > summary").click()
         reason = page.locator("#reason-decide")
         await reason.fill("Too mu")
         edited = {"result": 10, "to": ["ada"]}

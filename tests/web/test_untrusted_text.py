@@ -217,9 +217,9 @@ def test_a_plan_with_more_steps_than_fit_is_marked_and_not_picked_from() -> None
     steps = [{"id": f"t1c{n}", "tool": "pay", "arguments": {}} for n in range(MAX_CALLS + 2)]
     page = page_of(kind="plan", arguments={"calls": steps})
     few = page_of(kind="plan", arguments={"calls": steps[:3]})
-    assert "Approve the selected steps" in few
+    assert "Approve 3 steps" in few
     assert "the last 2 steps do not fit on this page" in page
-    assert "Approve the selected steps" not in page
+    assert "Approve the ticked steps" not in page
     assert "do not fit on this page" not in few
 
 

@@ -7,7 +7,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from holdfast.runtime.narration.arguments import ItemTable, item_table
+from holdfast.runtime.narration.arguments import (
+    ItemTable,
+    effect_text,
+    item_table,
+    money_amount,
+    total_text,
+)
 from holdfast.runtime.narration.question_view import MAX_CALLS, step_bound, step_delegate
 from holdfast.runtime.narration.value_diff import Difference, Place, differences
 from holdfast.runtime.text_safety import one_line
@@ -32,6 +38,7 @@ _PLAN_FIELDS: Final = 120
 _TEXT_CHARS: Final = 100
 _NAME_CHARS: Final = 60
 _PATH_CHARS: Final = 120
+_BUTTON_CHARS: Final = 90
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +58,23 @@ class PlanStep:
     @property
     def title(self) -> str:
         return f"step {self.number} ({self.label})"
+
+    @property
+    def may_have_effects(self) -> bool:
+        return self.tool is None or self.tool.side_effects
+
+    @property
+    def amount(self) -> str:
+        """Return the one amount of money in its arguments, `980.00 EUR`; empty without one."""
+        return money_amount(self.arguments, self.schema)
+
+    @property
+    def effect(self) -> str:
+        """Return what it does: by its tool `payment of €980.00`, or its label and amount."""
+        template, effect = self.tool and self.tool.approval.effect, ""
+        if template and not [*references_in(self.arguments)]:
+            effect = effect_text(template, self.arguments, self.schema)
+        return effect or f"{self.label} {total_text([self.amount])}".rstrip()
 
     @property
     def all_places(self) -> tuple[Path, ...]:
@@ -294,6 +318,21 @@ def plan_rows(
             )
         )
     return found
+
+
+def plan_button(rows: Sequence[PlanRow]) -> str:
+    """Return the button that approves steps, with the effects of those that are kept.
+
+    `Approve 3 steps: order of €980.00, payment of €980.00`; of many, their number and sum.
+    """
+    kept = [row.step for row in rows if row.keep]
+    acting = [step for step in kept if step.may_have_effects]
+    label = f"Approve {len(kept)} step{'' if len(kept) == 1 else 's'}"
+    whole = f"{label}: {', '.join(step.effect for step in acting)}"
+    if len(whole) > _BUTTON_CHARS:
+        whole = f"{label}: {len(acting)} with side effects"
+        whole += f", {total}" if (total := total_text(step.amount for step in acting)) else ""
+    return whole if acting else label
 
 
 def argument_differences(

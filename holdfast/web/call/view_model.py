@@ -32,7 +32,13 @@ from holdfast.web.call import decision_form
 from holdfast.web.call.decision_form import DecisionForm, FormProblem
 from holdfast.web.call.history import CallStage, QuestionRound
 from holdfast.web.call.loader import ClosedApproval, OpenApproval
-from holdfast.web.call.plan import PlanRow, argument_differences, plan_rows, step_numbers
+from holdfast.web.call.plan import (
+    PlanRow,
+    argument_differences,
+    plan_button,
+    plan_rows,
+    step_numbers,
+)
 from holdfast.web.forms.fields import MAX_FIELDS, Field, build_fields
 from holdfast.web.forms.form_values import FormValue, initial_value, is_same
 from holdfast.web.listing.rows import MAX_BRIEF_CHARS, argument_line
@@ -88,13 +94,16 @@ def build_call_page(
     obstacle = obstacle if may_decide else MAY_NOT_DECIDE
     edit, result, plan = _forms(pending, form, problem or FormProblem(""), may_edit=not obstacle)
     selects_steps = bool(plan) and plan[0].edit is not None
+    hidden_steps = len([*shown_calls(arguments)]) - len(plan) if plan else 0
     if len(versions) > 1:
         first = versions[0].arguments
         changes = argument_differences(kind, first, arguments, pending.tools, pending.schema)
     if kind == "budget":
         approve = extend_button(approval, budget, pending.history.first_limit)
+    elif plan and not hidden_steps:
+        approve = plan_button(plan)
     else:
-        approve = view.approve_button(pending.schema)
+        approve = "Approve the whole plan" if plan else view.approve_button(pending.schema)
     consequence = phrases.QUESTIONS[kind].consequence
     kept = (row.step for row in plan if row.keep)
     if effects := [step for step in kept if step.tool and step.tool.side_effects]:
@@ -127,7 +136,7 @@ def build_call_page(
         "edit": edit,
         "result": result,
         "plan": plan,
-        "hidden_steps": len([*shown_calls(arguments)]) - len(plan) if plan else 0,
+        "hidden_steps": hidden_steps,
         "is_changed": is_edit and not is_same(form.edit.value, arguments),
         "is_checked": is_check and is_edit and (edit is not None or selects_steps),
         "is_answer": form.verdict in ("respond", "happened"),

@@ -165,7 +165,7 @@ def test_a_plan_is_picked_from_by_who_may_where_all_of_it_is_shown(
     said: dict[str, Any], who: Person, picks: bool
 ) -> None:
     text = page(question(**{"kind": "plan", "arguments": STEPS, **said}), who)
-    assert ("Approve the selected steps" in text) is picks
+    assert ("Approve the ticked steps" in text) is picks
     assert ('type="checkbox" id="keep1"' in text) is picks
 
 
