@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from holdfast.definitions.tool import Approval as Approval
     from holdfast.definitions.tool import tool as tool
     from holdfast.hosting.plugin import HoldfastPlugin as HoldfastPlugin
+    from holdfast.runtime.attachments import read_file as read_file
     from holdfast.schemas.budget import Budget as Budget
     from holdfast.schemas.run import CallContext as CallContext
     from holdfast.schemas.settings.budgets import SharedBudget as SharedBudget
@@ -40,6 +41,7 @@ _MODULES = {
     "SharedBudget": "holdfast.schemas.settings.budgets",
     "Skill": "holdfast.definitions.agent",
     "execute_agent": "holdfast.definitions.run_request",
+    "read_file": "holdfast.runtime.attachments",
     "tool": "holdfast.definitions.tool",
 }
 

@@ -26,7 +26,7 @@ from holdfast.activities.model.conversation_reader import RunNotOpen, RunUnrespo
 from holdfast.activities.model.run_queries import RunQueries
 from holdfast.schemas import names
 from holdfast.schemas.phrases import quote_value
-from holdfast.schemas.run import Fork, Principal
+from holdfast.schemas.run import Fork, Principal, RunRequest
 from holdfast.workflows.engine.conversation.recorded_prefix import (
     CannotFork,
     PrefixPart,
@@ -128,7 +128,8 @@ class ReadForkActivity:
                 start = event.workflow_execution_started_event_attributes
                 [request] = await self._client.data_converter.decode(start.input.payloads[:1])
                 if "fork" not in request:
-                    return request["input"] if isinstance(request.get("input"), str) else None
+                    given = RunRequest(agent="fork", input=request.get("input")).input_value
+                    return given if isinstance(given, str) else None
                 id = Fork.read(request["fork"]).run
         return None
 

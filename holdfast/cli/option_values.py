@@ -8,7 +8,9 @@ from argparse import ArgumentTypeError
 from pathlib import Path
 from typing import Any, TextIO
 
+from holdfast.runtime.attachments import FileError, read_file
 from holdfast.schemas.agent import ModelSettings
+from holdfast.schemas.message import Media, TextPart
 from holdfast.schemas.phrases import misfit_reason
 from holdfast.validation.lenient_json import InexactNumber, exact_json
 
@@ -34,6 +36,16 @@ def run_input(given: str) -> str | dict[str, Any]:
     content = text(given)
     value = as_meant(content) if content.lstrip().startswith("{") else content
     return value if isinstance(value, dict) else content
+
+
+def attachment(given: str) -> TextPart | Media:
+    """Return a file as a part of a message."""
+    try:
+        return read_file(Path(given))
+    except OSError as error:
+        raise ArgumentTypeError(f"{given} cannot be read: {error.strerror}") from error
+    except FileError as error:
+        raise ArgumentTypeError(str(error)) from error
 
 
 def json_object(given: str) -> dict[str, Any]:

@@ -20,6 +20,13 @@ CALL: Final[dict[str, Any]] = {"metavar": "CALL", "type": read_name}
 NAME: Final[dict[str, Any]] = {"metavar": "NAME", "type": read_name}
 OBJECT: Final[dict[str, Any]] = {"metavar": "JSON", "type": option_values.json_object}
 TIME: Final[dict[str, Any]] = {"metavar": "TIME", "type": read_by(parse_duration)}
+FILES: Final[dict[str, Any]] = {
+    "metavar": "FILE",
+    "type": option_values.attachment,
+    "action": "append",
+    "default": [],
+    "help": "a file for the model: an image, a PDF or a text; repeatable",
+}
 
 UPDATE_ID: Final[dict[str, Any]] = {
     "metavar": "ID",

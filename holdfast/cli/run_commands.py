@@ -10,7 +10,17 @@ from functools import partial
 from typing import Any, get_args
 
 from holdfast.cli import option_values
-from holdfast.cli.parser import CALL, NAME, OBJECT, TIME, UPDATE_ID, Parsers, add_person, on_run
+from holdfast.cli.parser import (
+    CALL,
+    FILES,
+    NAME,
+    OBJECT,
+    TIME,
+    UPDATE_ID,
+    Parsers,
+    add_person,
+    on_run,
+)
 from holdfast.cli.prompts.answers import AnswerSource, Approver
 from holdfast.cli.screens.console import is_terminal
 from holdfast.cli.screens.follow import follow, print_json_lines, screen_for
@@ -21,6 +31,7 @@ from holdfast.client.holdfast_client import HoldfastClient, fork_request
 from holdfast.client.question_text import parse_call_ids, strike_calls
 from holdfast.client.run import Run
 from holdfast.client.start import StartRequest, environment_caller
+from holdfast.runtime.attachments import FileError, with_files
 from holdfast.runtime.command_line import read_count, read_name
 from holdfast.runtime.narration.phrases import decision_phrase
 from holdfast.runtime.narration.question_view import QuestionView
@@ -28,7 +39,7 @@ from holdfast.runtime.text_safety import as_json, as_text, clean, format_date, h
 from holdfast.schemas import names
 from holdfast.schemas.agent import ModelSettings
 from holdfast.schemas.decision import RUNS_AGAIN, Decision, PendingApproval, Verdict
-from holdfast.schemas.message import Delivered
+from holdfast.schemas.message import Delivered, Media, Part, TextPart
 from holdfast.schemas.phrases import quote_value
 from holdfast.schemas.run import CallRequest, RunRequest
 
@@ -54,6 +65,7 @@ def add_options(parsers: Parsers) -> None:
     add("agent", metavar="AGENT", nargs="?", type=definition, help=text)
     text = "the task: text, a JSON object, @FILE, or -"
     add("--input", metavar="TEXT", type=option_values.run_input, help=text)
+    add("--attach", **FILES)
     add("--state", **OBJECT, help="the initial state, or @FILE")
     text = "earlier messages and data messages: a list, or @FILE"
     add("--context", metavar="JSON", type=option_values.json_objects, help=text)
@@ -75,6 +87,7 @@ def add_options(parsers: Parsers) -> None:
     add("--model", metavar="E:N", type=option_values.model, dest="model_of_file", help=text)
     text = "a new message: text, a JSON object, @FILE, or -"
     add("--message", metavar="TEXT", type=option_values.run_input, dest="input", help=text)
+    add("--attach", **FILES)
     add("--state", **OBJECT, help="what is changed in the state, or @FILE")
     add("--budget", **OBJECT, help="the limits of the run, such as '{\"maxTurns\": 4}'")
     add("--conversation", action="store_true", default=None, help="stay open for `holdfast send`")
@@ -92,6 +105,7 @@ def add_options(parsers: Parsers) -> None:
     sending = on_run(parsers["send"], send)
     add = sending.add_argument
     add("text", metavar="TEXT", type=option_values.text, help="the message: text, @FILE, or -")
+    add("--attach", **FILES)
     how = sending.add_mutually_exclusive_group().add_argument
     for name, text in (
         ("steer", "add the message to any run before its next turn, without an answer"),
@@ -144,6 +158,7 @@ async def start(
     run: str | None = None,
     at: int | None = None,
     model_of_file: ModelSettings | None = None,
+    attach: Sequence[TextPart | Media] = (),
     **request: Any,
 ) -> int:
     """Start a run or a single call, and follow it unless `detach`. The exit code is the run's.
@@ -157,6 +172,8 @@ async def start(
             raise wrong_command("--model goes with a definition", "give it with --agent @FILE")
         written = model_of_file.model_dump(include={"endpoint", "name"})
         fields["agent"] = {**fields["agent"], "model": written}
+    if attach:
+        fields["input"] = [part.to_json() for part in _with_files(fields.get("input"), attach)]
     client = None
     if (source := continued or run) is not None:
         client = await connect(task_queue)
@@ -211,7 +228,13 @@ async def _reach(run_id: str) -> Run:
 
 
 async def send(
-    *, run: str, text: str, how: str | None, skill: str | None, update_id: str | None
+    *,
+    run: str,
+    text: str,
+    attach: Sequence[TextPart | Media],
+    how: str | None,
+    skill: str | None,
+    update_id: str | None,
 ) -> int:
     """Send a message to a run; print the answer of a conversation.
 
@@ -221,8 +244,9 @@ async def send(
         raise wrong_command("--skill is for a message that the model reads", "leave out --people")
     if how is not None and update_id is not None:
         raise wrong_command("--update-id is for a message with an answer", f"leave out --{how}")
+    content = _with_files(text, attach) if attach else text
     remote = await _reach(run)
-    message = Delivered(content=text, skill=skill)
+    message = Delivered(content=content, skill=skill)
     if how is not None:
         fields, sent = _SENT[how]
         await remote.post(message.model_copy(update=fields))
@@ -242,6 +266,15 @@ async def send(
         print(f"\nThe run has received the message. To see the answer: {back}", file=sys.stderr)
         raise
     return errors.DONE
+
+
+def _with_files(
+    content: str | dict[str, Any] | None, files: Sequence[TextPart | Media]
+) -> list[Part]:
+    try:
+        return with_files(content, files)
+    except FileError as error:
+        raise wrong_command(f"`--attach`: {error.reason}", error.fix) from None
 
 
 async def withdraw(*, run: str, message: int) -> int:

@@ -39,7 +39,7 @@ from holdfast.runtime.text_safety import one_line
 from holdfast.schemas import names
 from holdfast.schemas.decision import Decision, PendingApproval, Receipt, Verdict
 from holdfast.schemas.log_entry import ConfirmationRequiredEntry, LogRecord, read_record
-from holdfast.schemas.message import Delivered
+from holdfast.schemas.message import Content, Delivered
 from holdfast.schemas.run import MAX_CALL_ENTRIES, CallReport, Principal, RunReport
 from holdfast.schemas.tool import ShownTool
 
@@ -289,7 +289,7 @@ class Run(RemoteRun, Generic[OutputT]):
         return Principal.model_validate(answer)
 
     async def send(
-        self, message: str | Delivered, wait_seconds: float | None = None, update_id: str = ""
+        self, message: Content | Delivered, wait_seconds: float | None = None, update_id: str = ""
     ) -> JsonValue:
         """Send a conversation its next message, once for its id, and return the answer.
 
@@ -318,7 +318,7 @@ class Run(RemoteRun, Generic[OutputT]):
             if error.code != names.CONTINUED:
                 raise  # otherwise, the run has it
 
-    async def post(self, message: str | Delivered) -> None:
+    async def post(self, message: Content | Delivered) -> None:
         """Send the run a message, and wait for no answer."""
         await self._signal(names.MESSAGE, _sent(message))
 
@@ -347,6 +347,6 @@ class Run(RemoteRun, Generic[OutputT]):
         self._watches.poll(self.id)
 
 
-def _sent(message: str | Delivered) -> dict[str, JsonValue]:
-    message = Delivered(content=message) if isinstance(message, str) else message
+def _sent(message: Content | Delivered) -> dict[str, JsonValue]:
+    message = message if isinstance(message, Delivered) else Delivered(content=message)
     return {"role": message.role, **message.to_json()}

@@ -22,6 +22,7 @@ from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSear
 from temporalio.converter import DataConverter
 
 from holdfast.client.errors import RUN_FAILED, HoldfastError
+from holdfast.runtime.narration.log_narration import content_text
 from holdfast.runtime.text_safety import (
     arguments_line,
     as_json,
@@ -87,7 +88,7 @@ class StartRequest:
             agent, content = request.agent, request.input
             known = agent if isinstance(agent, str) else agent.name
             name, attributes[names.AGENT_NAME] = known or "agent", known or names.UNNAMED_AGENT
-            about = content if isinstance(content, str) else as_json(content) if content else ""
+            about = as_json(content) if isinstance(content, dict) else content_text(content or "")
             workflow = names.AGENT_WORKFLOW
         return cls(workflow, payload, name, about, attributes=attributes, **more)
 

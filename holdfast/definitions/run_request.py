@@ -15,7 +15,7 @@ from holdfast.definitions.tool import JsonObject
 from holdfast.schemas import names
 from holdfast.schemas.agent import ToolChoice
 from holdfast.schemas.budget import Budget
-from holdfast.schemas.message import ContextMessage
+from holdfast.schemas.message import ContextMessage, Part
 from holdfast.schemas.names import ErrorCode
 from holdfast.schemas.run import (
     Conversation,
@@ -27,7 +27,7 @@ from holdfast.schemas.run import (
 )
 
 OutputT = TypeVar("OutputT")
-RunInput = str | JsonObject | BaseModel | None
+RunInput = str | JsonObject | BaseModel | Sequence[Part] | None
 
 
 class RequestFields(TypedDict, total=False):

@@ -47,7 +47,7 @@ def parts_of(
             case ImagePart() | DocumentPart():
                 parts.append(media(part))
             case TextPart():
-                parts += texts(part.text)
+                parts += texts(part.text if part.name is None else f"{part.name}:\n{part.text}")
             case DataPart():
                 value = part.to_json()
                 del value["type"]

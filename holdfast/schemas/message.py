@@ -28,6 +28,8 @@ class TextPart(_Part):
     """It is text."""
     text: str
     """The text."""
+    name: str | None = None
+    """The name of its file, which the model reads too."""
 
 
 class _Media(_Part):
@@ -37,6 +39,8 @@ class _Media(_Part):
     """The content in base64."""
     url: str | None = None
     """Its address."""
+    name: str | None = None
+    """The name of its file."""
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
@@ -62,8 +66,6 @@ class DocumentPart(_Media):
     """It is a document."""
     media_type: Literal["application/pdf"] = "application/pdf"
     """A PDF."""
-    name: str | None = None
-    """The name of its file."""
 
 
 class DataPart(_Part):

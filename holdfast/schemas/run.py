@@ -11,7 +11,7 @@ from holdfast.schemas.base import Duration, Explicit, Json, KnownJson, Lenient, 
 from holdfast.schemas.budget import Budget
 from holdfast.schemas.decision import MAX_TOKEN_CHARACTERS, Kind, PendingApproval
 from holdfast.schemas.internal.solution import Usage
-from holdfast.schemas.message import ContextMessage, QueuedMessage
+from holdfast.schemas.message import ContextMessage, DataPart, Part, QueuedMessage, TextPart
 from holdfast.schemas.tool import ShownTool, ToolDefinition
 
 MAX_PENDING_TOLD = 50
@@ -130,8 +130,8 @@ class RunRequest(Strict):
 
     agent: Annotated[str, Field(min_length=1)] | AgentDefinition
     """The name of an agent of the worker, or one that is written out here."""
-    input: str | dict[str, Json] | None = None
-    """The task: a text, or an object."""
+    input: str | Annotated[list[Part], Field(min_length=1)] | dict[str, Json] | None = None
+    """The task: a text, an object, or a list of parts, with files."""
     context: list[ContextMessage] = []
     """Messages from before the run, such as the transcript of another one. The entries of a run's
     log, as the query `context` returns them, are read as its messages."""
@@ -159,6 +159,15 @@ class RunRequest(Strict):
             has_input = data.get("input") is not None
             return data | {"context": log_entry.with_messages(context, has_input=has_input)}
         return data
+
+    @property
+    def input_value(self) -> Any:
+        """Return what `†input` is: of parts, their data of kind `input`, or their text."""
+        if not isinstance(self.input, list):
+            return self.input
+        data = [part for part in self.input if isinstance(part, DataPart) and part.kind == "input"]
+        texts = [part for part in self.input if isinstance(part, TextPart) and part.name is None]
+        return data[-1].data if data else "\n\n".join(part.text for part in texts)
 
     def lack_of_input(self) -> str:
         """Return why there is nothing for the run to answer; empty if there is."""

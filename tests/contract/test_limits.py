@@ -17,6 +17,7 @@ from holdfast.hosting.worker_parts import MAX_ACTIVITIES
 from holdfast.providers.answer import call_draft, streamed_answer
 from holdfast.providers.base import MAX_CACHED_NAMES, MAX_CACHED_TOOL_SETS
 from holdfast.providers.transport import cloud_identity, http
+from holdfast.runtime import attachments
 from holdfast.runtime.mcp import input_forms
 from holdfast.runtime.settings_files import json_and_yaml, source
 from holdfast.schemas import agent, base, tool
@@ -105,6 +106,7 @@ LIMITS: dict[str, list[str]] = {
         kb(loops.MAX_RESULT_BYTES),
     ],
     "arguments that are named as filled in": [str(questions.MAX_FILLED_IN_SHOWN)],
+    "[files](agents/attachments.md) of a message": [kb(attachments.MAX_MESSAGE_BYTES)],
     "a tool's result": [kb(results.MAX_RESULT_BYTES), kb(results.MAX_STORED_BYTES)],
     "the text of a failure": [
         kb(results.MAX_FAILURE_BYTES),

@@ -9,19 +9,19 @@ MAX_FILES = 14
 MAX_ENGINE_LINES = 400
 # The lines of Python in each package, and a percent.
 MAX_LINES = {
-    "schemas": 6_115,
+    "schemas": 6_130,
     "validation": 2_890,
-    "runtime": 6_666,
+    "runtime": 6_780,
     "providers": 5_740,
     "definitions": 570,
     "catalog": 3_760,
     "workflows": 15_645,
-    "activities": 6_205,
+    "activities": 6_215,
     "hosting": 3_674,
     "client": 5_570,
     "evals": 560,
     "web": 11_540,
-    "cli": 3_480,
+    "cli": 3_535,
     "testing": 580,
 }
 WHAT_TO_DO = (

@@ -49,20 +49,20 @@ async def test_a_model_that_reads_text_alone_receives_placeholders_and_refuses_d
 ) -> None:
     backend = await launch([Answer(calls=[call_of("echo", text="a", times=1)]), Answer("A cat?")])
     reads_text = {"model": {"endpoint": "fake", "name": "tiny", "accepts": []}}
-    picture = {"type": "image", "mediaType": "image/png", "data": "iVBORw0KGgo="}
+    picture = {"type": "image", "mediaType": "image/png", "data": "iVBORw0KGgo=", "name": "cat.png"}
     text = {"type": "text", "text": "What is it?"}
     run = await backend.start(
         ["echo"], agent=reads_text, input=None, context=[{"content": [text, picture]}]
     )
     assert (await run.result())["output"] == "A cat?"
     assert [each["text"] for each in await run.context() if each["type"] == "notice"] == [
-        "the model `tiny` does not accept images: a text was sent in place of 1"
+        "the model `tiny` does not accept images: a text was sent in place of 1 (cat.png)"
     ]
-    document = {"type": "document", "data": "JVBERi0xLjc="}
+    document = {"type": "document", "data": "JVBERi0xLjc=", "name": "a.pdf"}
     refused = await backend.start(agent=reads_text, input=None, context=[{"content": [document]}])
     failure = await refused.failure()
     assert failure.type == "model_error"
-    assert "the model `tiny` of endpoint `fake` does not accept documents" in failure.message
+    assert "`tiny` of endpoint `fake` does not accept documents (a.pdf)" in failure.message
     models = [reads_text["model"], {"endpoint": "fake", "name": "big"}]
     accepted = await backend.start(
         ["echo"], agent={"model": models}, input=None, context=[{"content": [text, document]}]

@@ -18,6 +18,8 @@ from holdfast.activities.model.shared_pages import SharedPages, page_secret
 from holdfast.providers.base import EncodedMessage, Encoder, Provider, ProviderRequest, tool_names
 from holdfast.providers.contents import media_of, text_of
 from holdfast.providers.model_errors import model_error
+from holdfast.runtime.attachments import MAX_NAME_CHARS
+from holdfast.runtime.text_safety import one_line
 from holdfast.schemas.agent import ModelSettings
 from holdfast.schemas.base import readable_json
 from holdfast.schemas.internal.model_request import (
@@ -30,9 +32,9 @@ from holdfast.schemas.message import ChatMessage, DocumentPart, TextPart
 
 MAX_PAGES = 10_000
 _UNSEEN = "(a picture, which you cannot see)"
-_NO_IMAGES = "the model `{}` does not accept images: a text was sent in place of {}"
+_NO_IMAGES = "the model `{}` does not accept images: a text was sent in place of {}{}"
 _NO_DOCUMENTS = (
-    "the model `{}` of endpoint `{}` does not accept documents: send their text, or name a"
+    "the model `{}` of endpoint `{}` does not accept documents{}: send their text, or name a"
     " model that does (`accepts` of the agent's `model`, and its provider's format)"
 )
 
@@ -167,11 +169,13 @@ def _encoder(ask: Ask, provider: Provider) -> Encoder:
         refused = [part for part in media_of(message.content) if part.type not in accepted]
         if not refused:
             return provider.encode(message, names)
+        files = [one_line(part.name, MAX_NAME_CHARS) for part in refused if part.name]
+        named = f" ({', '.join(files)})" if files else ""
         if any(isinstance(part, DocumentPart) for part in refused):
-            return EncodedMessage(problem=_NO_DOCUMENTS.format(model.name, model.endpoint))
+            return EncodedMessage(problem=_NO_DOCUMENTS.format(model.name, model.endpoint, named))
         content = [TextPart(text=_UNSEEN) if part in refused else part for part in message.content]
         encoded = provider.encode(message.model_copy(update={"content": content}), names)
-        return replace(encoded, notices=(_NO_IMAGES.format(model.name, len(refused)),))
+        return replace(encoded, notices=(_NO_IMAGES.format(model.name, len(refused), named),))
 
     return encode
 

@@ -338,6 +338,8 @@ def content_text(content: Content) -> str:
     for part in content:
         match part:
             case TextPart():
+                if part.name is not None:
+                    texts.append(f"[{text_safety.one_line(part.name, NAME_CHARS)}]")
                 texts.append(text_safety.clean(part.text))
             case DataPart():
                 kind = text_safety.one_line(part.kind, NAME_CHARS)
@@ -347,5 +349,6 @@ def content_text(content: Content) -> str:
             case ImagePart(url=str(url)):
                 texts.append(f"[image {text_safety.one_line(url, _LIST_CHARS)}]")
             case ImagePart():
-                texts.append(f"[{text_safety.one_line(part.media_type or 'image', NAME_CHARS)}]")
+                name = part.name or part.media_type or "image"
+                texts.append(f"[{text_safety.one_line(name, NAME_CHARS)}]")
     return "\n".join(texts)

@@ -12,6 +12,7 @@ from urllib.parse import urlencode
 
 from holdfast.client.result import token_counts
 from holdfast.runtime import text_safety
+from holdfast.runtime.attachments import image_type
 from holdfast.runtime.narration.log_narration import LogNarration, NarrationLine
 from holdfast.runtime.narration.question_view import QuestionView
 from holdfast.schemas import log_entry, names
@@ -27,7 +28,6 @@ BRIEF_LINES: Final = 6
 HEAD_CHARS: Final = 100
 MAX_PICTURE_CHARS: Final = 350_000
 MAX_PICTURES: Final = 8
-PICTURES: Final = frozenset(("image/png", "image/jpeg", "image/gif", "image/webp"))
 _NAME_CHARS: Final = 100
 
 
@@ -219,7 +219,7 @@ def pictures(record: log_entry.LogRecord) -> dict[int, ImagePart]:
                 if isinstance(part, ImagePart)
                 and part.data is not None
                 and len(part.data) <= MAX_PICTURE_CHARS
-                and part.media_type in PICTURES
+                and image_type(part) is not None
             }
     return {}
 

@@ -104,13 +104,13 @@ def test_times_are_in_utc_and_what_was_not_today_has_its_date() -> None:
 
 
 def picture(**more: Any) -> dict[str, Any]:
-    part = {"type": "image", "mediaType": "image/png", "data": "aGk=", **more}
+    part = {"type": "image", "mediaType": "image/png", "data": "iVBORw0KGgo=", **more}
     content = [{"type": "text", "text": "See:"}, part]
     return entry("message", message={"role": "user", "content": content})
 
 
 def test_so_many_pictures_of_a_message_are_shown() -> None:
-    part = {"type": "image", "mediaType": "image/png", "data": "aGk="}
+    part = {"type": "image", "mediaType": "image/png", "data": "iVBORw0KGgo="}
     [line] = lines_of(entry("message", message={"role": "user", "content": [part] * 20}))
     assert len(line.pictures) == MAX_PICTURES
 
@@ -120,10 +120,11 @@ def test_so_many_pictures_of_a_message_are_shown() -> None:
     [
         {"mediaType": "image/svg+xml"},
         {"mediaType": "text/html"},
+        {"data": "PHNjcmlwdD4="},
         {"data": "A" * (MAX_PICTURE_CHARS + 1)},
         {"data": None, "url": "https://example.com/a.png"},
     ],
-    ids=["svg", "no picture", "too large", "elsewhere"],
+    ids=["svg", "no picture", "a page", "too large", "elsewhere"],
 )
 def test_any_other_picture_is_named(more: dict[str, Any]) -> None:
     assert pictures(read_record(picture(**more))) == {}

@@ -165,11 +165,11 @@ def write_initial_context(request: RunRequest, agent: ResolvedAgent, state: RunS
         state.take_skill(skill, by)
     state.data.set("state", state.data["state"] or {})
     context, task = _read_context(request.context), list[ChatMessage]()
-    if isinstance(request.input, str):
-        task = [ChatMessage(role="user", content=request.input)]
-    elif request.input is not None:
+    if isinstance(request.input, dict):
         part = DataPart(kind="input", data=request.input, schema_=agent.input)
         task = [ChatMessage(role="user", content=[part])]
+    elif request.input is not None:
+        task = [ChatMessage(role="user", content=request.input)]
 
     def refuse(kind: str, why: str) -> None:
         raise InvalidRequest(f"`context`: its data of kind `{kind}` cannot be used: {why}")
@@ -184,8 +184,8 @@ def write_initial_context(request: RunRequest, agent: ResolvedAgent, state: RunS
             state.write([Path("state")], request.state, method)
         except CannotWrite as error:
             raise InvalidRequest(f"`state`: {error}") from None
-    if isinstance(request.input, str) and request.fork is None:
-        state.set_data("input", request.input)
+    if isinstance(given := request.input_value, str) and request.fork is None:
+        state.set_data("input", given)
     for message in task:
         writer.write(message)
     _check_input(agent, state)
@@ -267,7 +267,7 @@ def _skill(
     by: SkillChooser = "request" if name is not None else "rule"
     if name is None:
         only = agent.skills[0].name if len(agent.skills) == 1 else None
-        name = only or fitting(agent, request.input, state.limits)
+        name = only or fitting(agent, request.input_value, state.limits)
     elif (problem := skill_problem(agent, name)) is not None:
         raise InvalidRequest(problem)
     if name is None and agent.skills and agent.model is None:
