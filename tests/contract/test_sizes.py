@@ -18,7 +18,7 @@ MAX_LINES = {
     "workflows": 15_645,
     "activities": 6_215,
     "hosting": 3_674,
-    "client": 5_570,
+    "client": 5_576,
     "evals": 560,
     "web": 11_540,
     "cli": 3_535,

@@ -52,15 +52,17 @@ class CandidatePolicies(Protocol):
 class PolicySimulation:
     """The differences that a candidate makes; lists are rows of tables.
 
-    `unasked` are the calls that people denied or changed, and that would run; `weaker` those that
-    would lose approvers. `recorded` and `simulated` count the questions, in all and by `tool`,
-    `group` and `rule`. `missing` has why calls cannot be simulated, and `unread` why a run could
-    not be read, or only in part. `released` calls ran by an approval of all further ones.
+    `unasked` are the calls that people denied or changed, and that would run; `expired` those on
+    which no one decided, and that would run; `weaker` those that would lose approvers. `recorded`
+    and `simulated` count the questions, in all and by `tool`, `group` and `rule`. `missing` has why
+    calls cannot be simulated, and `unread` why a run could not be read, or only in part. `released`
+    calls ran by an approval of all further ones.
     """
 
     candidate: CandidatePolicies
     runs: int = 0
     unasked: list[Row] = field(default_factory=list)
+    expired: list[Row] = field(default_factory=list)
     weaker: list[Row] = field(default_factory=list)
     recorded: Counter[tuple[str, str]] = field(default_factory=Counter)
     simulated: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -76,6 +78,7 @@ class PolicySimulation:
         return {
             "runs": self.runs,
             "unasked": self.unasked,
+            "expired": self.expired,
             "weaker": self.weaker,
             "questions": [
                 {"by": by, "name": name, "recorded": old, "simulated": new, "change": new - old}
@@ -149,6 +152,8 @@ class PolicySimulation:
             row["decision"] = decided_phrase(call.change)
             row["see"] = holdfast_command("show", run.id)
             self.unasked.append({**row, "arguments": call.proposed})
+        elif after is None and question.is_expired:
+            self.expired.append({**row, "arguments": call.proposed})
         elif after is not None and question.terms.loses_approvers(after):
             row |= {"call": question.id, "tool": "plan"} if is_plan else {}
             self.weaker.append({**row, "recorded": str(question.terms), "simulated": str(after)})

@@ -71,6 +71,12 @@ class RecordedQuestion:
         return self.asked.kind == "plan"
 
     @property
+    def is_expired(self) -> bool:
+        """Return whether it ran out of time, and its call was not run for that."""
+        ends = {one.outcome for one in self.decisions}
+        return "expired" in ends and self.asked.on_timeout != "approve"
+
+    @property
     def terms(self) -> ApprovalTerms:
         return ApprovalTerms.of(self.asked, self.asked.rules)
 

@@ -66,7 +66,8 @@ def test_the_policies_of_a_run_itself_make_no_difference(name: str) -> None:
         catalog = Catalog(DefinitionRegistry("queue"), {"tester": played.definition})
     found = simulate(played.records(), catalog, single=is_single)
     assert found.recorded == found.simulated
-    assert (found.unasked, found.weaker, dict(found.missing)) == ([], [], {})
+    assert (found.unasked, found.expired, found.weaker) == ([], [], [])
+    assert not found.missing
     assert (found.saved_hours, found.added_hours) == (0, 0)
 
 
@@ -128,6 +129,20 @@ def test_what_people_denied_or_changed_and_would_run(
     ]
     for row, decision in zip(found.unasked, unasked.values(), strict=True):
         assert row["decision"].startswith(decision)
+
+
+@pytest.mark.parametrize(
+    ("name", "policy", "calls"),
+    [
+        ("approvals/expired", "require: never", ["t1c1"]),
+        ("approvals/expired", "approvers: [finance]", []),
+        ("approvals/expired_and_approved", "require: never", []),  # it ran
+        ("approvals/denied", "require: never", []),
+    ],
+)
+def test_which_calls_have_expired_and_would_run(name: str, policy: str, calls: list[str]) -> None:
+    found = simulate(play(name).records(), candidate(PAY.replace("POLICY", policy)))
+    assert [row["call"] for row in found.expired] == calls
 
 
 @pytest.mark.parametrize(
