@@ -52,11 +52,10 @@ class CandidatePolicies(Protocol):
 class PolicySimulation:
     """The differences that a candidate makes; lists are rows of tables.
 
-    `unasked` are the calls that people denied or changed, and that would run; `expired` those on
-    which no one decided, and that would run; `weaker` those that would lose approvers. `recorded`
-    and `simulated` count the questions, in all and by `tool`, `group` and `rule`. `missing` has why
-    calls cannot be simulated, and `unread` why a run could not be read, or only in part. `released`
-    calls ran by an approval of all further ones.
+    Calls that would run are `unasked` if people denied or changed them, or `expired`; `weaker` are
+    those that would lose approvers. `recorded` and `simulated` count the questions, in all and by
+    `tool`, `group` and `rule`. `missing` has why calls cannot be simulated, and `unread` why a run
+    could not be read, or only in part. `released` calls ran by an approval of all further ones.
     """
 
     candidate: CandidatePolicies
