@@ -23,6 +23,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+import holdfast
 from holdfast.client.errors import HoldfastError
 from holdfast.runtime.decision_links import PATH as DECISION_LINKS
 from holdfast.runtime.narration import phrases
@@ -142,6 +143,7 @@ ENVIRONMENT = Environment(
 )
 ENVIRONMENT.globals |= {"address": address, "brand": HOLDFAST, "phrases": phrases}
 ENVIRONMENT.globals |= {"view_of": QuestionView.of, "total_text": total_text}
+ENVIRONMENT.globals["version"] = holdfast.__version__
 ENVIRONMENT.filters["line"] = partial(one_line, limit_chars=LINE_CHARS)
 ENVIRONMENT.filters["moment"] = display_time
 ENVIRONMENT.filters["names"] = distinct_names

@@ -100,8 +100,9 @@ class StepResult:
 class CallHistory:
     """The log around a question; `question` is the newest one about that call, if any.
 
-    `steps` are the outcomes of the steps of a plan. `first_limit` is the first limit of a budget,
-    if the records contain it. The log has `hidden_entries` before the first line of `lead_up`.
+    `steps` are the outcomes of the steps of a plan, `last_message` a person's before it.
+    `first_limit` is the first limit of a budget, if the records contain it. The log has
+    `hidden_entries` before the first line of `lead_up`.
     """
 
     question: QuestionRound | None = None
@@ -111,6 +112,7 @@ class CallHistory:
     outcome_lines: list[NarrationLine] = field(default_factory=list)
     earlier_requests: list[QuestionRound] = field(default_factory=list)
     steps: list[StepResult] = field(default_factory=list)
+    last_message: NarrationLine | None = None
     hidden_entries: int = 0
     stage: CallStage = "settled"
     first_limit: Any = None
@@ -146,8 +148,10 @@ def history_of(
     *earlier, last = questions
     before = [one for one in narrated if one[0].n < last.number]
     lead_up, hidden = _lead_up(before, call_id, last.approval)
+    said = [line for line in lead_up if line.word == "user" and line.body]
     history = CallHistory(
         question=last,
+        last_message=said[-1] if said else None,
         versions=_versions(last),
         lead_up=lead_up,
         earlier_decisions=others[-MAX_DECISIONS:],

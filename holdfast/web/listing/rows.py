@@ -6,12 +6,13 @@ A run that has not answered yet has one row, with the search attributes of the r
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import Any, Final
 from urllib.parse import quote
 
 from holdfast.client.errors import HoldfastError
 from holdfast.client.run_lists import RunListing
-from holdfast.runtime.narration.arguments import arguments_in_line, readable_name
+from holdfast.runtime.narration.arguments import arguments_in_line, readable_name, total_text
 from holdfast.runtime.narration.phrases import MEMBERS_ONLY, QUESTIONS, TERMS
 from holdfast.runtime.narration.question_view import QuestionView
 from holdfast.runtime.text_safety import as_json, as_sentence, clean, local_time, one_line, shorten
@@ -42,10 +43,11 @@ ASKING: Final = "Querying the run…"
 
 @dataclass(frozen=True)
 class PendingRow:
-    """A row; `obstacle` is why the call cannot be selected, `trouble` why the run has no answer.
+    """A row; its `title` leads with the effect, `name` is that of the call.
 
-    `twins` are the other pending calls that are identical, as far as they have been read; `summary`
-    is the one of the run.
+    `obstacle` is why the call cannot be selected, `trouble` why the run has no answer. `twins` are
+    the other pending calls that are identical, as far as they have been read; `summary` is the one
+    of the run.
     """
 
     run: RunListing
@@ -60,6 +62,7 @@ class PendingRow:
     why: str = ""
     decisions: str = ""
     choice: str = ""
+    name: str = ""
     amount: str = ""
     obstacle: str = ""
     trouble: str = ""
@@ -136,7 +139,15 @@ def _row(run: RunListing, approval: PendingApproval, person: Person, *, signs: b
     # A call that is executed without approval is always urgent.
     if on_timeout == "approve" and urgent != EXPIRED:
         urgent = "executed unless denied"
-    in_line = " · ".join(filter(None, [approval.effect, argument_line(approval)]))
+    title, amount = view.subject(run.agent, "Plan of {}"), total_text([approval.amount])
+    effect, in_line = approval.effect, argument_line(approval)
+    if approval.kind == "call" and effect:
+        title, effect = f"{effect[:1].upper()}{effect[1:]}", title
+    elif approval.kind == "call" and amount:
+        title = f"{title} · {amount}"
+    if amount and amount in f"{title} {effect}":
+        in_line = in_line.removeprefix(amount).removeprefix(" · ")
+    in_line = " · ".join(filter(None, [effect, in_line]))
     obstacle, words = "", QUESTIONS[approval.kind]
     if words.open_it:
         obstacle = words.open_it
@@ -150,7 +161,7 @@ def _row(run: RunListing, approval: PendingApproval, person: Person, *, signs: b
         obstacle = "Open it to see all arguments."
     return PendingRow(
         run,
-        view.subject(run.agent, "Plan of {}"),
+        title,
         display_time(approval.requested_at),
         display_time(approval.expires_at),
         urgent,
@@ -161,6 +172,7 @@ def _row(run: RunListing, approval: PendingApproval, person: Person, *, signs: b
         why=_why(view),
         decisions=shorten(", ".join(view.decisions + view.terms("row")), _TEXT_CHARS),
         choice="" if obstacle else str(SelectedCall.of(run.id, approval)),
+        name=view.name,
         amount=approval.amount,
         obstacle=obstacle,
         expiry_label=expiry_label,
@@ -223,8 +235,19 @@ def argument_line(waiting: PendingApproval) -> str:
     }
     short = {name: value for name, value in waiting.arguments.items() if name not in exact}
     # The list has no schemas: a query for each row would be needed.
-    named = {name for name, value in short.items() if isinstance(value, str)}
-    schema = {"properties": {key: {"type": "string"} for key in named}}
+    named = {name: {"type": "string"} for name, value in short.items() if isinstance(value, str)}
+    schema = {"properties": named | _money(short, waiting.amount)}
     parts = [f"{one_line(readable_name(name), _NAME_CHARS)} {text}" for name, text in exact.items()]
     line = arguments_in_line(short, schema, MAX_BRIEF_CHARS + 1)
     return " · ".join(filter(None, [line, *parts]))
+
+
+def _money(arguments: Mapping[str, Any], amount: str) -> dict[str, Any]:
+    """Return the schema of the argument that is the amount of its call, if only one can be."""
+    found, (value, _, code) = dict[str, Any](), amount.partition(" ")
+    for name, one in arguments.items():
+        for units in (1, 100) if value and isinstance(one, int | float) else ():
+            if Decimal(str(one)) == Decimal(value) * units:
+                rules = {"format": "money", "currency": code, "minorUnits": units > 1}
+                found.setdefault(name, rules)
+    return found if len(found) == 1 else {}

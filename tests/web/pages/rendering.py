@@ -36,6 +36,7 @@ import yaml
 from starlette.types import Receive, Scope, Send
 from temporalio.client import Client
 
+import holdfast
 from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.runtime.decision_links import KIND, PATH
 from holdfast.runtime.text_sealer import TextSealer
@@ -110,6 +111,7 @@ def render(said: dict[str, Any]) -> str:
     outside = _OUTSIDE.findall(response.text)
     assert not outside, f"these lead out of the inbox: {outside}"
     html = response.text.replace(f'="{ROOT}/', '="/')
+    html = html.replace(f"Holdfast {holdfast.__version__}", "Holdfast &lt;version&gt;")
     for one in runs.pending[:1]:
         html = html.replace(one.digest, "&lt;digest&gt;").replace(one.nonce, "&lt;nonce&gt;")
     text = text_of(_HASH.sub("&lt;hash&gt;", html), said.get("within", ["main"]))
