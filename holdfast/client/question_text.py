@@ -1,10 +1,11 @@
 """Render a pending approval for a terminal: its lines, its prompt, the commands to decide it."""
 
 from collections.abc import Collection
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from holdfast.client.errors import wrong_command
-from holdfast.runtime.narration.phrases import EFFECTS, QUESTIONS, subject_phrase
+from holdfast.runtime.narration.phrases import EFFECTS, QUESTIONS, claim_phrase, subject_phrase
 from holdfast.runtime.narration.question_view import LABEL_CHARS, QuestionView
 from holdfast.runtime.text_safety import (
     clean,
@@ -43,6 +44,7 @@ def explanations(waiting: PendingApproval) -> list[str]:
     terms = [f"until {format_date(waiting.expires_at)} (requested {age} ago)"]
     terms += [f"without a decision, {view.lapse}"] if waiting.on_timeout else []
     terms += [*view.terms("terminal", view.groups(_GROUPS_CHARS)), *view.decisions]
+    terms += filter(None, [claim_phrase(waiting, datetime.now(UTC))])
     texts = (clean(view.facts), view.filled_in, effects, " · ".join(terms))
     return [*view.attempts, *filter(None, texts)]
 

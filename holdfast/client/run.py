@@ -37,7 +37,7 @@ from holdfast.definitions.json_form import read_as
 from holdfast.definitions.run_request import RunInput
 from holdfast.runtime.text_safety import one_line
 from holdfast.schemas import names
-from holdfast.schemas.decision import Decision, PendingApproval, Receipt, Verdict
+from holdfast.schemas.decision import ApprovalClaim, Decision, PendingApproval, Receipt, Verdict
 from holdfast.schemas.log_entry import ConfirmationRequiredEntry, LogRecord, read_record
 from holdfast.schemas.message import Content, Delivered
 from holdfast.schemas.run import MAX_CALL_ENTRIES, CallReport, Principal, RunReport
@@ -278,6 +278,14 @@ class Run(RemoteRun, Generic[OutputT]):
             names.DECIDE, decision.to_json(), stage, rejected=rejected, id=id
         )
         return Receipt.read(answer)
+
+    async def claim(self, claim: ApprovalClaim) -> None:
+        """Show others that a person looks at a pending call, or does not any more.
+
+        Raises:
+            RejectedError: the run rejects it.
+        """
+        await self._update(names.CLAIM, claim.to_json(), WorkflowUpdateStage.COMPLETED)
 
     async def renew(self, token: str) -> Principal:
         """Send a new token of the run's principal.

@@ -13,6 +13,7 @@ from holdfast.schemas.phrases import MAX_NAMES_TOLD, first_names, quote_value
 from holdfast.schemas.tool import Schema, ShownTool
 
 MAX_TOKEN_CHARACTERS = 16_384
+MAX_CLAIM_SECONDS = 8 * 3600
 # How often a question can be asked and still be recognised by its digest.
 MAX_ROUNDS = 50
 # The most tools that are read for one pending approval.
@@ -119,6 +120,31 @@ class Decided(Lenient):
         return "signed" if self.signed else "unverified" if self.by else ""
 
 
+class ApprovalClaim(Strict):
+    """A notice that an approver looks at a pending call: others see it, and can still decide.
+
+    It has no signature, as it gives no right. A later one replaces it.
+    """
+
+    call_id: Annotated[str, Field(min_length=1, max_length=200)]
+    """The pending call."""
+    by: Annotated[str, Field(min_length=1, max_length=200)]
+    """Who looks at it."""
+    groups: Annotated[list[str], Field(max_length=100)] = []
+    """The groups that they decide for."""
+    seconds: Annotated[int, Field(ge=0, le=MAX_CLAIM_SECONDS)]
+    """For how long; 0 ends the claim of the same person."""
+
+
+class Claimed(Lenient):
+    """A claim as the run keeps it; it ends at that time without an event."""
+
+    by: str
+    """Who looks at the call."""
+    until: str
+    """Until when."""
+
+
 def digest_of(
     tool: str, arguments: dict[str, Any], kind: Kind, round_: int, form: Any = None
 ) -> str:
@@ -169,7 +195,7 @@ class PendingApproval(Explicit):
 
     left_out_if_empty = (
         *("instance", "nonce", "signed", "on_timeout", "filled_in", "form"),
-        *("effect", "amount", "attempts", "rules"),
+        *("effect", "amount", "attempts", "rules", "claim"),
     )
 
     call_id: str
@@ -224,6 +250,8 @@ class PendingApproval(Explicit):
     rules: list[AppliedRule] = []
     """The approval rules that apply to it, of tools that have a list: of a call, the first that
     fits, or each if that cannot be checked yet; of a plan, those of its calls."""
+    claim: Claimed | None = None
+    """Who looks at it, until when; it may be past. The log does not have it."""
 
     @property
     def shared_budget(self) -> str:

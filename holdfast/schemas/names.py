@@ -106,6 +106,7 @@ LABELS: Final = "Labels"
 
 # Updates. The last is a memory's.
 DECIDE: Final = "decide"
+CLAIM: Final = "claim"
 SEND: Final = "send"
 WITHDRAW: Final = "withdraw"
 RENEW: Final = "renew"
@@ -170,7 +171,7 @@ ACTIVITY_NOT_FOUND: Final = "NotFoundError"
 # And an attempt that a worker that stops has cut off.
 WORKER_SHUTDOWN: Final = "WorkerShutdown"
 
-# Types with which the updates `decide`, `send` and `withdraw` refuse.
+# Types with which the updates `decide`, `claim`, `send` and `withdraw` refuse.
 INVALID_DECISION: Final = "invalid_decision"
 NO_SUCH_CALL: Final = "no_such_call"
 ALREADY_DECIDED: Final = "already_decided"

@@ -204,7 +204,7 @@ async def serve_inbox(
         serving.check_private(host, chosen.url, "`url: https://…` in its `--settings`")
         client, permissions = await connect(), Permissions(chosen.permissions)
         of_settings = chosen.temporal_ui, chosen.programs, permissions
-        parts = Services(client, signer, *of_settings, load_catalog())
+        parts = Services(client, signer, *of_settings, load_catalog(), chosen.claim_for)
         await stack.enter_async_context(export_metrics(parts.pending, os.environ))
         socket = stack.enter_context(serving.open_listener(host, port))
         own = own_origins(host, socket.getsockname()[1], chosen.url)

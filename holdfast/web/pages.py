@@ -106,7 +106,7 @@ _SENT: Final = (
 HERE = Path(__file__).parent
 STATIC = HERE / "static"
 LINE_CHARS = 500
-_LINK: Final = re.compile(r'(\s(?:href|src|action|hx-get|sse-connect|data-here)=")/')
+_LINK: Final = re.compile(r'(\s(?:href|src|(?:form)?action|hx-get|sse-connect|data-here)=")/')
 
 
 def address(*parts: str) -> str:

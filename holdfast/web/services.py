@@ -6,6 +6,7 @@ The page of a call, the list and the HTTP API send their decisions through `Serv
 import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from functools import cached_property
 from typing import Any
 from urllib.parse import quote
@@ -17,9 +18,9 @@ from holdfast.client.records.run_diff import compare, read_recorded_run
 from holdfast.client.run_lists import RunFilter, RunListing
 from holdfast.client.signing import Signer
 from holdfast.schemas import names
-from holdfast.schemas.decision import Decision, PendingApproval, Receipt
+from holdfast.schemas.decision import ApprovalClaim, Decision, PendingApproval, Receipt
 from holdfast.schemas.internal.run_comparison import RunComparison
-from holdfast.schemas.settings.inbox import Programs, Right
+from holdfast.schemas.settings.inbox import DEFAULT_CLAIM, Programs, Right
 from holdfast.web.auth.permissions import ALL, LISTED, Permissions, Rights, RunAccess, is_approver
 from holdfast.web.auth.sessions import Person
 from holdfast.web.http.problems import NotPermittedError
@@ -32,6 +33,7 @@ class Services:
 
     `signer` signs decisions, where the worker trusts this inbox to name the approver.
     `temporal_ui` is the address of Temporal's UI, `catalog` what programs may list.
+    A claim ends after `claim_for`.
     """
 
     client: HoldfastClient
@@ -40,6 +42,7 @@ class Services:
     programs: Programs = field(default_factory=Programs)
     permissions: Permissions = field(default_factory=Permissions)
     catalog: Catalog | None = None
+    claim_for: timedelta = DEFAULT_CLAIM
 
     @cached_property
     def pending(self) -> PendingRuns:
@@ -229,3 +232,19 @@ class Services:
             is_approved = receipt is not None and receipt.decided and receipt.decision == "approve"
             self.pending.recheck(run_id, approval if is_approved else None)
         return receipt
+
+    async def claim(self, person: Person, run: str, call: str, *, gives_back: bool) -> None:
+        """Show others that a person looks at a call, or does not any more.
+
+        Raises:
+            RejectedError: the run rejects it.
+            HoldfastError: the run does not answer or has ended.
+        """
+        who: dict[str, Any] = {"by": person.name, "groups": [*person.groups]}
+        seconds = 0 if gives_back else int(self.claim_for.total_seconds())
+        values = {"callId": call, **who, "seconds": seconds}
+        try:
+            claim = read_input(ApprovalClaim, values, "claim", "see its form")
+            await self.client.run(run).claim(claim)
+        finally:
+            self.pending.recheck(run)

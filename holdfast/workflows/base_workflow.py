@@ -26,6 +26,7 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas import names
     from holdfast.schemas.agent import AgentSnapshot, ToolSnapshot, WorkerFacts
     from holdfast.schemas.base import parse_duration
+    from holdfast.schemas.decision import ApprovalClaim
     from holdfast.schemas.log_entry import Entry, ErrorEntry, NoticeEntry
     from holdfast.schemas.names import ErrorCode
     from holdfast.schemas.phrases import quote_value, suggest_names
@@ -318,6 +319,24 @@ class BaseWorkflow(QueryHandlers, ABC, Generic[WorkT]):
             self._pending.check(meant, workflow.now(), limits, run_id)
 
     @workflow.update(
+        name=names.CLAIM,
+        description="Show that you look at a pending call: {callId, by, groups, seconds}",
+    )
+    @input.raw_payload_handler
+    def claim(self, claim: RawValue = input.MISSING_PAYLOAD, *_: Any) -> dict[str, Any]:
+        """Show or end a claim, and return the `schemas.decision.Claimed`."""
+        try:
+            return self._pending.claim(_claim(claim), workflow.now()).to_json()
+        except DecisionRejected as error:
+            input.fail(error.code, str(error))
+
+    @claim.validator
+    @input.raw_payload_handler
+    def _check_claim(self, claim: RawValue = input.MISSING_PAYLOAD, *_: Any) -> None:
+        with self._validating(claim, names.INVALID_REQUEST):
+            self._pending.check_claim(_claim(claim), workflow.now())
+
+    @workflow.update(
         name=names.RENEW,
         description="Continue with a new token of the principal, where theirs expires: {token}",
     )
@@ -410,6 +429,11 @@ class BaseWorkflow(QueryHandlers, ABC, Generic[WorkT]):
 
 def _token(raw: Any) -> PrincipalToken:
     return input.parse_model(input.payload_value(raw), PrincipalToken, '{"token": …}')
+
+
+def _claim(raw: Any) -> ApprovalClaim:
+    example = '{"callId": …, "by": …, "groups": […], "seconds": 900}'
+    return input.parse_model(input.payload_value(raw), ApprovalClaim, example)
 
 
 def _result(step: Finish | Fail, work: ExecutionBase) -> dict[str, Any]:

@@ -5,17 +5,21 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
-from playwright.async_api import Browser, expect
+from playwright.async_api import Browser, ViewportSize, expect
 from temporalio.client import Client
 
+from holdfast.runtime.identity.key_sets import FileKeySet
+from holdfast.schemas.settings.keys import KeySet
 from holdfast.web.http.streaming import StreamLimit
-from tests.browser.window import PHONE, check, fits, window
+from tests.browser.window import DESKTOP, PHONE, check, fits, window
 from tests.client.crowd import Asks, Crowd
 from tests.support import tools
 from tests.support.backend import SIDE_BY_SIDE, Backend, Run, backend
 from tests.support.eventually import eventually
-from tests.support.inbox import Stage
+from tests.support.identity.signing import Approver, write_keys
+from tests.support.inbox import Stage, inbox
 from tests.support.model_server import Answer, call
 
 pytestmark = pytest.mark.browser
@@ -246,3 +250,42 @@ async def test_axe_finds_what_is_wrong(browser: Browser) -> None:
     with pytest.raises(AssertionError, match=r"image-alt: .*\n    img"):
         await check(page)
     await page.close()
+
+
+@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["wide", "narrow"])
+async def test_a_claim_is_seen_live_and_is_no_lock(
+    browser: Browser, client: Client, made: Backend, tmp_path: Path, size: ViewportSize
+) -> None:
+    ben = Approver()
+    file = write_keys(tmp_path / "keys.json", ben)
+    keys = FileKeySet("programs", KeySet(file=str(file)), file)
+    run = await run_of(made)
+    async with inbox(client, tokens=[keys]) as stage, window(browser, stage, size) as page:
+
+        async def ben_claims() -> None:
+            sent = {"authorization": f"Bearer {ben.program('ben')}"}
+            path = f"/runs/{run.id}/claims"
+            async with httpx.AsyncClient(base_url=stage.address, headers=sent) as http:
+                answer = await http.post(path, json={"callId": "t1c1"})
+            assert answer.status_code == 200, answer.text
+
+        await page.goto(f"/?agent={made.task_queue}")
+        row = page.locator(".row")
+        await expect(row).not_to_contain_text("looking at this")
+        await ben_claims()
+        await expect(row).to_contain_text(re.compile("ben is looking at this until .* UTC"))
+        await check(page)
+        await fits(page)
+        await row.get_by_role("button", name="Claim").click()
+        await expect(page.locator("#claim")).to_have_text(
+            re.compile("^You are looking at this until .* UTC. Others can still decide.$")
+        )
+        await check(page)
+        await fits(page)
+        await page.get_by_role("button", name="Give back").click()
+        await expect(page.locator("#claim")).to_be_empty()
+        await ben_claims()
+        await expect(page.locator("#claim")).to_have_text(re.compile("^Ben is looking at this"))
+        await page.get_by_role("button", name="Approve: Send a mail").click()
+        await expect(page.get_by_text("Approved by you")).to_be_visible()
+    assert (await run.result())["output"] == "Done."

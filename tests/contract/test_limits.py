@@ -20,7 +20,7 @@ from holdfast.providers.transport import cloud_identity, http
 from holdfast.runtime import attachments
 from holdfast.runtime.mcp import input_forms
 from holdfast.runtime.settings_files import json_and_yaml, source
-from holdfast.schemas import agent, base, tool
+from holdfast.schemas import agent, base, decision, tool
 from holdfast.schemas.internal import live_answer, memory
 from holdfast.schemas.internal import shared_budgets as internal
 from holdfast.schemas.settings import budgets, notify, schedules
@@ -184,6 +184,10 @@ LIMITS: dict[str, list[str]] = {
         f"{backtest_commands.CONCURRENT} of one command",
         f"{base.format_duration(backtest_commands.LONGEST)} each",
         base.format_duration(recorded_activities.LONGEST),
+    ],
+    "[a claim](approvals/inbox-pages.md#claim) on a pending approval": [
+        f"{decision.MAX_CLAIM_SECONDS // 3600}h",
+        f"{pending.MAX_CLAIMS} in a run",
     ],
     "decisions counted for one quorum": [str(question.MAX_COUNTED_DECISIONS)],
     "reading when [late decisions](approvals/decision-times.md) were sent": [

@@ -9,18 +9,18 @@ MAX_FILES = 14
 MAX_ENGINE_LINES = 400
 # The lines of Python in each package, and a percent.
 MAX_LINES = {
-    "schemas": 6_130,
+    "schemas": 6_160,
     "validation": 2_890,
-    "runtime": 6_780,
+    "runtime": 6_790,
     "providers": 5_740,
     "definitions": 570,
     "catalog": 3_760,
-    "workflows": 15_645,
+    "workflows": 15_745,
     "activities": 6_215,
     "hosting": 3_674,
-    "client": 5_576,
+    "client": 5_590,
     "evals": 560,
-    "web": 11_620,
+    "web": 11_635,
     "cli": 3_535,
     "testing": 580,
 }

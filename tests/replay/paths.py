@@ -154,6 +154,15 @@ async def pays_again(run: Run) -> None:
     await run.run_again()
 
 
+async def decides_claimed(run: Run) -> None:
+    """One person claims a call, gives it back and claims it again; another decides it."""
+    await run.waiting()
+    for seconds in (900, 0, 900):
+        claim = {"callId": "t1c1", "by": "ada", "seconds": seconds}
+        await run.handle.execute_update("claim", claim)
+    await run.decide("t1c1", "approve", by="bob")
+
+
 async def decides_forwarded(run: Run) -> None:
     """A member of a group that is asked later decides."""
 
@@ -427,6 +436,7 @@ PATHS: dict[str, Path] = {
     ),
     "approved": Path(PAYS, ["pay"], people=decides(decision_on("t1c1", "approve", by="ada"))),
     "denied": Path(PAYS, ["pay"], people=decides(decision_on("t1c1", "deny", reason="no"))),
+    "claimed": Path(PAYS, ["pay"], people=decides_claimed),
     "loop": Path(
         [Answer(calls=[PAYS_EACH, NOTES_ONE]), DONE],
         [PAY_EACH, "echo"],

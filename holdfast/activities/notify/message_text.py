@@ -8,7 +8,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from holdfast.runtime.http_post import EnvironmentValue
@@ -61,7 +61,7 @@ def limit_content(news: News, content: Content) -> News:
         changes: dict[str, Any] = {"decided": decided}
     else:
         call |= {"tool": "", "label": "", "digest": "", "instance": None}
-        call |= {"approvers": [], "decisions": []}
+        call |= {"approvers": [], "decisions": [], "claim": None}
         changes = {"agent": None, "principal": None, "decided": None}
     changes |= {"waiting": news.waiting.model_copy(update=call), "shown": []}
     return news.model_copy(update=changes)
@@ -113,6 +113,7 @@ def _lines(news: News, view: QuestionView) -> Iterator[tuple[str, str]]:
         deciding = view.terms("message", view.groups(VALUE_CHARACTERS))
         # Without any content, the approvers are not named.
         yield "Who decides", "; ".join(deciding) if waiting.tool else ""
+        yield "Now", phrases.claim_phrase(waiting, datetime.now(UTC))
         until = datetime.fromisoformat(waiting.expires_at).strftime("%Y-%m-%d %H:%M UTC")
         yield "Until", f"{until}; without a decision, {phrases.lapse_phrase(news.lapse)}"
     yield "Run", f"{one_line(news.workflow_id, VALUE_CHARACTERS)}, call {waiting.call_id}"

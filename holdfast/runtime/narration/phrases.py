@@ -6,10 +6,11 @@ and has no words of its own for the same thing.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any, Final, Literal
 
-from holdfast.runtime.text_safety import clean, name_in_line, one_line
-from holdfast.schemas.decision import Decided, Kind, Verdict
+from holdfast.runtime.text_safety import clean, local_time, name_in_line, one_line
+from holdfast.schemas.decision import Decided, Kind, PendingApproval, Verdict
 from holdfast.schemas.log_entry import SkillChooser
 from holdfast.validation.text_safety import is_same_person
 
@@ -309,6 +310,19 @@ def author_phrase(decided: Decided) -> str:
     """Return who decided: `ada (signed)`, `ada (unverified)`; empty without a name."""
     name = name_in_line(decided.by or "", NAME_CHARS)
     return f"{name} ({decided.proof})" if name else ""
+
+
+def claim_phrase(one: PendingApproval, now: datetime, you: str = "") -> str:
+    """Return who has a claim on a pending call: `ada is looking at this until 14:32 UTC`.
+
+    Empty without one, and once it has ended. No signature proves it, also where decisions have one.
+    """
+    until = local_time(one.claim.until) if one.claim else None
+    if one.claim is None or until is None or until <= now:
+        return ""
+    name = f"{name_in_line(one.claim.by, NAME_CHARS)}{' (unverified)' * one.signed} is"
+    who = "you are" if is_same_person(one.claim.by, you) else name
+    return f"{who} looking at this until {until.astimezone(UTC):%H:%M} UTC"
 
 
 def timeout_phrase(

@@ -1,16 +1,19 @@
 """`inbox.yaml`: the address of the inbox, and how it identifies the approver."""
 
+from datetime import timedelta
 from ipaddress import ip_network
 from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from holdfast.schemas.base import SettingsFile, Strict, Variable
+from holdfast.schemas.base import Duration, SettingsFile, Strict, Variable
+from holdfast.schemas.decision import MAX_CLAIM_SECONDS
 from holdfast.schemas.settings.notify import SLACK_API, SlackAddress
 
 MAX_NETWORKS = 100
 MAX_MAPPED_GROUPS = 1_000
 MAX_RULES = 100
+DEFAULT_CLAIM: Final = timedelta(minutes=15)
 # What `principals` of a rule calls the person's own name.
 OWN: Final = "own"
 _HEADER = r"^[A-Za-z0-9-]{1,100}$"
@@ -23,6 +26,12 @@ def _network(text: str) -> str:
     except ValueError:
         raise ValueError("that is no network; write it as 10.1.0.0/16 or fd00::/8") from None
     return text
+
+
+def _claim_time(found: timedelta) -> timedelta:
+    if not timedelta(seconds=1) <= found <= timedelta(seconds=MAX_CLAIM_SECONDS):
+        raise ValueError(f"a claim lasts from 1s to {MAX_CLAIM_SECONDS // 3600}h")
+    return found
 
 
 Name = Annotated[str, Field(min_length=1, max_length=200)]
@@ -152,6 +161,8 @@ class InboxSettings(SettingsFile):
 
     permissions: Annotated[list[PermissionRule], Field(max_length=MAX_RULES)] | None = None
     """Who may read, decide, cancel and send messages (default: everyone everything)."""
+    claim_for: Annotated[Duration, AfterValidator(_claim_time)] = DEFAULT_CLAIM
+    """When the claim of an approver on a pending call ends by itself."""
     slack: SlackSettings | None = None
     """A Slack app, in which people decide by buttons."""
     programs: Programs = Programs()

@@ -38,6 +38,15 @@ class NewMessage(Delivered):
     """The sender."""
 
 
+class NewClaim(Strict):
+    """A claim on a pending call, in the name of the sender."""
+
+    call_id: Annotated[str, Field(min_length=1, max_length=200)]
+    """The call."""
+    give_back: bool = False
+    """End your claim."""
+
+
 class NewToken(PrincipalToken):
     """A new token of the principal of a run."""
 

@@ -266,6 +266,17 @@ OPERATIONS: Final = [
     ),
     Operation(
         "POST",
+        "/runs/{run}/claims",
+        "claim",
+        runs.claim,
+        {200: Answer("The run has it.", models.Started, example={"run": _RUN})},
+        "decide",
+        (*_ASKED, *_BODY, "ended", "no_such_call", "already_decided", "invalid_decision"),
+        models.NewClaim,
+        {"callId": "t1c1"},
+    ),
+    Operation(
+        "POST",
         "/runs/{run}/messages",
         "say",
         runs.say,

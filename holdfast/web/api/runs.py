@@ -272,6 +272,20 @@ async def decide(asked: ApiRequest) -> Response:
     return JSONResponse(receipt.to_json())
 
 
+async def claim(asked: ApiRequest) -> Response:
+    """Claim a pending approval.
+
+    Other approvers see that you look at it, and can still decide. It ends with your decision, with
+    `giveBack`, and by itself after the `claimFor` of the inbox.
+    """
+    wanted, _ = await asked.read_json(models.NewClaim, "claim")
+    run, call_id = await asked.run(), wanted.call_id
+    if "read" not in asked.access.rights:  # raises if the approval is for others
+        await load_visible_call(asked.parts, asked.access, run.id, call_id)
+    await asked.parts.claim(asked.person, run.id, call_id, gives_back=wanted.give_back)
+    return JSONResponse({"run": run.id})
+
+
 async def say(asked: ApiRequest) -> Response:
     """Send a message to a run.
 

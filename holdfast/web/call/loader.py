@@ -96,9 +96,11 @@ class OpenApproval:
 
     @property
     def mark(self) -> str:
-        """Return a digest that changes with the question and its decisions."""
+        """Return a digest that changes with the question and its decisions, `/`, and its claim."""
         one = self.approval
-        return sha256(canonical_json([one.digest, one.nonce, one.requested_at, len(one.decisions)]))
+        asked = [one.digest, one.nonce, one.requested_at, len(one.decisions)]
+        claim = one.claim and sha256(canonical_json(one.claim.to_json()))
+        return f"{sha256(canonical_json(asked))}/{claim or ''}"
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
     GET  /waiting/{run}/{call}            the question, or its outcome
     POST /waiting/{run}/{call}            a decision, or a button that changes the fields of a form
+    POST /waiting/{run}/{call}/claim      a claim on it, or its end
     GET  /waiting/{run}/{call}?decided    the last decision; a question that is pending is a link
     GET  /waiting/{run}/{call}?again      the page that runs a call again whose outcome is unknown
     GET  /waiting/{run}/{call}/changes    the changes of the call as an event stream
@@ -9,15 +10,16 @@
 No decision leads to a page with another one, and only the token of `?again` runs a call again: a
 further click at the same place decides nothing.
 
-The events: `news`, a notice for the page; `outcome`, the outcome of a closed call, which replaces
-the one before; `over`, no more events. The rest of the page and its input do not change. A response
-that rejects a decision explains what to do, and contains the input.
+The events: `news`, a notice for the page; `claim`, who looks at the call; `outcome`, the outcome of
+a closed call, which replaces the one before; `over`, no more events. The rest of the page and its
+input do not change. A response that rejects a decision explains what to do, and contains the input.
 """
 
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from functools import partial
+from html import escape
 from typing import Final
 
 from starlette.requests import Request
@@ -55,6 +57,7 @@ def routes(parts: Services) -> list[BaseRoute]:
     pages = CallPages(parts)
     return [
         RunRoute("/waiting/{run}/{call}/changes", pages.changes, SEEN, methods=["GET"]),
+        RunRoute("/waiting/{run}/{call}/claim", pages.claim, "decide", methods=["POST"]),
         RunRoute("/waiting/{run}/{call}", pages.show, SEEN, methods=["GET"]),
         RunRoute("/waiting/{run}/{call}", pages.decide, "decide", methods=["POST"]),
     ]
@@ -109,6 +112,19 @@ class CallPages:
             status = 503 if error.exit_code == UNREACHABLE else 409
             return page(request, "call/not_sent.html", status, **values)
         return RedirectResponse(f"{_here(request)}?decided", 303)
+
+    async def claim(self, request: Request) -> Response:
+        """Claim the call for the person, or end their claim, and show it."""
+        await self._check_visible(request)
+        gives_back = (await read_form(request)).get("claim") == "give back"
+        try:
+            await self._parts.claim(
+                person_of(request), **request.path_params, gives_back=gives_back
+            )
+        except RejectedError as refusal:
+            if refusal.code == names.INVALID_DECISION:
+                raise
+        return RedirectResponse(_here(request), 303)
 
     async def _decision(
         self, request: Request, run: Run, form: decision_form.DecisionForm
@@ -251,10 +267,14 @@ class CallPages:
                 except HoldfastError:
                     continue  # the next look loads the call again
                 feed.has_read(look)
-                if found.mark != seen:
+                (question, _, claim), before = found.mark.partition("/"), seen.partition("/")
+                if question != before[0]:
                     had_outcome = seen.startswith(loader.CLOSED_MARK)
                     yield _news(found, person, root, had_outcome=had_outcome)
-                    seen = found.mark
+                if claim != before[2] and isinstance(found, loader.OpenApproval):
+                    text = view_model.claim_text(found.approval, person)
+                    yield frame("claim", escape(text) or "<!-- none -->")
+                seen = found.mark
                 if is_last_event(found, follows_outcome=follows_outcome):
                     break
         yield frame("over", "")

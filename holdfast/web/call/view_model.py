@@ -7,6 +7,7 @@ model or a tool's author.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from holdfast.client.question_text import how_to_decide, how_to_renew
@@ -132,6 +133,8 @@ def build_call_page(
         "obstacle": obstacle,
         "terms": terms,
         "has_decided": has_decided(person, approval),
+        "claim": claim_text(approval, person),
+        "gives_back": approval.claim and is_same_person(approval.claim.by, person.name),
         "again": decision_form.again_token(approval, person) if again else "",
         "edit": edit,
         "result": result,
@@ -270,6 +273,12 @@ def check_eligibility(
     signing = "the inbox signs yours" if signs else "add your token"
     more = {"principal": whom if not_own else None, "signing": signing if approval.signed else None}
     return reason, pending.view.terms("page", groups, **more)
+
+
+def claim_text(approval: PendingApproval, person: Person) -> str:
+    """Return who looks at a call, as sentences; empty without a claim."""
+    text = phrases.claim_phrase(approval, datetime.now(UTC), person.name)
+    return f"{text[:1].upper()}{text[1:]}. Others can still decide." if text else ""
 
 
 def extend_button(approval: PendingApproval, budget: Mapping[str, Any], granted: Any) -> str:

@@ -13,7 +13,7 @@ from urllib.parse import quote
 from holdfast.client.errors import HoldfastError
 from holdfast.client.run_lists import RunListing
 from holdfast.runtime.narration.arguments import arguments_in_line, readable_name, total_text
-from holdfast.runtime.narration.phrases import MEMBERS_ONLY, QUESTIONS, TERMS
+from holdfast.runtime.narration.phrases import MEMBERS_ONLY, QUESTIONS, TERMS, claim_phrase
 from holdfast.runtime.narration.question_view import QuestionView
 from holdfast.runtime.text_safety import as_json, as_sentence, clean, local_time, one_line, shorten
 from holdfast.schemas import names
@@ -63,6 +63,7 @@ class PendingRow:
     decisions: str = ""
     choice: str = ""
     name: str = ""
+    may_claim: bool = False
     amount: str = ""
     obstacle: str = ""
     trouble: str = ""
@@ -97,7 +98,9 @@ def pending_rows(
                 call = SelectedCall.of(run.id, one)
                 twins = [twin for twin in identical.get(call, ()) if twin != call]
                 row = replace(_row(run, one, person, signs=signs), twins=twins)
-                yield row if may_decide else replace(row, choice="", obstacle=MAY_NOT_DECIDE)
+                if not may_decide:
+                    row = replace(row, choice="", obstacle=MAY_NOT_DECIDE, may_claim=False)
+                yield row
             if len(waiting) > MAX_OF_A_RUN:
                 more = f"{len(waiting) - MAX_OF_A_RUN} more pending calls in this run"
                 yield _unanswered(run, f"{more}: open the run.")
@@ -159,6 +162,8 @@ def _row(run: RunListing, approval: PendingApproval, person: Person, *, signs: b
         obstacle = "You have already decided; other approvers must agree."
     elif len(in_line) > MAX_BRIEF_CHARS or approval.find_round() is None:
         obstacle = "Open it to see all arguments."
+    claim = claim_phrase(approval, datetime.now(UTC), person.name)
+    states = [claim, *view.decisions, *view.terms("row")]
     return PendingRow(
         run,
         title,
@@ -170,7 +175,8 @@ def _row(run: RunListing, approval: PendingApproval, person: Person, *, signs: b
         kind=view.request.lower() if words.badge is None else words.badge,
         brief=shorten(in_line, _PART_CHARS if obstacle else MAX_BRIEF_CHARS),
         why=_why(view),
-        decisions=shorten(", ".join(view.decisions + view.terms("row")), _TEXT_CHARS),
+        decisions=shorten(", ".join(filter(None, states)), _TEXT_CHARS),
+        may_claim=is_approver(person, approval.approvers) and not claim.startswith("you"),
         choice="" if obstacle else str(SelectedCall.of(run.id, approval)),
         name=view.name,
         amount=approval.amount,

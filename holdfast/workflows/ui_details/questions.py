@@ -15,6 +15,7 @@ with workflow.unsafe.imports_passed_through():
         NOT_RUN,
         QUESTIONS,
         author_phrase,
+        claim_phrase,
         items_phrase,
     )
     from holdfast.runtime.narration.question_view import QuestionView
@@ -203,6 +204,8 @@ def _terms(question: Question, view: QuestionView, is_whole: bool) -> list[str]:
     lines += view.terms("markdown", prose(groups, WORDS_BYTES) if groups else "", rule=rule)
     decisions = view.decisions[-MAX_DECISIONS_SHOWN:]
     lines += [f"Decided: {prose(decided, NAME_BYTES)}." for decided in decisions]
+    claim = question.claim.shown and claim_phrase(view.approval, workflow.now())
+    lines += [f"Now: {prose(claim, NAME_BYTES)}."] if claim else []
     expiry = question.expires_at.strftime("%Y-%m-%d %H:%M UTC")
     return [*lines, view.expiry(expiry)]
 

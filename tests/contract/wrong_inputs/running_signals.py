@@ -27,7 +27,7 @@ SENT = [
         [{"callId": "t1c1"}],
         "RuntimeError",
         "Update handler for 'decied' expected but not found, and there is no dynamic "
-        "handler. known updates: [decide renew send withdraw]",
+        "handler. known updates: [claim decide renew send withdraw]",
     ),
 ]
 # To a conversation that is open.

@@ -64,6 +64,7 @@ FORMS: Final[dict[str, dict[str, str]]] = {
     "/": dict.fromkeys(("chosen", "seen"), str(SelectedCall.of(RUN, APPROVAL)))
     | {"decision": "approve"},
     "/waiting/{run}/{call}": {"about": "approve", "digest": APPROVAL.digest},
+    "/waiting/{run}/{call}/claim": {"claim": "take"},
     "/run/{run}/message": {"text": "Hello."},
     "/run/{run}/withdraw": {"message": "1"},
     "/run/{run}/fork/{n}": {"text": "Hello.", "key": "a"},
@@ -234,6 +235,7 @@ def _replace_temporal(patch: pytest.MonkeyPatch) -> None:
         "describe": description([], id=RUN, root_id=RUN, typed_search_attributes=pairs),
         "observe": RunDescription(("r", 7), closed=False, streaming=None),
         "approvals": [APPROVAL],
+        "claim": None,
         "call": CallReport(status=report, pending=[APPROVAL], tools={"pay": tool}, entries=entries),
         "status": report,
         "tool": tool,

@@ -14,7 +14,7 @@ from pydantic.dataclasses import dataclass
 
 from holdfast.runtime.narration.phrases import author_phrase
 from holdfast.schemas.base import MUTABLE, json_size, rfc3339
-from holdfast.schemas.decision import OTHER_QUESTION, Decided, Decision
+from holdfast.schemas.decision import OTHER_QUESTION, ApprovalClaim, Claimed, Decided, Decision
 from holdfast.schemas.names import ALREADY_DECIDED, INVALID_DECISION, NO_SUCH_CALL
 from holdfast.schemas.phrases import first_names, quote_value
 from holdfast.schemas.run import CallApprover
@@ -29,6 +29,8 @@ MAX_EARLY_DECISIONS = 256
 MAX_CLOSED_QUESTIONS = 10_000
 SHOWN_BYTES = 700_000
 MAX_CALLS_NAMED = 10
+# Of one execution: the server accepts 2,000 updates of all kinds, and decisions need some.
+MAX_CLAIMS = 500
 _LATE = "the approval of call {call} expired at {expiry}; this decision was received at {at}"
 
 
@@ -50,7 +52,7 @@ class PendingApprovals:
 
     def __post_init__(self) -> None:
         self._open: dict[str, Question] = {}
-        self._holds = 0
+        self._holds = self._claims = 0
 
     def list_open(self) -> list[Question]:
         """List the questions without a ruling, in the order of their requests."""
@@ -134,26 +136,51 @@ class PendingApprovals:
         Nothing is changed. With the `run_id` of the execution, which replays do not have, the nonce
         is compared too.
         """
-        question = self._open.get(decision.call_id)
-        if question is not None:
+        question = self._find_at(decision.call_id, at)
+        if run_id and decision.nonce and decision.nonce != question.nonce(run_id):
+            raise verdicts.DecisionRejected(INVALID_DECISION, OTHER_QUESTION)
+        if isinstance(decision, verdicts.SignedDecision):
+            verdicts.check_unused(decision, self.tokens)
+        return question, question.as_of(at).check(decision, limits)
+
+    def _find_at(self, call_id: str, at: datetime) -> Question:
+        """Return the question that is open at a time, or raise `DecisionRejected`."""
+        if (question := self._open.get(call_id)) is not None:
             if question.expires_at <= at:
                 expired_at = rfc3339(question.expires_at)
-                text = _LATE.format(call=decision.call_id, expiry=expired_at, at=rfc3339(at))
+                text = _LATE.format(call=call_id, expiry=expired_at, at=rfc3339(at))
                 raise verdicts.DecisionRejected(ALREADY_DECIDED, text)
-            if run_id and decision.nonce and decision.nonce != question.nonce(run_id):
-                raise verdicts.DecisionRejected(INVALID_DECISION, OTHER_QUESTION)
-            if isinstance(decision, verdicts.SignedDecision):
-                verdicts.check_unused(decision, self.tokens)
-            return question, question.as_of(at).check(decision, limits)
-        if decision.call_id in self.closed:
-            outcome = self.closed[decision.call_id]
+            return question
+        if call_id in self.closed:
             raise verdicts.DecisionRejected(
-                ALREADY_DECIDED, f"call {decision.call_id} is decided already: {outcome}"
+                ALREADY_DECIDED, f"call {call_id} is decided already: {self.closed[call_id]}"
             )
         waiting = first_names(self._open, MAX_CALLS_NAMED) or "none"
         raise verdicts.DecisionRejected(
-            NO_SUCH_CALL, f"no call {decision.call_id} waits for a decision; waiting: {waiting}"
+            NO_SUCH_CALL, f"no call {call_id} waits for a decision; waiting: {waiting}"
         )
+
+    def check_claim(self, claim: ApprovalClaim, at: datetime) -> Question:
+        """Return the question of a claim of this time, or raise `DecisionRejected`.
+
+        Nothing is changed. The person must be one who may decide, on any arguments.
+        """
+        question = self._find_at(claim.call_id, at)
+        now = question.as_of(at)
+        person = Decision(
+            call_id=claim.call_id, decision="approve", by=claim.by, groups=claim.groups
+        )
+        verdicts.check_person(person, now.policy, now.forwards, now.principal)
+        question.claim.check(claim)
+        if claim.seconds and self._claims >= MAX_CLAIMS:
+            raise verdicts.invalid("too many claims were made in this run: decide without one")
+        return question
+
+    def claim(self, claim: ApprovalClaim, at: datetime) -> Claimed:
+        """Show that a person looks at a question, or does not any more; raises as `check_claim`."""
+        question = self.check_claim(claim, at)
+        self._claims += 1
+        return question.claim.take(claim, at, question.expires_at)
 
     def count(
         self, decision: Decision, at: datetime, limits: ValidationLimits

@@ -33,6 +33,7 @@ from holdfast.validation.arguments import InvalidArguments, fit
 from holdfast.validation.schema_node import ValidationLimits
 from holdfast.validation.text_safety import normalized_person
 from holdfast.workflows.engine.approvals import policy as policies
+from holdfast.workflows.engine.approvals.claims import QuestionClaim
 from holdfast.workflows.engine.approvals.rulings import (
     AnsweredByPerson,
     Approved,
@@ -108,6 +109,7 @@ class Question:
     applied: list[policies.AppliedPolicy] = field(default_factory=list)
     policies_of: policies.PoliciesOf | None = None
     moved_by: Decided | None = None
+    claim: QuestionClaim = field(default_factory=QuestionClaim)
     ruling: Ruling | Moved | None = None
 
     @property
@@ -226,6 +228,7 @@ class Question:
             amount=amount,
             attempts=[] if run_id is None else self.attempts,
             rules=[one.rule for one in self.applied if one.rule is not None],
+            claim=self.claim.shown,
             # A denial, or an action that does not apply to this kind, is not shown.
             on_timeout=shown if shown != "deny" and self.kind in _OBEYS_TIMEOUT else None,
         )
@@ -277,6 +280,7 @@ class Question:
             signed=isinstance(meant, SignedDecision),
         )
         self.decisions.append((decided, effect))
+        self.claim.end_of(decided.by)
         if meant.decision == "deny":
             self.ruling = Denied(meant.reason or "")
         elif meant.decision == "edit" and self._moves(limits):
