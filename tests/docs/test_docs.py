@@ -12,10 +12,15 @@ from tests.docs.page import File, steps
 from tests.docs.stage import stage
 from tests.support.process import ROOT
 
-PAGES = sorted((ROOT / "docs").glob("**/*.md"))
+# Those with programs that Node runs.
+TYPESCRIPT = ["typescript"]
+PAGES = [
+    pytest.param(page, id=page.stem, marks=[pytest.mark.typescript] * (page.stem in TYPESCRIPT))
+    for page in sorted((ROOT / "docs").glob("**/*.md"))
+]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", PAGES)
 @pytest.mark.usefixtures("quick_starts")
 async def test_a_page_runs_as_printed(page: Path, namespace: Client, tmp_path: Path) -> None:
     with stage(tmp_path, namespace) as played:
