@@ -81,7 +81,7 @@ async def test_a_call_is_decided_under_a_path_and_its_pages_follow_the_run(
         async with window(browser, stage) as page, window(browser, stage) as beside:
             await page.goto(stage.link)
             await beside.goto(f"{stage.link}&next=/run/{run.id}")
-            await page.locator("#list a.title").click()
+            await page.locator(f'#list a[href*="/waiting/{run.id}/"]').first.click()
             await page.get_by_role("button", name="Approve").first.click()
             await expect(page.locator("main")).to_contain_text("Approved")
             await expect(beside.locator("#entries")).to_contain_text("Paid.")
