@@ -2,7 +2,9 @@
 
 import os
 import subprocess
+from base64 import b64encode
 from pathlib import Path
+from secrets import token_bytes
 
 import pytest
 from temporalio.client import Client
@@ -30,13 +32,23 @@ def node(*words: str, **environment: str) -> str:
     return done.stdout
 
 
-def test_its_client_keeps_its_promises_at_a_worker(client: Client, ledger: Path) -> None:
-    address, queue = client.service_client.config.target_host, "typescript-package"
-    files = PACKAGE / "test"
+def test_its_client_keeps_its_promises_at_workers(
+    client: Client, ledger: Path, tmp_path: Path
+) -> None:
+    address, files = client.service_client.config.target_host, PACKAGE / "test"
+    key = b64encode(token_bytes(32)).decode()
+    (tmp_path / "key").write_text(key)
+    (tmp_path / "encryption.yaml").write_text("keys: [{id: k1, file: key}]")
     options = ("--catalog", f"{files}/desk", "--endpoints", f"{files}/endpoints.yaml")
-    bounds = ("--task-queue", queue, "--continue-after", "40")
-    with WorkerProcess(address, *options, *bounds, "--tools", str(TOOLS)):
-        node("--test", "dist/test/client.test.js", TEMPORAL_ADDRESS=address, TASK_QUEUE=queue)
+    shared = (*options, "--tools", str(TOOLS), "--continue-after", "40", "--task-queue")
+    encryption = ("--encryption", str(tmp_path / "encryption.yaml"))
+    with (
+        WorkerProcess(address, *shared, "typescript"),
+        WorkerProcess(address, *shared, "typescript-encrypted", *encryption),
+    ):
+        queues = {"TASK_QUEUE": "typescript", "ENCRYPTED_QUEUE": "typescript-encrypted"}
+        of_test = {"TEMPORAL_ADDRESS": address, "ENCRYPTION_KEY": key, **queues}
+        node("--test", "dist/test/client.test.js", **of_test)
 
 
 def test_its_types_are_those_of_the_schemas(tmp_path: Path) -> None:

@@ -59,7 +59,8 @@ const UNANSWERED = [1, 4, 9];
  * `no_such_run`, `run_ended`: there is no such run, or it has ended and takes nothing more.
  * `no_worker`: no worker answers, and nothing was sent. `unanswered`: a decision was sent and may
  * still count; sent again, it counts once. `query_failed`: the worker answers a query with an error.
- * `unavailable`: Temporal does not answer, or refuses; `cause` is its error.
+ * `unavailable`: Temporal does not answer, or refuses; `cause` is its error. `unreadable`: the data
+ * converter cannot read an answer: that of the workers is missing.
  */
 export type HoldfastErrorCode =
   | 'invalid_decision'
@@ -70,7 +71,8 @@ export type HoldfastErrorCode =
   | 'no_worker'
   | 'unanswered'
   | 'query_failed'
-  | 'unavailable';
+  | 'unavailable'
+  | 'unreadable';
 
 /** What is wrong with a request to a run. */
 export class HoldfastError extends Error {
@@ -171,7 +173,7 @@ export class HoldfastClient {
     const name = (typeof agent === 'string' ? agent : agent.name) ?? 'agent';
     const workflowId =
       id ?? `${name.replace(/[^\w.-]+/g, '-').slice(0, 100)}-${randomUUID().slice(0, 8)}`;
-    const subject = typeof input === 'string' ? input : JSON.stringify(input ?? '');
+    const subject = typeof input === 'string' ? input : JSON.stringify(input ?? {});
     try {
       await this.ask(workflowId, () =>
         this.temporal.workflow.start('AgentWorkflow', {
@@ -341,5 +343,6 @@ function explained(
     const who = code === 'no_worker' ? 'no worker answers' : 'Temporal does not answer, or refuses';
     return failed(code, `${who}: ${cause.details}`);
   }
-  return failed('unavailable', error instanceof Error ? error.message : String(error));
+  const reason = error instanceof Error ? error.message : String(error);
+  return failed('unreadable', `the answer for run ${run} cannot be read here: ${reason}`);
 }

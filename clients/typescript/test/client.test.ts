@@ -13,6 +13,7 @@ import {
   type PendingApproval,
   type RunEnding,
 } from '../src/client.js';
+import { encryptionCodec } from '../examples/codec.js';
 
 const POLL = { pollMs: 20 };
 let connection: Connection;
@@ -25,11 +26,11 @@ before(async () => {
 after(async () => await connection.close());
 
 /** A run that has asked to pay, and its pending call. */
-async function asked(input = 'pay'): Promise<[string, PendingApproval]> {
-  const run = await agents.start('clerk', input);
-  for await (const event of agents.follow(run, POLL)) {
+async function asked(input = 'pay', client = agents): Promise<[string, PendingApproval]> {
+  const run = await client.start('clerk', input);
+  for await (const event of client.follow(run, POLL)) {
     if (event.type !== 'confirmation_required') continue;
-    const [call] = await agents.approvals(run);
+    const [call] = await client.approvals(run);
     if (call) return [run, call];
   }
   throw new Error(`run ${run} has asked nothing`);
@@ -74,7 +75,9 @@ function told(ending: RunEnding): string {
 test('an approved call runs, and the result has the output', async () => {
   const [run, call] = await asked();
   assert.deepEqual([call.tool, call.arguments, call.kind], ['pay', { amount: 20 }, 'call']);
-  const receipt = await agents.decide(run, decisionOn(call, 'approve', { by: 'ada' }));
+  const approval = decisionOn(call, 'approve', { by: 'ada' });
+  assert.deepEqual([approval.digest, approval.nonce], [call.digest, call.nonce]);
+  const receipt = await agents.decide(run, approval);
   assert.deepEqual([receipt.decision, receipt.decided], ['approve', true]);
   assert.equal(told(await agents.result(run)), 'output That is all.');
   const paid = (await events(run)).find((event) => event.type === 'tool_end');
@@ -135,12 +138,24 @@ test('events are followed through continue-as-new, from any number on', async ()
   assert.deepEqual(next.value, read[5]);
 });
 
-test('following waits for a step, and ends when its signal aborts', async () => {
+test('following waits for a step or a worker, and ends when its signal aborts', async () => {
   const [run] = await asked();
   const controller = new AbortController();
   const following = agents.follow(run, { ...POLL, after: 1_000, signal: controller.signal }).next();
   controller.abort();
   await assert.rejects(following, { name: 'AbortError' });
+  const idle = new HoldfastClient(agents.temporal, 'a-queue-without-a-worker', 100);
+  const unanswered = await idle.start('clerk', 'hello');
+  const end = new AbortController();
+  const waiting = idle.follow(unanswered, { ...POLL, signal: end.signal }).next();
+  const refusals = refused(idle.approvals(unanswered), 'no_worker');
+  await Promise.race([
+    waiting,
+    refusals.then(() => refused(idle.approvals(unanswered), 'no_worker')),
+  ]);
+  end.abort();
+  await assert.rejects(waiting, { name: 'AbortError' });
+  await agents.temporal.workflow.getHandle(unanswered).terminate();
 });
 
 test('a run that fails has the code of its error', async () => {
@@ -206,6 +221,22 @@ test('a value in the store is named', () => {
   for (const other of [null, 'text', {}, { _stored: stored, more: 1 }]) {
     assert.equal(storedValue(other), undefined);
   }
+});
+
+test('encrypted runs are decided with the keys of their workers, and are unreadable without', async () => {
+  const keys = { k1: Buffer.from(process.env['ENCRYPTION_KEY'] ?? '', 'base64') };
+  const dataConverter = { payloadCodecs: [encryptionCodec(keys)] };
+  const encrypting = new Client({ connection, dataConverter });
+  const secret = new HoldfastClient(encrypting, process.env['ENCRYPTED_QUEUE']);
+  const long = 'pay '.repeat(1_000);
+  const [run, call] = await asked(long, secret);
+  await refused(agents.approvals(run), 'unreadable');
+  await refused(agents.decide(run, decisionOn(call, 'deny')), 'unreadable');
+  const stale = { ...decisionOn(call, 'approve'), digest: 'f'.repeat(64) };
+  await refused(secret.decide(run, stale), 'invalid_decision');
+  await secret.decide(run, decisionOn(call, 'approve', { by: 'ada' }));
+  assert.equal(told(await secret.result(run)), 'output That is all.');
+  await refused(agents.result(run), 'unreadable');
 });
 
 test('Temporal that does not answer is no missing worker', async () => {
