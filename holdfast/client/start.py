@@ -43,7 +43,9 @@ REQUEST_MEMO: Final = "HttpRequest"
 MAX_STATE_CHARACTERS: Final = 512
 _STATE = re.compile(rf"[ -~]{{1,{MAX_STATE_CHARACTERS}}}")
 
+_SUBJECT = re.compile(r"^subject: *(\S.*)$", re.IGNORECASE | re.MULTILINE)
 _SUMMARY_CHARS = 200
+_HEAD_CHARS = 2_000
 _DETAILS_CHARS = 4_000
 
 
@@ -100,8 +102,10 @@ class StartRequest:
 
     @property
     def summary(self) -> str:
-        """Return the name and the first line of the subject, for lists and for Temporal's UI."""
-        first = clean(self.about).strip().partition("\n")[0]
+        """Return the name and the subject, its line `Subject: …` or the first, for lists."""
+        about = clean(self.about).strip()
+        subject = _SUBJECT.search(about[:_HEAD_CHARS])
+        first = subject[1] if subject else about.partition("\n")[0]
         return one_line(": ".join(part for part in (self.name, first) if part), _SUMMARY_CHARS)
 
     @property

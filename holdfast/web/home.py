@@ -8,6 +8,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from time import monotonic
 from typing import Any, Final, NamedTuple, get_args
 
@@ -19,12 +20,15 @@ from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.client.run_lists import RUNS, RunListing, status_query
 from holdfast.client.shared_budgets import read_budgets
 from holdfast.runtime.text_safety import as_sentence, clean
+from holdfast.schemas.base import rfc3339
 from holdfast.schemas.internal.shared_budgets import BudgetView
 from holdfast.schemas.internal.solution import add_amounts
 from holdfast.schemas.names import ErrorCode
 from holdfast.schemas.run import RunStatus
 from holdfast.web.auth.sessions import person_of
-from holdfast.web.listing.page_query import AGES, EXPIRING, ListView, find_page
+from holdfast.web.listing.page_query import AGES, EXPIRING, MINE, ListView, find_page
+from holdfast.web.listing.routes import read_page
+from holdfast.web.listing.rows import pending_rows
 from holdfast.web.page_text import STATUS_LABELS
 from holdfast.web.pages import page
 from holdfast.web.services import Services
@@ -34,9 +38,12 @@ ANSWER_SECONDS: Final = 3.0
 EVERY_SECONDS: Final = 60.0
 MAX_ENDED: Final = 200
 MAX_BUDGETS: Final = 20
+MAX_WAITING: Final = 5
+PERIODS: Final = {1: "24 hours", 7: "7 days", 30: "30 days"}
 AT_ONCE: Final = 8
 _RUN_SECONDS: Final = 5.0
 _ENDED: Final = f'{RUNS} AND ExecutionStatus != "Running"'
+_OPEN: Final = ("running", "awaiting_approval", "awaiting_message")
 _NO_FAILURES: Final = ("", "completed", "stopped", "cancelled", ErrorCode.DENIED)
 _LATE: Final = "The figures of runs are still being read. Reload the page in a moment."
 
@@ -62,15 +69,18 @@ class Figures:
         self._client = client
         self._lock, self._gate = asyncio.Lock(), asyncio.Semaphore(AT_ONCE)
         self._due = 0.0
-        self._counts: dict[str | None, StatusCounts] = {}
+        self._counts: dict[tuple[str, int], tuple[StatusCounts, int]] = {}
         self._ended: dict[str, EndedRun] = {}
         self.budgets: list[BudgetView] = []
 
-    async def read(self, terms: str | None) -> tuple[StatusCounts, list[EndedRun]]:
-        """Return the number of runs of each status, and the newest ended runs, the latest first.
+    async def read(
+        self, terms: str | None, days: int = 7
+    ) -> tuple[StatusCounts, int, list[EndedRun]]:
+        """Return the number of runs by status, that of the time before, and the newest ended runs.
 
-        Further `terms` of a query select the runs that are counted; None: no run. Temporal groups
-        a count by its own status only, so each status of a run is a count of its own.
+        Open runs are all counted, ended ones of the last `days` and of as many before. Further
+        `terms` of a query select the runs that are counted; None: no run. Temporal groups a count
+        by its own status only, so each status of a run is a count of its own.
 
         Raises:
             HoldfastError: Temporal does not answer, or lacks the search attributes of runs.
@@ -81,12 +91,18 @@ class Figures:
                 await asyncio.gather(self._read_budgets(), *map(self._read_end, runs))
                 self._ended = {run.execution: self._ended[run.execution] for run in runs}
                 self._counts, self._due = {}, monotonic() + EVERY_SECONDS
-            if terms is not None and terms not in self._counts:
-                wanted = get_args(RunStatus)
-                queries = [self._client.count_runs(status_query(one) + terms) for one in wanted]
-                counts = await asyncio.gather(*queries)
-                self._counts[terms] = [*zip(wanted, counts, strict=True)]
-            return self._counts.get(terms, []), [*self._ended.values()]
+            if terms is not None and (terms, days) not in self._counts:
+                wanted, now = get_args(RunStatus), datetime.now(UTC)
+                first, since = (rfc3339(now - timedelta(days=days * n)) for n in (2, 1))
+                recent = {one: f' AND CloseTime >= "{since}"' for one in wanted if one not in _OPEN}
+                queries = [
+                    self._client.count_runs(status_query(one) + terms + recent.get(one, ""))
+                    for one in wanted
+                ]
+                earlier = f'{_ENDED}{terms} AND CloseTime BETWEEN "{first}" AND "{since}"'
+                *counts, before = await asyncio.gather(*queries, self._client.count_runs(earlier))
+                self._counts[terms, days] = [*zip(wanted, counts, strict=True)], before
+            return *self._counts.get((terms or "", days), ([], 0)), [*self._ended.values()]
 
     async def _read_budgets(self) -> None:
         try:
@@ -117,18 +133,35 @@ class HomePage:
         self._figures = Figures(parts.client)
 
     async def show(self, request: Request) -> Response:
-        """Show the figures that can be read in time, and why others cannot."""
+        """Show what the person can decide, the figures in time, and why others are not there."""
         person, permissions = person_of(request), self._parts.permissions
-        pending, newest = await self._parts.pending_for(person), ListView()
+        said, newest = request.query_params.get("days", ""), ListView()
+        days = int(said) if said in map(str, PERIODS) else 7
+        mine = replace(newest, group=MINE, order=EXPIRING, size=MAX_WAITING)
+        pending, _, found, answers = await read_page(self._parts, person, mine)
+        signs = self._parts.signer is not None
+        rows = [
+            replace(row, choice="", may_claim=False)
+            for run in found.runs
+            if "decide" in permissions.access(person, run).rights
+            for row in pending_rows(run, answers.get(run.id), person, signs=signs)
+        ]
         views = [(label, replace(newest, age=age)) for age, (label, *_) in AGES.items()]
         ages = [(label, find_page(pending, view, ()).count, view.address) for label, view in views]
         soon = find_page(pending, newest, ()).expiring
         ages.append(("expires within the hour", soon, newest.at(order=EXPIRING)))
         values: dict[str, Any] = {"problem": "", "lacking": pending.missing_attributes}
+        more = found.has_more or len(rows) > MAX_WAITING
+        values |= {"rows": rows[:MAX_WAITING], "mine": mine.address, "more": more}
+        values |= {"days": days, "periods": PERIODS}
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
-                counts, found = await self._figures.read(permissions.query(person))
-            ended = [one for one in found if "read" in permissions.access(person, one.run).rights]
+                counts, before, read = await self._figures.read(permissions.query(person), days)
+            since = datetime.now(UTC) - timedelta(days=days)
+            recent = [one for one in read if one.run.started >= since]
+            ended = [one for one in recent if "read" in permissions.access(person, one.run).rights]
+            done = sum(count for status, count in counts if status not in _OPEN)
+            values["trend"] = trend(done, before, PERIODS[days])
             failed = Counter(one.code for one in ended if one.code not in _NO_FAILURES)
             values |= {"counts": counts, "failures": failed.most_common(), "costs": costs(ended)}
             sees_all = "read" in permissions.rights(person, None, None)
@@ -139,6 +172,12 @@ class HomePage:
         except HoldfastError as error:
             values["problem"] = as_sentence(clean(str(error)))
         return page(request, "home.html", ages=ages, labels=STATUS_LABELS, **values)
+
+
+def trend(now: int, before: int, period: str) -> str:
+    """Return how many runs ended, and against the same time before: `128 ended, +12 % on …`."""
+    share = f", {100 * (now - before) / before:+.0f} % on the {period} before" if before else ""
+    return f"{now:,} ended in {period}{share}"
 
 
 def costs(ended: Iterable[EndedRun]) -> list[list[Any]]:

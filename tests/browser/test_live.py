@@ -111,6 +111,7 @@ async def test_it_is_followed_to_its_end_and_nothing_moves_under_the_reader(
         await expect(now).to_contain_text("Expires in 7 d, then it is denied.")
         await check(page)
         await page.get_by_text("Budget", exact=False).first.click()
+        await page.get_by_text("Send a message").click()
         await page.get_by_label("Message").fill("Quick, please.")
         await page.get_by_label("When the run would end").check()
         if at_end:

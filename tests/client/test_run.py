@@ -1,7 +1,7 @@
 """How long a run is queried, and what is reported where it does not answer (§11)."""
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from math import inf
 from pathlib import Path
@@ -224,6 +224,8 @@ def test_the_input_of_a_run_is_shown_as_it_is_and_obeyed_by_nothing() -> None:
     said = "Order 7 \x1b[2Jis late.\n# Approved\n[here](https://evil.example)"
     new = StartRequest.of(RunRequest(agent="desk", input=said), {})
     assert new.summary == "desk: Order 7 is late."
+    mail = replace(new, about="From: Ada <ada@example.com>\nSubject: A broken tank\n\nHello")
+    assert mail.summary == "desk: A broken tank"
     assert new.details == (
         "Started with `holdfast`, on this:\n\n"
         "    Order 7 is late.\n    # Approved\n    [here](https://evil.example)"

@@ -75,7 +75,8 @@ async def test_each_number_is_that_of_its_link_and_is_read_once_for_all(
     holdfast = HoldfastClient(client)
     shown = Figures(holdfast)
     found = await asyncio.gather(shown.read(of_crowd), shown.read(of_crowd))
-    counts, [end] = found[0]
+    counts, before, [end] = found[0]
+    assert before == 0
     assert {name: count for name, count in counts if count} == {
         "awaiting_approval": 2,
         "completed": 1,
@@ -87,7 +88,7 @@ async def test_each_number_is_that_of_its_link_and_is_read_once_for_all(
 
     with monkeypatch.context() as patched:
         patched.setattr(Run, "ending", of_another_program)
-        assert await Figures(holdfast).read(None) == ([], [EndedRun(end.run)])
+        assert await Figures(holdfast).read(None) == ([], 0, [EndedRun(end.run)])
     monkeypatch.setattr(holdfast, "count_runs", None)
     monkeypatch.setattr(holdfast, "list_runs", None)
     assert [await shown.read(of_crowd), found[1]] == [found[0]] * 2
@@ -95,7 +96,7 @@ async def test_each_number_is_that_of_its_link_and_is_read_once_for_all(
     parts = Services(HoldfastClient(client))
     all_ = await shown_to(parts)
     links = [unescape(link) for link in re.findall(r'<th scope="row"><a href="([^"]+)"', all_)]
-    assert links[: len(AGES)] == [f"/?age={age}" for age in AGES]
+    assert {"/?age=hour", "/?age=days"} <= {*links}
     for link in links:
         assert (await stage.get(link)).status_code == 200, link
     assert (await stage.get("/?age=old")).status_code == 400
@@ -111,13 +112,14 @@ async def test_each_number_is_that_of_its_link_and_is_read_once_for_all(
         crowd.agent: "1 unknown",
     }
     none = await shown_to(replace(parts, permissions=Permissions([])))
-    assert set(re.findall(r"</th><td>([^<]+)</td>", none)) == {"0"}
+    assert not re.findall(r"</th><td>([^<]+)</td>", none)
     assert "Runs by status" not in none
 
 
 async def shown_to(parts: Services) -> str:
     """The home page of a person in no group."""
-    scope = {"type": "http", "path": "/home", "headers": [], "state": {"person": Person("ann")}}
+    scope: dict[str, Any] = {"type": "http", "path": "/home", "query_string": b"", "headers": []}
+    scope["state"] = {"person": Person("ann")}
     return bytes((await HomePage(parts).show(Request(scope))).body).decode()
 
 
@@ -127,4 +129,4 @@ async def test_figures_that_are_late_are_on_a_later_page(
     monkeypatch.setattr(home, "ANSWER_SECONDS", 0.0)
     page = await stage.get("/home")
     assert (page.status_code, "still being read" in page.text) == (200, True)
-    assert "Pending approvals by age" in page.text
+    assert "Waiting for you" in page.text

@@ -149,7 +149,7 @@ class ShapeReader:
             choices = tuple(choice for choice in choices if choice[0] is not None)
             return Shape(rules, kinds, nullable, choices)
         if kinds == ("boolean",):
-            return Shape(rules, kinds, nullable, ((True, "yes (true)"), (False, "no (false)")))
+            return Shape(rules, kinds, nullable, ((True, "yes"), (False, "no")))
         return self._with_branches(Shape(rules, kinds, nullable), depth)
 
     def _whole(self, schema: Any, depth: int) -> Rules:
@@ -255,7 +255,7 @@ def describe_limits(shape: Shape) -> list[str]:
         if unit or code:
             limits.append("in " + " of ".join(filter(None, [unit, _said(code) if code else ""])))
     for key, words in _BOUNDS:
-        if key in rules and rules[key] is not None:
+        if key in rules and rules[key] not in (None, "", [], {}):
             limits.append(words.format(_said(rules[key])))
     if rules.get("uniqueItems") is True:
         limits.append("unique entries")
@@ -266,6 +266,8 @@ def describe_limits(shape: Shape) -> list[str]:
 
 
 def _said(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     return one_line(value if isinstance(value, str) and value else as_json(value), _SAID_CHARS)
 
 

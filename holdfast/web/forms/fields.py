@@ -38,8 +38,8 @@ MEANINGS: Final = {
     "text": "text",
     "number": "number",
     "json": "JSON",
-    "true": "yes (true)",
-    "false": "no (false)",
+    "true": "yes",
+    "false": "no",
     "null": "null",
     "gone": "omitted",
 }
@@ -371,7 +371,7 @@ class _FieldBuilder:
             if isinstance(value, list):
                 part = shape.item_schema(index), key, (*place, index), str(index + 1)
                 one = self.field(*part, required=True)
-                drop = "" if is_fixed else f"Remove {index + 1}"
+                drop = "" if is_fixed else "Remove"
             else:
                 label = arguments.readable_name(key) if key in properties else key
                 part = shape.property_schema(key), value.get(key, MISSING), (*place, key), label

@@ -134,5 +134,5 @@ class RunsPage:
         except HoldfastError as error:
             return RunRow(run, failure=one_line(str(error), _TEXT_CHARS))
         failure, code = ("", None) if ending is None else (detail(ending), ending.code)
-        summary = one_line(newest.summary or "", _TEXT_CHARS)
+        summary = one_line((newest.summary or "").removeprefix(f"{run.agent}: "), _TEXT_CHARS)
         return RunRow(run, summary, one_line(failure, _TEXT_CHARS), code, newest.started)

@@ -13,6 +13,7 @@ from holdfast.client import result
 from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.client.run_lists import MissingAttributesError, RunListing
 from holdfast.client.stream.heartbeats import PendingActivity, progress_line
+from holdfast.runtime.narration.arguments import readable_name
 from holdfast.runtime.narration.phrases import QUEUED_FOR_MODEL, REVIEW
 from holdfast.runtime.narration.question_view import QuestionView
 from holdfast.runtime.text_safety import (
@@ -27,6 +28,8 @@ from holdfast.schemas import names
 from holdfast.schemas.run import RunResult, Spent
 from holdfast.web.auth.permissions import Permissions, RunAccess
 from holdfast.web.auth.sessions import Person
+from holdfast.web.forms.fields import MAX_FIELDS, build_fields
+from holdfast.web.forms.form_values import FormValue
 from holdfast.web.listing.rows import argument_line
 from holdfast.web.page_text import budget_uses, status_label
 from holdfast.web.pages import address
@@ -57,6 +60,7 @@ _STAGES: Final = {
 MAX_OUTPUT_CHARS: Final = 20_000
 MAX_DELEGATES: Final = 100
 _TITLE_CHARS: Final = 200
+_MAX_DEPTH: Final = 6
 _NAME_CHARS: Final = 100
 
 
@@ -95,10 +99,15 @@ async def build_run_view(parts: Services, seen: LoadedRun, access: RunAccess) ->
     label, tone = status_label(status, code)
     entries = [*seen.earlier_entries, *seen.entries]
     last = entries[-1]["n"] if entries else 0
-    output = ""
+    output, fields = "", None
     if ending is not None and ending.result is not None:
         value = ending.stored_output_note or ending.result.output
-        output = "" if value is None else shorten(as_text(value), MAX_OUTPUT_CHARS)
+        output = "" if value is None else as_text(value)
+        if value and isinstance(value, dict | list) and len(output) <= MAX_OUTPUT_CHARS:
+            fields = build_fields(
+                _schema_of(value), FormValue(value, {}), prefix="o", room=MAX_FIELDS
+            )
+        output = shorten(output, MAX_OUTPUT_CHARS)
     return {
         "id": info.id,
         "info": info,
@@ -114,6 +123,7 @@ async def build_run_view(parts: Services, seen: LoadedRun, access: RunAccess) ->
         "forks": forks,
         "has_more_delegates": has_more_delegates,
         "output": output,
+        "output_fields": fields,
         "lines": lines,
         "earlier_count": seen.entries[0]["n"] - 1 if seen.entries else 0,
         "last": last,
@@ -127,6 +137,25 @@ async def build_run_view(parts: Services, seen: LoadedRun, access: RunAccess) ->
         "awaits_message": status == "awaiting_message",
         "temporal_link": parts.link_to(info.id),
     }
+
+
+def _schema_of(value: Any, depth: int = 0) -> dict[str, Any]:
+    """Return a schema of a value that has none here, with titles for people."""
+    match value:
+        case dict() if depth < _MAX_DEPTH:
+            parts = {
+                key: {"title": readable_name(key)} | _schema_of(one, depth + 1)
+                for key, one in value.items()
+            }
+            return {"type": "object", "properties": parts}
+        case list() if depth < _MAX_DEPTH:
+            return {"type": "array", "prefixItems": [_schema_of(one, depth + 1) for one in value]}
+        case str():
+            return {"type": "string"}
+        case bool():
+            return {"type": "boolean"}
+        case _:
+            return {}
 
 
 def may_fork(permissions: Permissions, person: Person, run: RunListing) -> bool:
@@ -151,7 +180,8 @@ def _facts(seen: LoadedRun) -> list[tuple[str, str]]:
 
 
 def _title(seen: LoadedRun) -> str:
-    info, summary = seen.info, one_line(seen.info.summary, _TITLE_CHARS)
+    info, named = seen.info, f"{seen.info.agent}: "
+    summary = one_line((info.summary or "").removeprefix(named), _TITLE_CHARS)
     if not info.single:
         return summary or (f"Run of {one_line(info.agent, _TITLE_CHARS)}" if info.agent else "Run")
     calls = (entry for entry in seen.entries if entry["type"] == "tool_call")

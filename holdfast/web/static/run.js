@@ -190,3 +190,10 @@ document.addEventListener("DOMContentLoaded", () => {
   document.addEventListener("visibilitychange", seen);
   listen();
 });
+
+document.addEventListener("click", async ({ target }) => {
+  const button = target.closest("[data-copy]");
+  if (!button) return;
+  await navigator.clipboard.writeText(button.dataset.copy);
+  button.firstChild.data = "Copied";
+});

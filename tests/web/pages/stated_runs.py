@@ -36,7 +36,7 @@ from holdfast.schemas.internal.run_comparison import ComparedRun
 from holdfast.schemas.internal.selected_call import SelectedCall
 from holdfast.schemas.run import RunReport, RunResult
 from holdfast.schemas.tool import ShownTool
-from holdfast.web import app, pages, services
+from holdfast.web import app, home, pages, services
 from holdfast.web.api import operations
 from holdfast.web.auth.permissions import ALL, RunAccess
 from holdfast.web.call import loader
@@ -51,7 +51,7 @@ from holdfast.web.services import Services
 
 NOON: Final = datetime(2026, 3, 2, 12, tzinfo=UTC)
 CALL: Final = "t1c1"
-_CLOCKS: Final = (text_safety, pages, rows, page_query, timeline)
+_CLOCKS: Final = (home, text_safety, pages, rows, page_query, timeline)
 _TIME: Final = re.compile(r"([+-]\d+) (s|min|h|d)")
 _UNITS: Final = {"s": 1, "min": 60, "h": 3600, "d": 86400}
 _TIMES: Final = ("started", "since", "until", "ended", "next_attempt_at")
@@ -269,12 +269,13 @@ class StatedRuns:
         about = ComparedRun.read({"run": run.id, "agent": "buyer", "status": "completed", **said})
         return RecordedRun(about, log_of(log, run.id), state, output)
 
-    async def figures(self, *_: Any) -> tuple[list[Any], list[EndedRun]]:
+    async def figures(self, *_: Any) -> tuple[list[Any], int, list[EndedRun]]:
         """Return the numbers of the home page."""
         said = self.said["figures"]
         ended = enumerate(said.get("ended", []))
         counts = [*said.get("counts", {}).items()]
-        return counts, [EndedRun(run_info(f"run-{n}", {}), **one) for n, one in ended]
+        found = [EndedRun(run_info(f"run-{n}", {}), **one) for n, one in ended]
+        return counts, said.get("before", 0), found
 
     def describe(self) -> Any:
         """What Temporal has of the run."""
