@@ -35,22 +35,28 @@ class FileError(FixableError):
 
 def content_type(data: bytes) -> str | None:
     """Return the media type that the content has; None if it is of no type that a run takes."""
-    for media_type, beginning in _BEGINNINGS.items():
+    for known, beginning in _BEGINNINGS.items():
         if re.match(beginning, data, re.DOTALL):
-            return media_type
+            return known
     try:
         return None if _NO_TEXT.search(data.decode()) else TEXT
     except UnicodeDecodeError:
         return None
 
 
-def image_type(part: ImagePart) -> str | None:
-    """Return the media type of an image in a message, if that is what its content is."""
+def media_type(part: Media) -> str | None:
+    """Return the media type of a part, if that is the one of its content."""
     try:
         found = content_type(base64.b64decode((part.data or "")[:32], validate=True))
     except ValueError:
         return None
-    return found if found in IMAGES and found == part.media_type else None
+    return found if found in _BEGINNINGS and found == part.media_type else None
+
+
+def base_name(name: str) -> str:
+    """Return the name of a file without a path."""
+    name = re.split(r"[/\\]", name)[-1][:MAX_NAME_CHARS]
+    return name if name.strip(". ") else "file"
 
 
 def file_part(name: str, data: bytes) -> TextPart | Media:
@@ -59,8 +65,7 @@ def file_part(name: str, data: bytes) -> TextPart | Media:
     Raises:
         FileError: it is too large, or of another type; the message names it.
     """
-    name = re.split(r"[/\\]", name)[-1][:MAX_NAME_CHARS]
-    name = name if name.strip(". ") else "file"
+    name = base_name(name)
     if len(data) > MAX_MESSAGE_BYTES:
         raise FileError(f"{name} is over {MAX_MESSAGE_BYTES:,} bytes", "send a smaller file")
     match content_type(data):
@@ -70,9 +75,9 @@ def file_part(name: str, data: bytes) -> TextPart | Media:
             return TextPart(name=name, text=data.decode().removeprefix("\ufeff"))
         case "application/pdf":
             return DocumentPart(name=name, data=base64.b64encode(data).decode())
-        case media_type:
+        case found:
             encoded = base64.b64encode(data).decode()
-            return ImagePart(name=name, media_type=media_type, data=encoded)
+            return ImagePart(name=name, media_type=found, data=encoded)
 
 
 def read_file(path: Path) -> TextPart | Media:

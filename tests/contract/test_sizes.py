@@ -11,7 +11,7 @@ MAX_ENGINE_LINES = 400
 MAX_LINES = {
     "schemas": 6_160,
     "validation": 2_890,
-    "runtime": 6_790,
+    "runtime": 6_800,
     "providers": 5_740,
     "definitions": 570,
     "catalog": 3_760,
@@ -20,7 +20,7 @@ MAX_LINES = {
     "hosting": 3_674,
     "client": 5_595,
     "evals": 560,
-    "web": 11_720,
+    "web": 11_775,
     "cli": 3_535,
     "testing": 580,
 }

@@ -92,7 +92,7 @@ async def test_no_route_does_what_another_page_sends(nowhere: Client) -> None:
     ("path", "status"),
     [
         (f"/run/x/entry/{'9' * 5_000}", 404),
-        (f"/run/x/picture/{'9' * 30}/0", 404),
+        (f"/run/x/file/{'9' * 30}/0", 404),
         (f"/run/x?before={'0' * 20}{'9' * 5_000}", 400),
         (f"/run/x/news?after={'9' * 13}", 400),
         (f"/?after={'9' * 5_000}/x", 400),

@@ -26,6 +26,7 @@ from holdfast.schemas.log_entry import (
 from holdfast.schemas.names import ErrorCode
 from holdfast.web.auth.permissions import RunAccess
 from holdfast.web.call.plan import PlanStep, PlanSteps
+from holdfast.web.message_files import PageFile, page_files
 
 # The most lines that are shown.
 MAX_LINES: Final = 14
@@ -108,6 +109,7 @@ class CallHistory:
     question: QuestionRound | None = None
     versions: list[ArgumentsVersion] = field(default_factory=list)
     lead_up: list[NarrationLine] = field(default_factory=list)
+    files: list[PageFile] = field(default_factory=list)
     earlier_decisions: list[NarrationLine] = field(default_factory=list)
     outcome_lines: list[NarrationLine] = field(default_factory=list)
     earlier_requests: list[QuestionRound] = field(default_factory=list)
@@ -149,11 +151,13 @@ def history_of(
     before = [one for one in narrated if one[0].n < last.number]
     lead_up, hidden = _lead_up(before, call_id, last.approval)
     said = [line for line in lead_up if line.word == "user" and line.body]
+    files = [file for record, _ in before for file in page_files(run_id, record)]
     history = CallHistory(
         question=last,
         last_message=said[-1] if said else None,
         versions=_versions(last),
         lead_up=lead_up,
+        files=files[-MAX_LINES:] if access is None or "read" in access.rights else [],
         earlier_decisions=others[-MAX_DECISIONS:],
         earlier_requests=earlier,
         hidden_entries=hidden,

@@ -12,12 +12,13 @@ from typing import Any, Final
 from urllib.parse import quote, unquote
 
 from starlette.convertors import IntegerConvertor, register_url_convertor
-from starlette.datastructures import FormData
+from starlette.datastructures import FormData, UploadFile
 from starlette.formparsers import MultiPartException
 from starlette.requests import ClientDisconnect, Request
 from starlette.routing import Match, Route
 from starlette.types import Message, Receive, Scope, Send
 
+from holdfast.runtime.attachments import MAX_MESSAGE_BYTES
 from holdfast.schemas.settings.inbox import Right
 from holdfast.web.auth.sessions import Person, person_of
 from holdfast.web.http.problems import RefusedRequest
@@ -29,6 +30,7 @@ FIELD: Final = "form_token"
 HEADER: Final = "x-form-token"
 MAX_FORM_BYTES: Final = 1_000_000
 MAX_FIELDS: Final = 1_000
+MAX_FILES: Final = 20
 URLENCODED: Final = "application/x-www-form-urlencoded"
 MULTIPART: Final = "multipart/form-data"
 
@@ -114,12 +116,16 @@ async def read_body(request: Request, media_types: Collection[str], most_bytes: 
 async def read_form(request: Request) -> FormData:
     """Return the submitted form; handlers read forms only with this function.
 
+    Afterwards `request.state.files` has the names and contents of its files.
+
     Raises:
         RefusedRequest: the body is no form, or too large.
     """
     known: FormData | None = getattr(request.state, "form", None)
     if known is None:
-        body = await read_body(request, (URLENCODED, MULTIPART), MAX_FORM_BYTES)
+        has_files = media_type_of(request) == MULTIPART
+        most_bytes = MAX_FORM_BYTES + (MAX_MESSAGE_BYTES if has_files else 0)
+        body = await read_body(request, (URLENCODED, MULTIPART), most_bytes)
 
         async def receive() -> Message:
             return {"type": "http.request", "body": body, "more_body": False}
@@ -128,10 +134,15 @@ async def read_form(request: Request) -> FormData:
         scope = {**request.scope}
         scope.pop("app", None)
         form = Request(scope, receive).form(
-            max_files=0, max_fields=MAX_FIELDS, max_part_size=MAX_FORM_BYTES
+            max_files=MAX_FILES, max_fields=MAX_FIELDS, max_part_size=MAX_FORM_BYTES
         )
         try:
-            known = request.state.form = await form
+            async with form as sent:
+                fields = sent.multi_items()
+                files = [one for _, one in fields if isinstance(one, UploadFile) and one.filename]
+                request.state.files = [(str(one.filename), await one.read()) for one in files]
+            known = FormData([field for field in fields if isinstance(field[1], str)])
+            request.state.form = known
         except (MultiPartException, KeyError, ValueError) as error:
             why = error.message if isinstance(error, MultiPartException) else "it is none"
             raise RefusedRequest(

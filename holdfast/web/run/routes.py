@@ -15,7 +15,6 @@ the text of its model:
 """
 
 import asyncio
-import base64
 import json
 import re
 import uuid
@@ -46,6 +45,7 @@ from holdfast.client.start import REQUEST_MEMO
 from holdfast.client.stream.heartbeats import AnswerProgress, answer_text, call_lines, progress_line
 from holdfast.client.stream.run_feed import RunFeed
 from holdfast.client.stream.text_reader import TextDelta
+from holdfast.runtime.attachments import FileError, file_part, with_files
 from holdfast.runtime.text_safety import as_json, clean
 from holdfast.schemas import names
 from holdfast.schemas.base import canonical_json, sha256
@@ -59,10 +59,11 @@ from holdfast.web.auth.sessions import person_of
 from holdfast.web.http.problems import NotPermittedError
 from holdfast.web.http.requests import NUMBER, RunRoute, read_form
 from holdfast.web.http.streaming import StreamLimit, frame, page_stream
+from holdfast.web.message_files import file_response
 from holdfast.web.pages import address, page
 from holdfast.web.run.comparison import comparison_view
 from holdfast.web.run.snapshot import EntryRange, place, take_snapshot
-from holdfast.web.run.timeline import Timeline, pictures
+from holdfast.web.run.timeline import Timeline
 from holdfast.web.run.view import build_run_view, may_fork, state_sections
 from holdfast.web.services import Services
 
@@ -89,7 +90,6 @@ PAGE_SECONDS: Final = 2.5
 NEWS_SECONDS: Final = NO_WORKER_SECONDS + 5
 MAX_INSTANCES: Final = 50
 MAX_STREAMS: Final = 100
-_PICTURE: Final = {"Content-Security-Policy": "default-src 'none'; sandbox"}
 
 
 def routes(parts: Services) -> list[BaseRoute]:
@@ -101,7 +101,7 @@ def routes(parts: Services) -> list[BaseRoute]:
         RunRoute(f"{at}/earlier", pages.earlier, "read"),
         RunRoute(f"{at}/changes", pages.changes, "read"),
         RunRoute(f"{at}/entry/{{n:number}}", pages.entry, "read"),
-        RunRoute(f"{at}/picture/{{n:number}}/{{index:number}}", pages.picture, "read"),
+        RunRoute(f"{at}/file/{{n:number}}/{{index:number}}", pages.file, "read"),
         RunRoute(f"{at}/state", pages.state, "read"),
         RunRoute(f"{at}/diff", pages.diff, "read"),
         RunRoute(f"{at}/message", pages.message, "message", methods=["POST"]),
@@ -167,17 +167,10 @@ class RunPages:
             record=as_json(found, indent=2),
         )
 
-    async def picture(self, request: Request) -> Response:
-        """Return a picture of a message."""
+    async def file(self, request: Request) -> Response:
+        """Return a file of a message."""
         record = read_record(await _entry(self._run(request), request.path_params["n"]))
-        part = pictures(record).get(request.path_params["index"])
-        if part is None:
-            raise HTTPException(404, "This picture does not exist.")
-        try:
-            data = base64.b64decode(part.data or "")
-        except ValueError:
-            raise HTTPException(404, "This picture cannot be read.") from None
-        return Response(data, media_type=part.media_type, headers=_PICTURE)
+        return await asyncio.to_thread(file_response, record, request.path_params["index"])
 
     async def state(self, request: Request) -> Response:
         """Show the state that calls read and write."""
@@ -214,14 +207,16 @@ class RunPages:
         how = str(form.get("delivery"))
         delivery = how if how in _DELIVERIES else "steer"
         try:
+            files = [file_part(name, data) for name, data in request.state.files]
             wrong = "" if text.strip() else _EMPTY
             if not wrong and (await run.observe()).closed:
                 wrong = _ENDED
             if not wrong:
                 audience = _PEOPLE if how == _PEOPLE else "model"
-                message = {"content": text, "delivery": delivery, "audience": audience}
+                content = with_files(text, files) if files else text
+                message = {"content": content, "delivery": delivery, "audience": audience}
                 await run.post(Delivered.model_validate(message))
-        except HoldfastError as error:
+        except (HoldfastError, FileError) as error:
             wrong = f"Not sent: {clean(str(error))}."
         if wrong:
             draft = {"run": run.id, "text": text, "delivery": delivery, "problem": wrong}

@@ -12,13 +12,12 @@ from urllib.parse import urlencode
 
 from holdfast.client.result import token_counts
 from holdfast.runtime import text_safety
-from holdfast.runtime.attachments import image_type
 from holdfast.runtime.narration.log_narration import LogNarration, NarrationLine
 from holdfast.runtime.narration.question_view import QuestionView
 from holdfast.schemas import log_entry, names
 from holdfast.schemas.decision import Decided
 from holdfast.schemas.internal.solution import NO_USAGE
-from holdfast.schemas.message import ImagePart
+from holdfast.web.message_files import PageFile, page_files
 from holdfast.web.pages import address, display_time
 
 BODY_CHARS: Final = 4_000
@@ -26,8 +25,6 @@ BODY_CHARS: Final = 4_000
 BRIEF_CHARS: Final = 400
 BRIEF_LINES: Final = 6
 HEAD_CHARS: Final = 100
-MAX_PICTURE_CHARS: Final = 350_000
-MAX_PICTURES: Final = 8
 _NAME_CHARS: Final = 100
 
 
@@ -57,7 +54,7 @@ class TimelineLine:
     head: str = ""
     is_folded: bool = False
     links: Sequence[PageLink] = ()
-    pictures: Sequence[PageLink] = ()
+    pictures: Sequence[PageFile] = ()
 
 
 class Timeline:
@@ -123,13 +120,8 @@ class Timeline:
             case log_entry.TurnEndEntry(turn=turn) if self._has_forks:
                 links = [PageLink(address("run", self._run_id, "fork", str(turn)), "Fork here")]
         number, note = str(record.n), self._note(record)
-        picture_links = [
-            PageLink(
-                address("run", self._run_id, "picture", number, str(index)),
-                f"Picture {index + 1} of entry {number}",
-            )
-            for index in [*pictures(record)][:MAX_PICTURES]
-        ]
+        files = [*page_files(self._run_id, record)]
+        links += [PageLink(one.href, one.text) for one in files if not one.is_picture]
         time, time_text = text_safety.local_time(record.at), ""
         if time is not None:
             utc = time.astimezone(UTC)
@@ -155,7 +147,7 @@ class Timeline:
                 head=text_safety.one_line(body, HEAD_CHARS),
                 is_folded=is_long and line.tone not in ("said", "bad", "asks"),
                 links=own,
-                pictures=picture_links if is_last else (),
+                pictures=[one for one in files if one.is_picture] if is_last else (),
             )
 
     def _note(self, record: log_entry.LogRecord) -> str:
@@ -203,25 +195,6 @@ class Timeline:
                     )
                 ]
         return []
-
-
-def pictures(record: log_entry.LogRecord) -> dict[int, ImagePart]:
-    """Return the parts of a message that are pictures to show, by their index.
-
-    They are small data of the log, in formats that every browser supports and that contain no
-    script.
-    """
-    match record.entry:
-        case log_entry.MessageEntry(message=message) if not isinstance(message.content, str):
-            return {
-                index: part
-                for index, part in enumerate(message.content)
-                if isinstance(part, ImagePart)
-                and part.data is not None
-                and len(part.data) <= MAX_PICTURE_CHARS
-                and image_type(part) is not None
-            }
-    return {}
 
 
 def _plain(line: NarrationLine) -> NarrationLine:

@@ -360,12 +360,18 @@ async def test_a_form_is_read_within_bounds(inboxes: Inboxes) -> None:
     assert (told.status_code, "Too many fields" in told.text) == (400, True)
 
 
-async def test_a_form_may_come_in_parts_but_not_with_files(inboxes: Inboxes) -> None:
+async def test_a_form_may_come_in_parts_with_some_files_which_are_no_fields(
+    inboxes: Inboxes,
+) -> None:
     at = await inboxes.signed_in()
     parts = {"form_token": (None, at.form_token), "reason": (None, "zu spät")}
     answer = await at.http.post("/decide", files=parts)
     assert answer.json()["fields"][1] == ["reason", "zu spät"]
-    refused = await at.http.post("/decide", files={**parts, "file": ("a.txt", b"x")})
+    file = ("reason", ("a.txt", b"x"))
+    answer = await at.http.post("/decide", files=[*parts.items(), file])
+    assert answer.json()["fields"][1:] == [["reason", "zu spät"]]
+    many = [file] * (requests.MAX_FILES + 1)
+    refused = await at.http.post("/decide", files=[*parts.items(), *many])
     assert (refused.status_code, "Too many files" in refused.text) == (400, True)
     for broken in ("multipart/form-data", "multipart/form-data; boundary=x"):
         sent = {"content-type": broken, "x-form-token": at.form_token}

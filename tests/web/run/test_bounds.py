@@ -267,11 +267,11 @@ async def test_a_picture_that_cannot_be_read_is_not_there(
         return [entry]
 
     monkeypatch.setattr(RemoteRun, "page", page)
-    asking = RunPages(Services(HoldfastClient(nowhere))).picture(asked(n=1, index=0))
+    asking = RunPages(Services(HoldfastClient(nowhere))).file(asked(n=1, index=0))
     if there:
         assert (await asking).body == base64.b64decode(PNG)
     else:
-        with pytest.raises(HTTPException, match="This picture cannot be read") as refused:
+        with pytest.raises(HTTPException, match="This file cannot be read") as refused:
             await asking
         assert refused.value.status_code == 404
 

@@ -148,11 +148,11 @@ async def test_pictures_entries_and_state_are_had_whole(
         await run.result()
         assert "x" * 4_001 not in await shown(stage, run)
         assert "x" * 5_000 in await shown(stage, run, "/entry/1")
-        seen = await stage.get(f"/run/{run.id}/picture/1/0")
+        seen = await stage.get(f"/run/{run.id}/file/1/0")
         assert seen.content == b"\x89PNG\r\n\x1a\n"
         assert seen.headers["content-type"] == "image/png"
         assert seen.headers["content-security-policy"] == "default-src 'none'; sandbox"
-        for nothing in ("picture/1/1", "picture/2/0", "entry/0", "entry/9000"):
+        for nothing in ("file/1/1", "file/2/0", "entry/0", "entry/9000"):
             assert (await stage.get(f"/run/{run.id}/{nothing}")).status_code == 404
         assert "item 7" in text(await shown(stage, run, "/state"))
 

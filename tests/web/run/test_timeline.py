@@ -9,13 +9,11 @@ from typing import Any
 import pytest
 
 from holdfast.schemas.log_entry import read_record
+from holdfast.web.message_files import MAX_FILES, MAX_PICTURE_CHARS, message_files
 from holdfast.web.run.timeline import (
     BODY_CHARS,
-    MAX_PICTURE_CHARS,
-    MAX_PICTURES,
     Timeline,
     TimelineLine,
-    pictures,
 )
 
 RUN = "order/7"
@@ -112,7 +110,13 @@ def picture(**more: Any) -> dict[str, Any]:
 def test_so_many_pictures_of_a_message_are_shown() -> None:
     part = {"type": "image", "mediaType": "image/png", "data": "iVBORw0KGgo="}
     [line] = lines_of(entry("message", message={"role": "user", "content": [part] * 20}))
-    assert len(line.pictures) == MAX_PICTURES
+    assert len(line.pictures) == MAX_FILES
+
+
+def test_a_large_picture_is_a_link() -> None:
+    data = "iVBORw0KGgo" + "A" * MAX_PICTURE_CHARS
+    [line] = lines_of(picture(data=data[: len(data) // 4 * 4], name="cat.png"))
+    assert (len(line.pictures), [link.text for link in line.links]) == (0, ["cat.png"])
 
 
 @pytest.mark.parametrize(
@@ -121,12 +125,11 @@ def test_so_many_pictures_of_a_message_are_shown() -> None:
         {"mediaType": "image/svg+xml"},
         {"mediaType": "text/html"},
         {"data": "PHNjcmlwdD4="},
-        {"data": "A" * (MAX_PICTURE_CHARS + 1)},
         {"data": None, "url": "https://example.com/a.png"},
     ],
-    ids=["svg", "no picture", "a page", "too large", "elsewhere"],
+    ids=["svg", "no picture", "a page", "elsewhere"],
 )
 def test_any_other_picture_is_named(more: dict[str, Any]) -> None:
-    assert pictures(read_record(picture(**more))) == {}
+    assert message_files(read_record(picture(**more))) == {}
     [line] = lines_of(picture(**more))
     assert line.line.body.startswith("See:\n[")

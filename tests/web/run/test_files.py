@@ -1,0 +1,152 @@
+"""Files on pages: uploads with a message, and what approvers see of files that lie."""
+
+import asyncio
+import base64
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from temporalio.client import Client
+
+from holdfast.runtime.attachments import MAX_MESSAGE_BYTES
+from holdfast.web.http.requests import MAX_FORM_BYTES
+from tests.support.backend import SIDE_BY_SIDE, Run, backend
+from tests.support.inbox import Stage
+from tests.support.model_server import Answer, call
+
+PNG = b"\x89PNG\r\n\x1a\n"
+SVG = b"<svg xmlns='http://www.w3.org/2000/svg' onload='alert(1)'/>"
+PAYS = [Answer(calls=[call("pay", amount=20)]), Answer("Paid.")]
+pytestmark = pytest.mark.usefixtures("ledger")
+NO_SCRIPT = "default-src 'none'; sandbox"
+
+
+async def contents(run: Run) -> list[Any]:
+    messages = [entry["message"] for entry in await run.context() if entry["type"] == "message"]
+    return [one["content"] for one in messages if one["role"] == "user"]
+
+
+async def test_files_are_sent_with_a_message_and_a_refused_one_is_named(
+    client: Client, stage: Stage, tmp_path: Path
+) -> None:
+    async with backend(client, tmp_path, PAYS, **SIDE_BY_SIDE) as made:
+        run = await made.start(["pay"])
+        await run.waiting()
+
+        async def upload(*files: tuple[str, bytes]) -> Any:
+            fields = {"form_token": stage.form_token, "text": "See:", "delivery": "steer"}
+            sent = [("files", (name, data, "image/png")) for name, data in files]
+            headers = {"accept": "text/html"}
+            at = f"/run/{run.id}/message"
+            return await stage.http.post(at, data=fields, files=sent, headers=headers)
+
+        refused = await upload(("../a.png", PNG), ("tool.png", b"\x7fELF\x02"))
+        assert refused.status_code == 409
+        assert "Not sent: tool.png is of no type that a run takes" in refused.text
+        large = await upload(("a.png", PNG + b"\0" * MAX_MESSAGE_BYTES))
+        assert "Not sent: a.png is over 1,000,000 bytes" in large.text
+        sent = await upload(("../a.png", PNG), ("C:\\b.png", SVG))
+        assert sent.headers["location"].endswith("?said=steer#now")
+        await run.decide("t1c1", "approve")
+        await run.result()
+        _, message = await contents(run)
+        assert message == [
+            {"type": "text", "text": "See:"},
+            {
+                "type": "image",
+                "mediaType": "image/png",
+                "data": base64.b64encode(PNG).decode(),
+                "name": "a.png",
+            },
+            {"type": "text", "text": SVG.decode(), "name": "b.png"},
+        ]
+
+
+async def test_an_upload_without_end_is_cut_off_at_the_bound(
+    client: Client, stage: Stage, tmp_path: Path
+) -> None:
+    """Two gigabytes are announced; the answer comes once the bound is sent."""
+    async with backend(client, tmp_path, PAYS, **SIDE_BY_SIDE) as made:
+        run = await made.start(["pay"])
+        await run.waiting()
+        port = int(stage.address.rpartition(":")[2])
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        cookies = "; ".join(f"{one.name}={one.value}" for one in stage.http.cookies.jar)
+        head = [
+            f"POST /run/{run.id}/message HTTP/1.1",
+            f"Host: 127.0.0.1:{port}",
+            f"Origin: {stage.address}",
+            f"Cookie: {cookies}",
+            "Content-Type: multipart/form-data; boundary=x",
+            f"Content-Length: {2 * 1024**3}",
+        ]
+        writer.write("\r\n".join([*head, "", ""]).encode())
+        part = 'Content-Disposition: form-data; name="files"; filename="a.png"\r\n\r\n'
+        writer.write(f"--x\r\n{part}".encode() + PNG)
+        writer.write(b"\0" * (MAX_FORM_BYTES + MAX_MESSAGE_BYTES))
+        assert (await reader.readline()).startswith(b"HTTP/1.1 413")
+        writer.close()
+        assert await contents(run) == ["go"]
+
+
+async def test_an_upload_that_breaks_off_sends_nothing(
+    client: Client, stage: Stage, tmp_path: Path
+) -> None:
+    async with backend(client, tmp_path, PAYS, **SIDE_BY_SIDE) as made:
+        run = await made.start(["pay"])
+        await run.waiting()
+
+        async def body() -> Any:
+            yield b'--x\r\nContent-Disposition: form-data; name="text"\r\n\r\nSee:'
+            raise ConnectionError
+
+        headers = {
+            "content-type": "multipart/form-data; boundary=x",
+            "x-form-token": stage.form_token,
+        }
+        with suppress(ConnectionError):
+            await stage.http.post(f"/run/{run.id}/message", content=body(), headers=headers)
+        await run.decide("t1c1", "deny")
+        await run.result()
+        assert await contents(run) == ["go"]
+
+
+async def test_an_approver_sees_pictures_and_no_file_that_lies(
+    client: Client, stage: Stage, tmp_path: Path
+) -> None:
+    def image(data: bytes, **more: str) -> dict[str, str]:
+        encoded = base64.b64encode(data).decode()
+        return {"type": "image", "mediaType": "image/png", "data": encoded, **more}
+
+    pdf = {"type": "document", "data": base64.b64encode(b"%PDF-1.7").decode()}
+    parts = [
+        image(PNG, name="cat.png"),
+        image(SVG, name="lies.png"),
+        image(SVG, mediaType="image/svg+xml"),
+        {**pdf, "name": "../../\r\nX: y\r\nbill.pdf"},
+        {"type": "document", "data": base64.b64encode(b"<script>alert(1)</script>").decode()},
+        {"type": "text", "name": "page.html", "text": "<script>alert(1)</script>"},
+    ]
+    async with backend(client, tmp_path, PAYS, **SIDE_BY_SIDE) as made:
+        run = await made.start(["pay"], input=parts)
+        await run.waiting()
+        at = f"/run/{run.id}/file/1"
+        for page in (f"/run/{run.id}", f"/waiting/{run.id}/t1c1"):
+            shown = (await stage.get(page)).text
+            assert f'<img src="{at}/0" alt="cat.png"' in shown
+            assert f'<a href="{at}/3">' in shown
+            assert shown.count("<img") == 1
+            assert not any(f"{at}/{index}" in shown for index in (1, 2, 4, 5))
+            assert "<script>alert" not in shown
+            assert "&lt;script&gt;alert(1)&lt;/script&gt;" in shown
+        picture, bill = await stage.get(f"{at}/0"), await stage.get(f"{at}/3")
+        assert (picture.headers["content-type"], picture.content) == ("image/png", PNG)
+        assert (bill.headers["content-type"], bill.content) == ("application/pdf", b"%PDF-1.7")
+        assert bill.headers["content-disposition"].startswith("attachment; filename*=UTF-8''%0D")
+        assert bill.headers["content-disposition"].endswith("bill.pdf")
+        for answer in (picture, bill):
+            assert answer.headers["content-security-policy"] == NO_SCRIPT
+            assert answer.headers["x-content-type-options"] == "nosniff"
+        for index in (1, 2, 4, 5, 6):
+            assert (await stage.get(f"{at}/{index}")).status_code == 404
