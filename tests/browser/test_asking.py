@@ -338,7 +338,7 @@ async def test_what_others_do_appears_and_what_is_typed_stays(
         await reason.fill("Too mu")
         edited = {"result": 10, "to": ["ada"]}
         await run.decide("t1c1", "edit", by="grace", arguments=edited)
-        news = page.get_by_role("status")
+        news = page.locator("#news")
         await expect(news).to_contain_text("Approved with changes by grace (unverified), just now.")
         await expect(reason).to_be_focused()
         await page.keyboard.type("ch.")
@@ -349,7 +349,7 @@ async def test_what_others_do_appears_and_what_is_typed_stays(
         await expect(reason).to_have_value("Too much.")
         waiting = (await run.waiting())[0]
         await run.decide("t1c1", "approve", by="bob", digest=waiting["digest"])
-        await expect(page.get_by_role("status")).to_contain_text("This call is no longer pending.")
+        await expect(page.locator("#news")).to_contain_text("This call is no longer pending.")
         await page.get_by_role("button", name="Deny").click()
         await expect(page.get_by_role("alert")).to_contain_text("Your decision was rejected")
         await expect(page.get_by_role("main")).to_contain_text("Too much.")
