@@ -2,15 +2,19 @@
 
 import asyncio
 import base64
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from http.cookiejar import CookieJar
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from temporalio.client import Client
 
 from holdfast.runtime.attachments import MAX_MESSAGE_BYTES
 from holdfast.web.http.requests import MAX_FORM_BYTES
+from tests.cli.program import Program
 from tests.support.backend import SIDE_BY_SIDE, Run, backend
 from tests.support.inbox import Stage
 from tests.support.model_server import Answer, call
@@ -63,53 +67,85 @@ async def test_files_are_sent_with_a_message_and_a_refused_one_is_named(
         ]
 
 
+@asynccontextmanager
+async def upload_started(
+    address: str, cookies: CookieJar, run: Run, size_bytes: int, sent: int
+) -> AsyncIterator[asyncio.StreamReader]:
+    """An upload of `size_bytes`, of which `sent` bytes and some more are sent."""
+    port = int(address.rpartition(":")[2])
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    head = [
+        f"POST /run/{run.id}/message HTTP/1.1",
+        f"Host: 127.0.0.1:{port}",
+        f"Origin: {address}",
+        "Cookie: " + "; ".join(f"{one.name}={one.value}" for one in cookies),
+        "Content-Type: multipart/form-data; boundary=x",
+        f"Content-Length: {size_bytes}",
+    ]
+    part = 'Content-Disposition: form-data; name="files"; filename="a.png"\r\n\r\n'
+    writer.write(("\r\n".join([*head, "", ""]) + f"--x\r\n{part}").encode())
+    writer.write(PNG + b"\0" * sent)
+    try:
+        yield reader
+    finally:
+        writer.close()
+        with suppress(ConnectionError):
+            await writer.wait_closed()
+
+
 async def test_an_upload_without_end_is_cut_off_at_the_bound(
     client: Client, stage: Stage, tmp_path: Path
 ) -> None:
-    """Two gigabytes are announced; the answer comes once the bound is sent."""
     async with backend(client, tmp_path, PAYS, **SIDE_BY_SIDE) as made:
         run = await made.start(["pay"])
         await run.waiting()
-        port = int(stage.address.rpartition(":")[2])
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        cookies = "; ".join(f"{one.name}={one.value}" for one in stage.http.cookies.jar)
-        head = [
-            f"POST /run/{run.id}/message HTTP/1.1",
-            f"Host: 127.0.0.1:{port}",
-            f"Origin: {stage.address}",
-            f"Cookie: {cookies}",
-            "Content-Type: multipart/form-data; boundary=x",
-            f"Content-Length: {2 * 1024**3}",
-        ]
-        writer.write("\r\n".join([*head, "", ""]).encode())
-        part = 'Content-Disposition: form-data; name="files"; filename="a.png"\r\n\r\n'
-        writer.write(f"--x\r\n{part}".encode() + PNG)
-        writer.write(b"\0" * (MAX_FORM_BYTES + MAX_MESSAGE_BYTES))
-        assert (await reader.readline()).startswith(b"HTTP/1.1 413")
-        writer.close()
+        most, jar = MAX_FORM_BYTES + MAX_MESSAGE_BYTES, stage.http.cookies.jar
+        async with upload_started(stage.address, jar, run, 2 * 1024**3, most) as answer:
+            assert (await answer.readline()).startswith(b"HTTP/1.1 413")
         assert await contents(run) == ["go"]
 
 
-async def test_an_upload_that_breaks_off_sends_nothing(
+async def test_an_inbox_that_is_killed_during_an_upload_has_sent_nothing(
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TEMPORAL_ADDRESS", client.service_client.config.target_host)
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
+    (tmp_path / "tmp").mkdir()
+    async with backend(client, tmp_path, PAYS, **SIDE_BY_SIDE) as made:
+        run = await made.start(["pay"])
+        await run.waiting()
+        program = Program(("inbox", "--port", "0"))
+        try:
+            link = (await program.until("\n")).rpartition("inbox ready: ")[2].strip()
+            address = link.partition("/sign-in")[0]
+            async with httpx.AsyncClient(headers={"accept": "text/html"}) as browser:
+                assert (await browser.get(link)).status_code == 303
+                jar = browser.cookies.jar
+                async with upload_started(address, jar, run, 900_000, 500_000):
+                    # It has answered later requests: so it has read what was sent.
+                    assert (await browser.get(f"{address}/run/{run.id}")).status_code == 200
+                    program.process.kill()
+                    await program.ended()
+        finally:
+            program.close()
+        assert (await run.status())["queued"] == []
+        assert await contents(run) == ["go"]
+        assert [*(tmp_path / "tmp").iterdir()] == []
+
+
+async def test_the_http_api_takes_files_as_parts(
     client: Client, stage: Stage, tmp_path: Path
 ) -> None:
-    async with backend(client, tmp_path, PAYS, **SIDE_BY_SIDE) as made:
-        run = await made.start(["pay"])
-        await run.waiting()
-
-        async def body() -> Any:
-            yield b'--x\r\nContent-Disposition: form-data; name="text"\r\n\r\nSee:'
-            raise ConnectionError
-
-        headers = {
-            "content-type": "multipart/form-data; boundary=x",
-            "x-form-token": stage.form_token,
-        }
-        with suppress(ConnectionError):
-            await stage.http.post(f"/run/{run.id}/message", content=body(), headers=headers)
-        await run.decide("t1c1", "deny")
-        await run.result()
-        assert await contents(run) == ["go"]
+    data = base64.b64encode(PNG).decode()
+    image = {"type": "image", "mediaType": "image/png", "name": "cat.png", "data": data}
+    async with backend(client, tmp_path, [Answer("A cat."), Answer("A cat.")]) as made:
+        new = {"agent": "clerk", "input": [image], "taskQueue": made.task_queue}
+        started = (await stage.send("/runs", {**new, "conversation": True})).json()
+        run = Run(client.get_workflow_handle(started["run"]), client)
+        await run.idle()
+        at = f"/runs/{run.id}/messages"
+        assert (await stage.send(at, {"content": [image]}, prefer="wait=20")).status_code == 200
+        assert await contents(run) == [[image], [image]]
 
 
 async def test_an_approver_sees_pictures_and_no_file_that_lies(
