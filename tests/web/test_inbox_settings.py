@@ -105,6 +105,10 @@ WRONG: dict[str, tuple[Any, str]] = {
         {"organization": {"name": "Acme", "logo": "inbox.yaml"}},
         "inbox.yaml:2: `organization.logo`: `inbox.yaml` is no logo; name a PNG, SVG or WebP file",
     ),
+    "a long claim": (
+        {"claimFor": "9h"},
+        "`claimFor`: `9h` does not fit; write a time from 1s to 8h",
+    ),
     "no color": ({"organization": {"name": "A", "color": "red"}}, "`organization.color`: "),
     "no file": ({"tokens": "none.json"}, "none.json: there is no such file; check the path"),
     "an id token as a principal's": (

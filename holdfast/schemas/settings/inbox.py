@@ -30,7 +30,7 @@ def _network(text: str) -> str:
 
 def _claim_time(found: timedelta) -> timedelta:
     if not timedelta(seconds=1) <= found <= timedelta(seconds=MAX_CLAIM_SECONDS):
-        raise ValueError(f"a claim lasts from 1s to {MAX_CLAIM_SECONDS // 3600}h")
+        raise ValueError(f"write a time from 1s to {MAX_CLAIM_SECONDS // 3600}h")
     return found
 
 

@@ -8,8 +8,9 @@ from holdfast.activities.notify.message_text import (
     limit_content,
     message_text,
 )
+from holdfast.client.question_text import explanations
 from holdfast.runtime.text_safety import defuse_links
-from holdfast.schemas.decision import AppliedRule
+from holdfast.schemas.decision import AppliedRule, Claimed
 from holdfast.schemas.settings.notify import News
 from tests.support.news_receivers import news
 
@@ -72,8 +73,22 @@ def test_a_title_names_its_subject(
     assert message_text(news(kind, waiting, **more)).title == title
 
 
+def test_a_claim_is_named_until_its_time() -> None:
+    claims = [Claimed(by="ben", until=f"{year}-01-02T14:32:00Z") for year in (2999, 2020)]
+    now, past = (message_text(news("reminder", {"claim": one})).lines for one in claims)
+    assert ("Now", "ben is looking at this until 14:32 UTC") in now
+    assert "Now" not in dict(past)
+
+
+def test_a_terminal_names_a_claim_beside_the_terms() -> None:
+    claim = Claimed(by="ben", until="2999-01-02T14:32:00Z")
+    [*_, terms] = explanations(news(waiting={"claim": claim}).waiting)
+    assert terms.endswith(" · ben is looking at this until 14:32 UTC")
+
+
 def test_bare_news_names_no_approver() -> None:
-    told = [name for name, _ in message_text(limit_content(news(), "none")).lines]
+    claimed = news(waiting={"claim": Claimed(by="ben", until="2999-01-02T14:32:00Z")})
+    told = [name for name, _ in message_text(limit_content(claimed, "none")).lines]
     assert told == ["Until", "Run"]
 
 
