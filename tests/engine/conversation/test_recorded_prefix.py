@@ -102,7 +102,7 @@ def test_a_fork_begins_with_the_state_after_a_turn(name: str) -> None:
     [played] = made
     if not any(played.after):
         return
-    records, given = played.records(), played.request.input
+    records, given = played.records(), played.request.input_value
     for turn, was in played.after.items():
         skill = next((one for one in played.definition.skills if one.name == was["skill"]), None)
         if not turn or (skill is not None and skill.activity is not None):

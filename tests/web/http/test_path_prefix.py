@@ -64,7 +64,7 @@ async def test_pages_forms_streams_and_programs_work_behind_a_proxy(
         at = address(run.id)[1:]
         call_page = f"/waiting/{at}/t1c1"
         for path in ("/", "/home", "/run", "/api", f"/run/{at}", call_page):
-            await _check_links(stage, path)
+            await _check_links(stage, path, at)
         described = (await stage.http.get("/openapi.json")).json()
         assert described["servers"] == [{"url": PATH}]
 
@@ -85,12 +85,14 @@ async def test_pages_forms_streams_and_programs_work_behind_a_proxy(
         assert (await run.result())["output"] == "Paid."
 
 
-async def _check_links(stage: Stage, path: str) -> None:
-    """See that a page, and all that it links to, is there."""
+async def _check_links(stage: Stage, path: str, run: str) -> None:
+    """See that a page, and all that it links to, is there; runs of other tests are left out."""
     shown = await stage.get(path)
     assert shown.status_code == 200, path
     for link in {*LINKS.findall(shown.text)}:
         assert link.startswith(f"{PATH}/"), f"{path} leads to {link}"
+        if re.match(rf"{PATH}/(?:run|waiting)/(?!{re.escape(run)})", link):
+            continue
         answer = await stage.http.get(httpx.URL(stage.address).join(unescape(link)), headers=PAGE)
         assert answer.status_code == 200, link
 
