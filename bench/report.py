@@ -126,7 +126,7 @@ def _replay(results: Mapping[str, Any]) -> str:
 
 
 def _limits(results: Mapping[str, Any]) -> str:
-    titles = ["turns × calls × result", "engine", "came to", *LIMITS]
+    titles = ["turns × calls × result", "engine", "result", *LIMITS]
     head = ["| " + " | ".join(titles) + " |", f"| --- | --- | --- |{' ---: |' * len(LIMITS)}"]
     rows = [
         f"| {row['turns']:,} × {row['calls']} × {row['result_bytes'] / 1000:g} KB "
@@ -140,7 +140,7 @@ def _came_to(row: Mapping[str, Any]) -> str:
     if "stopped" in row:
         why = f"stopped in turn {row['at_turn']}: {row['stopped'].replace('|', '/')}"
         return " | ".join([why, *[_NONE] * len(LIMITS)])
-    return " | ".join(["its end", *(shown(row[what] / unit) for what, unit in LIMITS.values())])
+    return " | ".join(["finished", *(shown(row[what] / unit) for what, unit in LIMITS.values())])
 
 
 def draw(results: Mapping[str, Any], folder: Path = IMAGES, name: str = "bench") -> list[Path]:
