@@ -99,18 +99,7 @@ def build_call_page(
     if len(versions) > 1:
         first = versions[0].arguments
         changes = argument_differences(kind, first, arguments, pending.tools, pending.schema)
-    if kind == "budget":
-        approve = extend_button(approval, budget, pending.history.first_limit)
-    elif plan and not hidden_steps:
-        approve = plan_button(plan)
-    else:
-        approve = "Approve the whole plan" if plan else view.approve_button(pending.schema)
-    consequence = phrases.QUESTIONS[kind].consequence
-    kept = (row.step for row in plan if row.keep)
-    if effects := [step for step in kept if step.tool and step.tool.side_effects]:
-        consequence = f"The effects of {step_numbers(effects)} can’t be undone."
-    elif kind == "call" and tool is not None:
-        consequence = phrases.CONSEQUENCES[bool(tool.side_effects)]
+    approve, consequence = _effect_texts(pending, plan, hidden_steps)
     return {
         "pending": pending,
         "question": view,
@@ -145,6 +134,27 @@ def build_call_page(
         "is_answer": form.verdict in ("respond", "happened"),
         "selects_steps": selects_steps,
     }
+
+
+def _effect_texts(
+    pending: OpenApproval, plan: Sequence[PlanRow], hidden_steps: int
+) -> tuple[str, str]:
+    """Return the text of the button that approves, and what an approval leads to."""
+    approval, tool, kind = pending.approval, pending.tool, pending.approval.kind
+    if kind == "budget":
+        budget, first_limit = pending.report.budget, pending.history.first_limit
+        approve = extend_button(approval, budget, first_limit)
+    elif plan and not hidden_steps:
+        approve = plan_button(plan)
+    else:
+        whole = "Approve the whole plan"
+        approve = whole if plan else pending.view.approve_button(pending.schema)
+    kept = (row.step for row in plan if row.keep)
+    if effects := [step for step in kept if step.tool and step.tool.side_effects]:
+        return approve, f"The effects of {step_numbers(effects)} can’t be undone."
+    if kind == "call" and tool is not None:
+        return approve, phrases.CONSEQUENCES[bool(tool.side_effects)]
+    return approve, phrases.QUESTIONS[kind].consequence
 
 
 def _forms(

@@ -14,7 +14,7 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 _LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
 _HOST = re.compile(r"[a-z0-9.-]+|\[[0-9a-f:.]+\]")
 _PATH = re.compile(r"(/(?!\.{1,2}(/|$))[A-Za-z0-9._~-]+)*")
-_TODO = "write https://HOST, or on this machine http://127.0.0.1:PORT"
+_WANTED_FORM = "write https://HOST, or on this machine http://127.0.0.1:PORT"
 
 
 def read_origin(text: str) -> str:
@@ -25,7 +25,7 @@ def read_origin(text: str) -> str:
     """
     found = read_address(text)
     if urlsplit(found).path:
-        raise ValueError(f"an origin has no path: {_TODO}")
+        raise ValueError(f"an origin has no path: {_WANTED_FORM}")
     return found
 
 
@@ -42,15 +42,15 @@ def read_address(text: str) -> str:
         parts = urlsplit(text.strip())
         port = parts.port
     except ValueError:
-        raise ValueError(_TODO) from None
+        raise ValueError(_WANTED_FORM) from None
     scheme, netloc, path = parts.scheme, parts.netloc.lower(), parts.path.removesuffix("/")
     host = netloc.rpartition(":")[0] if port else netloc
     if scheme not in _DEFAULT_PORTS or not _HOST.fullmatch(host):
-        raise ValueError(_TODO)
+        raise ValueError(_WANTED_FORM)
     if not _PATH.fullmatch(path) or parts.query or parts.fragment:
-        raise ValueError(f"a path has letters, digits and `-._~`: {_TODO}")
+        raise ValueError(f"a path has letters, digits and `-._~`: {_WANTED_FORM}")
     if scheme == "http" and not is_loopback(parts.hostname or ""):
-        raise ValueError(f"http can be changed in transit: {_TODO}")
+        raise ValueError(f"http can be changed in transit: {_WANTED_FORM}")
     shown = "" if port in (None, _DEFAULT_PORTS[scheme]) else f":{port}"
     return f"{scheme}://{host}{shown}{path}"
 

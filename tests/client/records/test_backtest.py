@@ -498,7 +498,7 @@ ODD = {
     "remembers": [PAYS, Answer(calls=[call("pay", amount=6)]), DONE],
     "knows": [Answer(calls=[call("hours"), call("memory_read")]), DONE],
     "skilled": [DONE],
-    "mends": [Answer(calls=[call("look_up", id="x")]), DONE],
+    "repairs": [Answer(calls=[call("look_up", id="x")]), DONE],
     "asks": [Answer(calls=[call("ask", task="help")]), DONE],
     "unhelped": [Answer(calls=[call("ask", task="help")]), DONE],
     "dies": [Answer(calls=[call("quick", text=""), call("big", size=3)]), DONE],
@@ -535,7 +535,7 @@ async def odd_runs(here: RecordedRuns) -> tuple[list[Run], Run]:
     knows = await here.start("knows", [], agent={"knowledge": hours, "memory": True})
     work = [{"name": "work", "activity": "look_up", "sideEffects": False}]
     skilled = await here.start("skilled", [], agent={"skills": work}, input={"id": 3})
-    mends = await here.start("mends", ["look_up"], agent={"_repair": "mend"})
+    repairs = await here.start("repairs", ["look_up"], agent={"_repair": "mend"})
     asks = await here.start("asks", [{**ASK, "_output": {"type": "integer"}}])
     unhelped = await here.start("unhelped", [{**ASK, "_delegate": "broken"}])
     dies = await here.start("dies", ["quick", "big"])
@@ -544,7 +544,7 @@ async def odd_runs(here: RecordedRuns) -> tuple[list[Run], Run]:
     await answered.decide("t1c1", "respond", result={"yes": 1}, by="ann")
     stops = await here.start("stops", ["stops"])
     proofs = await here.start("proofs", [], agent={"_afterAnswer": "proofread"})
-    runs = [steered, again, two, remembers, knows, skilled, mends, asks, unhelped, dies]
+    runs = [steered, again, two, remembers, knows, skilled, repairs, asks, unhelped, dies]
     runs += [answered, stops, proofs]
     origin = await here.start("forks", ["look_up", "pay"])
     await origin.waiting()
