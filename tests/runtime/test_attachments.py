@@ -40,7 +40,8 @@ def test_svg_html_and_other_text_are_text(data: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    "data", [b"\x7fELF\x02\x01", b"PK\x03\x04", b"RIFF\0\0\0\0WAVE", b"\xff\xfe"]
+    "data",
+    [b"\x7fELF\x02\x01", b"PK\x03\x04", b"RIFF\0\0\0\0WAVE", b"\xff\xfe", b"<script>" + PNG],
 )
 def test_any_other_file_is_refused_by_its_name(data: bytes) -> None:
     with pytest.raises(FileError, match=r"^photo.png is of no type that a run takes; send a PNG"):
