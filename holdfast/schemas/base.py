@@ -88,7 +88,8 @@ class Strict(Lenient):
 
     def over(self, defaults: "Strict") -> Self:
         """Return this object, with each unset field (None) taken from `defaults`."""
-        taken = {name: getattr(defaults, name, None) for name, value in self if value is None}
+        own = self.__dict__.items()  # iterating over a model is a Python call for each field
+        taken = {name: getattr(defaults, name, None) for name, value in own if value is None}
         return self.model_copy(update=taken)
 
 

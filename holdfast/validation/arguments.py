@@ -34,6 +34,7 @@ _LOCAL = (
     *("type", "required", "properties", "additionalProperties"),
     *("$schema", "$id", "$defs", "definitions"),
 )
+_OTHER_SCHEMAS = frozenset(("$ref", "allOf", "anyOf", "oneOf"))
 # Parts of a call that models write as if they were arguments.
 _WRAPPERS = ("arguments", "args", "parameters", "params", "input", "kwargs", "function")
 # The separators of the items of a list that is written as one text.
@@ -197,17 +198,11 @@ class _Coercion:
     def apply(self, value: Any, schema: Any, depth: int) -> Any:
         if not isinstance(schema, dict) or depth > MAX_JSON_DEPTH or value is None:
             return value
-        self.budget.spend(schema_node.SLOW_STEPS)
-        if isinstance(reference := schema.get("$ref"), str):
-            value = self.apply(value, self._target(reference), depth + 1)
-        for part in _list_of(schema, "allOf"):
-            value = self.apply(value, part, depth + 1)
-        for name in ("anyOf", "oneOf"):
-            if branches := _list_of(schema, name):
-                value = self._branch(value, branches, depth + 1)
         types = schema.get("type")
         wanted = [types] if isinstance(types, str) else types if isinstance(types, list) else []
-        self._look_at(len(wanted))
+        self.budget.spend(schema_node.SLOW_STEPS + len(wanted) * schema_node.APPLICATION_STEPS)
+        if not _OTHER_SCHEMAS.isdisjoint(schema):
+            value = self._by_other_schemas(value, schema, depth + 1)
         if self.is_resolved and wanted and not _is(value, *wanted):
             # The first type that it can be converted to.
             converted = ((name, _converted(value, name, self.budget)) for name in wanted)
@@ -221,6 +216,17 @@ class _Coercion:
             pairs = zip(value, schemas, strict=True)
             return [self.apply(item, inner, depth + 1) for item, inner in pairs]
         return self._object(value, schema, depth)
+
+    def _by_other_schemas(self, value: Any, schema: Schema, depth: int) -> Any:
+        """Return the value as the schemas that apply to it beside this one coerce it."""
+        if isinstance(reference := schema.get("$ref"), str):
+            value = self.apply(value, self._target(reference), depth)
+        for part in _list_of(schema, "allOf"):
+            value = self.apply(value, part, depth)
+        for name in ("anyOf", "oneOf"):
+            if branches := _list_of(schema, name):
+                value = self._branch(value, branches, depth)
+        return value
 
     def _object(self, value: dict[str, Any], schema: Schema, depth: int) -> dict[str, Any]:
         properties = schema.get("properties")

@@ -68,13 +68,13 @@ class BaseExecutor:
         while True:
             if take is not None and not workflow.unsafe.is_replaying():
                 take((info.workflow_id, info.run_id), pointer, page, "task_queue" in config)
-            scheduled_at, longest = workflow.now(), config["schedule_to_close_timeout"]
+            scheduled_at, longest = self.work.state.clock(), config["schedule_to_close_timeout"]
             request = workflow.execute_activity(names.GENERATE, pointer.to_json(), **config)
             try:
                 return Solution.read(await self.on_run_time(request))
             except ActivityError as error:
                 assert longest is not None  # every request has a bound
-                waited = workflow.now() - scheduled_at
+                waited = self.work.state.clock() - scheduled_at
                 to_start = min(longest, config.get("schedule_to_start_timeout") or longest)
                 is_late = activity_failure(error).started or waited + MAX_EARLY >= to_start
                 # A history from before this continues as it did.
@@ -89,9 +89,9 @@ class BaseExecutor:
         Raises:
             CancelledError: The run is cancelled: a failure of an activity reports only that.
         """
-        meter, now = self.work.state.meter, workflow.now()
-        meter.begin_work(now)
-        left = meter.remaining(now)
+        meter, clock = self.work.state.meter, self.work.state.clock
+        meter.begin_work(clock())
+        left = meter.remaining(clock())
         if left is not None and self._timer is None:
 
             async def end_time(longest: timedelta) -> None:
@@ -107,7 +107,7 @@ class BaseExecutor:
             raise
         finally:
             # Not while the SDK discards a run that was evicted from the cache.
-            is_idle = workflow.in_workflow() and meter.end_work(workflow.now())
+            is_idle = workflow.in_workflow() and meter.end_work(clock())
             if is_idle and self._timer is not None:
                 self._timer.cancel()
                 self._timer = None

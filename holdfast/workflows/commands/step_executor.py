@@ -4,7 +4,8 @@ The engine processes the outcome of each; this module makes no decisions: it is 
 `engine/turn_execution.py`. A call that the model itself answers is a request of its own.
 """
 
-import asyncio
+# Names and not the module: the sandbox checks each use of a module's attribute.
+from asyncio import Lock, Semaphore, gather
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -58,21 +59,21 @@ class StepExecutor(BaseExecutor):
         self.publish = publisher.update
         self._trace = trace
         self._groups: tuple[int, EventGroup] | None = None
-        self._decisions = asyncio.Lock()
-        self._slots = asyncio.Semaphore()
+        self._decisions = Lock()
+        self._slots = Semaphore()
 
     async def ask_model(self, run: AgentRun, step: AskModel) -> None:
         """Make one request to the model, and report its outcome to the run."""
         meter, pointer, model = run.state.meter, step.pointer, run.settings.agent.own_model
         if step.pause is not None:
-            pause = min(step.pause, meter.remaining(workflow.now()) or step.pause)
+            pause = min(step.pause, meter.remaining(self.work.state.clock()) or step.pause)
             line = "Waits before the model is requested again (_onModelError)"
             await self.on_run_time(workflow.sleep(pause, summary=line))
             if meter.out_of_time:
                 run.requests.give_up()
                 return
         line = activity_options.model_summary(pointer, model)
-        left = meter.remaining(workflow.now())
+        left = meter.remaining(self.work.state.clock())
         config = activity_options.model_request_config(run, model, self.facts, line, left)
         with self._group(pointer.turn).scope():
             try:
@@ -99,7 +100,7 @@ class StepExecutor(BaseExecutor):
 
     async def execute_turn(self, turn: Turn) -> None:
         """Execute every call of a turn: one at a time, or as many as the agent's `concurrency`."""
-        self._slots = asyncio.Semaphore(self.work.state.rules.concurrency)
+        self._slots = Semaphore(self.work.state.rules.concurrency)
         with self._group(turn.number).scope():
             await TurnExecution(self.work, self).execute(turn)
 
@@ -110,7 +111,7 @@ class StepExecutor(BaseExecutor):
 
     async def together(self, executions: Iterable[Coroutine[Any, Any, None]]) -> None:
         """Run the calls of a turn, or of a loop."""
-        await asyncio.gather(*executions)
+        await gather(*executions)
 
     @asynccontextmanager
     async def call_scope(self, call: ToolCall) -> AsyncIterator[None]:
@@ -121,10 +122,10 @@ class StepExecutor(BaseExecutor):
             await mcp_tasks.cancel(call, self)
         self._trace.call_ended(call.id)
 
-    def slot(self) -> asyncio.Semaphore:
+    def slot(self) -> Semaphore:
         return self._slots
 
-    def decision(self) -> asyncio.Lock:
+    def decision(self) -> Lock:
         return self._decisions
 
     async def execute(self, turn: Turn, call: ToolCall) -> outcomes.Outcome | None:
@@ -170,7 +171,7 @@ class StepExecutor(BaseExecutor):
         if isinstance(hook.activity, RepairAgent):
             return await child_workflows.execute_repair(hook, hook.activity.agent, self)
         id = names.hook_id(hook.call_id, hook.name, hook.n)
-        remaining = self.work.state.meter.remaining(workflow.now())
+        remaining = self.work.state.meter.remaining(self.work.state.clock())
         longest = activity_options.HOOK_TO_CLOSE
         config = activity_options.queued_config(id, hook.activity, line, longest, remaining)
         try:
@@ -210,7 +211,7 @@ class StepExecutor(BaseExecutor):
         self, call: ToolCall, activity: ActivityBinding, arguments: list[Any]
     ) -> outcomes.Outcome | McpTask:
         tool = call.tool
-        start_timeout, scheduled_at = None, workflow.now()
+        start_timeout, scheduled_at = None, self.work.state.clock()
         try:
             remaining = self.work.state.meter.remaining(scheduled_at)
             line = activity_options.call_summary(self.work.state.meter.turns, call)
@@ -233,7 +234,7 @@ class StepExecutor(BaseExecutor):
             budget = self.work.state.limits.budget()
             return mcp_tasks.read_result(call, activity, call.id, number, result, budget)
         except FailureError as error:
-            failure, waited = activity_failure(error), workflow.now() - scheduled_at
+            failure, waited = activity_failure(error), self.work.state.clock() - scheduled_at
             start_is_known = (
                 failure.started
                 or start_timeout is None
@@ -261,25 +262,23 @@ class StepExecutor(BaseExecutor):
 
         await self._count_early(question)
         while not is_over():
-            alarm = question.next_alarm(workflow.now())
+            alarm = question.next_alarm(self.work.state.clock())
             if alarm > timedelta() and await wait_in_time(is_over, alarm, line):
                 return
-            work.questions.forward(question, workflow.now())
+            work.questions.forward(question, self.work.state.clock())
             await self._count_early(question)
             if pending.is_held:
                 await workflow.wait_condition(lambda: not pending.is_held or is_over())
             if not is_over():
-                work.questions.end_or_remind(question, workflow.now())
+                work.questions.end_or_remind(question, self.work.state.clock())
             self.publisher.update()
 
     async def _count_early(self, question: Question) -> None:
         """Count the signed decisions that arrived before a question, or before its forward."""
         early = self.work.state.pending.take_early(question, have_tokens=True)
         if early:
-            at, limits = min(workflow.now(), question.last_moment), self.work.state.limits
-            await asyncio.gather(
-                *(count_decision(self.work, decision, at, limits) for decision in early)
-            )
+            at, limits = min(self.work.state.clock(), question.last_moment), self.work.state.limits
+            await gather(*(count_decision(self.work, decision, at, limits) for decision in early))
             self.publisher.update()
 
     def _group(self, turn: int) -> EventGroup:
@@ -305,7 +304,7 @@ async def execute_model_tool(call: ToolCall, turn: int, executor: BaseExecutor) 
             pointer = latent.pointer(turn, model)
             what = f"the model answers {call.tool.label or call.tool.name}"
             line = activity_options.turn_summary(turn, what, call.arguments)
-            left = meter.remaining(workflow.now())
+            left = meter.remaining(work.state.clock())
             config = activity_options.model_request_config(work, model, executor.facts, line, left)
             config["activity_id"] = names.answer_id(call.id, latent.requests)
             try:

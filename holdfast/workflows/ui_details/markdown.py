@@ -29,6 +29,7 @@ _OUR_WORD = re.compile(r"((?<!`)`[a-z_]+`(?!`))")
 _TICKS = re.compile(r"`+")
 _IN_ADDRESS = (string.ascii_letters + string.digits + "-_.!~*'()").encode()
 _LONGEST_NUMBER_CHARACTERS = 200
+_BEGINS_JSON = '{["-0123456789tfnNI \t\n\r'  # with what Python's parser reads besides
 
 
 def cost_bytes(text: str) -> int:
@@ -89,7 +90,7 @@ def value_text(value: Any) -> str:
     is_ambiguous = not value.strip() or (value != value.strip() and "\n" not in value)
     if len(value) > _LONGEST_NUMBER_CHARACTERS:
         is_ambiguous |= value.startswith(("[", "{", '"'))
-    elif not is_ambiguous:
+    elif not is_ambiguous and value[0] in _BEGINS_JSON:
         with suppress(ValueError):
             json.loads(value)
             is_ambiguous = True
