@@ -1,6 +1,7 @@
-"""`python -m bench [--cluster] [PART]…`: the figures, side by side in one run, as ratios.
+"""`python -m bench [--cluster] [--all] [PART]…`: the figures, side by side in one run, as ratios.
 
-Each part has a server of its own: the embedded one, or a cluster.
+Each part has a server of its own: the embedded one, or a cluster. From a tree without changes, it
+writes what it has measured into the docs, with the commit.
 """
 
 import argparse
@@ -30,6 +31,7 @@ from bench.measures import (
     viewers,
     waiting,
 )
+from bench.published import clean_commit, write_result, written
 from bench.server import Server, Start, embedded
 from holdfast.hosting.process_exit import exit_process
 
@@ -75,6 +77,8 @@ PARTS: dict[str, Part] = {
 }
 # Those that take minutes; the others take an hour, and are to be asked for.
 SHORT = ("history", "flow")
+# All of them once: `peers` is all that these four measure.
+WHOLE = [name for name in PARTS if name not in ("turns", "crowd", "growth", "replay")]
 # In place of a part that takes long, a little of it.
 QUICK: dict[str, Part] = {
     "peers": partial(comparison.table, sizes=comparison.QUICK),
@@ -95,10 +99,16 @@ CLUSTER: dict[str, Part] = {
 async def main(given: argparse.Namespace) -> None:
     """Measure and print."""
     offered = CLUSTER if given.cluster else PARTS | QUICK if given.quick else PARTS
-    default = CLUSTER if given.cluster else SHORT
-    start = cluster if given.cluster else embedded
+    default = CLUSTER if given.cluster else WHOLE if given.all else SHORT
+    start, page = (cluster, "cluster") if given.cluster else (embedded, "bench")
+    commit = "" if given.quick else clean_commit()
+    if not commit:
+        print("not written into the docs: little of it, or the tree has changes", file=sys.stderr)
     for name in given.part or default:
-        print(f"{await offered[name](start)}\n", flush=True)
+        text = await offered[name](start)
+        print(f"{text}\n", flush=True)
+        if commit:
+            write_result(f"{page} {name}", written(text, commit))
 
 
 def read() -> argparse.Namespace:
@@ -107,6 +117,7 @@ def read() -> argparse.Namespace:
     default = f"default: {' '.join(SHORT)}"
     parser.add_argument("part", nargs="*", help=f"one of {', '.join(PARTS)}; {default}")
     parser.add_argument("--quick", action="store_true", help="little of it, to see that it works")
+    parser.add_argument("--all", action="store_true", help="every part, which takes hours")
     on_cluster = f"on Temporal's services and PostgreSQL: {', '.join(CLUSTER)}"
     parser.add_argument("--cluster", action="store_true", help=on_cluster)
     given = parser.parse_args()

@@ -1,7 +1,7 @@
-"""`python -m bench.report`: the tables and the curves of figures that were taken before.
+"""`python -m bench.report`: write the stored figures into the docs again, as tables and curves.
 
 They are in `bench/results.json`, and those of a cluster in `bench/cluster/results.json`, as
-`measures/comparison.py` leaves them there: a row for each run.
+`measures/comparison.py` leaves them there: a row for each run, and the commit of each figure.
 """
 
 import json
@@ -13,6 +13,7 @@ from typing import Any
 
 from bench.measures.measured import shown
 from bench.process import ROOT
+from bench.published import write_result, written
 from bench.svg import Bar, Line, Panel, bars, curves
 
 # By the name that a picture begins with.
@@ -48,6 +49,12 @@ LIMITS = {
 _NONE = "–"
 
 
+def read(file: Path) -> dict[str, Any]:
+    """The stored results."""
+    stored: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    return stored
+
+
 def medians(rows: Rows, what: str, by: str) -> Medians:
     """The median of a figure, for each engine and each number that it was taken at."""
     found: defaultdict[tuple[str, int], list[float]] = defaultdict(list)
@@ -59,15 +66,35 @@ def medians(rows: Rows, what: str, by: str) -> Medians:
 
 def tables(results: Mapping[str, Any]) -> str:
     """Everything, in Markdown."""
-    parts = [
-        _versions(results),
-        *(_per_turn(results, what) for what in PER_TURN),
-        _crowd(results),
-        _workers(results),
-        _limits(results),
-        _replay(results),
-    ]
-    return "\n\n".join(part for part in parts if part)
+    return "\n\n".join(text for text in sections(results).values() if text)
+
+
+def sections(results: Mapping[str, Any]) -> dict[str, str]:
+    """Each table in Markdown, by its name; an empty one where there are no rows."""
+    return {
+        "versions": _versions(results),
+        **{what: _per_turn(results, what) for what in PER_TURN},
+        "crowd": _crowd(results),
+        "workers": _workers(results),
+        "limits": _limits(results),
+        "replay": _replay(results),
+    }
+
+
+def published(results: Mapping[str, Any], name: str) -> dict[str, str]:
+    """Each table as its page has it, with its commit, by its name there."""
+    at = results.get("commits", {})
+    return {
+        f"{name} {section}": written(text, at.get("turns" if section in PER_TURN else section, ""))
+        for section, text in sections(results).items()
+        if text
+    }
+
+
+def publish(results: Mapping[str, Any], name: str) -> None:
+    """Write the tables into their pages."""
+    for section, text in published(results, name).items():
+        write_result(section, text)
 
 
 def _versions(results: Mapping[str, Any]) -> str:
@@ -76,7 +103,8 @@ def _versions(results: Mapping[str, Any]) -> str:
         f"| {titles[name]} | {', '.join(f'{package} {of}' for package, of in found.items())} |"
         for name, found in versions.items()
     ]
-    return "\n".join(["| engine | versions |", "| --- | --- |", *rows])
+    where = f"Measured on {results['machine']}, with Python {results['python']}."
+    return "\n".join(["| engine | versions |", "| --- | --- |", *rows, "", where])
 
 
 def _per_turn(results: Mapping[str, Any], what: str) -> str:
@@ -193,8 +221,5 @@ def _bars(title: str, by: str, found: Medians, titles: Mapping[str, str]) -> str
 
 if __name__ == "__main__":
     for name, path in RESULTS.items():
-        if path.exists():
-            kept = json.loads(path.read_text(encoding="utf-8"))
-            print(f"{tables(kept)}\n")
-            for drawn in draw(kept, name=name):
-                print(f"drawn: {drawn.relative_to(ROOT)}\n")
+        publish(read(path), name)
+        draw(read(path), name=name)

@@ -60,7 +60,7 @@ class Run:
 async def table(client: Client) -> str:
     """The figures as a Markdown table: medians, and each divided by that of one worker."""
     rows = [
-        "| turns | carried out by | wall time, s | ratio | CPU time, s | ratio |",
+        "| turns | run by | wall time, s | ratio | CPU time, s | ratio |",
         "| ---: | --- | ---: | ---: | ---: | ---: |",
     ]
     async with fake_model() as model:

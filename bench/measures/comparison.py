@@ -2,7 +2,8 @@
 
 Every figure is taken from outside, alike for all: history and events as the server counts them,
 time and memory of the worker's process as the system counts them. The rows of all runs are kept in
-`bench/results.json`, from which `bench/report.py` makes tables and curves.
+`bench/results.json` with the commits that they were measured at, from which `bench/report.py` makes
+tables and curves; measured in a tree with changes, in `build/bench`.
 """
 
 import json
@@ -18,6 +19,7 @@ from bench import report
 from bench.engines import ENGINES
 from bench.measures import crowd, limits, replays, turns
 from bench.programs.work import Work
+from bench.published import clean_commit
 from bench.server import Start, embedded
 from bench.stage import Stage, staged
 
@@ -47,7 +49,7 @@ class Sizes:
 
 
 # What results have beside the rows of figures.
-_ABOUT = ("titles", "versions")
+_ABOUT = ("titles", "versions", "machine", "python")
 FULL = Sizes()
 NOTHING = Sizes(turns=(), at_a_time=(), limits=(), replayed=())
 TURNS = replace(NOTHING, turns=FULL.turns)
@@ -73,9 +75,12 @@ QUICK = Sizes(
 
 async def table(start: Start = embedded, sizes: Sizes = FULL) -> str:
     """Measure; what was measured as Markdown tables, ours divided by theirs in brackets."""
-    kept = sizes.results.read_text(encoding="utf-8") if sizes.results.exists() else "{}"
+    commit = clean_commit()
+    is_published = bool(commit) and sizes.results in report.RESULTS.values()
+    if not is_published:
+        sizes = replace(sizes, results=QUICK.results, images=QUICK.images)
     results: dict[str, Any] = {
-        **json.loads(kept),
+        **(report.read(sizes.results) if sizes.results.exists() else {}),
         "machine": f"{os.cpu_count()} cores, {platform.machine()}, {platform.system()}",
         "python": platform.python_version(),
         "titles": {name: engine.title for name, engine in ENGINES.items()},
@@ -84,12 +89,15 @@ async def table(start: Start = embedded, sizes: Sizes = FULL) -> str:
     figures = dict(_figures(sizes))
     for figure, measures in figures.items():
         results[figure] = []
+        results["commits"] = {**results.get("commits", {}), figure: commit, "versions": commit}
         for measure in measures:
             results[figure] += await staged_anew(start, measure)
             results["versions"] = {name: ENGINES[name].versions() for name in ENGINES}
             text = json.dumps(results, indent=1, ensure_ascii=False)
             sizes.results.write_text(f"{text}\n", encoding="utf-8")
     report.draw(results, sizes.images, sizes.name)
+    if is_published:
+        report.publish(results, sizes.name)
     return report.tables({name: results[name] for name in (*_ABOUT, *figures)})
 
 

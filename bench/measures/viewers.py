@@ -62,7 +62,9 @@ async def table(server: Server, viewers: tuple[int, ...] = VIEWERS) -> str:
             found = await server.counters.settled() - before
             rows.append(_row(count, found, seen))
             told(str(rows[-1]))
-    head = "| viewers | Actions | heartbeats | queries | other | first token, ms | slowest, ms |"
+    head = (
+        "| viewers | Actions | heartbeats | queries | other | first token, ms: median | slowest |"
+    )
     lines = [f"| {' | '.join(row)} |" for row in rows]
     return "\n".join([head, f"|{' ---: |' * 7}", *lines])
 

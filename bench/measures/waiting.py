@@ -38,7 +38,7 @@ async def table(server: Server, runs: int) -> str:
         counts = await server.counters.settled() - before
     rows["Actions of a run"] = total(counts, ACTIONS) / runs
     rows["persistence requests of a run"] = total(counts, PERSISTENCE) / runs
-    return many.table(f"{runs:,} runs that wait", rows)
+    return many.table(f"{runs:,} pending approvals", rows)
 
 
 @dataclass(frozen=True)
@@ -68,9 +68,9 @@ class Crowd:
             "to list them on the server, s": found,
             "`holdfast approvals`, s": listed,
             "to decide one, ms": statistics.median(decided) * 1000,
-            "until all are decided and have ended, s": all_decided,
+            "until all are decided and finished, s": all_decided,
             "of that, CPU time of the worker, s": self.worker.cpu_seconds - cpu,
-            "memory of the worker in the end, MB": self.worker.memory_bytes / 1e6,
+            "memory of the worker at the end, MB": self.worker.memory_bytes / 1e6,
         }
 
     async def _start(self) -> None:

@@ -2,7 +2,8 @@
 
 Without options: the systematic pass. `--for 1h --seed 6`: what chance picks, for so long. `--only`:
 one plan, as a pass has named it. `--cluster`: a smaller pass on Temporal's services and PostgreSQL,
-whose parts are killed. The exit code is 1 where anything is wrong.
+whose parts are killed. `--write`: the counts into `docs/faults.md`, from a tree without changes.
+The exit code is 1 where anything is wrong.
 """
 
 import argparse
@@ -15,12 +16,15 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 from bench.cluster.programs import Unavailable
+from bench.published import clean_commit, write_result
 from holdfast.hosting.process_exit import exit_process
 from holdfast.schemas.base import parse_duration
 from tests.faults.harness.plans import SYSTEMATIC_ALONE, Plan, by_chance, on_cluster, systematic
 from tests.faults.harness.programs.cluster import ClusterGround, cluster_ground
 from tests.faults.harness.scenarios import SCENARIOS
 from tests.faults.harness.trials import Tally, Unfit, stage
+from tests.faults.page import COUNTS, RESULT, table
+from tests.faults.page import read as read_counts
 
 LANES = 8
 BETWEEN_SECONDS = 30
@@ -38,7 +42,11 @@ def read(arguments: list[str]) -> argparse.Namespace:
     add("--lanes", type=int, default=LANES, help=f"how many at a time; default: {LANES}")
     add("--cluster", action="store_true", help="on a cluster, one at a time")
     add("--json", type=Path, metavar="FILE", help="where the counts are written")
-    return parser.parse_args(arguments)
+    add("--write", action="store_true", help="the counts of a whole pass into docs/faults.md")
+    given = parser.parse_args(arguments)
+    if given.write and (given.only or given.scenario):
+        parser.error("`--write` is for a whole pass, without `--only` and `--scenario`")
+    return given
 
 
 def plans(
@@ -57,6 +65,10 @@ def plans(
 async def main(arguments: list[str]) -> int:
     """A pass, from its begin to its counts."""
     given = read(arguments)
+    commit = clean_commit()
+    if given.write and not commit:
+        print("`--write`: commit the changes of this tree first", file=sys.stderr)
+        return 2
     # What chance or a cluster does to a run may take longer than a deadline.
     all_names = [
         name
@@ -82,6 +94,10 @@ async def main(arguments: list[str]) -> int:
         await on.side_by_side(plans(given, points, cluster), lanes, seconds)
         keeping.cancel()
     _write(given, on.tally)
+    if given.write:
+        name = "cluster" if given.cluster else "systematic" if given.length is None else "random"
+        _write_counts(COUNTS / f"{name}.json", given, on.tally, commit=commit)
+        write_result(RESULT, table(read_counts()))
     print(on.tally.in_lines())
     return 0 if on.tally.clean else 1
 
@@ -95,8 +111,13 @@ async def _keep(given: argparse.Namespace, tally: Tally) -> None:
 
 def _write(given: argparse.Namespace, tally: Tally) -> None:
     if given.json is not None:
-        said = json.dumps({"seed": given.seed, **tally.to_json()}, indent=2, ensure_ascii=False)
-        given.json.write_text(said + "\n", encoding="utf-8")
+        _write_counts(given.json, given, tally)
+
+
+def _write_counts(file: Path, given: argparse.Namespace, tally: Tally, **more: str) -> None:
+    counts = {**more, "seed": given.seed, **tally.to_json()}
+    text = json.dumps(counts, indent=2, ensure_ascii=False)
+    file.write_text(text + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

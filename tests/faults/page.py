@@ -1,17 +1,17 @@
 """The counts of the passes, as `docs/faults.md` shows them: `python -m tests.faults.page`.
 
-They are taken from `counts/*.json`, which `python -m tests.faults --json FILE` writes.
+They are taken from `counts/*.json`; `python -m tests.faults --write` writes both.
 """
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
-PAGE = Path(__file__).parents[2] / "docs" / "faults.md"
+from bench.published import write_result
+
 COUNTS = Path(__file__).with_name("counts")
 PASSES = ("systematic", "random", "cluster")
-_MARKS = re.compile(r"(?<=<!-- counts: python -m tests\.faults\.page -->\n).*?(?=<!-- end)", re.S)
+RESULT = "faults"
 _ROWS = {
     "scenarios": "scenarios",
     "points": "points",
@@ -39,19 +39,17 @@ def read() -> dict[str, dict[str, Any]]:
 def table(counts: dict[str, dict[str, Any]]) -> str:
     """The counts side by side, then each kind of fault."""
     kinds = sorted({kind for each in counts.values() for kind in each["kinds"]})
-    rows = [(words, [each[key] for each in counts.values()]) for key, words in _ROWS.items()]
+    rows = [(words, [f"{each[key]:,}" for each in counts.values()]) for key, words in _ROWS.items()]
     rows += [
-        (f"`{kind}`", [each["kinds"].get(kind, 0) for each in counts.values()]) for kind in kinds
+        (f"`{kind}`", [f"{each['kinds'].get(kind, 0):,}" for each in counts.values()])
+        for kind in kinds
     ]
-    lines = [f"| {words} | {' | '.join(f'{value:,}' for value in of)} |" for words, of in rows]
+    # A pass before this row has none.
+    at = [f"`{each['commit']}`" if "commit" in each else "–" for each in counts.values()]
+    lines = [f"| {words} | {' | '.join(of)} |" for words, of in [*rows, ("commit", at)]]
     heads = [_head(name, each) for name, each in counts.items()]
     rule = f"| --- |{' ---: |' * len(heads)}"
     return "\n".join([f"| | {' | '.join(heads)} |", rule, *lines, ""])
-
-
-def written(page: str, counts: dict[str, dict[str, Any]]) -> str:
-    """The page with these counts."""
-    return _MARKS.sub(lambda _: table(counts), page)
 
 
 def _head(name: str, counts: dict[str, Any]) -> str:
@@ -60,4 +58,4 @@ def _head(name: str, counts: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(written(PAGE.read_text(encoding="utf-8"), read()), encoding="utf-8")
+    write_result(RESULT, table(read()))

@@ -31,8 +31,14 @@ def golden(name: str, shelf: Path = HISTORIES) -> Path:
 
 
 def releases(changelog: str) -> list[str]:
-    """Return the versions that were released, the newest first."""
+    """Return the versions whose histories are frozen, the newest first."""
     return re.findall(r"^## \[(\d[^]]*)\]", changelog, re.MULTILINE)
+
+
+def dated_release(changelog: str) -> str:
+    """Return the newest version with a date, if there is one: until then, its checks are run."""
+    found = re.search(r"^## \[(\d[^]]*)\] - \d{4}-\d\d-\d\d$", changelog, re.MULTILINE)
+    return found[1] if found else ""
 
 
 def release(version: str, shelf: Path = HISTORIES) -> None:

@@ -18,11 +18,11 @@ from pathlib import Path
 
 import yaml
 
+from bench.published import clean_commit, write_result, written
 from tests.foreign.mcp_conformance.server import serving
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
-PAGE = ROOT / "docs/mcp-conformance.md"
 SUITE = HERE / "node_modules/@modelcontextprotocol/conformance"
 EXPECTED = HERE / "expected-failures.yaml"
 REVISION = "2026-07-28"
@@ -103,18 +103,15 @@ def rows(leg: str, folder: Path) -> Iterator[str]:
         yield f"| {name} | {passed} of {len(judged)} | {'; '.join(why)} |"
 
 
-def write(leg: str, table: list[str]) -> None:
+def write(leg: str, table: list[str], commit: str) -> None:
     """Put the table of a leg into the page."""
-    page = PAGE.read_text(encoding="utf-8")
-    marked = re.compile(rf"(?<=<!-- {leg} -->\n).*?(?=<!-- /{leg} -->)", re.DOTALL)
     required = [each for each in table if "` (" not in each.split("|")[1]]
     whole = sum(each.endswith("|  |") for each in required)
     others = len(required) - whole
     said = f"{whole} of the {len(required)} required scenarios pass every check"
     said += f", {others} all but those of what is not offered.\n\n"
     head = f"{said}| scenario | checks passed | not offered |\n| --- | --- | --- |\n"
-    page = marked.sub(lambda _: head + "\n".join(table) + "\n", page)
-    PAGE.write_text(page, encoding="utf-8")
+    write_result(f"mcp {leg}", written(head + "\n".join(table), commit))
 
 
 def main() -> int:
@@ -122,16 +119,20 @@ def main() -> int:
     parser.add_argument("--leg", choices=LEGS, help="one of both")
     parser.add_argument("--write", action="store_true", help="write the results into the page")
     given = parser.parse_args()
+    commit = clean_commit() if given.write else ""
+    if given.write and not commit:
+        print("`--write`: commit the changes of this tree first", file=sys.stderr)
+        return 2
     try:
         install()
     except (OSError, subprocess.CalledProcessError):
         shutil.rmtree(HERE / "node_modules", ignore_errors=True)
         print("skipped: the suite cannot be installed from npm")
         return 0
-    return asyncio.run(run_legs([given.leg] if given.leg else LEGS, is_written=given.write))
+    return asyncio.run(run_legs([given.leg] if given.leg else LEGS, commit=commit))
 
 
-async def run_legs(legs: Sequence[str], *, is_written: bool) -> int:
+async def run_legs(legs: Sequence[str], *, commit: str) -> int:
     codes = []
     for leg in legs:
         if leg == "client":
@@ -141,8 +142,8 @@ async def run_legs(legs: Sequence[str], *, is_written: bool) -> int:
             async with serving() as url:
                 code, table = await asyncio.to_thread(run, leg, "--url", url)
         codes.append(code)
-        if is_written:
-            write(leg, table)
+        if commit:
+            write(leg, table, commit)
     return max(codes)
 
 
