@@ -49,7 +49,7 @@ async def table(client: Client, calls: int) -> str:
         rows = await Bench(
             client, queue, calls, worker, Visitor(http, inbox.said.split()[-1])
         ).rows()
-    return many.table(f"{calls:,} calls that wait", rows)
+    return many.table(f"{calls:,} pending approvals", rows)
 
 
 class Visitor:
@@ -74,7 +74,8 @@ class Visitor:
         """Approve the first call of a page."""
         [token] = set(re.findall(rf'name="{FIELD}" value="([^"]+)"', page))
         chosen = re.findall(r'name="chosen" value="([^"]+)"', page)[:1]
-        fields = {FIELD: token, "chosen": chosen, "decision": "approve"}
+        # A browser sends which of the chosen were on its screen.
+        fields = {FIELD: token, "chosen": chosen, "seen": chosen, "decision": "approve"}
         headers = {"accept": "text/html", "origin": self._origin}
         answer = await self._http.post(f"{self._origin}/", data=fields, headers=headers)
         check("accepted for 1 of 1 call" in answer.text, f"nothing was decided: {answer.text}")
@@ -113,7 +114,7 @@ class Bench:
             "of a page, CPU time of the worker, ms": cpu * 1000,
             "to decide one, ms": statistics.median(decided) * 1000,
             "naively: to list all, ms": naive_list * 1000,
-            f"naively: to ask {min(self.calls, MAX_ASKED):,} of them, ms": naive_ask * 1000,
+            f"naively: to query {min(self.calls, MAX_ASKED):,} of them, ms": naive_ask * 1000,
         }
 
     async def _start(self) -> None:
