@@ -5,7 +5,7 @@
 .DELETE_ON_ERROR:
 .PHONY: help setup demo test test-versions coverage test-faults test-fuzz test-model test-slow
 .PHONY: typescript-client test-typescript test-go test-java test-image test-upgrade test-mcp-servers
-.PHONY: test-mcp-clients test-mcp-conformance lint types
+.PHONY: test-mcp-clients test-mcp-conformance test-soak lint types
 .PHONY: bench cluster structure histories schemas dist lock clean
 
 PYTHON ?= python3
@@ -151,6 +151,9 @@ test-image: $(VENV)/.test ## build the image, and run deploy/compose.yaml with i
 	  unshare --net --mount --pid --fork --kill-child --mount-proc sh tests/deploy/own_network.sh \
 	    $(BIN)/python -m pytest -s -m image $(ARGS); \
 	fi
+
+test-soak: $(VENV)/.test ## compare what worker, inbox and holdfast mcp hold under steady work (ARGS="--for 1h")
+	@$(BIN)/python -m tests.soak $(ARGS)
 
 lint: $(VENV)/.test ## check rules, format, words, names and docstrings
 	@$(BIN)/ruff check
