@@ -5,7 +5,7 @@
 .DELETE_ON_ERROR:
 .PHONY: help setup demo test test-versions coverage test-faults test-fuzz test-model test-slow
 .PHONY: typescript-client test-typescript test-go test-java test-image test-upgrade test-mcp-servers
-.PHONY: test-mcp-clients test-mcp-conformance test-soak lint types
+.PHONY: test-mcp-clients test-mcp-conformance test-soak release-check lint types
 .PHONY: bench cluster structure histories schemas dist lock clean
 
 PYTHON ?= python3
@@ -154,6 +154,9 @@ test-image: $(VENV)/.test ## build the image, and run deploy/compose.yaml with i
 
 test-soak: $(VENV)/.test ## compare what worker, inbox and holdfast mcp hold under steady work (ARGS="--for 1h")
 	@$(BIN)/python -m tests.soak $(ARGS)
+
+release-check: $(VENV)/.test ## run every check of a release in the background (FROM=test-go; ARGS=--list: its state)
+	@$(BIN)/python -m tests.release $(if $(FROM),--from $(FROM)) $(ARGS)
 
 lint: $(VENV)/.test ## check rules, format, words, names and docstrings
 	@$(BIN)/ruff check
