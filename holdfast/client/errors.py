@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar
 from pydantic import BaseModel, ValidationError
 from temporalio.service import RPCError, RPCStatusCode
 
+from holdfast.runtime.attachments import FileError
 from holdfast.runtime.settings_files.file_problems import LoadError
 from holdfast.runtime.text_safety import holdfast_command, one_line, shell_command
 from holdfast.schemas import names
@@ -134,6 +135,10 @@ class HasEndedError(HoldfastError):
         )
 
 
+class InvalidFileError(HoldfastError):
+    """A file of a message is too large, or of another type than it states."""
+
+
 class UnansweredRunsError(HoldfastError):
     """Some of many runs did not answer: `errors` has the error of each."""
 
@@ -159,6 +164,15 @@ def explain_settings(named_by: str) -> Iterator[None]:
         message = f"{error.problems[0]}{f' (and {more} more)' if more else ''}"
         wrong, _, todo = message.partition("; ")
         raise wrong_command(f"{named_by}: {wrong}", todo) from None
+
+
+@contextmanager
+def explain_files() -> Iterator[None]:
+    """Raise the error of a message's file as one of a client."""
+    try:
+        yield
+    except FileError as error:
+        raise InvalidFileError(error.reason, error.fix, WRONG_COMMAND) from None
 
 
 def read_input(model: type[ModelT], value: Any, what: str, todo: str) -> ModelT:

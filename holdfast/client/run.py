@@ -35,6 +35,7 @@ from holdfast.client.stream.run_watch import MAX_LOST_LOOKS, RunWatches
 from holdfast.client.stream.text_reader import StreamCursor
 from holdfast.definitions.json_form import read_as
 from holdfast.definitions.run_request import RunInput
+from holdfast.runtime.attachments import check_types
 from holdfast.runtime.text_safety import one_line
 from holdfast.schemas import names
 from holdfast.schemas.decision import ApprovalClaim, Decision, PendingApproval, Receipt, Verdict
@@ -357,4 +358,6 @@ class Run(RemoteRun, Generic[OutputT]):
 
 def _sent(message: Content | Delivered) -> dict[str, JsonValue]:
     message = message if isinstance(message, Delivered) else Delivered(content=message)
+    with errors.explain_files():
+        check_types(message.content, "content")
     return {"role": message.role, **message.to_json()}

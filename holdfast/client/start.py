@@ -21,7 +21,8 @@ from temporalio.client import (
 from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes
 from temporalio.converter import DataConverter
 
-from holdfast.client.errors import RUN_FAILED, HoldfastError
+from holdfast.client.errors import RUN_FAILED, HoldfastError, explain_files
+from holdfast.runtime.attachments import check_types
 from holdfast.runtime.narration.log_narration import content_text
 from holdfast.runtime.text_safety import (
     arguments_line,
@@ -78,7 +79,11 @@ class StartRequest:
 
     @classmethod
     def of(cls, request: RunRequest | CallRequest, payload: Mapping[str, Any], **more: Any) -> Self:
-        """Return the start of a run or of a single call; `payload` is the request as JSON."""
+        """Return the start of a run or of a single call; `payload` is the request as JSON.
+
+        Raises:
+            InvalidFileError: a part of its messages is of another type than it states.
+        """
         attributes = {names.AGENT_STATUS: "running"}
         if isinstance(request.principal, Principal):
             attributes[names.AGENT_PRINCIPAL] = request.principal.id
@@ -88,6 +93,10 @@ class StartRequest:
             about, workflow = arguments_line(request.arguments), names.CALL_WORKFLOW
         else:
             agent, content = request.agent, request.input
+            with explain_files():
+                check_types(content, "input")
+                for n, message in enumerate(request.context):
+                    check_types(message.content, f"context[{n}].content")
             known = agent if isinstance(agent, str) else agent.name
             name, attributes[names.AGENT_NAME] = known or "agent", known or names.UNNAMED_AGENT
             about = as_json(content) if isinstance(content, dict) else content_text(content or "")

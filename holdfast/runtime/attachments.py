@@ -10,7 +10,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from holdfast.schemas.message import DataPart, DocumentPart, ImagePart, Media, Part, TextPart
+from holdfast.schemas.message import (
+    Content,
+    DataPart,
+    DocumentPart,
+    ImagePart,
+    Media,
+    Part,
+    TextPart,
+)
 from holdfast.validation.problems import FixableError
 
 # They are in the run's history, and again in each copy of its log.
@@ -44,13 +52,27 @@ def content_type(data: bytes) -> str | None:
         return None
 
 
-def media_type(part: Media) -> str | None:
-    """Return the media type of a part, if that is the one of its content."""
+def _type_of_data(part: Media) -> str | None:
     try:
-        found = content_type(base64.b64decode((part.data or "")[:32], validate=True))
+        return content_type(base64.b64decode((part.data or "")[:32], validate=True))
     except ValueError:
         return None
+
+
+def media_type(part: Media) -> str | None:
+    """Return the media type of a part, if that is the one of its content."""
+    found = _type_of_data(part)
     return found if found in _BEGINNINGS and found == part.media_type else None
+
+
+def check_types(content: Content | dict[str, Any] | None, place: str) -> None:
+    """Raise `FileError` if a part states another type than that of its content."""
+    for index, part in enumerate(content if isinstance(content, list) else ()):
+        if isinstance(part, Media) and part.data is not None:
+            stated, found = part.media_type, _type_of_data(part)
+            if stated != found and not _BEGINNINGS.keys().isdisjoint((stated, found)):
+                wrong = f"`{place}[{index}]` states another `mediaType` than that of its content"
+                raise FileError(wrong, f"state its own, or {_KINDS}")
 
 
 def base_name(name: str) -> str:
@@ -87,9 +109,9 @@ def read_file(path: Path) -> TextPart | Media:
 
 
 def with_files(
-    content: str | dict[str, Any] | None, files: Sequence[TextPart | Media]
+    content: Content | dict[str, Any] | None, files: Sequence[TextPart | Media]
 ) -> list[Part]:
-    """Return an input or a text with files as the parts of one message.
+    """Return the content of a message, or an input, with files as the parts of one message.
 
     Raises:
         FileError: the files are too large together.
@@ -100,6 +122,8 @@ def with_files(
         raise FileError(wrong, "send fewer at once")
     if isinstance(content, dict):
         return [DataPart(kind="input", data=content), *files]
+    if isinstance(content, list):
+        return [*content, *files]
     return [*([TextPart(text=content)] if content else []), *files]
 
 

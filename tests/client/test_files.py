@@ -4,9 +4,12 @@ import base64
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from holdfast import HoldfastClient, read_file
+from holdfast.client.errors import HoldfastError
 from holdfast.runtime.attachments import MAX_MESSAGE_BYTES
-from holdfast.schemas.message import Part, TextPart
+from holdfast.schemas.message import ImagePart, Part, TextPart
 from tests.support.backend import Launch
 from tests.support.eventually import eventually
 from tests.support.model_server import Answer, call
@@ -51,6 +54,9 @@ async def test_a_model_receives_the_files_of_an_input_and_of_a_message(
         {"type": "image_url", "image_url": url},
     ]
     assert called["messages"][-1]["content"] == "What is it?", "the text alone is †input"
+    lie = ImagePart(media_type="image/png", data=base64.b64encode(b"<script>").decode())
+    with pytest.raises(HoldfastError, match=r"^`content\[1\]` states another `mediaType`"):
+        await run.send([TextPart(text="And this?"), lie])
     text, pdf, page = last["messages"][-1]["content"]
     assert text == {"type": "text", "text": "And these?"}
     assert (pdf["type"], pdf["file"]["filename"]) == ("file", "bill.txt")

@@ -1,13 +1,14 @@
 """Files of messages: their type is that of their content."""
 
 import base64
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
 from holdfast.runtime import attachments
-from holdfast.runtime.attachments import FileError, file_part, read_file, with_files
-from holdfast.schemas.message import DocumentPart, ImagePart, TextPart
+from holdfast.runtime.attachments import FileError, check_types, file_part, read_file, with_files
+from holdfast.schemas.message import DocumentPart, ImagePart, Part, TextPart
 
 PNG = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR"
 SVG = b"<svg xmlns='http://www.w3.org/2000/svg'><script>alert(1)</script></svg>"
@@ -46,6 +47,25 @@ def test_svg_html_and_other_text_are_text(data: bytes) -> None:
 def test_any_other_file_is_refused_by_its_name(data: bytes) -> None:
     with pytest.raises(FileError, match=r"^photo.png is of no type that a run takes; send a PNG"):
         file_part("photo.png", data)
+
+
+@pytest.mark.parametrize(
+    ("stated", "data", "is_refused"),
+    [
+        ("image/png", base64.b64encode(PNG).decode(), False),
+        ("image/jpeg", base64.b64encode(PNG).decode(), True),
+        ("image/png", base64.b64encode(SVG).decode(), True),
+        ("image/svg+xml", base64.b64encode(PNG).decode(), True),
+        ("image/png", "no base64", True),
+        # A model may take a type that nothing here knows.
+        ("image/heic", base64.b64encode(b"\0\0\0\x18ftypheic").decode(), False),
+    ],
+)
+def test_a_part_has_the_type_that_it_states(stated: str, data: str, *, is_refused: bool) -> None:
+    content: list[Part] = [TextPart(text="See:"), ImagePart(media_type=stated, data=data)]
+    refused = pytest.raises(FileError, match=r"^`input\[1\]` states another `mediaType`")
+    with refused if is_refused else nullcontext():
+        check_types(content, "input")
 
 
 @pytest.mark.parametrize(

@@ -180,6 +180,8 @@ def problem_of(error: Exception) -> HttpProblem:
             code, todo = _REJECTIONS.get(error.code, ("refused", "see the worker's log"))
             parts = filter(None, [error.reason.rstrip("."), todo])
             return HttpProblem(code, f"The run rejects the request: {'; '.join(parts)}.")
+        case errors.InvalidFileError():
+            return HttpProblem("invalid_request", f"The request does not fit: {error}.")
         case errors.HoldfastError():
             by_kind = (code for kind, code in _COMMAND_CODES.items() if isinstance(error, kind))
             code = next(by_kind, _EXIT_CODES.get(error.exit_code, "refused"))
