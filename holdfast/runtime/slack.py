@@ -5,6 +5,7 @@ are broken, for chats that link them.
 """
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,10 @@ import httpx
 from holdfast.runtime.http_post import EnvironmentValue, notification_error, post
 from holdfast.runtime.text_safety import defuse_links, one_line
 
+# Slack's limit of a text in a block is 3,000 characters.
+MAX_TEXT_CHARACTERS = 2_900
+# The last line of a text with lines left out.
+CUT = "\n…"
 _ERROR_CHARACTERS = 100
 # Errors of Slack that may pass.
 _PASSING = ("fatal_error", "internal_error", "ratelimited", "service_unavailable")
@@ -29,6 +34,20 @@ def escaped(text: str) -> str:
 def escape_link(address: str) -> str:
     """Return an address escaped for the markup of a link."""
     return address.translate(_ESCAPED)
+
+
+def fitting_lines(lines: Iterable[tuple[str, str]]) -> str:
+    """Return names and values as the text of a block, which ends with `CUT` if some do not fit."""
+    # As many whole lines as fit: a part of one may end within an escape.
+    fitting, room = list[str](), MAX_TEXT_CHARACTERS
+    for name, value in lines:
+        line = f"*{escaped(name)}:* {escaped(value)}"
+        room -= len(line) + 1
+        if room < 0:
+            fitting.append(CUT.strip())
+            break
+        fitting.append(line)
+    return "\n".join(fitting)
 
 
 def block(text: str) -> dict[str, Any]:

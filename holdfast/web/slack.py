@@ -29,15 +29,22 @@ from starlette.routing import Route
 from temporalio.exceptions import ApplicationError
 
 from holdfast.runtime.http_post import EnvironmentValue, post
+from holdfast.runtime.narration.arguments import (
+    ShapeReader,
+    argument_rows,
+    describe_limits,
+    readable_name,
+)
 from holdfast.runtime.narration.phrases import BUTTONS
-from holdfast.runtime.narration.question_view import QuestionView
-from holdfast.runtime.slack import SlackApi, block, escaped
-from holdfast.runtime.text_safety import arguments_line
+from holdfast.runtime.slack import SlackApi, block, escaped, fitting_lines
+from holdfast.runtime.text_safety import one_line
 from holdfast.schemas.decision import PendingApproval
 from holdfast.schemas.internal.selected_call import SelectedCall
 from holdfast.schemas.settings.inbox import SlackSettings
+from holdfast.schemas.settings.notify import VALUE_CHARACTERS
 from holdfast.web.auth.auth_middleware import SLACK_ACTIONS
 from holdfast.web.auth.sessions import Person
+from holdfast.web.call.loader import OpenApproval, load_visible_call
 from holdfast.web.http.problems import RefusedRequest, forbidden, unauthorized
 from holdfast.web.http.requests import URLENCODED, read_body
 from holdfast.web.listing.bulk import decide_shown
@@ -46,6 +53,8 @@ from holdfast.web.services import Services
 MAX_AGE_SECONDS: Final = 300
 MAX_SEEN: Final = 10_000
 _ID_CHARS: Final = 40
+# Slack's limit of a label and of a hint.
+_TEXT_CHARS: Final = 2_000
 ACTIONS: Final = ("approve", "deny", "edit")
 
 
@@ -132,12 +141,21 @@ REASON: Final = "reason"
 _ARGUMENT: Final = "argument "
 
 
-def dialog(click: Click, approval: PendingApproval) -> dict[str, Any]:
+def dialog(click: Click, pending: OpenApproval) -> dict[str, Any]:
     """Return the view that asks for a reason, and for an edit for the arguments."""
-    verb, edited = BUTTONS[click.action], approval.arguments if click.action == "edit" else {}
-    inputs = [_input(_ARGUMENT + name, name, value) for name, value in edited.items()]
-    name, line = QuestionView.of(approval).name, arguments_line(approval.arguments)
-    shown = f"*{escaped(name)}*\n{escaped(line)}"
+    arguments, parameters = pending.approval.arguments, pending.tool and pending.tool.parameters
+    verb, edited = BUTTONS[click.action], arguments if click.action == "edit" else {}
+    shapes, inputs = ShapeReader(parameters), list[dict[str, Any]]()
+    for name, value in edited.items():
+        shape = shapes.read(shapes.read(parameters).property_schema(name))
+        label, hint = shape.title or readable_name(name), ", ".join(describe_limits(shape))
+        inputs.append(_input(_ARGUMENT + name, label, value, hint))
+    rows = argument_rows(arguments, parameters, VALUE_CHARACTERS)
+    lines = [(name, one_line(text, VALUE_CHARACTERS)) for name, text in rows]
+    # A dialog can show none: the page of the call does.
+    files = ", ".join(one.text for one in pending.history.files)
+    lines += [("Files in the inbox", files)] * bool(files)
+    shown = [f"*{escaped(pending.view.name)}*", *filter(None, [fitting_lines(lines)])]
     return {
         "type": "modal",
         "callback_id": click.action,
@@ -145,7 +163,7 @@ def dialog(click: Click, approval: PendingApproval) -> dict[str, Any]:
         "title": _plain(verb),
         "submit": _plain(BUTTONS["approve"] if edited else verb),
         "close": _plain("Cancel"),
-        "blocks": [block(shown), *inputs, _input(REASON, "Reason", "", multiline=True)],
+        "blocks": [*map(block, shown), *inputs, _input(REASON, "Reason", "", "", multiline=True)],
     }
 
 
@@ -174,15 +192,17 @@ def _read(old: Any, text: str) -> Any:
     return old if number == old else number
 
 
-def _input(id: str, label: str, value: Any, *, multiline: bool = False) -> dict[str, Any]:
+def _input(
+    id: str, label: str, value: Any, hint: str, *, multiline: bool = False
+) -> dict[str, Any]:
     element = {"type": "plain_text_input", "action_id": "value", "multiline": multiline}
     element |= {"initial_value": str(value)} if value != "" else {}
     made = {"type": "input", "block_id": id, "label": _plain(label), "element": element}
-    return made | {"optional": value == ""}
+    return made | {"optional": value == ""} | ({"hint": _plain(hint)} if hint else {})
 
 
 def _plain(text: str) -> dict[str, Any]:
-    return {"type": "plain_text", "text": text, "emoji": False}
+    return {"type": "plain_text", "text": text[:_TEXT_CHARS], "emoji": False}
 
 
 MAX_BODY_BYTES: Final = 200_000
@@ -250,7 +270,10 @@ class SlackActions:
         decides = click.values is not None or click.action == "approve"
         fields = partial(decision_of, click) if decides else None
         outcome = await decide_shown(self._parts, person, click.call, fields, click.id)
-        if not outcome.text and outcome.approval is not None:
-            view = dialog(click, outcome.approval)
-            await self._api.call("views.open", trigger_id=click.trigger, view=view)
+        if not outcome.text:
+            access = await self._parts.require(person, "decide", click.call.run)
+            found = await load_visible_call(self._parts, access, click.call.run, click.call.call)
+            if isinstance(found, OpenApproval):
+                view = dialog(click, found)
+                await self._api.call("views.open", trigger_id=click.trigger, view=view)
         return outcome.text

@@ -20,14 +20,10 @@ from holdfast.activities.notify.message_text import (
 )
 from holdfast.runtime.http_post import EnvironmentValue, post
 from holdfast.runtime.narration.phrases import BUTTONS
-from holdfast.runtime.slack import SlackApi, block, escape_link, escaped
+from holdfast.runtime.slack import CUT, SlackApi, block, escape_link, escaped, fitting_lines
 from holdfast.schemas.internal.selected_call import SelectedCall
 from holdfast.schemas.settings.notify import News, PostedMessage, Slack
 
-# Slack's limit of a text in a block is 3,000 characters.
-MAX_TEXT_CHARACTERS = 2_900
-# The last line of a text with lines left out.
-CUT = "\n…"
 # Slack's limits of the value and of the label of a button.
 MAX_VALUE_CHARACTERS = 2_000
 MAX_LABEL_CHARACTERS = 75
@@ -35,18 +31,7 @@ MAX_LABEL_CHARACTERS = 75
 
 def message(text: MessageText) -> dict[str, Any]:
     """Return the message: blocks for Slack, and a text for other chats."""
-    title = escaped(text.title)
-    # As many whole lines as fit: a part of one may end within an escape.
-    fitting: list[str] = []
-    room = MAX_TEXT_CHARACTERS
-    for name, value in text.lines:
-        line = f"*{escaped(name)}:* {escaped(value)}"
-        room -= len(line) + 1
-        if room < 0:
-            fitting.append(CUT.strip())
-            break
-        fitting.append(line)
-    lines = "\n".join(fitting)
+    title, lines = escaped(text.title), fitting_lines(text.lines)
     link = f"<{escape_link(text.link)}|{text.action}>"
     return {
         "text": f"{title}\n{lines}\n{link}",

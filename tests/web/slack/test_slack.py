@@ -24,7 +24,9 @@ from holdfast.web import slack as slack_actions
 from holdfast.web.app import application
 from holdfast.web.auth.sessions import BearerTokens
 from holdfast.web.auth.sign_in import LinkSignIn
+from holdfast.web.call.history import CallHistory
 from holdfast.web.http.problems import RefusedRequest
+from holdfast.web.message_files import PageFile
 from holdfast.web.services import Services
 from holdfast.web.slack import RequestVerifier, SlackActions
 from tests.support.backend import Launch, Run
@@ -32,6 +34,7 @@ from tests.support.eventually import eventually
 from tests.support.inbox import Stage, opened
 from tests.support.model_server import Answer, call
 from tests.support.news_receivers import WAITING, Listening, ReceivedRequest, listening, posts
+from tests.web.call.test_page import question
 
 SECRET = "8f742231b10e8888abcd99yyyzzz85a5"
 ENVIRON = {"SIGNING": SECRET, "TOKEN": "xoxb-1"}
@@ -217,6 +220,30 @@ async def test_a_signed_request_that_is_too_deep_is_refused(
     assert slack_actions.decision_of(edited, approval)["arguments"] == {"amount": deep}
 
 
+def test_a_dialog_shows_arguments_as_the_page_does_and_the_names_of_files() -> None:
+    money = {"format": "money", "currency": "EUR", "minorUnits": True}
+    rows = {"type": "array", "items": {"properties": {"price": money}}}
+    properties = {"amount": {"type": "integer", **money}, "lines": rows, "order_id": {}}
+    tool = {"parameters": {"properties": properties}}
+    arguments = {"amount": 24900, "lines": [{"price": 100}, {"price": 250}], "order_id": "A-7"}
+    files = CallHistory(files=[PageFile("/run/r/file/1/0", "bill.pdf", is_picture=False)])
+    one = question(past=files, tool=tool, arguments=arguments)
+    click: Any = SimpleNamespace(action="edit", metadata="{}")
+    blocks = slack_actions.dialog(click, one)["blocks"]
+    # Without what keeps chats from making links.
+    assert blocks[1]["text"]["text"].replace("\u2060", "").splitlines() == [
+        "*Amount:* €249.00",
+        "*Lines 1:* €1.00",
+        "*Lines 2:* €2.50",
+        "*Order id:* A-7",
+        "*Files in the inbox:* bill.pdf",
+    ]
+    amount = next(one for one in blocks if one.get("block_id") == "argument amount")
+    assert amount["label"]["text"] == "Amount"
+    assert amount["hint"]["text"] == "a whole number, in minor units of EUR"
+    assert amount["element"]["initial_value"] == "24900"
+
+
 # From the message to the end of the run.
 
 
@@ -322,7 +349,7 @@ async def test_deny_asks_for_the_reason_in_a_dialog(desk: Any, ledger: Path) -> 
 async def test_arguments_are_changed_in_a_dialog(desk: Any, ledger: Path) -> None:
     one = await desk()
     await one.click("edit")
-    fields = {block["block_id"]: block for block in (await view(one.slack))["blocks"][1:]}
+    fields = {block["block_id"]: block for block in (await view(one.slack))["blocks"][2:]}
     assert fields["argument amount"]["element"]["initial_value"] == "5"
     await one.submit(**{"argument amount": "7", "reason": None})
     await one.run.result()
