@@ -3,26 +3,32 @@
 import asyncio
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from pydantic import ValidationError
 from starlette.requests import Request
 
+from holdfast.client.errors import explain_files
 from holdfast.client.run import Run
+from holdfast.runtime.attachments import file_part, with_files
 from holdfast.schemas import names
 from holdfast.schemas.base import Strict
 from holdfast.validation.lenient_json import exact_json
 from holdfast.validation.problems import problems_of, summarize_problems
+from holdfast.web.api.models import FILES_FIELD
 from holdfast.web.auth.permissions import RunAccess, access_of
 from holdfast.web.auth.sessions import Person, person_of
 from holdfast.web.http.problems import HttpProblem
-from holdfast.web.http.requests import NUMBER, read_body
+from holdfast.web.http.requests import MULTIPART, NUMBER, media_type_of, read_body, read_form
 from holdfast.web.services import Services
 
 # The most that Temporal accepts in one request.
 MAX_BODY_BYTES: Final = 2_000_000
 JSON: Final = "application/json"
+# Of a form, the part with the JSON; the others are files.
+FORM_FIELD: Final = "request"
 _SaidT = TypeVar("_SaidT", bound=Strict)
 
 
@@ -54,16 +60,34 @@ class ApiRequest:
     async def read_json(self, model: type[_SaidT], what: str) -> tuple[_SaidT, dict[str, Any]]:
         """Return the body, validated as `model`, and as it was sent.
 
+        That of a model with files may also be a form: the JSON is its part `request`, and each
+        other file is added to the request as a part of its message.
+
         Raises:
             HttpProblem: the body is not valid.
             RefusedRequest: the body is of another type, too large, or incomplete.
         """
-        body = await read_body(self.request, (JSON,), MAX_BODY_BYTES)
+        body: str | bytes
+        files = list[tuple[str, bytes]]()
+        if model in FILES_FIELD and media_type_of(self.request) == MULTIPART:
+            form = await read_form(self.request)
+            body = str(form.get(FORM_FIELD, "{}"))
+            for field, name, data in self.request.state.files:
+                if field == FORM_FIELD:
+                    body = data  # a program may send the JSON as a file, too
+                else:
+                    files.append((name, data))
+        else:
+            types = (JSON, MULTIPART) if model in FILES_FIELD else (JSON,)
+            body = await read_body(self.request, types, MAX_BODY_BYTES)
         # A large body takes seconds to check: in a thread, it does not block other requests.
-        return await asyncio.to_thread(_validate, body, model, what)
+        return await asyncio.to_thread(_validate, body, model, what, files)
 
 
-def _validate(body: bytes, model: type[_SaidT], what: str) -> tuple[_SaidT, dict[str, Any]]:
+def _validate(
+    body: str | bytes, model: type[_SaidT], what: str, files: Sequence[tuple[str, bytes]]
+) -> tuple[_SaidT, dict[str, Any]]:
+    field = FILES_FIELD[model] if files else ""
     try:
         value = exact_json(body)
         # No lone surrogate, and nothing that is no number, can be sent on.
@@ -71,12 +95,20 @@ def _validate(body: bytes, model: type[_SaidT], what: str) -> tuple[_SaidT, dict
     except (ValueError, RecursionError) as error:
         why = f"The body is no JSON: {error}; send one object in UTF-8."
         raise HttpProblem("bad_request", why) from None
+    if field and isinstance(value, dict):
+        value.setdefault(field, "")  # files need no text
     try:
-        return model.model_validate(value), value
+        request = model.model_validate(value)
     except ValidationError as error:
         faults = problems_of(error, value, model)
         sentence = f"That is no {what}: {summarize_problems(faults)}."
         raise HttpProblem("invalid_request", sentence, faults=faults) from None
+    if not files:
+        return request, value
+    with explain_files():
+        parts = with_files(getattr(request, field), [file_part(*each) for each in files])
+    sent = {**value, field: [part.to_json() for part in parts]}
+    return request.model_copy(update={field: parts}), sent
 
 
 def read_number(request: Request, name: str, default: int, least: int, most: int) -> int:

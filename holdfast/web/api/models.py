@@ -1,6 +1,7 @@
 """Requests and responses of the HTTP API, beside the models of runs."""
 
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, JsonValue
 
@@ -49,6 +50,10 @@ class NewClaim(Strict):
 
 class NewToken(PrincipalToken):
     """A new token of the principal of a run."""
+
+
+FILES_FIELD: Final[Mapping[type[Strict], str]] = {NewRun: "input", NewMessage: "content"}
+"""The requests that take files, and the field to which each file is added as a part."""
 
 
 class Started(Lenient):

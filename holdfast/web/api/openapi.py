@@ -21,9 +21,10 @@ from holdfast.schemas.base import Strict
 from holdfast.schemas.publish import EVENTS, described
 from holdfast.schemas.settings.inbox import Right
 from holdfast.web.api import models
-from holdfast.web.api.api_request import JSON, MAX_BODY_BYTES, ApiRequest
+from holdfast.web.api.api_request import FORM_FIELD, JSON, MAX_BODY_BYTES, ApiRequest
 from holdfast.web.http.path_prefix import root_of
 from holdfast.web.http.problems import CODES, MEDIA_TYPE, HttpProblem, ProblemView
+from holdfast.web.http.requests import MULTIPART
 from holdfast.web.pages import page
 
 # The address of the description, which an inbox may serve without a token.
@@ -41,6 +42,7 @@ _ABOUT: Final = (
 )
 _BETWEEN: Final = (models.Token, models.ToolCallDelta, models.ToolUpdate)
 _FRAME: Final = "Frame"
+_FILE: Final = {"type": "string", "contentMediaType": "application/octet-stream"}
 _SCHEMAS: Final = "#/components/schemas/"
 _WAYS: Final = {
     "bearer": {
@@ -117,7 +119,13 @@ def build_description(known: Sequence[Operation]) -> dict[str, Any]:
         }
         if each.body is not None:
             content = {"schema": schemas.add(each.body, "validation"), "example": each.example}
-            document["requestBody"] = {"required": True, "content": {JSON: content}}
+            bodies = {JSON: content}
+            if each.body in models.FILES_FIELD:
+                files = {"type": "array", "items": _FILE}
+                properties = {FORM_FIELD: content["schema"], "files": files}
+                form = {"type": "object", "properties": properties, "required": [FORM_FIELD]}
+                bodies[MULTIPART] = {"schema": form, "example": {FORM_FIELD: each.example}}
+            document["requestBody"] = {"required": True, "content": bodies}
         paths.setdefault(each.path, {})[each.method.lower()] = document
     schemas.add(reduce(or_, (*EVENTS, *_BETWEEN)), "validation", _FRAME)
     return {

@@ -116,7 +116,7 @@ async def read_body(request: Request, media_types: Collection[str], most_bytes: 
 async def read_form(request: Request) -> FormData:
     """Return the submitted form; handlers read forms only with this function.
 
-    Afterwards `request.state.files` has the names and contents of its files.
+    Afterwards `request.state.files` has the fields, names and contents of its files.
 
     Raises:
         RefusedRequest: the body is no form, or too large.
@@ -139,8 +139,11 @@ async def read_form(request: Request) -> FormData:
         try:
             async with form as sent:
                 fields = sent.multi_items()
-                files = [one for _, one in fields if isinstance(one, UploadFile) and one.filename]
-                request.state.files = [(str(one.filename), await one.read()) for one in files]
+                request.state.files = [
+                    (field, one.filename, await one.read())
+                    for field, one in fields
+                    if isinstance(one, UploadFile) and one.filename
+                ]
             known = FormData([field for field in fields if isinstance(field[1], str)])
             request.state.form = known
         except (MultiPartException, KeyError, ValueError) as error:

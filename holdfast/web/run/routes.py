@@ -207,7 +207,7 @@ class RunPages:
         how = str(form.get("delivery"))
         delivery = how if how in _DELIVERIES else "steer"
         try:
-            files = [file_part(name, data) for name, data in request.state.files]
+            files = [file_part(name, data) for _, name, data in request.state.files]
             wrong = "" if text.strip() else _EMPTY
             if not wrong and (await run.observe()).closed:
                 wrong = _ENDED

@@ -69,13 +69,14 @@ async def test_files_are_sent_with_a_message_and_a_refused_one_is_named(
 
 @asynccontextmanager
 async def upload_started(
-    address: str, cookies: CookieJar, run: Run, size_bytes: int, sent: int
+    address: str, cookies: CookieJar, path: str, size_bytes: int, sent: int, form_token: str = ""
 ) -> AsyncIterator[asyncio.StreamReader]:
     """An upload of `size_bytes`, of which `sent` bytes and some more are sent."""
     port = int(address.rpartition(":")[2])
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     head = [
-        f"POST /run/{run.id}/message HTTP/1.1",
+        f"POST {path} HTTP/1.1",
+        f"X-Form-Token: {form_token}",
         f"Host: 127.0.0.1:{port}",
         f"Origin: {address}",
         "Cookie: " + "; ".join(f"{one.name}={one.value}" for one in cookies),
@@ -93,14 +94,16 @@ async def upload_started(
             await writer.wait_closed()
 
 
+@pytest.mark.parametrize("path", ["/run/{}/message", "/runs/{}/messages"])
 async def test_an_upload_without_end_is_cut_off_at_the_bound(
-    client: Client, stage: Stage, tmp_path: Path
+    client: Client, stage: Stage, tmp_path: Path, path: str
 ) -> None:
     async with backend(client, tmp_path, PAYS, **SIDE_BY_SIDE) as made:
         run = await made.start(["pay"])
         await run.waiting()
         most, jar = MAX_FORM_BYTES + MAX_MESSAGE_BYTES, stage.http.cookies.jar
-        async with upload_started(stage.address, jar, run, 2 * 1024**3, most) as answer:
+        to = (stage.address, jar, path.format(run.id), 2 * 1024**3, most, stage.form_token)
+        async with upload_started(*to) as answer:
             assert (await answer.readline()).startswith(b"HTTP/1.1 413")
         assert await contents(run) == ["go"]
 
@@ -121,7 +124,7 @@ async def test_an_inbox_that_is_killed_during_an_upload_has_sent_nothing(
             async with httpx.AsyncClient(headers={"accept": "text/html"}) as browser:
                 assert (await browser.get(link)).status_code == 303
                 jar = browser.cookies.jar
-                async with upload_started(address, jar, run, 900_000, 500_000):
+                async with upload_started(address, jar, f"/run/{run.id}/message", 900_000, 500_000):
                     # It has answered later requests: so it has read what was sent.
                     assert (await browser.get(f"{address}/run/{run.id}")).status_code == 200
                     program.process.kill()
