@@ -13,7 +13,6 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
-from pathlib import Path
 
 from bench.cluster.programs import Unavailable
 from bench.published import clean_commit, write_result
@@ -22,12 +21,11 @@ from holdfast.schemas.base import parse_duration
 from tests.faults.harness.plans import SYSTEMATIC_ALONE, Plan, by_chance, on_cluster, systematic
 from tests.faults.harness.programs.cluster import ClusterGround, cluster_ground
 from tests.faults.harness.scenarios import SCENARIOS
-from tests.faults.harness.trials import Tally, Unfit, stage
+from tests.faults.harness.trials import Unfit, stage
 from tests.faults.page import COUNTS, RESULT, table
 from tests.faults.page import read as read_counts
 
 LANES = 8
-BETWEEN_SECONDS = 30
 
 
 def read(arguments: list[str]) -> argparse.Namespace:
@@ -41,7 +39,6 @@ def read(arguments: list[str]) -> argparse.Namespace:
     add("--times", type=int, default=1, help="how often")
     add("--lanes", type=int, default=LANES, help=f"how many at a time; default: {LANES}")
     add("--cluster", action="store_true", help="on a cluster, one at a time")
-    add("--json", type=Path, metavar="FILE", help="where the counts are written")
     add("--write", action="store_true", help="the counts of a whole pass into docs/faults.md")
     given = parser.parse_args(arguments)
     if given.write and (given.only or given.scenario):
@@ -89,35 +86,16 @@ async def main(arguments: list[str]) -> int:
         except Unfit as error:
             print(error, file=sys.stderr)
             return 1
-        keeping = asyncio.create_task(_keep(given, on.tally))
         lanes = 1 if cluster else given.lanes
         await on.side_by_side(plans(given, points, cluster), lanes, seconds)
-        keeping.cancel()
-    _write(given, on.tally)
     if given.write:
         name = "cluster" if given.cluster else "systematic" if given.length is None else "random"
-        _write_counts(COUNTS / f"{name}.json", given, on.tally, commit=commit)
+        counts = {"commit": commit, "seed": given.seed, **on.tally.to_json()}
+        text = json.dumps(counts, indent=2, ensure_ascii=False)
+        (COUNTS / f"{name}.json").write_text(f"{text}\n", encoding="utf-8")
         write_result(RESULT, table(read_counts()))
     print(on.tally.in_lines())
     return 0 if on.tally.clean else 1
-
-
-async def _keep(given: argparse.Namespace, tally: Tally) -> None:
-    """Write the counts down from time to time: a pass may be cut short."""
-    while True:
-        await asyncio.sleep(BETWEEN_SECONDS)
-        _write(given, tally)
-
-
-def _write(given: argparse.Namespace, tally: Tally) -> None:
-    if given.json is not None:
-        _write_counts(given.json, given, tally)
-
-
-def _write_counts(file: Path, given: argparse.Namespace, tally: Tally, **more: str) -> None:
-    counts = {**more, "seed": given.seed, **tally.to_json()}
-    text = json.dumps(counts, indent=2, ensure_ascii=False)
-    file.write_text(text + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
