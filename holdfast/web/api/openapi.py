@@ -38,7 +38,8 @@ _ABOUT: Final = (
     "Agents behind plain HTTP, for programs that have no Temporal client. A caller sends"
     " `Authorization: Bearer` and a JWT, or is signed in. A refusal is a problem (RFC 9457) whose"
     " `code` is for programs; nothing was changed. A body has at most"
-    f" {MAX_BODY_BYTES:,} bytes. A run's id in an address is percent-encoded, slashes too."
+    f" {MAX_BODY_BYTES:,} bytes, and files beside them. A run's id in an address is"
+    " percent-encoded, slashes too."
 )
 _BETWEEN: Final = (models.Token, models.ToolCallDelta, models.ToolUpdate)
 _FRAME: Final = "Frame"

@@ -6,6 +6,7 @@ worker: a definition in the request could switch approvals off. A caller with ac
 itself has no such limits.
 """
 
+import asyncio
 import re
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
@@ -152,9 +153,9 @@ async def _start(
         if not re.fullmatch(rf"[!-~]{{1,{MAX_KEY_CHARS}}}", key):
             todo = f"write 1 to {MAX_KEY_CHARS} characters of ASCII, without spaces"
             raise HttpProblem("bad_request", f"`{KEY_HEADER}` is no key; {todo}.")
-        memo[start.REQUEST_MEMO] = sha256(
-            canonical_json([request.url.path, key, person.name, written])
-        )
+        # Of a request with large files, this takes a second.
+        whole = [request.url.path, key, person.name, written]
+        memo[start.REQUEST_MEMO] = await asyncio.to_thread(lambda: sha256(canonical_json(whole)))
         run_id = run_id or f"http-{sha256(canonical_json([person.name, key]))[:40]}"
     try:
         run_id = await begin(asked, said, written, own, run_id, memo)

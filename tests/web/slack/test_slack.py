@@ -229,7 +229,9 @@ def test_a_dialog_shows_arguments_as_the_page_does_and_the_names_of_files() -> N
     files = CallHistory(files=[PageFile("/run/r/file/1/0", "bill.pdf", is_picture=False)])
     one = question(past=files, tool=tool, arguments=arguments)
     click: Any = SimpleNamespace(action="edit", metadata="{}")
-    blocks = slack_actions.dialog(click, one)["blocks"]
+    shown = slack_actions.dialog(click, one)
+    View(**shown).validate_json()
+    blocks = shown["blocks"]
     # Without what keeps chats from making links.
     assert blocks[1]["text"]["text"].replace("\u2060", "").splitlines() == [
         "*Amount:* €249.00",
