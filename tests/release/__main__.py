@@ -22,7 +22,7 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 
 from bench.process import ROOT
-from bench.published import clean_commit, git
+from bench.published import UNMEASURED, clean_commit, git
 from tests.release.checks import CHECKS, Check
 from tests.release.rows import CURRENT, PAGE, CheckResult, rows, state, written
 
@@ -66,26 +66,23 @@ def run(check: Check, commit: str) -> CheckResult:
     minutes = (time.monotonic() - started) / 60
     if not clean_commit(CLONE):
         code = code or 1
-        with log.open("a") as output:
-            print(
-                "files of the clone were changed:",
-                git("status", "--short", root=CLONE),
-                file=output,
-            )
+        with log.open("a") as output_:
+            output_.write(f"\nfiles were changed:\n{git('status', '--short', root=CLONE)}\n")
     take_results(check)
     return CheckResult.of_log(commit, code, minutes, log)
 
 
 def take_results(check: Check) -> None:
-    """Apply what a check changed in the docs of the clone to this tree."""
-    diff = ("git", "-C", CLONE, "diff", "--binary")
+    """Apply what a check changed in the docs of the clone to this tree, and clean the clone."""
+    diff = ("git", "-C", CLONE, "diff", "--binary", "--", *UNMEASURED)
     if changes := subprocess.run(diff, check=True, capture_output=True).stdout:
         patch = BUILD / f"{check.name}.patch"
         patch.write_bytes(changes)
         apply = ("git", "-C", ROOT, "apply", "--whitespace=nowarn", patch)
         if subprocess.run(apply, check=False).returncode:
             print(f"the results are in {patch}: the docs here have other changes", flush=True)
-    subprocess.run(("git", "-C", CLONE, "reset", "--quiet", "--hard"), check=True)
+    for clean in (("reset", "--quiet", "--hard"), ("clean", "--quiet", "--force", "-d")):
+        subprocess.run(("git", "-C", CLONE, *clean), check=True)
 
 
 def run_all(names: Sequence[str], again: Collection[str | None]) -> int:
