@@ -21,15 +21,29 @@ class _Part(Strict):
         return {"type": self.type, **handler(self)}
 
 
+class StoredFile(Strict):
+    """The content of a file that is in the store, among the files of the run that has the message.
+
+    A message cannot name another run's file: the run is no part of this.
+    """
+
+    sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+    """The SHA-256 of its bytes."""
+    size_bytes: Annotated[int, Field(ge=0)]
+    """The number of its bytes."""
+
+
 class TextPart(_Part):
     """A piece of text."""
 
     type: Literal["text"] = "text"
     """It is text."""
     text: str
-    """The text."""
+    """The text; of a stored one, its beginning."""
     name: str | None = None
     """The name of its file, which the model reads too."""
+    stored: StoredFile | None = None
+    """Its file in the store, which the model reads in place of `text`."""
 
 
 class _Media(_Part):
@@ -41,13 +55,15 @@ class _Media(_Part):
     """Its address."""
     name: str | None = None
     """The name of its file."""
+    stored: StoredFile | None = None
+    """Its file in the store."""
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
         what = "an image" if self.type == "image" else f"a {self.type}"
-        if (self.url is None) == (self.data is None):
+        if [self.url, self.data, self.stored].count(None) != 2:
             raise ValueError(f"{what} has either `url`, or `data` (base64) with `mediaType`")
-        if self.data is not None and self.media_type is None:
+        if self.url is None and self.media_type is None:
             raise ValueError(f"{what} given as `data` needs its `mediaType`, such as image/png")
         return self
 
@@ -86,6 +102,7 @@ class DataPart(_Part):
 
 
 Media = ImagePart | DocumentPart
+FilePart = TextPart | Media
 Part = Annotated[TextPart | Media | DataPart, Field(discriminator="type")]
 Content = str | list[Part]
 

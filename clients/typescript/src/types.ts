@@ -2309,6 +2309,10 @@ export interface DocumentPart {
    * The name of its file.
    */
   name?: string | null;
+  /**
+   * Its file in the store.
+   */
+  stored?: StoredFile | null;
 }
 /**
  * The run ended with a result.
@@ -2380,6 +2384,10 @@ export interface ImagePart {
    * The name of its file.
    */
   name?: string | null;
+  /**
+   * Its file in the store.
+   */
+  stored?: StoredFile | null;
 }
 /**
  * A call has fetched knowledge: the result of its `tool_end`, which follows.
@@ -2568,6 +2576,21 @@ export interface SkillEntry {
   reason?: string | null;
 }
 /**
+ * The content of a file that is in the store, among the files of the run that has the message.
+ *
+ * A message cannot name another run's file: the run is no part of this.
+ */
+export interface StoredFile {
+  /**
+   * The SHA-256 of its bytes.
+   */
+  sha256: string;
+  /**
+   * The number of its bytes.
+   */
+  sizeBytes: number;
+}
+/**
  * A piece of text.
  */
 export interface TextPart {
@@ -2576,13 +2599,17 @@ export interface TextPart {
    */
   type?: 'text';
   /**
-   * The text.
+   * The text; of a stored one, its beginning.
    */
   text: string;
   /**
    * The name of its file, which the model reads too.
    */
   name?: string | null;
+  /**
+   * Its file in the store, which the model reads in place of `text`.
+   */
+  stored?: StoredFile | null;
 }
 /**
  * The model made a call; `arguments` as they would be run, where they are valid.
