@@ -10,7 +10,7 @@ from typing import Any, TextIO
 
 from holdfast.runtime.attachments import FileError, read_file
 from holdfast.schemas.agent import ModelSettings
-from holdfast.schemas.message import Media, TextPart
+from holdfast.schemas.message import FilePart
 from holdfast.schemas.phrases import misfit_reason
 from holdfast.validation.lenient_json import InexactNumber, exact_json
 
@@ -38,7 +38,7 @@ def run_input(given: str) -> str | dict[str, Any]:
     return value if isinstance(value, dict) else content
 
 
-def attachment(given: str) -> TextPart | Media:
+def attachment(given: str) -> FilePart:
     """Return a file as a part of a message."""
     try:
         return read_file(Path(given))

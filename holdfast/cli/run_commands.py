@@ -31,7 +31,7 @@ from holdfast.client.holdfast_client import HoldfastClient, fork_request
 from holdfast.client.question_text import parse_call_ids, strike_calls
 from holdfast.client.run import Run
 from holdfast.client.start import StartRequest, environment_caller
-from holdfast.runtime.attachments import FileError, with_files
+from holdfast.runtime.attachments import with_files
 from holdfast.runtime.command_line import read_count, read_name
 from holdfast.runtime.narration.phrases import decision_phrase
 from holdfast.runtime.narration.question_view import QuestionView
@@ -39,7 +39,7 @@ from holdfast.runtime.text_safety import as_json, as_text, clean, format_date, h
 from holdfast.schemas import names
 from holdfast.schemas.agent import ModelSettings
 from holdfast.schemas.decision import RUNS_AGAIN, Decision, PendingApproval, Verdict
-from holdfast.schemas.message import Delivered, Media, Part, TextPart
+from holdfast.schemas.message import Delivered, FilePart
 from holdfast.schemas.phrases import quote_value
 from holdfast.schemas.run import CallRequest, RunRequest
 
@@ -158,7 +158,7 @@ async def start(
     run: str | None = None,
     at: int | None = None,
     model_of_file: ModelSettings | None = None,
-    attach: Sequence[TextPart | Media] = (),
+    attach: Sequence[FilePart] = (),
     **request: Any,
 ) -> int:
     """Start a run or a single call, and follow it unless `detach`. The exit code is the run's.
@@ -173,7 +173,7 @@ async def start(
         written = model_of_file.model_dump(include={"endpoint", "name"})
         fields["agent"] = {**fields["agent"], "model": written}
     if attach:
-        fields["input"] = [part.to_json() for part in _with_files(fields.get("input"), attach)]
+        fields["input"] = [part.to_json() for part in with_files(fields.get("input"), attach)]
     client = None
     if (source := continued or run) is not None:
         client = await connect(task_queue)
@@ -231,7 +231,7 @@ async def send(
     *,
     run: str,
     text: str,
-    attach: Sequence[TextPart | Media],
+    attach: Sequence[FilePart],
     how: str | None,
     skill: str | None,
     update_id: str | None,
@@ -244,7 +244,7 @@ async def send(
         raise wrong_command("--skill is for a message that the model reads", "leave out --people")
     if how is not None and update_id is not None:
         raise wrong_command("--update-id is for a message with an answer", f"leave out --{how}")
-    content = _with_files(text, attach) if attach else text
+    content = with_files(text, attach) if attach else text
     remote = await _reach(run)
     message = Delivered(content=content, skill=skill)
     if how is not None:
@@ -266,15 +266,6 @@ async def send(
         print(f"\nThe run has received the message. To see the answer: {back}", file=sys.stderr)
         raise
     return errors.DONE
-
-
-def _with_files(
-    content: str | dict[str, Any] | None, files: Sequence[TextPart | Media]
-) -> list[Part]:
-    try:
-        return with_files(content, files)
-    except FileError as error:
-        raise wrong_command(f"`--attach`: {error.reason}", error.fix) from None
 
 
 async def withdraw(*, run: str, message: int) -> int:

@@ -14,6 +14,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from holdfast.runtime.attachments import FileError
 from holdfast.runtime.settings_files.file_problems import LoadError
+from holdfast.runtime.storage.store import StoreError
 from holdfast.runtime.text_safety import holdfast_command, one_line, shell_command
 from holdfast.schemas import names
 from holdfast.validation.problems import problems_of
@@ -168,11 +169,13 @@ def explain_settings(named_by: str) -> Iterator[None]:
 
 @contextmanager
 def explain_files() -> Iterator[None]:
-    """Raise the error of a message's file as one of a client."""
+    """Raise the error of a message's files, or of their store, as one of a client."""
     try:
         yield
     except FileError as error:
         raise InvalidFileError(error.reason, error.fix, WRONG_COMMAND) from None
+    except StoreError as error:
+        raise wrong_command(error.reason, error.fix) from None
 
 
 def read_input(model: type[ModelT], value: Any, what: str, todo: str) -> ModelT:

@@ -40,6 +40,7 @@ from holdfast.client.stream.live_answers import LiveAnswers
 from holdfast.client.stream.run_watch import RunWatches
 from holdfast.definitions.agent import Agent
 from holdfast.definitions.run_request import RequestFields, RunInput, run_request
+from holdfast.runtime.storage.run_files import move_files_of_request, open_files
 from holdfast.runtime.text_safety import clean, holdfast_command
 from holdfast.schemas import names
 from holdfast.schemas.run import RunRequest
@@ -56,7 +57,10 @@ class StartFields(RequestFields, total=False):
 
 
 class HoldfastClient:
-    """Starts and finds runs by a client of Temporal; `task_queue` is that of their workers."""
+    """Starts and finds runs by a client of Temporal; `task_queue` is that of their workers.
+
+    Large files of messages are in their store, which `HOLDFAST_STORE` names.
+    """
 
     def __init__(self, client: Client, task_queue: str = names.TASK_QUEUE) -> None:
         self.temporal, self.task_queue = client, task_queue
@@ -143,10 +147,13 @@ class HoldfastClient:
         prefix = re.sub(r"[^A-Za-z0-9_.-]+", "-", new.name)[:100]
         unique = f"{prefix}-{uuid.uuid4().hex[:8]}"
         run_id = id or run_of_token(new.payload.get("principal")) or unique
+        converter = self.temporal.data_converter
+        with errors.explain_files():
+            payload = await move_files_of_request(converter, run_id, new.payload)
         start = partial(
             client_in_trace(self.temporal, new.caller).start_workflow,
             new.workflow,
-            new.payload,
+            payload,
             id=run_id,
             task_queue=self.task_queue,
             execution_timeout=timeout,
@@ -282,7 +289,7 @@ async def fork_request(
 async def forget_principal(
     client: HoldfastClient, principal: str, *, runs: bool
 ) -> tuple[int, int]:
-    """Delete the memories of a principal, and its finished runs if `runs`.
+    """Delete the memories of a principal, and its finished runs with their files if `runs`.
 
     Temporal's lists find runs by the search attribute of their principal, and memories by their
     ids: no worker is needed, and no key, since neither reads content. A memory's id ends with its
@@ -294,7 +301,7 @@ async def forget_principal(
 
     Raises:
         HoldfastError: an open run could write to a memory again, or Temporal does not answer, or
-            cannot search for this principal.
+            cannot search for this principal, or it is unknown where files are.
     """
     who = clean(principal)
     is_unclear = principal != who.strip("'") or not {*principal}.isdisjoint('"\\')
@@ -314,6 +321,11 @@ async def forget_principal(
     listed = await client.list_runs(f'WorkflowType = "{names.MEMORY_WORKFLOW}"', None)
     memories = [each for each in listed if names.is_memory_of(each.id, principal)]
     ended = await client.list_runs(f'{of_principal} AND ExecutionStatus != "Running"', None)
+    if runs:
+        # Before the runs, without which nothing names their files.
+        with errors.explain_files():
+            async with open_files(client.temporal.data_converter) as files:
+                await files.delete({each.id for each in ended})
     for each in [*memories, *ended] if runs else memories:
         # With its history; an open memory is terminated first.
         execution = WorkflowExecution(workflow_id=each.id, run_id=each.execution)

@@ -36,6 +36,7 @@ from holdfast.client.stream.text_reader import StreamCursor
 from holdfast.definitions.json_form import read_as
 from holdfast.definitions.run_request import RunInput
 from holdfast.runtime.attachments import check_types
+from holdfast.runtime.storage.run_files import move_files
 from holdfast.runtime.text_safety import one_line
 from holdfast.schemas import names
 from holdfast.schemas.decision import ApprovalClaim, Decision, PendingApproval, Receipt, Verdict
@@ -309,7 +310,7 @@ class Run(RemoteRun, Generic[OutputT]):
             TimeoutError: there is no answer yet; the run has the message.
         """
         stage = WorkflowUpdateStage.ACCEPTED
-        sent = _sent(message)
+        sent = await self._sent(message)
         answer: JsonValue = await self._update(names.SEND, sent, stage, wait_seconds, id=update_id)
         return answer
 
@@ -319,8 +320,9 @@ class Run(RemoteRun, Generic[OutputT]):
         Raises:
             RejectedError: the run is no conversation, or is over.
         """
+        stage, sent = WorkflowUpdateStage.ACCEPTED, await self._sent(message)
         try:
-            await self._update(names.SEND, _sent(message), WorkflowUpdateStage.ACCEPTED, 0, id=id)
+            await self._update(names.SEND, sent, stage, 0, id=id)
         except TimeoutError:
             pass  # the answer is for others
         except errors.RejectedError as error:
@@ -329,7 +331,7 @@ class Run(RemoteRun, Generic[OutputT]):
 
     async def post(self, message: Content | Delivered) -> None:
         """Send the run a message, and wait for no answer."""
-        await self._signal(names.MESSAGE, _sent(message))
+        await self._signal(names.MESSAGE, await self._sent(message))
 
     async def withdraw(self, message: int) -> None:
         """Take back a queued message, by its number.
@@ -355,9 +357,13 @@ class Run(RemoteRun, Generic[OutputT]):
             await self._handle.signal(name, args=args)
         self._watches.poll(self.id)
 
-
-def _sent(message: Content | Delivered) -> dict[str, JsonValue]:
-    message = message if isinstance(message, Delivered) else Delivered(content=message)
-    with errors.explain_files():
-        check_types(message.content, "content")
-    return {"role": message.role, **message.to_json()}
+    async def _sent(self, message: Content | Delivered) -> dict[str, JsonValue]:
+        """Return a message as it is sent, with the files that do not fit in the store."""
+        message = message if isinstance(message, Delivered) else Delivered(content=message)
+        if not isinstance(message.content, str):
+            converter = self._client.data_converter
+            with errors.explain_files():
+                check_types(message.content, "content")
+                [content] = await move_files(converter, self.id, [message.content])
+            message = message.model_copy(update={"content": content})
+        return {"role": message.role, **message.to_json()}

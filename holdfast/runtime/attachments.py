@@ -5,6 +5,7 @@ and HTML, everyone sees the source. Other files are refused by name.
 """
 
 import base64
+import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,15 +15,18 @@ from holdfast.schemas.message import (
     Content,
     DataPart,
     DocumentPart,
+    FilePart,
     ImagePart,
     Media,
     Part,
     TextPart,
 )
+from holdfast.schemas.phrases import quote_value
 from holdfast.validation.problems import FixableError
 
-# They are in the run's history, and again in each copy of its log.
-MAX_MESSAGE_BYTES: Final = 1_000_000
+# Of a message's files, in the run's history and in each copy of its log: others are in the store.
+MAX_INLINE_BYTES: Final = 1_000_000
+DEFAULT_BYTES: Final = {"FILE": 20_000_000, "MESSAGE": 50_000_000}
 MAX_NAME_CHARS: Final = 200
 IMAGES: Final = {
     "image/png": rb"\x89PNG\r\n\x1a\n",
@@ -39,6 +43,39 @@ _KINDS = "send a PNG, JPEG, GIF or WebP image, a PDF, or a text in UTF-8"
 
 class FileError(FixableError):
     """A file that no message takes: it is too large, or of another type."""
+
+
+def most_bytes(what: str) -> int:
+    """Return the limit of a `FILE` or of the files of a `MESSAGE`, which is a setting.
+
+    Raises:
+        FileError: the setting is no number.
+    """
+    variable = f"HOLDFAST_MAX_{what}_BYTES"
+    text = os.environ.get(variable) or str(DEFAULT_BYTES[what])
+    if not re.fullmatch("[1-9][0-9]{0,9}", text):
+        wrong = f"{variable}: {quote_value(text)} is no number of bytes"
+        raise FileError(wrong, f"write one, such as {DEFAULT_BYTES[what]}")
+    return int(text)
+
+
+def check_size(name: str, size_bytes: int) -> None:
+    """Raise `FileError` if a file is too large."""
+    if size_bytes > (most := most_bytes("FILE")):
+        raise FileError(f"{base_name(name)} is over {most:,} bytes", "send a smaller file")
+
+
+def check_sizes(parts: Sequence[Part]) -> None:
+    """Raise `FileError` if a file of a message is too large, or all of them together."""
+    total_bytes, most = 0, most_bytes("MESSAGE")
+    for part in parts:
+        if isinstance(part, FilePart):
+            size = inline_bytes(part) + (part.stored.size_bytes if part.stored else 0)
+            check_size(part.name or part.type, size)
+            total_bytes += size
+    if total_bytes > most:
+        wrong = f"the files have {total_bytes:,} bytes together, over {most:,}"
+        raise FileError(wrong, "send fewer at once")
 
 
 def content_type(data: bytes) -> str | None:
@@ -59,8 +96,10 @@ def _type_of_data(part: Media) -> str | None:
         return None
 
 
-def media_type(part: Media) -> str | None:
-    """Return the media type of a part, if that is the one of its content."""
+def media_type(part: FilePart) -> str | None:
+    """Return the media type of a picture or a document, if that is the one of its content."""
+    if isinstance(part, TextPart):
+        return None
     found = _type_of_data(part)
     return found if found in _BEGINNINGS and found == part.media_type else None
 
@@ -81,15 +120,13 @@ def base_name(name: str) -> str:
     return name if name.strip(". ") else "file"
 
 
-def file_part(name: str, data: bytes) -> TextPart | Media:
+def file_part(name: str, data: bytes) -> FilePart:
     """Return a file as a part of a message.
 
     Raises:
-        FileError: it is too large, or of another type; the message names it.
+        FileError: it is of another type; the message names it.
     """
     name = base_name(name)
-    if len(data) > MAX_MESSAGE_BYTES:
-        raise FileError(f"{name} is over {MAX_MESSAGE_BYTES:,} bytes", "send a smaller file")
     match content_type(data):
         case None:
             raise FileError(f"{name} is of no type that a run takes", _KINDS)
@@ -102,24 +139,16 @@ def file_part(name: str, data: bytes) -> TextPart | Media:
             return ImagePart(name=name, media_type=found, data=encoded)
 
 
-def read_file(path: Path) -> TextPart | Media:
-    """Read a file as a part of a message; raises `OSError`, and as `file_part`."""
+def read_file(path: Path) -> FilePart:
+    """Read a file as a part of a message; raises `OSError`, and as `file_part` and `check_size`."""
     with path.open("rb") as file:
-        return file_part(path.name, file.read(MAX_MESSAGE_BYTES + 1))
+        data = file.read(most_bytes("FILE") + 1)
+    check_size(path.name, len(data))
+    return file_part(path.name, data)
 
 
-def with_files(
-    content: Content | dict[str, Any] | None, files: Sequence[TextPart | Media]
-) -> list[Part]:
-    """Return the content of a message, or an input, with files as the parts of one message.
-
-    Raises:
-        FileError: the files are too large together.
-    """
-    size_bytes = sum(map(_size_bytes, files))
-    if size_bytes > MAX_MESSAGE_BYTES:
-        wrong = f"the files have {size_bytes:,} bytes together, over {MAX_MESSAGE_BYTES:,}"
-        raise FileError(wrong, "send fewer at once")
+def with_files(content: Content | dict[str, Any] | None, files: Sequence[FilePart]) -> list[Part]:
+    """Return the content of a message, or an input, with files as the parts of one message."""
     if isinstance(content, dict):
         return [DataPart(kind="input", data=content), *files]
     if isinstance(content, list):
@@ -127,7 +156,9 @@ def with_files(
     return [*([TextPart(text=content)] if content else []), *files]
 
 
-def _size_bytes(part: TextPart | Media) -> int:
+def inline_bytes(part: Part) -> int:
+    """Return the size of the file that a part has in it; 0 of one that has none."""
     if isinstance(part, TextPart):
-        return len(part.text.encode())
-    return len(part.data or "") * 3 // 4
+        return len(part.text.encode()) if part.name and not part.stored else 0
+    encoded = (part.data or "") if isinstance(part, FilePart) else ""
+    return (len(encoded) - encoded[-2:].count("=")) * 3 // 4

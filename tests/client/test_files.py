@@ -1,15 +1,23 @@
 """Files in the input of a run and in messages to it, from a program."""
 
 import base64
+import uuid
 from pathlib import Path
 from typing import Any
 
 import pytest
+from temporalio.client import Client
 
 from holdfast import HoldfastClient, read_file
 from holdfast.client.errors import HoldfastError
-from holdfast.runtime.attachments import MAX_MESSAGE_BYTES
-from holdfast.schemas.message import ImagePart, Part, TextPart
+from holdfast.client.holdfast_client import forget_principal
+from holdfast.client.result import RunFailedError
+from holdfast.client.run_lists import RunFilter
+from holdfast.runtime.attachments import MAX_INLINE_BYTES, file_part
+from holdfast.runtime.data_converter import with_store
+from holdfast.runtime.storage.folder import FolderStore
+from holdfast.schemas.base import sha256
+from holdfast.schemas.message import ImagePart, Part, StoredFile, TextPart
 from tests.support.backend import Launch
 from tests.support.eventually import eventually
 from tests.support.model_server import Answer, call
@@ -25,8 +33,8 @@ async def test_a_model_receives_the_files_of_an_input_and_of_a_message(
         [Answer(calls=[call("note", text="†input", times=1)]), Answer("A cat."), Answer("Paid.")]
     )
     agents = HoldfastClient(backend.client, backend.task_queue)
-    # The largest that a message takes.
-    (tmp_path / "cat.png").write_bytes(PNG + b"\0" * (MAX_MESSAGE_BYTES - len(PNG)))
+    # The largest that a message has in itself.
+    (tmp_path / "cat.png").write_bytes(PNG + b"\0" * (MAX_INLINE_BYTES - len(PNG)))
     (tmp_path / "bill.txt").write_bytes(b"%PDF-1.7")
     (tmp_path / "page.png").write_bytes(b"<script>alert(1)</script>")
     task: list[Part] = [TextPart(text="What is it?"), read_file(tmp_path / "cat.png")]
@@ -68,3 +76,67 @@ async def test_a_model_receives_the_files_of_an_input_and_of_a_message(
     forked = await agents.fork(run.id, "Again?", turn=1, agent=agent)
     assert await forked.result() == "A cat."
     assert backend.model.requests[-1]["messages"][1]["content"][1]["image_url"] == url
+
+
+def with_folder(client: Client, folder: Path) -> Client:
+    config = client.config()
+    config["data_converter"] = with_store(client.data_converter, FolderStore(folder))
+    return Client(**config)
+
+
+def own_files(store: Path, run: str) -> list[str]:
+    return sorted(each.name for each in (store / "runs" / sha256(run.encode())).glob("*"))
+
+
+async def test_large_files_are_in_the_store_and_go_with_their_run_alone(
+    launch: Launch, client: Client, tmp_path: Path
+) -> None:
+    store, person = tmp_path / "store", f"ada-{uuid.uuid4().hex[:8]}"
+    answers = [Answer("A cat."), Answer("A dog.")]
+    backend = await launch(answers, client=with_folder(client, store))
+    agents = HoldfastClient(backend.client, backend.task_queue)
+    cat, dog = (PNG + bytes([n]) * 1_200_000 for n in (1, 2))
+    bill = b"%PDF-1.7" + b"\0" * 1_100_000
+    agent: dict[str, Any] = {"name": "tester", "model": {"endpoint": "fake", "name": "fake"}}
+    task = [TextPart(text="What is it?"), file_part("cat.png", cat), file_part("bill.pdf", bill)]
+    run = await agents.start(agent, task, conversation=True, principal={"id": person})
+    assert await run.send([file_part("dog.png", dog)]) == "A dog."
+    assert own_files(store, run.id) == sorted(map(sha256, (cat, dog, bill)))
+    history = await backend.client.get_workflow_handle(run.id).fetch_history()
+    assert sum(event.ByteSize() for event in history.events) < 50_000
+    [_, picture, document], [other] = [
+        message["content"]
+        for message in backend.model.requests[1]["messages"]
+        if message["role"] == "user"
+    ]
+    for part, data in ((picture, cat), (other, dog)):
+        url = f"data:image/png;base64,{base64.b64encode(data).decode()}"
+        assert part["image_url"]["url"] == url
+    assert base64.b64encode(bill).decode() in document["file"]["file_data"]
+
+    await run.close()
+    forked = await agents.fork(run.id, "Again?", turn=1, agent=agent)
+    assert await forked.result() == "A dog."
+    ended = RunFilter(principal=person, status="completed")
+
+    async def is_listed() -> bool:
+        return bool(await agents.list_runs(ended))
+
+    await eventually(is_listed)
+    assert await forget_principal(agents, person, runs=True) == (0, 1)
+    assert own_files(store, run.id) == []
+    assert own_files(store, forked.id) == sorted(map(sha256, (cat, bill)))
+
+
+async def test_a_run_whose_file_is_lost_fails_with_one_line(
+    launch: Launch, client: Client, tmp_path: Path
+) -> None:
+    backend = await launch([Answer("never")], client=with_folder(client, tmp_path / "store"))
+    agents = HoldfastClient(backend.client, backend.task_queue)
+    other = StoredFile(sha256=sha256(b"another run's"), size_bytes=10)
+    part = ImagePart(name="cat.png", media_type="image/png", stored=other)
+    agent: dict[str, Any] = {"name": "tester", "model": {"endpoint": "fake", "name": "fake"}}
+    run = await agents.start(agent, [TextPart(text="What is it?"), part])
+    with pytest.raises(RunFailedError, match=r"the file cat.png of the run: the store .* has no"):
+        await run.result()
+    assert backend.model.requests == []

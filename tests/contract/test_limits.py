@@ -8,6 +8,7 @@ from holdfast.activities import budget_account, generate, read_fork, resolve
 from holdfast.activities.backtest import recorded_activities
 from holdfast.activities.interceptors import auto_heartbeat, results
 from holdfast.activities.mcp import authorization, held_calls, http_client, servers
+from holdfast.activities.model import conversation_reader
 from holdfast.catalog import advice, agent_reader, builtin_tools, catalog_files
 from holdfast.cli import backtest_commands, policy_commands
 from holdfast.client.records import diff_text, run_diff
@@ -106,7 +107,14 @@ LIMITS: dict[str, list[str]] = {
         kb(loops.MAX_RESULT_BYTES),
     ],
     "arguments that are named as filled in": [str(questions.MAX_FILLED_IN_SHOWN)],
-    "[files](agents/attachments.md) of a message": [kb(attachments.MAX_MESSAGE_BYTES)],
+    "[files](agents/attachments.md#large-files) of a message": [
+        f"{kb(attachments.MAX_INLINE_BYTES)} together in history",
+        f"{kb(attachments.DEFAULT_BYTES['FILE'])} a file",
+        f"{kb(attachments.DEFAULT_BYTES['MESSAGE'])} together",
+    ],
+    "the files of a conversation that one request has, in base64": [
+        kb(conversation_reader.MAX_REQUEST_BYTES)
+    ],
     "a tool's result": [kb(results.MAX_RESULT_BYTES), kb(results.MAX_STORED_BYTES)],
     "the text of a failure": [
         kb(results.MAX_FAILURE_BYTES),

@@ -9,18 +9,18 @@ MAX_FILES = 14
 MAX_ENGINE_LINES = 400
 # The lines of Python in each package, and a percent.
 MAX_LINES = {
-    "schemas": 6_160,
+    "schemas": 6_180,
     "validation": 2_890,
-    "runtime": 6_840,
+    "runtime": 7_120,
     "providers": 5_740,
     "definitions": 570,
     "catalog": 3_760,
-    "workflows": 15_745,
-    "activities": 6_215,
-    "hosting": 3_674,
-    "client": 5_620,
+    "workflows": 15_750,
+    "activities": 6_275,
+    "hosting": 3_690,
+    "client": 5_650,
     "evals": 560,
-    "web": 11_840,
+    "web": 11_865,
     "cli": 3_535,
     "testing": 580,
 }

@@ -6,7 +6,7 @@ Those of runs and workers are the table of `docs/limits.md`: `tests/contract/tes
 import pytest
 
 from holdfast.client import run_lists
-from holdfast.runtime.attachments import MAX_MESSAGE_BYTES
+from holdfast.runtime.attachments import DEFAULT_BYTES
 from holdfast.runtime.narration import question_view
 from holdfast.schemas import run
 from holdfast.web import home, slack
@@ -41,7 +41,7 @@ BOUNDS = {
         f"A session lasts {WORDS[sessions.SESSION_SECONDS / 3600]} hours",
         f"a form has at most {requests.MAX_FORM_BYTES // 10**6} MB and "
         f"{requests.MAX_FIELDS:,} fields",
-        f"{MAX_MESSAGE_BYTES // 10**6} MB more and {requests.MAX_FILES} files",
+        f"{DEFAULT_BYTES['MESSAGE'] // 10**6} MB more and {requests.MAX_FILES} files",
         f"after {WORDS[shared_secret.MAX_FAILURES]} wrong keys of a link",
         f"a name has at most {sessions.MAX_NAME_CHARS} characters and a person "
         f"{sessions.MAX_GROUPS} groups",

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.runtime import attachments
-from holdfast.runtime.attachments import FileError, check_types, file_part, read_file, with_files
+from holdfast.runtime.attachments import FileError, check_types, file_part, read_file
 from holdfast.schemas.message import DocumentPart, ImagePart, Part, TextPart
 
 PNG = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR"
@@ -75,11 +74,12 @@ def test_a_name_has_no_path(name: str, shown: str) -> None:
     assert file_part(name, b"x").name == shown
 
 
-def test_a_file_and_a_message_have_a_bound(tmp_path: Path) -> None:
-    most = attachments.MAX_MESSAGE_BYTES
-    (tmp_path / "large.txt").write_bytes(b"a" * (most + 1))
-    with pytest.raises(FileError, match=r"large.txt is over 1,000,000 bytes"):
+def test_a_file_is_read_up_to_its_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # A sparse one of 2 GB.
+    with (tmp_path / "large.txt").open("wb") as file:
+        file.truncate(2 * 1024**3)
+    with pytest.raises(FileError, match=r"large.txt is over 20,000,000 bytes"):
         read_file(tmp_path / "large.txt")
-    halves = [file_part("a.png", PNG + b"\0" * (most // 2))] * 2
-    with pytest.raises(FileError, match="bytes together, over 1,000,000; send fewer at once"):
-        with_files("See:", halves)
+    monkeypatch.setenv("HOLDFAST_MAX_FILE_BYTES", "10")
+    with pytest.raises(FileError, match=r"large.txt is over 10 bytes"):
+        read_file(tmp_path / "large.txt")

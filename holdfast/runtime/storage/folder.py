@@ -7,12 +7,13 @@ group that may write to the folder.
 
 import asyncio
 import os
+import shutil
 import uuid
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from holdfast.runtime.storage.store import Store, StoreError
+from holdfast.runtime.storage.store import LostValueError, Store, StoreError
 
 
 class FolderStore(Store):
@@ -53,21 +54,31 @@ class FolderStore(Store):
                 with suppress(OSError):  # it was not created, or is in use already
                     each.rmdir()
 
-    async def _write(self, key: str, data: bytes) -> None:
+    async def write(self, key: str, data: bytes) -> None:
+        """Write the file of a key; raises `StoreError`."""
         try:
             await asyncio.to_thread(_keep, self._root, key, data)
         except OSError as error:
             raise self._unwritable(error) from error
 
-    async def _read(self, key: str) -> bytes:
+    async def read(self, key: str) -> bytes:
+        """Return the file of a key; raises `StoreError`, `LostValueError` if there is none."""
         try:
             return await asyncio.to_thread((self._root / key).read_bytes)
         except FileNotFoundError as error:
             todo = "name the store that the run's worker uses"
-            raise StoreError(f"{self.shown} has no file {key}", todo) from error
+            raise LostValueError(f"{self.shown} has no file {key}", todo) from error
         except OSError as error:
             wrong = f"{self.shown}: {key} cannot be read: {error.strerror}"
             raise StoreError(wrong, "let the worker and the command read it") from error
+
+    async def delete(self, folder: str) -> None:
+        """Delete all files in a folder; raises `StoreError`."""
+        try:
+            with suppress(FileNotFoundError):
+                await asyncio.to_thread(shutil.rmtree, self._root / folder)
+        except OSError as error:
+            raise self._unwritable(error) from error
 
     def _unwritable(self, error: OSError) -> StoreError:
         wrong = f"{self.shown} cannot be written to: {error.strerror}"

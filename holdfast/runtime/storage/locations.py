@@ -11,11 +11,12 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from temporalio.contrib.aws.s3driver import S3StorageDriverClient
 
 from holdfast.runtime.storage.folder import FolderStore
-from holdfast.runtime.storage.store import Store, StoreError
+from holdfast.runtime.storage.store import LostValueError, Store, StoreError
 from holdfast.runtime.text_safety import extra_command
 from holdfast.schemas.phrases import quote_value
 
@@ -103,24 +104,41 @@ def reader_store_location(environ: Mapping[str, str]) -> StoreLocation | None:
 
 
 class BucketStore(Store):
-    """Store each value in an object under the prefix."""
+    """Store each value in an object under the prefix; `s3` is the client below Temporal's."""
 
-    def __init__(self, client: S3StorageDriverClient, bucket: str, prefix: str) -> None:
+    def __init__(
+        self, client: S3StorageDriverClient, bucket: str, prefix: str, s3: Any = None
+    ) -> None:
         super().__init__(f"the store s3://{bucket}" + (f"/{prefix}" if prefix else ""))
-        self._client = client
+        self._client, self._s3 = client, s3
         self._bucket = bucket
         self._prefix = f"{prefix}/" if prefix else ""
 
-    async def _write(self, key: str, data: bytes) -> None:
+    async def write(self, key: str, data: bytes) -> None:
+        """Write the object of a key; raises `StoreError`."""
         key = f"{self._prefix}{key}"
         with _explained(f"{self.shown} does not accept {key}"):
             if not await self._client.object_exists(bucket=self._bucket, key=key):
                 await self._client.put_object(bucket=self._bucket, key=key, data=data)
 
-    async def _read(self, key: str) -> bytes:
+    async def read(self, key: str) -> bytes:
+        """Return the object of a key; raises `StoreError`, `LostValueError` if there is none."""
         key = f"{self._prefix}{key}"
-        with _explained(f"{self.shown} does not return {key}"):
-            return await self._client.get_object(bucket=self._bucket, key=key)
+        try:
+            with _explained(f"{self.shown} does not return {key}"):
+                return await self._client.get_object(bucket=self._bucket, key=key)
+        except StoreError as error:
+            with _explained(f"{self.shown} does not answer"):
+                is_there = await self._client.object_exists(bucket=self._bucket, key=key)
+            raise error if is_there else LostValueError(error.reason, error.fix) from error
+
+    async def delete(self, folder: str) -> None:
+        """Delete all objects in a folder; raises `StoreError`."""
+        under = {"Bucket": self._bucket, "Prefix": f"{self._prefix}{folder}/"}
+        with _explained(f"{self.shown} does not delete {under['Prefix']}"):
+            async for page in self._s3.get_paginator("list_objects_v2").paginate(**under):
+                for one in page.get("Contents", ()):
+                    await self._s3.delete_object(Bucket=self._bucket, Key=one["Key"])
 
 
 @asynccontextmanager
@@ -142,7 +160,7 @@ async def open_bucket(bucket: str, prefix: str) -> AsyncIterator[BucketStore]:
     async with connecting as client:
         with _explained(f"the store {shown} does not answer"):
             await client.head_bucket(Bucket=bucket)
-        yield BucketStore(new_aioboto3_client(client), bucket, prefix)
+        yield BucketStore(new_aioboto3_client(client), bucket, prefix, client)
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 The store holds whole payloads, as they would have been sent. Equal bytes are stored once, however
 often they are written: so each page of a log, which a run takes along each time it continues as
-new, is stored once. Nothing is changed, and nothing is deleted.
+new, is stored once. Nothing is changed, and nothing is deleted but the files of runs.
 
 Temporal's SDK sends a reference in place of each payload that `is_for_store` selects. Clients and
 external workers cannot read such a reference: results of runs, answers to queries and the
@@ -44,10 +44,15 @@ class StoreError(FixableError):
     """A store that cannot be used or lacks a value."""
 
 
+class LostValueError(StoreError):
+    """A store answers, and has the value no more, or a damaged one."""
+
+
 class Store(StorageDriver):
     """A map from SHA-256 to bytes, and a driver of Temporal's SDK; `shown` is its name for people.
 
-    A subclass stores the bytes under a key: the digest, in a folder named by its beginning. The
+    A subclass stores the bytes under a key: the digest, in a folder named by its beginning. Each
+    method of it raises a `StoreError`, `read` a `LostValueError` if the key has no bytes. The
     references of the SDK do not name the store, so that it can be moved, to a bucket too.
     """
 
@@ -82,7 +87,7 @@ class Store(StorageDriver):
             StoreError: the bytes cannot be stored.
         """
         digest = await asyncio.to_thread(sha256, data)
-        await self._write(_key(digest), data)
+        await self.write(_key(digest), data)
         return digest
 
     async def fetch(self, digest: str) -> bytes:
@@ -93,7 +98,7 @@ class Store(StorageDriver):
         """
         if not _DIGEST.fullmatch(digest):
             raise StoreError(f"{quote_value(digest)} is no SHA-256", "take it as the run has it")
-        data = await self._read(_key(digest))
+        data = await self.read(_key(digest))
         if await asyncio.to_thread(sha256, data) != digest:
             wrong = f"{self.shown} has {digest}, and it is damaged"
             raise StoreError(wrong, "put it back from a copy of the store")
@@ -102,7 +107,7 @@ class Store(StorageDriver):
     async def keep_sealed(self, secret: str, data: bytes) -> None:
         """Store bytes for those who know a secret, a SHA-256: no others can read or change them."""
         place = sha256(secret.encode())
-        await self._write(f"sealed/{_key(place)}", AesKey(place, bytes.fromhex(secret)).seal(data))
+        await self.write(f"sealed/{_key(place)}", AesKey(place, bytes.fromhex(secret)).seal(data))
 
     async def fetch_sealed(self, secret: str) -> bytes:
         """Return the bytes that were stored with a secret.
@@ -111,17 +116,20 @@ class Store(StorageDriver):
             StoreError: the store has no such bytes, or they are damaged.
         """
         place = sha256(secret.encode())
-        sealed = await self._read(f"sealed/{_key(place)}")
+        sealed = await self.read(f"sealed/{_key(place)}")
         try:
             return AesKey(place, bytes.fromhex(secret)).open(sealed)
         except UnsealError as error:
             raise StoreError(f"{self.shown} has {place}, and {error}", "delete it") from None
 
     @abstractmethod
-    async def _write(self, key: str, data: bytes) -> None: ...
+    async def write(self, key: str, data: bytes) -> None: ...
 
     @abstractmethod
-    async def _read(self, key: str) -> bytes: ...
+    async def read(self, key: str) -> bytes: ...
+
+    @abstractmethod
+    async def delete(self, folder: str) -> None: ...
 
 
 class DeferredStore(Store):
@@ -140,16 +148,20 @@ class DeferredStore(Store):
         finally:
             self._opened.remove(store)
 
-    async def _write(self, key: str, data: bytes) -> None:
-        await self._current._write(key, data)
+    async def write(self, key: str, data: bytes) -> None:
+        await self._current.write(key, data)
 
-    async def _read(self, key: str) -> bytes:
-        return await self._current._read(key)
+    async def read(self, key: str) -> bytes:
+        return await self._current.read(key)
+
+    async def delete(self, folder: str) -> None:
+        await self._current.delete(folder)
 
     @property
     def _current(self) -> Store:
         if not self._opened:
-            raise StoreError("the store is open in a worker alone", "read the value there")
+            todo = "set HOLDFAST_STORE to it, or do this where the worker runs"
+            raise StoreError("the store is open in a worker alone", todo)
         return self._opened[-1]
 
 

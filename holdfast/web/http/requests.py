@@ -18,7 +18,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.routing import Match, Route
 from starlette.types import Message, Receive, Scope, Send
 
-from holdfast.runtime.attachments import MAX_MESSAGE_BYTES
+from holdfast.runtime.attachments import most_bytes as most_bytes_of
 from holdfast.schemas.settings.inbox import Right
 from holdfast.web.auth.sessions import Person, person_of
 from holdfast.web.http.problems import RefusedRequest
@@ -35,6 +35,8 @@ URLENCODED: Final = "application/x-www-form-urlencoded"
 MULTIPART: Final = "multipart/form-data"
 
 BODY_TIMEOUT_SECONDS = 20
+# Of a body of many megabytes, over a slow line.
+UPLOAD_TIMEOUT_SECONDS = 300
 
 
 class _Number(IntegerConvertor):
@@ -99,15 +101,16 @@ async def read_body(request: Request, media_types: Collection[str], most_bytes: 
     # A browser sends some other types without a preflight request.
     if media_type_of(request) not in media_types:
         raise RefusedRequest(415, f"send it as {' or '.join(media_types)}")
-    body = bytearray()
+    is_upload = most_bytes > MAX_FORM_BYTES
+    body, seconds = bytearray(), UPLOAD_TIMEOUT_SECONDS if is_upload else BODY_TIMEOUT_SECONDS
     try:
-        async with asyncio.timeout(BODY_TIMEOUT_SECONDS):
+        async with asyncio.timeout(seconds):
             async for chunk in request.stream():
                 body += chunk
                 if len(body) > most_bytes:
                     raise RefusedRequest(413, f"send at most {most_bytes} bytes at a time")
     except TimeoutError:
-        raise RefusedRequest(408, f"it was not received within {BODY_TIMEOUT_SECONDS} s") from None
+        raise RefusedRequest(408, f"it was not received within {seconds} s") from None
     except ClientDisconnect:
         raise RefusedRequest(400, "the connection closed before its end") from None
     return bytes(body)
@@ -123,8 +126,9 @@ async def read_form(request: Request) -> FormData:
     """
     known: FormData | None = getattr(request.state, "form", None)
     if known is None:
-        has_files = media_type_of(request) == MULTIPART
-        most_bytes = MAX_FORM_BYTES + (MAX_MESSAGE_BYTES if has_files else 0)
+        most_bytes = MAX_FORM_BYTES
+        if media_type_of(request) == MULTIPART and hasattr(request.state, "person"):
+            most_bytes += most_bytes_of("MESSAGE")
         body = await read_body(request, (URLENCODED, MULTIPART), most_bytes)
 
         async def receive() -> Message:

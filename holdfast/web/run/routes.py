@@ -37,6 +37,7 @@ from holdfast.client.errors import (
     HoldfastError,
     NoWorkerError,
     RejectedError,
+    explain_files,
 )
 from holdfast.client.remote_run import NO_WORKER_SECONDS, Entry
 from holdfast.client.run import Run
@@ -46,6 +47,7 @@ from holdfast.client.stream.heartbeats import AnswerProgress, answer_text, call_
 from holdfast.client.stream.run_feed import RunFeed
 from holdfast.client.stream.text_reader import TextDelta
 from holdfast.runtime.attachments import FileError, file_part, with_files
+from holdfast.runtime.storage.run_files import open_files
 from holdfast.runtime.text_safety import as_json, clean
 from holdfast.schemas import names
 from holdfast.schemas.base import canonical_json, sha256
@@ -59,7 +61,7 @@ from holdfast.web.auth.sessions import person_of
 from holdfast.web.http.problems import NotPermittedError
 from holdfast.web.http.requests import NUMBER, RunRoute, read_form
 from holdfast.web.http.streaming import StreamLimit, frame, page_stream
-from holdfast.web.message_files import file_response
+from holdfast.web.message_files import file_response, message_files
 from holdfast.web.pages import address, page
 from holdfast.web.run.comparison import comparison_view
 from holdfast.web.run.snapshot import EntryRange, place, take_snapshot
@@ -169,8 +171,17 @@ class RunPages:
 
     async def file(self, request: Request) -> Response:
         """Return a file of a message."""
-        record = read_record(await _entry(self._run(request), request.path_params["n"]))
-        return await asyncio.to_thread(file_response, record, request.path_params["index"])
+        run, index = self._run(request), request.path_params["index"]
+        part = message_files(read_record(await _entry(run, request.path_params["n"]))).get(index)
+        if part is None:
+            raise HTTPException(404, "This file does not exist.")
+        stored = None
+        if part.stored is not None:
+            converter = self.parts.client.temporal.data_converter
+            with explain_files():
+                async with open_files(converter) as files:
+                    stored = await files.fetch(run.id, part.stored)
+        return await asyncio.to_thread(file_response, part, stored)
 
     async def state(self, request: Request) -> Response:
         """Show the state that calls read and write."""

@@ -2,7 +2,9 @@
 
 import hashlib
 import sys
+from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from temporalio.contrib.aws.s3driver import S3StorageDriverClient
@@ -16,7 +18,9 @@ from holdfast.runtime.storage.locations import (
     parse_store_location,
     reader_store_location,
 )
-from holdfast.runtime.storage.store import StoreError
+from holdfast.runtime.storage.run_files import file_key
+from holdfast.runtime.storage.store import LostValueError, StoreError
+from holdfast.schemas.base import sha256
 
 PAGE = b"a page of a log"
 DIGEST = hashlib.sha256(PAGE).hexdigest()
@@ -42,6 +46,9 @@ class FakeS3(S3StorageDriverClient):
             raise LookupError("NoSuchKey: The specified key\n does not exist.")
         return self.objects[bucket, key]
 
+    async def fails(self, **_: str) -> bytes:
+        raise OSError("no route")
+
 
 async def test_each_thing_is_put_once_under_the_prefix_and_its_sha_256() -> None:
     client = FakeS3()
@@ -60,6 +67,44 @@ async def test_a_missing_object_of_the_bucket_is_reported_in_one_line() -> None:
         f"the store s3://runs/logs/eu does not return {KEY}: NoSuchKey: The specified key does not "
         "exist.; check the bucket, the AWS settings and what they permit"
     )
+
+
+class Objects:
+    """What is used of the client of S3 itself: lists of two objects a page, and deletions."""
+
+    def __init__(self, objects: dict[tuple[str, str], bytes]) -> None:
+        self._objects = objects
+
+    def get_paginator(self, name: str) -> "Objects":
+        assert name == "list_objects_v2"
+        return self
+
+    async def paginate(self, **under: str) -> AsyncIterator[dict[str, Any]]:
+        found = [key for bucket, key in self._objects if bucket == under["Bucket"]]
+        found = [key for key in found if key.startswith(under["Prefix"])]
+        for n in range(0, len(found), 2):
+            yield {"Contents": [{"Key": key} for key in found[n : n + 2]]}
+        yield {}
+
+    async def delete_object(self, **one: str) -> None:
+        del self._objects[one["Bucket"], one["Key"]]
+
+
+async def test_the_files_of_a_run_are_deleted_by_their_prefix() -> None:
+    client = FakeS3()
+    store = BucketStore(client, "runs", "logs/eu", Objects(client.objects))
+    await store.keep(PAGE)
+    for run, data in (("a", b"1"), ("a", b"2"), ("a", b"3"), ("b", b"1")):
+        await store.write(file_key(run, sha256(data)), data)
+    await store.delete(file_key("a"))
+    kept = f"logs/eu/runs/{sha256(b'b')}/{sha256(b'1')}"
+    assert client.objects.keys() == {("runs", KEY), ("runs", kept)}
+    with pytest.raises(LostValueError, match="NoSuchKey"):
+        await store.read(file_key("a", sha256(b"1")))
+    client.get_object = client.fails  # type: ignore[method-assign]
+    with pytest.raises(StoreError) as unread:
+        await store.read(file_key("b", sha256(b"1")))
+    assert not isinstance(unread.value, LostValueError)
 
 
 async def test_what_is_needed_for_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ import httpx
 import pytest
 from temporalio.client import Client
 
-from holdfast.runtime.attachments import MAX_MESSAGE_BYTES
+from holdfast.runtime.attachments import MAX_INLINE_BYTES
 from holdfast.runtime.identity.key_sets import FileKeySet
 from holdfast.schemas.settings.keys import KeySet
 from tests.docs.page import File, steps
@@ -80,7 +80,7 @@ async def test_a_browsers_blob_is_the_request_and_no_file(stage: Stage) -> None:
         ("/runs", {"agent": 5}, PNG, (422, "`agent`")),
         ("/runs", [], PNG, (422, "That is no run request")),
         ("/runs", {"agent": "a"}, b"\x7fELF", (422, "x.png is of no type that a run takes")),
-        ("/runs", {"agent": "a"}, PNG + b"\0" * MAX_MESSAGE_BYTES, (422, "x.png is over")),
+        ("/runs", {"agent": "a"}, PNG + b"\0" * MAX_INLINE_BYTES, (422, "no store is set")),
         ("/calls", {"tool": "pay"}, PNG, (415, "Send it as application/json.")),
     ],
 )

@@ -10,12 +10,17 @@ from typing import Any
 
 import httpx
 import pytest
+from temporalio.api.common.v1 import Payload
 from temporalio.client import Client
 
-from holdfast.runtime.attachments import MAX_MESSAGE_BYTES
+from holdfast.runtime.attachments import DEFAULT_BYTES, MAX_INLINE_BYTES
+from holdfast.runtime.data_converter import with_store
+from holdfast.runtime.storage.folder import FolderStore
+from holdfast.schemas.base import sha256
 from holdfast.web.http.requests import MAX_FORM_BYTES
 from tests.cli.program import Program
 from tests.support.backend import SIDE_BY_SIDE, Run, backend
+from tests.support.eventually import eventually
 from tests.support.inbox import Stage
 from tests.support.model_server import Answer, call
 
@@ -48,8 +53,9 @@ async def test_files_are_sent_with_a_message_and_a_refused_one_is_named(
         refused = await upload(("../a.png", PNG), ("tool.png", b"\x7fELF\x02"))
         assert refused.status_code == 409
         assert "Not sent: tool.png is of no type that a run takes" in refused.text
-        large = await upload(("a.png", PNG + b"\0" * MAX_MESSAGE_BYTES))
-        assert "Not sent: a.png is over 1,000,000 bytes" in large.text
+        large = await upload(("a.png", PNG + b"\0" * MAX_INLINE_BYTES))
+        assert "1,000,008 bytes together, over 1,000,000, and no store is set" in large.text
+        assert "set HOLDFAST_STORE" in large.text
         sent = await upload(("../a.png", PNG), ("C:\\b.png", SVG))
         assert sent.headers["location"].endswith("?said=steer#now")
         await run.decide("t1c1", "approve")
@@ -101,7 +107,7 @@ async def test_an_upload_without_end_is_cut_off_at_the_bound(
     async with backend(client, tmp_path, PAYS, **SIDE_BY_SIDE) as made:
         run = await made.start(["pay"])
         await run.waiting()
-        most, jar = MAX_FORM_BYTES + MAX_MESSAGE_BYTES, stage.http.cookies.jar
+        most, jar = MAX_FORM_BYTES + DEFAULT_BYTES["MESSAGE"], stage.http.cookies.jar
         to = (stage.address, jar, path.format(run.id), 2 * 1024**3, most, stage.form_token)
         async with upload_started(*to) as answer:
             assert (await answer.readline()).startswith(b"HTTP/1.1 413")
@@ -189,3 +195,63 @@ async def test_an_approver_sees_pictures_and_no_file_that_lies(
             assert answer.headers["x-content-type-options"] == "nosniff"
         for index in (1, 2, 4, 5, 6):
             assert (await stage.get(f"{at}/{index}")).status_code == 404
+
+
+async def test_large_files_are_read_from_the_store_if_they_are_what_they_state(
+    client: Client, stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, config = tmp_path / "store", client.config()
+    monkeypatch.setenv("HOLDFAST_STORE", str(store))
+    config["data_converter"] = with_store(client.data_converter, FolderStore(store))
+    cat, text = PNG + b"\0" * 1_500_000, b"<script>alert(1)</script>" * 100_000
+
+    def kept(run: str, data: bytes, **more: str) -> dict[str, Any]:
+        """A part that names a file of the run, which the test has written there."""
+        folder = store / "runs" / sha256(run.encode())
+        folder.mkdir(parents=True, exist_ok=True)
+        payload = Payload(metadata={"encoding": b"binary/plain"}, data=data)
+        (folder / sha256(data)).write_bytes(payload.SerializeToString())
+        stored = {"sha256": sha256(data), "sizeBytes": len(data)}
+        return {"type": "image", "mediaType": "image/png", "stored": stored, **more}
+
+    async with backend(Client(**config), tmp_path, PAYS, **SIDE_BY_SIDE) as made:
+        run = await made.start(["pay"])
+        await run.waiting()
+        fields = {"form_token": stage.form_token, "text": "See:", "delivery": "steer"}
+        sent = [("files", ("cat.png", cat, "")), ("files", ("page.html", text, ""))]
+        headers = {"accept": "text/html"}
+        at = f"/run/{run.id}/message"
+        answer = await stage.http.post(at, data=fields, files=sent, headers=headers)
+        assert answer.headers["location"].endswith("?said=steer#now")
+        lies = [
+            kept(run.id, SVG, name="lies.png"),
+            kept("another", cat[:-1], name="other.png"),
+            {
+                **kept(run.id, PNG, name="size.png"),
+                "stored": {"sha256": sha256(PNG), "sizeBytes": 9},
+            },
+        ]
+        await run.handle.signal("message", {"role": "user", "content": lies})
+        await run.decide("t1c1", "deny")
+
+        async def are_read() -> bool:
+            return len(await contents(run)) == 3
+
+        await eventually(are_read)
+        entries = [e for e in await run.context() if e["type"] == "message"]
+        files, others = (e["n"] for e in entries if e["message"]["role"] == "user" and e["n"] > 1)
+        shown = (await stage.get(f"/run/{run.id}")).text
+        href = f"/run/{run.id}/file"
+        assert f'<a href="{href}/{files}/1">' in shown
+        assert f'<a href="{href}/{files}/2">' in shown
+        assert "<script>alert" not in shown
+        assert "2,500,000 bytes" in shown
+        picture, page = [await stage.get(f"{href}/{files}/{n}") for n in (1, 2)]
+        assert (picture.headers["content-type"], picture.content) == ("image/png", cat)
+        assert (page.headers["content-type"], page.content) == ("text/plain; charset=utf-8", text)
+        assert page.headers["content-disposition"].startswith("attachment;")
+        lie, other, size = [await stage.get(f"{href}/{others}/{n}") for n in range(3)]
+        assert lie.status_code == 404
+        assert "has no file runs/" in other.text
+        assert "it is damaged; put it back from a copy of the store" in size.text
+        assert {each.status_code for each in (lie, other, size)}.isdisjoint({200, 500})

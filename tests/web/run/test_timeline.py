@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from holdfast.schemas.log_entry import read_record
-from holdfast.web.message_files import MAX_FILES, MAX_PICTURE_CHARS, message_files
+from holdfast.web.message_files import MAX_FILES, MAX_PICTURE_BYTES, message_files
 from holdfast.web.run.timeline import (
     BODY_CHARS,
     Timeline,
@@ -114,7 +114,7 @@ def test_so_many_pictures_of_a_message_are_shown() -> None:
 
 
 def test_a_large_picture_is_a_link() -> None:
-    data = "iVBORw0KGgo" + "A" * MAX_PICTURE_CHARS
+    data = "iVBORw0KGgo" + "A" * (MAX_PICTURE_BYTES * 4 // 3)
     [line] = lines_of(picture(data=data[: len(data) // 4 * 4], name="cat.png"))
     assert (len(line.pictures), [link.text for link in line.links]) == (0, ["cat.png"])
 
