@@ -28,6 +28,7 @@ from holdfast.providers import base, model_errors
 from holdfast.providers.context_window import window_of, with_window
 from holdfast.providers.model_errors import model_error
 from holdfast.runtime.secrets import Secrets
+from holdfast.runtime.storage.run_files import RunFiles
 from holdfast.runtime.telemetry.telemetry import Telemetry
 from holdfast.schemas.base import json_size, sha256
 from holdfast.schemas.internal.model_request import ConversationPointer
@@ -57,7 +58,7 @@ class GenerateActivity:
 
     A request is retried for `longest`, not counting the time in which it waits for its turn. Those
     that other processes make are in `shared` pages. `answers` has the newest running request of
-    each run.
+    each run. Large `files` of messages are in the store.
     """
 
     def __init__(
@@ -70,6 +71,7 @@ class GenerateActivity:
         telemetry: Telemetry | None = None,
         answers: dict[str, Progress] | None = None,
         budgets: SharedBudgets | None = None,
+        files: RunFiles | None = None,
         shared: SharedPages | None = None,
     ) -> None:
         self._models = models
@@ -78,7 +80,7 @@ class GenerateActivity:
         self._longest = longest
         self._answers = {} if answers is None else answers
         self._budgets = budgets
-        self._reader = conversation_reader.ConversationReader(query_page, prefetch, shared)
+        self._reader = conversation_reader.ConversationReader(query_page, prefetch, shared, files)
         # The models that take no tools, by endpoint and name.
         self._without_tools: dict[tuple[str, str], None] = {}
 

@@ -24,6 +24,8 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from holdfast.activities.model.conversation_reader import RunNotOpen, RunUnresponsive
 from holdfast.activities.model.run_queries import RunQueries
+from holdfast.runtime.storage.run_files import file_key
+from holdfast.runtime.storage.store import LostValueError, store_of
 from holdfast.schemas import names
 from holdfast.schemas.phrases import quote_value
 from holdfast.schemas.run import Fork, Principal, RunRequest
@@ -66,7 +68,7 @@ class ReadForkActivity:
     ) -> dict[str, Any]:
         """Return the `RecordedPrefix` of a `Fork` for its reader, a verified principal if any.
 
-        Of a large one, return a `PrefixPart`.
+        Of a large one, return a `PrefixPart`. The fork gets copies of the files in the store.
 
         Raises:
             ApplicationError: of type `invalid_request`, not retryable: there is no such run or
@@ -88,18 +90,30 @@ class ReadForkActivity:
             raise ApplicationError(message, type=names.INVALID_REQUEST) from None
         is_over, is_listed = found.status not in _OPEN, self._lists_forks()
 
-        def made() -> RecordedPrefix | PrefixPart:
+        def made() -> tuple[RecordedPrefix | PrefixPart, set[str]]:
             records = [one for page in pages for one in page.records()]
             prefix = recorded_prefix(records, input, source.turn, is_over=is_over)
             prefix = prefix.model_copy(update={"is_listed": is_listed})
             turn = source.turn if is_over else prefix.turns
-            return PrefixPart.cut(prefix, part, turn) or prefix
+            messages = [one for one in records[: prefix.entries] if one["type"] == "message"]
+            contents = (one["message"].get("content") for one in messages)
+            parts = [part for each in contents if isinstance(each, list) for part in each]
+            files = {part["stored"]["sha256"] for part in parts if "stored" in part}
+            return PrefixPart.cut(prefix, part, turn) or prefix, files
 
         try:
             # A long log takes a while, which must not hold up the loop.
-            return (await asyncio.to_thread(made)).to_json()
+            prefix, files = await asyncio.to_thread(made)
         except CannotFork as error:
             _refuse(id, str(error))
+        # A backtest reads the files of the recorded run.
+        info, store = activity.info(), store_of(self._client.data_converter)
+        if part == 0 and store is not None and info.workflow_type == names.AGENT_WORKFLOW:
+            for digest in files:
+                with suppress(LostValueError):  # the request that needs it names it
+                    written = await store.read(file_key(id, digest))
+                    await store.write(file_key(info.workflow_id or "", digest), written)
+        return prefix.to_json()
 
     def _check(self, found: WorkflowExecutionDescription, reader: Principal | None) -> None:
         """Refuse a workflow that is no run, or that the reader may not read."""

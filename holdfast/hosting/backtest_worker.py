@@ -35,6 +35,7 @@ from holdfast.providers.base import Provider
 from holdfast.runtime.backtest.recorded_answers import RecordedAnswers
 from holdfast.runtime.secrets import Secrets
 from holdfast.runtime.settings_files.source import read_source
+from holdfast.runtime.storage.run_files import RunFiles
 from holdfast.schemas.agent import ModelSettings
 from holdfast.workflows.backtest import BacktestWorkflow
 
@@ -106,9 +107,9 @@ class BacktestParts(WorkerParts):
     def __init__(
         self, host: BacktestHost, config: WorkerConfig, _: WorkerSettings, *more: Any
     ) -> None:
+        self._host = host
         # Shared budgets count where production counts them.
         super().__init__(config, host.settings, *more)
-        self._host = host
         self._resolver = DefinitionResolver(
             host.resources.current_catalog, lambda: self._facts, None, self._list_tools
         )
@@ -117,6 +118,13 @@ class BacktestParts(WorkerParts):
     def _list_tools(self, servers: Collection[str]) -> Listing:
         answers = self._host.backtests.get(activity.info().workflow_id or "")
         return recorded_listing(answers, servers)
+
+    def files(self) -> RunFiles:
+        """Return the files of recorded runs."""
+        tests = self._host.backtests
+        return replace(
+            super().files(), origin_of=lambda id: tests[id].record.id if id in tests else None
+        )
 
     def activities(self) -> list[Callable[..., Any]]:
         allowed = [each for each in super().activities() if activity_name(each) in ALLOWED]

@@ -45,6 +45,7 @@ from holdfast.hosting.sdk_workarounds.activity_definitions import (
 )
 from holdfast.hosting.sdk_workarounds.worker_shutdown import shutdown_requested
 from holdfast.hosting.temporal import usable_search_attributes
+from holdfast.runtime.storage.run_files import RunFiles
 from holdfast.runtime.storage.store import payload_writer, store_of
 from holdfast.schemas import names
 from holdfast.schemas.agent import WorkerFacts
@@ -97,6 +98,7 @@ class WorkerParts:
             resources.telemetry,
             answers,
             self._budgets,
+            self.files(),
         )
         self._viewers = Viewers(
             answers, settings.viewers, self._client.data_converter, query_cached
@@ -111,6 +113,11 @@ class WorkerParts:
         self._resolver = DefinitionResolver(
             resources.current_catalog, lambda: self._facts, tracing, list_tools
         )
+
+    def files(self) -> RunFiles:
+        """Return the files of the worker's runs in its store, if it has one."""
+        converter = self._client.data_converter
+        return RunFiles(store_of(converter), converter)
 
     @property
     def is_running(self) -> bool:

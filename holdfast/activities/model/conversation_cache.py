@@ -67,8 +67,10 @@ class CachedConversation:
         self._summary: list[CachedMessage] = []
         self._messages: list[CachedMessage] = []
 
-    def append(self, item: str, encode: Encoder) -> None:
+    def append(self, item: str, encode: Encoder, filled: ChatMessage | None = None) -> None:
         """Append the next entry, as the run sends it: its JSON text, or `#` and its digest.
+
+        `filled` is its message with the files that it has in the store.
 
         Raises:
             ValueError: the text is no entry.
@@ -84,7 +86,7 @@ class CachedConversation:
                 )
             encoded = EncodedMessage()
             if "message" in record:
-                message = ChatMessage.read(record["message"])
+                message = filled or ChatMessage.read(record["message"])
                 encoded = encode(message)
                 self._messages.append(CachedMessage(self.entries + 1, message.role, encoded))
             elif record["upto"] == self.since:

@@ -4,7 +4,9 @@ The result is right if its digest chain ends in the digest of the request. If it
 cached part is dropped and everything is read again, once.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from dataclasses import replace
 
 from holdfast.activities.model.conversation_cache import (
@@ -19,6 +21,8 @@ from holdfast.providers.base import EncodedMessage, Encoder, Provider, ProviderR
 from holdfast.providers.contents import media_of, text_of
 from holdfast.providers.model_errors import model_error
 from holdfast.runtime.attachments import MAX_NAME_CHARS
+from holdfast.runtime.storage.run_files import RunFiles
+from holdfast.runtime.storage.store import LostValueError, StoreError
 from holdfast.runtime.text_safety import one_line
 from holdfast.schemas.agent import ModelSettings
 from holdfast.schemas.base import readable_json
@@ -31,6 +35,10 @@ from holdfast.schemas.internal.model_request import (
 from holdfast.schemas.message import ChatMessage, DocumentPart, TextPart
 
 MAX_PAGES = 10_000
+# Of a conversation with files of the store, in base64: many messages may name one file.
+MAX_REQUEST_BYTES = 150_000_000
+# In the JSON of an entry, of a part that is in the store; in a text, the quotes are escaped.
+_STORED = '"stored":{"sha256":'
 _UNSEEN = "(a picture, which you cannot see)"
 _NO_IMAGES = "the model `{}` does not accept images: a text was sent in place of {}{}"
 _NO_DOCUMENTS = (
@@ -58,13 +66,19 @@ QueryPage = Callable[[RunKey, ConversationPageRequest], Awaitable[ConversationPa
 class ConversationReader:
     """Reads conversations up to a pointer: from the cache, the prefetched page, and the run.
 
-    In place of a page that is not prefetched, `shared` pages are read, where there are any.
+    In place of a page that is not prefetched, `shared` pages are read, where there are any. The
+    `files` are those of runs in the store.
     """
 
     def __init__(
-        self, query_page: QueryPage, prefetch: PagePrefetch, shared: SharedPages | None = None
+        self,
+        query_page: QueryPage,
+        prefetch: PagePrefetch,
+        shared: SharedPages | None = None,
+        files: RunFiles | None = None,
     ) -> None:
         self._query_page, self._shared = query_page, shared
+        self._files = files or RunFiles()
         self._prefetch, self._cache = prefetch, prefetch.conversations
 
     async def read(
@@ -137,15 +151,39 @@ class ConversationReader:
             beginning = items.pop() if page.cut and items else ""
             try:
                 for item in items:
-                    conversation.append(item, encode)
-            except ValueError:
+                    if _STORED not in item:
+                        conversation.append(item, encode)
+                        continue
+                    message = ChatMessage.read(json.loads(item)["message"])
+                    message = await self._filled(run, message, accepted, conversation)
+                    # Large files take a while, which must not hold up the loop.
+                    await asyncio.to_thread(conversation.append, item, encode, message)
+            except (KeyError, TypeError, ValueError):
                 return None
             if conversation.entries >= pointer.entries or not any(page.items):
                 break
             page = await self._query_page(
                 run, pointer.page_after(conversation.entries, len(beginning))
             )
-        return ask
+        added = [await self._filled(run, one, accepted, conversation) for one in ask.edits.added]
+        edits = ask.edits.model_copy(update={"added": added})
+        return ask.model_copy(update={"edits": edits}) if added else ask
+
+    async def _filled(
+        self,
+        run: RunKey,
+        message: ChatMessage,
+        accepted: Collection[str],
+        conversation: CachedConversation,
+    ) -> ChatMessage:
+        """Return the next message of a conversation with its files of the store."""
+        types, room = ("text", *accepted), MAX_REQUEST_BYTES - conversation.size_bytes
+        try:
+            content = await self._files.fill(run.workflow_id, message.content, types, room)
+        except StoreError as error:
+            is_lost = isinstance(error, LostValueError)
+            raise model_error(str(error), retried=not is_lost) from None
+        return message.model_copy(update={"content": content})
 
 
 def _accepted(provider: Provider, model: ModelSettings) -> tuple[str, ...]:

@@ -1,7 +1,10 @@
 """The conversation is read from the run: only what is new, whole, and with the right digest."""
 
+import base64
 import json
+import shutil
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -15,6 +18,9 @@ from holdfast.activities.model.conversation_reader import ConversationChanged, C
 from holdfast.providers.base import EncodedMessage, Provider, ToolNames, tool_names
 from holdfast.providers.openai.format import OpenAIFormat
 from holdfast.providers.transport.http import HttpProvider
+from holdfast.runtime.attachments import file_part
+from holdfast.runtime.storage.folder import FolderStore
+from holdfast.runtime.storage.run_files import RunFiles
 from holdfast.schemas.internal.model_request import (
     Ask,
     ConversationEdits,
@@ -23,11 +29,12 @@ from holdfast.schemas.internal.model_request import (
     ConversationPointer,
 )
 from holdfast.schemas.log_entry import MessageEntry, TurnStartEntry
-from holdfast.schemas.message import ChatMessage
+from holdfast.schemas.message import ChatMessage, FilePart
 from holdfast.workflows.engine.log.log import Log
 from tests.activities.model.logged_run import RUN, LoggedRun
 from tests.providers.fakes import TOOLS, ask, chat_message, target
 
+PNG = b"\x89PNG\r\n\x1a\n"
 NO_NETWORK = httpx.AsyncClient(transport=httpx.MockTransport(lambda _: httpx.Response(500)))
 
 
@@ -40,12 +47,17 @@ class CountingProvider(HttpProvider):
 
 
 class Pair:
-    def __init__(self, size: int = 1_000_000, limit_bytes: int = 1_000_000) -> None:
-        self.run = LoggedRun(size=size)
+    def __init__(
+        self,
+        size: int = 1_000_000,
+        limit_bytes: int = 1_000_000,
+        files: RunFiles | None = None,
+        asked: Ask | None = None,
+    ) -> None:
+        self.run = LoggedRun(asked, size=size)
         self.model = CountingProvider(OpenAIFormat(), target(), NO_NETWORK)
-        self.reader = ConversationReader(
-            self.run.page, PagePrefetch(ConversationCache(limit_bytes))
-        )
+        prefetch = PagePrefetch(ConversationCache(limit_bytes))
+        self.reader = ConversationReader(self.run.page, prefetch, None, files)
 
     def provider(self, _: Ask) -> Provider:
         return self.model
@@ -297,3 +309,80 @@ async def test_a_model_is_sent_what_its_format_carries_by_default() -> None:
         *("file", "image_url")
     ]
     assert request.notices == ()
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> RunFiles:
+    return RunFiles(FolderStore(tmp_path / "store"))
+
+
+async def keep(files: RunFiles, run: str, part: FilePart) -> FilePart:
+    assert files.store is not None
+    return await files.keep(files.store, run, part)
+
+
+async def test_files_of_the_store_are_sent_as_those_of_the_message(
+    files: RunFiles, tmp_path: Path
+) -> None:
+    parts = [file_part("a.png", PNG), file_part("a.txt", b"Bill 7"), file_part("a.pdf", b"%PDF-1")]
+    stored = [await keep(files, RUN.workflow_id, part) for part in parts]
+    inline, kept = Pair(), Pair(files=files)
+    inline.run.append(chat_message("user", [part.to_json() for part in parts]))
+    kept.run.append(chat_message("user", [part.to_json() for part in stored]))
+    sent = await kept.read()
+    assert sent == await inline.read()
+    shutil.rmtree(tmp_path / "store")
+    assert await kept.read() == sent, "it was read once"
+
+
+async def test_what_a_hook_adds_has_its_files(files: RunFiles) -> None:
+    part = await keep(files, RUN.workflow_id, file_part("a.png", PNG))
+    added = [chat_message("user", [part.to_json()])]
+    pair = Pair(files=files, asked=ask(edits=ConversationEdits(added=added)))
+    pair.run.append(chat_message("user", "See:"))
+    assert base64.b64encode(PNG) in (await pair.read())[-1]
+
+
+@pytest.mark.parametrize(
+    ("lost", "why", "is_final"),
+    [
+        (
+            "deleted",
+            r"the file a.png of the run: .* has no file runs/.*; put it back from a copy",
+            True,
+        ),
+        ("another run's", r"has no file runs/", True),
+        ("unreadable", r"cannot be read: .*; let the worker and the command read it", False),
+        ("no store", r"no store is set here; set HOLDFAST_STORE to the `--store`", True),
+        (
+            "too large",
+            r"too large for the rest of the conversation; fork the run at an earlier",
+            True,
+        ),
+    ],
+)
+async def test_a_request_without_its_file_fails_with_one_line(
+    files: RunFiles, tmp_path: Path, lost: str, why: str, is_final: bool
+) -> None:
+    run = "other" if lost == "another run's" else RUN.workflow_id
+    part = (await keep(files, run, file_part("a.png", PNG))).to_json()
+    [file] = [each for each in (tmp_path / "store").rglob("*") if each.is_file()]
+    if lost in ("deleted", "unreadable"):
+        file.unlink()
+    if lost == "unreadable":
+        file.mkdir()
+    if lost == "too large":
+        part["stored"]["sizeBytes"] = 120_000_000
+    pair = Pair(files=None if lost == "no store" else files)
+    pair.run.append(chat_message("user", [part]))
+    with pytest.raises(ApplicationError, match=why) as failed:
+        await pair.read()
+    assert failed.value.non_retryable is is_final
+
+
+async def test_a_file_that_the_model_does_not_take_is_not_read(files: RunFiles) -> None:
+    stored = {"sha256": "0" * 64, "sizeBytes": 10}
+    pair = Pair(files=files, asked=ask(model={"endpoint": "e", "name": "m", "accepts": []}))
+    image = {"type": "image", "mediaType": "image/png", "stored": stored}
+    pair.run.append(chat_message("user", [image]))
+    assert b"a picture, which you cannot see" in (await pair.read())[0]

@@ -38,8 +38,8 @@ class Store(FolderStore):
         super().__init__(root)
         self.found: list[str] = []
 
-    async def _read(self, key: str) -> bytes:
-        data = await super()._read(key)
+    async def read(self, key: str) -> bytes:
+        data = await super().read(key)
         self.found.append(key)
         return data
 

@@ -24,11 +24,14 @@ from holdfast.client.records import backtest as backtests
 from holdfast.client.records.backtest import BacktestReport
 from holdfast.client.run_lists import RUNS
 from holdfast.client.shared_budgets import read_budgets
+from holdfast.runtime.attachments import file_part
 from holdfast.runtime.backtest.recorded_answers import take
 from holdfast.runtime.backtest.run_record import QuestionRecord
 from holdfast.runtime.data_converter import with_encryption, with_store
 from holdfast.runtime.storage.folder import FolderStore
+from holdfast.schemas.base import sha256
 from holdfast.schemas.decision import PendingApproval
+from holdfast.schemas.message import TextPart
 from tests.activities.mcp.servers import airline, shop
 from tests.encryption.keys import NEW, key_file, ring
 from tests.support.backend import TOOLS, Backend, Launch, Run, ledger_has
@@ -227,11 +230,21 @@ async def test_a_run_with_encryption_and_a_store_is_equal_to_itself(
     options = ("--encryption", str(key_file(tmp_path, [NEW])), "--store", str(store))
     pays = [Answer(calls=[call("big", size=400_000), call("pay", amount=5)]), DONE]
     here = await record(*options, settings=settings, pays=pays)
-    run = await here.start("pays", [{**BIG, "_show": "none"}, "pay"])
+    agent: dict[str, Any] = {
+        "name": "tester",
+        "instructions": "pays",
+        "tools": [{**BIG, "_show": "none"}, "pay"],
+    }
+    agent["model"] = {"endpoint": "fake", "name": "fake"}
+    # Its file is in the store, among its own.
+    bill = file_part("bill.pdf", b"%PDF-1.7" + b"\0" * 1_200_000)
+    recorded = HoldfastClient(here.back.client, here.back.task_queue)
+    started = await recorded.start(agent, [TextPart(text="go"), bill])
+    run = Run(here.back.client.get_workflow_handle(started.id), here.back.client)
     await run.waiting()
     await run.decide("t1c2", "approve", by="ann")
     await run.result()
-    assert any(store.rglob("*"))
+    assert [each.parent.name for each in (store / "runs").glob("*/*")] == [sha256(run.id.encode())]
     assert await here.reports(run.id) == (0, [ANY])
     assert comparable(logs[run.id]) == comparable(await run.context())
 

@@ -305,7 +305,9 @@ def _bytes_of(record: Record) -> int:
         return json_size(message)
     others = [part for part in content if part["type"] not in MEDIA_BYTES]
     media = sum(MEDIA_BYTES.get(part["type"], 0) for part in content)
-    return json_size({**message, "content": others}) + media
+    # Of a text in the store, the message has the beginning.
+    stored: int = sum(part["stored"]["sizeBytes"] for part in others if "stored" in part)
+    return json_size({**message, "content": others}) + media + stored
 
 
 def summary_text(text: str, task: str, window: int | None, *, calls: bool) -> str:
