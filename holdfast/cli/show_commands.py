@@ -32,9 +32,9 @@ from holdfast.client.stream.heartbeats import new_failure_lines
 from holdfast.runtime.command_line import read_count
 from holdfast.runtime.narration.log_narration import LogNarration
 from holdfast.runtime.narration.phrases import subject_phrase
+from holdfast.runtime.narration.question_line import question_line
 from holdfast.runtime.narration.question_view import QuestionView
 from holdfast.runtime.text_safety import (
-    arguments_line,
     as_json,
     as_text,
     clean,
@@ -45,7 +45,6 @@ from holdfast.runtime.text_safety import (
     one_line,
 )
 from holdfast.schemas import names
-from holdfast.schemas.decision import brief_arguments
 from holdfast.schemas.internal.solution import Usage
 from holdfast.schemas.log_entry import read_record
 from holdfast.schemas.run import RunStatus
@@ -95,16 +94,13 @@ async def approvals(*, json: bool) -> int:
         print(as_json([{"run": one.run_id, **one.to_json()} for one in waiting]))
     elif waiting:
         rows = [
-            (
-                one.run_id,
-                one.call_id,
-                subject_phrase(one.kind, QuestionView.of(one).name),
-                format_age(one.requested_at),
-                arguments_line(brief_arguments(one.kind, one.arguments)),
-            )
+            (title, one.run_id, one.call_id, format_age(one.requested_at), line)
             for one in waiting
+            for said, line in [question_line(QuestionView.of(one))]
+            for is_named in [one.kind in ("budget", "reconcile")]
+            for title in [said if is_named else subject_phrase(one.kind, said)]
         ]
-        print_table(["RUN", "CALL", "TOOL", "WAITING", "ARGUMENTS"], rows, cut=False)
+        print_table(["APPROVAL", "RUN", "CALL", "WAITING", "ARGUMENTS"], rows, cut=False)
         first = waiting[0]
         print(f"\nTo see one: {holdfast_command('watch', first.run_id)}")
         print(f"To decide:  {how_to_decide(first.run_id, first)}")

@@ -13,6 +13,7 @@ from typing import Any, Final
 from holdfast.client.question_text import how_to_decide, how_to_renew
 from holdfast.runtime.narration import phrases
 from holdfast.runtime.narration.arguments import item_table
+from holdfast.runtime.narration.question_line import MAX_BRIEF_CHARS, argument_line
 from holdfast.runtime.narration.value_diff import MISSING, Difference
 from holdfast.runtime.text_safety import (
     as_json,
@@ -42,7 +43,6 @@ from holdfast.web.call.plan import (
 )
 from holdfast.web.forms.fields import MAX_FIELDS, Field, build_fields
 from holdfast.web.forms.form_values import FormValue, initial_value, is_same
-from holdfast.web.listing.rows import MAX_BRIEF_CHARS, argument_line
 
 MAX_EDIT_BYTES: Final = 200_000
 _GROUPS_CHARS: Final = 300

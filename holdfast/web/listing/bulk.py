@@ -9,6 +9,7 @@ from typing import Any, Final, Literal
 from holdfast.client.errors import HoldfastError, RejectedError
 from holdfast.runtime.narration.arguments import total_text
 from holdfast.runtime.narration.phrases import decision_phrase
+from holdfast.runtime.narration.question_line import MAX_BRIEF_CHARS, argument_line
 from holdfast.runtime.narration.question_view import QuestionView
 from holdfast.runtime.text_safety import one_line, shorten
 from holdfast.schemas import names
@@ -16,7 +17,6 @@ from holdfast.schemas.decision import PendingApproval
 from holdfast.schemas.internal.selected_call import SelectedCall
 from holdfast.web.auth.sessions import Person
 from holdfast.web.listing.pending_runs import find_identical
-from holdfast.web.listing.rows import MAX_BRIEF_CHARS, argument_line
 from holdfast.web.services import Services
 
 MAX_CHOICES: Final = 250

@@ -6,30 +6,27 @@ A run that has not answered yet has one row, with the search attributes of the r
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal
 from typing import Any, Final
 from urllib.parse import quote
 
 from holdfast.client.errors import HoldfastError
 from holdfast.client.run_lists import RunListing
-from holdfast.runtime.narration.arguments import arguments_in_line, readable_name, total_text
 from holdfast.runtime.narration.phrases import MEMBERS_ONLY, QUESTIONS, TERMS, claim_phrase
+from holdfast.runtime.narration.question_line import MAX_BRIEF_CHARS, hides_values, question_line
 from holdfast.runtime.narration.question_view import QuestionView
-from holdfast.runtime.text_safety import as_json, as_sentence, clean, local_time, one_line, shorten
+from holdfast.runtime.text_safety import local_time, one_line, shorten
 from holdfast.schemas import names
-from holdfast.schemas.decision import PendingApproval, shown_calls
+from holdfast.schemas.decision import PendingApproval
 from holdfast.schemas.internal.selected_call import SelectedCall
 from holdfast.schemas.phrases import distinct_names
-from holdfast.schemas.tool import loop_arguments
 from holdfast.web.auth.permissions import MAY_NOT_DECIDE, has_decided, is_approver
 from holdfast.web.auth.sessions import Person
 from holdfast.web.listing.pending_runs import RunAnswer
-from holdfast.web.pages import DisplayTime, display_time
+from holdfast.web.pages import DisplayTime, display_time, reader_texts
 
 SOON: Final = timedelta(hours=1)
 EXPIRED: Final = "expired"
 _LITTLE: Final = 0.1
-MAX_BRIEF_CHARS: Final = 300
 # Of arguments that cannot be decided in the list.
 _PART_CHARS: Final = 160
 # The page of the run shows its other pending calls.
@@ -92,7 +89,7 @@ def pending_rows(
         case None:
             yield _unanswered(run, ASKING, late=True)
         case HoldfastError() as error:
-            yield _unanswered(run, as_sentence(clean(str(error))))
+            yield _unanswered(run, reader_texts(error)[0])
         case waiting:
             for one in waiting[:MAX_OF_A_RUN]:
                 call = SelectedCall.of(run.id, one)
@@ -142,15 +139,8 @@ def _row(run: RunListing, approval: PendingApproval, person: Person, *, signs: b
     # A call that is executed without approval is always urgent.
     if on_timeout == "approve" and urgent != EXPIRED:
         urgent = "executed unless denied"
-    title, amount = view.subject(run.agent, "Plan of {}"), total_text([approval.amount])
-    effect, in_line = approval.effect, argument_line(approval)
-    if approval.kind == "call" and effect:
-        title, effect = f"{effect[:1].upper()}{effect[1:]}", title
-    elif approval.kind == "call" and amount:
-        title = f"{title} · {amount}"
-    if amount and amount in f"{title} {effect}":
-        in_line = in_line.removeprefix(amount).removeprefix(" · ")
-    in_line = " · ".join(filter(None, [effect, in_line]))
+    title, in_line = question_line(view, run.agent)
+    is_cut = len(in_line) > MAX_BRIEF_CHARS or hides_values(approval.arguments)
     obstacle, words = "", QUESTIONS[approval.kind]
     if words.open_it:
         obstacle = words.open_it
@@ -160,7 +150,7 @@ def _row(run: RunListing, approval: PendingApproval, person: Person, *, signs: b
         obstacle = MEMBERS_ONLY.format(deciders(approval.approvers))
     elif has_decided(person, approval):
         obstacle = "You have already decided; other approvers must agree."
-    elif len(in_line) > MAX_BRIEF_CHARS or approval.find_round() is None:
+    elif is_cut or approval.find_round() is None:
         obstacle = "Open it to see all arguments."
     claim = claim_phrase(approval, datetime.now(UTC), person.name)
     states = [claim, *view.decisions, *view.terms("row")]
@@ -182,6 +172,7 @@ def _row(run: RunListing, approval: PendingApproval, person: Person, *, signs: b
         amount=approval.amount,
         obstacle=obstacle,
         expiry_label=expiry_label,
+        summary=one_line(approval.run_title, _TEXT_CHARS),
     )
 
 
@@ -214,46 +205,3 @@ def _unanswered(run: RunListing, trouble: str, *, late: bool = False) -> Pending
         is_loading=late,
         expiry_label=_expiry_label(urgent),
     )
-
-
-def argument_line(waiting: PendingApproval) -> str:
-    """Return the arguments as a person reads them; exactly, as JSON, a value that is not short.
-
-    For a plan, return the names of its steps, and nothing for a budget that runs share.
-    """
-    if waiting.shared_budget:
-        return ""
-    if waiting.kind == "plan":
-        labels = [
-            str(call.get("label") or call.get("tool") or call["id"])
-            for call in shown_calls(waiting.arguments)
-        ]
-        steps = enumerate(labels, start=1)
-        return ", ".join(f"{n}. {one_line(label, _NAME_CHARS)}" for n, label in steps)
-    if (items := loop_arguments(waiting.arguments)) is not None:
-        shown = (waiting.model_copy(update={"arguments": one}) for one in items if one is not None)
-        return "; ".join(map(argument_line, shown))
-    texts = {name: as_json(value) for name, value in waiting.arguments.items()}
-    exact = {
-        name: text
-        for name, text in texts.items()
-        if one_line(text, _NAME_CHARS) != text or "\\n" in text
-    }
-    short = {name: value for name, value in waiting.arguments.items() if name not in exact}
-    # The list has no schemas: a query for each row would be needed.
-    named = {name: {"type": "string"} for name, value in short.items() if isinstance(value, str)}
-    schema = {"properties": named | _money(short, waiting.amount)}
-    parts = [f"{one_line(readable_name(name), _NAME_CHARS)} {text}" for name, text in exact.items()]
-    line = arguments_in_line(short, schema, MAX_BRIEF_CHARS + 1)
-    return " · ".join(filter(None, [line, *parts]))
-
-
-def _money(arguments: Mapping[str, Any], amount: str) -> dict[str, Any]:
-    """Return the schema of the argument that is the amount of its call, if only one can be."""
-    found, (value, _, code) = dict[str, Any](), amount.partition(" ")
-    for name, one in arguments.items():
-        for units in (1, 100) if value and isinstance(one, int | float) else ():
-            if Decimal(str(one)) == Decimal(value) * units:
-                rules = {"format": "money", "currency": code, "minorUnits": units > 1}
-                found.setdefault(name, rules)
-    return found if len(found) == 1 else {}

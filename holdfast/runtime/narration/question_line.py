@@ -1,0 +1,98 @@
+"""A pending approval as one row of a list: its effect first, then its arguments in one line.
+
+A list has no schemas, which would need a query for each row: its money is the `amount` of the run.
+"""
+
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any, Final
+
+from holdfast.runtime.narration.arguments import arguments_in_line, readable_name, total_text
+from holdfast.runtime.narration.question_view import QuestionView
+from holdfast.runtime.text_safety import as_json, one_line
+from holdfast.schemas.decision import PendingApproval, shown_calls
+from holdfast.schemas.tool import loop_arguments
+
+MAX_BRIEF_CHARS: Final = 300
+_NAME_CHARS: Final = 60
+_FIRSTS_CHARS: Final = 100
+
+
+def question_line(view: QuestionView, agent: str | None = None) -> tuple[str, str]:
+    """Return the title of a row, which leads with the effect, and the rest in one line."""
+    approval = view.approval
+    title, amount = view.subject(agent, "Plan of {}"), total_text([approval.amount])
+    effect, in_line = approval.effect, argument_line(approval)
+    if approval.kind == "call" and effect:
+        title, effect = f"{effect[:1].upper()}{effect[1:]}", title
+    elif approval.kind == "call" and amount:
+        title = f"{title} · {amount}"
+    if amount and amount in f"{title} {effect}":
+        in_line = in_line.removeprefix(amount).removeprefix(" · ")
+    return title, " · ".join(filter(None, [effect, in_line]))
+
+
+def argument_line(waiting: PendingApproval) -> str:
+    """Return the arguments as a person reads them; exactly, as JSON, a value that is not short.
+
+    Of a list of objects, return their number and the first value of each; of a plan, the names of
+    its steps; nothing for a budget that runs share.
+    """
+    if waiting.shared_budget:
+        return ""
+    if waiting.kind == "plan":
+        labels = [
+            str(call.get("label") or call.get("tool") or call["id"])
+            for call in shown_calls(waiting.arguments)
+        ]
+        steps = enumerate(labels, start=1)
+        return ", ".join(f"{n}. {one_line(label, _NAME_CHARS)}" for n, label in steps)
+    if (items := loop_arguments(waiting.arguments)) is not None:
+        shown = (waiting.model_copy(update={"arguments": one}) for one in items if one is not None)
+        return "; ".join(map(argument_line, shown))
+    texts = {name: as_json(value) for name, value in waiting.arguments.items()}
+    exact = {
+        name: text
+        for name, text in texts.items()
+        if one_line(text, _NAME_CHARS) != text or "\\n" in text
+    } | {name: _table_text(rows) for name, rows in _tables(waiting.arguments).items()}
+    short = {name: value for name, value in waiting.arguments.items() if name not in exact}
+    named = {name: {"type": "string"} for name, value in short.items() if isinstance(value, str)}
+    schema = {"properties": named | _money(short, waiting.amount)}
+    parts = [f"{one_line(readable_name(name), _NAME_CHARS)} {text}" for name, text in exact.items()]
+    line = arguments_in_line(short, schema, MAX_BRIEF_CHARS + 1)
+    return " · ".join(filter(None, [line, *parts]))
+
+
+def hides_values(arguments: Mapping[str, Any]) -> bool:
+    """Report whether `argument_line` leaves out values of these arguments, or of an item."""
+    items = loop_arguments(arguments)
+    return any(map(_tables, filter(None, [arguments] if items is None else items)))
+
+
+def _tables(arguments: Mapping[str, Any]) -> dict[str, list[Mapping[str, Any]]]:
+    """Return the arguments that are lists of objects."""
+    return {
+        name: value
+        for name, value in arguments.items()
+        if value and isinstance(value, list) and all(isinstance(one, Mapping) for one in value)
+    }
+
+
+def _table_text(rows: list[Mapping[str, Any]]) -> str:
+    """Return `3 entries: Keyboard, Mouse, Cable`."""
+    firsts = (next(iter(row.values()), "") for row in rows)
+    texts = [one if isinstance(one, str) else as_json(one) for one in firsts]
+    count = f"{len(rows)} {'entry' if len(rows) == 1 else 'entries'}"
+    return f"{count}: {one_line(', '.join(texts), _FIRSTS_CHARS)}"
+
+
+def _money(arguments: Mapping[str, Any], amount: str) -> dict[str, Any]:
+    """Return the schema of the argument that is the amount of its call, if only one can be."""
+    found, (value, _, code) = dict[str, Any](), amount.partition(" ")
+    for name, one in arguments.items():
+        for units in (1, 100) if value and isinstance(one, int | float) else ():
+            if Decimal(str(one)) == Decimal(value) * units:
+                rules = {"format": "money", "currency": code, "minorUnits": units > 1}
+                found.setdefault(name, rules)
+    return found if len(found) == 1 else {}
