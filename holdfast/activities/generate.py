@@ -212,8 +212,9 @@ class GenerateActivity:
 
 
 def with_cost(usage: Usage, price_at: PriceAt) -> Usage:
-    cost = token_cost(usage, price_at(usage.input_tokens or 0))
-    return usage.model_copy(update={"cost": cost})
+    price = price_at(usage.input_tokens or 0)
+    cost = token_cost(usage, price)
+    return usage.model_copy(update={"cost": cost, "currency": price and price.currency})
 
 
 def token_cost(usage: Usage, price: Price | None) -> float | None:

@@ -14,6 +14,7 @@ from temporalio.exceptions import ApplicationError, CancelledError, TerminatedEr
 
 from holdfast.client.errors import DONE, RUN_FAILED, HoldfastError
 from holdfast.runtime import text_safety
+from holdfast.runtime.narration.arguments import cost_text
 from holdfast.runtime.storage.locations import VARIABLE, open_store_at, reader_store_location
 from holdfast.runtime.storage.store import StoreError, read_stored_value
 from holdfast.schemas.base import Stored
@@ -168,7 +169,7 @@ def token_counts(usage: Usage) -> Iterator[str]:
         yield f"{usage.input_tokens:,} tokens in{cached}"
         yield f"{usage.output_tokens:,} out"
     if usage.cost is not None:
-        yield f"cost {usage.cost:.4f}"
+        yield f"cost {cost_text(usage.cost, usage.currency)}"
 
 
 async def with_stored_output(

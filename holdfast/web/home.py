@@ -19,7 +19,7 @@ from holdfast.client.errors import HoldfastError
 from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.client.run_lists import RUNS, RunListing, status_query
 from holdfast.client.shared_budgets import read_budgets
-from holdfast.runtime.text_safety import as_sentence, clean
+from holdfast.runtime.narration.arguments import cost_text
 from holdfast.schemas.base import rfc3339
 from holdfast.schemas.internal.shared_budgets import BudgetView
 from holdfast.schemas.internal.solution import add_amounts
@@ -30,7 +30,7 @@ from holdfast.web.listing.page_query import AGES, EXPIRING, MINE, ListView, find
 from holdfast.web.listing.routes import read_page
 from holdfast.web.listing.rows import pending_rows
 from holdfast.web.page_text import STATUS_LABELS
-from holdfast.web.pages import page
+from holdfast.web.pages import page, reader_texts
 from holdfast.web.services import Services
 
 # A page is sent within this time; the figures that arrive later are on the next one.
@@ -60,6 +60,7 @@ class EndedRun(NamedTuple):
     code: str = ""
     turns: int = 0
     cost: float | None = None
+    currency: str | None = None
 
 
 class Figures:
@@ -121,8 +122,8 @@ class Figures:
         except Exception:
             return  # it is late, encrypted, or in a format of another program
         spent, code = end.result or end.spent, end.code or end.status
-        turns, cost = (spent.turns, spent.usage.cost) if spent else (0, None)
-        self._ended[run.execution] = EndedRun(run, code, turns, cost)
+        used = (spent.turns, spent.usage.cost, spent.usage.currency) if spent else ()
+        self._ended[run.execution] = EndedRun(run, code, *used)
 
 
 class HomePage:
@@ -141,9 +142,9 @@ class HomePage:
         pending, _, found, answers = await read_page(self._parts, person, mine)
         signs = self._parts.signer is not None
         rows = [
-            replace(row, choice="", may_claim=False)
+            replace(row, choice="", may_claim=False, summary=row.summary if "read" in may else "")
             for run in found.runs
-            if "decide" in permissions.access(person, run).rights
+            if "decide" in (may := permissions.access(person, run).rights)
             for row in pending_rows(run, answers.get(run.id), person, signs=signs)
         ]
         views = [(label, replace(newest, age=age)) for age, (label, *_) in AGES.items()]
@@ -170,7 +171,7 @@ class HomePage:
         except TimeoutError:
             values["problem"] = _LATE
         except HoldfastError as error:
-            values["problem"] = as_sentence(clean(str(error)))
+            values["problem"] = reader_texts(error)[0]
         return page(request, "home.html", ages=ages, labels=STATUS_LABELS, **values)
 
 
@@ -181,12 +182,16 @@ def trend(now: int, before: int, period: str) -> str:
 
 
 def costs(ended: Iterable[EndedRun]) -> list[list[Any]]:
-    """Return each agent, its cost, and the number of its runs of known and of unknown cost."""
-    rows = dict[str, list[Any]]()
-    for one in ended:
+    """Return each agent by currency: its cost, as text, and its runs of known and unknown cost."""
+    rows = dict[tuple[str, str | None], list[Any]]()
+    for one in sorted(ended, key=lambda one: one.cost is None):
         # The cost of a delegate is part of that of its parent.
         if one.turns and one.run.agent and one.run.call_of_parent is None:
-            row = rows.setdefault(one.run.agent, [one.run.agent, 0.0, 0, 0])
+            known = (code for agent, code in rows if agent == one.run.agent)
+            code = next(known, None) if one.cost is None else one.currency
+            row = rows.setdefault((one.run.agent, code), [one.run.agent, 0.0, "", 0, 0])
             row[1] = add_amounts(row[1], one.cost or 0.0)
-            row[3 if one.cost is None else 2] += 1
+            unstated = "" if code or not row[1] else " (no currency stated)"
+            row[2] = cost_text(row[1], code) + unstated
+            row[4 if one.cost is None else 3] += 1
     return sorted(rows.values(), key=lambda row: -row[1])

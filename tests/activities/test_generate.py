@@ -253,8 +253,8 @@ async def test_a_run_that_does_not_answer_fails_it(error: Exception, final: bool
 
 
 async def test_the_cost_is_reported_where_there_is_a_price() -> None:
-    solution = await Setting(price={"input": 2, "output": 10}).generate()
-    assert solution["usage"]["cost"] == 0.003
+    solution = await Setting(price={"input": 2, "output": 10, "currency": "EUR"}).generate()
+    assert (solution["usage"]["cost"], solution["usage"]["currency"]) == (0.003, "EUR")
 
 
 class Reservations:

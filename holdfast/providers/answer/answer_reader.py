@@ -168,7 +168,7 @@ class AnswerReader(ABC):
 
     @property
     def usage(self) -> Usage:
-        found: dict[str, int] = {}
+        found: dict[str, Any] = {}
         for field, alternatives in self.counts.items():
             for names in alternatives:
                 names = (names,) if isinstance(names, str) else names

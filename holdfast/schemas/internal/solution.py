@@ -1,7 +1,7 @@
 """The answer of a model in one turn, and its cost."""
 
 from decimal import Decimal
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
@@ -40,24 +40,29 @@ class Usage(Lenient):
     """Of the requests, those that the provider had kept."""
     cost: float | None = None
     """By the endpoint's prices."""
+    currency: Annotated[str | None, Field(exclude_if=lambda code: code is None)] = None
+    """Of the cost, where the prices state one and the same."""
     # What it costs is reported, so it is of no use to a run, and never leaves the process.
     written_tokens: SkipJsonSchema[int | None] = Field(default=None, exclude=True)
     """Of the requests, those that the provider keeps from now on."""
 
     def plus(self, other: "Usage") -> "Usage":
-        """Return the sum of both: unknown where one of them is unknown."""
+        """Return the sum of both: unknown where one of them is unknown; no amount is converted."""
         pairs = {name: (getattr(self, name), getattr(other, name)) for name in _COUNTED}
         known = {name: None if None in pair else sum(pair) for name, pair in pairs.items()}
         if known["cost"] is not None:
             known["cost"] = add_amounts(*pairs["cost"])
         # A provider without a cache reports tokens, and none that were cached.
         cached = (self.cached_tokens or 0) + (other.cached_tokens or 0)
-        return Usage(**known, cached_tokens=None if known["input_tokens"] is None else cached)
+        known["cached_tokens"] = None if known["input_tokens"] is None else cached
+        stated = {each.currency for each in (self, other) if each.cost}
+        return Usage(**known, currency=stated.pop() if len(stated) == 1 else None)
 
     def minus(self, other: "Usage") -> "Usage":
         """Return the difference: unknown where one of both is unknown."""
         counts = [(name, getattr(other, name)) for name in (*_COUNTED, "cached_tokens")]
-        return self.plus(Usage(**{name: None if n is None else -n for name, n in counts}))
+        less = {name: None if n is None else -n for name, n in counts}
+        return self.plus(Usage(**less, currency=other.currency))
 
 
 NO_USAGE: Final = Usage(input_tokens=0, output_tokens=0, cost=0.0)

@@ -78,6 +78,7 @@ class Meter:
     output_tokens: int = 0
     cached_tokens: int = 0
     cost: float = 0.0
+    currency: str | None = Field(default=None, exclude_if=lambda code: code is None)
     tokens_unknown: bool = False
     cost_unknown: bool = False
     same_tool: tuple[str, int] = ("", 0)
@@ -184,6 +185,8 @@ class Meter:
         self.input_tokens += usage.input_tokens or 0
         self.output_tokens += usage.output_tokens or 0
         self.cached_tokens += usage.cached_tokens or 0
+        cost = Usage(cost=self.cost, currency=self.currency).plus(usage)
+        self.currency = cost.currency if usage.cost else self.currency
         self.cost = add_amounts(self.cost, usage.cost or 0.0)
         self.tokens_unknown |= usage.input_tokens is None or usage.output_tokens is None
         self.cost_unknown |= usage.cost is None
@@ -283,6 +286,7 @@ class Meter:
             output_tokens=None if self.tokens_unknown else self.output_tokens,
             cached_tokens=None if self.tokens_unknown else self.cached_tokens,
             cost=None if self.cost_unknown else self.cost,
+            currency=self.currency,
         )
 
     def view(self, now: datetime) -> dict[str, Any]:
