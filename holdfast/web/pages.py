@@ -24,7 +24,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 import holdfast
-from holdfast.client.errors import HoldfastError
+from holdfast.client.errors import NO_SUCH, HoldfastError
 from holdfast.runtime.decision_links import PATH as DECISION_LINKS
 from holdfast.runtime.narration import phrases
 from holdfast.runtime.narration.arguments import total_text
@@ -102,6 +102,9 @@ _SENT: Final = (
     "Your request may have had an effect: check the pending approvals, or the run, before you send"
     " it again."
 )
+
+_READERS: Final = "load the page again in a moment, or ask an operator of the inbox"
+_COMMAND: Final = re.compile(r"\bholdfast [a-z]")
 
 HERE = Path(__file__).parent
 STATIC = HERE / "static"
@@ -183,17 +186,25 @@ def wants_page(request: Request) -> bool:
     return "text/html" in request.headers.get("accept", "")
 
 
+def reader_texts(error: HoldfastError) -> tuple[str, str]:
+    """Return an error for a reader of pages, and the command that is for operators, or nothing."""
+    if not _COMMAND.search(error.todo):
+        return as_sentence(clean(str(error))), ""
+    is_missing = error.exit_code == NO_SUCH
+    todo = "see the pending approvals, or the runs" if is_missing else _READERS
+    return as_sentence(clean(f"{error.wrong}; {todo}")), clean(
+        error.todo[:1].upper() + error.todo[1:]
+    )
+
+
 def error_response(request: Request, error: Exception) -> Response:
     """Return the response to an error: a page, or for a program a problem (RFC 9457).
 
     An unexpected error is logged.
     """
     if isinstance(error, HoldfastError):
-        status, text = problem_of(error).status, str(error)
-        if status == 404 and error.todo.startswith("holdfast "):  # a command
-            text = f"{error.wrong}; see the pending approvals, or the runs"
-        text = as_sentence(clean(text))
-        return page(request, "shared/problem.html", status, text=text)
+        status, (text, command) = problem_of(error).status, reader_texts(error)
+        return page(request, "shared/problem.html", status, text=text, command=command)
     if isinstance(error, HTTPException):
         text = "This page does not exist." if error.status_code == 404 else str(error.detail)
         return page(request, "shared/problem.html", error.status_code, text=text)

@@ -29,7 +29,7 @@ from starlette.routing import BaseRoute
 from holdfast.client.errors import UNREACHABLE, HoldfastError, RejectedError
 from holdfast.client.run import Run
 from holdfast.client.stream.run_feed import RunFeed
-from holdfast.runtime.text_safety import as_sentence, clean
+from holdfast.runtime.text_safety import clean
 from holdfast.schemas import names
 from holdfast.schemas.decision import RUNS_AGAIN, Decision, PendingApproval
 from holdfast.schemas.settings.inbox import Right
@@ -41,7 +41,7 @@ from holdfast.web.call.plan import argument_differences
 from holdfast.web.http.path_prefix import root_of
 from holdfast.web.http.requests import RunRoute, read_form
 from holdfast.web.http.streaming import StreamLimit, frame, page_stream
-from holdfast.web.pages import address, page, render
+from holdfast.web.pages import address, page, reader_texts, render
 from holdfast.web.services import Services
 
 MAX_STREAMS: Final = 200
@@ -108,7 +108,7 @@ class CallPages:
             is_sent = is_sent and error.exit_code == UNREACHABLE
             values = {"form": form, "sent": is_sent, "here": _here(request)}
             values["run"] = address("run", run.id)
-            values["problem"] = as_sentence(clean(str(error)))
+            values["problem"] = reader_texts(error)[0]
             status = 503 if error.exit_code == UNREACHABLE else 409
             return page(request, "call/not_sent.html", status, **values)
         return RedirectResponse(f"{_here(request)}?decided", 303)

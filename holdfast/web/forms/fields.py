@@ -136,15 +136,26 @@ class Field:
         return isinstance(self.value, str) and MARK in self.value
 
     @property
-    def is_text(self) -> bool:
-        """Report whether the content of the control is read as text."""
-        return any(one.selected and one.value.split("/")[0] == "text" for one in self.meanings)
+    def is_plain(self) -> bool:
+        """Report whether the content of the control is read as a text or a number."""
+        return any(one.selected and one.value[:4] in ("text", "numb") for one in self.meanings)
 
     @property
     def is_plain_list(self) -> bool:
         """Report whether the value is a list of single values, shown one a line."""
         plain = not any(one.children or one.control in ("object", "list") for one in self.children)
         return self.control == "list" and plain
+
+    @property
+    def table(self) -> tuple[list[str], list[list["Field | None"]]] | None:
+        """Return the columns and rows of a list of objects that have single values, or None."""
+        rows = [{each.key: each for each in row.children} for row in self.children]
+        parts = [(key, each) for row in rows for key, each in row.items() if not each.is_missing]
+        is_flat = all(row.control == "object" for row in self.children)
+        if self.control != "list" or not parts or not is_flat or any(e.children for _, e in parts):
+            return None
+        columns = {key: each.label for key, each in parts}
+        return [*columns.values()], [[row.get(key) for key in columns] for row in rows]
 
     @property
     def takes_properties(self) -> bool:

@@ -15,6 +15,7 @@ from holdfast.client.run_lists import MissingAttributesError, RunListing
 from holdfast.client.stream.heartbeats import PendingActivity, progress_line
 from holdfast.runtime.narration.arguments import readable_name
 from holdfast.runtime.narration.phrases import QUEUED_FOR_MODEL, REVIEW
+from holdfast.runtime.narration.question_line import argument_line
 from holdfast.runtime.narration.question_view import QuestionView
 from holdfast.runtime.text_safety import (
     arguments_line,
@@ -30,9 +31,8 @@ from holdfast.web.auth.permissions import Permissions, RunAccess
 from holdfast.web.auth.sessions import Person
 from holdfast.web.forms.fields import MAX_FIELDS, build_fields
 from holdfast.web.forms.form_values import FormValue
-from holdfast.web.listing.rows import argument_line
 from holdfast.web.page_text import budget_uses, status_label
-from holdfast.web.pages import address
+from holdfast.web.pages import address, reader_texts
 from holdfast.web.run.snapshot import LoadedRun
 from holdfast.web.run.timeline import PageLink, Timeline
 from holdfast.web.services import Services
@@ -104,9 +104,9 @@ async def build_run_view(parts: Services, seen: LoadedRun, access: RunAccess) ->
         value = ending.stored_output_note or ending.result.output
         output = "" if value is None else as_text(value)
         if value and isinstance(value, dict | list) and len(output) <= MAX_OUTPUT_CHARS:
-            fields = build_fields(
-                _schema_of(value), FormValue(value, {}), prefix="o", room=MAX_FIELDS
-            )
+            schema = report.output_schema
+            schema = schema if isinstance(schema, dict) else _schema_of(value)
+            fields = build_fields(schema, FormValue(value, {}), prefix="o", room=MAX_FIELDS)
         output = shorten(output, MAX_OUTPUT_CHARS)
     return {
         "id": info.id,
@@ -181,7 +181,7 @@ def _facts(seen: LoadedRun) -> list[tuple[str, str]]:
 
 def _title(seen: LoadedRun) -> str:
     info, named = seen.info, f"{seen.info.agent}: "
-    summary = one_line((info.summary or "").removeprefix(named), _TITLE_CHARS)
+    summary = one_line(seen.report.title or (info.summary or "").removeprefix(named), _TITLE_CHARS)
     if not info.single:
         return summary or (f"Run of {one_line(info.agent, _TITLE_CHARS)}" if info.agent else "Run")
     calls = (entry for entry in seen.entries if entry["type"] == "tool_call")
@@ -283,6 +283,7 @@ class StatusItem:
     lapse: str = ""
     call: str = ""
     progress: str = ""
+    command: str = ""
 
 
 def status_items(seen: LoadedRun, name: Name) -> list[StatusItem]:
@@ -299,7 +300,8 @@ def status_items(seen: LoadedRun, name: Name) -> list[StatusItem]:
         since, until = seen.info.since, seen.info.until
         items.append(StatusItem(text, "asks", since, link=link, expires=until))
     if seen.problem is not None and not seen.has_answered:
-        items.append(StatusItem("The run does not answer.", "bad", why=clean(str(seen.problem))))
+        why, command = reader_texts(seen.problem)
+        items.append(StatusItem("The run does not answer.", "bad", why=why, command=command))
     for one in seen.approvals:
         view = QuestionView.of(one, is_single_call=seen.info.single)
         link = PageLink(address("waiting", seen.info.id, one.call_id), REVIEW)
