@@ -35,6 +35,7 @@ from holdfast.catalog.tool_reader import (
     reserved_name_problems,
     resolve_tool_entry,
 )
+from holdfast.runtime.narration.arguments import ShapeReader, effect_names
 from holdfast.runtime.settings_files.file_problems import InvalidValueError
 from holdfast.schemas.agent import (
     AgentDefinition,
@@ -264,6 +265,11 @@ def _definition_problems(
     for where, schema in schemas.items():
         yield from under(schema_problems(schema), *where)
     yield from under(forward_problems(definition.approval), "approval")
+    known = ShapeReader(definition.input).read(definition.input).properties
+    for name in effect_names(definition.title):
+        if name not in known:
+            reason, fix = f"`{{{name}}}` names no property of `input`", suggest_names(name, known)
+            yield ValueProblem(("title",), reason, fix)
     yield from hook_problems(definition, world)
     yield from hook_effects(hook_bindings(definition), _known_tools(parts, world))
     yield from _skill_problems(definition, parts, world)

@@ -23,6 +23,7 @@ from temporalio.converter import DataConverter
 
 from holdfast.client.errors import RUN_FAILED, HoldfastError, explain_files
 from holdfast.runtime.attachments import check_types
+from holdfast.runtime.narration.arguments import run_title, subject_line
 from holdfast.runtime.narration.log_narration import content_text
 from holdfast.runtime.text_safety import (
     arguments_line,
@@ -44,9 +45,7 @@ REQUEST_MEMO: Final = "HttpRequest"
 MAX_STATE_CHARACTERS: Final = 512
 _STATE = re.compile(rf"[ -~]{{1,{MAX_STATE_CHARACTERS}}}")
 
-_SUBJECT = re.compile(r"^subject: *(\S.*)$", re.IGNORECASE | re.MULTILINE)
 _SUMMARY_CHARS = 200
-_HEAD_CHARS = 2_000
 _DETAILS_CHARS = 4_000
 
 
@@ -76,6 +75,8 @@ class StartRequest:
     caller: Place | None = None
     attributes: Mapping[str, str] = field(default_factory=dict)
     """The search attributes with which it starts: those that its run would write first."""
+    title: str = ""
+    """By the agent's own title, where the request has the whole agent."""
 
     @classmethod
     def of(cls, request: RunRequest | CallRequest, payload: Mapping[str, Any], **more: Any) -> Self:
@@ -97,6 +98,8 @@ class StartRequest:
                 check_types(content, "input")
                 for n, message in enumerate(request.context):
                     check_types(message.content, f"context[{n}].content")
+            if not isinstance(agent, str):
+                more = {"title": run_title(agent.title, content, agent.input), **more}
             known = agent if isinstance(agent, str) else agent.name
             name, attributes[names.AGENT_NAME] = known or "agent", known or names.UNNAMED_AGENT
             about = as_json(content) if isinstance(content, dict) else content_text(content or "")
@@ -111,11 +114,9 @@ class StartRequest:
 
     @property
     def summary(self) -> str:
-        """Return the name and the subject, its line `Subject: …` or the first, for lists."""
-        about = clean(self.about).strip()
-        subject = _SUBJECT.search(about[:_HEAD_CHARS])
-        first = subject[1] if subject else about.partition("\n")[0]
-        return one_line(": ".join(part for part in (self.name, first) if part), _SUMMARY_CHARS)
+        """Return the name, and the title or the subject, for lists."""
+        subject = self.title or subject_line(clean(self.about))
+        return one_line(": ".join(filter(None, (self.name, subject))), _SUMMARY_CHARS)
 
     @property
     def details(self) -> str:

@@ -42,6 +42,7 @@ class AgentFields(TypedDict, total=False):
     """The fields of an agent, as `AgentDefinition` describes them."""
 
     description: str
+    title: str
     instructions: str
     model: Model | Sequence[Model]
     calls: Sequence[JsonObject]

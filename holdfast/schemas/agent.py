@@ -202,6 +202,9 @@ class AgentDefinition(SettingsFile):
     """The agent's name; unset, it is the file's."""
     description: str | None = None
     """What it is for."""
+    title: Annotated[str, Field(min_length=1, max_length=120)] | None = None
+    """What people read as the title of its runs: a text in which `{property}` is a value of the
+    input, `Refund of order {order}`. Before a message without properties, its subject follows."""
     instructions: str = ""
     """The system prompt; in a Markdown file, the text below the front matter."""
     model: (
@@ -308,6 +311,7 @@ class AgentRules(Lenient):
     """
 
     name: str
+    title: Annotated[str | None, Field(exclude_if=lambda title: title is None)] = None
     tools: list[ResolvedTool] = []
     skills: list[ResolvedSkill] = []
     change_skill: bool = False

@@ -195,7 +195,7 @@ class PendingApproval(Explicit):
 
     left_out_if_empty = (
         *("instance", "nonce", "signed", "on_timeout", "filled_in", "form"),
-        *("effect", "amount", "attempts", "rules", "claim"),
+        *("effect", "amount", "attempts", "rules", "claim", "run_title"),
     )
 
     call_id: str
@@ -252,6 +252,8 @@ class PendingApproval(Explicit):
     fits, or each if that cannot be checked yet; of a plan, those of its calls."""
     claim: Claimed | None = None
     """Who looks at it, until when; it may be past. The log does not have it."""
+    run_title: str = ""
+    """The title of its run, by the `title` of the agent. The log does not have it."""
 
     @property
     def shared_budget(self) -> str:

@@ -12,7 +12,7 @@ from holdfast.schemas.budget import Budget
 from holdfast.schemas.decision import MAX_TOKEN_CHARACTERS, Kind, PendingApproval
 from holdfast.schemas.internal.solution import Usage
 from holdfast.schemas.message import ContextMessage, DataPart, Part, QueuedMessage, TextPart
-from holdfast.schemas.tool import ShownTool, ToolDefinition
+from holdfast.schemas.tool import Schema, ShownTool, ToolDefinition
 
 MAX_PENDING_TOLD = 50
 MAX_ARGUMENTS_CHARACTERS = 200
@@ -336,10 +336,13 @@ class RunReport(Explicit):
 
     `turn` is the current one, or the last; `calls` are its calls; `usage` is that of the run;
     `budget` has what is `used` of each budget, and its `limit`; no model has read what is `queued`;
-    `error` is why a run failed or was cancelled.
+    `error` is why a run failed or was cancelled; `title` is by that of its agent.
+    Of a run that ended, `output_schema` is that of its output, if it has one.
     """
 
     status: RunStatus
+    title: str = ""
+    output_schema: Schema | bool | None = None
     turn: int = 0
     skill: str | None = None
     instances: list[str] = []

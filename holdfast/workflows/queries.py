@@ -8,13 +8,14 @@ from temporalio.common import RawValue
 
 with workflow.unsafe.imports_passed_through():
     from holdfast.schemas import names
+    from holdfast.schemas.agent import ResolvedAgent
     from holdfast.schemas.base import json_size
     from holdfast.schemas.run import MAX_CALL_ENTRIES, PageRequest
 
 from holdfast.workflows.engine.approvals.pending import PendingApprovals
 from holdfast.workflows.engine.execution_base import ExecutionBase
 from holdfast.workflows.engine.log.log import PAGE_BYTES, Log
-from holdfast.workflows.engine.phases import Fail
+from holdfast.workflows.engine.phases import Fail, Finish
 from holdfast.workflows.engine.state.data import Data
 from holdfast.workflows.engine.state.references import check_instance
 from holdfast.workflows.input import (
@@ -56,9 +57,14 @@ class QueryHandlers:
             queued = self._queued()
             return {"status": status, "error": error, **counts, **lists, "queued": queued}
         work, meter, turn = self._work, self._work.state.meter, self._work.phases.turn
+        rules, form = work.state.rules, None
+        if isinstance(end, Finish):
+            form = rules.output if isinstance(rules, ResolvedAgent) else rules.tools[0].output
         return {
             "status": work.status,
             "error": error,
+            "title": work.state.title,
+            "outputSchema": form if json_size(form) <= PAGE_BYTES else None,
             "turn": meter.turns,
             "skill": work.state.skill,
             "instances": work.state.data.instances,
@@ -84,7 +90,8 @@ class QueryHandlers:
     @workflow.query(name=names.APPROVALS, description="The pending approvals")
     def approvals(self) -> list[dict[str, Any]]:
         """Return each pending approval as `schemas.decision.PendingApproval`."""
-        return self._pending.describe_open(workflow.info().run_id)
+        title = "" if self._work is None else self._work.state.title
+        return self._pending.describe_open(workflow.info().run_id, title)
 
     @workflow.query(name=names.CALL, description="What people see beside a call, by its id")
     @raw_payload_handler

@@ -216,6 +216,10 @@ def test_a_worker_without_endpoints_reports_how_to_have_one(shop: Folder) -> Non
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
     (
+        {"title": "Order {ordr}", "input": {"properties": {"order": {}}}},
+        "`title`: `{ordr}` names no property of `input`; did you mean `order`?",
+    ),
+    (
         {"model": [{"endpoint": "m"}, {"endpoint": "mm"}]},
         "`model[1].endpoint`: there is no endpoint `mm`; did you mean `m`?",
     ),

@@ -232,6 +232,12 @@ def test_the_input_of_a_run_is_shown_as_it_is_and_obeyed_by_nothing() -> None:
     )
 
 
+def test_a_run_of_an_agent_in_the_request_has_its_title_there() -> None:
+    agent = {"model": {"endpoint": "m"}, "name": "desk", "title": "Order {order}"}
+    request = RunRequest.model_validate({"agent": agent, "input": {"order": 7, "note": "x"}})
+    assert StartRequest.of(request, {}).summary == "desk: Order 7"
+
+
 def test_a_long_one_has_its_beginning_there() -> None:
     new = StartRequest.of(RunRequest(agent="desk", input="x" * 10_000), {}, started_by="an API")
     assert len(new.summary) == 200

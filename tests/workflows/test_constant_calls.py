@@ -49,6 +49,19 @@ async def asks_people(run: Run, call_id: str = "t1c1") -> bool:
     return call_id in [one["callId"] for one in pending]
 
 
+async def test_a_run_has_its_title_and_in_the_end_the_schema_of_its_output(launch: Launch) -> None:
+    output = {"properties": {"paid": {"title": "Paid back"}}}
+    agent = {**PAYER, "title": "Item {id}", "output": output}
+    run = await (await launch([], **SIDE_BY_SIDE)).start(agent=agent, input={"id": 7})
+    [asked] = await run.waiting()
+    status = await run.status()
+    assert (asked["runTitle"], status["title"]) == ("Item 7", "Item 7")
+    assert status["outputSchema"] is None
+    await run.decide("t1c2", "approve")
+    await run.result()
+    assert (await run.status())["outputSchema"] == output
+
+
 async def test_a_fixed_graph_of_tools_runs_with_its_approval_and_no_model(launch: Launch) -> None:
     backend = await launch([], **SIDE_BY_SIDE)
     run = await backend.start(agent=PAYER, input={"id": 7})

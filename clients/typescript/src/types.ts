@@ -1354,6 +1354,11 @@ export interface Agent {
    */
   description?: string | null;
   /**
+   * What people read as the title of its runs: a text in which `{property}` is a value of the
+   * input, `Refund of order {order}`. Before a message without properties, its subject follows.
+   */
+  title?: string | null;
+  /**
    * The system prompt; in a Markdown file, the text below the front matter.
    */
   instructions?: string;
@@ -2537,6 +2542,10 @@ export interface PendingApproval {
    * Who looks at it, until when; it may be past. The log does not have it.
    */
   claim?: Claimed | null;
+  /**
+   * The title of its run, by the `title` of the agent. The log does not have it.
+   */
+  runTitle?: string;
 }
 /**
  * A message for people, which no model reads.
@@ -2757,6 +2766,10 @@ export interface Usage {
    * By the endpoint's prices.
    */
   cost?: number | null;
+  /**
+   * Of the cost, where the prices state one and the same.
+   */
+  currency?: string | null;
 }
 export interface Event2 {
   n: number;
@@ -3536,6 +3549,11 @@ export interface AgentDefinition {
    * What it is for.
    */
   description?: string | null;
+  /**
+   * What people read as the title of its runs: a text in which `{property}` is a value of the
+   * input, `Refund of order {order}`. Before a message without properties, its subject follows.
+   */
+  title?: string | null;
   /**
    * The system prompt; in a Markdown file, the text below the front matter.
    */

@@ -53,7 +53,7 @@ def limit_content(news: News, content: Content) -> News:
     if content == "full":
         return news
     call: dict[str, Any] = {"arguments": {}, "filled_in": [], "reasoning": None, "question": ""}
-    call |= {"form": {}, "effect": "", "rules": []}
+    call |= {"form": {}, "effect": "", "rules": [], "run_title": ""}
     if content == "brief":
         no_reason = {"reason": None}
         decided = news.decided and news.decided.model_copy(update=no_reason)
@@ -95,6 +95,7 @@ def _lines(news: News, view: QuestionView) -> Iterator[tuple[str, str]]:
     waiting = news.waiting
     yield "Tool", one_line(waiting.tool, NAME_CHARACTERS) if waiting.kind != "plan" else ""
     yield "Agent", one_line(news.agent or "", NAME_CHARACTERS)
+    yield "Title", one_line(waiting.run_title, VALUE_CHARACTERS)
     yield "On behalf of", one_line(news.principal or "", NAME_CHARACTERS)
     rows = argument_lines(news)
     for name, value in rows[:MAX_ARGUMENTS_SHOWN]:

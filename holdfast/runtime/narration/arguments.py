@@ -63,6 +63,8 @@ _PLACEHOLDER: Final = re.compile(r"\{([^{}]+)\}")
 # The separator of arguments, and what looks like it.
 _DOT: Final = re.compile("[·\u0387\u1427\u16eb\u2022\u2027\u2219\u22c5\u2e31\u30fb\ua78f\uff65]")
 _WORD: Final = re.compile(r"[\w@.+-]*")
+_SUBJECT: Final = re.compile(r"^subject: *(\S.*)$", re.IGNORECASE | re.MULTILINE)
+_HEAD_CHARS: Final = 2_000
 _VALUE_CHARS: Final = 80
 _EFFECT_CHARS: Final = 120
 
@@ -397,6 +399,24 @@ def effect_text(template: str, arguments: Mapping[str, Any], schema: Any) -> str
     return text if len(text) <= _EFFECT_CHARS else ""
 
 
+def run_title(template: str | None, content: Any, schema: Any) -> str:
+    """Return the title of a run from that of its agent and its input, which has this schema.
+
+    `Refund of order 1042`, and with the subject of a text `Support: broken espresso machine`. Empty
+    without a template, and where `effect_text` is.
+    """
+    values = content if isinstance(content, Mapping) else {}
+    title = effect_text(template or "", values, schema)
+    subject = subject_line(content) if title and isinstance(content, str) else ""
+    return ": ".join(filter(None, [title, one_line(subject, _VALUE_CHARS)]))
+
+
+def subject_line(text: str) -> str:
+    """Return the subject of a text: its line `Subject: …`, or the first."""
+    subject = _SUBJECT.search(text[:_HEAD_CHARS])
+    return subject[1] if subject else text.strip().partition("\n")[0]
+
+
 def fits_in_line(value: Any) -> bool:
     """Report whether a line shows all of a value: a number, or a short text that is known."""
     if isinstance(value, str):
@@ -435,6 +455,11 @@ def total_text(amounts: Iterable[str]) -> str:
     for value, _, code in (amount.partition(" ") for amount in amounts if amount):
         sums[code] = sums.get(code, Decimal()) + Decimal(value)
     return " + ".join(_money(f"{sums[code]}", {"currency": code}, None) for code in sums)
+
+
+def cost_text(cost: float, currency: str | None) -> str:
+    """Return what model requests cost: `$0.0123`, and `0.0123` where no currency is stated."""
+    return f"{_SYMBOLS.get(currency, f'{currency} ') if currency else ''}{cost:,.4f}"
 
 
 def _money(value: str | float, rules: Mapping[str, Any], siblings: Any) -> str:

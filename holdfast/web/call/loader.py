@@ -159,11 +159,11 @@ async def load_call(
     here = None if is_ended else found.approval(call_id)
     history = history_of(found.entries, run_id, call_id, access)
     if here is not None:
-        summary = None
+        title = here.run_title
         with suppress(EncryptedError):
-            summary = await description.static_summary()
+            title = title or await description.static_summary() or ""
         report, tools = found.status, found.tools
-        return OpenApproval(info, here, others, history, report, tools, summary or "")
+        return OpenApproval(info, here, others, history, report, tools, title)
     if history.question is None:
         problem = f"no call {quote_value(call_id)} of run {run_id} is pending"
         raise HoldfastError(problem, "see the pending approvals, or the run", NO_SUCH)

@@ -146,7 +146,7 @@ class PendingPages:
             if row.started is not None:
                 self._summaries[row.run.execution] = row.summary
         return [
-            replace(row, summary=self._summaries.get(run.execution, "") if "read" in may else "")
+            replace(row, summary=shown if "read" in may else "")
             for run, may in zip(runs, rights, strict=True)
             for row in pending_rows(
                 run,
@@ -156,6 +156,7 @@ class PendingPages:
                 identical=same,
                 may_decide="decide" in may,
             )
+            for shown in [row.summary or self._summaries.get(run.execution, "")]
         ]
 
     async def changes(self, request: Request) -> Response:

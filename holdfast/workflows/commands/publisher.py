@@ -194,6 +194,7 @@ class ApprovalNotifier:
             run_id=info.run_id,
             agent=work.agent_name,
             principal=principal.id if principal is not None else None,
+            title=work.state.title,
         )
         self._activity = facts.notify
         self._listeners = facts.notifiers
@@ -242,7 +243,8 @@ class ApprovalNotifier:
 
     def _start_activity(self, activity: str, question: Question) -> None:
         origin, pending = self._origin, self._work.state.pending
-        shown = pending.describe_open(origin.run_id)[pending.list_open().index(question)]
+        described = pending.describe_open(origin.run_id, origin.title)
+        shown = described[pending.list_open().index(question)]
         workflow.start_activity(
             activity,
             shown | {"workflowId": origin.workflow_id},

@@ -13,7 +13,8 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from holdfast.schemas.agent import AgentRules, ToolChoice
+from holdfast.runtime.narration.arguments import run_title
+from holdfast.schemas.agent import AgentRules, ResolvedAgent, ToolChoice
 from holdfast.schemas.base import Lenient, json_size, rfc3339
 from holdfast.schemas.internal import continue_as_new
 from holdfast.schemas.internal.shared_budgets import NO_SCOPES, BudgetScopes
@@ -232,6 +233,13 @@ class RunState:
     def _allow_tools(self) -> None:
         self.offer_tools(self.rules)
         self.is_choosing_skill = bool(self.rules.skills) and self.skill is None
+
+    @property
+    def title(self) -> str:
+        """Return the title of the run, by that of its agent and by its input; may be empty."""
+        rules = self.rules
+        schema = rules.input if isinstance(rules, ResolvedAgent) else None
+        return run_title(rules.title, self.data["input"], schema)
 
     def request_end(self, reason: str) -> None:
         """Request the end of the run for this reason, although calls of its turn are open."""

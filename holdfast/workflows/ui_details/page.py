@@ -114,6 +114,8 @@ def _introduction(work: ExecutionBase) -> str:
     described = f": “{prose(purpose, _TASK_BYTES)}”" if purpose else ""
     lines = [f"This run is {head} **{prose(name, NAME_BYTES)}**{described}"]
     state, task = work.state, work.state.data["input"]
+    if state.title:
+        lines.append(f"Its title: **{prose(state.title, _TASK_BYTES)}**.")
     if state.principal is not None:
         lines.append(f"It acts on behalf of **{prose(state.principal.id, NAME_BYTES)}**.")
     if task is not None:

@@ -99,6 +99,12 @@ def test_the_rule_and_its_reason_are_named_where_arguments_are() -> None:
     assert "Rule" not in dict(message_text(limit_content(asked, "brief")).lines)
 
 
+def test_the_title_of_the_run_is_named_where_arguments_are() -> None:
+    asked = news(waiting={"run_title": "Refund of order 7"})
+    assert ("Title", "Refund of order 7") in message_text(asked).lines
+    assert "order 7" not in str(limit_content(asked, "brief").to_json())
+
+
 def test_a_plan_is_no_tool_and_its_outcome_is_stated() -> None:
     told = message_text(news(waiting={"kind": "plan", "tool": "plan"}, lapse="give_up"))
     assert "Tool" not in dict(told.lines)

@@ -12,6 +12,7 @@ from holdfast.runtime.narration.arguments import (
     format_value,
     money_amount,
     readable_name,
+    run_title,
     total_text,
 )
 
@@ -157,3 +158,25 @@ def test_rows_have_a_line_for_each_object_and_the_text_of_one_value_alone() -> N
         ("A", "x" * 301),
         ("B", f'C "{"y" * 297}…'),
     ]
+
+
+@pytest.mark.parametrize(
+    ("template", "content", "title"),
+    [
+        (None, {"order_id": "7"}, ""),
+        (
+            "Refund {amount} of order {order_id}",
+            {"order_id": "7", "amount": 5},
+            "Refund €5.00 of order 7",
+        ),
+        ("Order {order_id}", {"order_id": "7 (paid)"}, 'Order "7 (paid)"'),
+        ("Order {order_id}", {"amount": 5}, ""),
+        ("Support", "From: Ada\nSubject: A broken tank\n\nHello", "Support: A broken tank"),
+        ("Support", "\nIt broke.\nSo", "Support: It broke."),
+        ("Support", None, "Support"),
+    ],
+)
+def test_a_run_has_the_title_of_its_agent_with_its_input(
+    template: str | None, content: Any, title: str
+) -> None:
+    assert run_title(template, content, REFUND) == title

@@ -41,6 +41,7 @@ class QuestionOrigin:
     run_id: str
     agent: str | None
     principal: str | None
+    title: str = ""
 
 
 NewsEvent = NewsKind | Literal["forwarded"]
@@ -98,7 +99,7 @@ def build_news(question: Question, event: NewsEvent, origin: QuestionOrigin, now
     place.append(rfc3339(question.requested_at))
     about = sha256(canonical_json(place))[:_ABOUT_CHARACTERS]
     number = f"-{question.reminders}" if event in ("forwarded", "reminder") else ""
-    shown = _shown(question.to_pending_approval(origin.run_id))
+    shown = _shown(question.to_pending_approval(origin.run_id, origin.title))
     return News(
         id=f"{about}-{kind}{number}",
         about=about,

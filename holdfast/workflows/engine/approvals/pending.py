@@ -58,12 +58,12 @@ class PendingApprovals:
         """List the questions without a ruling, in the order of their requests."""
         return list(self._open.values())
 
-    def describe_open(self, run_id: str) -> list[dict[str, Any]]:
+    def describe_open(self, run_id: str, title: str = "") -> list[dict[str, Any]]:
         """Return the open questions of this execution as JSON, at most a megabyte in total.
 
         If they are larger, arguments are truncated, and `cut` holds their original size.
         """
-        waiting = [each.to_pending_approval(run_id).to_json() for each in self._open.values()]
+        waiting = [one.to_pending_approval(run_id, title).to_json() for one in self._open.values()]
         if json_size(waiting) <= SHOWN_BYTES:
             return waiting
         room = SHOWN_BYTES // len(waiting) // 2

@@ -198,7 +198,7 @@ class Question:
         """
         return nonce_of(run_id, self.call_id, self.round)
 
-    def to_pending_approval(self, run_id: str | None = None) -> PendingApproval:
+    def to_pending_approval(self, run_id: str | None = None, title: str = "") -> PendingApproval:
         """Return the question as people see it; without a run id, as the log has it."""
         shown, effect, amount = self.policy.on_timeout, "", ""
         if run_id is not None and self.kind in ("call", "reconcile"):
@@ -229,6 +229,7 @@ class Question:
             attempts=[] if run_id is None else self.attempts,
             rules=[one.rule for one in self.applied if one.rule is not None],
             claim=self.claim.shown,
+            run_title=title,
             # A denial, or an action that does not apply to this kind, is not shown.
             on_timeout=shown if shown != "deny" and self.kind in _OBEYS_TIMEOUT else None,
         )
@@ -249,9 +250,8 @@ class Question:
             try:
                 arguments = self.check_arguments(meant.arguments or {}, limits)
             except InvalidArguments as error:
-                misfit = "the edited plan is not valid"
-                what = misfit if self.kind == "plan" else "the edited arguments do not fit"
-                raise invalid(f"{what}: {error}") from None
+                what = "plan is not valid" if self.kind == "plan" else "arguments do not fit"
+                raise invalid(f"the edited {what}: {error}") from None
             meant = meant.model_copy(update={"arguments": arguments})
         wanted = self.output if self.form is None else self.form
         if meant.decision == "respond" and self.kind == "input" and wanted is not None:
