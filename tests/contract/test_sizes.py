@@ -9,13 +9,13 @@ MAX_FILES = 14
 MAX_ENGINE_LINES = 400
 # The lines of Python in each package, and a percent.
 MAX_LINES = {
-    "schemas": 6_180,
+    "schemas": 6_190,
     "validation": 2_890,
-    "runtime": 7_120,
+    "runtime": 7_243,
     "providers": 5_740,
     "definitions": 570,
-    "catalog": 3_760,
-    "workflows": 15_750,
+    "catalog": 3_761,
+    "workflows": 15_770,
     "activities": 6_275,
     "hosting": 3_690,
     "client": 5_650,
