@@ -3,7 +3,7 @@
 … records before │ request │ decisions, edits │ decided or expired │ outcome …
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
@@ -24,6 +24,7 @@ from holdfast.schemas.log_entry import (
     read_record,
 )
 from holdfast.schemas.names import ErrorCode
+from holdfast.schemas.run import ReportedCall
 from holdfast.web.auth.permissions import RunAccess
 from holdfast.web.call.plan import PlanStep, PlanSteps
 from holdfast.web.message_files import PageFile, page_files
@@ -38,7 +39,7 @@ _NOT_STARTED: Final[Mapping[str, str]] = {
 }
 _LEAD_UP: Final = (MessageEntry, ToolCallEntry, ToolEndEntry, SummaryEntry, NoticeEntry)
 # A decided call is not started, started, ended with a result or an error, or has no more outcome.
-CallStage = Literal["ready", "running", "done", "failed", "settled"]
+CallStage = Literal["ready", "running", "ended", "done", "failed", "settled"]
 Narrated = tuple[LogRecord, list[NarrationLine]]
 
 
@@ -121,9 +122,16 @@ class CallHistory:
 
 
 def history_of(
-    entries: Sequence[Mapping[str, Any]], run_id: str, call_id: str, access: RunAccess | None = None
+    entries: Sequence[Mapping[str, Any]],
+    run_id: str,
+    call_id: str,
+    access: RunAccess | None = None,
+    calls: Sequence[ReportedCall] = (),
 ) -> CallHistory:
-    """Return the history of a call from these entries of a log."""
+    """Return the history of a call from these entries of a log.
+
+    `calls` are those of the current turn, of which the log has the results when all have ended.
+    """
     narration = LogNarration(run_id, with_all_arguments=True, in_terminal=False)
     records = map(read_record, entries)
     narrated = _visible([(record, narration.lines(record)) for record in records], access)
@@ -165,6 +173,7 @@ def history_of(
     )
     if (end := last.end_number) is None:
         return history
+    ended = {one.call_id for one in calls if one.stage == "ended"}
     after = [one for one in narrated if one[0].n > end]
     outcome = [
         # The error of a denied call is the decision, not a failure.
@@ -176,8 +185,8 @@ def history_of(
     return replace(
         history,
         outcome_lines=outcome[:MAX_LINES],
-        steps=_step_results(last, history.versions[-1], after),
-        stage=_stage(last.approval, [one for one, _ in after]),
+        steps=_step_results(last, history.versions[-1], after, ended),
+        stage=_stage(last.approval, [one for one, _ in after], ended),
     )
 
 
@@ -256,7 +265,9 @@ def _lead_up(
     return [line for _, line in shown], max(first - 1, 0) if is_cut else 0
 
 
-def _stage(approval: PendingApproval, after: Sequence[LogRecord]) -> CallStage:
+def _stage(
+    approval: PendingApproval, after: Sequence[LogRecord], ended: Collection[str]
+) -> CallStage:
     """Return the stage of a decided call; a plan has the stage of its last call."""
     if approval.kind == "budget":
         return "settled"
@@ -266,11 +277,16 @@ def _stage(approval: PendingApproval, after: Sequence[LogRecord]) -> CallStage:
     errors = [entry.error for entry in entries if isinstance(entry, ToolEndEntry)]
     if len(errors) == len(calls):
         return "failed" if any(errors) else "done"
-    return "running" if ToolStartEntry in map(type, entries) else "ready"
+    if ToolStartEntry not in map(type, entries):
+        return "ready"
+    return "ended" if calls.issubset(ended) else "running"
 
 
 def _step_results(
-    question: QuestionRound, last: ArgumentsVersion, after: Sequence[Narrated]
+    question: QuestionRound,
+    last: ArgumentsVersion,
+    after: Sequence[Narrated],
+    ended: Collection[str],
 ) -> list[StepResult]:
     """Return the outcome of each step of a decided plan; `last` is the plan after all edits."""
     if question.approval.kind != "plan":
@@ -282,11 +298,12 @@ def _step_results(
             text = "not executed" if question.is_denied else "removed: not executed"
             found.append(StepResult(step, text, "dim"))
         else:
-            found.append(_step_result(step, [one for one in after if _call_id(one[0]) == step.id]))
+            own = [one for one in after if _call_id(one[0]) == step.id]
+            found.append(_step_result(step, own, has_ended=step.id in ended))
     return found
 
 
-def _step_result(step: PlanStep, own: Sequence[Narrated]) -> StepResult:
+def _step_result(step: PlanStep, own: Sequence[Narrated], *, has_ended: bool) -> StepResult:
     """Return the outcome of an approved step from its own records."""
     entries = [record.entry for record, _ in own]
     end = next((entry for entry in entries if isinstance(entry, ToolEndEntry)), None)
@@ -294,6 +311,8 @@ def _step_result(step: PlanStep, own: Sequence[Narrated]) -> StepResult:
         return StepResult(step, "waiting for approval", "asks")
     if end is None:
         is_started = any(isinstance(entry, ToolStartEntry) for entry in entries)
+        if is_started and has_ended:
+            return StepResult(step, "finished: its result is logged with the turn's end", "dim")
         return StepResult(step, "running" if is_started else "not started", "dim")
     if end.error is not None:
         code = one_line(end.error.code, _CODE_CHARS)

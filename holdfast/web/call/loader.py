@@ -157,7 +157,7 @@ async def load_call(
     ]
     info = RunListing.of(description)
     here = None if is_ended else found.approval(call_id)
-    history = history_of(found.entries, run_id, call_id, access)
+    history = history_of(found.entries, run_id, call_id, access, found.status.calls)
     if here is not None:
         title = here.run_title
         with suppress(EncryptedError):

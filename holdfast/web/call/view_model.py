@@ -52,6 +52,7 @@ _REPORTED: Final = ("maxTokens", "maxCost")
 _STAGES: Final[Mapping[CallStage, str]] = {
     "ready": "Not started yet.",
     "running": "Running.",
+    "ended": "Finished: its result is logged when the other calls of the turn have ended.",
     "done": "Executed.",
     "failed": "Failed: the error is below.",
     "settled": "",

@@ -214,7 +214,7 @@ class StatedRuns:
     ) -> loader.OpenApproval | loader.ClosedApproval:
         """Return the call of the page."""
         known = RunListing(**{one.name: getattr(self.info, one.name) for one in fields(RunListing)})
-        history = history_of(self.log, run_id, call_id, access)
+        history = history_of(self.log, run_id, call_id, access, self.report.calls)
         here = [one for one in self.pending if one.call_id == call_id]
         if here:
             others = [one for one in self.pending if one is not here[0]]
