@@ -33,6 +33,7 @@ from holdfast.runtime.settings_files.source import read_source
 from holdfast.runtime.text_safety import as_json, clean
 from holdfast.schemas import names
 from holdfast.schemas.agent import ModelSettings
+from holdfast.schemas.phrases import no_agent, suggest_names
 
 # Of the backtests of one command that run at once.
 CONCURRENT: Final = 8
@@ -92,6 +93,11 @@ async def backtest(
         candidate = read_candidate(agent)
     secrets = Secrets(environment_secrets(os.environ))
     host = BacktestHost.load(settings, secrets, missing, None if has_token else principal, model)
+    catalog = host.resources.current_catalog.catalog
+    known = [*catalog.agents, *catalog.mcp_agents]
+    if isinstance(candidate, str) and candidate not in known:
+        wrong = f"--agent: {no_agent(clean(candidate))}"
+        raise wrong_command(wrong, suggest_names(candidate, known))
     if model is not None and model.endpoint not in host.resources.models.request_limits():
         wrong = f"--model: there is no endpoint {clean(model.endpoint)}"
         raise wrong_command(wrong, "name one of --endpoints")

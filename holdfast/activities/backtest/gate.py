@@ -101,7 +101,9 @@ class BacktestGate(ActivityInboundInterceptor):
             return found
         except ApplicationError as error:
             # No server is asked again, and no list is to have the failure.
-            raise ApplicationError(error.message, type=error.type, non_retryable=True) from None
+            raise ApplicationError(
+                error.message, type=error.type, non_retryable=True, category=error.category
+            ) from None
 
     def _resolved(
         self, snapshot: dict[str, Any], answers: RecordedAnswers | None

@@ -12,7 +12,12 @@ from typing import Any, Final, Literal
 from temporalio.client import WorkflowHandle
 from temporalio.service import RPCError, RPCStatusCode
 
-from holdfast.client.errors import DecisionRejectedError, HoldfastError, read_input
+from holdfast.client.errors import (
+    DecisionRejectedError,
+    HoldfastError,
+    read_input,
+    wrong_command,
+)
 from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.client.records.record_reader import read_run_record
 from holdfast.client.records.run_diff import RecordedRun, compare, read_recorded_run
@@ -98,6 +103,10 @@ class Backtests:
         run = await self.own.start_request(new, id, self.longest)
         try:
             await BacktestDriver(run, answers, may_miss=self.may_miss).follow()
+            ending = await run.ending()
+            if self.candidate is not None and ending.code == names.INVALID_REQUEST:
+                reason = ending.message.removeprefix(f"{ending.code}: ")
+                raise wrong_command(f"--agent: {reason}", "nothing was tested: change the agent")
             yield run, answers
         finally:
             with suppress(RPCError):  # it has ended

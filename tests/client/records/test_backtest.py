@@ -646,9 +646,16 @@ async def test_what_cannot_be_tested_is_refused_with_the_reason(
     )
     assert done.out.startswith(f"{chain.id}: equal; calls: 4 equal")
     others = candidate(tmp_path, "serves", ["mcp:shop/refund"])
-    _, [report] = await here.reports(chain.id, *others)
-    assert (report["verdict"], report["status"]) == ("changed", "failed")
-    assert "what the recorded run had of MCP servers: not `shop`" in report["reason"]
+    done = await here.test(chain.id, *others)
+    assert (done.code, done.out) == (1, "")
+    assert done.err.startswith("holdfast: --agent: ")
+    assert "what the recorded run had of MCP servers: not `shop`" in done.err
+    assert done.err.endswith("; nothing was tested: change the agent\n")
+    done = await here.test(chain.id, "--agent", "nobody")
+    assert (done.code, done.err.partition(";")[0]) == (
+        2,
+        "holdfast: --agent: there is no agent `nobody`",
+    )
     done = await here.test(chain.id, "--model", "other:x")
     assert (done.code, done.err) == (
         2,
