@@ -256,6 +256,7 @@ async def test_the_page_shows_all_of_it(stage: Stage) -> None:
     assert document.json() == json.loads(json.dumps(TOLD)) | {"servers": [{"url": "/"}]}
     assert page.status_code == 200
     assert "Approve every further call of the tool in this run." in page.text
+    assert page.text.count("Or as a form: this JSON in <code>request</code>") == 2
     for each in OPERATIONS:
         assert f'id="{each.name}"' in page.text
         assert f"{stage.address}{each.path}".replace("{run}", "$RUN") in page.text
