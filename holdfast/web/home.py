@@ -191,7 +191,7 @@ def costs(ended: Iterable[EndedRun]) -> list[list[Any]]:
             code = next(known, None) if one.cost is None else one.currency
             row = rows.setdefault((one.run.agent, code), [one.run.agent, 0.0, "", 0, 0])
             row[1] = add_amounts(row[1], one.cost or 0.0)
-            unstated = "" if code or not row[1] else " (no currency stated)"
+            unstated = "" if code or not row[1] else " (no currency)"
             row[2] = cost_text(row[1], code) + unstated
             row[4 if one.cost is None else 3] += 1
     return sorted(rows.values(), key=lambda row: -row[1])

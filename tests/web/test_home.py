@@ -47,7 +47,7 @@ def test_cost_is_by_agent_with_that_of_delegates_counted_once() -> None:
         ended("completed", "clerk", 2, id="y", parent="another workflow"),
         ended("completed", "", turns=0),
     ]
-    unstated = "(no currency stated)"
+    unstated = "(no currency)"
     assert costs(runs) == [
         ["clerk", 2, f"2.0000 {unstated}", 1, 0],
         ["a&b", 0.75, f"0.7500 {unstated}", 2, 1],
