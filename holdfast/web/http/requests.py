@@ -101,7 +101,7 @@ async def read_body(request: Request, media_types: Collection[str], most_bytes: 
     # A browser sends some other types without a preflight request.
     if media_type_of(request) not in media_types:
         raise RefusedRequest(415, f"send it as {' or '.join(media_types)}")
-    is_upload = most_bytes > MAX_FORM_BYTES
+    is_upload = media_type_of(request) == MULTIPART and most_bytes > MAX_FORM_BYTES
     body, seconds = bytearray(), UPLOAD_TIMEOUT_SECONDS if is_upload else BODY_TIMEOUT_SECONDS
     try:
         async with asyncio.timeout(seconds):
