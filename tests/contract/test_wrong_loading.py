@@ -1,10 +1,26 @@
-"""§13: what loading refuses, reported in one line each: the place, what is wrong, and the fix."""
+"""What loading refuses, case by case: the files, and each line that is printed of them.
 
-import asyncio
+A text states a rule, and then has lines of these kinds; those before the first case are of each.
+
+    case NAME               a mistake, in a folder of its own with `GOOD_PLACE` in it
+    file NAME               the lines below, indented by four, are a file (`… in latin-1`,
+                            `… of 9 spaces`)
+    folder NAME, link NAME to TARGET, without NAME
+    $ export NAME=VALUE     a setting
+    $ holdfast check …      the command, if its words are others than `CHECK`
+    ! LINE                  what is printed: the place, what is wrong, and the fix
+    an editor reports it    or nothing, by the published schema of the file
+
+`python -m tests.contract.test_wrong_loading` writes what is printed again: read the difference.
+"""
+
 import json
 import os
+import re
+import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -12,40 +28,38 @@ from jsonschema import Draft202012Validator
 
 from holdfast.hosting import worker
 from holdfast.hosting.process_exit import WRONG_SETUP
+from holdfast.runtime.settings_files.file_problems import LoadError
 from holdfast.runtime.settings_files.source import read_source
 from holdfast.schemas.publish import FOLDER
-from tests.contract.wrong_inputs.loading import ARGUMENTS, FILES, Files, Place, WrongInput
-from tests.contract.wrong_inputs.loading_agents import AGENTS
-from tests.contract.wrong_inputs.loading_calls import (
-    BUDGETS,
-    CALLS,
-    CYCLES,
-    LIMITS,
-    WHOLE_BUDGETS,
-)
-from tests.contract.wrong_inputs.loading_connections import (
-    ENDPOINTS,
-    KEY_FILES,
-    KEYS,
-    NOTIFIER_FILES,
-    NOTIFIERS,
-)
-from tests.contract.wrong_inputs.loading_files import FILES as UNREADABLE
-from tests.contract.wrong_inputs.loading_modules import MODULES
-from tests.contract.wrong_inputs.loading_settings import SCHEDULES, SETTINGS
-from tests.contract.wrong_inputs.loading_tools import TOOLS
+from tests.support.text_files import compare, text_files, write_again
 
-CONTENT: Sequence[WrongInput] = (
-    *(*TOOLS, *AGENTS, *CALLS, *LIMITS, *BUDGETS),
-    *(*ENDPOINTS, *KEYS, *NOTIFIERS),
-)
-ROWS: Sequence[WrongInput] = (
-    *(*CONTENT, *UNREADABLE, *MODULES, *SETTINGS),
-    *(*KEY_FILES, *NOTIFIER_FILES, *CYCLES, *WHOLE_BUDGETS, *SCHEDULES),
-)
-# Some go through the command itself, in processes of their own.
-THROUGH_THE_COMMAND = (TOOLS[0], MODULES[4])
-ROOT = Path(__file__).parents[2]
+TEXTS = text_files(__file__, ".txt")
+CHECK = ["--catalog", ".", "--tools", "shop.py", "--endpoints", "endpoints.yaml"]
+GOOD_PLACE = """\
+folder tools
+folder agents
+file endpoints.yaml
+    m: {provider: script, file: script.yaml}
+file script.yaml
+    - text: Done.
+file shop.py
+    from pydantic import BaseModel
+    from temporalio import activity
+
+
+    class Order(BaseModel):
+        order_id: str
+
+
+    @activity.defn
+    async def look_up(order: Order) -> str:
+        "Look an order up."
+        return order.order_id
+
+
+    @activity.defn
+    async def charge(arguments: dict[str, object]) -> None: ...
+"""
 PUBLISHED = {
     "tools": "tool",
     "agents": "agent",
@@ -57,82 +71,118 @@ PUBLISHED = {
 }
 
 
-def put(folder: Path, files: Files) -> None:
-    """Put the good place there, with these files in it."""
-    for name, text in {**FILES, **files}.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        match text:
-            case Place.FOLDER:
-                path.mkdir(exist_ok=True)
-            case Place.DEAD_LINK:
-                path.symlink_to("nowhere")
-            case Place.LINK_TO_FOLDER:
-                path.symlink_to(folder)
-            case str():
-                path.write_text(text, encoding="utf-8")
-            case bytes():
-                path.write_bytes(text)
+def blocks(text: str) -> list[str]:
+    """The lines of a text, each with those that are indented below it."""
+    return re.split(r"\n(?=\S)", text.strip("\n"))
 
 
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where the check runs: its environment has no settings."""
-    for variable in os.environ:
-        if variable.startswith(("HOLDFAST_", "OPENAI_", "ANTHROPIC_", "GEMINI_", "OLLAMA_")):
-            monkeypatch.delenv(variable)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    return tmp_path
+def put(name: str, how: str, below: str) -> None:
+    """Write a file with the lines below it."""
+    path = Path(name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = re.sub("(?m)^    ", "", f"{below}\n") if below else ""
+    match re.split(" ", how):
+        case ["of", count, "spaces"]:
+            path.write_text(" " * int(count.replace(",", "")))
+        case ["in", encoding]:
+            path.write_text(text, encoding=encoding)
+        case _:
+            path.write_text(text, encoding="utf-8")
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def prepare(block: str, patch: pytest.MonkeyPatch) -> list[str] | None:
+    """Apply a line of a case; the words of its command, if it is one."""
+    line, _, below = block.strip("\n").partition("\n")
+    match shlex.split(line):
+        case ["file", *_]:
+            name, how = re.fullmatch(r"file (.+?)(?: ((?:of|in) .+))?", line).groups()  # type: ignore[union-attr]
+            put(name, how or "", below)
+        case ["folder", name]:
+            Path(name).mkdir(exist_ok=True)
+        case ["link", name, "to", target]:
+            Path(name).symlink_to(Path(target).resolve())
+        case ["without", name]:
+            Path(name).rmdir()
+        case ["$", "export", setting]:
+            patch.setenv(*setting.split("=", 1))
+        case ["$", "holdfast", "check", *words]:
+            return words
+        case _:
+            raise AssertionError(f"no line of a case: {line}")
+    return None
+
+
+def reported_by_an_editor(files: list[str]) -> list[str]:
+    """Whether the published schema of the one file of a case finds its mistake."""
+    name = files[0].split()[1] if len(files) == 1 else ""
+    kind = PUBLISHED.get(name.partition("/")[0])
+    if kind is None or not Path(name).is_file():
+        return []
+    schema = json.loads((FOLDER / f"{kind}.schema.json").read_text())
+    try:
+        value = read_source(Path(name)).value
+    except LoadError:
+        return []
+    has_errors = any(Draft202012Validator(schema).iter_errors(value))
+    return [f"an editor reports {'it' if has_errors else 'nothing'}"]
+
+
+@contextmanager
+def restored_outputs() -> Iterator[None]:
+    """Restore standard output and error, which a check redirects for good."""
+    copies = {number: os.dup(number) for number in (1, 2)}
+    yield
+    for number, copy in copies.items():
+        os.dup2(copy, number)
+        os.close(copy)
+
+
+@contextmanager
+def place(folder: Path) -> Iterator[pytest.MonkeyPatch]:
+    """Work in a folder, without settings in the environment."""
+    with pytest.MonkeyPatch.context() as patch:
+        for variable in os.environ:
+            if variable.startswith(("HOLDFAST_", "OPENAI_", "ANTHROPIC_", "GEMINI_", "OLLAMA_")):
+                patch.delenv(variable)
+        patch.chdir(folder)
+        patch.setattr(sys, "path", list(sys.path))
+        yield patch
+
+
+@pytest.mark.parametrize("name", TEXTS)
 def test_it_is_reported_in_a_line_with_what_to_do(
-    row: WrongInput,
-    folder: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
+    name: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    put(folder, row.files)
-    for variable, value in row.environment.items():
-        monkeypatch.setenv(variable, value)
-    code = worker.main(["--check", *row.arguments])
-    out, err = capfd.readouterr()
-    assert err.replace(f"{folder}/", "").splitlines() == list(row.says)
-    assert (code, out) == (WRONG_SETUP, "")
-    assert all("; " in line for line in row.says)
+    head, *cases = re.split(r"\n\n(?=case )", TEXTS[name].read_text(encoding="utf-8"))
+    assert len({case.partition("\n")[0] for case in cases}) == len(cases)
+    common = [each for each in blocks(head)[1:] if each.strip()]
+    played = [head.rstrip("\n")]
+    for number, case in enumerate(cases):
+        folder = tmp_path / f"{number}"
+        folder.mkdir()
+        title, *lines = [each for each in blocks(case) if not each.startswith(("! ", "an editor"))]
+        with place(folder) as patch:
+            commands = [prepare(each, patch) for each in [*blocks(GOOD_PLACE), *common, *lines]]
+            *_, words = [CHECK, *(each for each in commands if each is not None)]
+            with restored_outputs():
+                code = worker.main(["--check", *words])
+            out, err = capfd.readouterr()
+            files = [each for each in lines if each.startswith("file ")]
+            printed = err.replace(f"{folder}/", "").splitlines()
+            played += ["", title, *(each.rstrip("\n") for each in lines)]
+            played += [*(f"! {line}" for line in printed), *reported_by_an_editor(files)]
+        assert (code, out) == (WRONG_SETUP, ""), title
+        assert all("; " in line for line in printed), title
+    compare(TEXTS[name], "\n".join([*played, ""]))
 
 
-@pytest.mark.parametrize("row", THROUGH_THE_COMMAND, ids=lambda row: row.name)
-@pytest.mark.usefixtures("quick_starts")
-async def test_the_command_reports_the_same(row: WrongInput, folder: Path) -> None:
-    put(folder, row.files)
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "holdfast", "check", *ARGUMENTS),
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    out, err = await process.communicate()
-    assert err.decode().replace(f"{folder}/", "").splitlines() == list(row.says)
-    assert (process.returncode, out) == (WRONG_SETUP, b"")
-
-
-def test_the_good_place_itself_loads(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    put(folder, {})
-    assert worker.main(["--check", *ARGUMENTS]) == 0
+def test_the_good_place_itself_loads(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    with place(tmp_path) as patch:
+        for each in blocks(GOOD_PLACE):
+            prepare(each, patch)
+        assert worker.main(["--check", *CHECK]) == 0
     assert capfd.readouterr().out.endswith("1 tool, 0 agents, endpoints m: OK\n")
 
 
-@pytest.mark.parametrize("row", CONTENT, ids=lambda row: row.name)
-def test_an_editor_with_the_published_schema_finds_it_where_the_row_has_that(
-    row: WrongInput, folder: Path
-) -> None:
-    put(folder, row.files)
-    [name] = row.files
-    schema = json.loads((FOLDER / f"{PUBLISHED[Path(name).parts[0]]}.schema.json").read_text())
-    errors = list(Draft202012Validator(schema).iter_errors(read_source(Path(name)).value))
-    assert bool(errors) is row.editor
-
-
-def test_the_rows_are_many_and_no_two_are_one() -> None:
-    assert len({row.name for row in ROWS}) == len(ROWS) >= 150
+if __name__ == "__main__":
+    write_again(__file__)

@@ -30,7 +30,7 @@ def compare(path: Path, text: str) -> None:
     written = path.read_text(encoding="utf-8")
     if text != written:
         lines = difflib.unified_diff(
-            written.splitlines(), text.splitlines(), "as written", "as it is now", n=5, lineterm=""
+            written.splitlines(), text.splitlines(), "as written", "as it is now", n=10, lineterm=""
         )
         pytest.fail("\n".join([str(path), *lines]), pytrace=False)
 
