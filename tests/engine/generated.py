@@ -169,7 +169,6 @@ class Anything(Play):
         super().__init__(*tools, model=model, **drawn.request)
         self._drawn = drawn = copy.deepcopy(drawn)
         self._moves = 0
-        self.snapshots: list[list[dict[str, Any]]] = []
         self.pick = lambda count: drawn.picks.pop() % count if drawn.picks else 0
         for message in drawn.messages:
             self.mailbox.put(message)
@@ -178,15 +177,12 @@ class Anything(Play):
         """To the end, or until it is cancelled."""
         try:
             while not isinstance(step := self.next(), Finish | Fail):
-                self._note()
                 self.take(step)
         except Cancelled:
             self.run.cancel()
-        self._note()
         return self
 
     def advance(self, one: PlayTask) -> None:
-        self._note()
         self._moves += 1
         if self._moves == self._drawn.cancelled_at:
             raise Cancelled
@@ -208,9 +204,6 @@ class Anything(Play):
                 return
             said = {"callId": question.call_id, **self._drawn.decisions.pop()}
             self.run.questions.count_or_log(Decision.model_validate(said))
-
-    def _note(self) -> None:
-        self.snapshots.append(self.records())
 
 
 REQUESTS = st.fixed_dictionaries(

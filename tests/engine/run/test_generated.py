@@ -25,49 +25,34 @@ def numbers(told: list[str], what: str, turn: str) -> list[int]:
 
 
 @given(RUNS)
-def test_every_call_has_exactly_one_result(drawn: Drawn) -> None:
+def test_a_run_ends_once_with_one_result_of_each_call_and_events_in_source_order(
+    drawn: Drawn,
+) -> None:
     play = Anything(drawn).play()
-    asked = [each["id"] for m in play.messages() for each in m.get("calls", [])]
+    told, events = play.event_lines(), play.events()
 
-    assert sorted(play.results()) == sorted(asked)
-    assert len(play.records("tool_end")) == len(asked)
+    ids = [each["id"] for m in play.messages() for each in m.get("calls", [])]
+    assert sorted(play.results()) == sorted(ids)
+    assert len(play.records("tool_end")) == len(ids)
     assert play.desk.list_open() == []
 
-
-@given(RUNS)
-def test_events_are_in_source_order(drawn: Drawn) -> None:
-    play = Anything(drawn).play()
-    told = play.event_lines()
     for turn in dict.fromkeys(end["callId"].partition("c")[0] for end in play.records("tool_end")):
         ends, calls = (numbers(told, what, turn) for what in ("tool_end", "tool_call"))
         assert ends == sorted(ends)
         assert calls == sorted(calls)
         asked = numbers(told, "confirmation_required", turn)
-        started = [e for e in play.events() if e["type"] == "tool_start"]
+        started = [e for e in events if e["type"] == "tool_start"]
         late = [int(e["callId"].partition("c")[2]) for e in started if "arguments" in e]
         starts = [n for n in numbers(told, "tool_start", turn) if n not in (*asked, *late)]
         assert starts == sorted(starts)
 
+    assert [event["n"] for event in events] == list(range(1, len(events) + 1))
+    assert [event for event in events if event["type"] in ("done", "error")] == events[-1:]
+    turns, ends_of_turns = (sum(e["type"] == t for e in events) for t in ("turn_start", "turn_end"))
+    assert turns == ends_of_turns
 
-@given(RUNS)
-def test_the_log_is_append_only_and_its_digest_can_be_recomputed(drawn: Drawn) -> None:
-    play = Anything(drawn).play()
-    final = play.records()
-
-    assert [record["n"] for record in final] == list(range(1, len(final) + 1))
-    assert [event["n"] for event in play.events()] == list(range(1, len(play.events()) + 1))
-    assert all(snapshot == final[: len(snapshot)] for snapshot in play.snapshots)
+    # Each entry is digested when it is appended: none has changed since.
     assert read_again(play.log)[0] == play.log.digest
-
-
-@given(RUNS)
-def test_a_run_ends_and_logs_that_once(drawn: Drawn) -> None:
-    play = Anything(drawn).play()
-    ends = [event for event in play.events() if event["type"] in ("done", "error")]
-
-    assert ends == play.events()[-1:]
-    starts, turns = (sum(e["type"] == t for e in play.events()) for t in ("turn_start", "turn_end"))
-    assert starts == turns
     json.dumps(play.records(), allow_nan=False)
 
 

@@ -14,8 +14,7 @@ from holdfast.schemas.message import ChatMessage
 from holdfast.workflows.engine.call.outcomes import Succeeded
 from holdfast.workflows.engine.call.states import MetaProperties, Turn
 from holdfast.workflows.engine.conversation import scopes
-from holdfast.workflows.engine.execution import results
-from holdfast.workflows.engine.execution.preparation import MAX_REFERENCES, MAX_REFERENCES_IN_TURN
+from holdfast.workflows.engine.execution import preparation, results
 from holdfast.workflows.engine.model.composed import read_answer
 from tests.engine.driver import Play, agent, call, reply, tool
 from tests.support.costs import some_of, within
@@ -75,9 +74,12 @@ def test_a_thousand_writes_to_a_large_state_are_kept_in_no_time() -> None:
     assert play.run.state.data["state"][f"k{CALLS - 1}"] == "ok"
 
 
-def test_calls_that_hold_too_many_references_together_are_refused_from_there_on() -> None:
-    many = MAX_REFERENCES_IN_TURN // MAX_REFERENCES
-    calls = [write(f"†state.k{n}", x=["†input"] * MAX_REFERENCES) for n in range(many)]
+def test_calls_that_hold_too_many_references_together_are_refused_from_there_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    many, of_each = 4, 50
+    monkeypatch.setattr(preparation, "MAX_REFERENCES_IN_TURN", many * of_each)
+    calls = [write(f"†state.k{n}", x=["†input"] * of_each) for n in range(many)]
     _, turn = opened(*calls, write("†state.a", x="†input"), write("†state.b"))
 
     refusals = [one.id for one in turn.calls if one.outcome is not None]
