@@ -12,11 +12,12 @@ from tests.docs.page import File, steps
 from tests.docs.stage import stage
 from tests.support.process import ROOT
 
-# Those with programs that Node runs.
+# Those with blocks; and those with programs that Node runs.
 TYPESCRIPT = ["typescript"]
 PAGES = [
     pytest.param(page, id=page.stem, marks=[pytest.mark.typescript] * (page.stem in TYPESCRIPT))
     for page in sorted((ROOT / "docs").glob("**/*.md"))
+    if "```" in page.read_text(encoding="utf-8")
 ]
 
 
