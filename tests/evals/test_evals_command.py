@@ -109,13 +109,13 @@ def refunds(turn: int, body: dict[str, Any]) -> Answer:
     """A model that refunds, but for two orders where its prompt has photos in it."""
     prompt, asked = (each["content"] for each in body["messages"][:2])
     order = asked.split()[1]
-    if "photo" in prompt and order in ("4", "17"):
+    if "photo" in prompt and order in ("2", "5"):
         return Answer("Send a photo.")
     refund = call("refund", order=order, amount=20)
     return Answer(calls=[refund]) if turn == 1 else Answer(f"I refunded order {order}.")
 
 
-async def test_a_changed_prompt_that_breaks_two_of_twenty_cases_is_found(suites: Suites) -> None:
+async def test_a_changed_prompt_that_breaks_two_of_six_cases_is_found(suites: Suites) -> None:
     cases = [
         {
             "name": f"order-{n}",
@@ -123,7 +123,7 @@ async def test_a_changed_prompt_that_breaks_two_of_twenty_cases_is_found(suites:
             "answers": [{"tool": "refund", "arguments": {"order": str(n), "amount": 20}}],
             "expect": {"output": {"contains": ["refunded"]}, "calls": {"exactly": ["refund"]}},
         }
-        for n in range(1, 21)
+        for n in range(1, 7)
     ]
     suite, agent = suites.folder / "evals/desk.yaml", suites.folder / "desk/agents/desk.md"
     suite.write_text(yaml.safe_dump({"agent": "desk", "cases": cases}))
@@ -136,12 +136,12 @@ async def test_a_changed_prompt_that_breaks_two_of_twenty_cases_is_found(suites:
         after = await suites.run("--baseline", rates, "--junit", junit)
     assert (before.code, after.code) == (0, 1), before.err
     assert after.err.splitlines() == [
-        f"holdfast: desk/order-{n}: 0% of its runs passed, and 100% before" for n in (4, 17)
+        f"holdfast: desk/order-{n}: 0% of its runs passed, and 100% before" for n in (2, 5)
     ]
     [read] = JUnitXml.fromfile(junit)
     failed = [case for case in read if case.is_failure]
-    assert (read.name, read.tests, read.failures, len(list(read))) == ("desk", 20, 2, 20)
-    assert [case.name for case in failed] == ["order-4", "order-17"]
+    assert (read.name, read.tests, read.failures, len(list(read))) == ("desk", 6, 2, 6)
+    assert [case.name for case in failed] == ["order-2", "order-5"]
     assert "its output is" not in failed[0].result[0].text
     assert "it did not call refund" in failed[0].result[0].text
 
