@@ -21,7 +21,7 @@ from holdfast.web.auth.oidc import OidcProvider, OidcSignIn
 from holdfast.web.auth.sessions import BearerTokens
 from holdfast.web.auth.sign_in import LinkSignIn
 from holdfast.web.services import Services
-from tests.browser.window import DESKTOP, PHONE, check, fits
+from tests.browser.window import check, fits, fits_wide_and_narrow
 from tests.support.inbox import HOST, Stage, opened
 from tests.web.auth.pages_of_test import pages
 from tests.web.auth.provider import CLIENT, others_provider
@@ -50,12 +50,9 @@ async def window(browser: Browser, at: Stage, **more: Any) -> AsyncIterator[Page
 
 
 async def looked_at(page: Page) -> None:
-    """Check that the page is accessible, on a phone and in the dark as well."""
-    for size, theme in ((DESKTOP, "light"), (PHONE, "dark")):
-        await page.set_viewport_size(size)
-        await page.emulate_media(color_scheme="dark" if theme == "dark" else "light")
-        await check(page)
-        assert await fits(page)
+    """Check that the page is accessible, and fits on a phone as well."""
+    assert await fits_wide_and_narrow(page)
+    await check(page)
 
 
 async def test_the_link_signs_in_and_out(browser: Browser) -> None:

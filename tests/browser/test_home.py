@@ -1,9 +1,9 @@
-"""The home page in a browser: wide and light, narrow and dark, and without scripts."""
+"""The home page in a browser: wide and narrow, and without scripts."""
 
 import pytest
 from playwright.async_api import Browser, expect
 
-from tests.browser.window import DESKTOP, PHONE, check, fits, window
+from tests.browser.window import check, fits_wide_and_narrow, window
 from tests.client.crowd import Asks, Crowd
 from tests.support.inbox import Stage
 
@@ -14,12 +14,11 @@ async def test_charts_are_tables_that_lead_to_their_runs(
     browser: Browser, stage: Stage, crowd: Crowd
 ) -> None:
     await crowd.start([Asks("new"), Asks("newer")])
-    for size, dark in ((DESKTOP, False), (PHONE, True)):
-        async with window(browser, stage, size, dark=dark) as page:
-            await page.goto("/home")
-            await expect(page.get_by_role("table")).not_to_have_count(0)
-            assert await fits(page)
-            await check(page)
+    async with window(browser, stage) as page:
+        await page.goto("/home")
+        await expect(page.get_by_role("table")).not_to_have_count(0)
+        assert await fits_wide_and_narrow(page)
+        await check(page)
     async with window(browser, stage, scripts=False) as page:
         await page.goto("/home")
         row = page.get_by_role("row").filter(has_text="under 1 hour")

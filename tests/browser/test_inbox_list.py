@@ -7,13 +7,13 @@ from typing import Any
 
 import httpx
 import pytest
-from playwright.async_api import Browser, ViewportSize, expect
+from playwright.async_api import Browser, expect
 from temporalio.client import Client
 
 from holdfast.runtime.identity.key_sets import FileKeySet
 from holdfast.schemas.settings.keys import KeySet
 from holdfast.web.http.streaming import StreamLimit
-from tests.browser.window import DESKTOP, PHONE, check, fits, window
+from tests.browser.window import PHONE, check, fits, fits_wide_and_narrow, window
 from tests.client.crowd import Asks, Crowd
 from tests.support import tools
 from tests.support.backend import SIDE_BY_SIDE, Backend, Run, backend
@@ -220,13 +220,12 @@ async def test_a_page_without_a_connection_shows_that_until_it_has_one(
     await page.close()
 
 
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 async def test_every_list_is_accessible(
-    browser: Browser, crowd: Crowd, made: Backend, stage: Stage, dark: bool
+    browser: Browser, crowd: Crowd, made: Backend, stage: Stage
 ) -> None:
     run = await run_of(made)
     await crowd.start([Asks(f"{'a-very-long-name' * 6}/{n}", groups=["ops"]) for n in range(2)])
-    async with window(browser, stage, PHONE, dark=dark) as page:
+    async with window(browser, stage, PHONE) as page:
         for address in (
             f"/?agent={crowd.agent}",
             f"/?agent={made.task_queue}",
@@ -252,15 +251,14 @@ async def test_axe_finds_what_is_wrong(browser: Browser) -> None:
     await page.close()
 
 
-@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["wide", "narrow"])
 async def test_a_claim_is_seen_live_and_is_no_lock(
-    browser: Browser, client: Client, made: Backend, tmp_path: Path, size: ViewportSize
+    browser: Browser, client: Client, made: Backend, tmp_path: Path
 ) -> None:
     ben = Approver()
     file = write_keys(tmp_path / "keys.json", ben)
     keys = FileKeySet("programs", KeySet(file=str(file)), file)
     run = await run_of(made)
-    async with inbox(client, tokens=[keys]) as stage, window(browser, stage, size) as page:
+    async with inbox(client, tokens=[keys]) as stage, window(browser, stage, PHONE) as page:
 
         async def ben_claims() -> None:
             sent = {"authorization": f"Bearer {ben.program('ben')}"}
@@ -275,13 +273,13 @@ async def test_a_claim_is_seen_live_and_is_no_lock(
         await ben_claims()
         await expect(row).to_contain_text(re.compile("ben is looking at this until .* UTC"))
         await check(page)
-        await fits(page)
+        assert await fits(page)
         await row.get_by_role("button", name="Claim").click()
         await expect(page.locator("#claim")).to_have_text(
             re.compile("^You are looking at this until .* UTC. Others can still decide.$")
         )
         await check(page)
-        await fits(page)
+        assert await fits_wide_and_narrow(page)
         await page.get_by_role("button", name="Give back").click()
         await expect(page.locator("#claim")).to_be_empty()
         await ben_claims()

@@ -18,8 +18,10 @@ _OPTIONS = [
     f"--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE {HOST}",
 ]
 
-# All rules, those of good practice too; what axe cannot judge is not counted.
-_RUN = "axe.run(document, {resultTypes: ['violations']})"
+# All rules, those of good practice too; what axe cannot judge is not counted. A theme has colours.
+_ALL_RULES = "axe.run(document, {resultTypes: ['violations']})"
+_COLOURS = "axe.run(document, {resultTypes: ['violations'], runOnly: ['color-contrast']})"
+_IS_DARK = "matchMedia('(prefers-color-scheme: dark)').matches"
 _MAX_PLACES = 5
 
 
@@ -72,15 +74,20 @@ async def window(
 
 
 async def check(page: Page) -> None:
-    """See that axe-core finds nothing on a page as it stands.
+    """See that axe-core finds nothing on a page as it stands, in the light and in the dark.
 
     Raises:
         AssertionError: it finds something; the message has what, and where.
     """
     await page.wait_for_load_state()  # elements of a new page are there before its style is
     # Through the browser's own debugger, which the page's security policy does not hold back.
-    await page.evaluate(AXE_SCRIPT)
-    found: list[dict[str, Any]] = (await page.evaluate(_RUN))["violations"]
+    if not await page.evaluate("'axe' in window"):
+        await page.evaluate(AXE_SCRIPT)
+    found: list[dict[str, Any]] = (await page.evaluate(_ALL_RULES))["violations"]
+    is_dark = await page.evaluate(_IS_DARK)
+    await page.emulate_media(color_scheme="light" if is_dark else "dark")
+    found += (await page.evaluate(_COLOURS))["violations"]
+    await page.emulate_media(color_scheme="dark" if is_dark else "light")
     assert not found, f"{page.url}\n" + "\n".join(map(_described, found))
 
 
@@ -94,3 +101,12 @@ async def fits(page: Page) -> bool:
     await page.wait_for_load_state()
     wide: bool = await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     return wide
+
+
+async def fits_wide_and_narrow(page: Page) -> bool:
+    """Whether a page fits at a desk, and then on a phone, where it stays."""
+    found = []
+    for size in (DESKTOP, PHONE):
+        await page.set_viewport_size(size)
+        found.append(await fits(page))
+    return all(found)
