@@ -1,15 +1,17 @@
 """Whatever models write, tools return and people decide: what always holds."""
 
 import json
+from functools import reduce
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from holdfast.schemas.base import canonical_json
+from holdfast.schemas.base import canonical_json, link, sha256
 from holdfast.schemas.decision import Decision
 from holdfast.schemas.internal.solution import Solution
+from holdfast.schemas.log_entry import digested
 from holdfast.schemas.reference import parse_reference
 from holdfast.validation.arguments import InvalidArguments, coerce, fit, read_arguments
 from holdfast.validation.schema_node import CannotCheck
@@ -51,8 +53,9 @@ def test_a_run_ends_once_with_one_result_of_each_call_and_events_in_source_order
     turns, ends_of_turns = (sum(e["type"] == t for e in events) for t in ("turn_start", "turn_end"))
     assert turns == ends_of_turns
 
-    # Each entry is digested when it is appended: none has changed since.
-    assert read_again(play.log)[0] == play.log.digest
+    # Each entry is digested when it is appended: none has changed since, also those of people.
+    digests = (sha256(digested(record)) for record in play.records())
+    assert reduce(link, digests, "") == read_again(play.log)[0] == play.log.digest
     json.dumps(play.records(), allow_nan=False)
 
 
