@@ -11,10 +11,10 @@ MAX_ENGINE_LINES = 400
 MAX_LINES = {
     "schemas": 6_190,
     "validation": 2_890,
-    "runtime": 7_243,
+    "runtime": 7_171,
     "providers": 5_740,
     "definitions": 570,
-    "catalog": 3_761,
+    "catalog": 3_829,
     "workflows": 15_770,
     "activities": 6_275,
     "hosting": 3_690,

@@ -1,13 +1,24 @@
 """The rules of a tool's approval: their descriptions, and mistakes in the list.
 
+The description of a rule has all of its conditions in words, as in `amount is over €1,000.00`, or
+there is none: a part of them would look complete.
+
 A schema fits more than its author means: `properties` fit a call without them, and a bound of
 numbers fits every text. A rule that lets calls run unasked must therefore require what it names.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
+from typing import Any, Final
 
-from holdfast.runtime.narration.arguments import Rules, ShapeReader
-from holdfast.runtime.narration.conditions import condition_text
+from holdfast.runtime.narration.arguments import (
+    Rules,
+    Shape,
+    ShapeReader,
+    format_value,
+    readable_name,
+)
+from holdfast.runtime.text_safety import format_argument, one_line
 from holdfast.schemas.phrases import suggest_names
 from holdfast.schemas.tool import ApprovalRule, ResolvedTool, Schema
 from holdfast.validation.problems import ValueProblem, under
@@ -19,6 +30,22 @@ _OF_TYPES = {
     ("array",): ("minItems", "maxItems"),
 }
 _CATCH_ALL: tuple[Schema | bool | None, ...] = (None, True, {})
+MAX_CONDITION_CHARS: Final = 300
+_PART_CHARS: Final = 80
+_WORDS: Final = {
+    "exclusiveMinimum": "over {}",
+    "minimum": "at least {}",
+    "exclusiveMaximum": "under {}",
+    "maximum": "at most {}",
+    "const": "{}",
+    "enum": "{}",
+}
+_WORDLESS: Final = frozenset(("type", "title", "description", "$comment"))
+_OF_OBJECTS: Final = _WORDLESS | {"properties", "required", "$schema"}
+
+
+class _Unspeakable(ValueError):
+    """A condition that has no words."""
 
 
 def described_rule(rule: ApprovalRule, parameters: Rules) -> ApprovalRule:
@@ -28,6 +55,47 @@ def described_rule(rule: ApprovalRule, parameters: Rules) -> ApprovalRule:
     is_catch_all = rule.when in _CATCH_ALL
     text = "any other call" if is_catch_all else condition_text(rule.when, parameters)
     return rule.model_copy(update={"description": text or None})
+
+
+def condition_text(when: Any, schema: Any) -> str:
+    """Return which arguments of this schema fit `when`; empty if not all of that has words."""
+    try:
+        text = ", ".join(_conditions(when, ShapeReader(schema)))
+    except _Unspeakable:
+        return ""
+    return text if len(text) <= MAX_CONDITION_CHARS else ""
+
+
+def _conditions(when: Any, reader: ShapeReader) -> Iterator[str]:
+    parts = when.get("properties", {}) if isinstance(when, Mapping) else None
+    if not isinstance(parts, Mapping) or not _OF_OBJECTS.issuperset(when):
+        raise _Unspeakable
+    whole = reader.read(reader.root)
+    written = {name: part for name, part in parts.items() if isinstance(part, Mapping)}
+    constants = {name: part["const"] for name, part in written.items() if "const" in part}
+    for name in [*parts, *(each for each in when.get("required", []) if each not in parts)]:
+        shape = reader.read(whole.property_schema(name))
+        label = one_line(shape.title or readable_name(name), _PART_CHARS)
+        if not label[1:2].isupper():
+            label = f"{label[:1].lower()}{label[1:]}"
+        part = parts.get(name, {})
+        words = [*_values(part, shape, constants)]
+        yield f"{label} is {' and '.join(words) or 'given'}"
+
+
+def _values(part: Any, shape: Shape, constants: Mapping[str, Any]) -> Iterator[str]:
+    if not isinstance(part, Mapping) or not _WORDLESS.issuperset(set(part) - set(_WORDS)):
+        raise _Unspeakable
+    for keyword, words in _WORDS.items():
+        if keyword in part:
+            shown = []
+            for value in part[keyword] if keyword == "enum" else [part[keyword]]:
+                text = format_value(value, shape, constants)
+                is_number = isinstance(value, int | float) and not isinstance(value, bool)
+                if is_number and text == format_argument(value):
+                    text = f"{Decimal(repr(value)):,}"  # a bound is a quantity
+                shown.append(one_line(text, _PART_CHARS))
+            yield words.format(" or ".join(shown))
 
 
 def rule_problems(rules: Sequence[ApprovalRule], parameters: Rules) -> Iterator[ValueProblem]:

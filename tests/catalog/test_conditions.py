@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.runtime.narration.conditions import condition_text
+from holdfast.catalog.policies.rules import condition_text
 
 EUROS = {"type": "number", "format": "money", "currency": "EUR"}
 OF_ANY = {"type": "number", "format": "money", "currency": {"property": "currency"}}
