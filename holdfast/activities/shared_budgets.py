@@ -192,9 +192,6 @@ def _part(
                 is_final=True,
             )
         if budget.reserve is not None:
-            cost = tokens_cost(budget.reserve, max(price.input, price.output))
+            dearest = decimal(max(price.input, price.output))
+            cost = round_amount(budget.reserve * dearest / _MILLION)
     return attempt.model_copy(update={"tokens": tokens, "cost": cost, "is_exempt": is_exempt})
-
-
-def tokens_cost(tokens: int, price: float) -> float:
-    return round_amount(tokens * decimal(price) / _MILLION)

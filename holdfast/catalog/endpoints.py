@@ -94,15 +94,11 @@ class ModelEndpoints:
     def __init__(
         self, served: Mapping[str, ServedEndpoint], stand_in: Provider | None = None
     ) -> None:
-        self._served, self._stand_in = dict(served), stand_in
+        self._served, self.stand_in = dict(served), stand_in
 
     @property
     def names(self) -> list[str]:
         return sorted(self._served)
-
-    @property
-    def has_stand_in(self) -> bool:
-        return self._stand_in is not None
 
     def request_limits(self) -> dict[str, int | None]:
         """Return each endpoint's limit of requests a minute, or None."""
@@ -121,9 +117,9 @@ class ModelEndpoints:
             ApplicationError: the worker has none of that name; not retried.
         """
         served = self._served.get(name)
-        if self._stand_in is not None:
+        if self.stand_in is not None:
             unknown = EndpointTarget(name, Endpoint(provider="script", file="-"), {})
-            return ServedEndpoint(unknown if served is None else served.target, self._stand_in)
+            return ServedEndpoint(unknown if served is None else served.target, self.stand_in)
         if served is not None:
             return served
         known = ", ".join(f"`{each}`" for each in self.names) or "none at all"

@@ -84,7 +84,7 @@ class WorkerParts:
         self._prefetch = PagePrefetch(ConversationCache())
         self._shared_pages: SharedPages | None = None
         answers: dict[str, Progress] = {}
-        current, is_test = resources.current_catalog, resources.models.has_stand_in
+        current, is_test = resources.current_catalog, resources.models.stand_in is not None
         self._budgets = SharedBudgets(
             self._client, settings.task_queue, lambda: () if is_test else current.catalog.budgets
         )

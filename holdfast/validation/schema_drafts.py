@@ -120,15 +120,6 @@ class TooManyCopies(ValueError):
     """The document has more dynamic scopes than copies are made for."""
 
 
-def without_dynamic_scope(root: dict[str, Any], addresses: Addresses) -> dict[str, Any]:
-    """Return an equal schema whose references are all to its own `$defs`.
-
-    Raises:
-        TooManyCopies: It has too many dynamic scopes.
-    """
-    return _Copies(root, addresses).result
-
-
 class _Copies:
     """The copies of a document's schemas, by schema and scope."""
 
@@ -190,7 +181,7 @@ def to_current_draft(schema: Any) -> Any:
     try:
         addresses = Addresses(schema)
         if addresses.has_dynamic_scope:
-            schema = without_dynamic_scope(schema, addresses)
+            schema = _Copies(schema, addresses).result
             addresses = Addresses(schema)
         return _Translation(schema, addresses).result
     except TooManyCopies:
