@@ -88,7 +88,11 @@ def _failures(expect: Expectation, run: Outcome) -> Iterator[str]:
         if key not in run.state or not _equal(value, run.state[key]):
             yield f"its state has `{key}` {_shown(run.state.get(key))}, not {_shown(value)}"
     if expect.approvals is not None:
-        yield from _differences("asks for", "does not ask for", run.approvals, expect.approvals)
+        have, want = Counter(run.approvals), Counter(expect.approvals)
+        for words, rest in (("asks for", have - want), ("does not ask for", want - have)):
+            yield from (
+                f"it {words} `{name}`{'' if n == 1 else f' {n} times'}" for name, n in rest.items()
+            )
     if expect.max_cost is not None and (run.cost is None or run.cost > expect.max_cost):
         cost = "is not known" if run.cost is None else f"is {run.cost:g}"
         yield f"its cost {cost}; at most {expect.max_cost:g}"
@@ -136,16 +140,6 @@ def _is(expected: str | ExpectedCall, call: Call) -> bool:
         name in call.arguments and _equal(value, call.arguments[name])
         for name, value in expected.arguments.items()
     )
-
-
-def _differences(
-    more: str, fewer: str, found: Iterable[str], expected: Iterable[str]
-) -> Iterator[str]:
-    have, want = Counter(found), Counter(expected)
-    for words, rest in ((more, have - want), (fewer, want - have)):
-        yield from (
-            f"it {words} `{name}`{'' if n == 1 else f' {n} times'}" for name, n in rest.items()
-        )
 
 
 def _equal(one: Any, other: Any) -> bool:

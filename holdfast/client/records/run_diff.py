@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from holdfast.client.records.recorded_calls import RecordedLog, RecordedQuestion
+from holdfast.client.records.recorded_calls import RecordedLog
 from holdfast.client.run import Run
 from holdfast.client.run_lists import RunListing
 from holdfast.runtime.narration.log_narration import content_text
@@ -126,7 +126,13 @@ class _ComparedLog:
         self._decisions = defaultdict[tuple[str, str], list[str]](list)
         for question in self._log.questions:
             subject = "" if question.id in self._log.calls else question.asked.tool
-            self._decisions[subject, question.id].append(_decision_of(question))
+            kind, phrase = question.asked.kind, "pending"
+            for entry in question.decisions:
+                decided = entry.decided
+                # An edit may end its question with another one.
+                if entry.outcome or (decided is not None and decided.decision == "edit"):
+                    phrase = EXPIRED if decided is None else decision_phrase(decided.decision, kind)
+            self._decisions[subject, question.id].append(phrase)
 
     def add_counts(self, about: ComparedRun) -> ComparedRun:
         lacks = [*about.lacks]
@@ -159,16 +165,6 @@ class _ComparedLog:
         if end is not None and end.error is not None:
             return {"error": end.error.code.value, "message": end.error.message}
         return self._log.result_of(id)
-
-
-def _decision_of(question: RecordedQuestion) -> str:
-    kind, phrase = question.asked.kind, "pending"
-    for entry in question.decisions:
-        decided = entry.decided
-        # An edit may end its question with another one.
-        if entry.outcome or (decided is not None and decided.decision == "edit"):
-            phrase = EXPIRED if decided is None else decision_phrase(decided.decision, kind)
-    return phrase
 
 
 def _compared_calls(first: list[ComparedCall], second: list[ComparedCall]) -> list[ComparedCalls]:

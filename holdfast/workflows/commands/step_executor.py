@@ -139,7 +139,24 @@ class StepExecutor(BaseExecutor):
             return await child_workflows.execute_delegate(call, turn, self)
         if call.tool.latent:
             return await execute_model_tool(call, turn.number, self)
-        return await self._execute_activity(turn.number, call)
+        activity = call.tool.activity
+        assert activity is not None  # only an activity is left to execute it
+        if call.decided.mcp.task is not None:
+            return await mcp_tasks.follow(call, activity, call.decided.mcp.task, self)
+        run_id = workflow.info().workflow_id
+        arguments = activity_options.activity_arguments(call, activity, self.work, run_id)
+        size = json_size(arguments)
+        if size > activity_options.MAX_INPUT_BYTES:
+            bound = activity_options.MAX_INPUT_BYTES
+            message = f"the input of `{call.name}` has {size} bytes; at most {bound} can be sent"
+            return outcomes.fail(ErrorCode.INVALID_ARGUMENTS, message)
+        async with self.in_flight(size):
+            if self.work.calls.withhold(turn.number, call):
+                return None
+            outcome = await self._outcome_of_activity(call, activity, arguments)
+        if isinstance(outcome, McpTask):
+            return await mcp_tasks.follow(call, activity, outcome, self)
+        return outcome
 
     async def _reserve_call(self, call: ToolCall) -> str | None:
         """Count a call in the budgets that runs share; return why it may not run."""
@@ -185,27 +202,6 @@ class StepExecutor(BaseExecutor):
             return activity_failure(error)
         except ValueError as error:
             return outcomes.Failure("other", str(error))
-
-    async def _execute_activity(self, turn: int, call: ToolCall) -> outcomes.Outcome | None:
-        """Execute a call as an activity; `None` if its principal's token expired before."""
-        activity = call.tool.activity
-        assert activity is not None  # only an activity is left to execute it
-        if call.decided.mcp.task is not None:
-            return await mcp_tasks.follow(call, activity, call.decided.mcp.task, self)
-        run_id = workflow.info().workflow_id
-        arguments = activity_options.activity_arguments(call, activity, self.work, run_id)
-        size = json_size(arguments)
-        if size > activity_options.MAX_INPUT_BYTES:
-            bound = activity_options.MAX_INPUT_BYTES
-            message = f"the input of `{call.name}` has {size} bytes; at most {bound} can be sent"
-            return outcomes.fail(ErrorCode.INVALID_ARGUMENTS, message)
-        async with self.in_flight(size):
-            if self.work.calls.withhold(turn, call):
-                return None
-            outcome = await self._outcome_of_activity(call, activity, arguments)
-        if isinstance(outcome, McpTask):
-            return await mcp_tasks.follow(call, activity, outcome, self)
-        return outcome
 
     async def _outcome_of_activity(
         self, call: ToolCall, activity: ActivityBinding, arguments: list[Any]

@@ -279,29 +279,26 @@ class _Fold:
         messages = [one.message for one in entries if isinstance(one, log_entry.MessageEntry)]
         self._results = {each.call_id: each for each in messages if each.role == "tool"}
         for entry in entries:
-            self._take(entry)
+            match entry:
+                case log_entry.WriteEntry():
+                    self._write(entry)
+                case log_entry.MessageEntry(message=message):
+                    self._read(message)
+                case log_entry.SkillEntry(skill=skill):
+                    self.skill = skill
+                case log_entry.SummaryEntry():
+                    self.summary = entry
+                case log_entry.ToolStartEntry(call_id=id, tool=tool):
+                    self._started[id] = tool
+                case log_entry.ToolEndEntry(call_id=id, tool=tool, error=None):
+                    result = self._results.get(id)
+                    if result is not None and not content_text(result.content).startswith(_STOPPED):
+                        self.succeeded[tool] = None
 
     def started(self) -> dict[str, int]:
         """Return how many calls of each tool were started: of a loop its items, and not itself."""
         loops = {loop_of(id) for id in self._started}
         return dict(Counter(tool for id, tool in self._started.items() if id not in loops))
-
-    def _take(self, entry: log_entry.Entry) -> None:
-        match entry:
-            case log_entry.WriteEntry():
-                self._write(entry)
-            case log_entry.MessageEntry(message=message):
-                self._read(message)
-            case log_entry.SkillEntry(skill=skill):
-                self.skill = skill
-            case log_entry.SummaryEntry():
-                self.summary = entry
-            case log_entry.ToolStartEntry(call_id=id, tool=tool):
-                self._started[id] = tool
-            case log_entry.ToolEndEntry(call_id=id, tool=tool, error=None):
-                result = self._results.get(id)
-                if result is not None and not content_text(result.content).startswith(_STOPPED):
-                    self.succeeded[tool] = None
 
     def _write(self, entry: log_entry.WriteEntry) -> None:
         reference = parse_reference(entry.path)

@@ -107,7 +107,20 @@ class CallLifecycle:
             if not call.has_ended:
                 is_ready = call.is_decidable and not (is_sequential and index)
                 yield from self._end_if_refused(call, self._complete(call, is_ready=is_ready))
-            self._log_call(turn, call)
+            is_refused = isinstance(call.outcome, outcomes.Refused)
+            arguments = call.proposed.proposal.arguments if is_refused else call.known_arguments
+            self._state.log.append(
+                log_entry.ToolCallEntry(
+                    turn=turn,
+                    call_id=call.id,
+                    tool=call.name,
+                    label=call.proposed.tool.label if call.proposed.tool is not None else None,
+                    arguments=arguments,
+                    reasoning=call.meta.reasoning,
+                    waits_for=[other.id for other in call.open_dependencies],
+                    instance=call.meta.instance,
+                )
+            )
         for call in calls:
             if call.is_pending and not call.is_decidable:
                 why = dependency_graph.explain_unresolvable(call, self._state.data)
@@ -379,19 +392,3 @@ class CallLifecycle:
         if call.prepared.resolved_late:
             call.revise(replace(call.prepared, resolved_late=False))
         self._questions.ask_about(turn, call, kind)
-
-    def _log_call(self, turn: int, call: ToolCall) -> None:
-        is_refused = isinstance(call.outcome, outcomes.Refused)
-        arguments = call.proposed.proposal.arguments if is_refused else call.known_arguments
-        self._state.log.append(
-            log_entry.ToolCallEntry(
-                turn=turn,
-                call_id=call.id,
-                tool=call.name,
-                label=call.proposed.tool.label if call.proposed.tool is not None else None,
-                arguments=arguments,
-                reasoning=call.meta.reasoning,
-                waits_for=[other.id for other in call.open_dependencies],
-                instance=call.meta.instance,
-            )
-        )
