@@ -64,6 +64,8 @@ class Signer:
         }
         if decision.decision in ("respond", "happened"):
             claims["resultDigest"] = sha256(canonical_json(decision.result))
+        if decision.on_behalf_of:
+            claims["onBehalfOf"] = decision.on_behalf_of
         if decision.remember:
             claims["remember"] = True
         token = self.encode(claims, {})

@@ -14,6 +14,8 @@ from holdfast.schemas.tool import Schema, ShownTool
 
 MAX_TOKEN_CHARACTERS = 16_384
 MAX_CLAIM_SECONDS = 8 * 3600
+# For how many people one decides as their substitute.
+MAX_REPRESENTED = 20
 # How often a question can be asked and still be recognised by its digest.
 MAX_ROUNDS = 50
 # The most tools that are read for one pending approval.
@@ -25,6 +27,10 @@ _NO_TOKEN = (
 OTHER_QUESTION = "`nonce` is of another attempt or execution: look at it again, then decide"
 Purpose = Literal["decision", "principal", "question"]
 
+Represented = Annotated[
+    list[Annotated[str, Field(min_length=1, max_length=200)]],
+    Field(max_length=MAX_REPRESENTED, exclude_if=lambda people: not people),
+]
 Kind = Literal["call", "input", "reconcile", "plan", "budget", "principal_expired"]
 Verdict = Literal["approve", "deny", "edit", "respond", "happened", "did_not_happen", "give_up"]
 # The decisions that run a call again whose outcome is unknown.
@@ -58,6 +64,9 @@ class Decision(Strict):
     """Who decides."""
     groups: Annotated[list[str], Field(max_length=100)] = []
     """The groups that they decide for."""
+    on_behalf_of: Represented = []
+    """The people who are away, and whose substitute they are. The inbox sets it; it gives no right:
+    the decision is refused if one of these people may not decide."""
     digest: str | None = None
     """Decide only if the call is still the one with this digest."""
     nonce: Annotated[str, Field(max_length=200)] | None = None
@@ -65,7 +74,8 @@ class Decision(Strict):
     remember: bool = False
     """Approve every further call of the tool in this run."""
     token: Annotated[str, Field(min_length=1, max_length=MAX_TOKEN_CHARACTERS)] | None = None
-    """A JWT that names the approver and the call: `by` and `groups` are then taken from it."""
+    """A JWT that names the approver and the call: `by`, `groups` and `onBehalfOf` are then taken
+    from it."""
 
     def to_json(self) -> dict[str, Any]:
         """Return what was sent, also where it is the default: a result may be null."""
@@ -112,7 +122,9 @@ class Decided(Lenient):
     remember: bool = False
     """Whether it holds for every further call of the tool."""
     signed: bool = False
-    """Whether it was signed: `by` and `groups` are then those of a verified token."""
+    """Whether it was signed: `by`, `groups` and `onBehalfOf` are then those of a verified token."""
+    on_behalf_of: Represented = []
+    """The people who were away, and whose substitute decided. Only where there are some."""
 
     @property
     def proof(self) -> str:
@@ -339,6 +351,7 @@ class DecisionClaims(Lenient):
 
     sub: Annotated[str, Field(min_length=1, max_length=200)]
     groups: Annotated[list[str], Field(max_length=100)] = []
+    on_behalf_of: Represented = []
     digest: str
     nonce: str = ""
     """Of the question."""

@@ -1689,6 +1689,13 @@ export interface Decision {
    */
   groups?: string[];
   /**
+   * The people who are away, and whose substitute they are. The inbox sets it; it gives no right:
+   * the decision is refused if one of these people may not decide.
+   *
+   * @maxItems 20
+   */
+  onBehalfOf?: string[];
+  /**
    * Decide only if the call is still the one with this digest.
    */
   digest?: string | null;
@@ -1701,7 +1708,8 @@ export interface Decision {
    */
   remember?: boolean;
   /**
-   * A JWT that names the approver and the call: `by` and `groups` are then taken from it.
+   * A JWT that names the approver and the call: `by`, `groups` and `onBehalfOf` are then taken
+   * from it.
    */
   token?: string | null;
 }
@@ -2286,9 +2294,15 @@ export interface Decided {
    */
   remember?: boolean;
   /**
-   * Whether it was signed: `by` and `groups` are then those of a verified token.
+   * Whether it was signed: `by`, `groups` and `onBehalfOf` are then those of a verified token.
    */
   signed?: boolean;
+  /**
+   * The people who were away, and whose substitute decided. Only where there are some.
+   *
+   * @maxItems 20
+   */
+  onBehalfOf?: string[];
 }
 /**
  * A document in PDF: its base64 data, or the address of one.

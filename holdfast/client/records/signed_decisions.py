@@ -152,6 +152,7 @@ class SignedDecisions:
             digest = sha256(canonical_json(sent.get("result")))
             is_covered = (
                 (claims.workflow_id, claims.sub) == (self._header.get("run"), decided.by)
+                and claims.on_behalf_of == decided.on_behalf_of
                 and sent.get("callId") == call == (claims.call_id or call)
                 and claims.decision in verdicts
                 and (claims.remember or not decided.remember)

@@ -12,6 +12,7 @@ from typing import Any, Final, Literal
 from holdfast.runtime.text_safety import clean, local_time, name_in_line, one_line
 from holdfast.schemas.decision import Decided, Kind, PendingApproval, Verdict
 from holdfast.schemas.log_entry import SkillChooser
+from holdfast.schemas.phrases import distinct_names
 from holdfast.validation.text_safety import is_same_person
 
 NAME_CHARS: Final = 80
@@ -287,9 +288,7 @@ def decided_phrase(
     `approved by ada (signed)`; of an unknown outcome `it happened (ada, unverified)`. The author is
     `you` for the reader of that name, and `unnamed` without a name.
     """
-    words = decision_phrase(decided.decision, kind)
-    name = name_in_line(decided.by or "", NAME_CHARS)
-    author = "you" if is_same_person(decided.by, you) else name or unnamed
+    words, author = decision_phrase(decided.decision, kind), _author(decided, you) or unnamed
     if kind == "reconcile":
         source = ", ".join(filter(None, (author, decided.proof)))
         return f"{words} ({source})" if source else words
@@ -308,8 +307,16 @@ def decision_text(decided: Decided | None, kind: Kind, you: str) -> str:
 
 def author_phrase(decided: Decided) -> str:
     """Return who decided: `ada (signed)`, `ada (unverified)`; empty without a name."""
-    name = name_in_line(decided.by or "", NAME_CHARS)
+    name = _author(decided)
     return f"{name} ({decided.proof})" if name else ""
+
+
+def _author(decided: Decided, you: str = "") -> str:
+    """Return who decided, and as whose substitute: `bob for ada`."""
+    people = (decided.by or "", *decided.on_behalf_of)
+    shown = ["you" if is_same_person(one, you) else name_in_line(one, NAME_CHARS) for one in people]
+    represented = distinct_names(filter(None, shown[1:]))
+    return f"{shown[0]} for {represented}" if shown[0] and represented else shown[0]
 
 
 def claim_phrase(one: PendingApproval, now: datetime, you: str = "") -> str:

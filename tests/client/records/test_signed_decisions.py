@@ -90,6 +90,10 @@ GENUINE: dict[str, tuple[Records, str]] = {
         [question(), {"entry": {**decision()["entry"], "at": LATER}}, sent()],
         "t1c1 pay: approved by ada (signed); shown: amount=5",
     ),
+    "approval of a substitute": (
+        [question(), decision(onBehalfOf=["bob"]), sent(onBehalfOf=["bob"])],
+        "t1c1 pay: approved by ada for bob (signed); shown: amount=5",
+    ),
     "denial with a reason, which no token covers": (
         [question(), decision("deny", reason="no (signed)"), sent("deny")],
         't1c1 pay: denied by ada (signed); shown: amount=5; reason, not signed: "no (signed)"',
@@ -151,6 +155,8 @@ FORGED: dict[str, Records] = {
     "another form": [question(form={"type": "object"}), decision(), sent()],
     "another person": [question(), decision(by="bob"), sent()],
     "another verdict": [question(), decision(), sent("deny")],
+    "a person who is away": [question(), decision(onBehalfOf=["bob"]), sent()],
+    "no person who is away": [question(), decision(), sent(onBehalfOf=["bob"])],
     "a token without a verdict": [question(), decision(), sent(decision=None)],
     "another execution": [question(), decision(), sent(nonce=nonce_of("third", "t1c1", 0))],
     "another run": [question(), decision(), sent(workflowId="order-8")],

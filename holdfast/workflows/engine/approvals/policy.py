@@ -185,7 +185,10 @@ def satisfies(policy: ApprovalPolicy, by: Sequence[Decided], principal: Principa
         decided
         for decided in by
         if not (policy.approvers and not any(each in policy.approvers for each in decided.groups))
-        and not (policy.not_by and is_same_person(decided.by, own))
+        and not (
+            policy.not_by
+            and any(is_same_person(each, own) for each in (decided.by, *decided.on_behalf_of))
+        )
         and not (named and decided.by is None)
         and not (policy.signed and not decided.signed)
     ]

@@ -70,6 +70,7 @@ _NEXT_FORM = (
     "the call requires a further answer; to give it, send the `digest` that is shown now"
     " (`holdfast approvals --json`)"
 )
+_COUNTED = {"decision", "by", "groups", "on_behalf_of", "reason", "remember"}
 _OBEYS_TIMEOUT: tuple[Kind, ...] = ("call", "input", "plan")
 
 
@@ -273,12 +274,8 @@ class Question:
         if meant.decision == "edit":
             self.arguments, self.edited_by = meant.arguments or {}, meant.by or "a person"
             self.filled_in = []
-        decided = Decided(
-            **meant.model_dump(include={"decision", "by", "groups", "reason", "remember"}),
-            at=rfc3339(now),
-            digest=self.digest,
-            signed=isinstance(meant, SignedDecision),
-        )
+        counted, is_signed = meant.model_dump(include=_COUNTED), isinstance(meant, SignedDecision)
+        decided = Decided(**counted, at=rfc3339(now), digest=self.digest, signed=is_signed)
         self.decisions.append((decided, effect))
         self.claim.end_of(decided.by)
         if meant.decision == "deny":

@@ -12,7 +12,7 @@ from holdfast.schemas.names import ALREADY_DECIDED, INVALID_DECISION
 from holdfast.schemas.phrases import distinct_names
 from holdfast.schemas.run import Principal
 from holdfast.schemas.tool import ApprovalPolicy
-from holdfast.validation.text_safety import normalized_person
+from holdfast.validation.text_safety import is_same_person
 
 # The decisions that give a result.
 RESULTS: tuple[Verdict, ...] = ("respond", "happened")
@@ -102,7 +102,7 @@ def sign_with_claims(decision: Decision, claims: DecisionClaims, run_id: str) ->
     if claims.workflow_id != run_id:
         raise _unbound("another run")
     fields = {name: getattr(decision, name) for name in decision.model_fields_set}
-    who = {"by": claims.sub, "groups": claims.groups}
+    who = {"by": claims.sub, "groups": claims.groups, "on_behalf_of": claims.on_behalf_of}
     return SignedDecision.model_validate({**fields, **who, "claims": claims})
 
 
@@ -146,12 +146,13 @@ def check_person(
     decision: Decision, policy: ApprovalPolicy, forwards: int, principal: Principal | None
 ) -> None:
     """Reject a decision of a person who may not decide under a policy after so many forwards."""
-    by = normalized_person(decision.by)
     if decision.by is None and (policy.not_by or (policy.quorum or 1) > 1):
         raise invalid("this call requires a named approver: write `by`")
-    own = principal is not None and by == normalized_person(principal.id)
-    if policy.not_by and own:
+    own = principal.id if principal is not None else None
+    if policy.not_by and is_same_person(decision.by, own):
         raise invalid("the principal of the run cannot decide on this call")
+    if policy.not_by and any(is_same_person(each, own) for each in decision.on_behalf_of):
+        raise invalid("the principal of the run has no substitute for this call: others decide")
     if policy.approvers and not any(group in policy.approvers for group in decision.groups):
         named = distinct_names(policy.approvers)
         raise invalid(f"only these groups decide on this call: {named}")
