@@ -436,6 +436,9 @@ PATHS: dict[str, Path] = {
     ),
     "approved": Path(PAYS, ["pay"], people=decides(decision_on("t1c1", "approve", by="ada"))),
     "denied": Path(PAYS, ["pay"], people=decides(decision_on("t1c1", "deny", reason="no"))),
+    "by_a_substitute": Path(
+        PAYS, ["pay"], people=decides(decision_on("t1c1", "approve", by="bob", onBehalfOf=["ada"]))
+    ),
     "claimed": Path(PAYS, ["pay"], people=decides_claimed),
     "loop": Path(
         [Answer(calls=[PAYS_EACH, NOTES_ONE]), DONE],
