@@ -22,7 +22,12 @@ from typing import Any, Final, Unpack, overload
 from pydantic import JsonValue
 from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
-from temporalio.client import Client
+from temporalio.client import (
+    Client,
+    WithStartWorkflowOperation,
+    WorkflowUpdateFailedError,
+    WorkflowUpdateRPCTimeoutOrCancelledError,
+)
 from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
@@ -40,13 +45,16 @@ from holdfast.client.stream.live_answers import LiveAnswers
 from holdfast.client.stream.run_watch import RunWatches
 from holdfast.definitions.agent import Agent
 from holdfast.definitions.run_request import RequestFields, RunInput, run_request
+from holdfast.runtime.absences import AbsenceReader
 from holdfast.runtime.storage.run_files import move_files_of_request, open_files
 from holdfast.runtime.text_safety import clean, holdfast_command
 from holdfast.schemas import names
+from holdfast.schemas.internal.absences import Absence
 from holdfast.schemas.run import RunRequest
 
 # A worker answers some hundred queries a second, one after the other: more would wait there.
 _CONCURRENT_QUERIES: Final = 32
+_UPDATE_TIMEOUT: Final = timedelta(seconds=5)
 
 
 class StartFields(RequestFields, total=False):
@@ -65,6 +73,7 @@ class HoldfastClient:
     def __init__(self, client: Client, task_queue: str = names.TASK_QUEUE) -> None:
         self.temporal, self.task_queue = client, task_queue
         self.live = LiveAnswers(client.data_converter)
+        self.absences = AbsenceReader(client)
         # Whether the namespace has the search attributes of a start, and that of forks, as far as
         # is known.
         self._has_attributes = self.lists_forks = True
@@ -188,6 +197,37 @@ class HoldfastClient:
                 raise
             await start()
             self._has_attributes = False
+
+    async def set_absence(self, absence: Absence) -> None:
+        """Set the absence of a person who was authenticated, or end it.
+
+        Raises:
+            HoldfastError: it is rejected, or no worker of the task queue answers.
+        """
+        start: WithStartWorkflowOperation[Any, Any] = WithStartWorkflowOperation(
+            names.ABSENCES_WORKFLOW,
+            id=names.ABSENCES_ID,
+            task_queue=self.task_queue,
+            id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
+            id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
+            static_summary="The approvers who are away",
+        )
+        try:
+            await self.temporal.execute_update_with_start_workflow(
+                names.SET_ABSENCE,
+                absence.to_json(),
+                start_workflow_operation=start,
+                rpc_timeout=_UPDATE_TIMEOUT,
+            )
+        except WorkflowUpdateRPCTimeoutOrCancelledError as error:
+            raise errors.NoWorkerError(self.task_queue) from error
+        except WorkflowUpdateFailedError as error:
+            wrong = f"the absence is rejected: {getattr(error.cause, 'message', error.cause)}"
+            raise errors.wrong_command(wrong, "nothing was changed") from error
+        except RPCError as error:
+            raise errors.rpc_problem(error) from error
+        finally:
+            self.absences.expire()
 
     def run(self, id: str, output: type[OutputT] | None = None) -> Run[OutputT]:
         """Return the run with this id, whose result is an `output`; sends no request."""

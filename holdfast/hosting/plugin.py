@@ -52,6 +52,7 @@ from holdfast.runtime.settings_files.file_problems import LoadError
 from holdfast.runtime.storage.locations import StoreLocation, open_store_at, parse_store_location
 from holdfast.runtime.storage.store import DeferredStore
 from holdfast.schemas.settings.budgets import SharedBudget
+from holdfast.workflows.absences import AbsencesWorkflow, MovingAbsencesWorkflow
 from holdfast.workflows.agent import AgentWorkflow
 from holdfast.workflows.base_workflow import CallWorkflow
 from holdfast.workflows.budget import BudgetWorkflow, MovingBudgetWorkflow
@@ -66,6 +67,7 @@ _Results = AsyncIterator[WorkflowReplayResult]
 _LASTING: Final[Mapping[type, type]] = {
     MemoryWorkflow: MovingMemoryWorkflow,
     BudgetWorkflow: MovingBudgetWorkflow,
+    AbsencesWorkflow: MovingAbsencesWorkflow,
 }
 _PARAMETERS: Final = inspect.signature(Worker).parameters
 

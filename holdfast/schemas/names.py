@@ -27,6 +27,9 @@ WORKFLOWS: Final = (AGENT_WORKFLOW, CALL_WORKFLOW, BACKTEST_WORKFLOW)
 MEMORY_WORKFLOW: Final = "MemoryWorkflow"
 # And what runs that share a budget have used.
 BUDGET_WORKFLOW: Final = "BudgetWorkflow"
+# And when the approvers of the namespace are away: one workflow, of this id.
+ABSENCES_WORKFLOW: Final = "AbsencesWorkflow"
+ABSENCES_ID: Final = "holdfast-absences"
 
 # Activities of the worker itself. A tool's activity may not take one of these names.
 GENERATE: Final = "generate"
@@ -114,6 +117,8 @@ WRITE: Final = "write"
 # The update and the signal of a shared budget; its query is `read`.
 RESERVE: Final = "reserve"
 SETTLE: Final = "settle"
+# The update of absences; their query is `read`, too.
+SET_ABSENCE: Final = "set_absence"
 
 # Queries. REQUEST and PAGES are the worker's own: `generate` reads the conversation through one of
 # them, `read_fork` the log through the other. The last two are a memory's.

@@ -3002,6 +3002,10 @@ export interface Inbox {
    */
   claimFor?: string;
   /**
+   * The task queue of the workers that keep when people are away.
+   */
+  taskQueue?: string;
+  /**
    * A Slack app, in which people decide by buttons.
    */
   slack?: SlackSettings | null;
@@ -3181,6 +3185,42 @@ export interface Message {
   skill?: string | null;
 }
 /**
+ * The absence of a person, as they have set it; without `away`, they are back.
+ */
+export interface Absence {
+  /**
+   * Who is away, by the name that they sign in with.
+   */
+  person: string;
+  /**
+   * The groups that they decide for.
+   *
+   * @maxItems 100
+   */
+  groups?: string[];
+  /**
+   * When, and the substitute.
+   */
+  away?: Away | null;
+}
+/**
+ * A time in which a person is away, and their substitute.
+ */
+export interface Away {
+  /**
+   * From when.
+   */
+  from: string;
+  /**
+   * Until when.
+   */
+  until: string;
+  /**
+   * The substitute, by the name that they sign in with.
+   */
+  to: string;
+}
+/**
  * A message of a Slack app about a question, which later news of it update.
  */
 export interface PostedMessage {
@@ -3245,6 +3285,10 @@ export interface News {
    * The groups that it is forwarded to, where that is the news.
    */
   forwarded?: string[];
+  /**
+   * The people of its groups who are away now, as they wrote it, each with a substitute.
+   */
+  absences?: Absence[];
   /**
    * What becomes of it where no one decides: it is denied, the run fails, it is run, it
    * is given up, the run ends.

@@ -11,6 +11,7 @@ from typing import Any, Final, Literal
 
 from holdfast.runtime.text_safety import clean, local_time, name_in_line, one_line
 from holdfast.schemas.decision import Decided, Kind, PendingApproval, Verdict
+from holdfast.schemas.internal.absences import Absence
 from holdfast.schemas.log_entry import SkillChooser
 from holdfast.schemas.phrases import distinct_names
 from holdfast.validation.text_safety import is_same_person
@@ -330,6 +331,18 @@ def claim_phrase(one: PendingApproval, now: datetime, you: str = "") -> str:
     name = f"{name_in_line(one.claim.by, NAME_CHARS)}{' (unverified)' * one.signed} is"
     who = "you are" if is_same_person(one.claim.by, you) else name
     return f"{who} looking at this until {until.astimezone(UTC):%H:%M} UTC"
+
+
+def away_phrase(one: Absence) -> str:
+    """Return who is away, and until when: `ada, who is away until 2026-03-09 00:00 UTC`."""
+    until = one.away and f"{one.away.until.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+    return f"{name_in_line(one.person, NAME_CHARS)}, who is away until {until}"
+
+
+def substitute_phrase(one: Absence) -> str:
+    """Return the substitute of a person: `bob for ada, who is away until …`."""
+    to = one.away.to if one.away else ""
+    return f"{name_in_line(to, NAME_CHARS)} for {away_phrase(one)}"
 
 
 def timeout_phrase(

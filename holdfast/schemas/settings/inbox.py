@@ -6,6 +6,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
+from holdfast.schemas import names
 from holdfast.schemas.base import Duration, SettingsFile, Strict, Variable
 from holdfast.schemas.decision import MAX_CLAIM_SECONDS
 from holdfast.schemas.settings.notify import SLACK_API, SlackAddress
@@ -163,6 +164,8 @@ class InboxSettings(SettingsFile):
     """Who may read, decide, cancel and send messages (default: everyone everything)."""
     claim_for: Annotated[Duration, AfterValidator(_claim_time)] = DEFAULT_CLAIM
     """When the claim of an approver on a pending call ends by itself."""
+    task_queue: Name = names.TASK_QUEUE
+    """The task queue of the workers that keep when people are away."""
     slack: SlackSettings | None = None
     """A Slack app, in which people decide by buttons."""
     programs: Programs = Programs()

@@ -8,6 +8,7 @@ from pydantic import AfterValidator, ConfigDict, Field, JsonValue, model_validat
 
 from holdfast.schemas.base import Lenient, OneOf, SettingsFile, Strict, Variable
 from holdfast.schemas.decision import Decided, PendingApproval
+from holdfast.schemas.internal.absences import Absence
 from holdfast.schemas.phrases import NAME_PATTERN, quote_value
 
 NewsKind = Literal["asked", "reminder", "expired", "decided", "threshold"]
@@ -236,6 +237,8 @@ class News(Lenient):
     list, an item of a loop and a call of a plan are one each. Only with the content `full`."""
     forwarded: list[str] = []
     """The groups that it is forwarded to, where that is the news."""
+    absences: list[Absence] = []
+    """The people of its groups who are away now, as they wrote it, each with a substitute."""
     lapse: Lapse
     """What becomes of it where no one decides: it is denied, the run fails, it is run, it
     is given up, the run ends."""
