@@ -45,6 +45,7 @@ from holdfast.hosting.sdk_workarounds.activity_definitions import (
 )
 from holdfast.hosting.sdk_workarounds.worker_shutdown import shutdown_requested
 from holdfast.hosting.temporal import usable_search_attributes
+from holdfast.runtime.absences import AbsenceReader
 from holdfast.runtime.storage.run_files import RunFiles
 from holdfast.runtime.storage.store import payload_writer, store_of
 from holdfast.schemas import names
@@ -156,7 +157,7 @@ class WorkerParts:
             knowledge.fetch_knowledge,
             CheckTokenActivity(self._resources.key_sets).check_token,
             find_signals,
-            self._resources.channels.tell_people,
+            self._resources.channels.with_absences(AbsenceReader(self._client)).tell_people,
             spans.record_spans,
             *(self._resolver.resolve_agent, self._resolver.resolve_tool),
             *(self._budgets.reserve_call, forks.read_fork),

@@ -18,6 +18,7 @@ from holdfast.activities.notify.message_text import Notifier, limit_content
 from holdfast.activities.notify.slack import SlackAppNotifier, SlackNotifier
 from holdfast.activities.notify.webhook import BadSecret, WebhookNotifier, signing_secrets
 from holdfast.runtime import addresses
+from holdfast.runtime.absences import AbsenceReader, present_absences
 from holdfast.runtime.decision_links import LINK_SECRET, MIN_SECRET_CHARACTERS, DecisionLinks
 from holdfast.runtime.http_post import EnvironmentValue, notification_error
 from holdfast.runtime.settings_files.file_problems import LoadError
@@ -26,15 +27,24 @@ from holdfast.schemas import names
 from holdfast.schemas.settings.notify import Channel, Listener, News, Notifiers, Webhook
 from holdfast.validation.problems import ValueProblem, under
 
+MAX_AWAY_TOLD = 20
+
 
 class NotificationChannels:
     """The channels of a worker by name, each with its notifier; links begin with `inbox`."""
 
     def __init__(
-        self, inbox: str = "", served: Mapping[str, tuple[Channel, Notifier]] | None = None
+        self,
+        inbox: str = "",
+        served: Mapping[str, tuple[Channel, Notifier]] | None = None,
+        absences: AbsenceReader | None = None,
     ) -> None:
-        self._inbox = inbox.rstrip("/")
+        self._inbox, self._absences = inbox.rstrip("/"), absences
         self._served = dict(served or {})
+
+    def with_absences(self, absences: AbsenceReader) -> "NotificationChannels":
+        """Return the same channels, whose news name the approvers who are away."""
+        return NotificationChannels(self._inbox, self._served, absences)
 
     def listeners(self) -> list[Listener]:
         """Return the facts about channels that runs need."""
@@ -84,6 +94,13 @@ class NotificationChannels:
             )
             raise notification_error(message, retried=True)
         news = limit_content(News.read(notification["news"]), channel.content)
+        if self._absences is not None and news.waiting.approvers and not news.is_over:
+            away = [
+                one.model_copy(update={"groups": []})
+                for one in present_absences(await self._absences.read())
+                if not {*one.groups}.isdisjoint(news.waiting.approvers)
+            ]
+            news = news.model_copy(update={"absences": away[:MAX_AWAY_TOLD]})
         # The address of the decision; once it is over, of the run.
         run, call = news.workflow_id, news.waiting.call_id
         place = ("run", run) if news.is_over else ("waiting", run, call)

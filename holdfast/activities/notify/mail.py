@@ -28,6 +28,7 @@ from holdfast.runtime.decision_links import PATH, DecisionLinks
 from holdfast.runtime.text_safety import defuse_links, one_line
 from holdfast.schemas.base import sha256
 from holdfast.schemas.settings.notify import Mail, News, Tls
+from holdfast.validation.text_safety import is_same_person
 
 _PORTS: dict[Tls, int] = {"starttls": 587, "tls": 465, "none": 25}
 ANSWER_CHARACTERS = 200
@@ -85,15 +86,24 @@ class MailNotifier(Notifier):
     links: DecisionLinks | None = None
 
     def recipients(self, news: News) -> list[str]:
-        """Return the recipients: of the groups that decide, or of all groups where anyone may."""
+        """Return the recipients: of the groups that decide, or of all groups where anyone may.
+
+        A substitute of one of them receives it too, if listed for a group that decides: of a
+        forward, also one that could decide before.
+        """
         deciding = news.forwarded or news.waiting.approvers
-        chosen = [
+        chosen, entitled = [*self.mail.to], list[str]()
+        for group, addresses in self.mail.to_groups.items():
+            chosen += addresses if not deciding or group in deciding else ()
+            entitled += addresses if group in news.waiting.approvers else ()
+        substitutes = [
             address
-            for group, addresses in self.mail.to_groups.items()
-            if not deciding or group in deciding
-            for address in addresses
+            for one in news.absences
+            if one.away and any(is_same_person(one.person, each) for each in chosen)
+            for address in entitled
+            if is_same_person(one.away.to, address)
         ]
-        return list(dict.fromkeys([*self.mail.to, *chosen]))
+        return list(dict.fromkeys([*chosen, *substitutes]))
 
     async def notify(self, news: News) -> None:
         """Send the notification, if it has recipients, as `Notifier` requires."""

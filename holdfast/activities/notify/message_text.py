@@ -114,6 +114,8 @@ def _lines(news: News, view: QuestionView) -> Iterator[tuple[str, str]]:
         deciding = view.terms("message", view.groups(VALUE_CHARACTERS))
         # Without any content, the approvers are not named.
         yield "Who decides", "; ".join(deciding) if waiting.tool else ""
+        absences = "; ".join(map(phrases.substitute_phrase, news.absences))
+        yield "Substitutes", one_line(absences, VALUE_CHARACTERS)
         yield "Now", phrases.claim_phrase(waiting, datetime.now(UTC))
         until = datetime.fromisoformat(waiting.expires_at).strftime("%Y-%m-%d %H:%M UTC")
         yield "Until", f"{until}; without a decision, {phrases.lapse_phrase(news.lapse)}"

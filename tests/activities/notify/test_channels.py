@@ -16,14 +16,18 @@ from starlette.responses import Response, StreamingResponse
 from temporalio.exceptions import ApplicationError
 
 from holdfast.activities.notify.channels import NotificationChannels, load_notifiers
+from holdfast.activities.notify.message_text import message_text
 from holdfast.activities.notify.webhook import WebhookNotifier, signature, signing_secrets
 from holdfast.runtime import http_post as sending
+from holdfast.runtime.absences import AbsenceReader
 from holdfast.runtime.http_post import EnvironmentValue
 from holdfast.runtime.secrets import REPLACED, Secrets
+from holdfast.schemas.internal.absences import Absence
 from holdfast.schemas.publish import FOLDER
 from tests.docs.page import File, steps
 from tests.support.news_receivers import DECIDED, SECRET, Listening, listening, news
 from tests.support.process import ROOT
+from tests.workflows.approvals.test_absences import absence_of
 
 Make = Callable[..., NotificationChannels]
 OLD_SECRET = "whsec_" + base64.b64encode(bytes(range(32))).decode()
@@ -133,6 +137,27 @@ async def test_a_program_receives_the_published_news(program: Listening, channel
     assert said["data"]["waiting"]["arguments"] == {"order_id": "A-7", "amount": 120}
     assert said["data"]["decided"]["by"] == "bob"
     assert said["data"]["link"] == "https://inbox.x/run/order%2F7"
+
+
+async def test_news_name_the_approvers_who_are_away_and_their_substitutes(
+    program: Listening, channels: Make
+) -> None:
+    known = [absence_of("ada", "bob"), absence_of("eve", "bob", groups=["sales"])]
+
+    class Known(AbsenceReader):
+        async def read(self) -> list[Absence]:
+            return known
+
+    told = channels(hook(program), {"SECRET": SECRET}).with_absences(Known(None))  # type: ignore[arg-type]
+    await send(told)
+    await send(told, "decided")
+    await send(told, waiting={"approvers": []})
+    found, *others = [one.json["data"].get("absences") for one in program.heard]
+    [shown] = found
+    assert (shown["person"], shown["away"]["to"], "groups" in shown) == ("ada", "bob", False)
+    assert others == [None, None]
+    lines = dict(message_text(news(absences=known[:1])).lines)
+    assert lines["Substitutes"].startswith("bob for ada, who is away until ")
 
 
 async def test_a_link_leads_to_the_pending_approval_whatever_its_runs_id_holds(

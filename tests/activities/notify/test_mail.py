@@ -26,6 +26,7 @@ from holdfast.schemas.internal.selected_call import SelectedCall
 from holdfast.schemas.settings.notify import Channel, Mail
 from tests.runtime.test_tls import certificate
 from tests.support.news_receivers import news
+from tests.workflows.approvals.test_absences import absence_of
 
 # A fixture.
 __all__ = ["certificate"]
@@ -275,6 +276,27 @@ def test_a_forward_is_mailed_to_its_groups_alone() -> None:
     notifier = MailNotifier(mail(Post(port=1), toGroups=groups), None)
     told = news(waiting={"approvers": ["finance", "legal"]}, forwarded=["legal"])
     assert notifier.recipients(told) == ["ada@acme.org", "law@acme.org"]
+
+
+@pytest.mark.parametrize(
+    ("person", "to", "added"),
+    [
+        ("law@acme.org", "FIN@acme.org", ["fin@acme.org"]),
+        ("ada@acme.org", "fin@acme.org", ["fin@acme.org"]),
+        ("law@acme.org", "eve@acme.org", []),
+        ("law@acme.org", "hr@acme.org", []),
+        ("eve@acme.org", "fin@acme.org", []),
+    ],
+    ids=["forwarded", "always told", "unlisted", "of another group", "for no recipient"],
+)
+def test_a_substitute_receives_it_if_listed_for_a_group_that_decides(
+    person: str, to: str, added: list[str]
+) -> None:
+    groups = {"finance": ["fin@acme.org"], "legal": ["law@acme.org"], "hr": ["hr@acme.org"]}
+    notifier = MailNotifier(mail(Post(port=1), toGroups=groups), None)
+    waiting = {"approvers": ["finance", "legal"]}
+    told = news(waiting=waiting, forwarded=["legal"], absences=[absence_of(person, to)])
+    assert notifier.recipients(told) == ["ada@acme.org", "law@acme.org", *added]
 
 
 async def test_each_gets_a_link_of_their_own_that_decides_as_far_as_they_may() -> None:
