@@ -29,9 +29,10 @@ from holdfast.client.run import PendingCall, Run
 from holdfast.client.run_lists import MissingAttributesError, RunFilter, RunListing
 from holdfast.client.shared_budgets import read_budgets
 from holdfast.client.stream.heartbeats import new_failure_lines
+from holdfast.runtime.absences import present_absences
 from holdfast.runtime.command_line import read_count
 from holdfast.runtime.narration.log_narration import LogNarration
-from holdfast.runtime.narration.phrases import subject_phrase
+from holdfast.runtime.narration.phrases import subject_phrase, substitute_phrase
 from holdfast.runtime.narration.question_line import question_line
 from holdfast.runtime.narration.question_view import QuestionView
 from holdfast.runtime.text_safety import (
@@ -106,6 +107,8 @@ async def approvals(*, json: bool) -> int:
         print(f"To decide:  {how_to_decide(first.run_id, first)}")
     elif unanswered is None:
         print("There are no pending approvals.")
+    for absence in present_absences(await client.absences.read()) if not json else ():
+        print(f"Substitute: {substitute_phrase(absence)}")
     if unanswered is not None:
         raise unanswered
     return DONE

@@ -42,6 +42,7 @@ from holdfast.runtime.text_sealer import TextSealer
 from holdfast.schemas.base import sha256
 from holdfast.schemas.internal.live_answer import LIVE_ANSWERS_PATH, VIEWERS_KEY
 from holdfast.schemas.internal.selected_call import SelectedCall
+from holdfast.web import away as away_page
 from holdfast.web.api import operations as api
 from holdfast.web.api.openapi import DOCUMENT
 from holdfast.web.auth import auth_middleware as auth
@@ -79,6 +80,7 @@ def application(parts: Services, *more: Route) -> Starlette:
         routes=[
             Mount("/static", StaticFiles(directory=STATIC)),
             Route("/home", HomePage(parts).show, methods=["GET"]),
+            *away_page.routes(parts),
             *listing.routes(parts),
             *call.routes(parts),
             *live.routes(parts),
@@ -127,7 +129,8 @@ class DecisionPages:
         if not isinstance(found, OpenApproval):
             return self._outcome(request, person, outcome)
         similar = await find_similar_calls(self._parts, found, person)
-        values = build_call_page(found, person, signs=False)
+        away = await self._parts.away(person, found.approval)
+        values = build_call_page(found, person, signs=False, away=away)
         same = any(one.same_arguments for one in similar)
         return page(request, "call/link.html", call=values, you=person, same=same)
 
@@ -202,7 +205,7 @@ async def serve_inbox(
             todo = "leave out --by and --groups"
             raise wrong_command("the settings define who decides", todo)
         serving.check_private(host, chosen.url, "`url: https://…` in its `--settings`")
-        client, permissions = await connect(), Permissions(chosen.permissions)
+        client, permissions = await connect(chosen.task_queue), Permissions(chosen.permissions)
         of_settings = chosen.temporal_ui, chosen.programs, permissions
         parts = Services(client, signer, *of_settings, load_catalog(), chosen.claim_for)
         await stack.enter_async_context(export_metrics(parts.pending, os.environ))

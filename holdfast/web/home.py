@@ -19,6 +19,7 @@ from holdfast.client.errors import HoldfastError
 from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.client.run_lists import RUNS, RunListing, status_query
 from holdfast.client.shared_budgets import read_budgets
+from holdfast.runtime.absences import present_absences
 from holdfast.runtime.narration.arguments import cost_text
 from holdfast.schemas.base import rfc3339
 from holdfast.schemas.internal.shared_budgets import BudgetView
@@ -141,11 +142,14 @@ class HomePage:
         mine = replace(newest, group=MINE, order=EXPIRING, size=MAX_WAITING)
         pending, _, found, answers = await read_page(self._parts, person, mine)
         signs = self._parts.signer is not None
+        absences = present_absences(await self._parts.client.absences.read())
         rows = [
             replace(row, choice="", may_claim=False, summary=row.summary if "read" in may else "")
             for run in found.runs
             if "decide" in (may := permissions.access(person, run).rights)
-            for row in pending_rows(run, answers.get(run.id), person, signs=signs)
+            for row in pending_rows(
+                run, answers.get(run.id), person, signs=signs, absences=absences
+            )
         ]
         views = [(label, replace(newest, age=age)) for age, (label, *_) in AGES.items()]
         ages = [(label, find_page(pending, view, ()).count, view.address) for label, view in views]

@@ -17,13 +17,15 @@ from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.client.records.run_diff import compare, read_recorded_run
 from holdfast.client.run_lists import RunFilter, RunListing
 from holdfast.client.signing import Signer
+from holdfast.runtime.absences import find_represented, present_absences
 from holdfast.schemas import names
 from holdfast.schemas.decision import ApprovalClaim, Decision, PendingApproval, Receipt
+from holdfast.schemas.internal.absences import Absence
 from holdfast.schemas.internal.run_comparison import RunComparison
 from holdfast.schemas.settings.inbox import DEFAULT_CLAIM, Programs, Right
 from holdfast.web.auth.permissions import ALL, LISTED, Permissions, Rights, RunAccess, is_approver
 from holdfast.web.auth.sessions import Person
-from holdfast.web.http.problems import NotPermittedError
+from holdfast.web.http.problems import NotPermittedError, forbidden
 from holdfast.web.listing.pending_runs import PendingList, PendingRuns, RunAnswer
 
 
@@ -211,11 +213,18 @@ class Services:
     ) -> Receipt:
         """Sign a decision where the inbox signs, and send it to the run.
 
+        It is on behalf of the approvers who are away, and whose substitute has decided.
+
         Raises:
             DecisionRejectedError: the run rejects it.
             HoldfastError: the run does not answer or has ended, or the decision cannot be signed.
         """
         run, receipt = self.client.run(run_id), None
+        if decision.token is None and decision.by:
+            who = Person(decision.by, tuple(decision.groups))
+            away = [one.person for one in await self.away(who, approval)]
+            if away:
+                decision = decision.model_copy(update={"on_behalf_of": away})
         if self.signer is not None and approval.signed and decision.token is None:
             decision = self.signer.sign(decision, approval, run_id)
         try:
@@ -232,6 +241,24 @@ class Services:
             is_approved = receipt is not None and receipt.decided and receipt.decision == "approve"
             self.pending.recheck(run_id, approval if is_approved else None)
         return receipt
+
+    async def away(self, person: Person, approval: PendingApproval) -> list[Absence]:
+        """Return the absences of approvers of a call, whose substitute a person is."""
+        if not approval.approvers:
+            return []  # anyone decides
+        present = present_absences(await self.client.absences.read())
+        return find_represented(present, approval.approvers, person.name, person.groups)
+
+    async def set_absence(self, person: Person, away: Mapping[str, Any] | None) -> None:
+        """Set the absence of a person, or end it.
+
+        Raises:
+            HoldfastError: it is invalid, or the worker does not answer.
+        """
+        if person.is_program:
+            raise forbidden("a program is not away; send the token of a person")
+        values = {"person": person.name, "groups": [*person.groups], "away": away}
+        await self.client.set_absence(read_input(Absence, values, "absence", "see its form"))
 
     async def claim(self, person: Person, run: str, call: str, *, gives_back: bool) -> None:
         """Show others that a person looks at a call, or does not any more.

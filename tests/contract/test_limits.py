@@ -24,6 +24,7 @@ from holdfast.runtime.settings_files import json_and_yaml, source
 from holdfast.schemas import agent, base, decision, tool
 from holdfast.schemas.internal import live_answer, memory
 from holdfast.schemas.internal import shared_budgets as internal
+from holdfast.schemas.internal.absences import MAX_AWAY
 from holdfast.schemas.settings import budgets, notify, schedules
 from holdfast.validation import (
     content_cache,
@@ -33,7 +34,7 @@ from holdfast.validation import (
     schema_drafts,
     schema_node,
 )
-from holdfast.workflows import base_workflow, decisions, fork
+from holdfast.workflows import absences, base_workflow, decisions, fork
 from holdfast.workflows.commands import activity_options, publisher
 from holdfast.workflows.engine import (
     continue_as_new,
@@ -196,6 +197,12 @@ LIMITS: dict[str, list[str]] = {
     "[a claim](approvals/inbox-pages.md#claim) on a pending approval": [
         f"{decision.MAX_CLAIM_SECONDS // 3600}h",
         f"{pending.MAX_CLAIMS} in a run",
+    ],
+    "[absences](approvals/substitutes.md) of a namespace": [
+        f"{absences.MAX_ABSENCES:,}",
+        kb(absences.MAX_STATE_BYTES),
+        f"{MAX_AWAY.days} days",
+        f"{decision.MAX_REPRESENTED} of one",
     ],
     "decisions counted for one quorum": [str(question.MAX_COUNTED_DECISIONS)],
     "reading when [late decisions](approvals/decision-times.md) were sent": [

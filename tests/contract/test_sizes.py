@@ -9,18 +9,18 @@ MAX_FILES = 14
 MAX_ENGINE_LINES = 400
 # The lines of Python in each package, and a percent.
 MAX_LINES = {
-    "schemas": 6_190,
+    "schemas": 6_275,
     "validation": 2_849,
-    "runtime": 7_171,
+    "runtime": 7_275,
     "providers": 5_740,
     "definitions": 570,
     "catalog": 3_825,
-    "workflows": 15_760,
-    "activities": 6_252,
-    "hosting": 3_688,
-    "client": 5_644,
+    "workflows": 15_885,
+    "activities": 6_285,
+    "hosting": 3_695,
+    "client": 5_690,
     "evals": 532,
-    "web": 11_865,
+    "web": 12_000,
     "cli": 3_535,
     "testing": 580,
 }

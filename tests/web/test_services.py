@@ -1,6 +1,7 @@
 """A decision on its way to its run (§7): whose it is, and what is signed for them, if anything."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,15 +12,18 @@ from temporalio.client import Client
 from holdfast.client.errors import DecisionRejectedError
 from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.client.signing import Signer
+from holdfast.runtime.absences import AbsenceReader
 from holdfast.schemas.decision import Decided, Decision, PendingApproval, Receipt
+from holdfast.schemas.internal.absences import Absence
 from holdfast.schemas.names import NO_SUCH_CALL
 from holdfast.web.api.api_request import ApiRequest
 from holdfast.web.api.runs import decide
 from holdfast.web.auth.permissions import RunAccess
 from holdfast.web.auth.sessions import Person
-from holdfast.web.http.problems import HttpProblem
+from holdfast.web.http.problems import HttpProblem, RefusedRequest
 from holdfast.web.services import Services
 from tests.web.run.test_status import PAY
+from tests.workflows.approvals.test_absences import absence_of
 
 TOKEN = "of.somebody.else"
 WAITING = PAY.model_copy(update={"signed": True})
@@ -89,6 +93,46 @@ async def test_the_inbox_signs_an_unsigned_decision_that_has_to_be_signed(
 
     [heard] = run.heard
     assert (heard.token != sent.get("token")) == is_signed
+
+
+@pytest.mark.parametrize("sent", [{}, {"onBehalfOf": ["eve"]}, {"token": TOKEN}])
+async def test_the_inbox_names_the_person_a_substitute_decides_for_and_no_sender_does(
+    parts: Services, monkeypatch: pytest.MonkeyPatch, sent: dict[str, Any]
+) -> None:
+    known = [absence_of("ada", "Ann"), absence_of("bob", "ann", groups=["sales"])]
+
+    async def read(_: AbsenceReader) -> list[Absence]:
+        return known
+
+    monkeypatch.setattr(AbsenceReader, "read", read)
+    run = Hearing(approvers=["finance", "legal"], signed=False)
+    monkeypatch.setattr(HoldfastClient, "run", lambda self, run_id: run)
+
+    await decide(asked(parts, **sent))
+    known.clear()
+    await decide(asked(parts, **sent))
+
+    first, second = run.heard
+    assert (first.on_behalf_of, second.on_behalf_of) == ([] if "token" in sent else ["ada"], [])
+
+
+async def test_a_persons_absence_is_that_of_their_session_and_no_program_has_one(
+    parts: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard = list[Absence]()
+
+    async def set_absence(_: HoldfastClient, absence: Absence) -> None:
+        heard.append(absence)
+
+    monkeypatch.setattr(HoldfastClient, "set_absence", set_absence)
+    away, ann = absence_of("eve", "bob").away, Person("ann", ("finance",))
+    await parts.set_absence(ann, away.to_json() if away else None)
+    await parts.set_absence(ann, None)
+    with pytest.raises(RefusedRequest, match="a program is not away"):
+        await parts.set_absence(replace(ann, is_program=True), None)
+
+    shown = [(one.person, one.groups, one.away) for one in heard]
+    assert shown == [("ann", ["finance"], away), ("ann", ["finance"], None)]
 
 
 @pytest.mark.parametrize(

@@ -252,7 +252,9 @@ async def decide(asked: ApiRequest) -> Response:
     run, person = await asked.run(), asked.person
     if "read" not in asked.access.rights:  # raises if the approval is for others
         await load_visible_call(asked.parts, asked.access, run.id, decision.call_id)
-    own = {"by": person.name, "groups": list(person.groups)}
+    own: dict[str, Any] = {"by": person.name, "groups": list(person.groups)}
+    if decision.on_behalf_of:
+        own["on_behalf_of"] = []  # the inbox knows who is away
     meant = decision.model_copy(
         update=own if decision.token is None else {"by": None, "groups": []}
     )

@@ -192,6 +192,7 @@ class CallPages:
             form=form,
             problem=problem,
             again=again and pending.approval.kind == "reconcile",
+            away=await self._parts.away(person, pending.approval),
         )
         similar = await loader.find_similar_calls(self._parts, pending, person)
         return page(request, "call/page.html", status, call=values, similar=similar)

@@ -25,6 +25,7 @@ from holdfast.runtime.text_safety import (
 )
 from holdfast.schemas.base import json_size
 from holdfast.schemas.decision import Decided, Decision, PendingApproval, shown_calls
+from holdfast.schemas.internal.absences import Absence
 from holdfast.schemas.phrases import distinct_names
 from holdfast.validation.text_safety import is_same_person
 from holdfast.web import page_text
@@ -79,9 +80,11 @@ def build_call_page(
     form: DecisionForm | None = None,
     problem: FormProblem | None = None,
     again: bool = False,
+    away: Sequence[Absence] = (),
 ) -> dict[str, Any]:
     """Return the values of the page of a pending call.
 
+    The person is the substitute of those who are `away`.
     `signs`: the inbox signs decisions for the person. `problem` prevents a decision of the `form`.
     `again`: it is the page that runs the call again.
     """
@@ -92,7 +95,7 @@ def build_call_page(
     decision = decision_form.read_decision(form, pending, person) if is_check else None
     if isinstance(decision, FormProblem):
         problem = decision
-    obstacle, terms = check_eligibility(pending, person, signs=signs)
+    obstacle, terms = check_eligibility(pending, person, away, signs=signs)
     obstacle = obstacle if may_decide else MAY_NOT_DECIDE
     edit, result, plan = _forms(pending, form, problem or FormProblem(""), may_edit=not obstacle)
     selects_steps = bool(plan) and plan[0].edit is not None
@@ -103,6 +106,7 @@ def build_call_page(
     approve, consequence = _effect_texts(pending, plan, hidden_steps)
     return {
         "pending": pending,
+        "whose": [phrases.away_phrase(one) for one in away],
         "question": view,
         "heading": view.subject(pending.run_info.agent),
         "consequence": consequence,
@@ -262,7 +266,7 @@ def build_closed_page(closed: ClosedApproval, person: Person) -> dict[str, Any]:
 
 
 def check_eligibility(
-    pending: OpenApproval, person: Person, *, signs: bool
+    pending: OpenApproval, person: Person, away: Sequence[Absence] = (), *, signs: bool
 ) -> tuple[str, list[str]]:
     """Return why a person may not decide on a call, if so, and the terms.
 
@@ -280,6 +284,8 @@ def check_eligibility(
         reason = f"{phrases.MEMBERS_ONLY.format(groups)} {yours}"
     elif not_own and is_same_person(person.name, principal):
         reason = "This run acts on your behalf, and its principal cannot decide."
+    elif not_own and any(is_same_person(one.person, principal) for one in away):
+        reason = "You are the substitute of the run’s principal, who cannot decide."
     whom = f", {one_line(principal, _NAME_CHARS)}," if principal else ""
     signing = "the inbox signs yours" if signs else "add your token"
     more = {"principal": whom if not_own else None, "signing": signing if approval.signed else None}

@@ -24,6 +24,7 @@ from starlette.routing import BaseRoute, Route
 
 from holdfast.client.errors import HoldfastError, wrong_command
 from holdfast.client.run_lists import MAX_RUNS, RunListing
+from holdfast.runtime.absences import present_absences
 from holdfast.runtime.text_safety import one_line
 from holdfast.schemas.internal.selected_call import SelectedCall
 from holdfast.web.auth.sessions import Person, person_of
@@ -138,6 +139,7 @@ class PendingPages:
             if one.kind in ("call", "plan", "reconcile")
         }
         same, signs = find_identical(read, listed), self._parts.signer is not None
+        absences = present_absences(await self._parts.client.absences.read())
         rights = [self._parts.permissions.access(person, run).rights for run in runs]
         if len(self._summaries) > MAX_RUNS:
             self._summaries.clear()
@@ -155,6 +157,7 @@ class PendingPages:
                 signs=signs,
                 identical=same,
                 may_decide="decide" in may,
+                absences=absences,
             )
             for shown in [row.summary or self._summaries.get(run.execution, "")]
         ]

@@ -11,12 +11,20 @@ from urllib.parse import quote
 
 from holdfast.client.errors import HoldfastError
 from holdfast.client.run_lists import RunListing
-from holdfast.runtime.narration.phrases import MEMBERS_ONLY, QUESTIONS, TERMS, claim_phrase
+from holdfast.runtime.absences import find_represented
+from holdfast.runtime.narration.phrases import (
+    MEMBERS_ONLY,
+    QUESTIONS,
+    TERMS,
+    away_phrase,
+    claim_phrase,
+)
 from holdfast.runtime.narration.question_line import MAX_BRIEF_CHARS, hides_values, question_line
 from holdfast.runtime.narration.question_view import QuestionView
 from holdfast.runtime.text_safety import local_time, one_line, shorten
 from holdfast.schemas import names
 from holdfast.schemas.decision import PendingApproval
+from holdfast.schemas.internal.absences import Absence
 from holdfast.schemas.internal.selected_call import SelectedCall
 from holdfast.schemas.phrases import distinct_names
 from holdfast.web.auth.permissions import MAY_NOT_DECIDE, has_decided, is_approver
@@ -83,8 +91,12 @@ def pending_rows(
     signs: bool,
     identical: Mapping[SelectedCall, Sequence[SelectedCall]] = _NONE,
     may_decide: bool = True,
+    absences: Sequence[Absence] = (),
 ) -> Iterator[PendingRow]:
-    """Yield the rows of a run; `signs`: the inbox signs decisions for the person."""
+    """Yield the rows of a run; `signs`: the inbox signs decisions for the person.
+
+    `absences` are the present ones of the namespace.
+    """
     match answer:
         case None:
             yield _unanswered(run, ASKING, late=True)
@@ -94,7 +106,7 @@ def pending_rows(
             for one in waiting[:MAX_OF_A_RUN]:
                 call = SelectedCall.of(run.id, one)
                 twins = [twin for twin in identical.get(call, ()) if twin != call]
-                row = replace(_row(run, one, person, signs=signs), twins=twins)
+                row = replace(_row(run, one, person, absences, signs=signs), twins=twins)
                 if not may_decide:
                     row = replace(row, choice="", obstacle=MAY_NOT_DECIDE, may_claim=False)
                 yield row
@@ -130,7 +142,14 @@ def urgency(until: datetime | None, asked: datetime | None) -> str:
     return "expires soon" if remaining < soon else ""
 
 
-def _row(run: RunListing, approval: PendingApproval, person: Person, *, signs: bool) -> PendingRow:
+def _row(
+    run: RunListing,
+    approval: PendingApproval,
+    person: Person,
+    absences: Sequence[Absence],
+    *,
+    signs: bool,
+) -> PendingRow:
     expires = local_time(approval.expires_at)
     urgent, on_timeout = urgency(expires, local_time(approval.requested_at)), approval.on_timeout
     view = QuestionView.of(approval, is_single_call=run.single)
@@ -153,7 +172,9 @@ def _row(run: RunListing, approval: PendingApproval, person: Person, *, signs: b
     elif is_cut or approval.find_round() is None:
         obstacle = "Open it to see all arguments."
     claim = claim_phrase(approval, datetime.now(UTC), person.name)
-    states = [claim, *view.decisions, *view.terms("row")]
+    away = find_represented(absences, approval.approvers, person.name, person.groups)
+    represented = [f"for {away_phrase(one)}" for one in away]
+    states = [claim, *represented, *view.decisions, *view.terms("row")]
     return PendingRow(
         run,
         title,

@@ -26,6 +26,7 @@ from holdfast.client.remote_run import RunStart
 from holdfast.client.run import Run
 from holdfast.client.run_lists import RunFilter, RunListing
 from holdfast.client.stream.run_watch import RunDescription
+from holdfast.runtime.absences import AbsenceReader
 from holdfast.schemas import names
 from holdfast.schemas.decision import Receipt
 from holdfast.schemas.internal.selected_call import SelectedCall
@@ -65,6 +66,7 @@ FORMS: Final[dict[str, dict[str, str]]] = {
     | {"decision": "approve"},
     "/waiting/{run}/{call}": {"about": "approve", "digest": APPROVAL.digest},
     "/waiting/{run}/{call}/claim": {"claim": "take"},
+    "/away": {"do": "end"},
     "/run/{run}/message": {"text": "Hello."},
     "/run/{run}/withdraw": {"message": "1"},
     "/run/{run}/fork/{n}": {"text": "Hello.", "key": "a"},
@@ -258,6 +260,8 @@ def _replace_temporal(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(lists, "read_budgets", answers([budget]))
     patch.setattr(Run, "page", page)
     patch.setattr(HoldfastClient, "list_page", list_page)
+    patch.setattr(HoldfastClient, "set_absence", answers(None))
+    patch.setattr(AbsenceReader, "read", answers([]))
     patch.setattr(HoldfastClient, "list_runs", answers([]))
     patch.setattr(HoldfastClient, "count_runs", answers(0))
     patch.setattr(HoldfastClient, "start_request", answers(SimpleNamespace(id="new")))

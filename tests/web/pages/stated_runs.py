@@ -28,15 +28,16 @@ from holdfast.client.run import Run
 from holdfast.client.run_lists import RunListing
 from holdfast.client.stream.heartbeats import CallProgress, PendingActivity
 from holdfast.client.stream.run_watch import RunDescription
-from holdfast.runtime import text_safety
+from holdfast.runtime import absences, text_safety
 from holdfast.schemas import names
 from holdfast.schemas.base import rfc3339
 from holdfast.schemas.decision import PendingApproval, Receipt, digest_of, nonce_of
+from holdfast.schemas.internal.absences import Absences
 from holdfast.schemas.internal.run_comparison import ComparedRun
 from holdfast.schemas.internal.selected_call import SelectedCall
 from holdfast.schemas.run import RunReport, RunResult
 from holdfast.schemas.tool import ShownTool
-from holdfast.web import app, home, pages, services
+from holdfast.web import app, away, home, pages, services
 from holdfast.web.api import operations
 from holdfast.web.auth.permissions import ALL, RunAccess
 from holdfast.web.call import loader
@@ -51,7 +52,7 @@ from holdfast.web.services import Services
 
 NOON: Final = datetime(2026, 3, 2, 12, tzinfo=UTC)
 CALL: Final = "t1c1"
-_CLOCKS: Final = (home, text_safety, pages, rows, page_query, timeline)
+_CLOCKS: Final = (absences, away, home, text_safety, pages, rows, page_query, timeline)
 _TIME: Final = re.compile(r"([+-]\d+) (s|min|h|d)")
 _UNITS: Final = {"s": 1, "min": 60, "h": 3600, "d": 86400}
 _TIMES: Final = ("started", "since", "until", "ended", "next_attempt_at")
@@ -303,9 +304,12 @@ class StatedRuns:
             [branch_of(one) for one in self.said.get(name, [])] for name in ("delegates", "forks")
         )
         state = self.said.get("state", {})
+        known = Absences.read(with_times({"absences": self.said.get("absences", [])})).absences
         returned: dict[tuple[Any, str], Any] = {
             (PendingRuns, "read"): lambda _: pending,
             (HoldfastClient, "list_page"): lambda *_: page,
+            (HoldfastClient, "set_absence"): lambda *_: None,
+            (absences.AbsenceReader, "read"): lambda _: known,
             (services, "read_recorded_run"): self.recorded,
             (app, "find_similar_calls"): lambda *_: [],
             (Services, "access"): lambda _, person, __: RunAccess(person, rights),
