@@ -31,6 +31,7 @@ HOOK = {"type": "look", "startToCloseTimeout": "5s"}
 # By the name of the field in Python: values as a file has them, and the same in Python's types.
 VALUES: dict[str, list[tuple[Any, Any]]] = {
     "description": [("what", "what")],
+    "title": [("Order {order}", "Order {order}")],
     "instructions": [("do", "do"), ("", "")],
     "model": [
         ("m:x", "m:x"),

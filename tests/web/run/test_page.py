@@ -174,7 +174,7 @@ async def test_without_a_worker_it_shows_soon_what_temporal_has(
     assert "The run has not answered the query for its log." in text(page.text)
     assert "does not answer" not in text(page.text), "it has not waited until that was clear"
     news = text(await shown(stage, run, "/news"))
-    assert "a worker does not answer, though one polled task queue" in news, news
+    assert "A worker does not answer, though one polled task queue" in news, news
     over = text((await stage.get(f"/run/{ended.id}")).text)
     assert "Output Paid." in over
     assert "2 turns, 1 call, 20 tokens in, 10 out" in over
