@@ -2,11 +2,13 @@
 
 import uuid
 
+import pytest
 from temporalio.client import Client
 
 from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.client.shared_budgets import read_budgets
 from holdfast.schemas.names import BUDGET_WORKFLOW
+from holdfast.web import home
 from holdfast.web.auth.permissions import Permissions
 from holdfast.web.services import Services
 from tests.support.backend import Launch
@@ -18,7 +20,9 @@ from tests.web.test_home import shown_to
 from tests.workflows.commands.test_over_budget import FIFTY, budget, start, uses
 
 
-async def test_what_is_used_is_listed(launch: Launch, holdfast: Holdfast, stage: Stage) -> None:
+async def test_what_is_used_is_listed(
+    launch: Launch, holdfast: Holdfast, stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
     own = budget(max_tokens=1_000, max_runs=9)
     backend = await start(launch, own, [Answer("Done.", usage=FIFTY)])
     await (await backend.start()).result()
@@ -34,6 +38,10 @@ async def test_what_is_used_is_listed(launch: Launch, holdfast: Holdfast, stage:
     assert own.name in (await holdfast("budgets", "--json")).out
     answer = (await stage.http.get("/budgets?limit=100")).json()
     assert view.to_json() in answer["budgets"]
+    # The budgets of other tests, whose workers have stopped, are in this namespace too.
+    monkeypatch.setattr(home, "MAX_BUDGETS", 1_000)
+    monkeypatch.setattr(home, "_RUN_SECONDS", 60)
+    monkeypatch.setattr(home, "ANSWER_SECONDS", 60)
     page = await shown_to(Services(HoldfastClient(backend.client)))
     assert f"{own.name} <small>all, {view.window}</small></th><td>50 of 1,000 tokens</td>" in page
     none = await shown_to(Services(HoldfastClient(backend.client), permissions=Permissions([])))

@@ -37,8 +37,8 @@ DECISIONS = [
         {"call_id": "t1c1", "verdict": "approve"},
         says=(
             "`decision` is missing; add it. `verdict`: unknown field `verdict`; known: "
-            "`arguments`, `by`, `callId`, `decision`, `digest`, `groups`, `nonce`, `reason`, "
-            "`remember`, `result` and 1 more"
+            "`arguments`, `by`, `callId`, `decision`, `digest`, `groups`, `nonce`, `onBehalfOf`, "
+            "`reason`, `remember` and 2 more"
         ),
     ),
     decide(
