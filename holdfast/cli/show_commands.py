@@ -32,8 +32,8 @@ from holdfast.client.stream.heartbeats import new_failure_lines
 from holdfast.runtime.absences import present_absences
 from holdfast.runtime.command_line import read_count
 from holdfast.runtime.narration.log_narration import LogNarration
-from holdfast.runtime.narration.phrases import subject_phrase, substitute_phrase
-from holdfast.runtime.narration.question_line import question_line
+from holdfast.runtime.narration.phrases import SEE_ALL, subject_phrase, substitute_phrase
+from holdfast.runtime.narration.question_line import MAX_BRIEF_CHARS, is_whole, question_line
 from holdfast.runtime.narration.question_view import QuestionView
 from holdfast.runtime.text_safety import (
     as_json,
@@ -44,6 +44,7 @@ from holdfast.runtime.text_safety import (
     holdfast_command,
     label_in_line,
     one_line,
+    shorten,
 )
 from holdfast.schemas import names
 from holdfast.schemas.internal.solution import Usage
@@ -95,9 +96,11 @@ async def approvals(*, json: bool) -> int:
         print(as_json([{"run": one.run_id, **one.to_json()} for one in waiting]))
     elif waiting:
         rows = [
-            (title, one.run_id, one.call_id, format_age(one.requested_at), line)
+            (title, one.run_id, one.call_id, format_age(one.requested_at), brief)
             for one in waiting
             for said, line in [question_line(QuestionView.of(one))]
+            for more in ["" if is_whole(line, one.arguments) else f" · more: {SEE_ALL}"]
+            for brief in [f"{shorten(line, MAX_BRIEF_CHARS)}{more}"]
             for is_named in [one.kind in ("budget", "reconcile")]
             for title in [said if is_named else subject_phrase(one.kind, said)]
         ]

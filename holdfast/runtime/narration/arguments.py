@@ -61,7 +61,7 @@ _LEAST_GROUPED: Final = 10_000
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 _PLACEHOLDER: Final = re.compile(r"\{([^{}]+)\}")
 # The separator of arguments, and what looks like it.
-_DOT: Final = re.compile("[·\u0387\u1427\u16eb\u2022\u2027\u2219\u22c5\u2e31\u30fb\ua78f\uff65]")
+DOT: Final = re.compile("[·\u0387\u1427\u16eb\u2022\u2027\u2219\u22c5\u2e31\u30fb\ua78f\uff65]")
 _WORD: Final = re.compile(r"[\w@.+-]*")
 _SUBJECT: Final = re.compile(r"^subject: *(\S.*)$", re.IGNORECASE | re.MULTILINE)
 _HEAD_CHARS: Final = 2_000
@@ -282,6 +282,11 @@ def readable_name(name: str) -> str:
     return f"{title[:1].upper()}{title[1:]}"
 
 
+def argument_name(name: str, limit_chars: int) -> str:
+    """Return a readable name for a line of arguments, which it must not look like."""
+    return one_line(as_json(name) if DOT.search(name) else readable_name(name), limit_chars)
+
+
 def format_value(value: Any, shape: Shape, siblings: Any = None) -> str:
     """Return a value for a person; `siblings` are the values beside it, by name."""
     text, rules = format_argument(value).rstrip("\n"), shape.rules
@@ -314,10 +319,10 @@ def arguments_in_line(
         shape = shapes.read(whole.property_schema(name))
         text = one_line(written := format_value(value, shape, arguments), most)
         # A text must not look like a further argument.
-        is_unclear = _DOT.search(text) or (part_of and text != written)
+        is_unclear = DOT.search(text) or (part_of and text != written)
         text = shorten(as_json(value), most) if is_unclear else text
-        name = as_json(name) if _DOT.search(name) else readable_name(name)
-        named = f"{(shape.title or one_line(name, _VALUE_CHARS)).removesuffix(' id')} {text}"
+        title = shape.title or argument_name(name, _VALUE_CHARS)
+        named = f"{title.removesuffix(' id')} {text}"
         if shape.rules.get("format") == "money":
             money.append((named, text))
         else:

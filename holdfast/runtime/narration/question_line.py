@@ -7,7 +7,12 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, Final
 
-from holdfast.runtime.narration.arguments import arguments_in_line, readable_name, total_text
+from holdfast.runtime.narration.arguments import (
+    DOT,
+    arguments_in_line,
+    argument_name,
+    total_text,
+)
 from holdfast.runtime.narration.question_view import QuestionView
 from holdfast.runtime.text_safety import as_json, one_line
 from holdfast.schemas.decision import PendingApproval, shown_calls
@@ -59,15 +64,16 @@ def argument_line(waiting: PendingApproval) -> str:
     short = {name: value for name, value in waiting.arguments.items() if name not in exact}
     named = {name: {"type": "string"} for name, value in short.items() if isinstance(value, str)}
     schema = {"properties": named | _money(short, waiting.amount)}
-    parts = [f"{one_line(readable_name(name), _NAME_CHARS)} {text}" for name, text in exact.items()]
+    parts = [f"{argument_name(name, _NAME_CHARS)} {text}" for name, text in exact.items()]
     line = arguments_in_line(short, schema, MAX_BRIEF_CHARS + 1)
     return " · ".join(filter(None, [line, *parts]))
 
 
-def hides_values(arguments: Mapping[str, Any]) -> bool:
-    """Report whether `argument_line` leaves out values of these arguments, or of an item."""
+def is_whole(line: str, arguments: Mapping[str, Any]) -> bool:
+    """Report whether the line of these arguments, with `MAX_BRIEF_CHARS`, has every value."""
     items = loop_arguments(arguments)
-    return any(map(_tables, filter(None, [arguments] if items is None else items)))
+    has_tables = any(map(_tables, filter(None, [arguments] if items is None else items)))
+    return len(line) <= MAX_BRIEF_CHARS and not has_tables
 
 
 def _tables(arguments: Mapping[str, Any]) -> dict[str, list[Mapping[str, Any]]]:
@@ -80,9 +86,12 @@ def _tables(arguments: Mapping[str, Any]) -> dict[str, list[Mapping[str, Any]]]:
 
 
 def _table_text(rows: list[Mapping[str, Any]]) -> str:
-    """Return `3 entries: Keyboard, Mouse, Cable`."""
+    """Return `3 entries: Keyboard, Mouse, Cable`; a text that could pass for more is quoted."""
     firsts = (next(iter(row.values()), "") for row in rows)
-    texts = [one if isinstance(one, str) else as_json(one) for one in firsts]
+    texts = [
+        one if isinstance(one, str) and not DOT.search(one) and "," not in one else as_json(one)
+        for one in firsts
+    ]
     count = f"{len(rows)} {'entry' if len(rows) == 1 else 'entries'}"
     return f"{count}: {one_line(', '.join(texts), _FIRSTS_CHARS)}"
 

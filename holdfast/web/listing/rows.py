@@ -19,7 +19,7 @@ from holdfast.runtime.narration.phrases import (
     away_phrase,
     claim_phrase,
 )
-from holdfast.runtime.narration.question_line import MAX_BRIEF_CHARS, hides_values, question_line
+from holdfast.runtime.narration.question_line import MAX_BRIEF_CHARS, is_whole, question_line
 from holdfast.runtime.narration.question_view import QuestionView
 from holdfast.runtime.text_safety import local_time, one_line, shorten
 from holdfast.schemas import names
@@ -159,7 +159,6 @@ def _row(
     if on_timeout == "approve" and urgent != EXPIRED:
         urgent = "executed unless denied"
     title, in_line = question_line(view, run.agent)
-    is_cut = len(in_line) > MAX_BRIEF_CHARS or hides_values(approval.arguments)
     obstacle, words = "", QUESTIONS[approval.kind]
     if words.open_it:
         obstacle = words.open_it
@@ -169,7 +168,7 @@ def _row(
         obstacle = MEMBERS_ONLY.format(deciders(approval.approvers))
     elif has_decided(person, approval):
         obstacle = "You have already decided; other approvers must agree."
-    elif is_cut or approval.find_round() is None:
+    elif not is_whole(in_line, approval.arguments) or approval.find_round() is None:
         obstacle = "Open it to see all arguments."
     claim = claim_phrase(approval, datetime.now(UTC), person.name)
     away = find_represented(absences, approval.approvers, person.name, person.groups)
