@@ -35,7 +35,8 @@ from holdfast.catalog.tool_reader import (
     reserved_name_problems,
     resolve_tool_entry,
 )
-from holdfast.runtime.narration.arguments import ShapeReader, effect_names
+from holdfast.runtime.narration.arguments import effect_names
+from holdfast.runtime.narration.schema_shapes import ShapeReader
 from holdfast.runtime.settings_files.file_problems import InvalidValueError
 from holdfast.schemas.agent import (
     AgentDefinition,

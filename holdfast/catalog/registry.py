@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from pydantic.alias_generators import to_camel
 
 from holdfast.runtime.addresses import AddressPrefix
-from holdfast.runtime.narration.arguments import ShapeReader
+from holdfast.runtime.narration.schema_shapes import ShapeReader
 from holdfast.schemas import names
 from holdfast.schemas.agent import AgentDefinition
 from holdfast.schemas.phrases import first_names, quote_value, suggest_names

@@ -17,7 +17,8 @@ from pydantic import ValidationError
 from holdfast.catalog import registry
 from holdfast.catalog.policies.limits import limited_tool
 from holdfast.catalog.policies.rules import described_rule, rule_problems
-from holdfast.runtime.narration.arguments import ShapeReader, effect_names
+from holdfast.runtime.narration.arguments import effect_names
+from holdfast.runtime.narration.schema_shapes import ShapeReader
 from holdfast.runtime.settings_files.file_problems import InvalidValueError
 from holdfast.schemas import names
 from holdfast.schemas.base import format_duration

@@ -29,13 +29,9 @@ from starlette.routing import Route
 from temporalio.exceptions import ApplicationError
 
 from holdfast.runtime.http_post import EnvironmentValue, post
-from holdfast.runtime.narration.arguments import (
-    ShapeReader,
-    argument_rows,
-    describe_limits,
-    readable_name,
-)
+from holdfast.runtime.narration.arguments import argument_rows, readable_name
 from holdfast.runtime.narration.phrases import BUTTONS
+from holdfast.runtime.narration.schema_shapes import ShapeReader, describe_limits
 from holdfast.runtime.slack import SlackApi, block, escaped, fitting_lines
 from holdfast.runtime.text_safety import one_line
 from holdfast.schemas.decision import PendingApproval

@@ -11,13 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final
 
-from holdfast.runtime.narration.arguments import (
-    Rules,
-    Shape,
-    ShapeReader,
-    format_value,
-    readable_name,
-)
+from holdfast.runtime.narration.arguments import format_value, readable_name
+from holdfast.runtime.narration.schema_shapes import Rules, Shape, ShapeReader
 from holdfast.runtime.text_safety import format_argument, one_line
 from holdfast.schemas.phrases import suggest_names
 from holdfast.schemas.tool import ApprovalRule, ResolvedTool, Schema

@@ -1,52 +1,23 @@
-"""Arguments and their schemas as people read them: `€249.00` for 249.0, `Order id` for `order_id`.
+"""Arguments as people read them: `€249.00` for 249.0, `Order id` for `order_id`.
 
-A `Shape` is the part of a schema that people are shown: kinds of value, choices, parts, and hints.
-A constraint without a control of a form is left to the run's validator, which checks a whole value.
 A value is formatted only where that loses nothing; any other is shown as it is written, so each
 formatted text is of exactly one value.
 """
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 from holdfast.runtime.narration import phrases
+from holdfast.runtime.narration.schema_shapes import LABEL_CHARS, Shape, ShapeReader
 from holdfast.runtime.text_safety import as_json, format_argument, one_line, shorten
-from holdfast.schemas.json_schema import target_of
 from holdfast.schemas.reference import MARK
 from holdfast.schemas.tool import loop_arguments
-from holdfast.validation.formats import fits_format, format_words
+from holdfast.validation.formats import fits_format
 
-_SAID_CHARS: Final = 200
-_BOUNDS: Final = (
-    ("minimum", "at least {}"),
-    ("exclusiveMinimum", "more than {}"),
-    ("maximum", "at most {}"),
-    ("exclusiveMaximum", "less than {}"),
-    ("multipleOf", "a multiple of {}"),
-    ("minLength", "at least {} characters"),
-    ("maxLength", "at most {} characters"),
-    ("minItems", "at least {} entries"),
-    ("maxItems", "at most {} entries"),
-    ("pattern", "matching {}"),
-    ("default", "default: {}"),
-)
-_OF_NUMBERS: Final = {key for key, _ in _BOUNDS[:5]}
-MAX_REFERENCES: Final = 16
-MAX_CHOICES: Final = 200
-MAX_BRANCHES: Final = 10
-# The limit for the schemas of one value: schemas that refer to each other can expand without end.
-MAX_READ: Final = 20_000
-_NAMES_A_READ: Final = 50
-_LABEL_CHARS: Final = 120
-# Annotations of a value for people, which do not apply to the parts of its schema.
-_NOTES: Final = ("title", "description", "default", "examples")
-_SCALARS: Final = frozenset({"string", "number", "integer", "boolean"})
-Rules = Mapping[str, Any]
 # Larger numbers, and fractions with more digits, may not be exact.
 _EXACT: Final = re.compile(r"-?(0|[1-9][0-9]{0,14})(\.[0-9]{1,9})?")
 _SYMBOLS: Final = {"EUR": "€", "USD": "$", "GBP": "£", "JPY": "¥", "INR": "₹"}
@@ -56,7 +27,6 @@ _DIGITS: Final = {
     "BHD IQD JOD KWD LYD OMR TND": 3,
     "CLF UYW": 4,
 }
-# An integer without bounds may well be an identifier, which has no groups of digits.
 _LEAST_GROUPED: Final = 10_000
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 _PLACEHOLDER: Final = re.compile(r"\{([^{}]+)\}")
@@ -67,210 +37,6 @@ _SUBJECT: Final = re.compile(r"^subject: *(\S.*)$", re.IGNORECASE | re.MULTILINE
 _HEAD_CHARS: Final = 2_000
 _VALUE_CHARS: Final = 80
 _EFFECT_CHARS: Final = 120
-
-
-@dataclass(frozen=True)
-class Shape:
-    """A schema with its references resolved.
-
-    `kinds` are the allowed types except null; none: any type. `choices` are the allowed values with
-    their labels. One of `branches` applies.
-    """
-
-    rules: Rules
-    kinds: tuple[str, ...] = ()
-    nullable: bool = False
-    choices: tuple[tuple[Any, str], ...] = ()
-    branches: tuple["Shape", ...] = ()
-
-    @property
-    def title(self) -> str:
-        """Return the title of the schema."""
-        return one_line(str(self.rules.get("title") or ""), _LABEL_CHARS)
-
-    def property_schema(self, key: str) -> Any:
-        """Return the schema of a property."""
-        properties = self.rules.get("properties")
-        if isinstance(properties, Mapping) and key in properties:
-            return properties[key]
-        return self.rules.get("additionalProperties", True)
-
-    def item_schema(self, index: int) -> Any:
-        """Return the schema of an item."""
-        prefix = self.rules.get("prefixItems")
-        if isinstance(prefix, list) and index < len(prefix):
-            return prefix[index]
-        return self.rules.get("items", True)
-
-    @property
-    def properties(self) -> list[str]:
-        """Return the names of its properties."""
-        named = self.rules.get("properties")
-        return list(named) if isinstance(named, Mapping) else []
-
-    def requires(self, key: str) -> bool:
-        """Report whether a property is required."""
-        required = self.rules.get("required")
-        return isinstance(required, list) and key in required
-
-    @property
-    def takes_properties(self) -> bool:
-        """Report whether properties with any name may be added, as far as the schema shows it."""
-        rule = self.rules.get("additionalProperties")
-        unsaid = rule is None and not self.properties
-        return isinstance(rule, Mapping) or rule is True or unsaid
-
-
-class ShapeReader:
-    """Reads the schemas of one form; references point into `root`.
-
-    Beyond `MAX_READ`, a schema allows any value.
-    """
-
-    def __init__(self, root: Any) -> None:
-        self.root = root
-        self._room = MAX_READ
-
-    def read(self, schema: Any, depth: int = 0) -> Shape:
-        """Return the shape of a schema; `depth` counts the references that led to it."""
-        rules = self._whole(schema, depth)
-        types = rules.get("type")
-        types = [types] if isinstance(types, str) else types if isinstance(types, list) else []
-        if not types and isinstance(rules.get("properties"), Mapping):
-            types = ["object"]
-        names = [kind for kind in types if isinstance(kind, str) and kind != "null"]
-        kinds, nullable, values = tuple(dict.fromkeys(names)), "null" in types, rules.get("enum")
-        choices: tuple[tuple[Any, str], ...] = ()
-        if "const" in rules:
-            title = one_line(str(rules.get("title") or ""), _LABEL_CHARS)
-            choices = ((rules["const"], title or choice_label(rules["const"])),)
-        elif isinstance(values, list) and len(values) <= MAX_CHOICES:
-            choices = tuple((value, choice_label(value)) for value in values)
-        if choices:
-            nullable = nullable or any(value is None for value, _ in choices)
-            choices = tuple(choice for choice in choices if choice[0] is not None)
-            return Shape(rules, kinds, nullable, choices)
-        if kinds == ("boolean",):
-            return Shape(rules, kinds, nullable, ((True, "yes"), (False, "no")))
-        return self._with_branches(Shape(rules, kinds, nullable), depth)
-
-    def _whole(self, schema: Any, depth: int) -> Rules:
-        """Return the schema merged with its reference and all of `allOf`."""
-        if not isinstance(schema, Mapping) or depth >= MAX_REFERENCES or self._room <= 0:
-            return {}
-        rules = dict(schema)
-        # Each reading iterates over the names of a schema.
-        names = 0
-        for key in ("properties", "required", "enum"):
-            if isinstance(named := rules.get(key), dict | list):
-                names += len(named)
-        self._room -= 1 + names // _NAMES_A_READ
-        reference, every = rules.get("$ref"), rules.pop("allOf", None)
-        parts = every[:MAX_BRANCHES] if isinstance(every, list) else []
-        if isinstance(reference, str):
-            del rules["$ref"]
-            parts = [target_of(reference, self.root), *parts]
-        for part in parts:
-            rules = _merged(rules, self._whole(part, depth + 1))
-        return rules
-
-    def _with_branches(self, shape: Shape, depth: int) -> Shape:
-        """Read `anyOf` or `oneOf`, where a form can show more of it than JSON.
-
-        They become one list of choices, one control for several kinds, or branches.
-        """
-        several = shape.rules.get("anyOf") or shape.rules.get("oneOf")
-        if not isinstance(several, list) or depth >= MAX_REFERENCES or len(several) > MAX_BRANCHES:
-            return shape
-        base = {key: rule for key, rule in shape.rules.items() if key not in ("anyOf", "oneOf")}
-        rest = {key: rule for key, rule in base.items() if key not in _NOTES}
-        wholes = [self._whole(one, depth + 1) for one in several]
-        others = [
-            one for one in wholes if one.get("type") != "null" and one.get("const", 0) is not None
-        ]
-        nullable = shape.nullable or len(others) < len(wholes)
-        branches = [self.read(_merged(whole, rest), depth + 1) for whole in others]
-        if not all(one.kinds or one.choices or one.branches for one in branches):
-            return Shape(base, shape.kinds, nullable)
-        nullable = nullable or any(one.nullable for one in branches)
-        if len(branches) == 1:
-            [one] = branches
-            return replace(one, rules=_merged(base, one.rules), nullable=nullable)
-        choices = tuple(choice for one in branches for choice in one.choices)
-        if branches and all(one.choices for one in branches) and len(choices) <= MAX_CHOICES:
-            return Shape(base, nullable=nullable, choices=choices)
-        if all(_SCALARS.issuperset(one.kinds) for one in branches):
-            kinds = tuple(dict.fromkeys(kind for one in branches for kind in one.kinds))
-            return Shape(base, kinds, nullable)
-        return Shape(base, (), nullable, branches=tuple(branches))
-
-
-def choice_label(value: Any) -> str:
-    """Return the label of a choice."""
-    plain = isinstance(value, str) and value.strip() == value and value
-    return one_line(value if plain else as_json(value), _LABEL_CHARS)
-
-
-def _merged(rules: Rules, more: Rules) -> dict[str, Any]:
-    """Merge two schemas; keywords of the first win."""
-    merged = {**more, **rules}
-    for key in ("properties", "$defs"):
-        if isinstance(more.get(key), Mapping) and isinstance(rules.get(key), Mapping):
-            merged[key] = {**more[key], **rules[key]}
-    if isinstance(more.get("required"), list) and isinstance(rules.get("required"), list):
-        both = (*rules["required"], *more["required"])
-        merged["required"] = [*dict.fromkeys(name for name in both if isinstance(name, str))]
-    return merged
-
-
-def describe_doubt(shape: Shape, value: Any) -> str:
-    """Return a warning where a value does not look like its `format`, although it fits."""
-    name = str(shape.rules.get("format"))
-    if not isinstance(value, str) or MARK in value:
-        return ""
-    try:
-        match name:
-            case "email":
-                fits = bool(re.fullmatch(r"[^@\s]+@[^@\s.]+(\.[^@\s.]+)+", value))
-            case "date-time":
-                fits = "T" in value.upper() and datetime.fromisoformat(value).tzinfo is not None
-            case "uri":
-                parts = urlsplit(value)
-                is_whole = bool(parts.scheme and (parts.netloc or parts.path))
-                fits = is_whole and not re.search(r"\s", value)
-            case _:
-                return ""
-    except ValueError:
-        fits = False
-    return "" if fits else f"this does not look like {format_words(name)}."
-
-
-def describe_limits(shape: Shape) -> list[str]:
-    """Describe the constraints of a value, a few words each."""
-    rules = shape.rules
-    limits = [words] if (words := format_words(rules.get("format"))) else []
-    if shape.kinds == ("integer",):
-        limits.append("a whole number")
-    if rules.get("format") == "money":
-        unit = "minor units" if rules.get("minorUnits") is True else ""
-        code = rules["currency"] if isinstance(rules.get("currency"), str) else ""
-        if unit or code:
-            limits.append("in " + " of ".join(filter(None, [unit, _said(code) if code else ""])))
-    for key, words in _BOUNDS:
-        if key in rules and rules[key] not in (None, "", [], {}):
-            limits.append(words.format(_said(rules[key])))
-    if rules.get("uniqueItems") is True:
-        limits.append("unique entries")
-    examples = rules.get("examples")
-    if isinstance(examples, list) and examples:
-        limits.append(f"for example {_said(examples[0])}")
-    return limits
-
-
-def _said(value: Any) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return one_line(value if isinstance(value, str) and value else as_json(value), _SAID_CHARS)
 
 
 def readable_name(name: str) -> str:
@@ -300,8 +66,7 @@ def format_value(value: Any, shape: Shape, siblings: Any = None) -> str:
         # A text that looks like a number is clearly a text where nothing else fits.
         is_plain = value.isascii() and value.isalnum() and shape.kinds == ("string",)
         return _date(value, rules.get("format")) or (value if is_plain else text)
-    is_quantity = "number" in shape.kinds or not _OF_NUMBERS.isdisjoint(rules)
-    if isinstance(value, int | float) and is_quantity and _EXACT.fullmatch(repr(value)):
+    if isinstance(value, int | float) and shape.is_quantity and _EXACT.fullmatch(repr(value)):
         return f"{Decimal(repr(value)):,}" if abs(value) >= _LEAST_GROUPED else text
     return text
 
@@ -342,7 +107,7 @@ def argument_rows(arguments: Any, schema: Any, limit_chars: int) -> list[tuple[s
     for name, value in arguments.items():
         part = {"title": "Item", "items": schema} if is_loop else whole.property_schema(name)
         shape, found = shapes.read(part), [("", value, part)]
-        title = shape.title or one_line(readable_name(name), _LABEL_CHARS)
+        title = shape.title or one_line(readable_name(name), LABEL_CHARS)
         if value and isinstance(value, list) and isinstance(value[0], Mapping | None):
             found = [(f" {n + 1}", one, shape.item_schema(n)) for n, one in enumerate(value)]
         for number, one, of_one in found:

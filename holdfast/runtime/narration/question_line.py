@@ -7,12 +7,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, Final
 
-from holdfast.runtime.narration.arguments import (
-    DOT,
-    arguments_in_line,
-    argument_name,
-    total_text,
-)
+from holdfast.runtime.narration.arguments import DOT, argument_name, arguments_in_line, total_text
 from holdfast.runtime.narration.question_view import QuestionView
 from holdfast.runtime.text_safety import as_json, one_line
 from holdfast.schemas.decision import PendingApproval, shown_calls

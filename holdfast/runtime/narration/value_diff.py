@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from typing import Any, Final, Literal
 
-from holdfast.runtime.narration.arguments import Rules, ShapeReader, format_value, readable_name
+from holdfast.runtime.narration.arguments import format_value, readable_name
+from holdfast.runtime.narration.schema_shapes import Rules, ShapeReader
 from holdfast.runtime.text_safety import as_json, clean, format_argument, one_line
 from holdfast.schemas.base import canonical_json
 

@@ -16,7 +16,7 @@ from starlette.datastructures import FormData
 
 from holdfast.client.errors import HoldfastError
 from holdfast.client.question_text import strike_calls
-from holdfast.runtime.narration.arguments import ShapeReader
+from holdfast.runtime.narration.schema_shapes import ShapeReader
 from holdfast.runtime.narration.value_diff import MISSING, Difference, Place
 from holdfast.runtime.text_safety import as_sentence, one_line
 from holdfast.schemas.base import canonical_json, sha256

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Any, Final, Literal
 
-from holdfast.runtime.narration import arguments
-from holdfast.runtime.narration.arguments import Shape
+from holdfast.runtime.narration import arguments, schema_shapes
+from holdfast.runtime.narration.schema_shapes import Shape
 from holdfast.runtime.narration.value_diff import MISSING, Place
 from holdfast.runtime.text_safety import as_json, clean, one_line
 from holdfast.schemas.base import canonical_json, sha256
@@ -188,7 +188,7 @@ def _set_choices(drawn: Field) -> Field:
     if drawn.shape.nullable:
         offered.append(("null", MEANINGS["null"]))
     if here is not None and here not in dict(offered):
-        offered.append((here, f"{arguments.choice_label(drawn.value)} (current value)"))
+        offered.append((here, f"{schema_shapes.choice_label(drawn.value)} (current value)"))
     if not drawn.required or here is None:
         offered.append(("", "(choose)" if drawn.required else MEANINGS["gone"]))
     drawn.options = [Option(value, label, value == (here or "")) for value, label in offered]
@@ -288,7 +288,7 @@ class _FieldBuilder:
     """
 
     def __init__(self, schema: Any, form: FormValue, place: Place, prefix: str, room: int) -> None:
-        self.shapes = arguments.ShapeReader(schema)
+        self.shapes = schema_shapes.ShapeReader(schema)
         self._form = form
         self._place = place
         self._prefix = prefix
@@ -310,8 +310,8 @@ class _FieldBuilder:
             shape=shape,
             required=required,
             hint=clean(about)[:_HINT_CHARS] if isinstance(about, str) else "",
-            limits=arguments.describe_limits(shape),
-            doubt=arguments.describe_doubt(shape, value),
+            limits=schema_shapes.describe_limits(shape),
+            doubt=schema_shapes.describe_doubt(shape, value),
         )
         if isinstance(value, UnreadableText):
             drawn.problems = [value.problem] if value.problem else []
@@ -367,7 +367,7 @@ class _FieldBuilder:
             Button(f"{drawn.name('branch')}:{n}", one.title or f"form {n + 1}")
             for n, one in enumerate(branches)
         ]
-        drawn.limits = arguments.describe_limits(drawn.shape)
+        drawn.limits = schema_shapes.describe_limits(drawn.shape)
         self._set_control(drawn, place)
         drawn.label = label
         return drawn

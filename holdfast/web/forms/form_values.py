@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import quote, unquote_to_bytes
 
-from holdfast.runtime.narration.arguments import Shape, ShapeReader
+from holdfast.runtime.narration.schema_shapes import Shape, ShapeReader
 from holdfast.runtime.narration.value_diff import MISSING, Place
 from holdfast.schemas.base import MAX_JSON_DEPTH, canonical_json, is_deeper
 from holdfast.validation.formats import format_words

@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from holdfast.runtime.narration.arguments import (
-    ShapeReader,
     argument_rows,
     arguments_in_line,
     effect_text,
@@ -15,6 +14,7 @@ from holdfast.runtime.narration.arguments import (
     run_title,
     total_text,
 )
+from holdfast.runtime.narration.schema_shapes import ShapeReader
 
 EUROS = {"type": "number", "format": "money", "currency": "EUR"}
 CENTS = {"type": "integer", "format": "money", "currency": {"property": "in"}, "minorUnits": True}

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.runtime.narration.arguments import MAX_BRANCHES, MAX_CHOICES
+from holdfast.runtime.narration.schema_shapes import MAX_BRANCHES, MAX_CHOICES
 from holdfast.runtime.narration.value_diff import MAX_DIFFERENCES, MISSING, Place, differences
 from holdfast.schemas.base import MAX_JSON_DEPTH, canonical_json
 from holdfast.web.call.decision_form import apply_action as pressed
