@@ -9,7 +9,7 @@ import json
 import re
 import shlex
 from collections.abc import Mapping
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, datetime
 from typing import Any
 
 from holdfast.schemas.names import DISTRIBUTION
@@ -140,29 +140,29 @@ def shell_command(*words: str) -> str:
     return shlex.join(clean(word) for word in words)
 
 
-def local_time(at: Any) -> datetime | None:
-    """Return a time of a run's log in the local zone, or None if it is not a time."""
+def read_time(at: Any) -> datetime | None:
+    """Return a time of a run's log in UTC, or None if it is not a time."""
     try:
-        return datetime.fromisoformat(str(at)).astimezone()
+        return datetime.fromisoformat(str(at)).astimezone(UTC)
     except ValueError:
         return None
 
 
-def format_clock(at: Any, zone: tzinfo | None = None) -> str:
-    """Return the time of day, `14:03:07`; by default, in the local zone."""
-    time = local_time(at)
-    return time.astimezone(zone).strftime("%H:%M:%S") if time else "        "
+def format_clock(at: Any) -> str:
+    """Return the time of day in UTC for the line of a log, `14:03:07`."""
+    time = read_time(at)
+    return f"{time:%H:%M:%S}" if time else "        "
 
 
-def format_date(at: Any) -> str:
-    """Return the local date and time, `2026-03-01 14:03`."""
-    time = local_time(at)
-    return time.strftime("%Y-%m-%d %H:%M") if time else "-"
+def format_date(at: Any, *, seconds: bool = False) -> str:
+    """Return a date and time for people, `2026-03-01 14:03 UTC`."""
+    time = read_time(at)
+    return time.strftime(f"%Y-%m-%d %H:%M{':%S' * seconds} UTC") if time else "-"
 
 
 def format_age(at: Any) -> str:
     """Return the distance of a time from now: `3 min`, `2 h`, `5 d`."""
-    time = local_time(at)
+    time = read_time(at)
     if time is None:
         return "-"
     seconds = abs((datetime.now(UTC) - time).total_seconds())

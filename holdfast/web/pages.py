@@ -29,7 +29,14 @@ from holdfast.runtime.decision_links import PATH as DECISION_LINKS
 from holdfast.runtime.narration import phrases
 from holdfast.runtime.narration.arguments import total_text
 from holdfast.runtime.narration.question_view import QuestionView
-from holdfast.runtime.text_safety import as_sentence, clean, format_age, local_time, one_line
+from holdfast.runtime.text_safety import (
+    as_sentence,
+    clean,
+    format_age,
+    format_date,
+    one_line,
+    read_time,
+)
 from holdfast.schemas.phrases import distinct_names
 from holdfast.web.http.path_prefix import root_of
 from holdfast.web.http.problems import RefusedRequest, problem_of
@@ -128,13 +135,12 @@ class DisplayTime:
 
 def display_time(at: Any) -> DisplayTime:
     """Return a time of a list or a log for display: `3 min ago`, `in 7 d`."""
-    time = local_time(at)
+    time = read_time(at)
     if time is None:
         return DisplayTime("", "at an unknown time", "")
-    utc, age = time.astimezone(UTC), format_age(time)
+    age = format_age(time)
     relative = f"in {age}" if time > datetime.now(UTC) else f"{age} ago"
-    iso = utc.isoformat(timespec="milliseconds")
-    return DisplayTime(iso, utc.strftime("%Y-%m-%d %H:%M UTC"), relative)
+    return DisplayTime(time.isoformat(timespec="milliseconds"), format_date(time), relative)
 
 
 ENVIRONMENT = Environment(

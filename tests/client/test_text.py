@@ -112,12 +112,14 @@ def test_a_command_can_be_copied_into_a_shell() -> None:
     )
 
 
-def test_times_are_local_and_a_bad_one_is_no_error() -> None:
+def test_times_are_in_utc_and_a_bad_one_is_no_error() -> None:
     hours_ago = datetime.now(UTC) - timedelta(hours=3)
 
     assert text_safety.format_age(hours_ago.isoformat()) == "3 h"
-    assert text_safety.format_clock(hours_ago.isoformat()) == hours_ago.astimezone().strftime(
-        "%H:%M:%S"
+    assert text_safety.format_clock("2026-03-01T14:03:07+01:00") == "13:03:07"
+    assert text_safety.format_date("2026-03-01T00:03:07+01:00") == "2026-02-28 23:03 UTC"
+    assert text_safety.format_date("2026-03-01T14:03:07Z", seconds=True) == (
+        "2026-03-01 14:03:07 UTC"
     )
     assert text_safety.format_date("nonsense") == "-"
 

@@ -14,7 +14,13 @@ from typing import Any
 from holdfast.runtime.http_post import EnvironmentValue
 from holdfast.runtime.narration import phrases
 from holdfast.runtime.narration.question_view import QuestionView
-from holdfast.runtime.text_safety import as_json, label_in_line, name_in_line, one_line
+from holdfast.runtime.text_safety import (
+    as_json,
+    format_date,
+    label_in_line,
+    name_in_line,
+    one_line,
+)
 from holdfast.schemas.settings.notify import VALUE_CHARACTERS, Content, News, PostedMessage
 
 NAME_CHARACTERS = 100
@@ -117,7 +123,7 @@ def _lines(news: News, view: QuestionView) -> Iterator[tuple[str, str]]:
         absences = "; ".join(map(phrases.substitute_phrase, news.absences))
         yield "Substitutes", one_line(absences, VALUE_CHARACTERS)
         yield "Now", phrases.claim_phrase(waiting, datetime.now(UTC))
-        until = datetime.fromisoformat(waiting.expires_at).strftime("%Y-%m-%d %H:%M UTC")
+        until = format_date(waiting.expires_at)
         yield "Until", f"{until}; without a decision, {phrases.lapse_phrase(news.lapse)}"
     yield "Run", f"{one_line(news.workflow_id, VALUE_CHARACTERS)}, call {waiting.call_id}"
 

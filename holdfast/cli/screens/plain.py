@@ -1,6 +1,6 @@
 """A run as plain lines, one for each event: for pipes, files and logs.
 
-A line is the local time, a word, and its subject. Words, order and separators are stable. A screen
+A line is the time in UTC, a word, and its subject. Words, order and separators are stable. A screen
 has the current activity of the run in a few words, for the line beside a spinner.
 """
 

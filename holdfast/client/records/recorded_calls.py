@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Self
 
 from holdfast.runtime.backtest.run_record import QuestionRecord
 from holdfast.runtime.narration.log_narration import content_text
-from holdfast.runtime.text_safety import local_time
+from holdfast.runtime.text_safety import read_time
 from holdfast.schemas import log_entry
 from holdfast.schemas.base import canonical_json, parsed_or_none
 from holdfast.schemas.decision import (
@@ -82,7 +82,7 @@ class RecordedQuestion:
 
     @property
     def waited_hours(self) -> float:
-        begin, end = local_time(self.asked.requested_at), local_time(self.ended_at)
+        begin, end = read_time(self.asked.requested_at), read_time(self.ended_at)
         return (end - begin).total_seconds() / 3600 if begin and end else 0.0
 
     def arguments_in(self, shown: Any) -> Mapping[str, Any]:

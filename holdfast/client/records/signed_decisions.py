@@ -15,7 +15,7 @@ from holdfast.client.records.evidence_file import Record, signed_by
 from holdfast.runtime.identity.public_keys import PublicKey
 from holdfast.runtime.identity.tokens import InvalidTokenError, SignedToken, decision_claims
 from holdfast.runtime.narration.phrases import EXPIRED, NAME_CHARS, decided_phrase
-from holdfast.runtime.text_safety import arguments_line, as_json, local_time, name_in_line
+from holdfast.runtime.text_safety import arguments_line, as_json, name_in_line, read_time
 from holdfast.schemas import decision
 from holdfast.schemas.base import canonical_json, sha256
 from holdfast.schemas.log_entry import (
@@ -144,7 +144,7 @@ class SignedDecisions:
         if asked.kind == "reconcile":
             verdicts += [_RECONCILED.get(decided.decision, decided.decision)]
         arguments: Any = entry.arguments if decided.decision == "edit" else shown
-        times = [local_time(decided.at), local_time(asked.requested_at)]
+        times = [read_time(decided.at), read_time(asked.requested_at)]
         decided_at, asked_at = (time.timestamp() if time else math.nan for time in times)
         for token in self._tokens:
             sent, claims, not_before = token

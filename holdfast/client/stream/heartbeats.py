@@ -103,7 +103,7 @@ class PendingActivity:
         what = "the model's answer" if is_answer else one_line(self.id, _FAILURE_CHARS)
         if not self.last_failure:
             return f"a worker on task queue {one_line(self.queue, _FAILURE_CHARS)} to take {what}"
-        when = f" at {format_clock(at.isoformat())}" if at else " (running)" * self.is_started
+        when = f" at {format_clock(at.isoformat())} UTC" if at else " (running)" * self.is_started
         return f"attempt {self.attempt} of {what}{' (paused)' if self.is_paused else when}"
 
 

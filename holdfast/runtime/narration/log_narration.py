@@ -7,7 +7,6 @@ decide nothing else. Every text in a line is clean: see `runtime.text_safety`.
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC
 from typing import Any, Final, Literal
 
 from holdfast.runtime import text_safety
@@ -72,8 +71,7 @@ class LogNarration:
         Args:
             run_id: the workflow id of the run.
             with_all_arguments: show arguments in full, below the line if they do not fit in it.
-            in_terminal: use local times, and show the `holdfast` command that shows more;
-                otherwise, use times in UTC.
+            in_terminal: show the `holdfast` command that shows more.
         """
         self._run_id = run_id
         self._with_all_arguments = with_all_arguments
@@ -87,7 +85,7 @@ class LogNarration:
 
     def lines(self, record: log_entry.LogRecord) -> list[NarrationLine]:
         """Return the lines of the next entry; none if it adds nothing for a person."""
-        at = text_safety.format_clock(record.at, None if self._in_terminal else UTC)
+        at = text_safety.format_clock(record.at)
         match record.entry:
             case log_entry.MessageEntry(message=message):
                 return self._message(at, message)

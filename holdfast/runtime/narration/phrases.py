@@ -6,10 +6,10 @@ and has no words of its own for the same thing.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final, Literal
 
-from holdfast.runtime.text_safety import clean, local_time, name_in_line, one_line
+from holdfast.runtime.text_safety import clean, format_date, name_in_line, one_line, read_time
 from holdfast.schemas.decision import Decided, Kind, PendingApproval, Verdict
 from holdfast.schemas.internal.absences import Absence
 from holdfast.schemas.log_entry import SkillChooser
@@ -325,17 +325,17 @@ def claim_phrase(one: PendingApproval, now: datetime, you: str = "") -> str:
 
     Empty without one, and once it has ended. No signature proves it, also where decisions have one.
     """
-    until = local_time(one.claim.until) if one.claim else None
+    until = read_time(one.claim.until) if one.claim else None
     if one.claim is None or until is None or until <= now:
         return ""
     name = f"{name_in_line(one.claim.by, NAME_CHARS)}{' (unverified)' * one.signed} is"
     who = "you are" if is_same_person(one.claim.by, you) else name
-    return f"{who} looking at this until {until.astimezone(UTC):%H:%M} UTC"
+    return f"{who} looking at this until {until:%H:%M} UTC"
 
 
 def away_phrase(one: Absence) -> str:
     """Return who is away, and until when: `ada, who is away until 2026-03-09 00:00 UTC`."""
-    until = one.away and f"{one.away.until.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+    until = format_date(one.away and one.away.until)
     return f"{name_in_line(one.person, NAME_CHARS)}, who is away until {until}"
 
 

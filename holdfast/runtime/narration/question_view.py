@@ -8,7 +8,6 @@ same thing differently, the tables there have the words of each.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC
 from typing import Any, Final, Self
 
 from holdfast.runtime.narration import phrases
@@ -18,8 +17,8 @@ from holdfast.runtime.text_safety import (
     as_sentence,
     clean,
     format_argument,
+    format_date,
     label_in_line,
-    local_time,
     name_in_line,
     one_line,
     shorten,
@@ -84,7 +83,7 @@ class QuestionView:
             name=name,
             title=f"{name} ({clean(one.call_id)})",
             attempts=[
-                f"attempt {n}: started {_utc_seconds(at)}, no result"
+                f"attempt {n}: started {format_date(at, seconds=True)}, no result"
                 for n, at in enumerate(one.attempts, start=1)
             ],
             next_attempt=f"a {phrases.ordinal(number + 1)} time",
@@ -226,11 +225,6 @@ class QuestionView:
                 text = f"{text[:_VALUE_CHARS]}\n… {hidden} more characters: {phrases.SEE_ALL}"
             rows.append((one_line(name, LABEL_CHARS), text))
         return rows
-
-
-def _utc_seconds(at: str) -> str:
-    time = local_time(at)
-    return f"{time.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC" if time else "?"
 
 
 def _step_lines(call: Mapping[str, Any]) -> Iterator[str]:

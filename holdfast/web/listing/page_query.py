@@ -18,7 +18,7 @@ from urllib.parse import urlencode
 
 from holdfast.client.errors import wrong_command
 from holdfast.client.run_lists import RunFilter, RunListing
-from holdfast.runtime.text_safety import as_json, local_time
+from holdfast.runtime.text_safety import as_json, read_time
 from holdfast.schemas import names
 from holdfast.web.listing.pending_runs import NO_STATUS, PendingList, RunAnswer
 from holdfast.web.listing.rows import SOON
@@ -205,8 +205,8 @@ def order_by_answers(
         if not isinstance(answer, list):
             wanted += [run] if view.finds(run, None) else []
             continue
-        requested = [time for one in answer if (time := local_time(one.requested_at))]
-        expires = [time for one in answer if (time := local_time(one.expires_at))]
+        requested = [time for one in answer if (time := read_time(one.requested_at))]
+        expires = [time for one in answer if (time := read_time(one.expires_at))]
         # The run with the search attributes that its answer implies.
         implied = replace(
             run,

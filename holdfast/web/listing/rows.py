@@ -21,7 +21,7 @@ from holdfast.runtime.narration.phrases import (
 )
 from holdfast.runtime.narration.question_line import MAX_BRIEF_CHARS, is_whole, question_line
 from holdfast.runtime.narration.question_view import QuestionView
-from holdfast.runtime.text_safety import local_time, one_line, shorten
+from holdfast.runtime.text_safety import one_line, read_time, shorten
 from holdfast.schemas import names
 from holdfast.schemas.decision import PendingApproval
 from holdfast.schemas.internal.absences import Absence
@@ -150,8 +150,8 @@ def _row(
     *,
     signs: bool,
 ) -> PendingRow:
-    expires = local_time(approval.expires_at)
-    urgent, on_timeout = urgency(expires, local_time(approval.requested_at)), approval.on_timeout
+    expires = read_time(approval.expires_at)
+    urgent, on_timeout = urgency(expires, read_time(approval.requested_at)), approval.on_timeout
     view = QuestionView.of(approval, is_single_call=run.single)
     ends = {"approve": "executed", "fail": view.lapse}.get(on_timeout or "", "expires")
     expiry_label = _expiry_label(urgent, ends)

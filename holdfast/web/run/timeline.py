@@ -122,11 +122,10 @@ class Timeline:
         number, note = str(record.n), self._note(record)
         files = [*page_files(self._run_id, record)]
         links += [PageLink(one.href, one.text) for one in files if not one.is_picture]
-        time, time_text = text_safety.local_time(record.at), ""
+        time, time_text = text_safety.read_time(record.at), ""
         if time is not None:
-            utc = time.astimezone(UTC)
-            is_today = utc.date() == datetime.now(UTC).date()
-            time_text = utc.strftime("%H:%M:%S" if is_today else "%Y-%m-%d %H:%M")
+            is_today = time.date() == datetime.now(UTC).date()
+            time_text = time.strftime("%H:%M:%S" if is_today else "%Y-%m-%d %H:%M")
         found = self._narration.lines(record) or self._ending_lines(record)
         lines = [_plain(line) for line in found if links or not line.minor]
         for index, line in enumerate(lines):
@@ -162,8 +161,8 @@ class Timeline:
                 return view.expiry(display_time(asked.expires_at).text)
             case log_entry.DecisionEntry(call_id=call, decided=Decided(), ignored=None):
                 start, end = (
-                    text_safety.local_time(self._requested.get(call)),
-                    text_safety.local_time(record.at),
+                    text_safety.read_time(self._requested.get(call)),
+                    text_safety.read_time(record.at),
                 )
                 if start is not None and end is not None:
                     age = text_safety.format_age(datetime.now(UTC) - (end - start))

@@ -21,8 +21,8 @@ from holdfast.runtime.text_safety import (
     arguments_line,
     as_text,
     clean,
-    local_time,
     one_line,
+    read_time,
     shorten,
 )
 from holdfast.schemas import names
@@ -307,7 +307,7 @@ def status_items(seen: LoadedRun, name: Name) -> list[StatusItem]:
         link = PageLink(address("waiting", seen.info.id, one.call_id), REVIEW)
         text = f"{view.heading}."
         brief = shorten(argument_line(one), _BRIEF_CHARS)
-        asked, until = local_time(one.requested_at), local_time(one.expires_at)
+        asked, until = read_time(one.requested_at), read_time(one.expires_at)
         items.append(StatusItem(text, "asks", asked, brief, "", link, until, view.lapse))
     for there in seen.report.delegate_approvals:
         link = PageLink(address("waiting", there.workflow_id, there.call_id), REVIEW)

@@ -379,7 +379,7 @@ async def test_a_failure_of_an_activity_is_written_each_time_that_it_changes(
     lines = (await Failing(failing=looks).drawn()).splitlines()
     clock = format_clock(AT.isoformat())
     assert [line.partition(" waiting    ")[2] for line in lines if " waiting " in line] == [
-        f"for attempt 2 of the model's answer at {clock}; the last one failed: busy",
+        f"for attempt 2 of the model's answer at {clock} UTC; the last one failed: busy",
         "for attempt 3 of the model's answer (running); the last one failed: broken",
         "for attempt 4 of t1c1 (paused); the last one failed: down",
         "for a worker on task queue gone-queue to take t1c2",
