@@ -80,6 +80,7 @@ class GenerateActivity:
         self._longest = longest
         self._answers = {} if answers is None else answers
         self._budgets = budgets
+        self._running = prefetch.conversations.running
         self._reader = conversation_reader.ConversationReader(query_page, prefetch, shared, files)
         # The models that take no tools, by endpoint and name.
         self._without_tools: dict[tuple[str, str], None] = {}
@@ -101,14 +102,15 @@ class GenerateActivity:
             retry_budget.failed_usage,
             self._secrets,
         )
-        async with send_heartbeats(progress, info.heartbeat_timeout):
+        beats = send_heartbeats(progress, info.heartbeat_timeout)
+        async with beats, self._running.share() as take:
             run = RunKey(info.workflow_id or "", info.workflow_run_id or "")
             self._answers[run.workflow_id] = progress
             try:
                 wanted = ConversationPointer.read(pointer)
                 progress.about = wanted.about()
                 read = await self._reader.read(
-                    run, wanted, lambda ask: self._models.find(ask.model.endpoint).provider
+                    run, wanted, lambda ask: self._models.find(ask.model.endpoint).provider, take
                 )
                 retry_budget.shorten(read.ask.model.retry_for)
                 # Not the id itself: it may hold personal data, and the provider receives this.

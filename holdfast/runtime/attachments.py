@@ -27,6 +27,9 @@ from holdfast.validation.problems import FixableError
 # Of a message's files, in the run's history and in each copy of its log: others are in the store.
 MAX_INLINE_BYTES: Final = 1_000_000
 DEFAULT_BYTES: Final = {"FILE": 20_000_000, "MESSAGE": 50_000_000}
+# Of all of a request to a model, in base64: many messages may name one file.
+MAX_REQUEST_BYTES: Final = 150_000_000
+MAX_SETTING_BYTES: Final = MAX_REQUEST_BYTES * 3 // 4
 MAX_NAME_CHARS: Final = 200
 IMAGES: Final = {
     "image/png": rb"\x89PNG\r\n\x1a\n",
@@ -49,12 +52,12 @@ def most_bytes(what: str) -> int:
     """Return the limit of a `FILE` or of the files of a `MESSAGE`, which is a setting.
 
     Raises:
-        FileError: the setting is no number.
+        FileError: the setting is no number, or larger than a request to a model can have.
     """
     variable = f"HOLDFAST_MAX_{what}_BYTES"
     text = os.environ.get(variable) or str(DEFAULT_BYTES[what])
-    if not re.fullmatch("[1-9][0-9]{0,9}", text):
-        wrong = f"{variable}: {quote_value(text)} is no number of bytes"
+    if not re.fullmatch("[1-9][0-9]{0,9}", text) or int(text) > MAX_SETTING_BYTES:
+        wrong = f"{variable}: {quote_value(text)} is no number of bytes up to {MAX_SETTING_BYTES}"
         raise FileError(wrong, f"write one, such as {DEFAULT_BYTES[what]}")
     return int(text)
 

@@ -12,7 +12,11 @@ from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
 from holdfast.activities.generate import GenerateActivity, token_cost
-from holdfast.activities.model.conversation_cache import ConversationCache, PagePrefetch
+from holdfast.activities.model.conversation_cache import (
+    MAX_RUNNING_BYTES,
+    ConversationCache,
+    PagePrefetch,
+)
 from holdfast.activities.model.conversation_reader import (
     ConversationChanged,
     RunNotOpen,
@@ -63,11 +67,13 @@ class Setting:
         openai = HttpProvider(OpenAIFormat(), at, httpx.AsyncClient(transport=transport))
         self.run = LoggedRun(ask(tools=TOOLS))
         self.run.append(chat_message("user", "Hi"))
+        cache = ConversationCache()
+        self.shared = cache.running
         models = ModelEndpoints({"openai": ServedEndpoint(at, provider or openai)})
         self.activity = GenerateActivity(
             models,
             self.run.page,
-            PagePrefetch(ConversationCache()),
+            PagePrefetch(cache),
             longest=longest,
             budgets=budgets,
         )
@@ -125,6 +131,33 @@ async def test_a_pointer_becomes_a_solution_and_nothing_at_its_default_is_record
     }
     assert [message["content"] for message in asked[0]["messages"]] == ["Be brief.", "Hi"]
     assert asked[0]["model"] == "gpt-test"
+
+
+async def test_a_request_holds_the_bytes_of_its_conversation_until_it_ends() -> None:
+    speaker = Speaker("Hello")
+    setting = Setting(speaker)
+
+    async def is_read() -> bool:
+        return bool(setting.run.wanted)
+
+    async def rest() -> None:
+        for _ in range(20):
+            await asyncio.sleep(0)
+
+    async with setting.shared.share() as take:
+        await take(MAX_RUNNING_BYTES)
+        running = asyncio.ensure_future(setting.generate())
+        await eventually(is_read)
+        await rest()
+        assert not speaker.said.is_set()
+    await speaker.said.wait()
+    async with setting.shared.share() as take:
+        other = asyncio.ensure_future(take(MAX_RUNNING_BYTES))
+        await rest()
+        assert not other.done()
+        speaker.go_on.set()
+        await running
+        await other
 
 
 async def test_its_heartbeat_shows_the_text() -> None:

@@ -8,7 +8,7 @@ from holdfast.activities import budget_account, generate, read_fork, resolve
 from holdfast.activities.backtest import recorded_activities
 from holdfast.activities.interceptors import auto_heartbeat, results
 from holdfast.activities.mcp import authorization, held_calls, http_client, servers
-from holdfast.activities.model import conversation_reader
+from holdfast.activities.model import conversation_cache
 from holdfast.catalog import advice, agent_reader, builtin_tools, catalog_files
 from holdfast.cli import backtest_commands, policy_commands
 from holdfast.client.records import diff_text, run_diff
@@ -112,9 +112,13 @@ LIMITS: dict[str, list[str]] = {
         f"{kb(attachments.MAX_INLINE_BYTES)} together in history",
         f"{kb(attachments.DEFAULT_BYTES['FILE'])} a file",
         f"{kb(attachments.DEFAULT_BYTES['MESSAGE'])} together",
+        f"up to {kb(attachments.MAX_SETTING_BYTES)}",
     ],
     "the files of a conversation that one request has, in base64": [
-        kb(conversation_reader.MAX_REQUEST_BYTES)
+        kb(attachments.MAX_REQUEST_BYTES)
+    ],
+    "the conversations of running requests, with these files": [
+        f"{kb(conversation_cache.MAX_RUNNING_BYTES)} a worker"
     ],
     "a tool's result": [kb(results.MAX_RESULT_BYTES), kb(results.MAX_STORED_BYTES)],
     "the text of a failure": [

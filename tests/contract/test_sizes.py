@@ -16,7 +16,7 @@ MAX_LINES = {
     "definitions": 570,
     "catalog": 3_825,
     "workflows": 15_885,
-    "activities": 6_285,
+    "activities": 6_370,
     "hosting": 3_695,
     "client": 5_690,
     "evals": 532,

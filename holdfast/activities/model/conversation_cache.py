@@ -8,10 +8,12 @@ here as a page, which saves the activity a query. Pages whose activity runs on a
 room for others. Everything here can be dropped and read again from the run.
 """
 
+import asyncio
 import json
 import sys
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from contextlib import asynccontextmanager
 from itertools import takewhile
 from threading import Lock
 from typing import NamedTuple
@@ -26,6 +28,10 @@ from holdfast.schemas.internal.model_request import (
 from holdfast.schemas.message import ChatMessage
 
 DEFAULT_CACHE_BYTES = 256 * 1024 * 1024
+# A larger conversation, with files, would drop many others: it is read again.
+_MAX_CACHED_PART = 0.1
+# Of the conversations of running requests, with their files.
+MAX_RUNNING_BYTES = 300_000_000
 # The size of a fragment besides its own bytes, and of a conversation besides its fragments.
 FRAGMENT_BYTES = 256
 _CONVERSATION_BYTES = 1024
@@ -33,6 +39,7 @@ DEFAULT_PREFETCH_BYTES = 32 * 1024 * 1024
 # The size of a page besides its texts.
 _PAGE_BYTES = 4096
 
+TakeBytes = Callable[[int], Awaitable[None]]
 Answer = Callable[[ConversationPageRequest], ConversationPage]
 
 
@@ -115,15 +122,53 @@ def fragments(messages: Iterable[CachedMessage]) -> tuple[bytes, ...]:
     return (*sent, *deferred)
 
 
+class SharedBytes:
+    """Bytes of memory that the running requests of a worker share; each waits until its own fit.
+
+    A request takes all of them at once: none waits with bytes for which another waits.
+    """
+
+    def __init__(self, limit_bytes: int) -> None:
+        self._limit_bytes = self._free_bytes = limit_bytes
+        self._first, self._freed = asyncio.Lock(), asyncio.Event()
+
+    @asynccontextmanager
+    async def share(self) -> AsyncIterator[TakeBytes]:
+        """Yield a function that takes bytes, at most all, in place of those that it took before."""
+        taken = 0
+
+        async def take(size_bytes: int) -> None:
+            nonlocal taken
+            self._give(taken)
+            taken, size_bytes = 0, min(size_bytes, self._limit_bytes)
+            async with self._first:  # the others wait behind it, so that it does not wait for ever
+                while size_bytes > self._free_bytes:
+                    self._freed.clear()
+                    await self._freed.wait()
+                self._free_bytes -= size_bytes
+                taken = size_bytes
+
+        try:
+            yield take
+        finally:
+            self._give(taken)
+
+    def _give(self, size_bytes: int) -> None:
+        self._free_bytes += size_bytes
+        self._freed.set()
+
+
 class ConversationCache:
     """The cached conversations of a worker, at most `limit_bytes` of them.
 
-    A taken conversation is no longer in the cache until it is kept again: another reader of the
-    same run starts from the beginning. The least recently used are dropped first.
+    A taken conversation is no longer in the cache until it is kept again, but in those of `running`
+    requests: another reader of the same run starts from the beginning. The least recently used are
+    dropped first.
     """
 
     def __init__(self, limit_bytes: int = DEFAULT_CACHE_BYTES) -> None:
         self._limit_bytes = limit_bytes
+        self.running = SharedBytes(MAX_RUNNING_BYTES)
         # By workflow id: a run that continued as new has the same log.
         self._conversations: OrderedDict[str, CachedConversation] = OrderedDict()
         self.size_bytes = 0
@@ -147,9 +192,9 @@ class ConversationCache:
         return conversation
 
     def keep(self, run: RunKey, conversation: CachedConversation) -> None:
-        """Cache a conversation, unless it alone is too large."""
+        """Cache a conversation, unless it is over a tenth of the cache."""
         self.take(run)
-        if conversation.size_bytes > self._limit_bytes:
+        if conversation.size_bytes > self._limit_bytes * _MAX_CACHED_PART:
             return
         self._conversations[run.workflow_id] = conversation
         self.size_bytes += conversation.size_bytes

@@ -6,7 +6,7 @@ cached part is dropped and everything is read again, once.
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from dataclasses import replace
 
 from holdfast.activities.model.conversation_cache import (
@@ -14,13 +14,14 @@ from holdfast.activities.model.conversation_cache import (
     CachedMessage,
     PagePrefetch,
     RunKey,
+    TakeBytes,
     fragments,
 )
 from holdfast.activities.model.shared_pages import SharedPages, page_secret
 from holdfast.providers.base import EncodedMessage, Encoder, Provider, ProviderRequest, tool_names
 from holdfast.providers.contents import media_of, text_of
 from holdfast.providers.model_errors import model_error
-from holdfast.runtime.attachments import MAX_NAME_CHARS
+from holdfast.runtime.attachments import MAX_NAME_CHARS, MAX_REQUEST_BYTES
 from holdfast.runtime.storage.run_files import RunFiles
 from holdfast.runtime.storage.store import LostValueError, StoreError
 from holdfast.runtime.text_safety import one_line
@@ -32,11 +33,9 @@ from holdfast.schemas.internal.model_request import (
     ConversationPageRequest,
     ConversationPointer,
 )
-from holdfast.schemas.message import ChatMessage, DocumentPart, TextPart
+from holdfast.schemas.message import ChatMessage, DocumentPart, FilePart, TextPart
 
 MAX_PAGES = 10_000
-# Of a conversation with files of the store, in base64: many messages may name one file.
-MAX_REQUEST_BYTES = 150_000_000
 # In the JSON of an entry, of a part that is in the store; in a text, the quotes are escaped.
 _STORED = '"stored":{"sha256":'
 _UNSEEN = "(a picture, which you cannot see)"
@@ -59,6 +58,7 @@ class ConversationChanged(Exception):
     """The run's conversation does not have the digest of the request."""
 
 
+ProviderOf = Callable[[Ask], Provider]
 # Queries a run for a page of its log; raises `RunNotOpen` or `RunUnresponsive`.
 QueryPage = Callable[[RunKey, ConversationPageRequest], Awaitable[ConversationPage]]
 
@@ -82,9 +82,9 @@ class ConversationReader:
         self._prefetch, self._cache = prefetch, prefetch.conversations
 
     async def read(
-        self, run: RunKey, pointer: ConversationPointer, provider_of: Callable[[Ask], Provider]
+        self, run: RunKey, pointer: ConversationPointer, provider_of: ProviderOf, take: TakeBytes
     ) -> ProviderRequest:
-        """Return the request for the conversation up to the pointer.
+        """Return the request for the conversation up to the pointer; `take` waits for its bytes.
 
         Raises:
             ApplicationError: the model does not take a part of it; not retried.
@@ -92,7 +92,7 @@ class ConversationReader:
             ConversationChanged: read again, it still does not have the pointer's digest.
         """
         async for conversation, page in self._beginnings(run, pointer):
-            ask = await self._extend(run, conversation, pointer, provider_of, page)
+            ask = await self._extend(run, conversation, pointer, provider_of, take, page)
             if ask is not None and conversation.digest == pointer.digest:
                 if pointer.call is None:
                     self._cache.keep(run, conversation)
@@ -126,7 +126,8 @@ class ConversationReader:
         run: RunKey,
         conversation: CachedConversation,
         pointer: ConversationPointer,
-        provider_of: Callable[[Ask], Provider],
+        provider_of: ProviderOf,
+        take: TakeBytes,
         page: ConversationPage | None,
     ) -> Ask | None:
         """Read on from the cached part; None if that cannot lead to the pointer."""
@@ -143,6 +144,7 @@ class ConversationReader:
         conversation.encoding = encoding
         encode = _encoder(page.ask, provider)
         ask, beginning = page.ask, ""
+        later = list[str]()  # from the first file of the store on
         for _ in range(MAX_PAGES):
             items = list(page.items)
             if items:
@@ -151,39 +153,74 @@ class ConversationReader:
             beginning = items.pop() if page.cut and items else ""
             try:
                 for item in items:
-                    if _STORED not in item:
+                    if later or _STORED in item:
+                        later.append(item)
+                    else:
                         conversation.append(item, encode)
-                        continue
-                    message = ChatMessage.read(json.loads(item)["message"])
-                    message = await self._filled(run, message, accepted, conversation)
-                    # Large files take a while, which must not hold up the loop.
-                    await asyncio.to_thread(conversation.append, item, encode, message)
             except (KeyError, TypeError, ValueError):
                 return None
-            if conversation.entries >= pointer.entries or not any(page.items):
+            entries = conversation.entries + len(later)
+            if entries >= pointer.entries or not any(page.items):
                 break
-            page = await self._query_page(
-                run, pointer.page_after(conversation.entries, len(beginning))
-            )
-        added = [await self._filled(run, one, accepted, conversation) for one in ask.edits.added]
+            page = await self._query_page(run, pointer.page_after(entries, len(beginning)))
+        return await self._with_files(run, conversation, later, ask, provider, take)
+
+    async def _with_files(
+        self,
+        run: RunKey,
+        conversation: CachedConversation,
+        items: Sequence[str],
+        ask: Ask,
+        provider: Provider,
+        take: TakeBytes,
+    ) -> Ask | None:
+        """Append entries with their files of the store, once their bytes and all others fit."""
+        accepted, encode = _accepted(provider, ask.model), _encoder(ask, provider)
+        try:
+            stored = [json.loads(item)["message"] for item in items if _STORED in item]
+            messages = [*map(ChatMessage.read, stored)]
+            size_bytes = conversation.size_bytes + sum(map(len, items))
+            await take(_size_with_files(size_bytes, (*messages, *ask.edits.added), accepted))
+            for item in items:
+                is_stored = _STORED in item
+                filled = await self._filled(run, messages.pop(0), accepted) if is_stored else None
+                # Large files take a while, which must not hold up the loop.
+                await asyncio.to_thread(conversation.append, item, encode, filled)
+        except (KeyError, TypeError, ValueError):
+            return None
+        added = [await self._filled(run, one, accepted) for one in ask.edits.added]
         edits = ask.edits.model_copy(update={"added": added})
         return ask.model_copy(update={"edits": edits}) if added else ask
 
     async def _filled(
-        self,
-        run: RunKey,
-        message: ChatMessage,
-        accepted: Collection[str],
-        conversation: CachedConversation,
+        self, run: RunKey, message: ChatMessage, accepted: Collection[str]
     ) -> ChatMessage:
-        """Return the next message of a conversation with its files of the store."""
-        types, room = ("text", *accepted), MAX_REQUEST_BYTES - conversation.size_bytes
+        """Return a message with its files of the store."""
         try:
-            content = await self._files.fill(run.workflow_id, message.content, types, room)
+            types = ("text", *accepted)
+            content = await self._files.fill(run.workflow_id, message.content, types)
         except StoreError as error:
             is_lost = isinstance(error, LostValueError)
             raise model_error(str(error), retried=not is_lost) from None
         return message.model_copy(update={"content": content})
+
+
+def _size_with_files(
+    size_bytes: int, messages: Sequence[ChatMessage], accepted: Collection[str]
+) -> int:
+    """Return the size of a conversation with the files of messages, in base64.
+
+    Raises:
+        ApplicationError: a file is too large for a request; not retried.
+    """
+    parts = [each for one in messages for each in one.content if isinstance(each, FilePart)]
+    for part in parts:
+        if part.stored is None or part.type not in ("text", *accepted):
+            continue
+        if (size_bytes := size_bytes + part.stored.size_bytes * 4 // 3) > MAX_REQUEST_BYTES:
+            wrong = f"the file {part.name or part.type} of the run: it is too large for the rest of"
+            raise model_error(f"{wrong} the conversation; fork the run at an earlier turn")
+    return size_bytes
 
 
 def _accepted(provider: Provider, model: ModelSettings) -> tuple[str, ...]:

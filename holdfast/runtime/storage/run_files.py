@@ -42,14 +42,15 @@ class RunFiles:
     converter: DataConverter = DataConverter.default
     origin_of: Callable[[str], str | None] = lambda _: None
 
-    async def keep(self, store: Store, run_id: str, part: FilePart) -> FilePart:
-        """Return a part of a message to a run with its content in a store.
+    async def keep(self, run_id: str, part: FilePart) -> FilePart:
+        """Return a part of a message to a run with its content in the store.
 
         Raises:
             FileError: its content is no base64.
             StoreError: it cannot be stored.
         """
         text = part.text if isinstance(part, TextPart) else ""
+        assert self.store is not None  # the caller has checked
         try:
             data = (
                 text.encode() if isinstance(part, TextPart) else base64.b64decode(part.data or "")
@@ -60,7 +61,7 @@ class RunFiles:
         payload = Payload(metadata={"encoding": b"binary/plain"}, data=data)
         if (codec := self.converter.payload_codec) is not None:
             [payload] = await codec.encode([payload])
-        await store.write(file_key(run_id, file.sha256), payload.SerializeToString())
+        await self.store.write(file_key(run_id, file.sha256), payload.SerializeToString())
         content = {"text": _beginning(text, file)} if text else {"data": None}
         return part.model_copy(update={"stored": file, **content})
 
@@ -93,12 +94,10 @@ class RunFiles:
             raise LostValueError(wrong, _RESTORE)
         return data
 
-    async def fill(
-        self, run_id: str, content: Content, types: Collection[str], most_bytes: int
-    ) -> Content:
+    async def fill(self, run_id: str, content: Content, types: Collection[str]) -> Content:
         """Return a message's content with its stored files of some types in it, in base64.
 
-        Raises as `fetch`, with the name of the file, or if it is larger.
+        Raises as `fetch`, with the name of the file.
         """
         if isinstance(content, str):
             return content
@@ -107,10 +106,6 @@ class RunFiles:
             if not isinstance(part, FilePart) or part.stored is None or part.type not in types:
                 continue
             try:
-                # Many parts may name one file.
-                if (most_bytes := most_bytes - part.stored.size_bytes * 4 // 3) < 0:
-                    fix = "fork the run at an earlier turn"
-                    raise LostValueError("it is too large for the rest of the conversation", fix)
                 data = await self.fetch(run_id, part.stored)
                 if isinstance(part, TextPart):
                     content_of = {"text": data.decode("utf-8", "replace")}
@@ -189,7 +184,7 @@ async def move_files(
             raise FileError(f"{wrong}, and no store is set", f"{_NAME_IT}, or send fewer")
         for size, n, parts in sorted(places, key=lambda place: -place[0]):
             if total_bytes > MAX_INLINE_BYTES and isinstance(part := parts[n], FilePart):
-                parts[n] = await files.keep(files.store, run_id, part)
+                parts[n] = await files.keep(run_id, part)
                 total_bytes -= size
     return moved
 

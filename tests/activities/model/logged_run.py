@@ -66,3 +66,7 @@ class LoggedRun:
             if room == 0:
                 break
         return ConversationPage(items=items, cut=cut, ask=self.ask if want.offset == 0 else None)
+
+
+async def take_any(size_bytes: int) -> None:
+    """Take bytes for a request, of which there are enough."""

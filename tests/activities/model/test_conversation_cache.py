@@ -1,5 +1,6 @@
 """A worker holds conversations as bytes that only grow, and no more of them than it may."""
 
+import asyncio
 import json
 
 from holdfast.activities.model.conversation_cache import (
@@ -7,6 +8,7 @@ from holdfast.activities.model.conversation_cache import (
     CachedConversation,
     ConversationCache,
     RunKey,
+    SharedBytes,
     fragments,
 )
 from holdfast.providers.base import EncodedMessage
@@ -71,20 +73,20 @@ def test_a_run_that_continued_as_new_uses_what_is_held() -> None:
 
 
 def test_the_oldest_go_when_there_are_too_many_bytes() -> None:
-    held = ConversationCache(limit_bytes=10_000)
-    runs = [RunKey(str(number), "1") for number in range(4)]
-    for run in runs[:3]:
-        held.keep(run, of_size(3_000))
+    held = ConversationCache(limit_bytes=40_000)
+    runs = [RunKey(str(number), "1") for number in range(11)]
+    for run in runs[:10]:
+        held.keep(run, of_size(4_000))
     held.keep(runs[0], held.take(runs[0]))
-    held.keep(runs[3], of_size(3_000))
-    assert held.size_bytes == 9_000
-    assert [held.take(run).entries for run in runs] == [1, 0, 1, 1]
+    held.keep(runs[10], of_size(4_000))
+    assert held.size_bytes == 40_000
+    assert [held.take(run).entries for run in runs] == [1, 0, *[1] * 9]
 
 
-def test_one_too_large_alone_is_not_kept_and_nothing_goes_for_it() -> None:
-    held = ConversationCache(limit_bytes=10_000)
+def test_one_over_a_tenth_is_not_kept_and_nothing_goes_for_it() -> None:
+    held = ConversationCache(limit_bytes=30_000)
     held.keep(RunKey("a", "1"), of_size(3_000))
-    held.keep(RunKey("b", "1"), of_size(10_001))
+    held.keep(RunKey("b", "1"), of_size(3_001))
     assert held.take(RunKey("b", "1")).entries == 0
     assert held.take(RunKey("a", "1")).entries == 1
 
@@ -94,3 +96,41 @@ def test_keeping_a_run_twice_counts_it_once() -> None:
     held.keep(RunKey("a", "1"), of_size(3_000))
     held.keep(RunKey("a", "1"), of_size(4_000))
     assert held.size_bytes == 4_000
+
+
+async def test_requests_wait_in_their_order_until_their_bytes_fit() -> None:
+    shared, started, ends = SharedBytes(100), list[str](), dict[str, asyncio.Event]()
+
+    async def request(name: str, *sizes: int) -> None:
+        ends[name] = asyncio.Event()
+        async with shared.share() as take:
+            for size_bytes in sizes:
+                await take(size_bytes)
+            started.append(name)
+            await ends[name].wait()
+
+    async def all_started() -> list[str]:
+        for _ in range(20):
+            await asyncio.sleep(0)
+        return started
+
+    large, small, again, gone = ("large", 1_000), ("small", 10), ("again", 60, 70), ("gone", 90)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(request("first", 30))
+        # More than all of it counts as all, and a small one behind it waits, too.
+        group.create_task(request(*large))
+        cancelled = group.create_task(request(*gone))
+        group.create_task(request(*small))
+        assert await all_started() == ["first"]
+        cancelled.cancel()
+        ends["first"].set()
+        assert await all_started() == ["first", "large"]
+        ends["large"].set()
+        assert await all_started() == ["first", "large", "small"]
+        # What is read again is in place of what was read first.
+        group.create_task(request(*again))
+        assert await all_started() == ["first", "large", "small", "again"]
+        for each in ("small", "again"):
+            ends[each].set()
+    async with shared.share() as take:
+        await take(100)

@@ -31,7 +31,7 @@ from holdfast.schemas.internal.model_request import (
 from holdfast.schemas.log_entry import MessageEntry, TurnStartEntry
 from holdfast.schemas.message import ChatMessage, FilePart
 from holdfast.workflows.engine.log.log import Log
-from tests.activities.model.logged_run import RUN, LoggedRun
+from tests.activities.model.logged_run import RUN, LoggedRun, take_any
 from tests.providers.fakes import TOOLS, ask, chat_message, target
 
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -65,7 +65,7 @@ class Pair:
     async def read(self, entries: int | None = None) -> list[bytes]:
         """Read up to an entry, as a turn that begins there does."""
         self.run.wanted.clear()
-        request = await self.reader.read(RUN, self.run.pointer(entries), self.provider)
+        request = await self.reader.read(RUN, self.run.pointer(entries), self.provider, take_any)
         fragments = request.fragments
         return list(fragments)
 
@@ -120,7 +120,7 @@ async def test_a_digest_that_never_matches_fails_after_the_second_reading() -> N
     pair.run.append(chat_message("user", "one"))
     pointer = ConversationPointer(turn=1, entries=1, digest="f" * 64)
     with pytest.raises(ConversationChanged, match="digest does not match"):
-        await pair.reader.read(RUN, pointer, pair.provider)
+        await pair.reader.read(RUN, pointer, pair.provider, take_any)
     assert len(pair.run.wanted) == 2
 
 
@@ -184,7 +184,7 @@ async def test_a_run_that_answers_nonsense_does_not_hang_the_reader(page: Conver
     pair.run.append(chat_message("user", "one"))
     with pytest.raises(ConversationChanged):
         await ConversationReader(Nonsense().page, PagePrefetch(ConversationCache())).read(
-            RUN, pair.run.pointer(), pair.provider
+            RUN, pair.run.pointer(), pair.provider, take_any
         )
 
 
@@ -205,7 +205,7 @@ async def test_the_log_of_a_run_answers_as_is_asked() -> None:
 
     pointer = ConversationPointer(turn=1, entries=3, digest=log.digest)
     reader = ConversationReader(Queried().page, PagePrefetch(ConversationCache()))
-    request = await reader.read(RUN, pointer, Pair().provider)
+    request = await reader.read(RUN, pointer, Pair().provider, take_any)
     fragments = request.fragments
     assert [json.loads(each)["content"] for each in fragments] == ["Grüße", "😀†" * 500_000]
 
@@ -221,7 +221,7 @@ async def test_the_messages_by_which_a_call_is_answered_are_read_apart_and_not_h
 
     for _ in range(2):
         pair.run.wanted.clear()
-        request = await pair.reader.read(RUN, small, pair.provider)
+        request = await pair.reader.read(RUN, small, pair.provider, take_any)
         fragments = request.fragments
         assert b"which mood?" in b"".join(fragments)
         assert pair.run.wanted == [ConversationPageRequest(upto=1, call="t1c1")]
@@ -239,7 +239,7 @@ async def test_a_call_that_is_no_longer_answered_is_not_asked_about() -> None:
     small = ConversationPointer(turn=1, entries=1, digest="of what was asked", call="t1c1")
 
     with pytest.raises(ConversationChanged):
-        await pair.reader.read(RUN, small, pair.provider)
+        await pair.reader.read(RUN, small, pair.provider, take_any)
     assert len(pair.run.wanted) == 1
 
 
@@ -256,16 +256,16 @@ def accepting(*types: str) -> Pair:
 async def test_an_image_that_the_model_does_not_accept_is_a_text_and_reported_once() -> None:
     pair = accepting("document")
     pair.run.append(chat_message("user", [{"type": "text", "text": "Look:"}, PICTURE, PICTURE]))
-    request = await pair.reader.read(RUN, pair.run.pointer(), pair.provider)
+    request = await pair.reader.read(RUN, pair.run.pointer(), pair.provider, take_any)
     content = json.loads(request.fragments[0])["content"]
     assert content == "\n\n".join(["Look:", *["(a picture, which you cannot see)"] * 2])
     assert request.notices == (
         "the model `gpt-test` does not accept images: a text was sent in place of 2",
     )
-    again = await pair.reader.read(RUN, pair.run.pointer(), pair.provider)
+    again = await pair.reader.read(RUN, pair.run.pointer(), pair.provider, take_any)
     assert again == request  # an attempt that is made again reports it, too
     pair.run.append(chat_message("assistant", "I cannot."), chat_message("user", "Try."))
-    later = await pair.reader.read(RUN, pair.run.pointer(), pair.provider)
+    later = await pair.reader.read(RUN, pair.run.pointer(), pair.provider, take_any)
     assert later.fragments[0] == request.fragments[0]
     assert later.notices == ()
 
@@ -276,7 +276,7 @@ async def test_a_document_that_the_model_does_not_accept_is_an_error_that_names_
     with pytest.raises(
         ApplicationError, match="the model `gpt-test` of endpoint `openai` does not"
     ):
-        await pair.reader.read(RUN, pair.run.pointer(), pair.provider)
+        await pair.reader.read(RUN, pair.run.pointer(), pair.provider, take_any)
 
 
 async def test_messages_are_hidden_replaced_and_added_in_one_request_alone() -> None:
@@ -292,19 +292,19 @@ async def test_messages_are_hidden_replaced_and_added_in_one_request_alone() -> 
         added=[chat_message("user", [PICTURE])],
     )
     as_it_is, pair.run.ask = pair.run.ask, pair.run.ask.model_copy(update={"edits": edits})
-    request = await pair.reader.read(RUN, pair.run.pointer(), pair.provider)
+    request = await pair.reader.read(RUN, pair.run.pointer(), pair.provider, take_any)
     contents = [json.loads(fragment)["content"] for fragment in request.fragments]
     assert contents == ["two", "three", "(a picture, which you cannot see)"]
     assert len(request.notices) == 1, "of what is sent alone"
     pair.run.ask = as_it_is
     with pytest.raises(ApplicationError, match="does not accept documents"):
-        await pair.reader.read(RUN, pair.run.pointer(), pair.provider)
+        await pair.reader.read(RUN, pair.run.pointer(), pair.provider, take_any)
 
 
 async def test_a_model_is_sent_what_its_format_carries_by_default() -> None:
     pair = Pair()
     pair.run.append(chat_message("user", [DOCUMENT, PICTURE]))
-    request = await pair.reader.read(RUN, pair.run.pointer(), pair.provider)
+    request = await pair.reader.read(RUN, pair.run.pointer(), pair.provider, take_any)
     assert [part["type"] for part in json.loads(request.fragments[0])["content"]] == [
         *("file", "image_url")
     ]
@@ -317,8 +317,7 @@ def files(tmp_path: Path) -> RunFiles:
 
 
 async def keep(files: RunFiles, run: str, part: FilePart) -> FilePart:
-    assert files.store is not None
-    return await files.keep(files.store, run, part)
+    return await files.keep(run, part)
 
 
 async def test_files_of_the_store_are_sent_as_those_of_the_message(
@@ -341,6 +340,30 @@ async def test_what_a_hook_adds_has_its_files(files: RunFiles) -> None:
     pair = Pair(files=files, asked=ask(edits=ConversationEdits(added=added)))
     pair.run.append(chat_message("user", "See:"))
     assert base64.b64encode(PNG) in (await pair.read())[-1]
+
+
+async def test_a_request_takes_the_bytes_of_its_files_before_it_reads_one(files: RunFiles) -> None:
+    part = file_part("a.png", PNG + b"\0" * 30_000)
+    kept = (await keep(files, RUN.workflow_id, part)).to_json()
+    pair = Pair(
+        files=files, asked=ask(edits=ConversationEdits(added=[chat_message("user", [kept])]))
+    )
+    pair.run.append(chat_message("user", "See:"), chat_message("user", [kept, kept]))
+    taken = list[int]()
+
+    class WaitingError(Exception):
+        pass
+
+    async def take(size_bytes: int) -> None:
+        taken.append(size_bytes)
+        raise WaitingError
+
+    with pytest.raises(WaitingError):
+        await pair.reader.read(RUN, pair.run.pointer(), pair.provider, take)
+    assert 3 * 40_000 < taken[0] < 3 * 40_000 + 5_000
+    assert pair.model.encoded == 1, "the text before them alone"
+    with_files = await pair.read()
+    assert sum(map(len, with_files)) > 3 * 40_000
 
 
 @pytest.mark.parametrize(
@@ -372,8 +395,11 @@ async def test_a_request_without_its_file_fails_with_one_line(
     if lost == "unreadable":
         file.mkdir()
     if lost == "too large":
-        part["stored"]["sizeBytes"] = 120_000_000
-    pair = Pair(files=None if lost == "no store" else files)
+        # Many parts may name one file.
+        part["stored"]["sizeBytes"] = 60_000_000
+    added = [chat_message("user", [part])] if lost == "too large" else []
+    asked = ask(edits=ConversationEdits(added=added))
+    pair = Pair(files=None if lost == "no store" else files, asked=asked)
     pair.run.append(chat_message("user", [part]))
     with pytest.raises(ApplicationError, match=why) as failed:
         await pair.read()

@@ -17,7 +17,7 @@ from holdfast.schemas.internal.model_request import (
     ConversationPageRequest,
     ConversationPointer,
 )
-from tests.activities.model.logged_run import RUN, LoggedRun
+from tests.activities.model.logged_run import RUN, LoggedRun, take_any
 from tests.providers.fakes import TOOLS, ask, chat_message, target
 
 NO_NETWORK = httpx.AsyncClient(transport=httpx.MockTransport(lambda _: httpx.Response(500)))
@@ -46,7 +46,7 @@ class PrefetchProcess:
         """What a request at the end of the log is made of; `run.wanted` is what was queried."""
         self.run.wanted.clear()
         at = self.run.pointer().model_copy(update=pointer)
-        request = await self.reader.read(RUN, at, self.provider)
+        request = await self.reader.read(RUN, at, self.provider, take_any)
         assert request.ask == self.run.ask
         return list(request.fragments)
 

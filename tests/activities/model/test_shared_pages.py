@@ -23,7 +23,7 @@ from holdfast.schemas.internal.model_request import (
     ConversationPageRequest,
     ConversationPointer,
 )
-from tests.activities.model.logged_run import RUN, LoggedRun
+from tests.activities.model.logged_run import RUN, LoggedRun, take_any
 from tests.activities.model.test_page_prefetch import NO_NETWORK
 from tests.encryption.keys import NEW, OLD, ring
 from tests.providers.fakes import TOOLS, ask, chat_message, target
@@ -81,7 +81,7 @@ class Processes:
         def provider(_: Ask) -> Provider:
             return model
 
-        request = await self.reader.read(RUN, at, provider)
+        request = await self.reader.read(RUN, at, provider, take_any)
         assert request.ask == self.run.ask
         return [fragment.decode() for fragment in request.fragments]
 

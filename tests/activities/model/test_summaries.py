@@ -15,7 +15,7 @@ from holdfast.activities.model.conversation_reader import ConversationReader
 from holdfast.providers.base import EncodedMessage
 from holdfast.schemas.internal.model_request import ConversationPointer
 from holdfast.schemas.message import ChatMessage
-from tests.activities.model.logged_run import RUN, LoggedRun
+from tests.activities.model.logged_run import RUN, LoggedRun, take_any
 from tests.activities.test_generate import Setting
 from tests.providers.fakes import chat_message, provider
 
@@ -84,7 +84,7 @@ async def read(
     reader: ConversationReader, run: LoggedRun, pointer: ConversationPointer
 ) -> list[str]:
     """The contents of the messages that a request is made with."""
-    fragments = (await reader.read(RUN, pointer, lambda _: provider(_refuse))).fragments
+    fragments = (await reader.read(RUN, pointer, lambda _: provider(_refuse), take_any)).fragments
     return [json.loads(fragment)["content"] for fragment in fragments]
 
 

@@ -50,15 +50,14 @@ async def move(run: str, *parts: Part) -> list[Part]:
 
 async def keep(files: RunFiles, run: str, data: bytes = LARGE) -> StoredFile:
     """Store a picture of a run, as its part names it."""
-    assert files.store is not None
-    part = await files.keep(files.store, run, file_part("a.png", data))
+    part = await files.keep(run, file_part("a.png", data))
     assert part.stored is not None
     return part.stored
 
 
 async def fill(files: RunFiles, *parts: Part) -> Content:
     """What the model of the run `a` reads."""
-    return await files.fill("a", [*parts], ("text", "image", "document"), 10**9)
+    return await files.fill("a", [*parts], ("text", "image", "document"))
 
 
 def place(root: Path, run: str, data: bytes) -> Path:
@@ -165,13 +164,6 @@ async def test_a_part_that_names_another_content_is_not_read(files: RunFiles, ro
         await files.fetch("a", StoredFile(sha256=other, size_bytes=len(LARGE)))
 
 
-async def test_one_file_that_many_parts_name_is_bounded(files: RunFiles) -> None:
-    stored = await keep(files, "a")
-    part = ImagePart(name="a.png", media_type="image/png", stored=stored)
-    with pytest.raises(LostValueError, match="too large for the rest of the conversation"):
-        await files.fill("a", [part] * 10, ("image",), len(LARGE) * 12)
-
-
 async def test_files_are_encrypted_as_other_values_are(root: Path) -> None:
     converter = with_encryption(DataConverter.default, ring(NEW))
     files = RunFiles(FolderStore(root), converter)
@@ -240,3 +232,18 @@ async def test_content_that_is_no_base64_is_refused_by_its_name(files: RunFiles)
     part = ImagePart(name="a.png", media_type="image/png", data="A" * 1_500_001)
     with pytest.raises(FileError, match=r"a.png cannot be read; send its bytes in base64"):
         await move("a", part)
+@pytest.mark.parametrize("what", ["FILE", "MESSAGE"])
+async def test_a_bound_above_what_a_request_can_have_is_refused(
+    what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    part = file_part("a.png", PNG)
+    monkeypatch.setenv(f"HOLDFAST_MAX_{what}_BYTES", "112500000")
+    assert await move("a", part) == [part]
+    monkeypatch.setenv(f"HOLDFAST_MAX_{what}_BYTES", "112500001")
+    with pytest.raises(FileError) as refused:
+        await move("a", part)
+    assert str(refused.value).startswith(
+        f"HOLDFAST_MAX_{what}_BYTES: `112500001` is no number of bytes up to 112500000; write one,"
+    )
+
+
