@@ -83,10 +83,10 @@ async def diff(*, run: str, other: str, json: bool) -> int:
 async def forget(*, principal: str, runs: bool) -> int:
     """Delete the memories of a principal, and its finished runs if `runs`."""
     who = clean(principal)
-    memories, ended = await forget_principal(await connect(), principal, runs=runs)
+    memories, ended, files = await forget_principal(await connect(), principal, runs=runs)
     print(f"Memories of {who} deleted: {memories}.")
     if runs:
-        print(f"Finished runs of {who} deleted: {ended}.")
+        print(f"Finished runs of {who} deleted: {ended}. Files deleted from the store: {files}.")
     elif ended:
         print(f"Finished runs of {who} kept until the namespace's retention ends: {ended}.")
         print(f"To delete them: {holdfast_command('forget', principal, '--runs')}")

@@ -13,7 +13,8 @@ needs the codec of the workers, if they encrypt payloads: that of the plugin, or
 import asyncio
 import re
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -46,14 +47,15 @@ from holdfast.client.stream.run_watch import RunWatches
 from holdfast.definitions.agent import Agent
 from holdfast.definitions.run_request import RequestFields, RunInput, run_request
 from holdfast.runtime.absences import AbsenceReader
-from holdfast.runtime.storage.run_files import move_files_of_request, open_files
-from holdfast.runtime.text_safety import clean, holdfast_command
+from holdfast.runtime.storage.run_files import delete_files, move_files_of_request
+from holdfast.runtime.text_safety import as_json, clean, holdfast_command, shell_command
 from holdfast.schemas import names
 from holdfast.schemas.internal.absences import Absence
 from holdfast.schemas.run import RunRequest
 
 # A worker answers some hundred queries a second, one after the other: more would wait there.
 _CONCURRENT_QUERIES: Final = 32
+_IDS_OF_A_QUERY: Final = 50
 _UPDATE_TIMEOUT: Final = timedelta(seconds=5)
 
 
@@ -157,12 +159,15 @@ class HoldfastClient:
         unique = f"{prefix}-{uuid.uuid4().hex[:8]}"
         run_id = id or run_of_token(new.payload.get("principal")) or unique
         converter = self.temporal.data_converter
-        with errors.explain_files():
-            payload = await move_files_of_request(converter, run_id, new.payload)
+
+        async def check_free() -> None:
+            with suppress(errors.NoSuchRunError), errors.explain_rpc_errors(run_id):
+                await self.temporal.get_workflow_handle(run_id).describe()
+                raise WorkflowAlreadyStartedError(run_id, new.workflow)
+
         start = partial(
             client_in_trace(self.temporal, new.caller).start_workflow,
             new.workflow,
-            payload,
             id=run_id,
             task_queue=self.task_queue,
             execution_timeout=timeout,
@@ -173,8 +178,10 @@ class HoldfastClient:
             id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
         )
         try:
+            with errors.explain_files():
+                payload = await move_files_of_request(converter, run_id, new.payload, check_free)
             with errors.explain_rpc_errors(run_id):
-                await self.send_start(start, new)
+                await self.send_start(partial(start, arg=payload), new)
         except WorkflowAlreadyStartedError as error:
             started_by, sent = "", new.memo.get(REQUEST_MEMO)
             if sent is not None and not reuse:
@@ -328,7 +335,7 @@ async def fork_request(
 
 async def forget_principal(
     client: HoldfastClient, principal: str, *, runs: bool
-) -> tuple[int, int]:
+) -> tuple[int, int, int]:
     """Delete the memories of a principal, and its finished runs with their files if `runs`.
 
     Temporal's lists find runs by the search attribute of their principal, and memories by their
@@ -337,16 +344,17 @@ async def forget_principal(
     The lists can lag behind by a moment.
 
     Returns:
-        The number of its memories, and of its finished runs.
+        The number of its memories, of its finished runs, and of their files deleted in the store.
 
     Raises:
         HoldfastError: an open run could write to a memory again, or Temporal does not answer, or
-            cannot search for this principal, or it is unknown where files are.
+            cannot search for this principal, or it is unknown where files are, or whose.
     """
     who = clean(principal)
-    is_unclear = principal != who.strip("'") or not {*principal}.isdisjoint('"\\')
-    if is_unclear or len(principal) > run_lists.MAX_FILTER_CHARS:
+    if _is_unclear(principal) or len(principal) > run_lists.MAX_FILTER_CHARS:
+        files_of_run = "STORE/runs/$(printf %s RUN | sha256sum | cut -c1-64)"
         todo = "delete its runs and memories with `temporal workflow delete`"
+        todo += f", and the files of each run: rm -r {files_of_run}"
         raise errors.wrong_command(f"Temporal cannot search for the principal {who!r}", todo)
     of_principal = run_lists.RUN_TYPES + run_lists.RunFilter(principal=principal).terms()
     # Before the memories: a run that ends meanwhile has written to its own before they are listed.
@@ -361,11 +369,12 @@ async def forget_principal(
     listed = await client.list_runs(f'WorkflowType = "{names.MEMORY_WORKFLOW}"', None)
     memories = [each for each in listed if names.is_memory_of(each.id, principal)]
     ended = await client.list_runs(f'{of_principal} AND ExecutionStatus != "Running"', None)
-    if runs:
+    ids, files = {each.id for each in ended}, 0
+    if runs and ids:
         # Before the runs, without which nothing names their files.
         with errors.explain_files():
-            async with open_files(client.temporal.data_converter) as files:
-                await files.delete({each.id for each in ended})
+            check = partial(_check_ids, client, ended)
+            files = await delete_files(client.temporal.data_converter, ids, check)
     for each in [*memories, *ended] if runs else memories:
         # With its history; an open memory is terminated first.
         execution = WorkflowExecution(workflow_id=each.id, run_id=each.execution)
@@ -378,4 +387,28 @@ async def forget_principal(
             if error.status != RPCStatusCode.NOT_FOUND:  # a list may still have it
                 raise
     # One that continued as new is several executions.
-    return len({each.id for each in memories}), len({each.id for each in ended})
+    return len({each.id for each in memories}), len(ids), files
+
+
+async def _check_ids(client: HoldfastClient, ended: Sequence[run_lists.RunListing]) -> None:
+    """Raise `HoldfastError` if a run besides these may have files under one of their ids.
+
+    Other clients can use an id again.
+    """
+    own = {each.execution: each.id for each in ended}
+    ids = sorted({*own.values()})
+    for n in range(0, len(ids), _IDS_OF_A_QUERY):
+        some = ids[n : n + _IDS_OF_A_QUERY]
+        listed = await client.list_runs(f"WorkflowId IN ({', '.join(map(as_json, some))})", None)
+        others = [each.id for each in listed if each.execution not in own]
+        for id in (*others, *filter(_is_unclear, some)):
+            execution = next(each for each in own if own[each] == id)
+            wrong = f"another principal may have a run with the id {clean(id)}, and files in it"
+            delete = ("temporal", "workflow", "delete", "--workflow-id", id, "--run-id", execution)
+            todo = f"delete this one alone: {shell_command(*delete)}"
+            raise errors.HoldfastError(wrong, todo, errors.RUN_FAILED)
+
+
+def _is_unclear(text: str) -> bool:
+    r"""Return whether Temporal's stores in SQL cannot search for a text, as with `"` and `\`."""
+    return clean(text) != text.strip("'") or not {*text}.isdisjoint('"\\')

@@ -364,6 +364,7 @@ class Run(RemoteRun, Generic[OutputT]):
             converter = self._client.data_converter
             with errors.explain_files():
                 check_types(message.content, "content")
-                [content] = await move_files(converter, self.id, [message.content])
+                contents = [message.content]
+                [content] = await move_files(converter, self.id, contents, self.describe)
             message = message.model_copy(update={"content": content})
         return {"role": message.role, **message.to_json()}

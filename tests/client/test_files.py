@@ -9,15 +9,18 @@ import pytest
 from temporalio.client import Client
 
 from holdfast import HoldfastClient, read_file
-from holdfast.client.errors import HoldfastError
+from holdfast.client.errors import HoldfastError, NoSuchRunError
 from holdfast.client.holdfast_client import forget_principal
 from holdfast.client.result import RunFailedError
 from holdfast.client.run_lists import RunFilter
+from holdfast.client.start import RunExistsError, StartRequest
 from holdfast.runtime.attachments import MAX_INLINE_BYTES, file_part
 from holdfast.runtime.data_converter import with_store
 from holdfast.runtime.storage.folder import FolderStore
+from holdfast.runtime.storage.run_files import RunFiles
 from holdfast.schemas.base import sha256
 from holdfast.schemas.message import ImagePart, Part, StoredFile, TextPart
+from holdfast.schemas.run import RunRequest
 from tests.support.backend import Launch
 from tests.support.eventually import eventually
 from tests.support.model_server import Answer, call
@@ -123,9 +126,63 @@ async def test_large_files_are_in_the_store_and_go_with_their_run_alone(
         return bool(await agents.list_runs(ended))
 
     await eventually(is_listed)
-    assert await forget_principal(agents, person, runs=True) == (0, 1)
+    assert await forget_principal(agents, person, runs=True) == (0, 1, 3)
     assert own_files(store, run.id) == []
     assert own_files(store, forked.id) == sorted(map(sha256, (cat, bill)))
+
+
+async def test_nothing_is_deleted_under_an_id_that_another_principal_has_too(
+    launch: Launch, client: Client, tmp_path: Path
+) -> None:
+    store, people = tmp_path / "store", [f"{name}-{uuid.uuid4().hex[:8]}" for name in ("a", "b")]
+    backend = await launch([Answer("Hi."), Answer("Hi.")], client=with_folder(client, store))
+    agents = HoldfastClient(backend.client, backend.task_queue)
+    agent: dict[str, Any] = {"name": "tester", "model": {"endpoint": "fake", "name": "fake"}}
+    id = f"guest 1-{uuid.uuid4().hex[:8]}"
+    first = await agents.start(agent, "Hi", id=id, principal={"id": people[0]})
+    assert await first.result() == "Hi."
+    executed = (await first.describe()).run_id
+    request = {"agent": agent, "input": "Hi", "principal": {"id": people[1]}, "conversation": True}
+    await backend.client.start_workflow(
+        "AgentWorkflow", request, id=id, task_queue=backend.task_queue
+    )
+    await RunFiles(FolderStore(store)).keep(id, file_part("cat.png", PNG))
+
+    async def are_listed() -> bool:
+        listed = await agents.list_runs(f'WorkflowId = "{id}"', None)
+        return {each.principal for each in listed} == {*people} and bool(
+            await agents.list_runs(RunFilter(principal=people[0], status="completed"))
+        )
+
+    await eventually(are_listed)
+    with pytest.raises(HoldfastError) as refused:
+        await forget_principal(agents, people[0], runs=True)
+    assert str(refused.value) == (
+        f"another principal may have a run with the id {id}, and files in it; delete this one"
+        f" alone: temporal workflow delete --workflow-id '{id}' --run-id {executed}"
+    )
+    assert own_files(store, id) == [sha256(PNG)]
+    assert await forget_principal(agents, people[0], runs=False) == (0, 1, 0)
+
+
+async def test_no_file_is_stored_for_a_run_that_does_not_exist_or_is_another(
+    launch: Launch, client: Client, tmp_path: Path
+) -> None:
+    store = tmp_path / "store"
+    backend = await launch([Answer("Hi.")], client=with_folder(client, store))
+    agents = HoldfastClient(backend.client, backend.task_queue)
+    agent: dict[str, Any] = {"name": "tester", "model": {"endpoint": "fake", "name": "fake"}}
+    cat = file_part("cat.png", PNG + b"\0" * 1_200_000)
+    with pytest.raises(NoSuchRunError):
+        await agents.run("no-such-run").send([cat])
+    run = await agents.start(agent, "Hi")
+    again = await agents.start(agent, [cat], id=run.id)
+    assert await again.result() == "Hi."
+    task = RunRequest.model_validate({"agent": agent, "input": [cat.to_json()]})
+    new = StartRequest.of(task, task.to_json())
+    with pytest.raises(RunExistsError):
+        await agents.start_request(new, run.id)
+    assert not (store / "runs").exists()
 
 
 async def test_a_run_whose_file_is_lost_fails_with_one_line(

@@ -72,17 +72,26 @@ class FolderStore(Store):
             wrong = f"{self.shown}: {key} cannot be read: {error.strerror}"
             raise StoreError(wrong, "let the worker and the command read it") from error
 
-    async def delete(self, folder: str) -> None:
-        """Delete all files in a folder; raises `StoreError`."""
+    async def delete(self, folder: str) -> int:
+        """Delete all files in a folder and return their number; raises `StoreError`."""
         try:
-            with suppress(FileNotFoundError):
-                await asyncio.to_thread(shutil.rmtree, self._root / folder)
+            return await asyncio.to_thread(_delete, self._root, folder)
         except OSError as error:
-            raise self._unwritable(error) from error
+            wrong = f"files cannot be deleted in {self.shown}: {error.strerror}"
+            todo = "name the store that the run's worker uses, and let the command write there"
+            raise StoreError(wrong, todo) from error
 
     def _unwritable(self, error: OSError) -> StoreError:
         wrong = f"{self.shown} cannot be written to: {error.strerror}"
         return StoreError(wrong, "let the worker write there, or choose another with `--store`")
+
+
+def _delete(root: Path, folder: str) -> int:
+    os.scandir(root).close()  # raises if there is no store
+    files = [*(root / folder).glob("[!.]*")]  # without what a killed program left
+    with suppress(FileNotFoundError):
+        shutil.rmtree(root / folder)
+    return len(files)
 
 
 def _keep(root: Path, key: str, data: bytes) -> None:

@@ -132,13 +132,15 @@ class BucketStore(Store):
                 is_there = await self._client.object_exists(bucket=self._bucket, key=key)
             raise error if is_there else LostValueError(error.reason, error.fix) from error
 
-    async def delete(self, folder: str) -> None:
-        """Delete all objects in a folder; raises `StoreError`."""
-        under = {"Bucket": self._bucket, "Prefix": f"{self._prefix}{folder}/"}
+    async def delete(self, folder: str) -> int:
+        """Delete all objects in a folder and return their number; raises `StoreError`."""
+        found, under = 0, {"Bucket": self._bucket, "Prefix": f"{self._prefix}{folder}/"}
         with _explained(f"{self.shown} does not delete {under['Prefix']}"):
             async for page in self._s3.get_paginator("list_objects_v2").paginate(**under):
                 for one in page.get("Contents", ()):
                     await self._s3.delete_object(Bucket=self._bucket, Key=one["Key"])
+                    found += 1
+        return found
 
 
 @asynccontextmanager

@@ -11,7 +11,7 @@ all of them are deleted with it. They are encoded as all values of the store, by
 import asyncio
 import base64
 import os
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -29,6 +29,7 @@ from holdfast.schemas.message import Content, FilePart, Message, StoredFile, Tex
 
 _NAME_IT = f"set {VARIABLE} to the `--store` of the run's worker"
 _RESTORE = "put it back from a copy of the store"
+Check = Callable[[], Awaitable[object]]
 
 
 @dataclass(frozen=True)
@@ -49,8 +50,8 @@ class RunFiles:
             FileError: its content is no base64.
             StoreError: it cannot be stored.
         """
-        text = part.text if isinstance(part, TextPart) else ""
         assert self.store is not None  # the caller has checked
+        text = part.text if isinstance(part, TextPart) else ""
         try:
             data = (
                 text.encode() if isinstance(part, TextPart) else base64.b64decode(part.data or "")
@@ -122,19 +123,6 @@ class RunFiles:
             filled[n] = part.model_copy(update={"stored": None, **content_of})
         return filled
 
-    async def delete(self, run_ids: Collection[str]) -> None:
-        """Delete all files of runs.
-
-        Raises:
-            StoreError: a file cannot be deleted, or it is unknown whether there is a store.
-        """
-        if self.store is not None:
-            for id in run_ids:
-                await self.store.delete(file_key(id))
-        elif run_ids and not os.environ.get(VARIABLE):
-            wrong = "the runs may have files in their worker's store, and no store is set here"
-            raise StoreError(wrong, f"{_NAME_IT}, or to none")
-
 
 def file_key(run_id: str, digest: str = "") -> str:
     """Return the key of a run's file, or the folder of all of them."""
@@ -162,10 +150,30 @@ async def open_files(converter: DataConverter, *, writing: bool = False) -> Asyn
         yield RunFiles(store, converter)
 
 
+async def delete_files(converter: DataConverter, run_ids: Collection[str], check: Check) -> int:
+    """Delete all files of runs and return their number; `check` is called before.
+
+    The store of `--dev` is not used unless it is named: it may be that of another server.
+
+    Raises:
+        StoreError: a file cannot be deleted, or it is unknown whether there is a store.
+    """
+    if not os.environ.get(VARIABLE) and store_of(converter) is None:
+        wrong = "the runs may have files in their worker's store, and no store is set here"
+        raise StoreError(wrong, f"{_NAME_IT}, or to none")
+    async with open_files(converter) as files:
+        if (store := files.store) is None:
+            return 0
+        await check()
+        return sum([await store.delete(file_key(id)) for id in run_ids])
+
+
 async def move_files(
-    converter: DataConverter, run_id: str, contents: Sequence[Content]
+    converter: DataConverter, run_id: str, contents: Sequence[Content], check: Check
 ) -> list[Content]:
     """Return the contents of messages to a run, with the files that do not fit in the store.
+
+    `check` is called before the first is written: it raises if the run must not have them.
 
     Raises:
         FileError: a file or a message is too large, or there is no store.
@@ -182,6 +190,7 @@ async def move_files(
         if files.store is None:
             wrong = f"the files have {total_bytes:,} bytes together, over {MAX_INLINE_BYTES:,}"
             raise FileError(f"{wrong}, and no store is set", f"{_NAME_IT}, or send fewer")
+        await check()
         for size, n, parts in sorted(places, key=lambda place: -place[0]):
             if total_bytes > MAX_INLINE_BYTES and isinstance(part := parts[n], FilePart):
                 parts[n] = await files.keep(run_id, part)
@@ -190,7 +199,7 @@ async def move_files(
 
 
 async def move_files_of_request(
-    converter: DataConverter, run_id: str, request: Mapping[str, Any]
+    converter: DataConverter, run_id: str, request: Mapping[str, Any], check: Check
 ) -> Mapping[str, Any]:
     """Return a `RunRequest` as JSON with the files that do not fit in the store.
 
@@ -201,7 +210,8 @@ async def move_files_of_request(
     if not own:
         return request
     contents = [Message(content=messages[n]["content"]).content for n in own]
-    for n, moved in zip(own, await move_files(converter, run_id, contents), strict=True):
+    contents = await move_files(converter, run_id, contents, check)
+    for n, moved in zip(own, contents, strict=True):
         messages[n] = {**messages[n], "content": Message(content=moved).to_json()["content"]}
     new = {"input": messages[0]["content"], "context": messages[1:]}
     return {**request, **{name: value for name, value in new.items() if name in request}}

@@ -129,7 +129,7 @@ class Store(StorageDriver):
     async def read(self, key: str) -> bytes: ...
 
     @abstractmethod
-    async def delete(self, folder: str) -> None: ...
+    async def delete(self, folder: str) -> int: ...
 
 
 class DeferredStore(Store):
@@ -154,8 +154,8 @@ class DeferredStore(Store):
     async def read(self, key: str) -> bytes:
         return await self._current.read(key)
 
-    async def delete(self, folder: str) -> None:
-        await self._current.delete(folder)
+    async def delete(self, folder: str) -> int:
+        return await self._current.delete(folder)
 
     @property
     def _current(self) -> Store:

@@ -96,7 +96,7 @@ async def test_the_files_of_a_run_are_deleted_by_their_prefix() -> None:
     await store.keep(PAGE)
     for run, data in (("a", b"1"), ("a", b"2"), ("a", b"3"), ("b", b"1")):
         await store.write(file_key(run, sha256(data)), data)
-    await store.delete(file_key("a"))
+    assert await store.delete(file_key("a")) == 3
     kept = f"logs/eu/runs/{sha256(b'b')}/{sha256(b'1')}"
     assert client.objects.keys() == {("runs", KEY), ("runs", kept)}
     with pytest.raises(LostValueError, match="NoSuchKey"):

@@ -1,8 +1,10 @@
 """Files of messages that are too large for history: in the store, each of one run."""
 
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from pydantic import ValidationError
@@ -12,7 +14,12 @@ from holdfast.runtime.attachments import MAX_INLINE_BYTES, FileError, file_part
 from holdfast.runtime.data_converter import with_encryption
 from holdfast.runtime.storage.folder import FolderStore
 from holdfast.runtime.storage.locations import VARIABLE
-from holdfast.runtime.storage.run_files import RunFiles, move_files, move_files_of_request
+from holdfast.runtime.storage.run_files import (
+    RunFiles,
+    delete_files,
+    move_files,
+    move_files_of_request,
+)
 from holdfast.runtime.storage.store import LostValueError, StoreError
 from holdfast.schemas.base import sha256
 from holdfast.schemas.message import (
@@ -25,6 +32,7 @@ from holdfast.schemas.message import (
     TextPart,
 )
 from tests.encryption.keys import NEW, ring
+from tests.support.process import ROOT
 
 PNG = b"\x89PNG\r\n\x1a\n"
 LARGE = PNG + b"\0" * 900_000
@@ -42,8 +50,16 @@ def files(root: Path) -> RunFiles:
     return RunFiles(FolderStore(root))
 
 
+async def accept() -> None:
+    """Check nothing about a run."""
+
+
+async def refuse() -> None:
+    raise LookupError("the run")
+
+
 async def move(run: str, *parts: Part) -> list[Part]:
-    [content] = await move_files(DataConverter.default, run, [[*parts]])
+    [content] = await move_files(DataConverter.default, run, [[*parts]], accept)
     assert isinstance(content, list)
     return content
 
@@ -84,7 +100,10 @@ async def test_the_largest_files_are_moved_until_the_others_fit(
 async def test_files_that_fit_stay_in_history(root: Path) -> None:
     part = file_part("a.png", PNG + b"\0" * (MAX_INLINE_BYTES - len(PNG)))
     assert await move("a", part) == [part]
-    assert await move_files(DataConverter.default, "a", ["text"]) == ["text"]
+    assert await move_files(DataConverter.default, "a", ["text", [part]], refuse) == [
+        "text",
+        [part],
+    ]
     assert not root.exists()
 
 
@@ -93,11 +112,18 @@ async def test_a_request_has_all_its_files_together() -> None:
     other = file_part("b.png", LARGE[:-1]).to_json()
     context: list[dict[str, Any]] = [{"content": "before"}, {"role": "user", "content": [other]}]
     request = {"agent": "clerk", "input": [part], "context": context}
-    moved = await move_files_of_request(DataConverter.default, "a", request)
+    moved = await move_files_of_request(DataConverter.default, "a", request, accept)
     assert moved["input"][0]["stored"]["sha256"] == sha256(LARGE)
     assert moved["context"] == context
     plain = {"agent": "clerk", "input": {"to": "Ada"}}
-    assert await move_files_of_request(DataConverter.default, "a", plain) is plain
+    assert await move_files_of_request(DataConverter.default, "a", plain, refuse) is plain
+
+
+async def test_no_file_is_written_for_a_run_that_must_not_have_it(root: Path) -> None:
+    part = file_part("a.png", LARGE)
+    with pytest.raises(LookupError, match="the run"):
+        await move_files(DataConverter.default, "a", [[part, part]], refuse)
+    assert named(root) == []
 
 
 async def test_a_large_text_keeps_its_beginning_for_people(files: RunFiles) -> None:
@@ -132,9 +158,61 @@ async def test_deleting_the_files_of_a_run_leaves_those_of_another(
         await keep(files, run)
     # What a program left that was killed while it wrote.
     (place(root, "a", LARGE).parent / ".half").write_bytes(PNG)
-    await files.delete(["a", "../b", "never"])
+    assert await delete_files(DataConverter.default, ["a", "../b", "never"], accept) == 1
     assert named(root) == [place(root, "b", LARGE)]
     assert not place(root, "a", LARGE).parent.exists()
+    with pytest.raises(LookupError, match="the run"):
+        await delete_files(DataConverter.default, ["b"], refuse)
+    assert named(root) == [place(root, "b", LARGE)]
+
+
+def test_the_printed_command_deletes_the_files_of_one_run(root: Path) -> None:
+    pages = [ROOT / "docs/security/retention.md", ROOT / "holdfast/client/holdfast_client.py"]
+    folder = "STORE/runs/$(printf %s RUN | sha256sum | cut -c1-64)"
+    assert all(folder in page.read_text() for page in pages)
+    for run in ("a", "b"):
+        place(root, run, LARGE).parent.mkdir(parents=True)
+    command = f"rm -r {folder}".replace("STORE", str(root)).replace("RUN", "a")
+    subprocess.run(command, shell=True, check=True)
+    assert [each.name for each in (root / "runs").iterdir()] == [sha256(b"b")]
+
+
+@pytest.mark.parametrize("why", ["No such file or directory", "Not a directory"])
+async def test_deleting_in_a_store_that_is_none_is_an_error(root: Path, why: str) -> None:
+    if why == "Not a directory":
+        root.touch()
+    with pytest.raises(StoreError) as refused:
+        await delete_files(DataConverter.default, ["a"], accept)
+    assert str(refused.value) == (
+        f"files cannot be deleted in the store {root}: {why}; name the store that the run's worker"
+        " uses, and let the command write there"
+    )
+
+
+async def test_files_that_cannot_be_deleted_are_named(
+    files: RunFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await keep(files, "a")
+    denied = PermissionError(13, "Permission denied")
+    monkeypatch.setattr("shutil.rmtree", Mock(side_effect=denied))
+    with pytest.raises(
+        StoreError, match=r"^files cannot be deleted in the store .*: Permission denied;"
+    ):
+        await delete_files(DataConverter.default, ["a"], accept)
+
+
+async def test_deleting_uses_the_store_of_dev_only_if_it_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    earlier = tmp_path / ".holdfast/temporal.store"
+    await keep(RunFiles(FolderStore(earlier)), "a")
+    monkeypatch.delenv(VARIABLE)
+    with pytest.raises(StoreError, match=r"no store is set here; set HOLDFAST_STORE"):
+        await delete_files(DataConverter.default, ["a"], accept)
+    assert named(earlier) == [place(earlier, "a", LARGE)]
+    monkeypatch.setenv(VARIABLE, str(earlier))
+    assert await delete_files(DataConverter.default, ["a"], accept) == 1
 
 
 @pytest.mark.parametrize(
@@ -209,29 +287,6 @@ async def test_a_bound_that_is_no_number_is_named(
         await move("a", file_part("a.png", PNG))
 
 
-async def test_without_a_store_the_line_names_what_to_set(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv(VARIABLE)
-    with pytest.raises(FileError) as refused:
-        await move("a", file_part("a.png", LARGE), file_part("b.png", LARGE))
-    assert str(refused.value) == (
-        "the files have 1,800,016 bytes together, over 1,000,000, and no store is set; set"
-        " HOLDFAST_STORE to the `--store` of the run's worker, or send fewer"
-    )
-    with pytest.raises(
-        StoreError, match=r"no store is set here; set HOLDFAST_STORE .*, or to none"
-    ):
-        await RunFiles().delete(["a"])
-    monkeypatch.setenv(VARIABLE, "none")
-    await RunFiles().delete(["a"])
-
-
-async def test_content_that_is_no_base64_is_refused_by_its_name(files: RunFiles) -> None:
-    part = ImagePart(name="a.png", media_type="image/png", data="A" * 1_500_001)
-    with pytest.raises(FileError, match=r"a.png cannot be read; send its bytes in base64"):
-        await move("a", part)
 @pytest.mark.parametrize("what", ["FILE", "MESSAGE"])
 async def test_a_bound_above_what_a_request_can_have_is_refused(
     what: str, monkeypatch: pytest.MonkeyPatch
@@ -247,3 +302,26 @@ async def test_a_bound_above_what_a_request_can_have_is_refused(
     )
 
 
+async def test_without_a_store_the_line_names_what_to_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv(VARIABLE)
+    with pytest.raises(FileError) as refused:
+        await move("a", file_part("a.png", LARGE), file_part("b.png", LARGE))
+    assert str(refused.value) == (
+        "the files have 1,800,016 bytes together, over 1,000,000, and no store is set; set"
+        " HOLDFAST_STORE to the `--store` of the run's worker, or send fewer"
+    )
+    with pytest.raises(
+        StoreError, match=r"no store is set here; set HOLDFAST_STORE .*, or to none"
+    ):
+        await delete_files(DataConverter.default, ["a"], accept)
+    monkeypatch.setenv(VARIABLE, "none")
+    assert await delete_files(DataConverter.default, ["a"], refuse) == 0
+
+
+async def test_content_that_is_no_base64_is_refused_by_its_name(files: RunFiles) -> None:
+    part = ImagePart(name="a.png", media_type="image/png", data="A" * 1_500_001)
+    with pytest.raises(FileError, match=r"a.png cannot be read; send its bytes in base64"):
+        await move("a", part)
