@@ -24,7 +24,7 @@ from holdfast.client.records.recorded_calls import (
     RecordedQuestion,
 )
 from holdfast.client.run_lists import RunListing
-from holdfast.runtime.narration.phrases import decided_phrase
+from holdfast.runtime.narration.phrases import decided_phrase, rule_phrase
 from holdfast.runtime.text_safety import holdfast_command
 from holdfast.schemas import names
 
@@ -211,6 +211,6 @@ def _questions(calls: Iterable[RecordedCall]) -> list[RecordedQuestion]:
 
 
 def _count(counts: Counter[tuple[str, str]], tool: str, terms: ApprovalTerms) -> None:
-    rules = [f"{each.tool}: {each.name or each.description or each.number}" for each in terms.rules]
+    rules = [f"{each.tool}: {each.name or rule_phrase(each)}" for each in terms.rules]
     counts.update([("all", ""), ("tool", tool), *(("rule", one) for one in dict.fromkeys(rules))])
     counts.update(("group", each) for each in terms.groups or ("anyone",))

@@ -82,6 +82,7 @@ class LogNarration:
         self._failed: set[str] = set()
         self._planned: dict[str, dict[str, Any]] = {}
         self._kinds: dict[str, Kind] = {}
+        self._quorums: dict[str, int] = {}
 
     def lines(self, record: log_entry.LogRecord) -> list[NarrationLine]:
         """Return the lines of the next entry; none if it adds nothing for a person."""
@@ -188,7 +189,7 @@ class LogNarration:
             return NarrationLine(at, "approval forwarded", f"{name} to {groups}", tone="asks")
         if asked.reminder:
             return NarrationLine(at, "approval reminder", f"{name} ({asked.reminder})", tone="asks")
-        self._kinds[call_id] = approval.kind
+        self._kinds[call_id], self._quorums[call_id] = approval.kind, approval.quorum
         if approval.kind == "plan":
             # To show what an edit changes.
             calls = shown_calls(approval.arguments)
@@ -234,7 +235,11 @@ class LogNarration:
         if decided.remember:
             body.append("and every further call of this tool in this run")
         tone: Tone = "bad" if decided.decision in ("deny", "give_up") else "good"
-        return NarrationLine(at, "decided", f"{name}: {verdict}", "\n".join(body), tone)
+        word = "decided"
+        if entry.outcome is None:
+            people = max(self._quorums.get(entry.call_id, 1), 2)
+            word, verdict = "counted", f"{verdict}, one of {people} people who must agree"
+        return NarrationLine(at, word, f"{name}: {verdict}", "\n".join(body), tone)
 
     def _start(self, at: str, start: log_entry.ToolStartEntry) -> NarrationLine:
         text, body = self._with_arguments(start)

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any, Final, Literal
 
 from holdfast.runtime.text_safety import clean, format_date, name_in_line, one_line, read_time
-from holdfast.schemas.decision import Decided, Kind, PendingApproval, Verdict
+from holdfast.schemas.decision import AppliedRule, Decided, Kind, PendingApproval, Verdict
 from holdfast.schemas.internal.absences import Absence
 from holdfast.schemas.log_entry import SkillChooser
 from holdfast.schemas.phrases import distinct_names
@@ -246,6 +246,11 @@ _TIMEOUTS: Final[Mapping[str, str]] = {
     "give_up": "its outcome stays unknown",
     "end": "it is not extended",
 }
+
+
+def rule_phrase(rule: AppliedRule) -> str:
+    """Return which calls a rule is for; without words, its place in its list: `number 2`."""
+    return clean(rule.description or (f"number {rule.number}" if rule.number else "no rule fits"))
 
 
 def budget_phrase(name: str, *, starts: bool = False) -> str:

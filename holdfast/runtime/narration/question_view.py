@@ -171,8 +171,7 @@ class QuestionView:
             people = f", {one.quorum} people" if one.quorum > 1 else ""
             who = f"{distinct_names(one.approvers) or 'anyone'}{people}"
         for rule in one.rules:
-            number = f"number {rule.number}" if rule.number else "no rule fits"
-            parts = (clean(rule.name or who), clean(rule.description or number))
+            parts = (clean(rule.name or who), phrases.rule_phrase(rule))
             texts.append(": ".join(filter(None, parts)))
         text = "; ".join(dict.fromkeys(texts))
         if len(texts) > 1 and one.kind != "plan":

@@ -15,7 +15,6 @@ from holdfast.runtime import text_safety
 from holdfast.runtime.narration.log_narration import LogNarration, NarrationLine
 from holdfast.runtime.narration.question_view import QuestionView
 from holdfast.schemas import log_entry, names
-from holdfast.schemas.decision import Decided
 from holdfast.schemas.internal.solution import NO_USAGE
 from holdfast.web.message_files import PageFile, page_files
 from holdfast.web.pages import address, display_time
@@ -159,7 +158,7 @@ class Timeline:
                 self._requested[call] = asked.requested_at
                 view = QuestionView.of(asked, is_single_call=self._is_single_call)
                 return view.expiry(display_time(asked.expires_at).text)
-            case log_entry.DecisionEntry(call_id=call, decided=Decided(), ignored=None):
+            case log_entry.DecisionEntry(call_id=call, outcome="decided", ignored=None):
                 start, end = (
                     text_safety.read_time(self._requested.get(call)),
                     text_safety.read_time(record.at),

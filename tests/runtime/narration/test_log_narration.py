@@ -186,6 +186,19 @@ def test_a_decision_has_the_words_of_its_question(
     assert (request.word, line.text) == (word, f"t1c1 Pay: {phrase}")
 
 
+@pytest.mark.parametrize(("quorum", "people"), [(2, 2), (3, 3), (1, 2)])
+def test_a_decision_is_counted_while_more_people_must_agree(quorum: int, people: int) -> None:
+    """With a quorum of 1, an edit to another rule needs one more person."""
+    question = WAITING.model_copy(update={"quorum": quorum, "label": "Pay"})
+    asked = ConfirmationRequiredEntry(turn=1, call_id="t1c1", approval=question)
+    narration = LogNarration("order-7")
+    narration.lines(LogRecord(1, AT, asked))
+    decided = Decided(decision="approve", by="ada", at=AT, digest="d")
+    [line] = narration.lines(LogRecord(2, AT, DecisionEntry(call_id="t1c1", decided=decided)))
+    said = f"t1c1 Pay: approved by ada (unverified), one of {people} people who must agree"
+    assert (line.word, line.text) == ("counted", said)
+
+
 @pytest.mark.parametrize(
     ("forwarded", "words"),
     [

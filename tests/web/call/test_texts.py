@@ -124,6 +124,7 @@ def test_what_a_budget_was_first_is_that_of_its_first_question() -> None:
 def test_a_reminder_is_no_new_question_and_an_ignored_one_no_decision() -> None:
     other = {"callId": "t1c9", "type": "decision"}
     ignored = {**other, "ignored": "it does not wait"}
+    other["outcome"] = "decided"
     counted = [
         {**other, "decided": {"decision": "deny", "by": f"p{n}", "at": AT, "digest": "d"}}
         for n in range(12)

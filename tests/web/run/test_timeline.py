@@ -69,7 +69,7 @@ def test_an_approval_has_its_terms_and_a_decision_how_long_it_took() -> None:
     approval = {**named, **times, "arguments": {}, "onTimeout": "fail"}
     asked = entry("confirmation_required", callId="t1c1", turn=1, approval=approval)
     decided = {"decision": "approve", "by": "ann", "at": NOW, "digest": "d"}
-    by_ann = entry("decision", callId="t1c1", decided=decided)
+    by_ann = entry("decision", callId="t1c1", decided=decided, outcome="decided")
     ignored = entry("decision", callId="t1c1", decided=decided, ignored="too late")
     expired = entry("decision", callId="t1c1", outcome="expired")
     notes = [line.note for line in lines_of(asked, by_ann, ignored, expired)]
