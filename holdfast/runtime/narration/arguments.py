@@ -5,6 +5,7 @@ formatted text is of exactly one value.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -42,15 +43,30 @@ _EFFECT_CHARS: Final = 120
 def readable_name(name: str) -> str:
     """Return the title of a value without one: `Order id` for `order_id` and for `orderId`."""
     if not _NAME.fullmatch(name):
-        return name
+        return exact_name(name)
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|[_-]+", " ", name).split()
     title = " ".join(word if word.isupper() else word.lower() for word in words)
-    return f"{title[:1].upper()}{title[1:]}"
+    return shorten(f"{title[:1].upper()}{title[1:]}", LABEL_CHARS)
 
 
-def argument_name(name: str, limit_chars: int) -> str:
-    """Return a readable name for a line of arguments, which it must not look like."""
-    return one_line(as_json(name) if DOT.search(name) else readable_name(name), limit_chars)
+def exact_name(name: str) -> str:
+    """Return a name, as JSON where it would look like that of another value, or like several."""
+    is_clear = one_line(name, LABEL_CHARS) == name and not DOT.search(name)
+    return name if is_clear else shorten(as_json(name), LABEL_CHARS)
+
+
+def labels_of(shapes: Mapping[str, Shape], without: str = "") -> dict[str, str]:
+    """Return the distinct labels of values: their titles, or readable names, without a suffix."""
+    named = {name: shape.title or readable_name(name) for name, shape in shapes.items()}
+    return distinct_labels({name: text.removesuffix(without) for name, text in named.items()})
+
+
+def distinct_labels(labels: Mapping[str, str]) -> dict[str, str]:
+    """Return the labels of values by name, each with its name where another has the same."""
+    uses = Counter(labels.values())
+    return {
+        name: text + f" ({exact_name(name)})" * (uses[text] > 1) for name, text in labels.items()
+    }
 
 
 def format_value(value: Any, shape: Shape, siblings: Any = None) -> str:
@@ -80,15 +96,15 @@ def arguments_in_line(
     """
     shapes, most = part_of or ShapeReader(schema), limit_chars if part_of else _VALUE_CHARS
     whole, money, others = shapes.read(schema), list[tuple[str, str]](), list[str]()
+    read = {name: shapes.read(whole.property_schema(name)) for name in arguments}
+    labels = labels_of(read, without=" id")
     for name, value in arguments.items():
-        shape = shapes.read(whole.property_schema(name))
-        text = one_line(written := format_value(value, shape, arguments), most)
+        text = one_line(written := format_value(value, read[name], arguments), most)
         # A text must not look like a further argument.
         is_unclear = DOT.search(text) or (part_of and text != written)
         text = shorten(as_json(value), most) if is_unclear else text
-        title = shape.title or argument_name(name, _VALUE_CHARS)
-        named = f"{title.removesuffix(' id')} {text}"
-        if shape.rules.get("format") == "money":
+        named = f"{labels[name]} {text}"
+        if read[name].rules.get("format") == "money":
             money.append((named, text))
         else:
             others.append(named)
@@ -104,17 +120,19 @@ def argument_rows(arguments: Any, schema: Any, limit_chars: int) -> list[tuple[s
     """
     shapes, rows = ShapeReader(schema), list[tuple[str, str]]()
     whole, is_loop = shapes.read(schema), loop_arguments(arguments) is not None
+    of_loop = {"title": "Item", "items": schema}
+    parts = {name: of_loop if is_loop else whole.property_schema(name) for name in arguments}
+    read = {name: shapes.read(part) for name, part in parts.items()}
+    titles = labels_of(read)
     for name, value in arguments.items():
-        part = {"title": "Item", "items": schema} if is_loop else whole.property_schema(name)
-        shape, found = shapes.read(part), [("", value, part)]
-        title = shape.title or one_line(readable_name(name), LABEL_CHARS)
+        shape, found = read[name], [("", value, parts[name])]
         if value and isinstance(value, list) and isinstance(value[0], Mapping | None):
             found = [(f" {n + 1}", one, shape.item_schema(n)) for n, one in enumerate(value)]
         for number, one, of_one in found:
             text = phrases.NOT_RUN if is_loop else format_value(one, shapes.read(of_one), arguments)
             if isinstance(one, Mapping):
                 text = arguments_in_line(one, of_one, limit_chars + 1, shapes)
-            rows.append((title + number, text[: limit_chars + 1]))
+            rows.append((titles[name] + number, text[: limit_chars + 1]))
     return rows
 
 
@@ -136,16 +154,13 @@ def item_table(arguments: Any, parameters: Any) -> ItemTable | None:
     names = [name for name in dict.fromkeys((*whole.properties, *used)) if name in used]
     columns = {name: shapes.read(whole.property_schema(name)) for name in names}
 
-    def cells(item: Any) -> list[str] | None:
-        if not isinstance(item, Mapping):
-            return None
-        return [
-            format_value(item[name], shape, item) if name in item else ""
-            for name, shape in columns.items()
-        ]
+    def cell(item: Any, name: str) -> str:
+        return format_value(item[name], columns[name], item) if name in item else ""
 
-    titles = [shape.title or readable_name(name) for name, shape in columns.items()]
-    return ItemTable(titles, [cells(item) for item in items])
+    rows = [
+        [cell(one, name) for name in names] if isinstance(one, Mapping) else None for one in items
+    ]
+    return ItemTable([*labels_of(columns).values()], rows)
 
 
 def effect_text(template: str, arguments: Mapping[str, Any], schema: Any) -> str:

@@ -10,15 +10,8 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from holdfast.runtime import text_safety
-from holdfast.runtime.narration.phrases import (
-    EXPIRED,
-    NAME_CHARS,
-    NOT_RUN,
-    QUESTIONS,
-    SKILL_CHOSEN,
-    decided_phrase,
-    items_phrase,
-)
+from holdfast.runtime.narration import phrases
+from holdfast.runtime.narration.phrases import NAME_CHARS
 from holdfast.runtime.narration.question_view import QuestionView
 from holdfast.schemas import log_entry, names
 from holdfast.schemas.base import parsed_or_none
@@ -163,7 +156,8 @@ class LogNarration:
         """Return the call with its arguments in a line, and the arguments that do not fit in it."""
         name = self.name(entry.call_id, entry.tool)
         if items := self._item_lines(entry.call_id, entry.arguments):
-            return f"{name}{items_phrase(loop_arguments(entry.arguments))}", "\n".join(items)
+            name += phrases.items_phrase(loop_arguments(entry.arguments))
+            return name, "\n".join(items)
         short = text_safety.arguments_line(entry.arguments)
         if self._with_all_arguments and "…" in short:
             return name, text_safety.as_json(entry.arguments, indent=2)
@@ -173,7 +167,7 @@ class LogNarration:
         """Return a line for each item of a loop: its id, and its arguments."""
         lines = []
         for number, item in enumerate(loop_arguments(arguments) or ()):
-            line = NOT_RUN if item is None else text_safety.arguments_line(item)
+            line = phrases.NOT_RUN if item is None else text_safety.arguments_line(item)
             if self._with_all_arguments and "…" in line:
                 line = text_safety.as_json(item)
             own = names.item_id(text_safety.one_line(call_id, NAME_CHARS), number)
@@ -194,7 +188,7 @@ class LogNarration:
             # To show what an edit changes.
             calls = shown_calls(approval.arguments)
             self._planned[call_id] = {call["id"]: call.get("arguments") for call in calls}
-        what = QUESTIONS[approval.kind].logged
+        what = phrases.QUESTIONS[approval.kind].logged
         rule = QuestionView.of(approval).rule(with_people=True) if approval.rules else ""
         body = f"rule: {rule}" if rule else ""
         return NarrationLine(at, what, name, body, tone="asks", minor=True)
@@ -206,9 +200,9 @@ class LogNarration:
             return NarrationLine(at, "ignored", f"{name}: {why}", tone="bad")
         decided = entry.decided
         if decided is None:
-            outcome = text_safety.one_line(entry.outcome or EXPIRED, _SENTENCE_CHARS)
+            outcome = text_safety.one_line(entry.outcome or phrases.EXPIRED, _SENTENCE_CHARS)
             return NarrationLine(at, "decided", f"{name}: {outcome}")
-        verdict = decided_phrase(decided, self._kinds.get(entry.call_id, "call"))
+        verdict = phrases.decided_phrase(decided, self._kinds.get(entry.call_id, "call"))
         body = [f"reason: {text_safety.clean(decided.reason)}"] if decided.reason else []
         planned = self._planned.get(entry.call_id)
         if planned is not None and isinstance(entry.arguments, Mapping):
@@ -296,7 +290,7 @@ def _plain_line(at: str, entry: log_entry.Entry) -> NarrationLine | None:
             return NarrationLine(at, "turn", str(entry.turn), tone="turn")
         case log_entry.SkillEntry():
             sure = "" if entry.confidence is None else f", confidence {entry.confidence:g}"
-            by = f" ({SKILL_CHOSEN[entry.by]}{sure})"
+            by = f" ({phrases.SKILL_CHOSEN[entry.by]}{sure})"
             why = f"because: {text_safety.clean(entry.reason)}" if entry.reason else ""
             return NarrationLine(
                 at, "skill", text_safety.one_line(entry.skill, NAME_CHARS) + by, why

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, Final
 
-from holdfast.runtime.narration.arguments import DOT, argument_name, arguments_in_line, total_text
+from holdfast.runtime.narration.arguments import DOT, arguments_in_line, readable_name, total_text
 from holdfast.runtime.narration.question_view import QuestionView
 from holdfast.runtime.text_safety import as_json, one_line
 from holdfast.schemas.decision import PendingApproval, shown_calls
@@ -59,7 +59,7 @@ def argument_line(waiting: PendingApproval) -> str:
     short = {name: value for name, value in waiting.arguments.items() if name not in exact}
     named = {name: {"type": "string"} for name, value in short.items() if isinstance(value, str)}
     schema = {"properties": named | _money(short, waiting.amount)}
-    parts = [f"{argument_name(name, _NAME_CHARS)} {text}" for name, text in exact.items()]
+    parts = [f"{one_line(readable_name(name), _NAME_CHARS)} {text}" for name, text in exact.items()]
     line = arguments_in_line(short, schema, MAX_BRIEF_CHARS + 1)
     return " · ".join(filter(None, [line, *parts]))
 

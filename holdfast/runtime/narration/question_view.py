@@ -132,15 +132,14 @@ class QuestionView:
         Without an `effect` of the tool it names every value or none: a label with a part of them
         would look complete. The arguments have this schema.
         """
-        line = arguments_in_line(self.approval.arguments, schema, _BUTTON_CHARS)
+        one = self.approval
+        is_loop, line = loop_arguments(one.arguments) is not None, total_text([one.amount])
+        line = line if is_loop else arguments_in_line(one.arguments, schema, _BUTTON_CHARS)
         label = f"Approve: {' · '.join(filter(None, [self.name, line]))}"
-        if loop_arguments(self.approval.arguments) is not None:
-            amount = total_text([self.approval.amount])
-            return shorten(
-                f"Approve: {' · '.join(filter(None, [self.name, amount]))}", _BUTTON_CHARS
-            )
-        if self.approval.effect:
-            label = f"Approve {self.approval.effect}"
+        if is_loop:
+            return shorten(label, _BUTTON_CHARS)
+        if one.effect:
+            label = f"Approve {one.effect}"
         is_whole = self._fits_in_button and len(label) <= _BUTTON_CHARS
         return label if is_whole else "Approve as shown"
 

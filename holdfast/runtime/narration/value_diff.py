@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from typing import Any, Final, Literal
 
-from holdfast.runtime.narration.arguments import format_value, readable_name
+from holdfast.runtime.narration import arguments
 from holdfast.runtime.narration.schema_shapes import Rules, ShapeReader
 from holdfast.runtime.text_safety import as_json, clean, format_argument, one_line
 from holdfast.schemas.base import canonical_json
@@ -58,15 +58,20 @@ def differences(old: Any, new: Any, schema: Any = True) -> list[Difference]:
 
 def _named_differences(old: Rules, new: Rules, schema: Any) -> Iterator[Difference]:
     shapes, comparison = ShapeReader(schema), _Comparison()
-    whole = shapes.read(schema)
-    for key in dict.fromkeys((*old, *new)):
-        shape = shapes.read(whole.property_schema(key))
-        name = shape.title or (readable_name(key) if key in whole.properties else key)
+    whole, readable = shapes.read(schema), arguments.readable_name
+    read = {key: shapes.read(whole.property_schema(key)) for key in (*old, *new)}
+    labels = {
+        key: shape.title or (readable(key) if key in whole.properties else key)
+        for key, shape in read.items()
+    }
+    for key, name in arguments.distinct_labels(labels).items():
+        shape = read[key]
         ours, theirs = old.get(key, MISSING), new.get(key, MISSING)
         for one in comparison.differences(ours, theirs, (name,)):
             is_money = shape.rules.get("format") == "money"
             if is_money and isinstance(ours, _SCALARS) and isinstance(theirs, _SCALARS):
-                before, after = format_value(ours, shape, old), format_value(theirs, shape, new)
+                before = arguments.format_value(ours, shape, old)
+                after = arguments.format_value(theirs, shape, new)
                 one = one if before == after else replace(one, before=before, after=after)
             yield one
 
@@ -140,9 +145,9 @@ class _Comparison:
 
 
 def _name(place: Place) -> str:
-    return one_line(
-        " › ".join(str(step + 1 if isinstance(step, int) else step) for step in place), _PLACE_CHARS
-    )
+    exact = arguments.exact_name
+    steps = (str(step + 1) if isinstance(step, int) else exact(step) for step in place)
+    return one_line(" › ".join(steps), _PLACE_CHARS)
 
 
 def _shown(value: Any) -> str:

@@ -116,7 +116,7 @@ class Field:
     def key(self) -> str:
         """Return the name of the value in the JSON."""
         step = self.place[-1] if self.place else ""
-        return str(step + 1) if isinstance(step, int) else one_line(step, LABEL_CHARS)
+        return str(step + 1) if isinstance(step, int) else arguments.exact_name(step)
 
     @property
     def is_missing(self) -> bool:
@@ -149,12 +149,13 @@ class Field:
     @property
     def table(self) -> tuple[list[str], list[list["Field | None"]]] | None:
         """Return the columns and rows of a list of objects that have single values, or None."""
-        rows = [{each.key: each for each in row.children} for row in self.children]
+        # By the raw names: those of two values may be shown alike.
+        rows = [{str(each.place[-1]): each for each in row.children} for row in self.children]
         parts = [(key, each) for row in rows for key, each in row.items() if not each.is_missing]
         is_flat = all(row.control == "object" for row in self.children)
         if self.control != "list" or not parts or not is_flat or any(e.children for _, e in parts):
             return None
-        columns = {key: each.label for key, each in parts}
+        columns = arguments.distinct_labels({key: each.label for key, each in parts})
         return [*columns.values()], [[row.get(key) for key in columns] for row in rows]
 
     @property
@@ -384,8 +385,8 @@ class _FieldBuilder:
                 one = self.field(*part, required=True)
                 drop = "" if is_fixed else "Remove"
             else:
-                label = arguments.readable_name(key) if key in properties else key
-                part = shape.property_schema(key), value.get(key, MISSING), (*place, key), label
+                name = arguments.readable_name if key in properties else arguments.exact_name
+                part = shape.property_schema(key), value.get(key, MISSING), (*place, key), name(key)
                 one = self.field(*part, required=shape.requires(key))
                 one.siblings = value
                 drop = "" if key in properties else "Omit"

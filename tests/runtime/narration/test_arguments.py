@@ -9,12 +9,14 @@ from holdfast.runtime.narration.arguments import (
     arguments_in_line,
     effect_text,
     format_value,
+    item_table,
     money_amount,
     readable_name,
     run_title,
     total_text,
 )
 from holdfast.runtime.narration.schema_shapes import ShapeReader
+from holdfast.runtime.narration.value_diff import differences
 
 EUROS = {"type": "number", "format": "money", "currency": "EUR"}
 CENTS = {"type": "integer", "format": "money", "currency": {"property": "in"}, "minorUnits": True}
@@ -76,6 +78,9 @@ def test_a_value_is_formatted_only_where_that_loses_nothing(
         ("orderId", "Order id"),
         ("customerIBAN", "Customer IBAN"),
         ("to.address", "to.address"),
+        ("amount ", '"amount "'),
+        ("amount\u200b", '"amount\\u200b"'),
+        ("x" * 121, f"X{'x' * 118}…"),
     ],
 )
 def test_a_name_is_a_title_where_there_is_none(name: str, title: str) -> None:
@@ -90,6 +95,22 @@ def test_in_a_line_money_is_first_and_no_text_looks_like_an_argument() -> None:
     assert arguments_in_line({"a · b": 7}, True, 200) == '"a · b" 7'
     assert arguments_in_line({"note": "x" * 90}, REFUND, 200).endswith("x…")
     assert arguments_in_line({"orderId": 7}, True, 200) == "Order 7"
+
+
+def test_no_two_values_have_the_same_label() -> None:
+    titled = {"properties": {"net": {"title": "Amount"}, "order_id": {}}}
+    alike = {"net": 500, "Amount": 5, "amount ": 6, "order_id": 7, "Order": 8}
+    labels = ["Amount (net)", "Amount (Amount)", '"amount "', "Order id", "Order"]
+    assert [name for name, _ in argument_rows(alike, titled, 300)] == labels
+    table = item_table({"_each": [alike, None]}, titled)
+    assert table is not None
+    assert table.columns == [labels[0], labels[3], labels[1], labels[2], labels[4]]
+    assert table.rows == [["500", "7", "5", "6", "8"], None]
+    assert arguments_in_line(alike, titled, 200) == (
+        'Amount (net) 500 · Amount (Amount) 5 · "amount " 6 · Order (order_id) 7 · Order (Order) 8'
+    )
+    changed = differences({**alike, "net": 1}, {**alike, "amount ": 1}, titled)
+    assert [one.place for one in changed] == ["Amount (net)", '"amount "']
 
 
 @pytest.mark.parametrize(
