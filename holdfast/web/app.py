@@ -31,12 +31,13 @@ from starlette.websockets import WebSocket
 
 from holdfast.catalog.loader import Catalog
 from holdfast.client.connection import connect
-from holdfast.client.errors import explain_settings, wrong_command
+from holdfast.client.errors import explain_files, explain_settings, wrong_command
 from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.client.signing import Signer
 from holdfast.client.stream.live_answers import LiveAnswers
 from holdfast.client.stream.local_viewer import local_viewer
 from holdfast.runtime import decision_links as links
+from holdfast.runtime.attachments import DEFAULT_BYTES, most_bytes
 from holdfast.runtime.secrets import shared_secret
 from holdfast.runtime.text_sealer import TextSealer
 from holdfast.schemas.base import sha256
@@ -190,6 +191,9 @@ async def serve_inbox(
     Raises:
         HoldfastError: the settings, the user, Temporal or the port cannot be used.
     """
+    with explain_files():
+        for what in DEFAULT_BYTES:
+            most_bytes(what)
     seal = TextSealer(shared_secret(SECRET_VARIABLE))
     path, link = Path(file) if file else None, LinkSignIn(seal, user.name, user.groups)
     async with AsyncExitStack() as stack:

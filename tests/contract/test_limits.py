@@ -34,6 +34,7 @@ from holdfast.validation import (
     schema_drafts,
     schema_node,
 )
+from holdfast.web.http import requests
 from holdfast.workflows import absences, base_workflow, decisions, fork
 from holdfast.workflows.commands import activity_options, publisher
 from holdfast.workflows.engine import (
@@ -113,6 +114,11 @@ LIMITS: dict[str, list[str]] = {
         f"{kb(attachments.DEFAULT_BYTES['FILE'])} a file",
         f"{kb(attachments.DEFAULT_BYTES['MESSAGE'])} together",
         f"up to {kb(attachments.MAX_SETTING_BYTES)}",
+    ],
+    "[forms](operating/inbox.md#what-it-guarantees) that an inbox receives": [
+        f"{kb(requests.MAX_BODY_BYTES)} in {requests.BODY_TIMEOUT_SECONDS} s",
+        f"{kb(attachments.DEFAULT_BYTES['MESSAGE'])} more in {requests.UPLOAD_TIMEOUT_SECONDS} s",
+        f"{requests.MAX_LARGE_UPLOADS} above {kb(requests.MAX_BODY_BYTES)} at a time",
     ],
     "the files of a conversation that one request has, in base64": [
         kb(attachments.MAX_REQUEST_BYTES)

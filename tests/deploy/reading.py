@@ -18,8 +18,8 @@ from holdfast.hosting.options import VARIABLES, read_options
 from holdfast.runtime.connection_errors import _VARIABLES as OF_TEMPORAL
 from holdfast.runtime.telemetry.telemetry import FLUSH_SECONDS
 from holdfast.schemas.internal.live_answer import VIEWERS_KEY
-from holdfast.web.api.api_request import MAX_BODY_BYTES
 from holdfast.web.app import SECRET_VARIABLE
+from holdfast.web.http.requests import MAX_BODY_BYTES
 from holdfast.web.http.serving import STOP_TIMEOUT_SECONDS
 from holdfast.web.http.streaming import KEEP_ALIVE_SECONDS
 

@@ -10,7 +10,6 @@ from holdfast.runtime.attachments import DEFAULT_BYTES
 from holdfast.runtime.narration import question_view
 from holdfast.schemas import run
 from holdfast.web import home, slack
-from holdfast.web.api import api_request as api_asked
 from holdfast.web.api import runs
 from holdfast.web.auth import sessions
 from holdfast.web.call import loader, view_model
@@ -39,7 +38,7 @@ BOUNDS = {
     ],
     "operating/inbox.md": [
         f"A session lasts {WORDS[sessions.SESSION_SECONDS / 3600]} hours",
-        f"a form has at most {requests.MAX_FORM_BYTES // 10**6} MB and "
+        f"a form has at most {requests.MAX_BODY_BYTES // 10**6} MB and "
         f"{requests.MAX_FIELDS:,} fields",
         f"{DEFAULT_BYTES['MESSAGE'] // 10**6} MB more and {requests.MAX_FILES} files",
         f"after {WORDS[shared_secret.MAX_FAILURES]} wrong keys of a link",
@@ -76,7 +75,7 @@ BOUNDS = {
         f"{streaming.MAX_STREAMS_OF_ONE} of one person",
     ],
     "http-api.md": [
-        f"a body has at most {api_asked.MAX_BODY_BYTES:,} bytes",
+        f"a body has at most {requests.MAX_BODY_BYTES:,} bytes",
         f"One process serves {runs.MAX_STREAMS} streams at a time, "
         f"{runs.MAX_STREAMS_OF_ONE} to one",
         f"A comment comes every {streaming.KEEP_ALIVE_SECONDS:g} s",

@@ -139,6 +139,15 @@ async def test_only_an_inbox_of_one_person_needs_the_name_of_the_user(
     assert "would be sent unencrypted" in (await holdfast("inbox", "--port", "0", *words)).err
 
 
+async def test_a_limit_of_files_that_is_no_number_is_reported_at_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("HOLDFAST_MAX_MESSAGE_BYTES", "50MB")
+    answer = await holdfast("inbox", "--port", "0")
+    assert (answer.code, answer.out, answer.err.count("\n")) == (2, "", 1)
+    assert "HOLDFAST_MAX_MESSAGE_BYTES: `50MB` is no number of bytes" in answer.err
+
+
 async def test_an_invalid_secret_is_reported_and_not_repeated(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -20,12 +20,10 @@ from holdfast.validation.problems import problems_of, summarize_problems
 from holdfast.web.api.models import FILES_FIELD
 from holdfast.web.auth.permissions import RunAccess, access_of
 from holdfast.web.auth.sessions import Person, person_of
+from holdfast.web.http import requests as http
 from holdfast.web.http.problems import HttpProblem
-from holdfast.web.http.requests import MULTIPART, NUMBER, media_type_of, read_body, read_form
 from holdfast.web.services import Services
 
-# The most that Temporal accepts in one request.
-MAX_BODY_BYTES: Final = 2_000_000
 JSON: Final = "application/json"
 # Of a form, the part with the JSON; the others are files.
 FORM_FIELD: Final = "request"
@@ -69,17 +67,17 @@ class ApiRequest:
         """
         body: str | bytes
         files = list[tuple[str, bytes]]()
-        if model in FILES_FIELD and media_type_of(self.request) == MULTIPART:
-            form = await read_form(self.request)
+        if model in FILES_FIELD and http.media_type_of(self.request) == http.MULTIPART:
+            form = await http.read_form(self.request)
             body = str(form.get(FORM_FIELD, "{}"))
             for field, name, data in self.request.state.files:
                 if field == FORM_FIELD:
-                    body = data  # a program may send the JSON as a file, too
+                    http.check_size(body := data)  # a program may send the JSON as a file, too
                 else:
                     files.append((name, data))
         else:
-            types = (JSON, MULTIPART) if model in FILES_FIELD else (JSON,)
-            body = await read_body(self.request, types, MAX_BODY_BYTES)
+            types = (JSON, http.MULTIPART) if model in FILES_FIELD else (JSON,)
+            body = await http.read_body(self.request, types)
         # A large body takes seconds to check: in a thread, it does not block other requests.
         return await asyncio.to_thread(_validate, body, model, what, files)
 
@@ -116,6 +114,6 @@ def read_number(request: Request, name: str, default: int, least: int, most: int
     value = request.query_params.get(name)
     if value is None:
         return default
-    if not re.fullmatch(NUMBER, value) or not least <= int(value) <= most:
+    if not re.fullmatch(http.NUMBER, value) or not least <= int(value) <= most:
         raise HttpProblem("bad_request", f"`{name}` is a whole number from {least} to {most}.")
     return int(value)

@@ -21,10 +21,10 @@ from holdfast.schemas.base import Strict
 from holdfast.schemas.publish import EVENTS, described
 from holdfast.schemas.settings.inbox import Right
 from holdfast.web.api import models
-from holdfast.web.api.api_request import FORM_FIELD, JSON, MAX_BODY_BYTES, ApiRequest
+from holdfast.web.api.api_request import FORM_FIELD, JSON, ApiRequest
 from holdfast.web.http.path_prefix import root_of
 from holdfast.web.http.problems import CODES, MEDIA_TYPE, HttpProblem, ProblemView
-from holdfast.web.http.requests import MULTIPART
+from holdfast.web.http.requests import MAX_BODY_BYTES, MULTIPART
 from holdfast.web.pages import page
 
 # The address of the description, which an inbox may serve without a token.

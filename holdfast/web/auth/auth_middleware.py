@@ -10,6 +10,7 @@ A refused request has changed nothing, and its response states that.
 import asyncio
 import logging
 from collections.abc import Collection, Mapping
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -30,7 +31,7 @@ from holdfast.web.auth.oidc import OidcProvider, OidcSignIn
 from holdfast.web.auth.sessions import BearerTokens
 from holdfast.web.http.origins import hosts_of
 from holdfast.web.http.problems import RefusedRequest, forbidden, unauthorized
-from holdfast.web.http.requests import carries_token, is_form, read_form
+from holdfast.web.http.requests import MAX_LARGE_UPLOADS, carries_token, is_form, read_form
 from holdfast.web.http.streaming import SessionEnd
 from holdfast.web.inbox_settings import LoadedInboxSettings, load_inbox_settings
 from holdfast.web.monitoring import HEALTH, InboxHealth
@@ -78,6 +79,7 @@ class AuthMiddleware:
         self._answered = pages.ErrorMiddleware(self._answer)
         self._hosts, self._public_paths = hosts_of(own_origins), public_paths
         self._doors = Router(access.method.routes)
+        self._uploads = asyncio.Semaphore(MAX_LARGE_UPLOADS)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or pass it to the application."""
@@ -85,8 +87,10 @@ class AuthMiddleware:
         await self._answered(scope, receive, send)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        answer = await self._application_for(Request(scope, receive))
-        await answer(scope, receive, send)
+        request = Request(scope, receive)
+        async with AsyncExitStack() as request.state.until_end:
+            answer = await self._application_for(request)
+            await answer(scope, receive, send)
 
     async def _application_for(self, request: Request) -> ASGIApp:
         """Return the application that answers the request, if it is allowed."""
@@ -114,7 +118,7 @@ class AuthMiddleware:
         sender = sender or await self._access.method.authenticate(request)
         if sender is None:
             return await _sign_in_first(request)
-        request.state.person = sender.person
+        request.state.person, request.state.uploads = sender.person, self._uploads
         request.state.session = SessionEnd(sender.seconds_left, self._access.stopping)
         if changes and sender.person.via != "token":
             _check_own_page(request)

@@ -2,11 +2,13 @@
 
 A run's id may contain any character, so it is separated from the rest of the path first, before any
 part is decoded: `/run/a%2Fnews` is the page of the run `a/news`, and `/run/a/news` is the news of
-the run `a`. A body is read up to a size and within a time, and must be of an expected type.
+the run `a`. A body is read up to a size and within a time, and must be of an expected type. A few
+forms at a time may be larger, at the addresses that take files; further ones are refused.
 """
 
 import asyncio
 import hmac
+import re
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final
 from urllib.parse import quote, unquote
@@ -28,9 +30,13 @@ _RUN = "{run}"
 NUMBER: Final = "[0-9]{1,12}"
 FIELD: Final = "form_token"
 HEADER: Final = "x-form-token"
-MAX_FORM_BYTES: Final = 1_000_000
+# The most that Temporal accepts in one request.
+MAX_BODY_BYTES: Final = 2_000_000
 MAX_FIELDS: Final = 1_000
 MAX_FILES: Final = 20
+# Those above `MAX_BODY_BYTES`.
+MAX_LARGE_UPLOADS: Final = 4
+_TAKES_FILES: Final = re.compile("/run/.+/message|/runs(/.+/messages)?", re.DOTALL)
 URLENCODED: Final = "application/x-www-form-urlencoded"
 MULTIPART: Final = "multipart/form-data"
 
@@ -92,23 +98,29 @@ def media_type_of(request: Request) -> str:
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
-async def read_body(request: Request, media_types: Collection[str], most_bytes: int) -> bytes:
-    """Return the body.
+def check_size(data: bytes | bytearray, most_bytes: int = MAX_BODY_BYTES) -> None:
+    """Raise `RefusedRequest` if a body, or a field of one, is too large."""
+    if len(data) > most_bytes:
+        raise RefusedRequest(413, f"send at most {most_bytes} bytes at a time")
+
+
+async def read_body(
+    request: Request, types: Collection[str], most_bytes: int = MAX_BODY_BYTES, seconds: float = 0
+) -> bytes:
+    """Return the body; it is read for so many seconds, by default `BODY_TIMEOUT_SECONDS`.
 
     Raises:
         RefusedRequest: the body is of another type, too large, or incomplete.
     """
     # A browser sends some other types without a preflight request.
-    if media_type_of(request) not in media_types:
-        raise RefusedRequest(415, f"send it as {' or '.join(media_types)}")
-    is_upload = media_type_of(request) == MULTIPART and most_bytes > MAX_FORM_BYTES
-    body, seconds = bytearray(), UPLOAD_TIMEOUT_SECONDS if is_upload else BODY_TIMEOUT_SECONDS
+    if media_type_of(request) not in types:
+        raise RefusedRequest(415, f"send it as {' or '.join(types)}")
+    body, seconds = bytearray(), seconds or BODY_TIMEOUT_SECONDS
     try:
         async with asyncio.timeout(seconds):
             async for chunk in request.stream():
                 body += chunk
-                if len(body) > most_bytes:
-                    raise RefusedRequest(413, f"send at most {most_bytes} bytes at a time")
+                check_size(body, most_bytes)
     except TimeoutError:
         raise RefusedRequest(408, f"it was not received within {seconds} s") from None
     except ClientDisconnect:
@@ -122,14 +134,20 @@ async def read_form(request: Request) -> FormData:
     Afterwards `request.state.files` has the fields, names and contents of its files.
 
     Raises:
-        RefusedRequest: the body is no form, or too large.
+        RefusedRequest: the body is no form, or too large, or one of too many.
     """
     known: FormData | None = getattr(request.state, "form", None)
     if known is None:
-        most_bytes = MAX_FORM_BYTES
-        if media_type_of(request) == MULTIPART and hasattr(request.state, "person"):
-            most_bytes += most_bytes_of("MESSAGE")
-        body = await read_body(request, (URLENCODED, MULTIPART), most_bytes)
+        most_bytes, seconds = MAX_BODY_BYTES, 0
+        has_files = media_type_of(request) == MULTIPART and hasattr(request.state, "uploads")
+        if has_files and _TAKES_FILES.fullmatch(request.scope["path"]):
+            seconds, size = UPLOAD_TIMEOUT_SECONDS, request.headers.get("content-length", "")
+            if not (size.isdecimal() and int(size) <= MAX_BODY_BYTES):
+                most_bytes += most_bytes_of("MESSAGE")
+                if request.state.uploads.locked():
+                    raise RefusedRequest(503, "too many large files at a time; try again")
+                await request.state.until_end.enter_async_context(request.state.uploads)
+        body = await read_body(request, (URLENCODED, MULTIPART), most_bytes, seconds)
 
         async def receive() -> Message:
             return {"type": "http.request", "body": body, "more_body": False}
@@ -138,7 +156,7 @@ async def read_form(request: Request) -> FormData:
         scope = {**request.scope}
         scope.pop("app", None)
         form = Request(scope, receive).form(
-            max_files=MAX_FILES, max_fields=MAX_FIELDS, max_part_size=MAX_FORM_BYTES
+            max_files=MAX_FILES, max_fields=MAX_FIELDS, max_part_size=most_bytes
         )
         try:
             async with form as sent:
@@ -149,6 +167,8 @@ async def read_form(request: Request) -> FormData:
                     if isinstance(one, UploadFile) and one.filename
                 ]
             known = FormData([field for field in fields if isinstance(field[1], str)])
+            for text in known.values():
+                check_size(str(text).encode(errors="replace"))
             request.state.form = known
         except (MultiPartException, KeyError, ValueError) as error:
             why = error.message if isinstance(error, MultiPartException) else "it is none"

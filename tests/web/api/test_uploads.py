@@ -14,6 +14,7 @@ from temporalio.client import Client
 from holdfast.runtime.attachments import MAX_INLINE_BYTES
 from holdfast.runtime.identity.key_sets import FileKeySet
 from holdfast.schemas.settings.keys import KeySet
+from holdfast.web.http.requests import MAX_BODY_BYTES
 from tests.docs.page import File, steps
 from tests.support.backend import ROOT, SIDE_BY_SIDE, Run, backend
 from tests.support.identity.signing import Approver, write_keys
@@ -71,6 +72,20 @@ async def test_a_browsers_blob_is_the_request_and_no_file(stage: Stage) -> None:
     headers = {"x-form-token": stage.form_token}
     answer = await stage.http.post("/runs", files=[blob], headers=headers)
     assert [one["where"] for one in answer.json()["faults"]] == ["inputs"]
+
+
+async def test_the_json_of_a_form_has_the_bound_of_a_body_as_a_field_and_as_a_file(
+    stage: Stage,
+) -> None:
+    headers = {"x-form-token": stage.form_token}
+    for name in (None, "blob"):
+        for size_bytes, status in ((MAX_BODY_BYTES, 422), (MAX_BODY_BYTES + 1, 413)):
+            json_ = json.dumps({"agent": 5, "input": "x"}).encode()
+            json_ = json_.replace(b"x", b"x" * (size_bytes - len(json_) + 1))
+            assert len(json_) == size_bytes
+            sent: Any = [("request", (name, json_, "application/json")), ("files", ("a.png", PNG))]
+            answer = await stage.http.post("/runs", files=sent, headers=headers)
+            assert answer.status_code == status, (name, size_bytes)
 
 
 @pytest.mark.parametrize(

@@ -350,7 +350,7 @@ async def test_every_response_has_the_security_headers(inboxes: Inboxes) -> None
 
 async def test_a_form_is_read_within_bounds(inboxes: Inboxes) -> None:
     at = await inboxes.signed_in()
-    largest = "x" * (requests.MAX_FORM_BYTES - len(f"form_token={at.form_token}&a="))
+    largest = "x" * (requests.MAX_BODY_BYTES - len(f"form_token={at.form_token}&a="))
     assert (await at.post("/decide", {"a": largest})).status_code == 200
     assert (await at.post("/decide", {"a": largest + "x"})).status_code == 413
     assert (await at.post("/decide", {"a": "x" * 10_000_000})).status_code in (413, 400)
