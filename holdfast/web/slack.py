@@ -28,8 +28,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 from temporalio.exceptions import ApplicationError
 
+from holdfast.client.errors import HoldfastError
 from holdfast.runtime.http_post import EnvironmentValue, post
-from holdfast.runtime.narration.arguments import argument_rows, readable_name
+from holdfast.runtime.narration.arguments import argument_rows, labels_of
 from holdfast.runtime.narration.phrases import BUTTONS
 from holdfast.runtime.narration.schema_shapes import ShapeReader, describe_limits
 from holdfast.runtime.slack import SlackApi, block, escaped, fitting_lines
@@ -43,7 +44,7 @@ from holdfast.web.auth.sessions import Person
 from holdfast.web.call.loader import OpenApproval, load_visible_call
 from holdfast.web.http.problems import RefusedRequest, forbidden, unauthorized
 from holdfast.web.http.requests import URLENCODED, read_body
-from holdfast.web.listing.bulk import decide_shown
+from holdfast.web.listing.bulk import CHANGED, NOT_PENDING, decide_shown, not_decided
 from holdfast.web.services import Services
 
 MAX_AGE_SECONDS: Final = 300
@@ -142,12 +143,14 @@ def dialog(click: Click, pending: OpenApproval) -> dict[str, Any]:
     arguments, parameters = pending.approval.arguments, pending.tool and pending.tool.parameters
     verb, edited = BUTTONS[click.action], arguments if click.action == "edit" else {}
     shapes, inputs = ShapeReader(parameters), list[dict[str, Any]]()
-    for name, value in edited.items():
-        shape = shapes.read(shapes.read(parameters).property_schema(name))
-        label, hint = shape.title or readable_name(name), ", ".join(describe_limits(shape))
-        inputs.append(_input(_ARGUMENT + name, label, value, hint))
+    whole = shapes.read(parameters)
+    read = {name: shapes.read(whole.property_schema(name)) for name in edited}
+    for name, label in labels_of(read).items():
+        hint = ", ".join(describe_limits(read[name]))
+        inputs.append(_input(_ARGUMENT + name, label, edited[name], hint))
     rows = argument_rows(arguments, parameters, VALUE_CHARACTERS)
-    lines = [(name, one_line(text, VALUE_CHARACTERS)) for name, text in rows]
+    # As in the message: a model may give one the name of a line of ours.
+    lines = [(f"With {name}", one_line(text, VALUE_CHARACTERS)) for name, text in rows]
     # A dialog can show none: the page of the call does.
     files = ", ".join(one.text for one in pending.history.files)
     lines += [("Files in the inbox", files)] * bool(files)
@@ -263,13 +266,22 @@ class SlackActions:
         if known is None:
             return _UNKNOWN.format(user=click.user)
         person = Person(known.name, tuple(known.groups), "message")
-        decides = click.values is not None or click.action == "approve"
-        fields = partial(decision_of, click) if decides else None
-        outcome = await decide_shown(self._parts, person, click.call, fields, click.id)
-        if not outcome.text:
-            access = await self._parts.require(person, "decide", click.call.run)
-            found = await load_visible_call(self._parts, access, click.call.run, click.call.call)
-            if isinstance(found, OpenApproval):
-                view = dialog(click, found)
-                await self._api.call("views.open", trigger_id=click.trigger, view=view)
-        return outcome.text
+        if click.values is not None or click.action == "approve":
+            fields, call = partial(decision_of, click), click.call
+            return (await decide_shown(self._parts, person, call, fields, click.id)).text
+        return await self._open_dialog(person, click)
+
+    async def _open_dialog(self, person: Person, click: Click) -> str:
+        run = click.call.run
+        try:  # Slack takes a dialog for three seconds: the call is loaded once
+            access = await self._parts.require(person, "decide", run)
+            found = await load_visible_call(self._parts, access, run, click.call.call)
+        except HoldfastError as error:
+            return not_decided(str(error))
+        if not isinstance(found, OpenApproval):
+            self._parts.pending.recheck(run)
+            return NOT_PENDING
+        if SelectedCall.of(run, found.approval) != click.call:
+            return CHANGED
+        await self._api.call("views.open", trigger_id=click.trigger, view=dialog(click, found))
+        return ""

@@ -24,8 +24,8 @@ AT_ONCE: Final = 8
 _ID_CHARS: Final = 200
 _ERROR_CHARS: Final = 1_000
 _TOO_MANY: Final = f"Not decided: at most {MAX_CHOICES} at a time. Select it again."
-_NOT_PENDING: Final = "Not decided by you: it is no longer pending. Open it to see the outcome."
-_CHANGED: Final = "Not decided: it has changed since it was shown to you. Open it again."
+NOT_PENDING: Final = "Not decided by you: it is no longer pending. Open it to see the outcome."
+CHANGED: Final = "Not decided: it has changed since it was shown to you. Open it again."
 _USED: Final = "Not decided: this was used before, for another decision. Open it in the inbox."
 # Outcomes where another approver was faster.
 _MEANWHILE: Final = (names.ALREADY_DECIDED, names.NO_SUCH_CALL)
@@ -111,18 +111,18 @@ async def decide_shown(
         approval = next((one for one in pending if one.call_id == choice.call), None)
         if approval is None:
             parts.pending.recheck(choice.run)
-            return _outcome(choice, None, _NOT_PENDING, "asks")
+            return _outcome(choice, None, NOT_PENDING, "asks")
         if SelectedCall.of(choice.run, approval) != choice:
-            return _outcome(choice, approval, _CHANGED, "asks")
+            return _outcome(choice, approval, CHANGED, "asks")
         if fields is None:
             return _outcome(choice, approval, "", "good")
         said = fields(approval)
         receipt = await parts.decide_by(person, choice.run, approval, said, id)
     except RejectedError as refusal:
         tone: Tone = "asks" if refusal.code in _MEANWHILE else "bad"
-        return _outcome(choice, approval, _not_decided(refusal.reason), tone)
+        return _outcome(choice, approval, not_decided(refusal.reason), tone)
     except HoldfastError as error:
-        return _outcome(choice, approval, _not_decided(str(error)), "bad")
+        return _outcome(choice, approval, not_decided(str(error)), "bad")
     if receipt.decision != said["decision"]:
         return _outcome(choice, approval, _USED, "bad")
     text = f"Recorded; {receipt.missing} more must approve."
@@ -162,7 +162,8 @@ async def approve_selected(
     return list(outcomes.values())
 
 
-def _not_decided(reason: str) -> str:
+def not_decided(reason: str) -> str:
+    """Return the outcome of a refused decision, as a sentence."""
     return f"Not decided: {one_line(reason, _ERROR_CHARS).rstrip('.')}."
 
 

@@ -16,6 +16,7 @@ import pytest
 from slack_sdk.models.views import View
 from temporalio.client import Client
 
+from holdfast.client.errors import HoldfastError
 from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.runtime.http_post import EnvironmentValue
 from holdfast.runtime.text_sealer import TextSealer
@@ -26,6 +27,7 @@ from holdfast.web.auth.sessions import BearerTokens
 from holdfast.web.auth.sign_in import LinkSignIn
 from holdfast.web.call.history import CallHistory
 from holdfast.web.http.problems import RefusedRequest
+from holdfast.web.listing.bulk import CHANGED, NOT_PENDING
 from holdfast.web.message_files import PageFile
 from holdfast.web.services import Services
 from holdfast.web.slack import RequestVerifier, SlackActions
@@ -234,16 +236,58 @@ def test_a_dialog_shows_arguments_as_the_page_does_and_the_names_of_files() -> N
     blocks = shown["blocks"]
     # Without what keeps chats from making links.
     assert blocks[1]["text"]["text"].replace("\u2060", "").splitlines() == [
-        "*Amount:* €249.00",
-        "*Lines 1:* €1.00",
-        "*Lines 2:* €2.50",
-        "*Order id:* A-7",
+        "*With Amount:* €249.00",
+        "*With Lines 1:* €1.00",
+        "*With Lines 2:* €2.50",
+        "*With Order id:* A-7",
         "*Files in the inbox:* bill.pdf",
     ]
     amount = next(one for one in blocks if one.get("block_id") == "argument amount")
     assert amount["label"]["text"] == "Amount"
     assert amount["hint"]["text"] == "a whole number, in minor units of EUR"
     assert amount["element"]["initial_value"] == "24900"
+
+
+def test_no_two_inputs_or_lines_of_a_dialog_have_one_name() -> None:
+    titled = {"net": {"title": "Amount"}, "gross": {"title": "Amount"}}
+    tool = {"parameters": {"properties": titled}}
+    arguments = {"net": 5, "gross": 6, "gross ": 7, "Files in the inbox": "none"}
+    files = CallHistory(files=[PageFile("/run/r/file/1/0", "bill.pdf", is_picture=False)])
+    click: Any = SimpleNamespace(action="edit", metadata="{}")
+    shown = slack_actions.dialog(click, question(past=files, tool=tool, arguments=arguments))
+    View(**shown).validate_json()
+    blocks = shown["blocks"]
+    labels = [one["label"]["text"] for one in blocks if one["type"] == "input"]
+    named = ["Amount (net)", "Amount (gross)", '"gross "', "Files in the inbox"]
+    assert labels == [*named, "Reason"]
+    lines = [line.partition(":*")[0] for line in blocks[1]["text"]["text"].splitlines()]
+    assert lines == [*(f"*With {name}" for name in named), "*Files in the inbox"]
+
+
+async def test_a_click_that_opens_no_dialog_is_answered(
+    nowhere: Client, slack: Listening, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    past = SimpleNamespace()
+    loaded: list[Any] = [HoldfastError("no worker answers", "start one", 1), past, question()]
+
+    async def load(*_: object) -> Any:
+        if isinstance(found := loaded.pop(0), Exception):
+            raise found
+        return found
+
+    monkeypatch.setattr(slack_actions, "load_visible_call", load)
+    texts = []
+    async with inbox(nowhere, slack) as stage:
+        for number in (1, 2, 3):
+            body = clicked(slack, {**BUTTON, "action_id": "edit"}, trigger_id=f"{number}")
+            assert await send(stage, body) == 200
+            texts.append((await received(slack, "/reply", number)).json["text"])
+    assert texts == [
+        "Not decided: no worker answers; start one.",
+        NOT_PENDING,
+        CHANGED,
+    ]
+    assert loaded == []
 
 
 # From the message to the end of the run.
