@@ -219,7 +219,8 @@ class RunPages:
         delivery = how if how in _DELIVERIES else "steer"
         try:
             files = [file_part(name, data) for _, name, data in request.state.files]
-            wrong = "" if text.strip() else _EMPTY
+            text = text if text.strip() else ""
+            wrong = "" if text or files else _EMPTY
             if not wrong and (await run.observe()).closed:
                 wrong = _ENDED
             if not wrong:

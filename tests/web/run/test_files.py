@@ -3,7 +3,7 @@
 import asyncio
 import base64
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from http.cookiejar import CookieJar
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from holdfast.runtime.attachments import DEFAULT_BYTES, MAX_INLINE_BYTES
 from holdfast.runtime.data_converter import with_store
 from holdfast.runtime.storage.folder import FolderStore
 from holdfast.schemas.base import sha256
-from holdfast.web.http.requests import MAX_FORM_BYTES
+from holdfast.web.http.requests import MAX_BODY_BYTES, MAX_LARGE_UPLOADS
 from tests.cli.program import Program
 from tests.support.backend import SIDE_BY_SIDE, Run, backend
 from tests.support.eventually import eventually
@@ -43,8 +43,8 @@ async def test_files_are_sent_with_a_message_and_a_refused_one_is_named(
         run = await made.start(["pay"])
         await run.waiting()
 
-        async def upload(*files: tuple[str, bytes]) -> Any:
-            fields = {"form_token": stage.form_token, "text": "See:", "delivery": "steer"}
+        async def upload(*files: tuple[str, bytes], text: str = "See:") -> Any:
+            fields = {"form_token": stage.form_token, "text": text, "delivery": "steer"}
             sent = [("files", (name, data, "image/png")) for name, data in files]
             headers = {"accept": "text/html"}
             at = f"/run/{run.id}/message"
@@ -58,9 +58,14 @@ async def test_files_are_sent_with_a_message_and_a_refused_one_is_named(
         assert "set HOLDFAST_STORE" in large.text
         sent = await upload(("../a.png", PNG), ("C:\\b.png", SVG))
         assert sent.headers["location"].endswith("?said=steer#now")
+        empty = await upload(text=" \r\n")
+        assert (empty.status_code, "the message is empty" in empty.text) == (409, True)
+        alone = await upload(("a.png", PNG), text=" \r\n")
+        assert alone.headers["location"].endswith("?said=steer#now")
         await run.decide("t1c1", "approve")
         await run.result()
-        _, message = await contents(run)
+        _, message, picture = await contents(run)
+        assert picture == [message[1]]
         assert message == [
             {"type": "text", "text": "See:"},
             {
@@ -82,7 +87,7 @@ async def upload_started(
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     head = [
         f"POST {path} HTTP/1.1",
-        f"X-Form-Token: {form_token}",
+        *([f"X-Form-Token: {form_token}"] if form_token else []),
         f"Host: 127.0.0.1:{port}",
         f"Origin: {address}",
         "Cookie: " + "; ".join(f"{one.name}={one.value}" for one in cookies),
@@ -107,11 +112,41 @@ async def test_an_upload_without_end_is_cut_off_at_the_bound(
     async with backend(client, tmp_path, PAYS, **SIDE_BY_SIDE) as made:
         run = await made.start(["pay"])
         await run.waiting()
-        most, jar = MAX_FORM_BYTES + DEFAULT_BYTES["MESSAGE"], stage.http.cookies.jar
+        most, jar = MAX_BODY_BYTES + DEFAULT_BYTES["MESSAGE"], stage.http.cookies.jar
         to = (stage.address, jar, path.format(run.id), 2 * 1024**3, most, stage.form_token)
         async with upload_started(*to) as answer:
             assert (await answer.readline()).startswith(b"HTTP/1.1 413")
         assert await contents(run) == ["go"]
+
+
+async def test_few_large_uploads_run_at_a_time_and_only_where_files_are_taken(
+    stage: Stage,
+) -> None:
+    jar, size_bytes = stage.http.cookies.jar, MAX_BODY_BYTES + 1
+    address, at = stage.address, "/run/no-such-run/message"
+    for path in ("/run/no-such-run/close", "/runs/no-such-run/cancel", "/decide"):
+        # The token would be in its form.
+        async with upload_started(address, jar, path, 2 * size_bytes, size_bytes) as answer:
+            assert (await answer.readline()).startswith(b"HTTP/1.1 413"), path
+
+    async def status(size_bytes: int) -> int:
+        headers = {"x-form-token": stage.form_token}
+        sent = [("files", ("a.png", b"\0" * size_bytes))]
+        return (await stage.http.post(at, files=sent, headers=headers)).status_code
+
+    async with AsyncExitStack() as stack:
+        for _ in range(MAX_LARGE_UPLOADS):
+            started = upload_started(address, jar, at, size_bytes, 0, stage.form_token)
+            await stack.enter_async_context(started)
+        # It has answered later requests: so it has read what was sent.
+        assert (await stage.get("/")).status_code == 200
+        assert await status(MAX_BODY_BYTES) == 503
+        assert await status(1_000) not in (408, 413, 500, 503)
+
+    async def has_room() -> bool:
+        return await status(MAX_BODY_BYTES) not in (408, 413, 500, 503)
+
+    await eventually(has_room)
 
 
 async def test_an_inbox_that_is_killed_during_an_upload_has_sent_nothing(
