@@ -186,14 +186,14 @@ def trend(now: int, before: int, period: str) -> str:
 
 
 def costs(ended: Iterable[EndedRun]) -> list[list[Any]]:
-    """Return each agent by currency: its cost, as text, and its runs of known and unknown cost."""
+    """Return by agent and currency its cost, that as text, its runs of known and unknown cost."""
     rows = dict[tuple[str, str | None], list[Any]]()
     for one in sorted(ended, key=lambda one: one.cost is None):
         # The cost of a delegate is part of that of its parent.
         if one.turns and one.run.agent and one.run.call_of_parent is None:
             known = (code for agent, code in rows if agent == one.run.agent)
             code = next(known, None) if one.cost is None else one.currency
-            row = rows.setdefault((one.run.agent, code), [one.run.agent, 0.0, "", 0, 0])
+            row = rows.setdefault((one.run.agent, code), [one.run.agent, 0.0, "", 0, 0, code])
             row[1] = add_amounts(row[1], one.cost or 0.0)
             unstated = "" if code or not row[1] else " (no currency)"
             row[2] = cost_text(row[1], code) + unstated

@@ -28,6 +28,8 @@ from tests.client.crowd import Asks, Crowd
 from tests.support.backend import SIDE_BY_SIDE, backend
 from tests.support.inbox import Stage
 from tests.support.model_server import Answer
+from tests.web.pages.rendering import response_of
+from tests.web.pages.stated_runs import StatedRuns
 
 NOW = datetime.now(UTC)
 
@@ -49,8 +51,8 @@ def test_cost_is_by_agent_with_that_of_delegates_counted_once() -> None:
     ]
     unstated = "(no currency)"
     assert costs(runs) == [
-        ["clerk", 2, f"2.0000 {unstated}", 1, 0],
-        ["a&b", 0.75, f"0.7500 {unstated}", 2, 1],
+        ["clerk", 2, f"2.0000 {unstated}", 1, 0, None],
+        ["a&b", 0.75, f"0.7500 {unstated}", 2, 1, None],
     ]
 
 
@@ -125,6 +127,20 @@ async def shown_to(parts: Services) -> str:
     scope: dict[str, Any] = {"type": "http", "path": "/home", "query_string": b"", "headers": []}
     scope["state"] = {"person": Person("ann")}
     return bytes((await HomePage(parts).show(Request(scope))).body).decode()
+
+
+async def test_bars_compare_the_costs_of_one_currency() -> None:
+    costs = {"EUR": 4, "JPY": 5_000, None: 0.5}
+    ended = [
+        {"code": "completed", "turns": 1, "cost": cost, "currency": code}
+        for code, cost in costs.items()
+    ]
+    said = {"figures": {"ended": ended}, "open": "/home"}
+    runs = StatedRuns(said, "order-7")
+    with runs.answering():
+        page = (await response_of(runs, said)).text
+    chart = page[page.index("Cost by agent") :]
+    assert re.findall(r'<rect width="([\d.]+)"', chart) == ["100.0"] * 3
 
 
 async def test_figures_that_are_late_are_on_a_later_page(
