@@ -10,10 +10,8 @@ from typing import Any
 
 import httpx
 import pytest
-from google.protobuf.duration_pb2 import Duration
 from temporalio.api.enums.v1 import IndexedValueType
 from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest
-from temporalio.api.workflowservice.v1 import RegisterNamespaceRequest
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 from temporalio.worker import Worker
@@ -34,6 +32,7 @@ from holdfast.runtime.storage.locations import BucketLocation
 from holdfast.schemas import names
 from holdfast.validation.problems import FixableError
 from tests.support.eventually import eventually
+from tests.support.namespaces import new_namespace
 from tests.support.process import NO_SERVER, command
 
 pytestmark = pytest.mark.usefixtures("quick_starts")
@@ -306,26 +305,8 @@ def test_a_module_that_goes_to_another_folder_takes_the_catalog_nowhere(
 # The namespace.
 
 
-async def namespace(client: Client) -> Client:
-    """A client of a namespace of the test's own."""
-    name = f"ns-{uuid.uuid4().hex[:8]}"
-    day = Duration(seconds=86_400)
-    request = RegisterNamespaceRequest(namespace=name, workflow_execution_retention_period=day)
-    await client.workflow_service.register_namespace(request)
-    inside = await Client.connect(address_of(client), namespace=name)
-
-    async def known() -> bool:
-        try:
-            return await inside.count_workflows("") is not None
-        except RPCError:
-            return False
-
-    await eventually(known)
-    return inside
-
-
 async def test_missing_search_attributes_are_registered(client: Client) -> None:
-    inside = await namespace(client)
+    inside = await new_namespace(client)
     assert await usable_search_attributes(inside) == [*names.SEARCH_ATTRIBUTES, names.FORKED_FROM]
     await inside.count_workflows(f'{names.AGENT_STATUS} = "x" AND {names.PENDING_TOOLS} = "y"')
 
@@ -333,7 +314,7 @@ async def test_missing_search_attributes_are_registered(client: Client) -> None:
 async def test_a_search_attribute_of_another_type_is_left_alone(
     client: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
-    inside = await namespace(client)
+    inside = await new_namespace(client)
     await inside.operator_service.add_search_attributes(
         AddSearchAttributesRequest(
             namespace=inside.namespace,

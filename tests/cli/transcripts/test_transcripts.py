@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from google.protobuf.duration_pb2 import Duration
-from temporalio.api.workflowservice.v1 import RegisterNamespaceRequest
 from temporalio.client import Client
 from temporalio.testing import WorkflowEnvironment
 
@@ -17,6 +15,7 @@ from holdfast.client import remote_run
 from holdfast.hosting.temporal import usable_search_attributes
 from tests.cli.conftest import Start
 from tests.cli.transcripts.playing import CommandTranscript
+from tests.support.namespaces import new_namespace
 from tests.support.text_files import compare, text_files, write_again
 
 TRANSCRIPTS = text_files(__file__, ".txt")
@@ -26,12 +25,7 @@ TRANSCRIPTS = text_files(__file__, ".txt")
 async def client(temporal: WorkflowEnvironment, request: pytest.FixtureRequest) -> Client:
     """Return a client of a namespace of its own."""
     name = f"transcript-{request.node.callspec.id.replace('/', '-')}"
-    retention = Duration(seconds=86_400)
-    made = RegisterNamespaceRequest(namespace=name, workflow_execution_retention_period=retention)
-    await temporal.client.workflow_service.register_namespace(made)
-    config = temporal.client.config()
-    config["namespace"] = name
-    client = Client(**config)
+    client = await new_namespace(temporal.client, name)
     await usable_search_attributes(client)
     return client
 
