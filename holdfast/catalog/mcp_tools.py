@@ -24,7 +24,7 @@ from typing import Any
 
 from holdfast.catalog.registry import DefinitionRegistry
 from holdfast.catalog.tool_reader import resolve_tool, resolve_tool_entry
-from holdfast.runtime.settings_files.file_problems import InvalidValueError, LoadError
+from holdfast.runtime.settings_files.file_problems import FileProblem, InvalidValueError, LoadError
 from holdfast.runtime.settings_files.source import read_source, values_hidden
 from holdfast.runtime.text_safety import extra_command
 from holdfast.schemas import names
@@ -91,26 +91,24 @@ ListServers = Callable[[Collection[str]], Listing]
 
 
 def load_servers(file: Path | None) -> dict[str, Server]:
-    """Load the servers of a file such as `servers.yaml`, by name.
-
-    The library is imported only if there are some.
-
-    Raises:
-        LoadError: the file does not load, or the library is not installed.
-    """
+    """Load the servers of a file such as `servers.yaml`, by name, or raise `LoadError`."""
     if file is None:
         return {}
     source = read_source(file)
     if isinstance(source.value, dict):
         source.value.pop("$schema", None)
-    servers = source.parse_as(Servers, _VALUES_HIDDEN).root
+    return source.parse_as(Servers, _VALUES_HIDDEN).root
+
+
+def require_library(file: Path | None) -> None:
+    """Import the library of MCP if there is a file of servers; raise `LoadError` without it."""
     try:
-        import_module("mcp")
+        if file is not None:
+            import_module("mcp")
     except ImportError as error:
         reason = f"MCP servers need the package {error.name}, which is not installed"
-        fault = ValueProblem((), reason, extra_command("mcp"))
-        raise LoadError([source.problem(fault)]) from None
-    return servers
+        problem = FileProblem(str(file), None, reason, extra_command("mcp"))
+        raise LoadError([problem]) from None
 
 
 def is_mcp(entry: Any) -> bool:

@@ -19,7 +19,7 @@ from holdfast.activities.ssrf_guard import knowledge_client, read_network
 from holdfast.catalog.catalog_files import folder_signature
 from holdfast.catalog.endpoints import ModelEndpoints, http_client, load_models
 from holdfast.catalog.loader import CurrentCatalog, load_catalog
-from holdfast.catalog.mcp_tools import load_servers
+from holdfast.catalog.mcp_tools import load_servers, require_library
 from holdfast.catalog.python_module import load_converter, load_object
 from holdfast.catalog.reload import CatalogReloader
 from holdfast.hosting.options import WorkerSettings
@@ -152,6 +152,7 @@ def load_resources(
         default=(),
     )
     servers = attempt(lambda: load_servers(settings.servers), default=dict[str, Server]())
+    attempt(lambda: require_library(settings.servers), default=None)
     channels = attempt(
         lambda: load_notifiers(settings.notifiers, os.environ, http), default=NotificationChannels()
     )

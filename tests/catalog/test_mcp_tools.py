@@ -1,9 +1,7 @@
 """Tools of MCP servers: their names, their rules, and the agents that name them."""
 
-import sys
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,7 +17,6 @@ from holdfast.catalog.mcp_tools import (
     ListedTool,
     Listing,
     left_out,
-    load_servers,
     lock_changes,
     lock_problems,
     lock_text,
@@ -261,16 +258,6 @@ def loaded_world(shop: Folder) -> Any:
 def test_a_server_that_does_not_load(written: dict[str, Any], problem: str) -> None:
     with pytest.raises(ValidationError, match="(?s)" + problem):
         Server.model_validate(written)
-
-
-def test_without_the_extra_the_problem_names_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "mcp", None)
-    (tmp_path / "servers.yaml").write_text(f"shop: {{url: '{URL}'}}\n")
-    with pytest.raises(LoadError) as refused:
-        load_servers(tmp_path / "servers.yaml")
-    assert "pip install 'holdfast-agents[mcp]'" in str(refused.value.problems[0])
 
 
 def test_tools_that_are_kept_are_those_that_are_resolved_again() -> None:

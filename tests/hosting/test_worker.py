@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import sys
 import uuid
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
@@ -258,6 +259,19 @@ def test_everything_that_does_not_load_is_reported_at_once(place: Path) -> None:
     endpoints, agent = refused.value.lines
     assert endpoints.startswith(f"{place}/endpoints.yaml:1: ")
     assert agent.startswith(f"{place}/agents/sloth.md:3: `tools[0]`: there is no tool `slwo`; did")
+
+
+def test_without_the_extra_of_mcp_the_package_is_the_one_problem(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "mcp", None)
+    servers = place / "servers.yaml"
+    servers.write_text("shop: {url: 'https://mcp.example.com/mcp'}\n")
+    (place / "agents/sloth.md").write_text(AGENT.replace("[slow,", "[slow, 'mcp:shop/*',"))
+    with pytest.raises(StartError) as refused:
+        load_resources(settings(place, servers=servers))
+    [line] = refused.value.lines
+    assert line.endswith("which is not installed; pip install 'holdfast-agents[mcp]'")
 
 
 def test_what_changes_while_the_catalog_is_loaded_is_not_missed(

@@ -113,12 +113,8 @@ async def test_no_secret_of_a_server_leaves_the_worker(
         answers = [Answer(calls=[call(each) for each in calls]), Answer("done")]
         exporter, secrets = InMemorySpanExporter(), Secrets()
         telemetry = Telemetry(SimpleSpanProcessor(exporter), content=True, secrets=secrets)
-        settings: dict[str, Any] = {
-            "servers": tmp_path / "servers.yaml",
-            "secrets": secrets,
-            "telemetry": telemetry,
-            "cached_runs": 9,
-        }
+        settings: dict[str, Any] = {"servers": tmp_path / "servers.yaml", "cached_runs": 9}
+        settings |= {"secrets": secrets, "telemetry": telemetry}
         home = await stack.enter_async_context(backend(client, tmp_path, answers, **settings))
         ann: dict[str, Any] = {"principal": {"id": "ann"}}
         run = await home.start([f"mcp:{name}/*" for name in servers], **ann)
