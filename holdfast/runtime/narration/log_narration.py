@@ -104,9 +104,8 @@ class LogNarration:
         """Return a call's id and label, and its instance: `t2c1 Refund an order of ada`."""
         own = self._labels.get(call_id) or self._labels.get(names.loop_of(call_id))
         label = text_safety.label_in_line(own or tool, NAME_CHARS)
-        return f"{text_safety.one_line(call_id, NAME_CHARS)} {label}".strip() + self._instances.get(
-            call_id, ""
-        )
+        named = f"{text_safety.one_line(call_id, NAME_CHARS)} {label}".strip()
+        return named + self._instances.get(call_id, "")
 
     def _message(self, at: str, message: ChatMessage) -> list[NarrationLine]:
         # In composed calling, the content is the model's JSON, which includes the calls.
@@ -209,10 +208,8 @@ class LogNarration:
             calls = list(shown_calls(entry.arguments))
             bounds = {call["id"]: call["bound"] for call in calls if call.get("bound") is not None}
             edited = {call["id"]: call.get("arguments") for call in calls}
-            struck = ", ".join(
-                text_safety.clean(call_id) for call_id in planned if call_id not in edited
-            )
-            body += [f"struck out: {struck}"] if struck else []
+            struck = [text_safety.clean(call_id) for call_id in planned if call_id not in edited]
+            body += [f"struck out: {', '.join(struck)}"] if struck else []
             body += (
                 f"{text_safety.clean(call_id)}: {text_safety.as_json(arguments)}"
                 for call_id, arguments in edited.items()

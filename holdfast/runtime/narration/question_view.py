@@ -210,9 +210,8 @@ class QuestionView:
             return rows if len(rows) <= MAX_CALLS else [*rows[:MAX_CALLS], ("…", more)]
         for number, item in enumerate(loop_arguments(self.approval.arguments) or ()):
             lines = phrases.NOT_RUN if item is None else "\n".join(_step_lines({"arguments": item}))
-            rows.append(
-                (names.item_id(one_line(self.approval.call_id, LABEL_CHARS), number), lines)
-            )
+            own = names.item_id(one_line(self.approval.call_id, LABEL_CHARS), number)
+            rows.append((own, lines))
         if rows:
             return rows
         answer = ((f"answer: {name}", text) for name, text in answer_fields(self.approval.form))

@@ -139,10 +139,8 @@ class ShapeReader:
             return {}
         rules = dict(schema)
         # Each reading iterates over the names of a schema.
-        names = 0
-        for key in ("properties", "required", "enum"):
-            if isinstance(named := rules.get(key), dict | list):
-                names += len(named)
+        named = [rules.get(key) for key in ("properties", "required", "enum")]
+        names = sum(len(each) for each in named if isinstance(each, dict | list))
         self._room -= 1 + names // _NAMES_A_READ
         reference, every = rules.get("$ref"), rules.pop("allOf", None)
         parts = every[:MAX_BRANCHES] if isinstance(every, list) else []
