@@ -42,8 +42,8 @@ def argument_line(waiting: PendingApproval) -> str:
         return ""
     if waiting.kind == "plan":
         steps = enumerate(shown_calls(waiting.arguments), start=1)
-        named = ((n, str(call.get("label") or call.get("tool") or call["id"])) for n, call in steps)
-        return ", ".join(f"{n}. {one_line(label, _NAME_CHARS)}" for n, label in named)
+        found = ((n, str(call.get("label") or call.get("tool") or call["id"])) for n, call in steps)
+        return ", ".join(f"{n}. {one_line(label, _NAME_CHARS)}" for n, label in found)
     if (items := loop_arguments(waiting.arguments)) is not None:
         shown = (waiting.model_copy(update={"arguments": one}) for one in items if one is not None)
         return "; ".join(map(argument_line, shown))
