@@ -171,9 +171,8 @@ def effect_text(template: str, arguments: Mapping[str, Any], schema: Any) -> str
     names = effect_names(template)
     if not all(name in arguments and fits_in_line(arguments[name]) for name in names):
         return ""
-    shapes = ShapeReader(schema)
+    shapes, found = ShapeReader(schema), dict[str, str]()
     whole = shapes.read(schema)
-    found = dict[str, str]()
     for name in names:
         value, shape = arguments[name], shapes.read(whole.property_schema(name))
         found[name] = text = format_value(value, shape, arguments)

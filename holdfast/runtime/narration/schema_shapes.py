@@ -121,8 +121,7 @@ class ShapeReader:
         kinds, nullable, values = tuple(dict.fromkeys(names)), "null" in types, rules.get("enum")
         choices: tuple[tuple[Any, str], ...] = ()
         if "const" in rules:
-            title = one_line(str(rules.get("title") or ""), LABEL_CHARS)
-            choices = ((rules["const"], title or choice_label(rules["const"])),)
+            choices = ((rules["const"], Shape(rules).title or choice_label(rules["const"])),)
         elif isinstance(values, list) and len(values) <= MAX_CHOICES:
             choices = tuple((value, choice_label(value)) for value in values)
         if choices:

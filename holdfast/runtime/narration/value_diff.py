@@ -58,10 +58,10 @@ def differences(old: Any, new: Any, schema: Any = True) -> list[Difference]:
 
 def _named_differences(old: Rules, new: Rules, schema: Any) -> Iterator[Difference]:
     shapes, comparison = ShapeReader(schema), _Comparison()
-    whole, readable = shapes.read(schema), arguments.readable_name
+    whole, formatted = shapes.read(schema), arguments.format_value
     read = {key: shapes.read(whole.property_schema(key)) for key in (*old, *new)}
     labels = {
-        key: shape.title or (readable(key) if key in whole.properties else key)
+        key: shape.title or (arguments.readable_name(key) if key in whole.properties else key)
         for key, shape in read.items()
     }
     for key, name in arguments.distinct_labels(labels).items():
@@ -70,8 +70,7 @@ def _named_differences(old: Rules, new: Rules, schema: Any) -> Iterator[Differen
         for one in comparison.differences(ours, theirs, (name,)):
             is_money = shape.rules.get("format") == "money"
             if is_money and isinstance(ours, _SCALARS) and isinstance(theirs, _SCALARS):
-                before = arguments.format_value(ours, shape, old)
-                after = arguments.format_value(theirs, shape, new)
+                before, after = formatted(ours, shape, old), formatted(theirs, shape, new)
                 one = one if before == after else replace(one, before=before, after=after)
             yield one
 
@@ -145,9 +144,8 @@ class _Comparison:
 
 
 def _name(place: Place) -> str:
-    exact = arguments.exact_name
-    steps = (str(step + 1) if isinstance(step, int) else exact(step) for step in place)
-    return one_line(" › ".join(steps), _PLACE_CHARS)
+    named = (str(one + 1) if isinstance(one, int) else arguments.exact_name(one) for one in place)
+    return one_line(" › ".join(named), _PLACE_CHARS)
 
 
 def _shown(value: Any) -> str:
