@@ -43,19 +43,19 @@ def plain_name(name: str) -> str:
 ISSUER_MARK = " @ "
 
 
-def normalized_person(by: str | None) -> str | None:
-    """Return what all plain names of one person have in common.
+def normalized_person(by: str | None, *, with_issuer: bool = False) -> str | None:
+    """Return what all names of one person have in common.
 
-    Compatibility forms, case, joiners and the number of spaces make no different person, nor does
-    another issuer: a person could approve their own run through it.
+    Compatibility forms, case, joiners and spaces make no different person, nor does another issuer,
+    unless `with_issuer`: a person could approve their own run through it.
     """
     if by is None:
         return None
-    folded = unicodedata.normalize("NFKC", by).casefold()
-    seen = "".join(each for each in folded if unicodedata.category(each) != "Cf")
-    return " ".join(seen.split()).partition(ISSUER_MARK)[0]
+    folded = unicodedata.normalize("NFKC", plain_name(by)).casefold()
+    seen = " ".join("".join(one for one in folded if unicodedata.category(one) != "Cf").split())
+    return seen if with_issuer else seen.partition(ISSUER_MARK)[0]
 
 
 def is_same_person(one: str | None, other: str | None) -> bool:
-    found = normalized_person(plain_name(one or ""))
-    return bool(found) and found == normalized_person(plain_name(other or ""))
+    found = normalized_person(one)
+    return bool(found) and found == normalized_person(other)

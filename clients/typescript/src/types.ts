@@ -3286,7 +3286,7 @@ export interface News {
    */
   forwarded?: string[];
   /**
-   * The people of its groups who are away now, as they wrote it, each with a substitute.
+   * The people of its groups who are away now; their substitutes may be no approvers.
    */
   absences?: Absence[];
   /**

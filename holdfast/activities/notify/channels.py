@@ -27,8 +27,6 @@ from holdfast.schemas import names
 from holdfast.schemas.settings.notify import Channel, Listener, News, Notifiers, Webhook
 from holdfast.validation.problems import ValueProblem, under
 
-MAX_AWAY_TOLD = 20
-
 
 class NotificationChannels:
     """The channels of a worker by name, each with its notifier; links begin with `inbox`."""
@@ -100,7 +98,7 @@ class NotificationChannels:
                 for one in present_absences(await self._absences.read())
                 if not {*one.groups}.isdisjoint(news.waiting.approvers)
             ]
-            news = news.model_copy(update={"absences": away[:MAX_AWAY_TOLD]})
+            news = news.model_copy(update={"absences": away})
         # The address of the decision; once it is over, of the run.
         run, call = news.workflow_id, news.waiting.call_id
         place = ("run", run) if news.is_over else ("waiting", run, call)

@@ -28,7 +28,7 @@ from holdfast.runtime.decision_links import PATH, DecisionLinks
 from holdfast.runtime.text_safety import defuse_links, one_line
 from holdfast.schemas.base import sha256
 from holdfast.schemas.settings.notify import Mail, News, Tls
-from holdfast.validation.text_safety import is_same_person
+from holdfast.validation.text_safety import normalized_person
 
 _PORTS: dict[Tls, int] = {"starttls": 587, "tls": 465, "none": 25}
 ANSWER_CHARACTERS = 200
@@ -96,13 +96,10 @@ class MailNotifier(Notifier):
         for group, addresses in self.mail.to_groups.items():
             chosen += addresses if not deciding or group in deciding else ()
             entitled += addresses if group in news.waiting.approvers else ()
-        substitutes = [
-            address
-            for one in news.absences
-            if one.away and any(is_same_person(one.person, each) for each in chosen)
-            for address in entitled
-            if is_same_person(one.away.to, address)
-        ]
+        absences = [(one.person, one.away.to) for one in news.absences if one.away]
+        away = {*map(normalized_person, chosen)} if absences else set()
+        to = {normalized_person(each) for one, each in absences if normalized_person(one) in away}
+        substitutes = [one for one in entitled if to and normalized_person(one) in to]
         return list(dict.fromkeys([*chosen, *substitutes]))
 
     async def notify(self, news: News) -> None:

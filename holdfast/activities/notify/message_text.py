@@ -120,8 +120,8 @@ def _lines(news: News, view: QuestionView) -> Iterator[tuple[str, str]]:
         deciding = view.terms("message", view.groups(VALUE_CHARACTERS))
         # Without any content, the approvers are not named.
         yield "Who decides", "; ".join(deciding) if waiting.tool else ""
-        absences = "; ".join(map(phrases.substitute_phrase, news.absences))
-        yield "Substitutes", one_line(absences, VALUE_CHARACTERS)
+        away = map(phrases.substitute_phrase, news.absences)
+        yield "Substitutes, if approvers", one_line("; ".join(away), VALUE_CHARACTERS)
         yield "Now", phrases.claim_phrase(waiting, datetime.now(UTC))
         until = format_date(waiting.expires_at)
         yield "Until", f"{until}; without a decision, {phrases.lapse_phrase(news.lapse)}"

@@ -24,6 +24,7 @@ from holdfast.schemas.settings.notify import LinkPerson, News
 
 LEAST_SECRET_BYTES, MOST_SECRET_BYTES = 24, 64
 MAX_SECRETS = 4
+MAX_SHOWN_ABSENCES = 20
 _PREFIX = "whsec_"
 
 
@@ -94,6 +95,7 @@ class WebhookNotifier(Notifier):
         """Send the notification, as `Notifier` requires."""
         if self.links is not None and self.person is not None:
             news = self.links.personal(news, self.person.by, self.person.groups)
+        news = news.model_copy(update={"absences": news.absences[:MAX_SHOWN_ABSENCES]})
         payload = {"type": f"approval.{news.kind}", "timestamp": news.at, "data": news.to_json()}
         if self.format == "teams":
             payload = teams_message(message_text(news))

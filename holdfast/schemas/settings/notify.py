@@ -238,7 +238,7 @@ class News(Lenient):
     forwarded: list[str] = []
     """The groups that it is forwarded to, where that is the news."""
     absences: list[Absence] = []
-    """The people of its groups who are away now, as they wrote it, each with a substitute."""
+    """The people of its groups who are away now; their substitutes may be no approvers."""
     lapse: Lapse
     """What becomes of it where no one decides: it is denied, the run fails, it is run, it
     is given up, the run ends."""

@@ -17,7 +17,12 @@ from temporalio.exceptions import ApplicationError
 
 from holdfast.activities.notify.channels import NotificationChannels, load_notifiers
 from holdfast.activities.notify.message_text import message_text
-from holdfast.activities.notify.webhook import WebhookNotifier, signature, signing_secrets
+from holdfast.activities.notify.webhook import (
+    MAX_SHOWN_ABSENCES,
+    WebhookNotifier,
+    signature,
+    signing_secrets,
+)
 from holdfast.runtime import http_post as sending
 from holdfast.runtime.absences import AbsenceReader
 from holdfast.runtime.http_post import EnvironmentValue
@@ -157,7 +162,11 @@ async def test_news_name_the_approvers_who_are_away_and_their_substitutes(
     assert (shown["person"], shown["away"]["to"], "groups" in shown) == ("ada", "bob", False)
     assert others == [None, None]
     lines = dict(message_text(news(absences=known[:1])).lines)
-    assert lines["Substitutes"].startswith("bob for ada, who is away until ")
+    assert lines["Substitutes, if approvers"].startswith("bob for ada, who is away until ")
+
+    known[1:] = [absence_of(f"p{n}", "bob") for n in range(MAX_SHOWN_ABSENCES)]
+    await send(told)
+    assert len(program.heard[-1].json["data"]["absences"]) == MAX_SHOWN_ABSENCES
 
 
 async def test_a_link_leads_to_the_pending_approval_whatever_its_runs_id_holds(

@@ -18,6 +18,7 @@ from temporalio.exceptions import ApplicationError
 
 from holdfast.activities.notify.channels import NotificationChannels
 from holdfast.activities.notify.mail import MailNotifier, message
+from holdfast.activities.notify.webhook import MAX_SHOWN_ABSENCES
 from holdfast.runtime import http_post
 from holdfast.runtime.decision_links import KIND, LINK_SECRET, DecisionLinks
 from holdfast.runtime.http_post import EnvironmentValue
@@ -296,6 +297,9 @@ def test_a_substitute_receives_it_if_listed_for_a_group_that_decides(
     notifier = MailNotifier(mail(Post(port=1), toGroups=groups), None)
     waiting = {"approvers": ["finance", "legal"]}
     told = news(waiting=waiting, forwarded=["legal"], absences=[absence_of(person, to)])
+    assert notifier.recipients(told) == ["ada@acme.org", "law@acme.org", *added]
+    others = [absence_of(f"p{n}@acme.org", to) for n in range(MAX_SHOWN_ABSENCES)]
+    told = told.model_copy(update={"absences": [*others, *told.absences]})
     assert notifier.recipients(told) == ["ada@acme.org", "law@acme.org", *added]
 
 
