@@ -6,6 +6,7 @@ takes it from the session; any client of the namespace can send another, which g
 `runtime.absences`. An unexpected exception fails its workflow task, not the workflow.
 """
 
+from contextlib import suppress
 from typing import Any
 
 from temporalio import workflow
@@ -18,11 +19,10 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas.base import json_size
     from holdfast.schemas.decision import MAX_REPRESENTED
     from holdfast.schemas.internal import absences
-    from holdfast.validation.text_safety import is_same_person
+    from holdfast.validation.text_safety import is_same_person, normalized_person
 
 from holdfast.workflows import input
 
-MAX_ABSENCES = 1_000
 MAX_STATE_BYTES = 500_000
 
 
@@ -33,7 +33,7 @@ class AbsencesWorkflow:
     @workflow.init
     @input.raw_payload_handler
     def __init__(self, state: RawValue = input.MISSING_PAYLOAD, *_: Any) -> None:
-        self._updates, self._is_invalid = 0, False
+        self._updates, self._has_changed, self._is_invalid = 0, False, False
         self._state = absences.Absences()
         try:
             self._state = absences.Absences.read(input.payload_value(state) or {})
@@ -47,28 +47,27 @@ class AbsencesWorkflow:
         if self._is_invalid:
             input.fail(names.INVALID_REQUEST, "only the first absence starts this workflow")
 
-        def is_long() -> bool:
-            is_suggested = workflow.info().is_continue_as_new_suggested()
-            return is_suggested or self._updates >= self._state.updates_a_run
-
         while True:
-            try:
+            with suppress(TimeoutError):
+                # Each update can change when the last absence is over.
                 await workflow.wait_condition(
-                    lambda: is_long() and workflow.all_handlers_finished(),
+                    lambda: self._has_changed,
                     timeout=self._state.time_left(workflow.now()),
                     timeout_summary="Ends, if the last absence is over",
                 )
-            except TimeoutError:
-                if not self._state.after(workflow.now()):
-                    return
-            else:
+            self._has_changed = False
+            if not self._state.after(workflow.now()):
+                return
+            is_suggested = workflow.info().is_continue_as_new_suggested()
+            if is_suggested or self._updates >= self._state.updates_a_run:
                 workflow.continue_as_new(self._state.to_json())
 
     @workflow.update(name=names.SET_ABSENCE, description="Internal: who is away, and until when")
     @input.raw_payload_handler
     def set_absence(self, change: RawValue = input.MISSING_PAYLOAD, *_: Any) -> None:
         """Replace the absence of a person, or end it."""
-        self._state, self._updates = self._changed(change), self._updates + 1
+        self._state, self._has_changed = self._changed(change), True
+        self._updates += 1
 
     @set_absence.validator
     @input.raw_payload_handler
@@ -91,21 +90,22 @@ class AbsencesWorkflow:
         """Return the state with a change, or raise `InvalidInputError`."""
         example, value = '{"person": …, "away": …}', input.payload_value(change)
         new, now = input.parse_model(value, absences.Absence, example), workflow.now()
-        kept = self._state.after(now)
-        kept = [each for each in kept if not is_same_person(each.person, new.person)]
+        # A name belongs to its issuer: `ada @ other` has an absence of their own.
+        name, kept = normalized_person(new.person, with_issuer=True), self._state.after(now)
+        kept = [one for one in kept if normalized_person(one.person, with_issuer=True) != name]
         new_ones = [] if new.away is None else [new]
         state = self._state.model_copy(update={"absences": [*kept, *new_ones]})
         if (away := new.away) is None:
             return state
         same = [each for each in kept if each.away and is_same_person(each.away.to, away.to)]
         if is_same_person(away.to, new.person):
-            raise input.InvalidInputError("`to` is the person who is away; name another person")
+            raise input.InvalidInputError("the substitute is the one who is away; name another")
         if away.until <= now:
-            raise input.InvalidInputError("`until` is past; write a later time")
+            raise input.InvalidInputError("the absence is over already; write a later end")
         if len(same) >= MAX_REPRESENTED:
-            wrong = f"`to` is the substitute of {MAX_REPRESENTED} people; name another person"
+            wrong = f"{MAX_REPRESENTED} people have this substitute; name another one"
             raise input.InvalidInputError(wrong)
-        if len(kept) >= MAX_ABSENCES or json_size(state.to_json()) > MAX_STATE_BYTES:
+        if len(kept) >= absences.MAX_ABSENCES or json_size(state.to_json()) > MAX_STATE_BYTES:
             raise input.InvalidInputError("there are too many absences; try again later")
         return state
 

@@ -9,6 +9,7 @@ from holdfast.activities.backtest import recorded_activities
 from holdfast.activities.interceptors import auto_heartbeat, results
 from holdfast.activities.mcp import authorization, held_calls, http_client, servers
 from holdfast.activities.model import conversation_cache
+from holdfast.activities.notify import webhook
 from holdfast.catalog import advice, agent_reader, builtin_tools, catalog_files
 from holdfast.cli import backtest_commands, policy_commands
 from holdfast.client.records import diff_text, run_diff
@@ -22,9 +23,8 @@ from holdfast.runtime import attachments
 from holdfast.runtime.mcp import input_forms
 from holdfast.runtime.settings_files import json_and_yaml, source
 from holdfast.schemas import agent, base, decision, tool
-from holdfast.schemas.internal import live_answer, memory
+from holdfast.schemas.internal import absences, live_answer, memory
 from holdfast.schemas.internal import shared_budgets as internal
-from holdfast.schemas.internal.absences import MAX_AWAY
 from holdfast.schemas.settings import budgets, notify, schedules
 from holdfast.validation import (
     content_cache,
@@ -35,7 +35,8 @@ from holdfast.validation import (
     schema_node,
 )
 from holdfast.web.http import requests
-from holdfast.workflows import absences, base_workflow, decisions, fork
+from holdfast.workflows import absences as kept_absences
+from holdfast.workflows import base_workflow, decisions, fork
 from holdfast.workflows.commands import activity_options, publisher
 from holdfast.workflows.engine import (
     continue_as_new,
@@ -210,9 +211,12 @@ LIMITS: dict[str, list[str]] = {
     ],
     "[absences](approvals/substitutes.md) of a namespace": [
         f"{absences.MAX_ABSENCES:,}",
-        kb(absences.MAX_STATE_BYTES),
-        f"{MAX_AWAY.days} days",
+        kb(kept_absences.MAX_STATE_BYTES),
+        f"{absences.MAX_AWAY.days} days",
         f"{decision.MAX_REPRESENTED} of one",
+    ],
+    "people who are away, in [JSON of a webhook](operating/notifications.md)": [
+        f"{webhook.MAX_SHOWN_ABSENCES} are shown"
     ],
     "decisions counted for one quorum": [str(question.MAX_COUNTED_DECISIONS)],
     "reading when [late decisions](approvals/decision-times.md) were sent": [

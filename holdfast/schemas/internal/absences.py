@@ -11,8 +11,8 @@ from pydantic import AwareDatetime, Field, model_validator
 from holdfast.schemas.base import Lenient, Strict
 
 MAX_AWAY: Final = timedelta(days=366)
-# A server accepts two thousand updates of a run.
-MAX_UPDATES_A_RUN: Final = 1_000
+MAX_ABSENCES: Final = 1_000
+MAX_UPDATES_A_RUN: Final = 1_000  # a server accepts two thousand
 
 _Name = Annotated[str, Field(min_length=1, max_length=200)]
 
@@ -48,8 +48,8 @@ class Absence(Strict):
 class Absences(Lenient):
     """The absences of a namespace, one for each person; it continues as new after some updates."""
 
-    absences: list[Absence] = []
-    updates_a_run: int = MAX_UPDATES_A_RUN
+    absences: Annotated[list[Absence], Field(max_length=MAX_ABSENCES)] = []
+    updates_a_run: Annotated[int, Field(ge=1)] = MAX_UPDATES_A_RUN
 
     def after(self, now: datetime) -> list[Absence]:
         """Return the absences that are not over."""

@@ -17,8 +17,7 @@ from holdfast.runtime.absences import AbsenceReader
 from holdfast.schemas import names
 from holdfast.schemas.base import rfc3339
 from holdfast.schemas.decision import MAX_REPRESENTED
-from holdfast.schemas.internal.absences import Absence
-from holdfast.workflows import absences
+from holdfast.schemas.internal.absences import MAX_ABSENCES, Absence
 from tests.support.eventually import eventually
 
 
@@ -74,12 +73,38 @@ async def test_each_person_has_one_absence_until_they_end_it(
         assert await known(people) == {"cara": "bob"}
 
 
+async def test_the_absence_of_a_name_is_not_that_of_another_issuer(
+    people: HoldfastClient, tmp_path: Path
+) -> None:
+    other = "ada @ https://partner.example"
+    async with worker(people, tmp_path):
+        await people.set_absence(absence_of("ada", "bob"))
+        await people.set_absence(absence_of(other, "dan"))
+        assert await known(people) == {"ada": "bob", other: "dan"}
+        await people.set_absence(Absence(person=other))
+        assert await known(people) == {"ada": "bob"}
+
+
+@pytest.mark.parametrize("is_replaced", [False, True])
+async def test_it_ends_with_the_last_absence_also_if_that_ends_early(
+    people: HoldfastClient, tmp_path: Path, is_replaced: bool
+) -> None:
+    async with worker(people, tmp_path):
+        await people.set_absence(absence_of("ada", "bob", last=300))
+        a_second = timedelta(seconds=1) / timedelta(days=1)
+        sooner = absence_of("ada", "bob", last=a_second) if is_replaced else Absence(person="ada")
+        await people.set_absence(sooner)
+        await people.temporal.get_workflow_handle(names.ABSENCES_ID).result()
+        await people.set_absence(absence_of("ada", "bob"))
+        assert await known(people) == {"ada": "bob"}
+
+
 @pytest.mark.parametrize(
     ("change", "wrong"),
     [
-        (absence_of("ada", "A\u200bda"), "`to` is the person who is away"),
-        (absence_of("ada", "bob", first=-2, last=-1), "`until` is past"),
-        (absence_of("ada", "max"), "`to` is the substitute of 20 people"),
+        (absence_of("ada", "A\u200bda"), "the substitute is the one who is away"),
+        (absence_of("ada", "bob", first=-2, last=-1), "the absence is over already"),
+        (absence_of("ada", "max"), "20 people have this substitute"),
         ({"person": "ada", "away": {"to": "bob"}}, "`from` is missing"),
         ({"person": "ada", "right": "all"}, "unknown field `right`"),
         ("ada", "write one JSON object"),
@@ -104,7 +129,7 @@ async def test_an_absence_that_cannot_be_is_rejected_and_changes_nothing(
 @pytest.mark.parametrize(
     "some",
     [
-        [absence_of(f"p{n}", f"q{n}") for n in range(absences.MAX_ABSENCES)],
+        [absence_of(f"p{n}", f"q{n}") for n in range(MAX_ABSENCES)],
         [absence_of(f"p{n}", f"q{n}", groups=["g" * 200] * 100) for n in range(24)],
     ],
 )
@@ -140,12 +165,21 @@ async def test_it_continues_as_new_with_what_it_keeps(
         assert await known(people) == {"ada": "bob", "cara": "bob", "dan": "bob"}
 
 
+@pytest.mark.parametrize(
+    "state",
+    [
+        {"absences": "everyone"},
+        {"updatesARun": 0},
+        {"absences": [{"person": "p"}] * (MAX_ABSENCES + 1)},
+    ],
+    ids=["no absences", "continues without an update", "too many"],
+)
 async def test_a_start_of_another_program_fails_and_the_next_absence_starts_it(
-    people: HoldfastClient, tmp_path: Path
+    people: HoldfastClient, tmp_path: Path, state: Any
 ) -> None:
     async with worker(people, tmp_path):
         with pytest.raises(WorkflowFailureError):
-            await (await start(people, {"absences": "everyone"})).result()
+            await (await start(people, state)).result()
         await people.set_absence(absence_of("ada", "bob"))
         assert await known(people) == {"ada": "bob"}
 
