@@ -20,10 +20,12 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from holdfast.runtime.text_safety import clean
 from holdfast.schemas import names
+from holdfast.schemas.decision import MAX_REPRESENTED
 from holdfast.schemas.internal.absences import Absence, Absences
-from holdfast.validation.text_safety import is_same_person
+from holdfast.validation.text_safety import normalized_person
 
 KEPT_SECONDS: Final = 60.0
+RETRY_SECONDS: Final = 5.0  # after a query that failed
 _ANSWER: Final = timedelta(seconds=2)
 
 logger = logging.getLogger("holdfast")
@@ -33,33 +35,30 @@ def present_absences(absences: Iterable[Absence]) -> list[Absence]:
     """Return the absences of now whose substitutes are not away themselves."""
     now = datetime.now(UTC)
     present = [one for one in absences if one.away and one.away.from_ <= now < one.away.until]
-    return [
-        one
-        for one in present
-        if one.away and not any(is_same_person(each.person, one.away.to) for each in present)
-    ]
+    people = {normalized_person(one.person) for one in present}
+    return [one for one in present if one.away and normalized_person(one.away.to) not in people]
+
+
+def own_substitutions(absences: Iterable[Absence], name: str) -> list[Absence]:
+    """Return the present absences whose substitute is this person."""
+    own, present = normalized_person(name), present_absences(absences)
+    return [one for one in present if one.away and normalized_person(one.away.to) == own]
 
 
 def find_represented(
-    present: Iterable[Absence], approvers: Collection[str], name: str, groups: Iterable[str]
+    own: Iterable[Absence], approvers: Collection[str], groups: Iterable[str]
 ) -> list[Absence]:
-    """Return the absences of approvers whose substitute is this person, an approver too."""
-    return [
-        one
-        for one in present
-        if one.away
-        and is_same_person(one.away.to, name)
-        and not {*groups}.isdisjoint(approvers)
-        and not {*one.groups}.isdisjoint(approvers)
-    ]
+    """Return those of approvers, as many as a decision names; the substitute has these groups."""
+    is_approver = not {*groups}.isdisjoint(approvers)
+    found = [one for one in own if is_approver and not {*one.groups}.isdisjoint(approvers)]
+    return found[:MAX_REPRESENTED]
 
 
 class AbsenceReader:
     """Reads the absences of a namespace, and keeps them for `KEPT_SECONDS`."""
 
     def __init__(self, client: Client) -> None:
-        self._client, self._lock = client, asyncio.Lock()
-        self._found = list[Absence]()
+        self._client, self._lock, self._found = client, asyncio.Lock(), list[Absence]()
         self.expire()
 
     def expire(self) -> None:
@@ -76,9 +75,12 @@ class AbsenceReader:
                     answer = await handle.query(names.READ, rpc_timeout=_ANSWER)
                     self._found = Absences.read(answer).absences
                 except Exception as error:
-                    # Absences give no right: pages and notifications do without.
                     if isinstance(error, RPCError) and error.status == RPCStatusCode.NOT_FOUND:
                         self._found = []
                     else:
+                        self._due = min(self._due, monotonic() + RETRY_SECONDS)
                         logger.warning("the absences cannot be read: %s", clean(str(error)))
+                except BaseException:
+                    self.expire()
+                    raise
             return self._found

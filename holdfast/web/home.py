@@ -19,7 +19,7 @@ from holdfast.client.errors import HoldfastError
 from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.client.run_lists import RUNS, RunListing, status_query
 from holdfast.client.shared_budgets import read_budgets
-from holdfast.runtime.absences import present_absences
+from holdfast.runtime.absences import own_substitutions
 from holdfast.runtime.narration.arguments import cost_text
 from holdfast.schemas.base import rfc3339
 from holdfast.schemas.internal.shared_budgets import BudgetView
@@ -142,7 +142,7 @@ class HomePage:
         mine = replace(newest, group=MINE, order=EXPIRING, size=MAX_WAITING)
         pending, _, found, answers = await read_page(self._parts, person, mine)
         signs = self._parts.signer is not None
-        absences = present_absences(await self._parts.client.absences.read())
+        absences = own_substitutions(await self._parts.client.absences.read(), person.name)
         rows = [
             replace(row, choice="", may_claim=False, summary=row.summary if "read" in may else "")
             for run in found.runs

@@ -17,7 +17,7 @@ from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.client.records.run_diff import compare, read_recorded_run
 from holdfast.client.run_lists import RunFilter, RunListing
 from holdfast.client.signing import Signer
-from holdfast.runtime.absences import find_represented, present_absences
+from holdfast.runtime.absences import find_represented, own_substitutions
 from holdfast.schemas import names
 from holdfast.schemas.decision import ApprovalClaim, Decision, PendingApproval, Receipt
 from holdfast.schemas.internal.absences import Absence
@@ -223,8 +223,7 @@ class Services:
         if decision.token is None and decision.by:
             who = Person(decision.by, tuple(decision.groups))
             away = [one.person for one in await self.away(who, approval)]
-            if away:
-                decision = decision.model_copy(update={"on_behalf_of": away})
+            decision = decision.model_copy(update={"on_behalf_of": away})
         if self.signer is not None and approval.signed and decision.token is None:
             decision = self.signer.sign(decision, approval, run_id)
         try:
@@ -246,8 +245,8 @@ class Services:
         """Return the absences of approvers of a call, whose substitute a person is."""
         if not approval.approvers:
             return []  # anyone decides
-        present = present_absences(await self.client.absences.read())
-        return find_represented(present, approval.approvers, person.name, person.groups)
+        own = own_substitutions(await self.client.absences.read(), person.name)
+        return find_represented(own, approval.approvers, person.groups)
 
     async def set_absence(self, person: Person, away: Mapping[str, Any] | None) -> None:
         """Set the absence of a person, or end it.
@@ -255,8 +254,8 @@ class Services:
         Raises:
             HoldfastError: it is invalid, or the worker does not answer.
         """
-        if person.is_program:
-            raise forbidden("a program is not away; send the token of a person")
+        if person.is_program or "decide" not in person.may:
+            raise forbidden("a program is not away; send a person’s token that may `decide`")
         values = {"person": person.name, "groups": [*person.groups], "away": away}
         await self.client.set_absence(read_input(Absence, values, "absence", "see its form"))
 

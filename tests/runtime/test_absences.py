@@ -1,12 +1,20 @@
 """Who is a substitute now, and how often a process asks for it."""
 
+import asyncio
 from typing import Any
 
 import pytest
 from temporalio.service import RPCError, RPCStatusCode
 
 from holdfast.runtime import absences
-from holdfast.runtime.absences import AbsenceReader, find_represented, present_absences
+from holdfast.runtime.absences import (
+    AbsenceReader,
+    find_represented,
+    own_substitutions,
+    present_absences,
+)
+from holdfast.schemas.internal.absences import MAX_ABSENCES
+from holdfast.validation import text_safety
 from tests.workflows.approvals.test_absences import absence_of
 
 NOT_FOUND = RPCError("workflow not found", RPCStatusCode.NOT_FOUND, b"")
@@ -40,8 +48,22 @@ def test_both_are_in_a_group_that_the_policy_names(
     groups: list[str], own: list[str], approvers: list[str], found: int
 ) -> None:
     ada = absence_of("ada", "Bob", groups=groups)
-    assert len(find_represented([ada], approvers, "bob", own)) == found
-    assert find_represented([ada], approvers, "cara", own) == []
+    assert len(find_represented(own_substitutions([ada], "bob"), approvers, own)) == found
+    assert own_substitutions([ada], "cara") == []
+
+
+def test_each_name_is_normalized_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    some = [absence_of(f"p{n}", "bob") for n in range(MAX_ABSENCES)]
+    seen = list[str]()
+
+    def count(name: str) -> str:
+        seen.append(name)
+        return plain_name(name)
+
+    plain_name = text_safety.plain_name
+    monkeypatch.setattr(text_safety, "plain_name", count)
+    assert own_substitutions(some, "bob") == some
+    assert len(seen) <= 3 * MAX_ABSENCES + 1
 
 
 class Namespace:
@@ -57,7 +79,7 @@ class Namespace:
         """Answer the next query."""
         self.queries += 1
         answer = self.answers.pop(0)
-        if isinstance(answer, Exception):
+        if isinstance(answer, BaseException):
             raise answer
         return answer
 
@@ -70,8 +92,17 @@ async def test_a_process_asks_once_a_minute_and_keeps_the_last_answer(
     ada = absence_of("ada", "bob")
     namespace: Any = Namespace(NOT_FOUND, {"absences": [ada.to_json()]}, SILENT, "odd", NOT_FOUND)
     reader, found = AbsenceReader(namespace), []
-    for _ in range(5):
+    for failed in (False, False, True, True, False):
         found.append([one.person for one in await reader.read()])
         assert await reader.read() == await reader.read()
-        now[0] += absences.KEPT_SECONDS
+        now[0] += absences.RETRY_SECONDS if failed else absences.KEPT_SECONDS
     assert (found, namespace.queries) == ([[], ["ada"], ["ada"], ["ada"], []], 5)
+
+
+async def test_a_cancelled_query_is_sent_again_by_the_next_reader() -> None:
+    ada = absence_of("ada", "bob")
+    namespace: Any = Namespace(asyncio.CancelledError(), {"absences": [ada.to_json()]})
+    reader = AbsenceReader(namespace)
+    with pytest.raises(asyncio.CancelledError):
+        await reader.read()
+    assert await reader.read() == [ada]

@@ -13,7 +13,13 @@ from holdfast.client.errors import DecisionRejectedError
 from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.client.signing import Signer
 from holdfast.runtime.absences import AbsenceReader
-from holdfast.schemas.decision import Decided, Decision, PendingApproval, Receipt
+from holdfast.schemas.decision import (
+    MAX_REPRESENTED,
+    Decided,
+    Decision,
+    PendingApproval,
+    Receipt,
+)
 from holdfast.schemas.internal.absences import Absence
 from holdfast.schemas.names import NO_SUCH_CALL
 from holdfast.web.api.api_request import ApiRequest
@@ -111,9 +117,12 @@ async def test_the_inbox_names_the_person_a_substitute_decides_for_and_no_sender
     await decide(asked(parts, **sent))
     known.clear()
     await decide(asked(parts, **sent))
+    known += [absence_of(f"p{n}", "ann") for n in range(MAX_REPRESENTED + 1)]  # forged
+    await decide(asked(parts, **sent))
 
-    first, second = run.heard
-    assert (first.on_behalf_of, second.on_behalf_of) == ([] if "token" in sent else ["ada"], [])
+    found = [len(one.on_behalf_of) for one in run.heard]
+    assert found == ([0] * 3 if "token" in sent else [1, 0, MAX_REPRESENTED])
+    assert "token" in sent or run.heard[0].on_behalf_of == ["ada"]
 
 
 async def test_a_persons_absence_is_that_of_their_session_and_no_program_has_one(
@@ -130,6 +139,8 @@ async def test_a_persons_absence_is_that_of_their_session_and_no_program_has_one
     await parts.set_absence(ann, None)
     with pytest.raises(RefusedRequest, match="a program is not away"):
         await parts.set_absence(replace(ann, is_program=True), None)
+    with pytest.raises(RefusedRequest, match="that may `decide`"):
+        await parts.set_absence(replace(ann, may=frozenset({"read"})), None)
 
     shown = [(one.person, one.groups, one.away) for one in heard]
     assert shown == [("ann", ["finance"], away), ("ann", ["finance"], None)]

@@ -24,7 +24,7 @@ from starlette.routing import BaseRoute, Route
 
 from holdfast.client.errors import HoldfastError, wrong_command
 from holdfast.client.run_lists import MAX_RUNS, RunListing
-from holdfast.runtime.absences import present_absences
+from holdfast.runtime.absences import own_substitutions
 from holdfast.runtime.text_safety import one_line
 from holdfast.schemas.internal.selected_call import SelectedCall
 from holdfast.web.auth.sessions import Person, person_of
@@ -34,7 +34,7 @@ from holdfast.web.listing import bulk, page_query
 from holdfast.web.listing.pending_runs import PendingList, RunAnswer, find_identical
 from holdfast.web.listing.rows import PendingRow, pending_rows, plain_names
 from holdfast.web.listing.runs import RunsPage
-from holdfast.web.pages import page
+from holdfast.web.pages import page, reader_texts
 from holdfast.web.services import Services
 
 ANSWER_SECONDS: Final = 1.5
@@ -139,7 +139,7 @@ class PendingPages:
             if one.kind in ("call", "plan", "reconcile")
         }
         same, signs = find_identical(read, listed), self._parts.signer is not None
-        absences = present_absences(await self._parts.client.absences.read())
+        absences = own_substitutions(await self._parts.client.absences.read(), person.name)
         rights = [self._parts.permissions.access(person, run).rights for run in runs]
         if len(self._summaries) > MAX_RUNS:
             self._summaries.clear()
@@ -212,7 +212,7 @@ class PendingPages:
                     pending.marks[view, groups] = page_query.find_page(pending, view, groups).mark
                 mark = pending.marks[view, groups]
             except HoldfastError as error:
-                problem = one_line(str(error), _TROUBLE_CHARS)
+                problem = one_line(reader_texts(error)[0], _TROUBLE_CHARS)
             if problem != trouble:
                 trouble = problem
                 yield frame("trouble", escape(trouble) or "<!-- over -->")

@@ -95,7 +95,7 @@ def pending_rows(
 ) -> Iterator[PendingRow]:
     """Yield the rows of a run; `signs`: the inbox signs decisions for the person.
 
-    `absences` are the present ones of the namespace.
+    `absences` are the present ones whose substitute the person is.
     """
     match answer:
         case None:
@@ -171,7 +171,7 @@ def _row(
     elif not is_whole(in_line, approval.arguments) or approval.find_round() is None:
         obstacle = "Open it to see all arguments."
     claim = claim_phrase(approval, datetime.now(UTC), person.name)
-    away = find_represented(absences, approval.approvers, person.name, person.groups)
+    away = find_represented(absences, approval.approvers, person.groups)
     represented = [f"for {away_phrase(one)}" for one in away]
     states = [claim, *represented, *view.decisions, *view.terms("row")]
     return PendingRow(

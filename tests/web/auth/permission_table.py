@@ -52,14 +52,20 @@ PAGE: Final = ROOT / "docs" / "security" / "permissions.md"
 RUN, AGENT = "order-7", "support"
 NOW: Final = datetime.fromisoformat(AT)
 APPROVAL: Final = asked(amount=5).model_copy(update={"approvers": ["finance"]})
+
+
+def _program(group: str, right: str) -> Person:
+    return Person("bot", (group,), "token", may=frozenset({right}), is_program=True)
+
+
 ROLES: Final = {
     "approver": Person("ann", ("finance",)),
     "approver of another group": Person("bob", ("legal",)),
     "owner": Person("lee", ("support-leads",)),
     "auditor": Person("eve", ("audit",)),
     "nobody": Person("joe"),
-    "program, `may: [read]`": Person("bot", ("audit",), "token", may=frozenset({"read"})),
-    "program, `may: [decide]`": Person("bot", ("finance",), "token", may=frozenset({"decide"})),
+    "program, `may: [read]`": _program("audit", "read"),
+    "program, `may: [decide]`": _program("finance", "decide"),
 }
 FORMS: Final[dict[str, dict[str, str]]] = {
     "/": dict.fromkeys(("chosen", "seen"), str(SelectedCall.of(RUN, APPROVAL)))

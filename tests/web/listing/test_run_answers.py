@@ -451,7 +451,7 @@ async def test_a_viewer_receives_changes_failures_and_the_end(
     seen = first.split("\n")[0].removeprefix("id: ")
     again: Any = await waits.changes(request("", ANN, seen=seen))
     following = asyncio.ensure_future(anext(again))
-    trouble = "event: trouble\ndata: &lt;b&gt;Temporal&lt;/b&gt; is away; wait\n\n"
+    trouble = "event: trouble\ndata: &lt;b&gt;Temporal&lt;/b&gt; is away; wait.\n\n"
     found[0] = away
     assert [await anext(stream), await following] == [trouble] * 2
     found[0] = PendingList([run(since=AT)], 1)
