@@ -17,6 +17,7 @@ from holdfast.schemas.decision import PendingApproval
 from holdfast.schemas.internal.selected_call import SelectedCall
 from holdfast.web.auth.sessions import Person
 from holdfast.web.listing.pending_runs import find_identical
+from holdfast.web.pages import reader_texts
 from holdfast.web.services import Services
 
 MAX_CHOICES: Final = 250
@@ -122,7 +123,7 @@ async def decide_shown(
         tone: Tone = "asks" if refusal.code in _MEANWHILE else "bad"
         return _outcome(choice, approval, not_decided(refusal.reason), tone)
     except HoldfastError as error:
-        return _outcome(choice, approval, not_decided(str(error)), "bad")
+        return _outcome(choice, approval, not_decided(reader_texts(error)[0]), "bad")
     if receipt.decision != said["decision"]:
         return _outcome(choice, approval, _USED, "bad")
     text = f"Recorded; {receipt.missing} more must approve."

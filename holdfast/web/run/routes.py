@@ -62,7 +62,7 @@ from holdfast.web.http.problems import NotPermittedError
 from holdfast.web.http.requests import NUMBER, RunRoute, read_form
 from holdfast.web.http.streaming import StreamLimit, frame, page_stream
 from holdfast.web.message_files import file_response, message_files
-from holdfast.web.pages import address, page
+from holdfast.web.pages import address, page, reader_texts
 from holdfast.web.run.comparison import comparison_view
 from holdfast.web.run.snapshot import EntryRange, place, take_snapshot
 from holdfast.web.run.timeline import Timeline
@@ -228,8 +228,10 @@ class RunPages:
                 content = with_files(text, files) if files else text
                 message = {"content": content, "delivery": delivery, "audience": audience}
                 await run.post(Delivered.model_validate(message))
-        except (HoldfastError, FileError) as error:
+        except FileError as error:
             wrong = f"Not sent: {clean(str(error))}."
+        except HoldfastError as error:
+            wrong = f"Not sent. {reader_texts(error)[0]}"
         if wrong:
             draft = {"run": run.id, "text": text, "delivery": delivery, "problem": wrong}
             return page(request, "run/message.html", 409, **draft)
@@ -343,7 +345,7 @@ async def run_frames(run: Run, seen: str) -> AsyncGenerator[str, None]:
             look = await anext(looks)
             if isinstance(look, HoldfastError):
                 if not is_troubled:
-                    yield _frame("trouble", {"text": clean(str(look))})
+                    yield _frame("trouble", {"text": reader_texts(look)[0]})
                 is_over, is_troubled = look.exit_code != UNREACHABLE, True
                 continue
             is_over, is_troubled = look.closed, False

@@ -23,11 +23,13 @@ noon of 2 March 2026, and times are stated as `-3 min`.
     within:   what is shown of the page: elements by tag, class, id or name
     template: a page without a run, and its `values`
 
-In the text, `<digest>` and `<nonce>` are those of the first pending approval. The inbox is under a
-path, which the text leaves out: a link without it is an error.
+An absence that is set is `sent`. In the text, `<digest>` and `<nonce>` are those of the first
+pending approval. The inbox is under a path, which the text leaves out: a link without it is an
+error.
 """
 
 import asyncio
+import json
 import re
 from typing import Any, Final
 
@@ -107,7 +109,8 @@ def render(said: dict[str, Any]) -> str:
     if response.is_redirect:
         location = response.headers["location"]
         assert location.startswith(f"{ROOT}/"), f"it leads out of the inbox: {location}"
-        return f"{response.status_code} to {location.removeprefix(ROOT)}\n"
+        sent = "".join(f"sent: {json.dumps(one)}\n" for one in runs.sent)
+        return f"{response.status_code} to {location.removeprefix(ROOT)}\n{sent}"
     outside = _OUTSIDE.findall(response.text)
     assert not outside, f"these lead out of the inbox: {outside}"
     html = response.text.replace(f'="{ROOT}/', '="/')

@@ -171,6 +171,7 @@ class StatedRuns:
 
     def __init__(self, said: dict[str, Any], id: str) -> None:
         self.id, self.said = id, said
+        self.sent = list[dict[str, Any]]()  # the absences that the inbox has set
         listed: dict[str, Any] = said.get("runs", {})
         self.answers = {
             name: self._answer(one.pop("ask", None), name) for name, one in listed.items()
@@ -259,7 +260,7 @@ class StatedRuns:
         if "refuses" in self.said:
             raise DecisionRejectedError(self.id, *self.said["refuses"])
         if "lost" in self.said:
-            raise HoldfastError("no worker answers", "start one", UNREACHABLE)
+            raise NoWorkerError("desk")
         receipt = {"callId": CALL, "decision": "approve", "decided": True}
         return Receipt.read({**receipt, **self.said.get("receipt", {})})
 
@@ -308,7 +309,7 @@ class StatedRuns:
         returned: dict[tuple[Any, str], Any] = {
             (PendingRuns, "read"): lambda _: pending,
             (HoldfastClient, "list_page"): lambda *_: page,
-            (HoldfastClient, "set_absence"): lambda *_: None,
+            (HoldfastClient, "set_absence"): lambda _, one: self.sent.append(one.to_json()),
             (absences.AbsenceReader, "read"): lambda _: known,
             (services, "read_recorded_run"): self.recorded,
             (app, "find_similar_calls"): lambda *_: [],

@@ -79,7 +79,7 @@ async def test_a_message_to_a_run_that_takes_none_is_not_sent(
         over = await stage.post(f"/run/{run.id}/message", {"text": "late", "delivery": "steer"})
         assert (over.status_code, "Not sent: the run has ended." in over.text) == (409, True)
         unknown = await stage.post("/run/unknown/message", {"text": "hi", "delivery": "steer"})
-        assert "Not sent: there is no run unknown" in unknown.text
+        assert "Not sent. There is no run unknown" in unknown.text
         single = await client.start_workflow("CallWorkflow", {}, id="deaf-page", task_queue="empty")
         deaf = await stage.post("/run/deaf-page/message", {"text": "hi", "delivery": "steer"})
         await single.terminate()

@@ -165,7 +165,7 @@ async def test_the_progress_of_a_call_is_sent_when_it_differs() -> None:
 
 async def test_trouble_is_reported_once_each_time_and_the_stream_continues() -> None:
     gone = HoldfastError("Temporal does not answer", "check it", UNREACHABLE)
-    trouble = ("trouble", {"text": "Temporal does not answer; check it"})
+    trouble = ("trouble", {"text": "Temporal does not answer; check it."})
     looks: list[RunDescription | HoldfastError] = [gone, gone, look(2), gone]
     changed = ("changed", "r:2:0")
     found = await frames("r:1:0", *looks, look(2, closed=True))
