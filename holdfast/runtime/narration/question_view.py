@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
+from holdfast.runtime.narration import arguments as formatting
 from holdfast.runtime.narration import phrases
 from holdfast.runtime.narration.arguments import arguments_in_line, fits_in_line, total_text
 from holdfast.runtime.text_safety import (
@@ -220,7 +221,7 @@ class QuestionView:
             hidden = len(text) - _VALUE_CHARS
             if hidden > 0:
                 text = f"{text[:_VALUE_CHARS]}\n… {hidden} more characters: {phrases.SEE_ALL}"
-            rows.append((one_line(name, LABEL_CHARS), text))
+            rows.append((formatting.exact_name(name), text))
         return rows
 
 
@@ -230,7 +231,7 @@ def _step_lines(call: Mapping[str, Any]) -> Iterator[str]:
     for name, value in arguments.items() if isinstance(arguments, Mapping) else ():
         text = format_argument(value)
         text = shorten(as_json(value) if "\n" in text else text, _PLAN_VALUE_CHARS)
-        yield f"{one_line(str(name), LABEL_CHARS)}: {text}"
+        yield f"{formatting.exact_name(str(name))}: {text}"
     waits = ", ".join(map(str, call.get("waitsFor") or []))
     order = [
         f"after {one_line(waits, _PLAN_VALUE_CHARS)}" if waits else "",

@@ -15,8 +15,10 @@ from holdfast.runtime.narration.arguments import (
     run_title,
     total_text,
 )
+from holdfast.runtime.narration.question_view import QuestionView
 from holdfast.runtime.narration.schema_shapes import ShapeReader
 from holdfast.runtime.narration.value_diff import differences
+from tests.support.news_receivers import WAITING
 
 EUROS = {"type": "number", "format": "money", "currency": "EUR"}
 CENTS = {"type": "integer", "format": "money", "currency": {"property": "in"}, "minorUnits": True}
@@ -111,6 +113,8 @@ def test_no_two_values_have_the_same_label() -> None:
     )
     changed = differences({**alike, "net": 1}, {**alike, "amount ": 1}, titled)
     assert [one.place for one in changed] == ["Amount (net)", '"amount "']
+    asked = WAITING.model_copy(update={"arguments": {"amount": 5, "amount\u200b": 6}})
+    assert QuestionView.of(asked).rows == [("amount", "5"), ('"amount\\u200b"', "6")]
 
 
 @pytest.mark.parametrize(
