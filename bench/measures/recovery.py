@@ -28,27 +28,30 @@ from tests.support.model_server import Answer, ModelServer, call, serve
 REPEATS = 3
 Handle = WorkflowHandle[Any, Any]
 Moment = Literal["a model answers", "a tool is at work", "a person is waited for"]
-# With the heartbeat timeout of a worker at that moment, or of one with `--dev`.
-MOMENTS: tuple[tuple[Moment, str], ...] = (
-    ("a model answers", "12s"),
-    ("a model answers", "3s"),
-    ("a tool is at work", "3s"),
-    ("a person is waited for", "3s"),
+# With the timeouts of a worker at that moment, or of one with `--dev`: heartbeat, sticky.
+MOMENTS: tuple[tuple[Moment, str, str], ...] = (
+    ("a model answers", "12s", "10s"),
+    ("a model answers", "3s", "1s"),
+    ("a tool is at work", "3s", "10s"),
+    ("a tool is at work", "3s", "1s"),
+    ("a person is waited for", "3s", "10s"),
+    ("a person is waited for", "3s", "1s"),
 )
 
 
 async def table(client: Client) -> str:
     """The seconds from the kill to the end of the run, as a Markdown table: median (longest)."""
-    rows = ["| killed while | heartbeat timeout | another takes over, s | it is restarted, s |"]
-    rows.append("| --- | ---: | ---: | ---: |")
-    for moment, timeout in MOMENTS:
-        options, cells = ("--heartbeat-timeout", timeout), []
+    head = "killed while | heartbeat timeout | sticky timeout | another takes over, s"
+    rows = [f"| {head} | it is restarted, s |", "| --- | ---: | ---: | ---: | ---: |"]
+    for moment, timeout, sticky in MOMENTS:
+        options = ("--heartbeat-timeout", timeout, "--sticky-timeout", sticky)
+        cells = []
         for spare in (True, False):
             took = [
                 await recovery(client, moment, spare=spare, options=options) for _ in range(REPEATS)
             ]
             cells.append(f"{shown(statistics.median(took))} ({shown(max(took))})")
-        rows.append(f"| {moment} | {timeout} | {' | '.join(cells)} |")
+        rows.append(f"| {moment} | {timeout} | {sticky} | {' | '.join(cells)} |")
     return "\n".join(rows)
 
 

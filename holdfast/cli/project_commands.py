@@ -84,7 +84,7 @@ async def demo() -> int:
     from holdfast.client.stream.local_viewer import local_viewer
     from holdfast.hosting import temporal
     from holdfast.hosting.dev_server import HOST, DevServer, free_port, run_dev_server
-    from holdfast.hosting.options import DEV_HEARTBEAT_TIMEOUT, WorkerSettings, project_files
+    from holdfast.hosting.options import DEV_TIMEOUTS, WorkerSettings, project_files
     from holdfast.hosting.plugin import HoldfastPlugin
     from holdfast.hosting.resources import load_resources
     from holdfast.hosting.worker import build_worker
@@ -96,7 +96,7 @@ async def demo() -> int:
         wrong = "this folder has no agents/, tools.py and endpoints.yaml"
         raise wrong_command(wrong, "write them first: holdfast init DIR, then cd DIR")
     viewers = [str(DATABASE.parent / VIEWERS_FOLDER)]
-    settings = WorkerSettings(**files, heartbeat_timeout=DEV_HEARTBEAT_TIMEOUT, viewers=viewers)
+    settings = WorkerSettings(**files, **DEV_TIMEOUTS, viewers=viewers)
     resources = load_resources(settings, Secrets(environment_secrets(os.environ)))
     if AGENT not in resources.current_catalog.catalog.agents:
         raise wrong_command(f"there is no agent `{AGENT}` in agents/", "see holdfast run --help")

@@ -8,7 +8,6 @@ and codec, and each setting that is not the SDK's default. `holdfast worker` is 
 plugin alone.
 """
 
-import inspect
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +15,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from dataclasses import dataclass, field, fields, replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Final, Self, TypedDict, Unpack, cast
+from typing import Any, Final, Self, TypedDict, Unpack
 
 from temporalio.api.common.v1 import Payload
 from temporalio.client import ClientConfig, WorkflowHistory
@@ -59,9 +58,6 @@ from holdfast.workflows.budget import BudgetWorkflow, MovingBudgetWorkflow
 from holdfast.workflows.commands.interceptors import CommandInterceptor
 from holdfast.workflows.memory import MemoryWorkflow, MovingMemoryWorkflow
 
-# The delay after a crash before other workers receive its runs. A run whose busy worker exceeds the
-# delay is replayed.
-STICKY_TIMEOUT: Final = timedelta(seconds=1)
 _Results = AsyncIterator[WorkflowReplayResult]
 # Each with the one for workers that are builds of a deployment.
 _LASTING: Final[Mapping[type, type]] = {
@@ -69,7 +65,6 @@ _LASTING: Final[Mapping[type, type]] = {
     BudgetWorkflow: MovingBudgetWorkflow,
     AbsencesWorkflow: MovingAbsencesWorkflow,
 }
-_PARAMETERS: Final = inspect.signature(Worker).parameters
 
 
 class PluginSettings(TypedDict, total=False):
@@ -260,14 +255,10 @@ class HoldfastPlugin(SimplePlugin):
             config["workflows"] = [*kept, *_LASTING.values()]
         config["activities"] = parts.activities()
         config["interceptors"] = [*config["interceptors"], *parts.interceptors()]
-        ours = {
+        if config.get("activity_executor") is None:
             # For all activities and local activities that run at once.
-            "activity_executor": ThreadPoolExecutor(2 * MAX_ACTIVITIES, "activity"),
-            "sticky_queue_schedule_to_start_timeout": STICKY_TIMEOUT,
-        }
-        given: dict[str, Any] = {**config}
-        unset = {name for name in ours if given.get(name) == _PARAMETERS[name].default}
-        return cast(WorkerConfig, given | {name: ours[name] for name in unset})
+            config["activity_executor"] = ThreadPoolExecutor(2 * MAX_ACTIVITIES, "activity")
+        return config
 
     def configure_replayer(self, config: ReplayerConfig) -> ReplayerConfig:
         """Add our workflows and their interceptor to the replayer's; Temporal calls this."""

@@ -78,6 +78,7 @@ def build_worker(
         max_concurrent_local_activities=MAX_ACTIVITIES,
         max_heartbeat_throttle_interval=settings.tool_heartbeat / names.BEATS_PER_TIMEOUT,
         graceful_shutdown_timeout=settings.graceful_timeout,
+        sticky_queue_schedule_to_start_timeout=settings.sticky_timeout,
         deployment_config=deployment,
     )
 

@@ -57,8 +57,8 @@ from holdfast.schemas import names
 from holdfast.schemas.internal.solution import Usage
 from holdfast.schemas.run import CallRequest, RunReport, RunRequest, Spent
 from tests.support.backend import SIDE_BY_SIDE, backend
+from tests.support.inbox import watches
 from tests.support.model_server import Answer
-from tests.support.watches import watches
 
 
 @dataclass

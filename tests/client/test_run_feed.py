@@ -36,7 +36,7 @@ from holdfast.runtime.data_converter import data_converter
 from holdfast.runtime.encryption.codec import EncryptionCodec
 from holdfast.schemas import names
 from tests.encryption.keys import NEW, ring
-from tests.support.watches import watches
+from tests.support.inbox import watches
 
 TURN: Entry = {"type": "turn_start", "turn": 1}
 CALL: Entry = {"type": "tool_call", "callId": "t1c1"}

@@ -28,8 +28,8 @@ from holdfast.client.stream.live_answers import LiveAnswers
 from holdfast.client.stream.run_watch import Look, RunDescription, RunWatches
 from tests.client.test_live_answers import WorkerConnection
 from tests.support.backend import SIDE_BY_SIDE, backend
+from tests.support.inbox import watches
 from tests.support.model_server import Answer, call
-from tests.support.watches import watches
 
 VIEWERS = 100
 RUN = "r"

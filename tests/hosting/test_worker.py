@@ -152,11 +152,11 @@ def address_of(client: Client) -> str:
 # In the process.
 
 
-async def test_a_worker_comes_back_soon_after_a_crash_and_throttles_no_third_of_a_timeout(
+async def test_a_worker_waits_as_temporal_does_and_throttles_no_third_of_a_timeout(
     client: Client, place: Path
 ) -> None:
     config = build_worker(client, settings(place)).config(active_config=True)
-    assert config["sticky_queue_schedule_to_start_timeout"] <= timedelta(seconds=2)
+    assert config["sticky_queue_schedule_to_start_timeout"] == timedelta(seconds=10)
     assert config["max_heartbeat_throttle_interval"] == timedelta(seconds=4)
     assert not config["disable_eager_activity_execution"]
 
@@ -417,13 +417,19 @@ def test_the_embedded_server_comes_with_a_store_and_viewers(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "request_seconds", "tool_seconds"),
-    [([], 12, 3), (["--heartbeat-timeout", "30s"], 30, 30), (["--dev"], 3, 3)],
+    ("arguments", "request_seconds", "tool_seconds", "sticky_seconds"),
+    [
+        ([], 12, 3, 10),
+        (["--heartbeat-timeout", "30s", "--sticky-timeout", "20s"], 30, 30, 20),
+        (["--dev"], 3, 3, 1),
+        (["--dev", "--sticky-timeout", "5s"], 3, 3, 5),
+    ],
 )
-def test_tools_keep_a_short_heartbeat_timeout_unless_it_is_set(
-    arguments: list[str], request_seconds: int, tool_seconds: int
+def test_a_tool_and_a_developer_s_worker_have_short_timeouts_unless_they_are_set(
+    arguments: list[str], request_seconds: int, tool_seconds: int, sticky_seconds: int
 ) -> None:
     settings = read_options(arguments).settings
+    assert settings.sticky_timeout == timedelta(seconds=sticky_seconds)
     assert settings.heartbeat_timeout == timedelta(seconds=request_seconds)
     assert settings.tool_heartbeat == timedelta(seconds=tool_seconds)
 

@@ -191,7 +191,7 @@ def test_the_plugin_has_all_settings_but_those_that_temporal_s_worker_has() -> N
     named = {each.name for each in fields(WorkerSettings)} - PluginSettings.__annotations__.keys()
     of_client = {"converter", "plugins"}
     of_worker = {"task_queue", "graceful_timeout", "deployment", "build", "health", "cached_runs"}
-    of_worker |= {"processes"}
+    of_worker |= {"processes", "sticky_timeout"}
     assert named == of_client | of_worker
 
 

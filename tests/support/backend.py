@@ -34,6 +34,8 @@ CATALOG = Path(__file__).with_name("catalog")
 # Settings that alter what is loaded of these.
 OF_CATALOG = {"catalog", "tools", "agents", "servers", "knowledge_urls", "notify", "plugins"}
 OF_CATALOG |= {"budgets"}
+# A run of a killed worker continues this much later.
+SOON = timedelta(seconds=1)
 # Settings for several runs at once, or for a long one: without room in the cache, one can hold up
 # another for ten seconds, and each message to it replays it.
 SIDE_BY_SIDE: dict[str, Any] = {"cached_runs": 100}
@@ -279,6 +281,7 @@ async def backend(
                 task_queue=task_queue,
                 **{
                     "heartbeat_timeout": timedelta(seconds=6),
+                    "sticky_timeout": SOON,
                     "tools": [str(TOOLS)],
                     "catalog": CATALOG,
                     "cached_runs": 0,

@@ -13,9 +13,12 @@ from typing import Any
 import httpx
 from starlette.types import ASGIApp
 from temporalio.client import Client
+from temporalio.contrib.pydantic import pydantic_data_converter
 
 from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.client.signing import Signer
+from holdfast.client.stream.live_answers import LiveAnswers
+from holdfast.client.stream.run_watch import RunWatches
 from holdfast.runtime.identity.key_sets import LiveKeySet
 from holdfast.runtime.text_sealer import TextSealer
 from holdfast.web.app import application
@@ -194,3 +197,8 @@ def answers(frames: Iterable[Sent]) -> dict[int, str]:
             assert data["offset"] == len(text), "a gap or a repeat"
             found[data["turn"]] = (data["attempt"], text + data["text"])
     return {turn: text for turn, (_, text) in found.items()}
+
+
+def watches() -> RunWatches:
+    """Return watches of runs to which no worker sends its answers."""
+    return RunWatches(LiveAnswers(pydantic_data_converter))

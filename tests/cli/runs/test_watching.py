@@ -44,8 +44,8 @@ from holdfast.schemas.run import RunReport
 from tests.cli.conftest import Holdfast
 from tests.support.backend import Launch
 from tests.support.eventually import eventually
+from tests.support.inbox import watches
 from tests.support.model_server import MANY, Answer, call
-from tests.support.watches import watches
 
 PAYS = [Answer("I pay.", [call("pay", amount=5), call("pay", amount=6)]), Answer("Paid.")]
 PAYS_ONE = [Answer("I pay.", [call("pay", amount=5)]), Answer("Paid.")]

@@ -24,9 +24,8 @@ from holdfast.web.run import routes
 from holdfast.web.run.routes import RunPages, run_frames, token
 from holdfast.web.services import Services
 from tests.support.backend import SIDE_BY_SIDE, backend
-from tests.support.inbox import Stage
+from tests.support.inbox import Stage, watches
 from tests.support.model_server import Answer
-from tests.support.watches import watches
 from tests.web.conftest import FULL_FOR_ANN
 
 

@@ -110,6 +110,8 @@ async def worker_pool() -> AsyncIterator[WorkerPool]:
 
 
 HEARTBEAT_TIMEOUT = timedelta(seconds=2)
+# A run of a killed worker continues this much later.
+STICKY_TIMEOUT = timedelta(seconds=1)
 
 
 def main() -> None:
@@ -204,6 +206,7 @@ async def _serve(orders: dict[str, Any], points: Points) -> None:
         endpoints=folder / "endpoints.yaml",
         task_queue=orders["queue"],
         heartbeat_timeout=HEARTBEAT_TIMEOUT,
+        sticky_timeout=STICKY_TIMEOUT,
         **orders["settings"],
     )
     async with build_worker(client, settings) as worker:
