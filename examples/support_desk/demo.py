@@ -143,6 +143,7 @@ class _Demo:
         worker.kill()
         note = self.screen.print_note
         note(f"*** kill -9 {worker.pid}: the worker is gone, before it heard from the carrier")
+        note("*** the run waits for that call's heartbeat timeout, then asks what happened")
         another = await self._start_worker()
         note(f"*** another worker is there, pid {another.pid}. It does not ask the carrier again:")
         note(f"*** did it happen? {asked[0].where} says: {asked[0].what}")

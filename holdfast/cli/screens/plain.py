@@ -69,6 +69,10 @@ class Activity:
     def show_answer(self, streaming: AnswerProgress | None) -> None:
         self.streaming = streaming
 
+    def show_decision(self, call_id: str) -> None:
+        self.waits = False
+        self._stages.pop(call_id, None)
+
     def show_delegates_wait(self, waits: bool) -> None:
         self.waits_elsewhere = waits
 
@@ -81,10 +85,8 @@ class Activity:
 
     def text(self) -> str:
         """Return the activity, the numbers of ended and delayed calls of the turn, and a retry."""
-        ended = sum(stage == "ended" for stage in self._stages.values())
-        delayed = sum(
-            stage in _DELAYED and call not in self._running for call, stage in self._stages.items()
-        )
+        ended, stages = sum(each == "ended" for each in self._stages.values()), self._stages.items()
+        delayed = sum(each in _DELAYED and call not in self._running for call, each in stages)
         counts = [f"{ended} ended"] if ended else []
         counts += [f"{delayed} delayed by the rate limit"] if delayed else []
         return "; ".join(filter(None, [self._current(), ", ".join(counts), self.retry]))

@@ -16,8 +16,8 @@ from holdfast.cli.screens.plain import Activity, PlainScreen
 from holdfast.client import question_text, remote_run
 from holdfast.client.run import PendingCall
 from holdfast.client.run import Run as ClientRun
-from holdfast.schemas.log_entry import ToolStartEntry
-from holdfast.schemas.run import DelegatePending
+from holdfast.schemas.log_entry import ToolStartEntry, TurnStartEntry
+from holdfast.schemas.run import DelegatePending, ReportedCall
 from tests.cli.conftest import Holdfast, Start
 from tests.support.backend import Launch, Run
 from tests.support.eventually import eventually
@@ -173,6 +173,16 @@ def test_a_live_run_shows_the_pending_approvals_of_its_delegates_while_they_wait
     assert activity.text() == "waiting for a person's decision in a delegate"
     activity.waits_elsewhere = False
     assert activity.text() == "running ask (t1c2)"
+
+
+def test_a_live_run_names_no_decision_that_was_made_while_no_worker_reports_the_next_step() -> None:
+    activity = Activity()
+    activity.add_entry(TurnStartEntry(turn=3))
+    activity.waits = True
+    activity.show_calls([ReportedCall(call_id="t3c2", tool="pay", stage="waiting")])
+    assert activity.text() == "waiting for a person's decision"
+    activity.show_decision("t3c2")
+    assert activity.text() == "turn 3"
 
 
 async def test_a_continued_wait_is_not_shown_again_and_a_new_one_is(client: Client) -> None:
