@@ -132,7 +132,7 @@ class DecisionPages:
         similar = await find_similar_calls(self._parts, found, person)
         away = await self._parts.away(person, found.approval)
         values = build_call_page(found, person, signs=False, away=away)
-        same = any(one.same_arguments for one in similar)
+        same = sum(one.same_arguments for one in similar)
         return page(request, "call/link.html", call=values, you=person, same=same)
 
     async def decide(self, request: Request) -> Response:
@@ -147,7 +147,7 @@ class DecisionPages:
         return self._outcome(request, person, outcome)
 
     def _outcome(self, request: Request, person: Person, outcome: BulkOutcome) -> Response:
-        status = 200 if outcome.tone == "good" and outcome.text else 409
+        status = 200 if outcome.tone in ("good", "plain") and outcome.text else 409
         return page(request, "call/link.html", status, call=None, you=person, outcome=outcome)
 
 

@@ -32,7 +32,7 @@ _USED: Final = "Not decided: this was used before, for another decision. Open it
 _MEANWHILE: Final = (names.ALREADY_DECIDED, names.NO_SUCH_CALL)
 
 Verdict = Literal["approve", "deny"]
-Tone = Literal["good", "asks", "bad"]
+Tone = Literal["good", "plain", "asks", "bad"]
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ async def decide_shown(
     text = f"Recorded; {receipt.missing} more must approve."
     if receipt.decided:
         text = f"{decision_phrase(receipt.decision).capitalize()}."
-    return _outcome(choice, approval, text, "good")
+    return _outcome(choice, approval, text, "plain" if receipt.decision == "deny" else "good")
 
 
 async def approve_selected(
