@@ -363,8 +363,8 @@ class RunReport(Explicit):
 class CallReport(Explicit):
     """What people see beside a call: the answer of the query `call`.
 
-    `pending` has all pending approvals, `tools` the tools of that of the call by name, and
-    `entries` the last entries of the log. What would make it too large is missing.
+    `pending` has all pending approvals, `tools` by name those of the question about the call, also
+    once it is decided, and `entries` the last of the log. What would make it too large is missing.
     """
 
     status: RunReport

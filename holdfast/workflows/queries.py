@@ -10,6 +10,7 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas import names
     from holdfast.schemas.agent import ResolvedAgent
     from holdfast.schemas.base import json_size
+    from holdfast.schemas.decision import PendingApproval
     from holdfast.schemas.run import MAX_CALL_ENTRIES, PageRequest
 
 from holdfast.workflows.engine.approvals.pending import PendingApprovals
@@ -54,8 +55,7 @@ class QueryHandlers:
             status = self._start_failure.status if self._start_failure else "running"
             counts: dict[str, Any] = {"turn": 0, "skill": None, "usage": {}, "budget": {}}
             lists: dict[str, Any] = {"instances": [], "pending": [], "calls": [], "delegates": []}
-            queued = self._queued()
-            return {"status": status, "error": error, **counts, **lists, "queued": queued}
+            return {"status": status, "error": error, **counts, **lists, "queued": self._queued()}
         work, meter, turn = self._work, self._work.state.meter, self._work.phases.turn
         rules, form = work.state.rules, None
         if isinstance(end, Finish):
@@ -97,17 +97,20 @@ class QueryHandlers:
     @raw_payload_handler
     def call(self, call_id: RawValue = MISSING_PAYLOAD, *_: Any) -> dict[str, Any]:
         """Return the run, its pending approvals and the end of its log, as a `CallReport`."""
-        log, tools = self._shown_log, dict[str, Any]()
-        question = self._pending.find_open(str(payload_value(call_id)))
-        if question is not None and self._work is not None:
-            asked = question.to_pending_approval(workflow.info().run_id)
+        log, tools, id = self._shown_log, dict[str, Any](), str(payload_value(call_id))
+        entries = log.records(max(len(log) - MAX_CALL_ENTRIES, 0), MAX_CALL_ENTRIES)
+        question = self._pending.find_open(id)
+        # What a fork has from another run is of the tools of that one.
+        asks = [one.get("approval") for one in entries if {"approval", "forkedFrom"} & one.keys()]
+        if self._work is not None:
             with suppress(ValueError):
-                for name in asked.tool_names():
-                    tools[name] = self._work.state.show_tool(name).to_json()
-        after = max(len(log) - MAX_CALL_ENTRIES, 0)
-        parts = {"entries": log.records(after, MAX_CALL_ENTRIES), "tools": tools}
+                last = next((one for one in reversed(asks) if not one or one["callId"] == id), None)
+                shown = question and question.to_pending_approval(workflow.info().run_id)
+                for name in (shown or PendingApproval.read(last)).tool_names():
+                    tool = self._work.state.show_tool(name, of_any_skill=question is None)
+                    tools[name] = tool.to_json()
         report = {"status": self.status(), "pending": self.approvals()}
-        for name, part in parts.items():
+        for name, part in (("entries", entries), ("tools", tools)):
             if json_size(report | {name: part}) <= MAX_CALL_BYTES:
                 report[name] = part
         return report

@@ -113,6 +113,7 @@ class ClosedApproval:
     report: RunReport
     run_ended: bool
     others: Sequence[PendingApproval] = ()
+    tools: Mapping[str, ShownTool] = field(default_factory=dict)
 
     @property
     def approval(self) -> PendingApproval:
@@ -167,7 +168,8 @@ async def load_call(
     if history.question is None:
         problem = f"no call {quote_value(call_id)} of run {run_id} is pending"
         raise HoldfastError(problem, "see the pending approvals, or the run", NO_SUCH)
-    return ClosedApproval(info, history, history.question, found.status, is_ended, others)
+    known = history.question, found.status, is_ended, others, found.tools
+    return ClosedApproval(info, history, *known)
 
 
 async def load_visible_call(

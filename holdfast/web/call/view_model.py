@@ -13,7 +13,6 @@ from typing import Any, Final
 from holdfast.client.question_text import how_to_decide, how_to_renew
 from holdfast.runtime.narration import phrases
 from holdfast.runtime.narration.arguments import item_table
-from holdfast.runtime.narration.question_line import MAX_BRIEF_CHARS, argument_line
 from holdfast.runtime.narration.value_diff import MISSING, Difference
 from holdfast.runtime.text_safety import (
     as_json,
@@ -21,12 +20,12 @@ from holdfast.runtime.text_safety import (
     format_argument,
     holdfast_command,
     one_line,
-    shorten,
 )
 from holdfast.schemas.base import json_size
 from holdfast.schemas.decision import Decided, Decision, PendingApproval, shown_calls
 from holdfast.schemas.internal.absences import Absence
 from holdfast.schemas.phrases import distinct_names
+from holdfast.schemas.tool import shown_parameters
 from holdfast.validation.text_safety import is_same_person
 from holdfast.web import page_text
 from holdfast.web.auth.permissions import MAY_NOT_DECIDE, has_decided, is_approver
@@ -232,7 +231,7 @@ def build_closed_page(closed: ClosedApproval, person: Person) -> dict[str, Any]:
     history, question = closed.history, closed.question
     approval, verdict = question.approval, question.verdict
     first, last = history.versions[0].arguments, history.versions[-1].arguments
-    arguments, reason, is_own = "", "", False
+    reason, is_own, fields = "", False, None
     if verdict is not None:
         text, at = phrases.decision_text(verdict, approval.kind, person.name), verdict.at
         reason, is_own = clean(verdict.reason or ""), is_same_person(verdict.by, person.name)
@@ -242,21 +241,22 @@ def build_closed_page(closed: ClosedApproval, person: Person) -> dict[str, Any]:
         text, at = "Withdrawn: the run ended before a decision", ""
     else:
         text, at = "Withdrawn: the run continued without it", ""
-    budget = closed.report.budget.get(approval.tool, {})
+    budget, tool = closed.report.budget.get(approval.tool, {}), closed.tools.get(approval.tool)
     changes: list[Difference] = []
+    named = {"properties": dict.fromkeys((*first, *last), True)}
+    schema = shown_parameters(named if tool is None else tool.parameters, last)
     # The outcome of a limit is described in words.
     if len(history.versions) > 1 and approval.kind != "budget":
-        named = {"properties": dict.fromkeys((*first, *last), True)}
-        changes = argument_differences(approval.kind, first, last, {}, named)
-    if approval.kind in ("call", "input", "reconcile"):
-        in_line = argument_line(approval.model_copy(update={"arguments": last}))
-        arguments = shorten(in_line, MAX_BRIEF_CHARS)
+        changes = argument_differences(approval.kind, first, last, closed.tools, schema)
+    if approval.kind in ("call", "input", "reconcile") and last:
+        fields = build_fields(schema, FormValue(last, {}), prefix="v", room=5 * MAX_FIELDS)
     return {
         "closed": closed,
         "verdict": text,
         "decided_at": at,
         "outcome": outcome_text(question, history.stage),
-        "arguments": arguments,
+        "arguments": fields,
+        "item_table": item_table(last, tool and tool.parameters),
         "limit": limit_outcome(approval, verdict, last, budget.get("limit")),
         "reason": reason,
         "is_own": is_own,

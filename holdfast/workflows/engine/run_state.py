@@ -249,12 +249,17 @@ class RunState:
         whose = f"agent '{self.rules.name}'" if self.skill is None else f"skill '{self.skill}'"
         return f"{whose}. Allowed: [{', '.join(tool.name for tool in self.tools)}]"
 
-    def show_tool(self, name: Any) -> ShownTool:
-        """Return a tool as people see it, first of those for calls now, or raise `ValueError`."""
+    def show_tool(self, name: Any, *, of_any_skill: bool = False) -> ShownTool:
+        """Return a tool as people see it, first of those for calls now, or raise `ValueError`.
+
+        `of_any_skill`: only if its parameters are the same with every skill.
+        """
         rules = self.rules
         tools = [*self.tools, *rules.tools, *(tool for one in rules.skills for tool in one.tools)]
-        found = next((tool for tool in tools if tool.name == name), None)
-        if found is None:
+        named = [tool for tool in tools if tool.name == name]
+        found = named[0] if named else None
+        differs = of_any_skill and any(one.parameters != named[0].parameters for one in named)
+        if found is None or differs:
             suggestion = suggest_names(str(name), list(dict.fromkeys(tool.name for tool in tools)))
             raise ValueError(f"this run has no tool {quote_value(str(name))}; {suggestion}")
         shown = {name: getattr(found, name) for name in ShownTool.model_fields}

@@ -85,6 +85,7 @@ async def test_a_page_of_a_call_is_two_round_trips_before_and_after_its_decision
         page, sent = await requests.of_page(stage, run)
         assert sent == ROUND_TRIPS
         assert "Executed." in page
+        assert "<dt>Amount in EUR</dt>" in page, "the title of the schema, as before"
 
 
 async def test_a_page_of_a_plan_needs_no_request_for_each_tool(

@@ -226,7 +226,7 @@ class StatedRuns:
             wrong = f"no call {call_id} of run {run_id} is pending"
             raise HoldfastError(wrong, "see the pending approvals, or the run", NO_SUCH)
         ended = (history, history.question, self.report, self.info.ended is not None)
-        return loader.ClosedApproval(known, *ended)
+        return loader.ClosedApproval(known, *ended, tools=self.tools)
 
     async def take_snapshot(self, _: Services, __: str, span: EntryRange, ___: float) -> LoadedRun:
         """Return the run of the page."""
