@@ -44,6 +44,7 @@ from holdfast.runtime.text_safety import holdfast_command
 from holdfast.schemas import names
 from holdfast.schemas.internal.live_answer import LIVE_QUERIES
 from holdfast.schemas.log_entry import LAST_ENTRIES
+from holdfast.schemas.run import Fork
 
 _PAGE_ENTRIES = 200
 _MAX_FAILING: Final = 20
@@ -70,10 +71,19 @@ Entry = dict[str, Any]
 
 @dataclass(frozen=True)
 class RunStart:
-    """The start of a run: its time and its summary."""
+    """The start of a run: its time, its summary, and what it begins with as a fork."""
 
     started: datetime
     summary: str | None
+    origin: Fork | None = None
+
+
+async def origin_of(run: WorkflowExecutionDescription) -> Fork | None:
+    """Return what a fork begins with, by its memo; None for any other run, and without the key."""
+    with suppress(errors.EncryptedError):
+        memo = await run.memo_value(names.FORKED_FROM, default=None)
+        return memo and Fork.read(memo)
+    return None
 
 
 class RemoteRun:
@@ -160,7 +170,7 @@ class RemoteRun:
             except RPCError as error:
                 if error.status != RPCStatusCode.NOT_FOUND:
                     raise errors.rpc_problem(error, self.id) from error
-        return RunStart(run.start_time, await run.static_summary())
+        return RunStart(run.start_time, await run.static_summary(), await origin_of(run))
 
     async def entries(self, log: str, after: int = 0, last: float = inf) -> AsyncIterator[Entry]:
         """Yield the entries of a log (`context` or `events`) after number `after`, to its end.

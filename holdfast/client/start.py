@@ -25,6 +25,7 @@ from holdfast.client.errors import RUN_FAILED, HoldfastError, explain_files
 from holdfast.runtime.attachments import check_types
 from holdfast.runtime.narration.arguments import run_title, subject_line
 from holdfast.runtime.narration.log_narration import content_text
+from holdfast.runtime.narration.phrases import fork_phrase
 from holdfast.runtime.text_safety import (
     arguments_line,
     as_json,
@@ -104,6 +105,11 @@ class StartRequest:
             name, attributes[names.AGENT_NAME] = known or "agent", known or names.UNNAMED_AGENT
             about = as_json(content) if isinstance(content, dict) else content_text(content or "")
             workflow = names.AGENT_WORKFLOW
+            if request.fork is not None:
+                # The run writes this memo once it has read the other one, which can fail.
+                origin = {names.FORKED_FROM: request.fork.to_json()}
+                more["memo"] = {**more.get("memo", {}), **origin}
+                about = about or f"Fork of {fork_phrase(request.fork)}"
         return cls(workflow, payload, name, about, attributes=attributes, **more)
 
     @property

@@ -10,9 +10,11 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 
 from holdfast.client.errors import HoldfastError
 from holdfast.client.holdfast_client import HoldfastClient, fork_request
+from holdfast.client.remote_run import origin_of
 from holdfast.client.run import Run
 from holdfast.client.run_lists import RunListing
 from holdfast.schemas import names
+from holdfast.schemas.run import Fork
 from tests.support.backend import SIDE_BY_SIDE, Launch
 from tests.support.model_server import Answer, call
 
@@ -57,5 +59,11 @@ async def test_a_program_forks_a_run(launch: Launch, client: Client) -> None:
     assert await late.state() == {"item": {"id": 7, "name": "item 7"}}
     with pytest.raises(HoldfastError, match="ended with an answer"):
         await agents.fork(source.id, agent=clerk)
+    beyond = await agents.fork(source.id, turn=9, agent=clerk)
+    with pytest.raises(HoldfastError, match="invalid_request"):
+        await beyond.result()
+    about = await beyond.describe()
+    assert await origin_of(about) == Fork(run=source.id, turn=9), "although it could not begin"
+    assert await about.static_summary() == f"agent: Fork of {source.id} at turn 9"
     again = await agents.fork(source.id, "And now?", agent=clerk, id=f"{source.id}-late")
     assert await again.result() == "Still seven.", "the same id starts nothing twice"

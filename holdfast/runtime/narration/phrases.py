@@ -14,6 +14,7 @@ from holdfast.schemas.decision import AppliedRule, Decided, Kind, PendingApprova
 from holdfast.schemas.internal.absences import Absence
 from holdfast.schemas.log_entry import SkillChooser
 from holdfast.schemas.phrases import distinct_names
+from holdfast.schemas.run import Fork
 from holdfast.validation.text_safety import is_same_person
 
 NAME_CHARS: Final = 80
@@ -365,6 +366,12 @@ def timeout_phrase(
 def ordinal(number: int) -> str:
     """Return `second`, `third`, `4th`; what is first has no number."""
     return {2: "second", 3: "third"}.get(number, f"{number}th")
+
+
+def fork_phrase(fork: Fork) -> str:
+    """Return the run and the turn that a fork begins with: `order-7 at turn 2`."""
+    at = "" if fork.turn is None else f" at turn {fork.turn}"
+    return f"{one_line(fork.run, NAME_CHARS)}{at}"
 
 
 def lapse_phrase(lapse: str) -> str:

@@ -22,7 +22,7 @@ from holdfast.client.errors import HoldfastError, wrong_command
 from holdfast.client.result import detail
 from holdfast.client.run_lists import RunFilter, RunListing
 from holdfast.runtime.text_safety import one_line
-from holdfast.schemas.run import RunStatus
+from holdfast.schemas.run import Fork, RunStatus
 from holdfast.web import page_text
 from holdfast.web.auth.sessions import Person, person_of
 from holdfast.web.listing.rows import plain_names
@@ -46,8 +46,8 @@ _ENDED_BADLY: Final = ("failed", "terminated", "timed_out", "budget_exceeded")
 class RunRow:
     """A row of the list.
 
-    Lists do not have `summary`, `failure` and its error `code`. `link` is the page of an earlier
-    run of an id in Temporal's UI.
+    Lists do not have `summary`, `origin`, `failure` and its error `code`. `link` is the page of an
+    earlier run of an id in Temporal's UI.
     """
 
     run: RunListing
@@ -57,6 +57,7 @@ class RunRow:
     started: datetime | None = None
     is_earlier_run: bool = False
     link: str | None = None
+    origin: Fork | None = None
 
     @property
     def label(self) -> tuple[str, str]:
@@ -135,4 +136,5 @@ class RunsPage:
             return RunRow(run, failure=one_line(str(error), _TEXT_CHARS))
         failure, code = ("", None) if ending is None else (detail(ending), ending.code)
         summary = one_line((newest.summary or "").removeprefix(f"{run.agent}: "), _TEXT_CHARS)
-        return RunRow(run, summary, one_line(failure, _TEXT_CHARS), code, newest.started)
+        shown = summary, one_line(failure, _TEXT_CHARS), code, newest.started
+        return RunRow(run, *shown, origin=newest.origin)

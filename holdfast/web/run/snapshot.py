@@ -10,13 +10,13 @@ from typing import Final
 from temporalio.client import Client, WorkflowExecutionDescription
 
 from holdfast.client.errors import EncryptedError, HoldfastError
-from holdfast.client.remote_run import Entry, attempts, queued_request
+from holdfast.client.remote_run import Entry, attempts, origin_of, queued_request
 from holdfast.client.result import RunEnding
 from holdfast.client.run_lists import RunListing
 from holdfast.client.stream.heartbeats import PendingActivity, read_activity
 from holdfast.schemas import names
 from holdfast.schemas.decision import PendingApproval
-from holdfast.schemas.run import RunReport
+from holdfast.schemas.run import Fork, RunReport
 from holdfast.web.services import Services
 
 MAX_ACTIVITIES: Final = 50
@@ -28,7 +28,7 @@ _NO_REPORT: Final = RunReport(status="running")
 
 @dataclass(frozen=True)
 class RunInfo(RunListing):
-    """The description of a run by Temporal; `place` changes with every step of the run."""
+    """A run by Temporal's description: `place` changes with each step, `origin` is a fork's."""
 
     place: str = ""
     ended: datetime | None = None
@@ -36,6 +36,7 @@ class RunInfo(RunListing):
     root: str = ""
     activities: tuple[PendingActivity, ...] = ()
     is_rate_limited: bool = False
+    origin: Fork | None = None
 
 
 @dataclass(frozen=True)
@@ -124,4 +125,5 @@ async def read_run_info(client: Client, description: WorkflowExecutionDescriptio
         root=description.root_id or description.id,
         activities=tuple([await read_activity(one, converter) for one in pending[:MAX_ACTIVITIES]]),
         is_rate_limited=queued_request(description.task_queue, pending) is not None,
+        origin=await origin_of(description),
     )

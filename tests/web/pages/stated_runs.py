@@ -35,7 +35,7 @@ from holdfast.schemas.decision import PendingApproval, Receipt, digest_of, nonce
 from holdfast.schemas.internal.absences import Absences
 from holdfast.schemas.internal.run_comparison import ComparedRun
 from holdfast.schemas.internal.selected_call import SelectedCall
-from holdfast.schemas.run import RunReport, RunResult
+from holdfast.schemas.run import Fork, RunReport, RunResult
 from holdfast.schemas.tool import ShownTool
 from holdfast.web import app, away, home, pages, services
 from holdfast.web.api import operations
@@ -140,6 +140,7 @@ def run_info(run_id: str, said: dict[str, Any]) -> RunInfo:
     known |= {"execution": f"{run_id}-execution", "started": "-1 h", **said}
     activities = [activity_of(one) for one in known.pop("activities", [])]
     known = {name: tuple(one) if isinstance(one, list) else one for name, one in known.items()}
+    known |= {"origin": Fork.read(known["origin"])} if "origin" in known else {}
     return RunInfo(id=run_id, activities=tuple(activities), **_fields(known))
 
 
@@ -294,7 +295,10 @@ class StatedRuns:
     @contextmanager
     def answering(self) -> Iterator[None]:
         """Have the inbox read this state."""
-        starts = {one.id: RunStart(one.started, one.summary) for one in [self.info, *self.listed]}
+        starts = {
+            one.id: RunStart(one.started, one.summary, one.origin)
+            for one in [self.info, *self.listed]
+        }
         page = [*self.listed], b"more" if self.said.get("more") else None
         pending = PendingList(
             self.listed, **{"count": len(self.listed), **self.said.get("list", {})}

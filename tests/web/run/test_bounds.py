@@ -138,6 +138,9 @@ def description(activities: list[PendingActivityInfo], **more: Any) -> Any:
     async def summary() -> str:
         return "A run"
 
+    async def memo(_: str, default: Any) -> Any:
+        return default
+
     raw = SimpleNamespace(
         pending_activities=activities, pending_workflow_task=SimpleNamespace(attempt=0)
     )
@@ -154,6 +157,7 @@ def description(activities: list[PendingActivityInfo], **more: Any) -> Any:
         typed_search_attributes=[],
         task_queue="q",
         static_summary=summary,
+        memo_value=memo,
         raw_description=raw,
     )
     return SimpleNamespace(**vars(said) | more)
@@ -180,13 +184,14 @@ async def test_what_is_encrypted_leaves_the_rest_of_it_to_be_seen() -> None:
         async def decode(self, _: Any) -> Any:
             raise EncryptedError("it is encrypted", "name its key")
 
-    async def summary() -> str:
+    async def locked(*_: Any, **__: Any) -> str:
         raise EncryptedError("it is encrypted", "name its key")
 
     one = PendingActivityInfo(activity_id="t1c1", last_failure=Failure(message="x"))
     one.heartbeat_details.payloads.add()
-    found = await read_run_info(connected(Locked()), description([one], static_summary=summary))
-    assert (found.id, found.summary) == ("a", "")
+    about = description([one], static_summary=locked, memo_value=locked)
+    found = await read_run_info(connected(Locked()), about)
+    assert (found.id, found.summary, found.origin) == ("a", "", None)
     assert (found.activities[0].last_failure, found.activities[0].progress) == (
         "it is encrypted; name its key",
         None,
