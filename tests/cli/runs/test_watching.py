@@ -400,7 +400,7 @@ async def test_a_request_that_is_made_again_later_is_watched_and_shown_with_its_
     assert await watching == 1
     for text in (out.getvalue(), shown):
         assert re.search(
-            r"waiting +for attempt 2 of the model's answer at \d\d:\d\d:\d\d; the", text
+            r"waiting +for attempt 2 of the model's answer at \d\d:\d\d:\d\d UTC; the", text
         )
         assert text.count("answered 429: slow down") == 1
 
