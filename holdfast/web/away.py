@@ -1,7 +1,6 @@
 """The page of a person's absence, `/away`: until when, and who is their substitute.
 
 Its person is that of the session, never one of the form: no one sets the absence of another person.
-A form that is sent twice sets the same; of two, the last one that arrives holds.
 """
 
 from contextlib import suppress
@@ -43,8 +42,7 @@ class AwayPage:
             if not (first and end):
                 problem, wrong = "Enter both days, as 2026-03-31.", "until" if first else "from"
             elif end <= datetime.now(UTC) or not timedelta() < end - first <= MAX_AWAY:
-                days = f"at most {MAX_AWAY.days} days from the first day on"
-                problem = f"Enter a last day that is not past, {days}."
+                problem = f"Enter a last day, not past, up to {MAX_AWAY.days} days from the first."
             elif not said["to"] or is_same_person(said["to"], person.name):
                 problem, wrong = "Enter the name of another person as your substitute.", "to"
             if problem:

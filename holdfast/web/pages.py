@@ -198,9 +198,8 @@ def reader_texts(error: HoldfastError) -> tuple[str, str]:
         return as_sentence(clean(str(error))), ""
     is_missing = error.exit_code == NO_SUCH
     todo = "see the pending approvals, or the runs" if is_missing else _READERS
-    return as_sentence(clean(f"{error.wrong}; {todo}")), clean(
-        error.todo[:1].upper() + error.todo[1:]
-    )
+    command = error.todo[:1].upper() + error.todo[1:]
+    return as_sentence(clean(f"{error.wrong}; {todo}")), clean(command)
 
 
 def error_response(request: Request, error: Exception) -> Response:
