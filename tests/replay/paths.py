@@ -8,6 +8,9 @@ from typing import Any
 from temporalio.client import WorkflowUpdateFailedError
 from temporalio.service import RPCError
 
+from holdfast.client.holdfast_client import HoldfastClient
+from holdfast.schemas import names
+from holdfast.schemas.internal.absences import Absence
 from holdfast.schemas.settings.budgets import SharedBudget
 from tests.replay.path import (
     ClientPath,
@@ -145,6 +148,16 @@ async def exceeds_once(run: Run) -> None:
     await run.decide("t1-asks", "approve", by="ann", groups=["finance"])
     await eventually(lambda: _waits(run, "t2-asks"))
     await run.decide("t2-asks", "deny", by="ann", groups=["finance"])
+
+
+async def are_away(run: Run) -> None:
+    """Two people are away, one of them longer than meant; then both are back early."""
+    people, now = HoldfastClient(run.client, "absences"), datetime.now(UTC)
+    for person, days in (("ada", 3), ("eve", 2), ("ada", 1)):
+        times = {"from": now, "until": now + timedelta(days=days), "to": "bob"}
+        await people.set_absence(Absence.model_validate({"person": person, "away": times}))
+    for person in ("ada", "eve"):
+        await people.set_absence(Absence(person=person))
 
 
 async def pays_again(run: Run) -> None:
@@ -600,6 +613,7 @@ PATHS: dict[str, Path] = {
         other=lambda _: f"holdfast-budget/leases/unassigned/{datetime.now(UTC):%Y-%m}",
         settings=shared("leases", max_tokens=10_000),
     ),
+    "absences": Path([DONE], people=are_away, other=lambda _: names.ABSENCES_ID),
     "iterations_used_up": Path([LOOK, LOOK, DONE], ["look_up"], {"budget": {"maxIterations": 2}}),
     "final_calls": Path([LOOK], ["look_up"], {"budget": {"maxIterations": 1}}),
     "turns_used_up": Path([Answer("")], [], {"budget": {"maxTurns": 2}}),

@@ -18,6 +18,7 @@ from temporalio.worker import Replayer
 
 from holdfast.hosting.process_exit import exit_process
 from holdfast.hosting.sdk_workarounds.workflow_runner import workflow_runner
+from holdfast.workflows.absences import AbsencesWorkflow
 from holdfast.workflows.agent import AgentWorkflow
 from holdfast.workflows.base_workflow import CallWorkflow
 from holdfast.workflows.budget import BudgetWorkflow
@@ -30,7 +31,7 @@ async def replay(*names: str) -> dict[str, list[dict[str, Any]]]:
     """Replay stored histories, all by one worker; by name, what was decided in each."""
     reader = DecisionReader()
     replayer = Replayer(
-        workflows=[AgentWorkflow, CallWorkflow, MemoryWorkflow, BudgetWorkflow],
+        workflows=[AgentWorkflow, CallWorkflow, MemoryWorkflow, BudgetWorkflow, AbsencesWorkflow],
         workflow_runner=workflow_runner(),
         data_converter=pydantic_data_converter,
         interceptors=[reader],
