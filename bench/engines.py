@@ -33,6 +33,11 @@ class Engine:
     folder: Path | None = None
 
     @property
+    def is_peer(self) -> bool:
+        """Whether it is neither ours nor the plain workflow."""
+        return self.folder not in (None, _PEERS / "plain")
+
+    @property
     def python(self) -> str:
         """The Python that runs it: that of its own environment, where it has one."""
         if self.folder is None or not (ROOT / self.folder / "requirements.lock").exists():

@@ -28,6 +28,10 @@ class Stage:
     model_url: str
     workers: dict[str, Program]
 
+    def names(self, number: int) -> list[str]:
+        """The engines of a round: those of others, which take far longer, have the first alone."""
+        return [name for name in self.workers if number == 1 or not ENGINES[name].is_peer]
+
     async def run(self, name: str, work: Work, **options: Any) -> Measured:
         """Have one engine do the work, and see that it was done.
 

@@ -30,7 +30,7 @@ async def measure(
     rows = []
     for repeat in range(1, repeats + 1):
         for way in ways:
-            for name in stage.workers:
+            for name in stage.names(repeat):
                 told(f"{way}: {ENGINES[name].title}, {repeat} of {repeats}")
                 rows.append(await _row(stage, name, way, max(runs, way.at_a_time)))
     return rows

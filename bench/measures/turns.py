@@ -22,7 +22,7 @@ async def measure(stage: Stage, turns: Sequence[int], repeats: int) -> list[dict
         for wanted in turns:
             told(f"turns: {wanted}, {repeat} of {repeats}")
             given_up = {(row["engine"], row["turns"]) for row in rows if "stopped" in row}
-            names = [name for name in stage.workers if (name, wanted) not in given_up]
+            names = [name for name in stage.names(repeat) if (name, wanted) not in given_up]
             rows += [await _row(stage, name, wanted) for name in names]
     return rows
 
