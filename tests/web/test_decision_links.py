@@ -117,7 +117,7 @@ async def test_a_link_decides_on_what_it_was_sent_for_and_as_far_as_its_person_m
     run, link = pending
     async with inbox(client, permissions=Permissions([])) as browser:
         for answer in (await browser.get(link), await browser.post(link, data={"about": "deny"})):
-            assert (answer.status_code, "there is no run" in answer.text) == (409, True)
+            assert (answer.status_code, "There is no run" in answer.text) == (409, True)
     edit = {"arguments": {"amount": 500}, "by": "bob", "groups": ["finance"]}
     await run.decide("t1c1", "edit", **edit)
     async with inbox(client) as browser:

@@ -56,6 +56,9 @@ class Absences(Lenient):
         return [each for each in self.absences if each.away and each.away.until > now]
 
     def time_left(self, now: datetime) -> timedelta:
-        """Return the time until the last one is over; a minute for an update that is on its way."""
+        """Return the time until the last one is over, which may be past.
+
+        Without any, a minute: the update that adds the first is on its way.
+        """
         ends = [each.away.until - now for each in self.absences if each.away]
-        return max([timedelta(minutes=1), *ends])
+        return max(ends, default=timedelta(minutes=1))

@@ -307,13 +307,14 @@ async def test_a_changed_agent_contacts_nothing(
         await run.decide(call_id, "approve", by="ann")
     await run.result()
 
+    query = f'WorkflowType = "MemoryWorkflow" AND TaskQueue = "{here.back.task_queue}"'
+
     async def contacts() -> list[Any]:
-        [kept] = [one async for one in client.list_workflows('WorkflowType = "MemoryWorkflow"')]
+        [kept] = [one async for one in client.list_workflows(query)]
         memory = await client.get_workflow_handle(kept.id).describe()
         return [read(), shop.effects(), memory.history_length]
 
     async def is_listed() -> bool:
-        query = 'WorkflowType = "MemoryWorkflow"'
         return (await client.count_workflows(query)).count == 1
 
     await eventually(is_listed)
