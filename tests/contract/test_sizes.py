@@ -9,7 +9,7 @@ MAX_FILES = 14
 MAX_ENGINE_LINES = 400
 # The lines of Python in each package, and a percent.
 MAX_LINES = {
-    "schemas": 6_275,
+    "schemas": 6_280,
     "validation": 2_849,
     "runtime": 7_332,
     "providers": 5_740,
@@ -18,9 +18,9 @@ MAX_LINES = {
     "workflows": 15_891,
     "activities": 6_372,
     "hosting": 3_695,
-    "client": 5_737,
+    "client": 5_750,
     "evals": 532,
-    "web": 12_049,
+    "web": 12_090,
     "cli": 3_535,
     "testing": 580,
 }

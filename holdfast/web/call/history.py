@@ -102,7 +102,8 @@ class StepResult:
 class CallHistory:
     """The log around a question; `question` is the newest one about that call, if any.
 
-    `steps` are the outcomes of the steps of a plan, `last_message` a person's before it.
+    `steps` are the outcomes of the steps of a plan, `last_message` a person's before it. `repeated`
+    has the tools and starts of earlier calls that it repeats, with the same arguments.
     `first_limit` is the first limit of a budget, if the records contain it. The log has
     `hidden_entries` before the first line of `lead_up`.
     """
@@ -116,6 +117,7 @@ class CallHistory:
     earlier_requests: list[QuestionRound] = field(default_factory=list)
     steps: list[StepResult] = field(default_factory=list)
     last_message: NarrationLine | None = None
+    repeated: list[tuple[str, NarrationLine]] = field(default_factory=list)
     hidden_entries: int = 0
     stage: CallStage = "settled"
     first_limit: Any = None
@@ -160,10 +162,12 @@ def history_of(
     lead_up, hidden = _lead_up(before, call_id, last.approval)
     said = [line for line in lead_up if line.word == "user" and line.body]
     files = [file for record, _ in before for file in page_files(run_id, record)]
+    versions = _versions(last)
     history = CallHistory(
         question=last,
         last_message=said[-1] if said else None,
-        versions=_versions(last),
+        repeated=_repeated(before, last.approval, versions[-1].arguments),
+        versions=versions,
         lead_up=lead_up,
         files=files[-MAX_LINES:] if access is None or "read" in access.rights else [],
         earlier_decisions=others[-MAX_DECISIONS:],
@@ -239,6 +243,33 @@ def _versions(question: QuestionRound) -> list[ArgumentsVersion]:
         author = author_phrase(decided) or "A person"
         versions.append(ArgumentsVersion(str(decided.digest), changed, author))
     return versions
+
+
+def _repeated(
+    before: Sequence[Narrated], approval: PendingApproval, arguments: dict[str, Any]
+) -> list[tuple[str, NarrationLine]]:
+    """Return the calls that did what the question is about, or may have done it."""
+    own = [{"tool": approval.tool, "arguments": arguments}]
+    asked = [*shown_calls(arguments)] if approval.kind == "plan" else own
+    wanted = [(one.get("tool"), one.get("arguments")) for one in asked]
+    calls = dict[str, tuple[Any, Any]]()
+    started = dict[str, tuple[str, NarrationLine]]()
+    for record, lines in before:
+        match record.entry:
+            case ToolCallEntry(call_id=call, tool=tool, arguments=known):
+                calls[call] = tool, known
+            case DecisionEntry(call_id=call, arguments={} as edited) if call in calls:
+                calls[call] = calls[call][0], edited
+            case ToolStartEntry(call_id=call, tool=tool, arguments=known):
+                if known is not None:
+                    calls[call] = tool, known
+                if calls.get(call) in wanted:
+                    started[call] = tool, lines[0]
+            case ToolEndEntry(call_id=call, error=error) if error is not None:
+                started.pop(call, None)
+            case _:
+                pass
+    return [] if approval.kind in ("budget", "reconcile") else [*started.values()]
 
 
 def _lead_up(

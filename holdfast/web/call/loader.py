@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from holdfast.client.errors import NO_SUCH, EncryptedError, HoldfastError
 from holdfast.client.run_lists import RunFilter, RunListing
+from holdfast.runtime.narration.log_narration import NarrationLine
 from holdfast.runtime.narration.question_view import QuestionView
 from holdfast.runtime.text_safety import one_line
 from holdfast.schemas.base import canonical_json, sha256
@@ -93,6 +94,12 @@ class OpenApproval:
             return self.approval.form
         tool = self.tool
         return {} if tool is None or not isinstance(tool.output, dict) else tool.output
+
+    @property
+    def repeats(self) -> list[NarrationLine]:
+        """Return the starts of earlier calls whose side effects it would have again."""
+        known = {name for name, tool in self.tools.items() if not tool.side_effects}
+        return [line for tool, line in self.history.repeated if tool not in known]
 
     @property
     def mark(self) -> str:
