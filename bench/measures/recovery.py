@@ -30,11 +30,11 @@ Handle = WorkflowHandle[Any, Any]
 Moment = Literal["a model answers", "a tool is at work", "a person is waited for"]
 # With the timeouts of a worker at that moment, or of one with `--dev`: heartbeat, sticky.
 MOMENTS: tuple[tuple[Moment, str, str], ...] = (
-    ("a model answers", "12s", "10s"),
+    ("a model answers", "12s", "5s"),
     ("a model answers", "3s", "1s"),
-    ("a tool is at work", "3s", "10s"),
+    ("a tool is at work", "3s", "5s"),
     ("a tool is at work", "3s", "1s"),
-    ("a person is waited for", "3s", "10s"),
+    ("a person is waited for", "3s", "5s"),
     ("a person is waited for", "3s", "1s"),
 )
 

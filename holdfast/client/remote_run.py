@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from temporalio.api.enums.v1 import PendingActivityState
 from temporalio.api.workflow.v1 import PendingActivityInfo
+from temporalio.api.workflowservice.v1 import ResetStickyTaskQueueRequest
 from temporalio.client import (
     Client,
     WorkflowExecutionDescription,
@@ -49,7 +50,8 @@ from holdfast.schemas.run import Fork
 _PAGE_ENTRIES = 200
 _MAX_FAILING: Final = 20
 NO_WORKER_SECONDS = 10.0
-# A query can get lost when a worker evicts a run: it is repeated before its time is over.
+# A query can get lost when a worker evicts a run: it is repeated before its time is over. The last
+# try goes to any worker: one that was killed a moment ago still has the run, as Temporal sees it.
 _QUERY_TRIES: Final = (0.2, 0.3, 0.5)
 # If Temporal does not see a worker that exists, or a worker replays the run, the query is repeated
 # at once.
@@ -239,6 +241,8 @@ class RemoteRun:
             except RPCError as error:
                 if error.status in _LATE and len(shares) > 1:
                     del shares[0]
+                    if len(shares) == 1:
+                        await self._let_any_worker_answer()
                     continue
                 problem, unseen_tries = await self._unanswered(error), unseen_tries - 1
                 is_unseen = (
@@ -247,6 +251,12 @@ class RemoteRun:
                 if not (is_unseen and unseen_tries and monotonic() < until):
                     raise problem from error
             await asyncio.sleep(_UNSEEN_PAUSE_SECONDS)
+
+    async def _let_any_worker_answer(self) -> None:
+        request = ResetStickyTaskQueueRequest(namespace=self._client.namespace)
+        request.execution.workflow_id = self.id
+        with suppress(RPCError):  # it has ended, or this client may only read
+            await self._client.workflow_service.reset_sticky_task_queue(request)
 
     async def _query_live(self, name: str, args: list[Any]) -> Any:
         """Return the newest answer of a connected worker that has the run in its cache, or None.

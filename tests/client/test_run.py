@@ -10,6 +10,7 @@ from typing import Any, Self, cast
 
 import pytest
 from temporalio import exceptions
+from temporalio.api.workflowservice.v1 import ResetStickyTaskQueueRequest
 from temporalio.client import (
     Client,
     Interceptor,
@@ -69,6 +70,15 @@ class FailingQueries:
     given: list[timedelta] = field(default_factory=list)
     said: Any = field(default_factory=lambda: {"status": "running"})
     data_converter: DataConverter = DataConverter.default
+    namespace: str = "default"
+    resets: list[ResetStickyTaskQueueRequest] = field(default_factory=list)
+
+    @property
+    def workflow_service(self) -> Self:
+        return self
+
+    async def reset_sticky_task_queue(self, request: ResetStickyTaskQueueRequest) -> None:
+        self.resets.append(request)
 
     def get_workflow_handle(self, run_id: str) -> Self:
         return self
@@ -93,6 +103,13 @@ async def test_a_query_that_got_lost_is_asked_again_within_its_time() -> None:
     assert await run(temporal).status() == RunReport(status="running")
     assert len(temporal.given) == 3
     assert sum(temporal.given, timedelta()) == timedelta(seconds=NO_WORKER_SECONDS)
+    assert [each.execution.workflow_id for each in temporal.resets] == ["run-1"]
+
+
+async def test_a_query_that_got_lost_once_leaves_the_run_with_its_worker() -> None:
+    temporal = FailingQueries([RPCStatusCode.DEADLINE_EXCEEDED])
+    assert await run(temporal).status() == RunReport(status="running")
+    assert temporal.resets == []
 
 
 async def test_a_run_that_its_worker_replays_is_asked_again_and_not_for_ever() -> None:

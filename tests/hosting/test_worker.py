@@ -152,11 +152,11 @@ def address_of(client: Client) -> str:
 # In the process.
 
 
-async def test_a_worker_waits_as_temporal_does_and_throttles_no_third_of_a_timeout(
+async def test_a_worker_comes_back_in_time_after_a_crash_and_throttles_no_third_of_a_timeout(
     client: Client, place: Path
 ) -> None:
     config = build_worker(client, settings(place)).config(active_config=True)
-    assert config["sticky_queue_schedule_to_start_timeout"] == timedelta(seconds=10)
+    assert config["sticky_queue_schedule_to_start_timeout"] == timedelta(seconds=5)
     assert config["max_heartbeat_throttle_interval"] == timedelta(seconds=4)
     assert not config["disable_eager_activity_execution"]
 
@@ -419,7 +419,7 @@ def test_the_embedded_server_comes_with_a_store_and_viewers(
 @pytest.mark.parametrize(
     ("arguments", "request_seconds", "tool_seconds", "sticky_seconds"),
     [
-        ([], 12, 3, 10),
+        ([], 12, 3, 5),
         (["--heartbeat-timeout", "30s", "--sticky-timeout", "20s"], 30, 30, 20),
         (["--dev"], 3, 3, 1),
         (["--dev", "--sticky-timeout", "5s"], 3, 3, 5),
