@@ -140,10 +140,15 @@ def _schema_advice(schema: dict[str, Any]) -> tuple[int, list[ValueProblem]]:
 def server_advice(
     server: str, listed: Sequence[ListedTool], world: DefinitionRegistry
 ) -> Iterator[ValueProblem]:
-    """Yield the tools of an MCP server that are left out, and `schema_advice` on the others."""
+    """Yield the tools of an MCP server that are left out, and `schema_advice` on the others.
+
+    Servers write `null` as the default of an optional parameter, which their users cannot correct.
+    """
     yield from left_out(server, listed, world)
     schemas = [{"_parameters": each.input_schema, "_output": each.output_schema} for each in listed]
     for each in schema_advice({"tools": schemas}, is_tool=False):
+        if each.where[-1] == "default":
+            continue
         tool, place = listed[int(each.where[1])].name, format_place(each.where[2:])
         reason = f"MCP server `{server}`, tool `{tool}`: `{place}`: {each.reason}"
         yield ValueProblem((), reason, each.fix)

@@ -172,8 +172,9 @@ def test_a_default_that_does_not_fit_is_not_filled_in() -> None:
     )
 
 
-def test_tools_of_a_server_are_named() -> None:
-    fits = ListedTool("find", input_schema={"type": "object"}, output_schema={"type": "object"})
+def test_tools_of_a_server_are_named_without_their_defaults() -> None:
+    optional = {"properties": {"key": {"type": "string", "default": None}}}
+    fits = ListedTool("find", input_schema=optional, output_schema={"type": "object"})
     unfit = ListedTool("pay", input_schema={"properties": {"to": UNFIT}}, output_schema=UNFIT)
     server = "MCP server `shop`, tool `pay`: "
     servers = {"shop": Server(url="https://shop.example/mcp")}
