@@ -130,6 +130,8 @@ async def run_suites(
         loaded = load_suites(suites)
         evaluated = _evaluated(loaded, allow_code=allow_code)
     before = {} if baseline is None else results.read_baseline(baseline)
+    for path in filter(None, [junit, write_baseline]):
+        results.write_text(path)
     async with _server(dev) as where, _worker(where, given, model, timeout) as tests:
         found = await _Suites(tests, candidate, evaluated).run(loaded)
     rows = [
@@ -142,9 +144,9 @@ async def run_suites(
     ]
     print_table(["CASE", "PASSED", "COST", "WHY NOT"], rows, cut=False)
     if junit is not None:
-        results.write_junit(junit, found)
+        results.write_text(junit, results.junit(found))
     if write_baseline is not None:
-        results.write_baseline(write_baseline, found)
+        results.write_text(write_baseline, results.baseline(found))
     worse = results.regressions(found, before, fail_under)
     for line in worse:
         print(f"holdfast: {clean(line)}", file=sys.stderr)
@@ -162,7 +164,6 @@ async def add_recorded(*, run: str, to: Path | None, name: str | None, expect: l
     path, secrets = to or SUITES / f"{agent}.yaml", Secrets(environment_secrets(os.environ))
     outcome = Outcome.of(await client.run(run).ending(), RecordedLog(record.log))
     case = case_of(record, outcome, name or run, expect or ["calls", "approvals"], secrets)
-    path.parent.mkdir(parents=True, exist_ok=True)
     with explain_settings("--to"):
         add_case(path, agent, case)
     print(f"{path}: the case {clean(name or run)} was added; read it before you commit it")

@@ -1,6 +1,7 @@
 """The results of suites: a table, a baseline to compare with, and JUnit's XML for others."""
 
 import json
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -95,13 +96,29 @@ def read_baseline(path: Path) -> dict[str, float]:
         ) from None
 
 
-def write_baseline(path: Path, results: Iterable[CaseResult]) -> None:
+def baseline(results: Iterable[CaseResult]) -> str:
+    """Return the rates of the results as JSON, for `read_baseline`."""
     rates = {each.key: each.rate for each in results}
-    path.write_text(json.dumps({"rates": rates}, indent=2) + "\n", encoding="utf-8")
+    return json.dumps({"rates": rates}, indent=2) + "\n"
 
 
-def write_junit(path: Path, results: Iterable[CaseResult]) -> None:
-    path.write_text(junit(results), encoding="utf-8")
+def write_text(path: Path, text: str | None = None) -> None:
+    """Write a file; without a text, report only whether it can be written.
+
+    Raises:
+        FixableError: it cannot.
+    """
+    try:
+        if text is not None:
+            path.write_text(text, encoding="utf-8")
+        elif not path.exists():
+            path.touch()
+            path.unlink()
+        elif not path.is_file() or not os.access(path, os.W_OK):
+            raise PermissionError(0, "it is no file that this command may write")
+    except OSError as error:
+        wrong = f"{path} cannot be written: {error.strerror}"
+        raise FixableError(wrong, "name another file") from None
 
 
 def junit(results: Iterable[CaseResult]) -> str:

@@ -123,7 +123,7 @@ def add_case(path: Path, agent: str, case: Mapping[str, Any]) -> None:
 
     Raises:
         LoadError: the file is no suite, or the case does not fit into it.
-        FixableError: the suite is of another agent.
+        FixableError: the suite is of another agent, or cannot be written.
     """
     written: dict[str, Any] = {"agent": agent, "cases": []}
     if path.exists():
@@ -135,12 +135,17 @@ def add_case(path: Path, agent: str, case: Mapping[str, Any]) -> None:
         {**written, "cases": [*written["cases"], dict(case)]}, sort_keys=False, allow_unicode=True
     )
     draft = path.with_suffix(".new.yaml")
-    draft.write_text(text, encoding="utf-8")
     try:
-        read_source(draft).parse_as(EvalSuite)
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft.write_text(text, encoding="utf-8")
+        try:
+            read_source(draft).parse_as(EvalSuite)
+            draft.replace(path)
+        finally:
+            draft.unlink(missing_ok=True)
+    except OSError as error:
+        wrong = f"{path} cannot be written: {error.strerror}"
+        raise FixableError(wrong, "name another file") from None
 
 
 def _decisions(record: RunRecord) -> Iterator[dict[str, Any]]:

@@ -360,6 +360,9 @@ async def test_a_recorded_run_becomes_a_case(
     assert (suite.agent, [each.name for each in suite.cases]) == ("helper", ["first", "second"])
     with pytest.raises(FixableError, match="is a suite of the agent helper"):
         add_case(path, "other", {"name": "third"})
+    (tmp_path / "file").write_text("")
+    with pytest.raises(FixableError, match="cannot be written: Not a directory"):
+        add_case(tmp_path / "file/suite.yaml", "helper", {"name": "third"})
     case = suite.cases[0]
     assert case.request == {"input": "Find [secret]."}
     assert [(each.tool, each.arguments, each.error) for each in case.answers] == [
