@@ -59,7 +59,7 @@ def limit_content(news: News, content: Content) -> News:
     if content == "full":
         return news
     call: dict[str, Any] = {"arguments": {}, "filled_in": [], "reasoning": None, "question": ""}
-    call |= {"form": {}, "effect": "", "rules": [], "run_title": ""}
+    call |= {"amount": "", "form": {}, "effect": "", "rules": [], "run_title": ""}
     if content == "brief":
         no_reason = {"reason": None}
         decided = news.decided and news.decided.model_copy(update=no_reason)
