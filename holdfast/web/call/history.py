@@ -3,7 +3,7 @@
 … records before │ request │ decisions, edits │ decided or expired │ outcome …
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
@@ -258,18 +258,30 @@ def _repeated(
         match record.entry:
             case ToolCallEntry(call_id=call, tool=tool, arguments=known):
                 calls[call] = tool, known
-            case DecisionEntry(call_id=call, arguments={} as edited) if call in calls:
-                calls[call] = calls[call][0], edited
+            case DecisionEntry(call_id=call, arguments={} as edited):
+                own = [{"id": call, "arguments": edited}]
+                calls |= _changed(calls, own if call in calls else shown_calls(edited))
             case ToolStartEntry(call_id=call, tool=tool, arguments=known):
                 if known is not None:
                     calls[call] = tool, known
-                if calls.get(call) in wanted:
+                if calls.get(call) in wanted and call != approval.call_id:
                     started[call] = tool, lines[0]
-            case ToolEndEntry(call_id=call, error=error) if error is not None:
-                started.pop(call, None)
+            case ToolEndEntry(call_id=call, error=error):
+                if error is not None and error.code != ErrorCode.OUTCOME_UNKNOWN:
+                    started.pop(call, None)
             case _:
                 pass
     return [] if approval.kind in ("budget", "reconcile") else [*started.values()]
+
+
+def _changed(
+    calls: Mapping[str, tuple[Any, Any]], edits: Iterable[Mapping[str, Any]]
+) -> dict[str, tuple[Any, Any]]:
+    """Return the calls that edits, of one or of a plan, give other arguments."""
+    changed = {one["id"]: one.get("arguments") for one in edits}
+    return {
+        id: (calls[id][0], new) for id, new in changed.items() if id in calls and new is not None
+    }
 
 
 def _lead_up(
