@@ -45,6 +45,7 @@ from holdfast.web.call.loader import OpenApproval, load_visible_call
 from holdfast.web.http.problems import RefusedRequest, forbidden, unauthorized
 from holdfast.web.http.requests import URLENCODED, read_body
 from holdfast.web.listing.bulk import CHANGED, NOT_PENDING, decide_shown, not_decided
+from holdfast.web.pages import reader_texts
 from holdfast.web.services import Services
 
 MAX_AGE_SECONDS: Final = 300
@@ -136,6 +137,8 @@ class Click:
 
 REASON: Final = "reason"
 _ARGUMENT: Final = "argument "
+# Not that of an argument.
+_REASON: Final = "Reason for your decision"
 
 
 def dialog(click: Click, pending: OpenApproval) -> dict[str, Any]:
@@ -145,9 +148,10 @@ def dialog(click: Click, pending: OpenApproval) -> dict[str, Any]:
     shapes, inputs = ShapeReader(parameters), list[dict[str, Any]]()
     whole = shapes.read(parameters)
     read = {name: shapes.read(whole.property_schema(name)) for name in edited}
-    for name, label in labels_of(read).items():
-        hint = ", ".join(describe_limits(read[name]))
-        inputs.append(_input(_ARGUMENT + name, label, edited[name], hint))
+    labels = labels_of(whole, edited)
+    for name, shape in read.items():
+        hint = ", ".join(describe_limits(shape))
+        inputs.append(_input(_ARGUMENT + name, labels[name], edited[name], hint))
     rows = argument_rows(arguments, parameters, VALUE_CHARACTERS)
     # As in the message: a model may give one the name of a line of ours.
     lines = [(f"With {name}", one_line(text, VALUE_CHARACTERS)) for name, text in rows]
@@ -162,7 +166,7 @@ def dialog(click: Click, pending: OpenApproval) -> dict[str, Any]:
         "title": _plain(verb),
         "submit": _plain(BUTTONS["approve"] if edited else verb),
         "close": _plain("Cancel"),
-        "blocks": [*map(block, shown), *inputs, _input(REASON, "Reason", "", "", multiline=True)],
+        "blocks": [*map(block, shown), *inputs, _input(REASON, _REASON, "", "", multiline=True)],
     }
 
 
@@ -277,7 +281,7 @@ class SlackActions:
             access = await self._parts.require(person, "decide", run)
             found = await load_visible_call(self._parts, access, run, click.call.call)
         except HoldfastError as error:
-            return not_decided(str(error))
+            return not_decided(reader_texts(error)[0])
         if not isinstance(found, OpenApproval):
             self._parts.pending.recheck(run)
             return NOT_PENDING

@@ -55,18 +55,27 @@ def exact_name(name: str) -> str:
     return name if is_clear else shorten(as_json(name), LABEL_CHARS)
 
 
-def labels_of(shapes: Mapping[str, Shape], without: str = "") -> dict[str, str]:
-    """Return the distinct labels of values: their titles, or readable names, without a suffix."""
-    named = {name: shape.title or readable_name(name) for name, shape in shapes.items()}
-    return distinct_labels({name: text.removesuffix(without) for name, text in named.items()})
+def labels_of(whole: Shape, names: Iterable[str], without: str = "") -> dict[str, str]:
+    """Return the labels of the values of an object, without a suffix; each is of one name alone.
+
+    The label of a property is its own title, not that of its type, or its readable name. Names in
+    an object whose schema has other properties, or a schema for any, are data: shown exactly.
+    """
+    is_data = whole.properties or isinstance(whole.rules.get("additionalProperties"), Mapping)
+    labels = {name: whole.title_of(name) or readable_name(name) for name in whole.properties}
+    other = exact_name if is_data else readable_name
+    labels |= {name: other(name) for name in names if name not in labels}
+    return distinct_labels({name: text.removesuffix(without) for name, text in labels.items()})
 
 
 def distinct_labels(labels: Mapping[str, str]) -> dict[str, str]:
     """Return the labels of values by name, each with its name where another has the same."""
     uses = Counter(labels.values())
-    return {
+    named = {
         name: text + f" ({exact_name(name)})" * (uses[text] > 1) for name, text in labels.items()
     }
+    uses = Counter(named.values())
+    return {name: text if uses[text] == 1 else as_json(name) for name, text in named.items()}
 
 
 def format_value(value: Any, shape: Shape, siblings: Any = None) -> str:
@@ -80,7 +89,10 @@ def format_value(value: Any, shape: Shape, siblings: Any = None) -> str:
         return _money(value, rules, siblings) or text
     if isinstance(value, str):
         # A text that looks like a number is clearly a text where nothing else fits.
-        is_plain = value.isascii() and value.isalnum() and shape.kinds == ("string",)
+        is_text = shape.kinds == ("string",) and not (shape.nullable and value == "null")
+        if value in ("yes", "no") and not (is_text or shape.choices):
+            return as_json(value)
+        is_plain = value.isascii() and value.isalnum() and is_text
         return _date(value, rules.get("format")) or (value if is_plain else text)
     if isinstance(value, int | float) and shape.is_quantity and _EXACT.fullmatch(repr(value)):
         return f"{Decimal(repr(value)):,}" if abs(value) >= _LEAST_GROUPED else text
@@ -97,7 +109,7 @@ def arguments_in_line(
     shapes, most = part_of or ShapeReader(schema), limit_chars if part_of else _VALUE_CHARS
     whole, money, others = shapes.read(schema), list[tuple[str, str]](), list[str]()
     read = {name: shapes.read(whole.property_schema(name)) for name in arguments}
-    labels = labels_of(read, without=" id")
+    labels = labels_of(whole, arguments, without=" id")
     for name, value in arguments.items():
         text = one_line(written := format_value(value, read[name], arguments), most)
         # A text must not look like a further argument.
@@ -120,10 +132,11 @@ def argument_rows(arguments: Any, schema: Any, limit_chars: int) -> list[tuple[s
     """
     shapes, rows = ShapeReader(schema), list[tuple[str, str]]()
     whole, is_loop = shapes.read(schema), loop_arguments(arguments) is not None
-    of_loop = {"title": "Item", "items": schema}
-    parts = {name: of_loop if is_loop else whole.property_schema(name) for name in arguments}
+    parts = {
+        name: {"items": schema} if is_loop else whole.property_schema(name) for name in arguments
+    }
     read = {name: shapes.read(part) for name, part in parts.items()}
-    titles = labels_of(read)
+    titles = dict.fromkeys(arguments, "Item") if is_loop else labels_of(whole, arguments)
     for name, value in arguments.items():
         shape, found = read[name], [("", value, parts[name])]
         if value and isinstance(value, list) and isinstance(value[0], Mapping | None):
@@ -160,7 +173,8 @@ def item_table(arguments: Any, parameters: Any) -> ItemTable | None:
     rows = [
         [cell(one, name) for name in names] if isinstance(one, Mapping) else None for one in items
     ]
-    return ItemTable([*labels_of(columns).values()], rows)
+    labels = labels_of(whole, names)
+    return ItemTable([labels[name] for name in names], rows)
 
 
 def effect_text(template: str, arguments: Mapping[str, Any], schema: Any) -> str:

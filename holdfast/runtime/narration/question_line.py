@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, Final
 
-from holdfast.runtime.narration.arguments import DOT, arguments_in_line, readable_name, total_text
+from holdfast.runtime.narration.arguments import DOT, arguments_in_line, labels_of, total_text
 from holdfast.runtime.narration.question_view import QuestionView
+from holdfast.runtime.narration.schema_shapes import ShapeReader
 from holdfast.runtime.text_safety import as_json, one_line
 from holdfast.schemas.decision import PendingApproval, shown_calls
 from holdfast.schemas.tool import loop_arguments
@@ -54,10 +55,15 @@ def argument_line(waiting: PendingApproval) -> str:
         if one_line(text, _NAME_CHARS) != text or "\\n" in text
     } | {name: _table_text(rows) for name, rows in _tables(waiting.arguments).items()}
     short = {name: value for name, value in waiting.arguments.items() if name not in exact}
-    named = {name: {"type": "string"} for name, value in short.items() if isinstance(value, str)}
-    schema = {"properties": named | _money(short, waiting.amount)}
-    parts = [f"{one_line(readable_name(name), _NAME_CHARS)} {text}" for name, text in exact.items()]
-    line = arguments_in_line(short, schema, MAX_BRIEF_CHARS + 1)
+    rules = {
+        name: {"type": ["string", "null"]} if isinstance(value, str) else True
+        for name, value in waiting.arguments.items()
+    }
+    shapes = ShapeReader({"properties": rules | _money(short, waiting.amount)})
+    labels = labels_of(shapes.read(shapes.root), exact, without=" id")
+    parts = [f"{labels[name]} {text}" for name, text in exact.items()]
+    # A row may leave out the amount at the start of the line.
+    line = arguments_in_line(short, shapes.root, 2 * MAX_BRIEF_CHARS)
     return " · ".join(filter(None, [line, *parts]))
 
 
@@ -92,7 +98,7 @@ def _money(arguments: Mapping[str, Any], amount: str) -> dict[str, Any]:
     """Return the schema of the argument that is the amount of its call, if only one can be."""
     found, (value, _, code) = dict[str, Any](), amount.partition(" ")
     for name, one in arguments.items():
-        for units in (1, 100) if value and isinstance(one, int | float) else ():
+        for units in (1, 100) if value and type(one) in (int, float) else ():
             if Decimal(str(one)) == Decimal(value) * units:
                 rules = {"format": "money", "currency": code, "minorUnits": units > 1}
                 found.setdefault(name, rules)

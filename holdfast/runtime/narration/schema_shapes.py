@@ -62,6 +62,13 @@ class Shape:
         """Return the title of the schema."""
         return one_line(str(self.rules.get("title") or ""), LABEL_CHARS)
 
+    def title_of(self, key: str) -> str:
+        """Return the title of a property, which its type may have another beside."""
+        own = self.property_schema(key)
+        return (
+            one_line(str(own.get("title") or ""), LABEL_CHARS) if isinstance(own, Mapping) else ""
+        )
+
     def property_schema(self, key: str) -> Any:
         """Return the schema of a property."""
         properties = self.rules.get("properties")

@@ -60,14 +60,10 @@ def _named_differences(old: Rules, new: Rules, schema: Any) -> Iterator[Differen
     shapes, comparison = ShapeReader(schema), _Comparison()
     whole, formatted = shapes.read(schema), arguments.format_value
     read = {key: shapes.read(whole.property_schema(key)) for key in (*old, *new)}
-    labels = {
-        key: shape.title or (arguments.readable_name(key) if key in whole.properties else key)
-        for key, shape in read.items()
-    }
-    for key, name in arguments.distinct_labels(labels).items():
-        shape = read[key]
+    labels = arguments.labels_of(whole, read) if whole.properties else {key: key for key in read}
+    for key, shape in read.items():
         ours, theirs = old.get(key, MISSING), new.get(key, MISSING)
-        for one in comparison.differences(ours, theirs, (name,)):
+        for one in comparison.differences(ours, theirs, (labels[key],)):
             is_money = shape.rules.get("format") == "money"
             if is_money and isinstance(ours, _SCALARS) and isinstance(theirs, _SCALARS):
                 before, after = formatted(ours, shape, old), formatted(theirs, shape, new)

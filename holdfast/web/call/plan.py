@@ -290,9 +290,8 @@ def plan_rows(
         wrong = problems.get(step.id, ())
         is_changed = not is_same(form.value, step.arguments)
         users = [lost for lost, _ in steps.unusable_steps({step.id}, {})]
-        values = build_fields(
-            step.schema, FormValue(step.arguments, {}), prefix="v", room=5 * MAX_FIELDS
-        )
+        as_asked, prefix = FormValue(step.arguments, {}), f"v{step.number}-"
+        values = build_fields(step.schema, as_asked, prefix=prefix, room=5 * MAX_FIELDS)
         for one in values.walk():
             one.reference_text = steps.reference_text(step, one.value)
         edit = None

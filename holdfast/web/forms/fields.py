@@ -15,7 +15,7 @@ from typing import Any, Final, Literal
 from holdfast.runtime.narration import arguments, schema_shapes
 from holdfast.runtime.narration.schema_shapes import Shape
 from holdfast.runtime.narration.value_diff import MISSING, Place
-from holdfast.runtime.text_safety import as_json, clean, one_line
+from holdfast.runtime.text_safety import as_json, clean
 from holdfast.schemas.base import canonical_json, sha256
 from holdfast.schemas.reference import MARK
 from holdfast.validation.formats import format_words
@@ -33,7 +33,6 @@ _LINE_CHARS: Final = 30
 _SCHEMA_CHARS: Final = 4_000
 _HINT_CHARS: Final = 2_000
 
-LABEL_CHARS: Final = 120
 MEANINGS: Final = {
     "text": "text",
     "number": "number",
@@ -306,7 +305,7 @@ class _FieldBuilder:
             id=f"{self._prefix}{self._used}",
             place=(*self._place, *place),
             control="line",
-            label=shape.title or one_line(label, LABEL_CHARS) or "(no name)",
+            label=label or "(no name)",
             value=value,
             shape=shape,
             required=required,
@@ -378,6 +377,7 @@ class _FieldBuilder:
         shape, value = drawn.shape, drawn.value
         drawn.control = "list" if isinstance(value, list) else "object"
         properties = set(shape.properties)
+        labels = {} if isinstance(value, list) else arguments.labels_of(shape, parts)
         is_fixed = {shape.rules.get(key) for key in ("minItems", "maxItems")} == {len(parts)}
         for index, key in enumerate(parts):
             if isinstance(value, list):
@@ -385,8 +385,8 @@ class _FieldBuilder:
                 one = self.field(*part, required=True)
                 drop = "" if is_fixed else "Remove"
             else:
-                name = arguments.readable_name if key in properties else arguments.exact_name
-                part = shape.property_schema(key), value.get(key, MISSING), (*place, key), name(key)
+                old, label = value.get(key, MISSING), labels[key]
+                part = shape.property_schema(key), old, (*place, key), label
                 one = self.field(*part, required=shape.requires(key))
                 one.siblings = value
                 drop = "" if key in properties else "Omit"
@@ -414,7 +414,9 @@ def build_fields(
 ) -> Field:
     """Return the fields of a form, each with the violations of its value."""
     builder = _FieldBuilder(schema, form, place, prefix, room)
-    whole = builder.field(builder.shapes.root, form.value, (), label, required=True)
+    root = builder.shapes.root
+    label = builder.shapes.read(root).title or label
+    whole = builder.field(root, form.value, (), label, required=True)
     for one in wrong:
         if one.said:
             _nearest(whole, one.place).problems.append(one.said)

@@ -15,9 +15,12 @@ from holdfast.runtime.narration.arguments import (
     run_title,
     total_text,
 )
+from holdfast.runtime.narration.question_line import argument_line, is_whole, question_line
 from holdfast.runtime.narration.question_view import QuestionView
 from holdfast.runtime.narration.schema_shapes import ShapeReader
 from holdfast.runtime.narration.value_diff import differences
+from holdfast.web.forms.fields import build_fields
+from holdfast.web.forms.form_values import FormValue
 from tests.support.news_receivers import WAITING
 
 EUROS = {"type": "number", "format": "money", "currency": "EUR"}
@@ -65,6 +68,8 @@ REFUND = {"properties": {"order_id": {"type": "string"}, "amount": EUROS, "note"
         ("2026-03-01T14:00:00.5Z", {"format": "date-time"}, "2026-03-01T14:00:00.5Z"),
         ("1042", {"type": "string"}, "1042"),
         ("1042", {}, '"1042"'),
+        ("null", {"type": ["string", "null"]}, '"null"'),
+        ("yes", {"type": ["string", "boolean"]}, '"yes"'),
     ],
 )
 def test_a_value_is_formatted_only_where_that_loses_nothing(
@@ -97,6 +102,7 @@ def test_in_a_line_money_is_first_and_no_text_looks_like_an_argument() -> None:
     assert arguments_in_line({"a · b": 7}, True, 200) == '"a · b" 7'
     assert arguments_in_line({"note": "x" * 90}, REFUND, 200).endswith("x…")
     assert arguments_in_line({"orderId": 7}, True, 200) == "Order 7"
+    assert arguments_in_line({"orderId": 7}, REFUND, 200) == "orderId 7", "a name of no property"
 
 
 def test_no_two_values_have_the_same_label() -> None:
@@ -111,10 +117,49 @@ def test_no_two_values_have_the_same_label() -> None:
     assert arguments_in_line(alike, titled, 200) == (
         'Amount (net) 500 · Amount (Amount) 5 · "amount " 6 · Order (order_id) 7 · Order (Order) 8'
     )
+    named = {"order_id": 7, "Order id": 1, "Order id (order_id)": 9}
+    assert [name for name, _ in argument_rows(named, titled, 300)] == [
+        *('"order_id"', "Order id (Order id)", '"Order id (order_id)"')
+    ]
     changed = differences({**alike, "net": 1}, {**alike, "amount ": 1}, titled)
     assert [one.place for one in changed] == ["Amount (net)", '"amount "']
     asked = WAITING.model_copy(update={"arguments": {"amount": 5, "amount\u200b": 6}})
     assert QuestionView.of(asked).rows == [("amount", "5"), ('"amount\\u200b"', "6")]
+
+
+def test_a_value_has_its_own_label_not_that_of_its_type() -> None:
+    account: dict[str, Any] = {"title": "Account", "type": "object"}
+    maybe = {"anyOf": [{"$ref": "#/$defs/account"}, {"type": "null"}]}
+    payouts = {"type": "object", "additionalProperties": {"$ref": "#/$defs/account"}}
+    schema = {
+        "$defs": {"account": account},
+        "properties": {"sender": maybe, "recipient": maybe, "payouts": payouts},
+    }
+    given = {"recipient": {"iban": "A"}, "payouts": {"Bob_1": {"iban": "B"}}}
+    assert argument_rows(given, schema, 300) == [
+        ("Recipient", "Iban A"),
+        ("Payouts", 'Bob_1 {"iban": "B"}'),
+    ]
+    form = build_fields(schema, FormValue(given, {}))
+    assert [one.label for one in form.walk()][1:] == [
+        *("Sender", "Recipient", "Iban", "Payouts", "Bob_1", "Iban")
+    ]
+    [_, change] = differences(given, {"sender": {"iban": "A"}, "payouts": {}}, schema)[:2]
+    assert change.place == "Payouts › Bob_1"
+
+
+def test_a_row_of_a_list_has_every_value_or_is_not_whole() -> None:
+    arguments: dict[str, Any] = {"amount": 249.0, "urgent": True}
+    asked = WAITING.model_copy(update={"arguments": arguments, "amount": "249.00 EUR"})
+    assert argument_line(asked) == "€249.00 · Urgent yes"
+    many = {"amount": 249.0, **{f"text_{n}": "x" * 40 for n in range(6)}}
+    asked = asked.model_copy(update={"arguments": many})
+    _, line = question_line(QuestionView.of(asked))
+    assert is_whole(line, many)
+    assert line.endswith("Text 5 " + "x" * 40)
+    alike = {"order_id": "a" * 70, "orderId": "b" * 70}
+    line = argument_line(asked.model_copy(update={"arguments": alike}))
+    assert line.startswith("Order (order_id) ")
 
 
 @pytest.mark.parametrize(
@@ -172,7 +217,7 @@ def test_rows_have_a_line_for_each_object_and_the_text_of_one_value_alone() -> N
         ("Order lines 1", "€249.00 · Article K-1"),
         ("Order lines 2", 'EUR 1.005 · Article "a · Price €1.00"'),
         ("Buyer", 'Name "Ann\\nLee"'),
-        ("Tags", '["a", "b"]'),
+        ("tags", '["a", "b"]'),
     ]
     loop = {"_each": [lines[0], None]}
     assert argument_rows(loop, {**item, "$defs": schema["$defs"]}, 300) == [

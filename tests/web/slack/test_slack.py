@@ -259,7 +259,7 @@ def test_no_two_inputs_or_lines_of_a_dialog_have_one_name() -> None:
     blocks = shown["blocks"]
     labels = [one["label"]["text"] for one in blocks if one["type"] == "input"]
     named = ["Amount (net)", "Amount (gross)", '"gross "', "Files in the inbox"]
-    assert labels == [*named, "Reason"]
+    assert labels == [*named, "Reason for your decision"]
     lines = [line.partition(":*")[0] for line in blocks[1]["text"]["text"].splitlines()]
     assert lines == [*(f"*With {name}" for name in named), "*Files in the inbox"]
 
@@ -283,7 +283,7 @@ async def test_a_click_that_opens_no_dialog_is_answered(
             assert await send(stage, body) == 200
             texts.append((await received(slack, "/reply", number)).json["text"])
     assert texts == [
-        "Not decided: no worker answers; start one.",
+        "Not decided: No worker answers; start one.",
         NOT_PENDING,
         CHANGED,
     ]
