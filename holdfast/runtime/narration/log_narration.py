@@ -228,8 +228,11 @@ class LogNarration:
         tone: Tone = "bad" if decided.decision in ("deny", "give_up") else "good"
         word = "decided"
         if entry.outcome is None:
-            people = max(self._quorums.get(entry.call_id, 1), 2)
-            word, verdict = "counted", f"{verdict}, one of {people} people who must agree"
+            people = self._quorums.get(entry.call_id, 1)
+            # An edit can move the call to a rule with another quorum.
+            is_known = people > 1 and decided.decision != "edit"
+            must = f"one of {people} people who must" if is_known else "and more people must"
+            word, verdict = "counted", f"{verdict}, {must} agree"
         return NarrationLine(at, word, f"{name}: {verdict}", "\n".join(body), tone)
 
     def _start(self, at: str, start: log_entry.ToolStartEntry) -> NarrationLine:
