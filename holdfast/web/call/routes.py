@@ -248,7 +248,7 @@ class CallPages:
         """Show the decision and the outcome of a closed call, and a link to the next one."""
         person = person_of(request)
         next_call = await loader.find_next_pending(self._parts, closed, person)
-        values = view_model.build_closed_page(closed, person)
+        values = await asyncio.to_thread(view_model.build_closed_page, closed, person)
         status = 200 if form is None else 409
         return page(request, "call/closed.html", status, next_call=next_call, form=form, **values)
 
@@ -271,7 +271,8 @@ class CallPages:
                 (question, _, claim), before = found.mark.partition("/"), seen.partition("/")
                 if question != before[0]:
                     had_outcome = seen.startswith(loader.CLOSED_MARK)
-                    yield _news(found, person, root, had_outcome=had_outcome)
+                    make = partial(_news, found, person, root, had_outcome=had_outcome)
+                    yield await asyncio.to_thread(make)
                 if claim != before[2] and isinstance(found, loader.OpenApproval):
                     text = view_model.claim_text(found.approval, person)
                     yield frame("claim", escape(text) or "<!-- none -->")
