@@ -111,8 +111,9 @@ class ApprovalPrompts:
             if (signer := answers.approver.signer) is not None:
                 decision = signer.sign(decision, waiting, self._run.id)
             receipt = await self._run.decide(decision)
-            self._screen.activity.show_decision(waiting.call_id)
-            if not receipt.decided:
+            if receipt.decided:
+                self._screen.activity.show_decision(waiting.call_id)
+            else:
                 note(f"Counted: {receipt.missing} more must agree.")
         except RejectedError as refusal:
             note(f"Rejected: {clean(refusal.reason)}")
