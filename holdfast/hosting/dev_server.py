@@ -59,8 +59,9 @@ _returned: set[int] = set()
 
 def terminate_dev_servers() -> None:
     """Send SIGTERM to the servers of this process, without waiting."""
-    for pid in _started:
-        os.killpg(pid, signal.SIGTERM)
+    for pid in [*_started]:  # from another thread
+        with suppress(ProcessLookupError):
+            os.killpg(pid, signal.SIGTERM)
 
 
 @asynccontextmanager
@@ -115,7 +116,8 @@ async def run_dev_server(wanted: DevServer) -> AsyncIterator[str]:
                 async with asyncio.timeout(STOP_TIMEOUT_SECONDS):
                     await process.wait()
             except TimeoutError:
-                os.killpg(process.pid, signal.SIGKILL)
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
                 await process.wait()
 
 

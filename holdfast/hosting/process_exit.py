@@ -51,10 +51,13 @@ async def run_until_stopped(
     def cut_off() -> NoReturn:
         message = "holdfast: a part of the process did not stop in time and was ended"
         print(message, file=sys.stderr, flush=True)
-        abandon()
-        os._exit(CUT_OFF)
+        try:
+            abandon()
+        finally:
+            os._exit(CUT_OFF)
 
-    for number in SIGNALS:
+    # What its parent lets it ignore, such as `nohup`, does not stop it.
+    for number in (each for each in SIGNALS if signal.getsignal(each) is not signal.SIG_IGN):
         asyncio.get_running_loop().add_signal_handler(number, stop)
     try:
         await task
@@ -69,7 +72,8 @@ def exit_process(code: int) -> NoReturn:
     sometimes aborts a Python that is shutting down.
     """
     for stream in (sys.stdout, sys.stderr):
-        with suppress(AttributeError, ValueError):  # a user's module has replaced or closed it
+        # A user's module has replaced or closed it, or its disk is full.
+        with suppress(AttributeError, ValueError, OSError):
             stream.flush()
     os._exit(code)
 

@@ -220,7 +220,11 @@ class Supervisor:
         Returns:
             Its exit code, or a signal as -9, and for how many seconds it was ready.
         """
-        process = await WorkerProcess.start(number, self._words, address)
+        try:
+            process = await WorkerProcess.start(number, self._words, address)
+        except OSError as error:
+            logger.warning("worker process %s cannot be started: %s", number, error)
+            return CUT_OFF, 0.0
         self._processes[number] = process
         try:
             if not await process.became_ready():

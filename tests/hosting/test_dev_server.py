@@ -1,8 +1,21 @@
 """Ports of a development server."""
 
 import socket
+import subprocess
 
-from holdfast.hosting.dev_server import HOST, free_port
+import pytest
+
+from holdfast.hosting import dev_server
+from holdfast.hosting.dev_server import HOST, free_port, terminate_dev_servers
+
+
+def test_a_server_that_has_ended_is_terminated_without_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ended = subprocess.Popen(["true"], start_new_session=True)
+    ended.wait()
+    monkeypatch.setattr(dev_server, "_started", {ended.pid})
+    terminate_dev_servers()
 
 
 def test_a_free_port_is_the_preferred_one_or_none_of_outgoing_connections() -> None:

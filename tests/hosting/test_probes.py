@@ -119,6 +119,25 @@ async def test_temporal_is_asked_whether_it_serves_and_not_for_long(
     assert temporal.given == [timedelta(seconds=probes.ASK_TIMEOUT_SECONDS)]
 
 
+async def test_temporal_is_asked_a_second_time_within_the_time_of_the_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(probes, "ASK_TIMEOUT_SECONDS", 0.01)
+    asked, works = (
+        Mock(side_effect=[RPCError("", RPCStatusCode.CANCELLED, b""), None]),
+        WorkerHealth(),
+    )
+
+    async def answer(*_: object, **__: object) -> None:
+        asked()
+        await asyncio.Event().wait()
+
+    temporal = Mock(namespace="default", workflow_service=Mock(describe_namespace=answer))
+    works.started(lambda: True, temporal, OutlivedAttempts(1))
+    assert (await works.ready()).text == "Temporal does not serve the worker: it does not answer"
+    assert asked.call_count == 2
+
+
 async def test_a_connection_that_temporal_closes_does_not_make_a_worker_unready(
     client: Client,
 ) -> None:

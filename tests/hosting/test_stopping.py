@@ -79,6 +79,24 @@ async def test_who_does_not_heed_a_stop_is_given_a_time_for_it(
             asyncio.get_running_loop().remove_signal_handler(number)
 
 
+async def test_a_signal_that_the_parent_ignores_does_not_stop_a_process() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as `nohup` does
+    try:
+
+        async def work() -> None:
+            os.kill(os.getpid(), signal.SIGHUP)
+            await asyncio.sleep(0)
+            did.append("all")
+
+        did = list[str]()
+        await run_until_stopped(work(), timedelta(), lambda: None)
+        assert did == ["all"]
+    finally:
+        signal.signal(signal.SIGHUP, before)
+        for number in SIGNALS:
+            asyncio.get_running_loop().remove_signal_handler(number)
+
+
 async def failure_of(error: Exception) -> Failure:
     """What is written down of an exception that was raised."""
     failure = Failure()

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import AsyncMock
 
 import httpx
 import pytest
@@ -243,6 +244,20 @@ async def test_a_process_that_ignores_the_stop_is_ended_and_in_the_exit_code(
     line = "holdfast: a part of the process did not stop in time and was ended"
     assert errors == ([] if is_lost else [line])
     await eventually(partial(has_ended, process))
+
+
+async def test_a_process_that_cannot_be_started_is_started_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(supervisor, "FIRST_PAUSE_SECONDS", 0)
+    monkeypatch.setattr(os, "kill", lambda *_: None)
+    monkeypatch.setattr(supervisor.WorkerProcess, "start", AsyncMock(side_effect=OSError("full")))
+    made = Supervisor([], 1)
+    made._ready[1].set()  # it had been ready
+    await made._keep_running(1, "")
+    assert made.exit_code == 1
+    tries = [one for one in caplog.messages if "cannot be started: full" in one]
+    assert len(tries) == supervisor.MAX_RESTARTS + 1
 
 
 async def test_a_process_that_does_not_answer_fails_both_probes(

@@ -73,7 +73,7 @@ class WorkerHealth:
     async def live(self) -> ProbeAnswer:
         return ALIVE  # the event loop runs, if this does
 
-    async def ready(self, *, is_first: bool = True) -> ProbeAnswer:
+    async def ready(self) -> ProbeAnswer:
         """Return whether the worker accepts work."""
         if self._stopping:
             return STOPPING
@@ -85,19 +85,29 @@ class WorkerHealth:
         words = "activities that still run although Temporal has given up their attempts"
         if outlived.full_seconds >= MAX_FULL_SECONDS:
             return ProbeAnswer(False, f"{words}: {len(outlived)}; restart the worker")
-        request = DescribeNamespaceRequest(namespace=client.namespace)
-        timeout = timedelta(seconds=ASK_TIMEOUT_SECONDS)
         try:
-            await client.workflow_service.describe_namespace(request, timeout=timeout)
+            async with asyncio.timeout(ASK_TIMEOUT_SECONDS):
+                await _ask(client)
+        except TimeoutError:
+            return ProbeAnswer(False, "Temporal does not serve the worker: it does not answer")
         except RPCError as error:
-            # Temporal closes each connection after minutes, and cancels what is queued there.
-            if is_first and error.status == RPCStatusCode.CANCELLED:
-                return await self.ready(is_first=False)
             if error.status != RPCStatusCode.PERMISSION_DENIED:  # a denied permission is an answer
                 text = f"Temporal does not serve the worker: {error.status.name}"
                 return ProbeAnswer(False, text)
         note = f"; {words}: {len(outlived)}" if len(outlived) else ""
         return ProbeAnswer(True, f"the worker polls for tasks{note}")
+
+
+async def _ask(client: Client) -> None:
+    request = DescribeNamespaceRequest(namespace=client.namespace)
+    timeout = timedelta(seconds=ASK_TIMEOUT_SECONDS)
+    try:
+        await client.workflow_service.describe_namespace(request, timeout=timeout)
+    except RPCError as error:
+        # Temporal closes each connection after minutes, and cancels what is queued there.
+        if error.status != RPCStatusCode.CANCELLED:
+            raise
+        await client.workflow_service.describe_namespace(request, timeout=timeout)
 
 
 @asynccontextmanager
