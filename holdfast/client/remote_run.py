@@ -59,6 +59,7 @@ _UNSEEN_TRIES: Final = 6
 _UNSEEN_PAUSE_SECONDS: Final = 0.1
 # For a worker that is connected to this process: longer than a workflow task takes.
 _LIVE_SECONDS: Final = 0.5
+_RESET_TIMEOUT: Final = timedelta(seconds=1)
 _LIVE_PAUSE_SECONDS: Final = 0.05
 _CLOSED: Final = frozenset(WorkflowExecutionStatus) - {
     WorkflowExecutionStatus.RUNNING,
@@ -80,9 +81,17 @@ class RunStart:
     origin: Fork | None = None
 
 
+async def summary_of(run: WorkflowExecutionDescription) -> str | None:
+    """Return the summary of a run, or None: any client of the namespace can write one."""
+    with suppress(ValueError, RuntimeError):
+        summary = await run.static_summary()
+        return summary if isinstance(summary, str) else None
+    return None
+
+
 async def origin_of(run: WorkflowExecutionDescription) -> Fork | None:
     """Return what a fork begins with, by its memo; None for any other run, and without the key."""
-    with suppress(errors.EncryptedError):
+    with suppress(errors.EncryptedError, ValueError, RuntimeError):
         memo = await run.memo_value(names.FORKED_FROM, default=None)
         return memo and Fork.read(memo)
     return None
@@ -172,7 +181,7 @@ class RemoteRun:
             except RPCError as error:
                 if error.status != RPCStatusCode.NOT_FOUND:
                     raise errors.rpc_problem(error, self.id) from error
-        return RunStart(run.start_time, await run.static_summary(), await origin_of(run))
+        return RunStart(run.start_time, await summary_of(run), await origin_of(run))
 
     async def entries(self, log: str, after: int = 0, last: float = inf) -> AsyncIterator[Entry]:
         """Yield the entries of a log (`context` or `events`) after number `after`, to its end.
@@ -256,7 +265,9 @@ class RemoteRun:
         request = ResetStickyTaskQueueRequest(namespace=self._client.namespace)
         request.execution.workflow_id = self.id
         with suppress(RPCError):  # it has ended, or this client may only read
-            await self._client.workflow_service.reset_sticky_task_queue(request)
+            await self._client.workflow_service.reset_sticky_task_queue(
+                request, timeout=_RESET_TIMEOUT
+            )
 
     async def _query_live(self, name: str, args: list[Any]) -> Any:
         """Return the newest answer of a connected worker that has the run in its cache, or None.

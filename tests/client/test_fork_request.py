@@ -1,16 +1,16 @@
 """What the request of a fork takes from the run that it begins with, and what it has to name."""
 
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from pydantic import JsonValue
-from temporalio.client import Client
+from temporalio.client import Client, WorkflowExecutionDescription
 from temporalio.contrib.pydantic import pydantic_data_converter
 
 from holdfast.client.errors import HoldfastError
 from holdfast.client.holdfast_client import HoldfastClient, fork_request
-from holdfast.client.remote_run import origin_of
+from holdfast.client.remote_run import origin_of, summary_of
 from holdfast.client.run import Run
 from holdfast.client.run_lists import RunListing
 from holdfast.schemas import names
@@ -67,3 +67,16 @@ async def test_a_program_forks_a_run(launch: Launch, client: Client) -> None:
     assert await about.static_summary() == f"agent: Fork of {source.id} at turn 9"
     again = await agents.fork(source.id, "And now?", agent=clerk, id=f"{source.id}-late")
     assert await again.result() == "Still seven.", "the same id starts nothing twice"
+
+
+async def test_what_any_client_may_write_of_a_run_breaks_no_list() -> None:
+    async def memo(*_: object, **__: object) -> Any:
+        return "x"
+
+    async def summary() -> Any:
+        return 7
+
+    run = cast(
+        WorkflowExecutionDescription, SimpleNamespace(memo_value=memo, static_summary=summary)
+    )
+    assert (await origin_of(run), await summary_of(run)) == (None, None)

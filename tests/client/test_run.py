@@ -77,7 +77,9 @@ class FailingQueries:
     def workflow_service(self) -> Self:
         return self
 
-    async def reset_sticky_task_queue(self, request: ResetStickyTaskQueueRequest) -> None:
+    async def reset_sticky_task_queue(
+        self, request: ResetStickyTaskQueueRequest, timeout: timedelta
+    ) -> None:
         self.resets.append(request)
 
     def get_workflow_handle(self, run_id: str) -> Self:

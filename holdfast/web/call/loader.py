@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from holdfast.client.errors import NO_SUCH, EncryptedError, HoldfastError
+from holdfast.client.remote_run import summary_of
 from holdfast.client.run_lists import RunFilter, RunListing
 from holdfast.runtime.narration.log_narration import NarrationLine
 from holdfast.runtime.narration.question_view import QuestionView
@@ -169,7 +170,7 @@ async def load_call(
     if here is not None:
         title = here.run_title
         with suppress(EncryptedError):
-            title = title or await description.static_summary() or ""
+            title = title or await summary_of(description) or ""
         report, tools = found.status, found.tools
         return OpenApproval(info, here, others, history, report, tools, title)
     if history.question is None:

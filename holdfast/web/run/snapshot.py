@@ -10,7 +10,7 @@ from typing import Final
 from temporalio.client import Client, WorkflowExecutionDescription
 
 from holdfast.client.errors import EncryptedError, HoldfastError
-from holdfast.client.remote_run import Entry, attempts, origin_of, queued_request
+from holdfast.client.remote_run import Entry, attempts, origin_of, queued_request, summary_of
 from holdfast.client.result import RunEnding
 from holdfast.client.run_lists import RunListing
 from holdfast.client.stream.heartbeats import PendingActivity, read_activity
@@ -116,7 +116,7 @@ async def read_run_info(client: Client, description: WorkflowExecutionDescriptio
     pending, converter = description.raw_description.pending_activities, client.data_converter
     summary = None
     with suppress(EncryptedError):  # the query of the run reports why it cannot be read
-        summary = await description.static_summary()
+        summary = await summary_of(description)
     return RunInfo(
         **vars(RunListing.of(description)),
         place=place(description.run_id, description.history_length, attempts(description)),
