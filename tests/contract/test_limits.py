@@ -120,6 +120,7 @@ LIMITS: dict[str, list[str]] = {
         f"{kb(requests.MAX_BODY_BYTES)} in {requests.BODY_TIMEOUT_SECONDS} s",
         f"{kb(attachments.DEFAULT_BYTES['MESSAGE'])} more in {requests.UPLOAD_TIMEOUT_SECONDS} s",
         f"{requests.MAX_LARGE_UPLOADS} above {kb(requests.MAX_BODY_BYTES)} at a time",
+        f"{requests.MAX_LARGE_UPLOADS_OF_ONE} of one person",
     ],
     "the files of a conversation that one request has, in base64": [
         kb(attachments.MAX_REQUEST_BYTES)

@@ -29,10 +29,11 @@ from holdfast.web import pages
 from holdfast.web.auth import sign_in
 from holdfast.web.auth.oidc import OidcProvider, OidcSignIn
 from holdfast.web.auth.sessions import BearerTokens
+from holdfast.web.http import requests
 from holdfast.web.http.origins import hosts_of
 from holdfast.web.http.problems import RefusedRequest, forbidden, unauthorized
-from holdfast.web.http.requests import MAX_LARGE_UPLOADS, carries_token, is_form, read_form
-from holdfast.web.http.streaming import SessionEnd
+from holdfast.web.http.requests import carries_token, is_form, read_form
+from holdfast.web.http.streaming import SessionEnd, StreamLimit
 from holdfast.web.inbox_settings import LoadedInboxSettings, load_inbox_settings
 from holdfast.web.monitoring import HEALTH, InboxHealth
 
@@ -79,7 +80,7 @@ class AuthMiddleware:
         self._answered = pages.ErrorMiddleware(self._answer)
         self._hosts, self._public_paths = hosts_of(own_origins), public_paths
         self._doors = Router(access.method.routes)
-        self._uploads = asyncio.Semaphore(MAX_LARGE_UPLOADS)
+        self._uploads = StreamLimit(requests.MAX_LARGE_UPLOADS, requests.MAX_LARGE_UPLOADS_OF_ONE)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or pass it to the application."""

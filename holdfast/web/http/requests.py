@@ -36,6 +36,7 @@ MAX_FIELDS: Final = 1_000
 MAX_FILES: Final = 20
 # Those above `MAX_BODY_BYTES`.
 MAX_LARGE_UPLOADS: Final = 4
+MAX_LARGE_UPLOADS_OF_ONE: Final = 2
 _TAKES_FILES: Final = re.compile("/run/.+/message|/runs(/.+/messages)?", re.DOTALL)
 URLENCODED: Final = "application/x-www-form-urlencoded"
 MULTIPART: Final = "multipart/form-data"
@@ -144,9 +145,10 @@ async def read_form(request: Request) -> FormData:
             seconds, size = UPLOAD_TIMEOUT_SECONDS, request.headers.get("content-length", "")
             if not (size.isdecimal() and int(size) <= MAX_BODY_BYTES):
                 most_bytes += most_bytes_of("MESSAGE")
-                if request.state.uploads.locked():
+                uploads, name = request.state.uploads, request.state.person.name
+                if uploads.is_full(name):
                     raise RefusedRequest(503, "too many large files at a time; try again")
-                await request.state.until_end.enter_async_context(request.state.uploads)
+                request.state.until_end.enter_context(uploads.open_stream(name))
         body = await read_body(request, (URLENCODED, MULTIPART), most_bytes, seconds)
 
         async def receive() -> Message:
@@ -167,7 +169,7 @@ async def read_form(request: Request) -> FormData:
                     if isinstance(one, UploadFile) and one.filename
                 ]
             known = FormData([field for field in fields if isinstance(field[1], str)])
-            for text in known.values():
+            for _, text in known.multi_items():
                 check_size(str(text).encode(errors="replace"))
             request.state.form = known
         except (MultiPartException, KeyError, ValueError) as error:

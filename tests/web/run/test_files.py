@@ -17,7 +17,7 @@ from holdfast.runtime.attachments import DEFAULT_BYTES, MAX_INLINE_BYTES
 from holdfast.runtime.data_converter import with_store
 from holdfast.runtime.storage.folder import FolderStore
 from holdfast.schemas.base import sha256
-from holdfast.web.http.requests import MAX_BODY_BYTES, MAX_LARGE_UPLOADS
+from holdfast.web.http.requests import MAX_BODY_BYTES, MAX_LARGE_UPLOADS_OF_ONE
 from tests.cli.program import Program
 from tests.support.backend import SIDE_BY_SIDE, Run, backend
 from tests.support.eventually import eventually
@@ -135,7 +135,7 @@ async def test_few_large_uploads_run_at_a_time_and_only_where_files_are_taken(
         return (await stage.http.post(at, files=sent, headers=headers)).status_code
 
     async with AsyncExitStack() as stack:
-        for _ in range(MAX_LARGE_UPLOADS):
+        for _ in range(MAX_LARGE_UPLOADS_OF_ONE):
             started = upload_started(address, jar, at, size_bytes, 0, stage.form_token)
             await stack.enter_async_context(started)
         # It has answered later requests: so it has read what was sent.
