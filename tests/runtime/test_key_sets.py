@@ -6,7 +6,7 @@ import json
 import logging
 import textwrap
 from asyncio import StreamReader, StreamWriter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -57,9 +57,14 @@ def refused(folder: Path, text: str, name: str = "keys.yaml") -> str:
 
 async def signs(keys: LiveKeySet, signer: Signer) -> bool:
     """Whether a decision of theirs counts."""
+    return await sign([keys], signer)
+
+
+async def sign(sets: Sequence[LiveKeySet], signer: Signer) -> bool:
+    """The same with several sets."""
     check = {"token": signer.token(), "purpose": "decision", "nonce": NONCE}
     try:
-        await CheckTokenActivity([keys]).check_token(check)
+        await CheckTokenActivity(sets).check_token(check)
     except ApplicationError as error:
         if error.type == "invalid_token":
             return False
@@ -308,6 +313,27 @@ async def test_keys_in_a_file_are_rotated_without_a_restart(file: Path) -> None:
     assert [await signs(keys, each) for each in (ADA, BOB)] == [True, True]
     put(file, jwks(BOB))
     assert [await signs(keys, each) for each in (ADA, BOB)] == [False, True]
+
+
+async def test_sets_in_a_file_are_added_and_removed_without_a_restart(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "ada.json").write_text(jwks(ADA))
+    (tmp_path / "bob.pem").write_text(BOB.pem())
+    file = tmp_path / "keys.yaml"
+    ada, bob = "ada: {file: ada.json}", "bob: {file: bob.pem}"
+    file.write_text(ada)
+    sets = load_key_sets(str(file), http_client())
+    assert [await sign(sets, each) for each in (ADA, BOB)] == [True, False]
+    [kept] = sets
+    put(file, f"{ada}\n{bob}")
+    assert [await sign(sets, each) for each in (ADA, BOB)] == [True, True]
+    assert sets[0] is kept
+    put(file, "no: {file: of-none.json}")
+    assert [await sign(sets, each) for each in (ADA, BOB)] == [True, True]
+    assert "the key sets cannot be read again and stay as they are" in caplog.text
+    put(file, bob.replace("}", ", for: [decisions]}"))
+    assert [await sign(sets, each) for each in (ADA, BOB)] == [False, True]
 
 
 async def test_a_file_is_read_once_for_each_change(

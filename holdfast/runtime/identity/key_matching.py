@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 import jwt
 from jwt import exceptions
 
-from holdfast.runtime.identity.key_sets import KeysUnavailableError, LiveKeySet
+from holdfast.runtime.identity.key_sets import FileKeySets, KeysUnavailableError, LiveKeySet
 from holdfast.runtime.identity.public_keys import PublicKey
 from holdfast.runtime.identity.tokens import InvalidTokenError, SignedToken
 from holdfast.schemas.settings.keys import AUDIENCES, SUB, KeySet, Use
@@ -46,6 +46,8 @@ async def matching_key_set(
         InvalidTokenError: it is rejected.
         KeysUnavailableError: it may be valid, but not all keys can be read now.
     """
+    if isinstance(sets, FileKeySets):
+        await sets.renew()
     fitting = [keys for keys in sets if use in keys.settings.for_]
     if not fitting:
         raise InvalidTokenError(

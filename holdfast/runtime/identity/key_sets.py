@@ -1,9 +1,9 @@
 """Key sets in use: public keys from a file or an address, kept current while the worker runs.
 
-A changed file is read again at the next token, so that keys are rotated without a restart. The set
-at an address is fetched again when it is old, and when no key in it has signed a token, at most
-once every few seconds. While a set cannot be read again, its last valid keys are used for a
-bounded time.
+A changed file, of keys or of sets, is read again at the next token, so that keys are rotated
+without a restart. The set at an address is fetched again when it is old, and when no key in it has
+signed a token, at most once every few seconds. While a set cannot be read again, its last valid
+keys are used for a bounded time.
 
 `--keys` names an address, a file with keys, or `keys.yaml`. Everything is checked when the worker
 starts; each problem has its file, line and fix. An address is requested only when a token arrives,
@@ -14,8 +14,9 @@ import asyncio
 import logging
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from time import monotonic
 
@@ -178,6 +179,39 @@ class UrlKeySet(LiveKeySet):
         return LoadError([FileProblem(display_address(self._url), None, reason, "check the `url`")])
 
 
+class FileKeySets(list[LiveKeySet]):
+    """The key sets that a file lists, which is read again once it has changed.
+
+    A set with the same settings keeps its keys. If the file cannot be read, the sets stay as they
+    are.
+    """
+
+    def __init__(self, file: Path, load: Callable[[Path], Sequence[LiveKeySet]]) -> None:
+        """Load the sets; raises as `load` does."""
+        # Absolute: a running tool may change the working folder.
+        self._file, self._load, self._renewing = file.absolute(), load, asyncio.Lock()
+        self._seen = file_stamp(self._file)
+        super().__init__(load(file))
+
+    async def renew(self) -> None:
+        """Read the file again if it may have changed."""
+        async with self._renewing:
+            now = await asyncio.to_thread(file_stamp, self._file)
+            if now == self._seen:
+                return
+            # Taken before reading: a change during the reading is a later change.
+            self._seen = now
+            try:
+                loaded = await asyncio.to_thread(self._load, self._file)
+            except LoadError as error:
+                logger.warning("the key sets cannot be read again and stay as they are: %s", error)
+                return
+            known = {each.name: each for each in self}
+            kept = (known.get(each.name, each) for each in loaded)
+            pairs = zip(kept, loaded, strict=True)
+            self[:] = [old if old.settings == new.settings else new for old, new in pairs]
+
+
 def read_key_file(file: Path) -> tuple[PublicKey, ...]:
     """Read a JWK set or PEM file in which every key must be usable.
 
@@ -212,17 +246,15 @@ def load_key_sets(
     Raises:
         LoadError: a key set does not load, or none is for principals.
     """
-    sets = [] if place is None else _load(place, http)
+    sets: Sequence[LiveKeySet] = []
+    if place is not None and place.startswith(("http://", "https://")):
+        sets = [_from_url(UNNAMED, KeySet(url=place), None, http)]
+    elif place is not None:
+        sets = FileKeySets(Path(place), partial(_named, http=http, home=home))
     if for_principals and not any("principals" in keys.settings.for_ for keys in sets):
         reason = "there are no keys to check them with"
         fix = "name some with `--keys`, of which a set is for `principals`"
         raise LoadError([FileProblem(PRINCIPAL_TOKENS, None, reason, fix)])
-    home = home or next((each.settings.issuer for each in sets if each.settings.issuer), "")
-    for each in sets:
-        own = each.settings
-        if own.subject is None and own.issuer and own.issuer.rstrip("/") != home.rstrip("/"):
-            named = f"{SUB}{ISSUER_MARK}{own.issuer}"
-            each.settings = own.model_copy(update={"subject": named})
     return sets
 
 
@@ -240,13 +272,23 @@ def issuer_warnings(sets: Sequence[LiveKeySet]) -> list[FileProblem]:
     return [FileProblem(OPTION, None, reason, fix)]
 
 
-def _load(place: str, http: httpx.AsyncClient) -> Sequence[LiveKeySet]:
-    if place.startswith(("http://", "https://")):
-        return [_from_url(UNNAMED, KeySet(url=place), None, http)]
-    source = _read_file(Path(place))
+def _named(file: Path, http: httpx.AsyncClient, home: str | None) -> Sequence[LiveKeySet]:
+    """Load the sets of a file, and name the subjects of other issuers than `home`."""
+    sets = _load(file, http)
+    home = home or next((each.settings.issuer for each in sets if each.settings.issuer), "")
+    for each in sets:
+        own = each.settings
+        if own.subject is None and own.issuer and own.issuer.rstrip("/") != home.rstrip("/"):
+            named = f"{SUB}{ISSUER_MARK}{own.issuer}"
+            each.settings = own.model_copy(update={"subject": named})
+    return sets
+
+
+def _load(file: Path, http: httpx.AsyncClient) -> Sequence[LiveKeySet]:
+    source = _read_file(file)
     value = source.value if isinstance(source, Source) and isinstance(source.value, dict) else {}
     if not isinstance(source, Source) or isinstance(value.get("keys"), list):
-        return [FileKeySet(UNNAMED, KeySet(file=place), Path(place))]
+        return [FileKeySet(UNNAMED, KeySet(file=str(file)), file)]
     named = {name: each for name, each in value.items() if name != "$schema"}
     if not named or isinstance(value.get("file", value.get("url")), str):
         fix = "write each under a name of your own, `NAME: {file: …}`"
