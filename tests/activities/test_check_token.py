@@ -125,8 +125,9 @@ async def test_a_principal_of_another_issuer_is_another_one(tmp_path: Path) -> N
 
 
 async def test_no_subject_poses_as_one_of_another_issuer(people: CheckTokenActivity) -> None:
-    sub = "ada @ https://partner.example"
-    await check(people, ADA.token(sub=sub), "`sub` has ` @ `, which marks an issuer")
+    for mark in (" @ ", " @\u200b ", " \u200b@ "):
+        sub = f"ada{mark}https://partner.example"
+        await check(people, ADA.token(sub=sub), "`sub` has ` @ `, which marks an issuer")
 
 
 @pytest.mark.parametrize(

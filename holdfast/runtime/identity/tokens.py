@@ -142,7 +142,7 @@ def _check_types(claims: Mapping[str, Any]) -> None:
     for name in _TEXTS:
         if not isinstance(claims.get(name, ""), str):
             raise InvalidTokenError(f"the token's `{name}` is no text")
-    if ISSUER_MARK in claims.get("sub", ""):
+    if ISSUER_MARK in plain_name(claims.get("sub", "")):
         raise InvalidTokenError(f"the token's `sub` has `{ISSUER_MARK}`, which marks an issuer")
     audience = claims.get("aud", "nobody")
     listed = audience if isinstance(audience, list) else [audience]
