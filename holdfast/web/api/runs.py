@@ -141,13 +141,11 @@ async def _start(
     if named is not None and DERIVED_ID.fullmatch(named):
         text = "An `id` of this form is a thread's or a key's; choose another."
         raise HttpProblem("invalid_request", text)
-    if (
-        said.id not in (None, start.run_of_token(own))
-        and asked.parts.permissions.query(person) != ""
-    ):
+    if named is not None and asked.parts.permissions.query(person) != "":
         # A refusal of ids that are in use would show them the runs of others.
-        todo = f"leave `id` out; `{KEY_HEADER}` makes a request safe to repeat"
-        raise NotPermittedError(f"your permissions do not include to choose an `id`: {todo}")
+        todo = f"leave it out; `{KEY_HEADER}` makes a request safe to repeat"
+        what = "choose an `id`, nor a token's `jti`"
+        raise NotPermittedError(f"your permissions do not include to {what}: {todo}")
     key, run_id, memo = request.headers.get(KEY_HEADER), named, {}
     if key is not None:
         if not re.fullmatch(rf"[!-~]{{1,{MAX_KEY_CHARS}}}", key):

@@ -4,6 +4,7 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any
 
+import jwt
 import pytest
 from temporalio.client import Client
 
@@ -169,7 +170,11 @@ async def test_an_id_is_chosen_by_people_who_may_know_of_every_run(
     monkeypatch.setattr(HoldfastClient, "start_request", exists)
     refused = await sent(nowhere, RULES, "order-7", "support")
     assert refused.status_code == 403
-    assert "do not include to choose an `id`: leave `id` out; `Idempotency-Key`" in refused.text
+    assert "do not include to choose an `id`, nor a token's `jti`: leave it out" in refused.text
+    # Anyone can write a token, which the worker checks.
+    token = jwt.encode({"jti": "order-7"}, "", "none")
+    refused = await sent(nowhere, RULES, None, "support", principal={"token": token})
+    assert refused.status_code == 403
     for rules in (RULES, Permissions()):
         assert (await sent(nowhere, rules, "order-7", "admins")).status_code == 409
 
