@@ -65,6 +65,8 @@ def read_lines(lines: Iterable[bytes], keys: Sequence[PublicKey]) -> Iterator[Re
             raise BrokenEvidenceError(f"line 1: it is no header of version {VERSION}")
         run_id = record.get("run", "") if n == 1 else run_id
         token = record.get("jws") if record.get("type") == SEAL else None
+        if record.get("type") == SEAL and record.keys() - {"type", "jws"}:
+            raise BrokenEvidenceError(f"line {n}: the seal was changed")
         claims = _claims(run_id, n - 1, before)
         if keys and token is not None and signed_by(token, keys, claims) is None:
             raise BrokenEvidenceError(f"line {n}: none of the keys has signed these lines")

@@ -1,5 +1,6 @@
 """A file of evidence: every changed byte is found, in its own line."""
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -7,6 +8,7 @@ import pytest
 
 from holdfast.client.records.evidence_file import (
     BrokenEvidenceError,
+    _line,
     describe,
     read_lines,
     write_lines,
@@ -75,6 +77,17 @@ def test_every_changed_byte_is_found_in_its_line(how: str) -> None:
         changed = (whole[:place] + new + whole[place + 1 :]).splitlines(keepends=True)
         number = next(n for n, end in enumerate(ends, 1) if place < end)
         assert broken(changed).startswith(f"line {number}: "), place
+
+
+def test_the_seal_which_is_not_signed_itself_has_nothing_else() -> None:
+    [*records, seal] = read_lines(LINES, KEYS)
+    forged = _line(len(LINES), {**seal, "note": "audited"}, digest_before_seal())
+    assert broken([*LINES[:-1], forged[0]]) == f"line {len(records) + 1}: the seal was changed"
+
+
+def digest_before_seal() -> str:
+    """The digest that the seal follows."""
+    return str(json.loads(LINES[-2])["digest"])
 
 
 def test_what_a_changed_line_holds_is_named() -> None:
