@@ -223,7 +223,8 @@ class _Stream:
         if not rights.issuperset(("read", "message") if new else ("read",)):
             raise NotPermittedError("your permissions do not include to continue this thread")
         for each in new:
-            await self._run.send_once(Delivered(content=each.text), each.id)
+            # Other updates of the run have ids too: a decision is not one of a message.
+            await self._run.send_once(Delivered(content=each.text), f"agui {each.id}")
 
     async def _decide(self, entry: ResumeEntry) -> None:
         """Send an answer as a decision; one to a closed question changes nothing."""
