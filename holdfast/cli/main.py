@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from io import TextIOWrapper
+from pathlib import Path
 from typing import Any, Final, NoReturn
 
 import holdfast
@@ -89,6 +90,9 @@ def main() -> NoReturn:
 
 def command_line(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code (see `client.errors`)."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # closed, as by `<&-` or `>&-`
+            setattr(sys, name, Path(os.devnull).open(mode))  # noqa: SIM115  # until the end
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")
@@ -105,6 +109,11 @@ def command_line(arguments: Sequence[str] | None = None) -> int:
         from holdfast.client.errors import PIPE_CLOSED
 
         code = PIPE_CLOSED
+    except OSError as error:  # the disk is full
+        from holdfast.client.errors import RUN_FAILED
+
+        print(f"holdfast: the output cannot be written: {error.strerror}", file=sys.stderr)
+        code = RUN_FAILED
     sys.stderr.flush()
     return code
 

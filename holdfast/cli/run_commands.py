@@ -263,7 +263,7 @@ async def send(
         raise HoldfastError(wrong, todo, errors.RUN_FAILED) from refusal
     except asyncio.CancelledError:
         back = holdfast_command("watch", run)
-        print(f"\nThe run has received the message. To see the answer: {back}", file=sys.stderr)
+        print(f"\nThe run may have received the message. To see it: {back}", file=sys.stderr)
         raise
     return errors.DONE
 

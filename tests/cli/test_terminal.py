@@ -7,6 +7,9 @@ import sys
 import threading
 from asyncio.subprocess import PIPE
 from contextlib import suppress
+from pathlib import Path
+
+import pytest
 
 from holdfast.cli.screens.live import LiveScreen
 from holdfast.client.stream.heartbeats import AnswerProgress
@@ -15,6 +18,7 @@ from tests.cli.program import CURSOR_UP, HIDE_CURSOR, SHOW_CURSOR
 from tests.support.backend import Launch
 from tests.support.eventually import eventually
 from tests.support.model_server import Answer, call
+from tests.support.process import PYTHON
 
 
 async def test_what_was_typed_before_the_question_is_no_answer_to_it(
@@ -71,6 +75,27 @@ async def test_a_reader_that_has_enough_is_no_error(launch: Launch) -> None:
     _, said = await program.communicate()
 
     assert (program.returncode, said) == (141, b"")
+
+
+@pytest.mark.parametrize(
+    ("streams", "code", "said"),
+    [
+        ("<&- >&- 2>&-", 0, b""),
+        (
+            ">/dev/full",
+            1,
+            b"holdfast: the output cannot be written: No space left on device\n",
+        ),
+    ],
+)
+async def test_streams_that_are_closed_or_full_break_no_command(
+    tmp_path: Path, streams: str, code: int, said: bytes
+) -> None:
+    command = f"{PYTHON} -m holdfast init {tmp_path}/desk {streams}"
+    program = await asyncio.create_subprocess_exec("sh", "-c", command, stderr=PIPE)
+    _, errors = await program.communicate()
+    assert (program.returncode, errors) == (code, said)
+    assert (tmp_path / "desk/agents").is_dir()
 
 
 async def test_a_program_that_is_ended_leaves_the_terminal_as_it_was(
