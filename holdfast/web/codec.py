@@ -21,7 +21,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from time import monotonic
 from typing import Final
-from urllib.parse import parse_qs
+from urllib.parse import parse_qsl
 
 from google.protobuf.json_format import MessageToJson, Parse, ParseDict, ParseError
 from starlette.applications import Starlette
@@ -299,12 +299,10 @@ class CodecEndpoint:
 
     async def _sign_in(self, request: Request) -> Response:
         body = await read_body(request, ["application/x-www-form-urlencoded"], MAX_FORM_BYTES)
-        form_secrets = parse_qs(body.decode("utf-8", "replace"), max_num_fields=10).get(
-            "secret", [""]
-        )
+        form_secrets = dict(parse_qsl(body.decode("utf-8", "replace")))
         try:
             self._check_own_page(request)
-            self._secret.check(form_secrets[0], request)
+            self._secret.check(form_secrets.get("secret", ""), request)
         except RefusedRequest as refused:
             page = _PAGE.render(minutes_left=0, wrong=refused.sentence)
             return HTMLResponse(page, refused.status, HEADERS | refused.headers)

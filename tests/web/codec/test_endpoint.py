@@ -219,6 +219,12 @@ async def test_after_ten_wrong_secrets_an_address_has_to_wait(at: Served) -> Non
     assert read(await at.ask("/decode", PLAIN)) == [PLAIN]
 
 
+async def test_a_form_of_many_fields_is_one_without_the_secret(at: Served) -> None:
+    sent = {"origin": at.address}
+    many = {str(n): "" for n in range(50)}
+    assert (await at.http.post("/sign-in", data=many, headers=sent)).status_code == 401
+
+
 def test_who_fails_is_remembered_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shared_secret, "MAX_ADDRESSES", 3)
     secret = shared_secret.Secret(SECRET, "the secret")
