@@ -41,7 +41,8 @@ _NO_CREDIT = re.compile(
     r"insufficient_(?:user_)?quota|exceeded_current_quota|billing_(?:hard_limit|not_active)"
     r"|budget_exceeded|budget has been exceeded|check your plan and billing|billing cycle"
     r"|(?:spend|spending|billing|billing hard|monthly usage) limit|(?:included|available) credits"
-    r"|(?:insufficient|not enough|negative|\bno|out of)[\W_]+(?:\w+ )?(?:balance|credits?|funds)\b"
+    r"|(?:insufficient|not enough|negative|\bno|out of)[\W_]++(?:\w{1,40} )?"
+    r"(?:balance|credits?|funds)\b"
     r"|(?:balance|credits?) (?:is |are )?(?:insufficient|not enough|too low|exhausted|depleted)"
     r"|please (?:recharge|top up)|arrearage|overdue|余额不足|欠费)",
     re.IGNORECASE | re.DOTALL,

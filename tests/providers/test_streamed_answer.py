@@ -36,6 +36,22 @@ def answer(text: str = "", *calls: tuple[str, str], data: Any = None) -> Solutio
     return solution
 
 
+def test_a_call_that_was_only_opened_has_no_arguments_in_an_answer_that_was_cut() -> None:
+    made = StreamedAnswer(ReceivedText(), ToolNames([]))
+    for _ in range(2):
+        made.add_arguments(made.add_call("list_orders", None), "")
+    for stop in ("length", "filtered"):
+        assert [each.arguments for each in made.solution(stop).calls] == [None, None]
+    assert [each.arguments for each in made.solution("calls").calls] == [{}, {}]
+
+
+def test_a_text_of_line_ends_is_read_in_no_time() -> None:
+    """A pattern that went back for each of them would take hours."""
+    text = "\n" * 400_000
+    assert answer(text).text == text
+    assert answer(f"hm{text}</think>\nYes").text == "Yes"
+
+
 def test_arguments_too_large_to_be_kept_are_reported_by_their_size() -> None:
     arguments = json.dumps({"text": "x" * 5_000_000})
     whole = StreamedAnswer(ReceivedText(), ToolNames([]))

@@ -120,8 +120,11 @@ class CallDraft:
         """Take the arguments that arrived at another place of the answer."""
         self._pieces, self._whole = other._pieces, other._whole
 
-    def written(self, tool: str) -> WrittenCall | None:
-        """Return the call, of `tool`, as the model wrote it; None if it came twice, and differs."""
+    def written(self, tool: str, *, is_cut: bool) -> WrittenCall | None:
+        """Return the call, of `tool`, as the model wrote it; None if it came twice, and differs.
+
+        In an answer that `is_cut`, an empty piece is no statement: arguments may have followed.
+        """
         pieces, whole = self._pieces, self._whole
         call = WrittenCall(
             provider_id=well_formed(self.provider_id) if self.provider_id else None,
@@ -133,7 +136,8 @@ class CallDraft:
         differs = whole.bytes > 0 and not _is_begin(pieces.as_json(), whole.as_json())
         if differs or self._has_other_whole:
             return None
-        arguments = parse_arguments(self.text) if self._has_arrived else None
+        has_arrived = self.has_arguments if is_cut else self._has_arrived
+        arguments = parse_arguments(self.text) if has_arrived else None
         return call.model_copy(update={"arguments": arguments})
 
 

@@ -27,7 +27,7 @@ MAX_MODEL_CHARACTERS = 200
 # The thoughts of models whose server leaves them in the text. Templates that open them in the
 # prompt send only the end, on a line of its own.
 _THOUGHTS = re.compile(
-    r"\s*<think>.*?(?:</think>\s*|\Z)|.*?^\s*</think>[^\S\n]*\n\s*", re.DOTALL | re.MULTILINE
+    r"\s*<think>.*?(?:</think>\s*|\Z)|.*?^[^\S\n]*</think>[^\S\n]*\n\s*", re.DOTALL | re.MULTILINE
 )
 
 
@@ -119,7 +119,7 @@ class StreamedAnswer:
         calls = []
         for draft in self.kept_calls:
             tool = self._names.from_provider(draft.name)
-            if (written := draft.written(tool)) is None:
+            if (written := draft.written(tool, is_cut=stop in ("length", "filtered"))) is None:
                 why = f"the arguments of a call of `{tool}` came twice, and differ"
                 raise FailedAnswer(why, self.usage)
             calls.append(written)

@@ -191,6 +191,12 @@ def test_an_invalid_answer_is_reported_with_the_reason(text: str, why: str) -> N
     assert why in str(error.value)
 
 
+def test_a_fence_that_is_never_closed_is_read_in_no_time() -> None:
+    """A workflow task has two seconds, and is repeated for ever after."""
+    with pytest.raises(MalformedAnswer):
+        read("```json" + "\n" * 200_000, PAY)
+
+
 def test_a_null_is_an_output_only_where_it_fits_and_is_alone() -> None:
     nothing, some = '{"calls": [], "output": null}', GOOD
     nullable = {"type": ["object", "null"]}

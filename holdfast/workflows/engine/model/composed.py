@@ -35,7 +35,7 @@ WHY: Schema = {
 }
 
 _RESULT = "Your result of this call; null if it depends on another call of this answer"
-_FENCE = re.compile(r"```[A-Za-z0-9_+-]*\s*\n(.*?)```", re.DOTALL)
+_FENCE = re.compile(r"```[A-Za-z0-9_+-]*+[^\S\n]*+\n(.*?)```", re.DOTALL)
 
 
 class MalformedAnswer(Exception):
