@@ -92,13 +92,9 @@ def _compares(keyword: str, types: str, fits: Callable[[Any, Any], bool], text: 
 
 
 def _is_multiple(value: Any, rule: Any) -> bool:
-    if not isinstance(rule, float):
-        return bool(value % rule == 0)
-    try:
-        quotient = value / rule
-        return bool(int(quotient) == quotient)
-    except OverflowError:
-        return (Fraction(value) / Fraction(rule)).denominator == 1
+    # Decimals are what is written: 0.3 is three times 0.1.
+    whole, part = (Fraction(n if isinstance(n, int) else repr(n)) for n in (value, rule))
+    return (whole / part).denominator == 1
 
 
 _EMPTY = {

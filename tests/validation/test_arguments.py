@@ -478,9 +478,22 @@ def test_a_schema_that_is_none_raises_nothing_but_that_the_value_does_not_fit(
     errors(value, schema)
 
 
-@pytest.mark.parametrize(("rule", "is_valid"), [(0.5, True), (0.01, False)])
-def test_a_number_too_large_to_be_divided_is_checked(rule: float, is_valid: bool) -> None:
-    assert fits(10**400, {"multipleOf": rule}) is is_valid
+@pytest.mark.parametrize(
+    ("value", "rule", "is_valid"),
+    [
+        (10**400, 0.01, True),
+        (10**400, 0.03, False),
+        (0.3, 0.1, True),
+        (4.35, 0.01, True),
+        (4.355, 0.01, False),
+        (4.0, 2, True),
+        (1e-7, 1e-8, True),
+    ],
+)
+def test_a_multiple_is_one_of_the_decimals_as_they_are_written(
+    value: float, rule: float, is_valid: bool
+) -> None:
+    assert fits(value, {"multipleOf": rule}) is is_valid
 
 
 # Defaults.
