@@ -5,6 +5,7 @@ answers a request that fails with an error of its own, which states whether the 
 received it. No error of a server can be taken for one: it has no `mark`.
 """
 
+import re
 import uuid
 from collections.abc import AsyncIterator
 from typing import Any
@@ -25,6 +26,8 @@ from holdfast.runtime.mcp.received import readable
 MAX_ANSWER_BYTES = 64_000_000
 MAX_CONNECT_SECONDS = 10.0
 _SESSION = "mcp-session-id"
+# Of a request that the server has read: an unknown method, invalid parameters, a failure.
+_OF_REQUEST = re.compile(rb'"code"\s*:\s*-3260[1-3]\b')
 _ERROR_CODE = -32000
 _NEVER_SENT = (
     *(httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.ProxyError),
@@ -112,6 +115,7 @@ async def _checked(
     is_of_protocol = is_json and b'"jsonrpc"' in response.content
     # Some servers answer so instead of with 404.
     is_unknown = status == 400 and is_json and b"session" in response.content.lower()
+    is_unknown = is_unknown and not _OF_REQUEST.search(response.content)
     if _SESSION in request.headers and (status == 404 or is_unknown):
         raise SessionEndedError(f"{text}: the session has ended")
     if is_of_protocol or response.is_redirect:
