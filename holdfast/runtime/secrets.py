@@ -12,6 +12,7 @@ A text is changed only if it holds a secret. Short and plain values are not sear
 
 import base64
 import json
+import logging
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -51,6 +52,8 @@ _KEY = re.compile(r"[0-9A-Fa-f]{64}|[A-Za-z0-9+/_-]{43}=?")
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://\S+")
 _USER_OF_ADDRESS = re.compile(r"(?<=://)[^/\s@'\"<>]+@")
 
+logger = logging.getLogger("holdfast")
+
 
 def shared_secret(variable: str, least: int = MIN_SHARED_CHARACTERS) -> str:
     """Return the secret that programs share in a variable; empty where it is not set.
@@ -83,7 +86,13 @@ class Secrets:
         parts = [part for value in values for part in _parts(value)]
         gone = {part for value in forgotten for part in _parts(value)}.difference(parts)
         kept = (each for each in self._values if each not in gone)
-        self._values = list(dict.fromkeys([*kept, *parts]))[:MAX_SECRETS]
+        # The newest first, which are in use.
+        found = list(dict.fromkeys([*parts, *kept]))
+        if len(found) > MAX_SECRETS:
+            logger.warning(
+                "%s secrets are known, and %s removed from texts", len(found), MAX_SECRETS
+            )
+        self._values = found[:MAX_SECRETS]
         forms = {form for value in self._values for form in _forms(value)}
         self._forms = tuple(sorted(forms, key=len, reverse=True))
         written = {each for form in self._forms for each in _written(form)}

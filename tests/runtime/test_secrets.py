@@ -106,10 +106,13 @@ def test_of_a_key_with_several_lines_each_long_one_counts() -> None:
     assert secrets.clean(PEM.splitlines()[0]) == PEM.splitlines()[0]
 
 
-def test_there_are_only_so_many() -> None:
+def test_there_are_only_so_many(caplog: pytest.LogCaptureFixture) -> None:
     secrets = Secrets(f"{n:04}-secret" for n in range(MAX_SECRETS + 1))
     assert secrets.clean(f"{MAX_SECRETS - 1:04}-secret") == REPLACED
     assert secrets.clean(f"{MAX_SECRETS:04}-secret") == f"{MAX_SECRETS:04}-secret"
+    secrets.learn(["9999-secret"])
+    assert secrets.clean("9999-secret") == REPLACED, "the newest count first"
+    assert f"{MAX_SECRETS + 1} secrets are known, and {MAX_SECRETS} removed" in caplog.text
 
 
 SECRET_NAMES = (
