@@ -85,7 +85,16 @@ class AgentWorkflow(BaseWorkflow[AgentRun]):
     @input.raw_payload_handler
     async def run(self, request: RawValue = input.MISSING_PAYLOAD, *_: Any) -> dict[str, Any]:
         """Run the agent from its first step to its end."""
-        return await self._run()
+        result = await self._run()
+        if unread := self._mailbox.unread_in_order():
+            result["undelivered"] = [message.to_json() for message in unread]
+        return result
+
+    async def _finish(self, executor: StepExecutor) -> None:
+        """Log what has arrived while the end was published, too."""
+        await super()._finish(executor)
+        assert isinstance(executor.work, AgentRun)
+        executor.work.messages.read(ending=True, is_over=True)
 
     # From step to step.
 

@@ -91,9 +91,11 @@ class StepExecutor(BaseExecutor):
         """Run a hook around an answer of the model, and report its outcome to the run."""
         run_id = workflow.info().workflow_id
         hook = replace(hook, arguments=activity_options.hook_arguments(hook, run.state, run_id))
+        # Without any time left, the model finishes: this hook is of its last request.
+        had_time = not run.state.meter.out_of_time
         with self._group(hook.arguments[0]["turn"]).scope():
             result = await self.run_hook(hook)
-        if run.state.meter.out_of_time:
+        if had_time and run.state.meter.out_of_time:
             run.requests.give_up()
         else:
             run.requests.hook_answered(hook, result)

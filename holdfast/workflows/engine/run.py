@@ -30,7 +30,7 @@ from holdfast.validation.schema_node import ValidationLimits
 from holdfast.workflows.engine.approvals.pending import PendingApprovals
 from holdfast.workflows.engine.budget.meter import Meter
 from holdfast.workflows.engine.call.activities import CallRefused
-from holdfast.workflows.engine.call.outcomes import Answered, Failed, Succeeded, refuse
+from holdfast.workflows.engine.call.outcomes import Answered, Failed, Refused, Succeeded, refuse
 from holdfast.workflows.engine.call.states import Turn
 from holdfast.workflows.engine.conversation import initial_context
 from holdfast.workflows.engine.conversation.recorded_prefix import RecordedPrefix, check_fork
@@ -312,7 +312,7 @@ class AgentRun(ExecutionBase):
         else:
             for name in self.state.meter.pass_thresholds():
                 self.limits.log_threshold(name)
-        if isinstance(call.outcome, Failed) and self.state.meter.out_of_time:
+        if isinstance(call.outcome, Failed | Refused) and self.state.meter.out_of_time:
             self._exceed("maxDuration")
             return
         if isinstance(call.outcome, Succeeded | Answered):
@@ -365,6 +365,6 @@ class AgentRun(ExecutionBase):
             self._finish(result.model_copy(update={"reason": self.progress.reason}))
 
     def _result(self, status: Ended, output: Any) -> RunResult:
-        undelivered = sorted(self.mailbox.unread, key=lambda message: message.number)
+        undelivered = self.mailbox.unread_in_order()
         mine = {"models": self.choice.progress.used, "undelivered": undelivered}
         return super()._result(status, output).model_copy(update=mine)

@@ -73,6 +73,7 @@ class RunLimits:
             self._progress.finalize(meter.turns)
             state.log.add_message(ChatMessage(role="user", content=prompt.FINALIZE))
         else:
+            self._refusals = []  # in a conversation, the next message has its own request
             return True
         return False
 
@@ -132,6 +133,7 @@ class RunLimits:
             self._exempt([*self._state.budget_scopes.exempt, shared.name])
             return True
         if not isinstance(ruling, Approved):
+            self._refusals = []
             return False
         to = BudgetLimits.model_validate(ruling.arguments) if ruling.edited_by else None
         self._state.meter.extend(cast(BudgetName, name), to)

@@ -82,6 +82,7 @@ class Mailbox:
 
     def withdraw(self, number: int) -> None:
         self.line = [item for item in self.line if item[0] != number]
+        self._note_heard()
         self.withdrawn = [*self.withdrawn, number][-MAX_KNOWN:]
 
     @property
@@ -92,10 +93,16 @@ class Mailbox:
         """Return the messages to read now: the `steer` ones, or all if the run would end."""
         due = [item for item in self.line if ending or item[1].delivery == "steer"]
         self.line = [] if ending else [item for item in self.line if item[1].delivery != "steer"]
-        self.heard = self.line[0][0] - 1 if self.line else self.received
+        self._note_heard()
         room = MAX_LISTED_MESSAGES - len(self.unread)
         self.unread = [*self.unread, *(_listed(*item) for item in due[:room])]
         return [message for _, message in due]
+
+    def _note_heard(self) -> None:
+        self.heard = self.line[0][0] - 1 if self.line else self.received
+
+    def unread_in_order(self) -> list[QueuedMessage]:
+        return sorted(self.unread, key=lambda message: message.number)
 
     def mark_read(self) -> None:
         """Record that the model has answered a request with all that was taken."""

@@ -20,6 +20,7 @@ from holdfast.workflows.engine.execution.lifecycle import Action, AwaitCalls
 from holdfast.workflows.engine.execution_base import ExecutionBase
 
 _RUN_ENDED = "the run ended before this call"
+_NO_TIME = "nothing is left of the run's `maxDuration` for it"
 
 
 class Shell(Protocol):
@@ -130,10 +131,13 @@ class TurnExecution:
     async def _execute_call(self, turn: Turn, call: ToolCall) -> None:
         # While it waited for a slot, the run may have ended, or a message may have come.
         work, lifecycle, decided = self._work, self._work.calls, call.decided
+        is_under_way = bool(decided.unknown_attempts or decided.mcp.continuation)
         if work.is_halting and not decided.unknown_attempts:
             lifecycle.refuse(call, ErrorCode.CANCELLED, _RUN_ENDED)
-        elif work.is_steered and not (decided.unknown_attempts or decided.mcp.continuation):
+        elif work.is_steered and not is_under_way:
             work.planning.hold_back([call])
+        elif work.state.meter.out_of_time and not is_under_way:
+            lifecycle.refuse(call, ErrorCode.BLOCKED, _NO_TIME)
         else:
             if call.is_undecided:
                 lifecycle.start(turn.number, call)

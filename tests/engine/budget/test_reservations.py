@@ -128,3 +128,14 @@ def test_requests_that_are_no_turns_count_toward_the_limit_and_not_as_turns() ->
     assert count.usage() == Usage(input_tokens=6, output_tokens=3, cached_tokens=0)
     assert count.limit_reached() == "maxTurns"
     assert count.used()["maxTurns"] == 3
+
+
+def test_a_loop_leaves_running_delegates_the_calls_that_they_may_make() -> None:
+    count = meter(max_calls=10)
+    turn = calls(DELEGATE)
+    count.refuse_call("ask")
+    start(count, turn[0], turn)
+    count.refuse_call("pay")
+    assert count.refuse_items("pay", 2) == "the run's limit is 10 calls"
+    count.held.clear()
+    assert count.refuse_items("pay", 2) is None

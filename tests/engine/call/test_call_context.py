@@ -30,7 +30,8 @@ class Given(Transcript):
             super().input(key, value)
             return
         assert self.run.phases.turn is not None
-        [one] = [each for each in self.run.phases.turn.calls if each.id == value]
+        found = ((each, *each.items) for each in self.run.phases.turn.calls)
+        [one] = [each for calls in found for each in calls if each.id == value]
         assert one.is_running
         if key == "sent":
             assert one.tool.activity is not None

@@ -1,7 +1,9 @@
 """A run between its steps; what happens in one is in `tests/engine/plays`."""
 
 from holdfast.schemas.internal.model_request import ConversationPageRequest
+from holdfast.schemas.message import Delivered
 from holdfast.workflows.engine.phases import AskModel
+from holdfast.workflows.engine.run_messages import Mailbox
 from tests.engine.driver import Play, call, read_again, reply, tool
 
 
@@ -77,6 +79,15 @@ def test_a_queued_message_is_listed_and_can_be_withdrawn() -> None:
     assert not play.mailbox.is_queued(gone)
     play.mailbox.withdraw(keep)
     assert play.to_end().result["output"] == "one"
+
+
+def test_a_message_is_answered_although_an_earlier_one_was_withdrawn_meanwhile() -> None:
+    mailbox = Mailbox()
+    gone, read = (mailbox.put(Delivered(content="go", delivery=how)) for how in ("followUp", "steer"))
+    mailbox.take(ending=False)
+    assert mailbox.heard < gone
+    mailbox.withdraw(gone)
+    assert mailbox.heard == read
 
 
 def test_the_sender_of_a_message_receives_the_budget_that_ended_it() -> None:

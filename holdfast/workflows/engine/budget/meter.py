@@ -207,7 +207,10 @@ class Meter:
         """Count the items of a loop, itself counted as one call; or none, and return the reason."""
         more, (name, in_a_row) = max(items - 1, 0), self.same_tool
         in_a_row = (in_a_row if name == tool else 1) + more
-        if self.budget.max_calls is not None and self.calls + more > self.budget.max_calls:
+        # What running delegates may still use is theirs.
+        held = sum(one.max_calls or 0 for one in self.held.values())
+        most = self.budget.max_calls
+        if most is not None and self.calls + more + held > most:
             return f"the run's limit is {self.budget.max_calls} calls"
         limit = self.budget.max_same_tool
         if limit is not None and in_a_row > limit:

@@ -341,7 +341,8 @@ class CallLifecycle:
             return
         sources = call.dependencies.sources
         if call.tool.limits.after:
-            others = {one.name for one in sources if isinstance(one.outcome, outcomes.Succeeded)}
+            succeeded = outcomes.Succeeded | outcomes.Answered
+            others = {one.name for one in sources if isinstance(one.outcome, succeeded)}
             preparation.check_order(call, state, others)
         seen = VisibleData(state.data)
         if sources:

@@ -76,6 +76,8 @@ def _expand(call: ToolCall, state: RunState, seen: VisibleData) -> None:
         if unresolved:
             item.end(outcomes.refuse(ErrorCode.UNRESOLVED_REFERENCE, unresolved))
         items.append(item)
+    if call.is_pending:  # it was counted as one call
+        state.started[call.name] -= 1
     call.expand(items)
 
 
@@ -96,7 +98,7 @@ def settle(call: ToolCall) -> None:
 
 def cover(item: ToolCall, loop: PreparedCall) -> None:
     """Let an approval of a loop cover one of its items."""
-    known = item.prepared.covered(is_approved=loop.is_approved, approver=loop.approver)
+    known = replace(item.prepared, is_approved=loop.is_approved, approver=loop.approver)
     item.revise(replace(known, decision=loop.decision, bound=loop.bound))
 
 
@@ -157,7 +159,7 @@ def _items_of(call: ToolCall, seen: VisibleData) -> list[Any]:
 
 
 def _count(call: ToolCall, state: RunState, number: int) -> None:
-    """Check the limits for all items, and take back the count of the loop as one call."""
+    """Check the limits for all items."""
     most, made = call.tool.limits.per_run, state.started.get(call.name, 0) - call.is_pending
     if most is not None and made + number > most:
         message = f"`{call.name}` may be called {most} times in a run: no item of {number} is run"
@@ -165,8 +167,6 @@ def _count(call: ToolCall, state: RunState, number: int) -> None:
     why = state.meter.refuse_items(call.name, number)
     if why is not None:
         raise CallRefused(ErrorCode.BLOCKED, f"{why}: no item of {number} is run")
-    if call.is_pending:
-        state.started[call.name] -= 1
 
 
 def _check_room(room_bytes: int) -> None:

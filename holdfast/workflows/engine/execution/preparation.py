@@ -193,7 +193,8 @@ def fit_edit(call: ToolCall, edited: dict[str, Any], limits: ValidationLimits) -
                 raise InvalidArguments(f"this is no object; {_ITEMS}")
             if arguments is not None and item.has_ended:
                 raise InvalidArguments("it cannot run; leave it null")
-            fitted.append(arguments and fit_arguments(call.tool, arguments, limits))
+            is_kept = arguments is not None
+            fitted.append(fit_arguments(call.tool, arguments, limits) if is_kept else None)
         except InvalidArguments as error:
             raise InvalidArguments(f"{EACH}[{n}]: {error}") from None
     if all(arguments is None for arguments in fitted):

@@ -226,7 +226,9 @@ class Questions:
 
 def places_filled_in(call: ToolCall, arguments: dict[str, Any]) -> list[str]:
     """List the arguments that the model left out, at most `MAX_FILLED_IN_SHOWN`."""
-    written = unwrapped(call.proposed.proposal.arguments, call.tool.parameters, call.name)
+    written = call.proposed.proposal.arguments
+    if not call.proposed.is_literal:
+        written = unwrapped(written, call.tool.parameters, call.name)
     shown = [item.arguments for item in call.open_items] if call.items else [arguments]
     places = (place for one in shown for place in filled_in(written, one))
     return list(islice(dict.fromkeys(places), MAX_FILLED_IN_SHOWN))
