@@ -93,6 +93,10 @@ async def refused(worker: SharedBudgets, key: str, **more: Any) -> list[OverBudg
     return found
 
 
+async def count_call(worker: SharedBudgets, key: str, tool: str = "pay") -> str | None:
+    return await worker.reserve_call({"tool": tool, "key": key, "scopes": {}})
+
+
 def used(tokens: int) -> Usage:
     return Usage(input_tokens=tokens, output_tokens=0, cost=0.0)
 
@@ -192,13 +196,13 @@ async def test_runs_and_calls_count_once() -> None:
     for key in ("a/1", "a/2", "b/1"):
         await reserved(worker, key)
     assert [each.limit for each in await refused(worker, "c/1")] == ["maxRuns"]
-    for key in ("a/t1c1", "a/t1c1", "b/t1c1"):
-        await reserved(worker, key, tokens=0, calls={"pay": 1})
-    assert [each.limit for each in await refused(worker, "b/t1c2", calls={"pay": 1})] == [
-        "maxCalls.pay"
-    ]
+    # As runs and single calls count them: no call is one more run.
+    for key in ("a/t1c1", "a/t1c1", "alone"):
+        assert await count_call(worker, key) is None
+    over = "desk (maxCalls.pay: 2 of 2, all)"
+    assert await count_call(worker, "b/t1c1") == over
     # Another tool is limited by none.
-    await reserved(worker, "b/t1c3", calls={"look": 1})
+    assert await count_call(worker, "b/t1c2", "look") is None
 
 
 async def test_scopes_are_counted_apart_and_those_without_a_team_together() -> None:

@@ -106,7 +106,7 @@ class BudgetCount(shared_budgets.BudgetState, frozen=False):
         more = {
             "maxCost": wanted.cost,
             "maxTokens": wanted.tokens,
-            "maxRuns": int(wanted.run not in self.runs),
+            "maxRuns": int(not wanted.calls and wanted.run not in self.runs),
             **{f"maxCalls.{tool}": n for tool, n in wanted.calls.items()},
         }
         for use in self._uses():
