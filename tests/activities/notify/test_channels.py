@@ -195,7 +195,7 @@ async def test_a_channel_receives_no_more_than_its_settings_allow(
 ) -> None:
     told = channels(hook(program, content=content), {"SECRET": SECRET})
     more = {"question": "Refund A-7?", "instance": "acme", "decisions": [DECIDED]}
-    more["effect"] = "refund of 120"
+    more |= {"effect": "refund of 120", "amount": "120.00 EUR"}
     await send(told, "decided", waiting=more)
     body = program.heard[0].body.decode()
     for hidden in ("A-7", "120", "broken", "too much"):
