@@ -249,6 +249,7 @@ LIMITS: dict[str, list[str]] = {
     "notification channels": [str(notify.MAX_CHANNELS)],
     "[notifications](operating/notifications.md)": [
         kb(notifications.ARGUMENTS_BYTES),
+        f"{kb(notifications.APPROVERS_BYTES)} of the groups",
         f"{publisher.MAX_CONCURRENT_DELIVERIES} messages",
         f"{publisher.MAX_PENDING_DELIVERIES:,} queued",
     ],

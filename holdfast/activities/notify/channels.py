@@ -91,7 +91,7 @@ class NotificationChannels:
                 f"this worker has no channel `{notification['channel']}`; see its `--notifiers`"
             )
             raise notification_error(message, retried=True)
-        news = limit_content(News.read(notification["news"]), channel.content)
+        news = News.read(notification["news"])
         if self._absences is not None and news.waiting.approvers and not news.is_over:
             away = [
                 one.model_copy(update={"groups": []})
@@ -99,12 +99,14 @@ class NotificationChannels:
                 if not {*one.groups}.isdisjoint(news.waiting.approvers)
             ]
             news = news.model_copy(update={"absences": away})
+        # They depend on the groups, which the content may leave out.
+        recipients, news = notifier.recipients(news), limit_content(news, channel.content)
         # The address of the decision; once it is over, of the run.
         run, call = news.workflow_id, news.waiting.call_id
         place = ("run", run) if news.is_over else ("waiting", run, call)
         # As the inbox builds its own: an id may have any character.
         link = self._inbox + "".join(f"/{quote(part, safe='')}" for part in place)
-        posted = await notifier.notify(news.model_copy(update={"link": link}))
+        posted = await notifier.notify(news.model_copy(update={"link": link}), recipients)
         return None if posted is None else posted.to_json()
 
 

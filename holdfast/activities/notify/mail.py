@@ -9,7 +9,7 @@ import html
 import logging
 import smtplib
 import ssl
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -102,9 +102,8 @@ class MailNotifier(Notifier):
         substitutes = [one for one in entitled if to and normalized_person(one) in to]
         return list(dict.fromkeys([*chosen, *substitutes]))
 
-    async def notify(self, news: News) -> None:
+    async def notify(self, news: News, recipients: Sequence[str] = ()) -> None:
         """Send the notification, if it has recipients, as `Notifier` requires."""
-        recipients = self.recipients(news)
         if not recipients:
             return
         made = [message(news, self.mail, recipients)]

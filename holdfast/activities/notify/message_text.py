@@ -6,7 +6,7 @@ markup where it is shown. The only link is that of the inbox.
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -35,8 +35,12 @@ class Notifier(ABC):
     def environment_values(self) -> list[EnvironmentValue]:
         return [each for each in vars(self).values() if isinstance(each, EnvironmentValue)]
 
+    def recipients(self, news: News) -> list[str]:
+        """Return the addresses that the notification is for; none of a channel without any."""
+        return []
+
     @abstractmethod
-    async def notify(self, news: News) -> PostedMessage | None:
+    async def notify(self, news: News, recipients: Sequence[str] = ()) -> PostedMessage | None:
         """Send a notification, once; return the message that later news update, if any.
 
         Raises:
@@ -69,6 +73,7 @@ def limit_content(news: News, content: Content) -> News:
         call |= {"tool": "", "label": "", "digest": "", "instance": None}
         call |= {"approvers": [], "decisions": [], "claim": None}
         changes = {"agent": None, "principal": None, "decided": None}
+        changes |= {"forwarded": [], "absences": []}
     changes |= {"waiting": news.waiting.model_copy(update=call), "shown": []}
     return news.model_copy(update=changes)
 

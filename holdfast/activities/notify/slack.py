@@ -7,6 +7,7 @@ reminder is a reply to the first message, which keeps its buttons.
 """
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,7 +49,7 @@ class SlackNotifier(Notifier):
     url: EnvironmentValue
     http: httpx.AsyncClient
 
-    async def notify(self, news: News) -> None:
+    async def notify(self, news: News, _: Sequence[str] = ()) -> None:
         body = json.dumps(message(message_text(news))).encode()
         await post(self.http, self.url.value(), body, {})
 
@@ -62,7 +63,7 @@ class SlackAppNotifier(Notifier):
     shows_all: bool
     http: httpx.AsyncClient
 
-    async def notify(self, news: News) -> PostedMessage | None:
+    async def notify(self, news: News, _: Sequence[str] = ()) -> PostedMessage | None:
         """Post or update a message, as `Notifier` requires."""
         api, posted = SlackApi(self.settings.api, self.token, self.http), news.posted
         if posted is not None and news.is_over:

@@ -91,7 +91,7 @@ class WebhookNotifier(Notifier):
     person: LinkPerson | None = None
     clock: Callable[[], float] = time.time
 
-    async def notify(self, news: News) -> None:
+    async def notify(self, news: News, _: Sequence[str] = ()) -> None:
         """Send the notification, as `Notifier` requires."""
         if self.links is not None and self.person is not None:
             news = self.links.personal(news, self.person.by, self.person.groups)

@@ -196,11 +196,13 @@ async def test_a_channel_receives_no_more_than_its_settings_allow(
     told = channels(hook(program, content=content), {"SECRET": SECRET})
     more = {"question": "Refund A-7?", "instance": "acme", "decisions": [DECIDED]}
     more |= {"effect": "refund of 120", "amount": "120.00 EUR"}
-    await send(told, "decided", waiting=more)
+    away = [absence_of("zoe", "yan", groups=[])]
+    await send(told, "decided", waiting=more, forwarded=["board"], absences=away)
     body = program.heard[0].body.decode()
     for hidden in ("A-7", "120", "broken", "too much"):
         assert hidden not in body
-    for shown in ("Refund an order", "refund", "desk", "ada", "bob", "acme", "finance", "d" * 64):
+    people = ("ada", "bob", "zoe", "yan", "finance", "board")
+    for shown in ("Refund an order", "refund", "desk", "acme", "d" * 64, *people):
         assert (shown in body) is (content == "brief")
     assert "order%2F7" in body
 

@@ -20,9 +20,11 @@ from holdfast.activities.notify.channels import NotificationChannels
 from holdfast.activities.notify.mail import MailNotifier, message
 from holdfast.activities.notify.webhook import MAX_SHOWN_ABSENCES
 from holdfast.runtime import http_post
+from holdfast.runtime.absences import AbsenceReader
 from holdfast.runtime.decision_links import KIND, LINK_SECRET, DecisionLinks
 from holdfast.runtime.http_post import EnvironmentValue
 from holdfast.runtime.text_sealer import TextSealer
+from holdfast.schemas.internal.absences import Absence
 from holdfast.schemas.internal.selected_call import SelectedCall
 from holdfast.schemas.settings.notify import Channel, Mail
 from tests.runtime.test_tls import certificate
@@ -123,6 +125,11 @@ async def send(settings: Mail, kind: str = "asked", password: str = PASSWORD, **
 def parts(said: EmailMessage) -> list[str]:
     """A message as a text and as a page."""
     return [part.get_content().replace("\r\n", "\n") for part in said.iter_parts()]
+
+
+def reached(post: Post) -> list[str]:
+    """Who has received a message, in order."""
+    return [to.partition("@")[0] for recipients, _, _ in post.taken for to in recipients]
 
 
 async def failure(settings: Mail, **more: Any) -> ApplicationError:
@@ -280,6 +287,28 @@ def test_a_forward_is_mailed_to_its_groups_alone() -> None:
 
 
 @pytest.mark.parametrize(
+    ("forwarded", "recipients"), [([], ["fin", "dan"]), (["board"], ["dan", "fin"])]
+)
+async def test_without_content_it_is_mailed_to_the_same_people_and_names_no_group(
+    forwarded: list[str], recipients: list[str]
+) -> None:
+    class Known(AbsenceReader):
+        async def read(self) -> list[Absence]:
+            return [absence_of("dan@acme.org", "fin@acme.org")]
+
+    groups = {name: [f"{name[:3]}@acme.org"] for name in ("finance", "legal")}
+    async with serving(Post()) as post:
+        settings = mail(post, tls="none", to=[], toGroups={**groups, "board": ["dan@acme.org"]})
+        served = Channel(mail=settings, content="none"), MailNotifier(settings, None)
+        channels = NotificationChannels("https://inbox.x", {"desk": served}, Known(None))  # type: ignore[arg-type]
+        told = news(waiting={"approvers": ["finance", "board"]}, forwarded=forwarded)
+        await channels.tell_people({"channel": "desk", "news": told.to_json()})
+    assert reached(post) == recipients
+    plain, page = parts(post.taken[0][1])
+    assert not [name for name in ("finance", "board", "away") if name in plain + page]
+
+
+@pytest.mark.parametrize(
     ("person", "to", "added"),
     [
         ("law@acme.org", "FIN@acme.org", ["fin@acme.org"]),
@@ -310,15 +339,16 @@ async def test_each_gets_a_link_of_their_own_that_decides_as_far_as_they_may() -
     async with serving(Post(refuses="eve@acme.org")) as post:
         groups = {"finance": ["fin@acme.org", "eve@acme.org"]}
         settings = mail(post, tls="none", toGroups=groups, links=True)
-        linked = asked.model_copy(update={"link": "https://inbox.x/waiting/order%2F7/t2c1"})
-        await MailNotifier(settings, None, links).notify(linked)
+        told = asked.model_copy(update={"link": "https://inbox.x/waiting/order%2F7/t2c1"})
+        notifier = MailNotifier(settings, None, links)
+        await notifier.notify(told, notifier.recipients(told))
     found = {}
     for [recipient], said, _ in post.taken:
         plain = parts(said)[0]
         link = plain.partition("Review and decide:\n")[2].partition("\n")[0]
         found[recipient] = (link, "do not forward it" in plain)
     # This one is in no group that decides.
-    assert found["ada@acme.org"] == (linked.link, False)
+    assert found["ada@acme.org"] == (told.link, False)
     link, warns = found["fin@acme.org"]
     assert (link.startswith("https://inbox.x/decide/"), warns) == (True, True)
     opened = TextSealer("s" * 32).open(KIND, link.removeprefix("https://inbox.x/decide/"))

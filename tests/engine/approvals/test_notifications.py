@@ -218,6 +218,12 @@ def test_news_of_something_large_is_small() -> None:
     assert news_of(question).waiting.arguments == {}
 
 
+def test_news_has_every_group_that_decides_as_it_is_named() -> None:
+    groups = [*(f"group {n}" for n in range(100)), "x" * 1_000]
+    question = open_question(asks(policy={"approvers": groups}))
+    assert news_of(question).waiting.approvers == groups
+
+
 def _deny(reason: str, by: str) -> Any:
     return Decision.model_construct(
         call_id="t1c1", decision="deny", reason=reason, groups=[reason] * 100, by=by

@@ -28,6 +28,8 @@ NAME_CHARACTERS = 200
 MAX_DECISIONS_TOLD = 5
 MAX_ROWS = 50
 MAX_GROUPS_TOLD = 20
+# Channels choose recipients by the groups: up to this size, the news has all of them, uncut.
+APPROVERS_BYTES = 16_000
 _ABOUT_CHARACTERS = 40
 
 _GIVEN_UP: dict[str, Lapse] = {"reconcile": "give_up", "budget": "end"}
@@ -133,6 +135,7 @@ def _shown(waiting: PendingApproval) -> PendingApproval:
         each.model_copy(update={"reason": _cut(each.reason), "groups": _names(each.groups)})
         for each in waiting.decisions[-MAX_DECISIONS_TOLD:]
     ]
+    fits = json_size(waiting.approvers) <= APPROVERS_BYTES
     return waiting.model_copy(
         update={
             "label": waiting.label[:NAME_CHARACTERS],
@@ -140,7 +143,7 @@ def _shown(waiting: PendingApproval) -> PendingApproval:
             "arguments": arguments if json_size(arguments) <= 2 * ARGUMENTS_BYTES else {},
             "reasoning": _cut(waiting.reasoning),
             "question": _cut(waiting.question) or "",
-            "approvers": _names(waiting.approvers),
+            "approvers": waiting.approvers if fits else _names(waiting.approvers),
             "decisions": decisions,
         }
     )
