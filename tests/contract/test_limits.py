@@ -9,7 +9,7 @@ from holdfast.activities.backtest import recorded_activities
 from holdfast.activities.interceptors import auto_heartbeat, results
 from holdfast.activities.mcp import authorization, held_calls, http_client, servers
 from holdfast.activities.model import conversation_cache
-from holdfast.activities.notify import webhook
+from holdfast.activities.notify import mail, webhook
 from holdfast.catalog import advice, agent_reader, builtin_tools, catalog_files
 from holdfast.cli import backtest_commands, policy_commands
 from holdfast.client.records import diff_text, run_diff
@@ -252,6 +252,7 @@ LIMITS: dict[str, list[str]] = {
         f"{kb(notifications.APPROVERS_BYTES)} of the groups",
         f"{publisher.MAX_CONCURRENT_DELIVERIES} messages",
         f"{publisher.MAX_PENDING_DELIVERIES:,} queued",
+        f"{mail.MAX_SENT_MESSAGES:,} sent mails",
     ],
     "tools of [an MCP server](tools/mcp.md)": [
         f"{servers.MAX_TOOLS:,}",

@@ -9,16 +9,17 @@ import html
 import logging
 import smtplib
 import ssl
+from collections import deque
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from email.headerregistry import Address
 from email.message import EmailMessage
 from email.policy import SMTP
 from email.utils import format_datetime
 from functools import partial
-from typing import Any
+from threading import Event
 
 from temporalio.exceptions import ApplicationError
 
@@ -32,6 +33,7 @@ from holdfast.validation.text_safety import normalized_person
 
 _PORTS: dict[Tls, int] = {"starttls": 587, "tls": 465, "none": 25}
 ANSWER_CHARACTERS = 200
+MAX_SENT_MESSAGES = 10_000
 _ID_CHARACTERS = 12
 _FOOT = "A reply to this message decides nothing: decide in the inbox, where you sign in."
 _LINK_FOOT = "The link shows the call, and decides in your name: do not forward it."
@@ -84,6 +86,8 @@ class MailNotifier(Notifier):
     mail: Mail
     password: http_post.EnvironmentValue | None
     links: DecisionLinks | None = None
+    # The ids of messages that the server took: a further attempt leaves them out.
+    _sent: deque[str] = field(default_factory=lambda: deque(maxlen=MAX_SENT_MESSAGES), init=False)
 
     def recipients(self, news: News) -> list[str]:
         """Return the recipients: of the groups that decide, or of all groups where anyone may.
@@ -104,9 +108,7 @@ class MailNotifier(Notifier):
 
     async def notify(self, news: News, recipients: Sequence[str] = ()) -> None:
         """Send the notification, if it has recipients, as `Notifier` requires."""
-        if not recipients:
-            return
-        made = [message(news, self.mail, recipients)]
+        made = [message(news, self.mail, recipients)] if recipients else []
         if self.links is not None:
             made = []
             for one in recipients:
@@ -114,27 +116,35 @@ class MailNotifier(Notifier):
                 id = f"{news.id}-{sha256(one.encode())[:_ID_CHARACTERS]}"
                 own = self.links.personal(news.model_copy(update={"id": id}), one, groups)
                 made.append(message(own, self.mail, [one]))
+        sent, stop = {*self._sent}, Event()
+        made = [each for each in made if each["Message-ID"] not in sent]
+        if not made:
+            return
         try:
             # The timeout of each step is also that of all steps together.
             async with asyncio.timeout(http_post.ATTEMPT_SECONDS):
-                await asyncio.to_thread(self._send, made)
-        except TimeoutError:
-            within = f"within {http_post.ATTEMPT_SECONDS:g} s"
-            problem = f"{self.mail.host} did not take the message {within}"
-            raise http_post.notification_error(problem, retried=True) from None
+                await asyncio.to_thread(self._send, made, stop)
+        except TimeoutError as error:
+            raise self._error(error) from None
+        finally:
+            stop.set()  # after a timeout or a cancellation, before the next message
 
-    def _send(self, made: list[EmailMessage]) -> None:
-        refused: dict[str, Any] = {}
+    def _send(self, made: list[EmailMessage], stop: Event) -> None:
+        refused, failed = 0, list[ApplicationError]()
         try:
             server = self._connected()
             try:
                 for each in made:
+                    if stop.is_set():
+                        return
                     try:
-                        refused |= server.send_message(each)
-                    except smtplib.SMTPRecipientsRefused as error:
-                        refused |= error.recipients
-                        if len(refused) >= len(made):
-                            raise  # it reached none of them
+                        refused += len(server.send_message(each))
+                        self._sent.append(str(each["Message-ID"]))
+                    except (smtplib.SMTPRecipientsRefused, smtplib.SMTPDataError) as error:
+                        if server.sock is None:
+                            raise  # it has hung up
+                        server.rset()
+                        failed.append(self._error(error))
             finally:
                 # It has accepted the message, or reported why not: an error of `QUIT` has no
                 # effect.
@@ -142,8 +152,11 @@ class MailNotifier(Notifier):
                     server.quit()
         except (smtplib.SMTPException, OSError) as error:
             raise self._error(error) from None
-        if refused:
-            logger.warning("%s refused %d of the recipients", self.mail.host, len(refused))
+        again = [each for each in failed if not each.non_retryable]
+        if again or len(failed) == len(made):
+            raise [*again, *failed][0]
+        if refused := refused + len(failed):
+            logger.warning("%s refused %d of the recipients", self.mail.host, refused)
 
     def _connected(self) -> smtplib.SMTP:
         mail = self.mail
@@ -170,7 +183,7 @@ class MailNotifier(Notifier):
             case smtplib.SMTPRecipientsRefused():
                 codes = sorted({code for code, _ in error.recipients.values()})
                 listed = ", ".join(map(str, codes))
-                reason = f"accepts mail for none of the recipients ({listed})"
+                reason = f"accepts a message for none of its recipients ({listed})"
                 retried = min(codes, default=500) < 500
             case smtplib.SMTPResponseException():
                 reason = f"refused the message ({_answer(error)})"
@@ -181,6 +194,8 @@ class MailNotifier(Notifier):
             case ssl.SSLCertVerificationError():
                 message = f"the certificate of {host} is not valid: {error.verify_message}"
                 return http_post.notification_error(message, retried=True)
+            case TimeoutError():
+                reason = f"did not take the message within {http_post.ATTEMPT_SECONDS:g} s"
             case _:
                 reason = f"could not be reached: {one_line(str(error), ANSWER_CHARACTERS)}"
         return http_post.notification_error(f"{host} {reason}", retried=retried)

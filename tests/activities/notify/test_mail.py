@@ -45,8 +45,10 @@ class Post:
     taken: list[tuple[list[str], EmailMessage, bool]] = field(default_factory=list)
     to_recipient: str = "250 OK"
     to_data: str = "250 OK"
-    # The one recipient that it refuses, and whether it hangs up in place of a reply.
+    # The one recipient whose messages alone `to_data` is for; the one that it refuses.
+    data_of: str = ""
     refuses: str = ""
+    # Whether it hangs up in place of its last reply.
     hangs_up: bool = False
 
     async def handle_RCPT(  # noqa: N802
@@ -64,14 +66,38 @@ class Post:
         assert isinstance(envelope.content, bytes)
         said = message_from_bytes(envelope.content, policy=default)
         assert isinstance(said, EmailMessage)
-        self.taken.append((list(envelope.rcpt_tos), said, session.ssl is not None))
-        return self.to_data
+        reply = self.to_data if self.data_of in ("", *envelope.rcpt_tos) else "250 OK"
+        if reply.startswith("250"):
+            self.taken.append((list(envelope.rcpt_tos), said, session.ssl is not None))
+        return reply
 
     async def handle_QUIT(self, server: SMTP, _: Session, __: Envelope) -> str:  # noqa: N802
         if self.hangs_up:
             assert isinstance(server.transport, asyncio.Transport)  # a client is connected
             server.transport.abort()
         return "221 Bye"
+
+
+@dataclass
+class SlowPost(Post):
+    """A mail server that replies to no message before it may."""
+
+    has_message: asyncio.Event = field(default_factory=asyncio.Event)
+    may_reply: asyncio.Event = field(default_factory=asyncio.Event)
+    was_left: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def handle_DATA(  # noqa: N802
+        self, server: SMTP, session: Session, envelope: Envelope
+    ) -> str:
+        self.has_message.set()
+        await self.may_reply.wait()
+        return await super().handle_DATA(server, session, envelope)
+
+    async def handle_QUIT(  # noqa: N802
+        self, server: SMTP, session: Session, envelope: Envelope
+    ) -> str:
+        self.was_left.set()
+        return await super().handle_QUIT(server, session, envelope)
 
 
 def _known(_: Any, __: Any, ___: Any, ____: str, said: Any) -> AuthResult:
@@ -125,6 +151,13 @@ async def send(settings: Mail, kind: str = "asked", password: str = PASSWORD, **
 def parts(said: EmailMessage) -> list[str]:
     """A message as a text and as a page."""
     return [part.get_content().replace("\r\n", "\n") for part in said.iter_parts()]
+
+
+def linked(post: Post, *to: str) -> tuple[MailNotifier, list[str]]:
+    """A channel that sends a message of its own to each of these, and their addresses."""
+    addresses = [f"{name}@acme.org" for name in to]
+    links = DecisionLinks(LINK_SECRET, {LINK_SECRET: "s" * 32}, "https://inbox.x")
+    return MailNotifier(mail(post, tls="none", to=addresses), None, links), addresses
 
 
 def reached(post: Post) -> list[str]:
@@ -232,6 +265,42 @@ async def test_a_refused_recipient_is_reported_and_no_mail_is_sent_twice(
         await send(mail(post, tls="none", to=["ada@acme.org", "bob@acme.org"]))
         assert [recipients for recipients, _, _ in post.taken] == [["ada@acme.org"]]
     assert caplog.messages == ["127.0.0.1 refused 1 of the recipients"]
+
+
+@pytest.mark.parametrize("is_final", [True, False])
+async def test_a_refused_message_keeps_back_no_other_and_no_other_is_sent_twice(
+    caplog: pytest.LogCaptureFixture, *, is_final: bool
+) -> None:
+    reply = "554 spam" if is_final else "451 later"
+    async with serving(Post(to_data=reply, data_of="bob@acme.org")) as post:
+        notifier, addresses = linked(post, "ada", "bob", "eve")
+        if is_final:
+            await notifier.notify(news(), addresses)
+        else:
+            with pytest.raises(ApplicationError, match=reply) as failed:
+                await notifier.notify(news(), addresses)
+            assert not failed.value.non_retryable
+        assert reached(post) == ["ada", "eve"]
+        post.to_data = "250 OK"
+        await notifier.notify(news(), addresses)
+        assert reached(post) == ["ada", "eve", "bob"]
+    assert caplog.messages == ["127.0.0.1 refused 1 of the recipients"] * is_final
+
+
+async def test_an_attempt_that_is_over_sends_nothing_more_and_the_next_one_only_the_rest() -> None:
+    async with serving(SlowPost()) as post:
+        assert isinstance(post, SlowPost)
+        notifier, addresses = linked(post, "ada", "bob", "eve")
+        attempt = asyncio.create_task(notifier.notify(news(), addresses))
+        await post.has_message.wait()
+        attempt.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await attempt
+        post.may_reply.set()
+        await post.was_left.wait()
+        assert reached(post) == ["ada"]
+        await notifier.notify(news(), addresses)
+        assert reached(post) == ["ada", "bob", "eve"]
 
 
 async def test_a_server_that_cannot_be_reached_is_tried_again() -> None:
