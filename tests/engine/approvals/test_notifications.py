@@ -178,7 +178,7 @@ def test_channels_of_the_whole_content_have_arguments_as_the_inbox_shows_them() 
     question.arguments = {"amount": 1250, "order_id": "7"}
     assert shown_rows(question) == [
         ("Refund", "€12.50"),
-        ("Order id", '"7"'),
+        ("order_id", '"7"'),
     ]
     question.arguments = {f"a{n}": "x" * 1_000 for n in range(100)}
     assert len(shown_rows(question)) == MAX_ROWS
@@ -194,8 +194,8 @@ def test_channels_of_the_whole_content_have_a_row_for_each_call_of_a_plan() -> N
     ]
     question.arguments = {"calls": calls}
     assert shown_rows(question) == [
-        ("t1c1 find", 'Order "7"'),
-        ("t1c2 pay", "Amount 1250 · Order †state.order"),
+        ("t1c1 find", 'order_id "7"'),
+        ("t1c2 pay", "amount 1250 · order_id †state.order"),
     ]
     question.arguments = {"calls": [{**calls[0], "id": f"t1c{n}"} for n in range(100)]}
     assert len(shown_rows(question)) == MAX_ROWS
