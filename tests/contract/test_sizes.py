@@ -16,7 +16,7 @@ MAX_LINES = {
     "definitions": 570,
     "catalog": 3_825,
     "workflows": 15_891,
-    "activities": 6_372,
+    "activities": 6_394,
     "hosting": 3_695,
     "client": 5_750,
     "evals": 532,
