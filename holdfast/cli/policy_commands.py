@@ -36,7 +36,7 @@ _ABOUT = (
 )
 _HEADINGS = {
     "unasked": "Denied or changed by people, and would run unasked: {}",
-    "expired": "Expired, and would run unasked: {}",
+    "expired": "Expired, and would run without a decision: {}",
     "weaker": "Would lose approvers: {}",
     "questions": "Questions to people",
     "missing": "Calls that cannot be simulated",

@@ -147,14 +147,15 @@ class PolicySimulation:
         is_plan: bool,
     ) -> None:
         row: Row = {"run": run.id, "call": call.id, "tool": call.tool}
+        row |= {"call": question.id, "tool": "plan"} if is_plan else {}
         if after is None and call.change is not None:
             row["decision"] = decided_phrase(call.change)
             row["see"] = holdfast_command("show", run.id)
             self.unasked.append({**row, "arguments": call.proposed})
-        elif after is None and question.is_expired:
-            self.expired.append({**row, "arguments": call.proposed})
+        elif question.is_expired and (after is None or after.runs_expired):
+            arguments = question.asked.arguments if is_plan else call.proposed
+            self.expired.append({**row, "arguments": arguments})
         elif after is not None and question.terms.loses_approvers(after):
-            row |= {"call": question.id, "tool": "plan"} if is_plan else {}
             self.weaker.append({**row, "recorded": str(question.terms), "simulated": str(after)})
 
 

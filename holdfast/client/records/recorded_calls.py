@@ -29,26 +29,30 @@ from holdfast.schemas.tool import ApprovalPolicy, loop_arguments
 
 
 class ApprovalTerms(NamedTuple):
-    """Who decides on a call or a plan, and by which rules; without groups, anyone does."""
+    """Who decides on a call or a plan, without groups anyone; `runs_expired`: no one has to."""
 
     groups: tuple[str, ...]
     quorum: int
     signed: bool
     rules: tuple[AppliedRule, ...]
+    runs_expired: bool
 
     @classmethod
     def of(cls, terms: ApprovalPolicy | PendingApproval, rules: Sequence[AppliedRule]) -> Self:
         groups = tuple(terms.approvers or ())
-        return cls(groups, terms.quorum or 1, bool(terms.signed), tuple(rules))
+        runs_expired = terms.on_timeout == "approve"
+        return cls(groups, terms.quorum or 1, bool(terms.signed), tuple(rules), runs_expired)
 
     def __str__(self) -> str:
         people = f", {self.quorum} people" if self.quorum > 1 else ""
-        return f"{distinct_names(self.groups) or 'anyone'}{people}{', signed' * self.signed}"
+        more = ", signed" * self.signed + ", runs if it expires" * self.runs_expired
+        return f"{distinct_names(self.groups) or 'anyone'}{people}{more}"
 
     def loses_approvers(self, after: "ApprovalTerms") -> bool:
-        """Return whether other groups, fewer people or no signature would be enough."""
+        """Return whether other groups, fewer people, no signature or no one would be enough."""
         has_others = bool(self.groups) and {*self.groups} != {*after.groups}
-        return has_others or after.quorum < self.quorum or self.signed > after.signed
+        is_looser = self.signed > after.signed or after.runs_expired > self.runs_expired
+        return has_others or after.quorum < self.quorum or is_looser
 
 
 @dataclass

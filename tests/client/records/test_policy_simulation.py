@@ -136,6 +136,8 @@ def test_what_people_denied_or_changed_and_would_run(
     [
         ("approvals/expired", "require: never", ["t1c1"]),
         ("approvals/expired", "approvers: [finance]", []),
+        ("approvals/expired", "onTimeout: approve", ["t1c1"]),  # with no one deciding
+        ("approvals/expired_and_approved", "onTimeout: approve", []),
         ("approvals/expired_and_approved", "require: never", []),  # it ran
         ("approvals/denied", "require: never", []),
     ],
@@ -154,6 +156,11 @@ def test_which_calls_have_expired_and_would_run(name: str, policy: str, calls: l
         ("approvals/other_groups", "approvers: [sales, finance]", ["finance to sales, finance"]),
         ("approvals/other_groups", "{}", ["finance to anyone"]),
         ("approvals/other_groups", "approvers: [finance]", []),
+        (
+            "approvals/other_groups",
+            "{approvers: [finance], onTimeout: approve}",
+            ["finance to finance, runs if it expires"],
+        ),
     ],
 )
 def test_which_calls_would_lose_their_approvers(name: str, policy: str, weaker: list[str]) -> None:
@@ -187,6 +194,12 @@ def test_how_many_questions_people_would_have(
     found = simulate(play(name).records(), candidate(written))
     assert (found.recorded["all", ""], found.simulated["all", ""]) == change
     assert found.released == (name == "approvals/remembered")
+
+
+def test_an_expired_plan_that_would_run_is_listed_by_its_calls() -> None:
+    agent = "{plan: lazy, approval: {onTimeout: approve}, tools: [{_tool: pay}, {_tool: look}]}"
+    [row] = simulate(play("plans/expired").records(), candidate(agent)).expired
+    assert (row["call"], row["tool"], [*row["arguments"]]) == ("t1-plan", "plan", ["calls"])
 
 
 def test_how_long_people_would_wait_less_or_longer() -> None:
