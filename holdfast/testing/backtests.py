@@ -140,7 +140,7 @@ def _read_record(
         for id, arguments in call.parts().items()
         if id in log.started
     ]
-    questions = log.question_records(log.result_of)
+    questions = log.question_records(lambda id, _: log.result_of(id))
     # In another run, they may be the run's own.
     messages = messages if request.get("conversation") else []
     whole = {**began, **request}

@@ -25,7 +25,7 @@ from holdfast.runtime.backtest import run_record as recorded
 from holdfast.runtime.text_safety import clean
 from holdfast.schemas import log_entry, names
 from holdfast.schemas.agent import AgentSnapshot
-from holdfast.schemas.decision import Decision
+from holdfast.schemas.decision import Decided, Decision, DecisionClaims
 from holdfast.schemas.internal import mcp_input
 from holdfast.schemas.message import ChatMessage, Delivered
 from holdfast.schemas.tool import ResolvedTool
@@ -208,12 +208,25 @@ class _History:
             sent.remove(found)
         return found
 
-    def take_result(self, id: str) -> Any:
-        """Take the next result that people sent in place of a call's own."""
-        kinds = ("respond", "happened")
-        sent = [one for one in self.decisions if one.call_id == id and one.decision in kinds][:1]
-        self.decisions = [one for one in self.decisions if one not in sent]
-        return sent[0].result if sent else None
+    def take_result(self, id: str, decided: Decided) -> Any:
+        """Take the next result that people sent a call by this decision."""
+        for one in self.decisions:
+            is_result = one.call_id == id and one.decision in ("respond", "happened")
+            if is_result and _may_count(one, decided):
+                self.decisions = [each for each in self.decisions if each != one]
+                return one.result
+        return None
+
+
+def _may_count(sent: Decision, decided: Decided) -> bool:
+    """Return whether a run can have counted a decision so; others it has ignored."""
+    if sent.token is None:
+        is_same = (sent.by, sent.groups, False) == (decided.by, decided.groups, decided.signed)
+        return is_same and sent.digest in (None, decided.digest)
+    try:
+        return decided.signed and DecisionClaims.unchecked(sent.token).digest == decided.digest
+    except ValueError:
+        return False
 
 
 def _is_task(end: recorded.End) -> bool:

@@ -218,10 +218,10 @@ class RecordedLog:
             value = None
         return shown if value is None else value
 
-    def question_records(self, take_result: Callable[[str], Any]) -> list[QuestionRecord]:
+    def question_records(self, take: Callable[[str, Decided], Any]) -> list[QuestionRecord]:
         """Return the questions and the decisions on them as they were sent; an expiry is a denial.
 
-        `take_result` returns the next result that people gave in place of a call's own.
+        `take` returns the next result that people gave a call by this decision.
         """
 
         def vote(entry: log_entry.DecisionEntry) -> Decision:
@@ -230,7 +230,7 @@ class RecordedLog:
                 return Decision(call_id=id, decision="deny", reason="the approval expired")
             fields = decided.model_dump(include={"decision", "by", "groups", "reason", "remember"})
             if decided.decision in ("respond", "happened"):
-                fields["result"] = take_result(id)
+                fields["result"] = take(id, decided)
             if entry.arguments is not None:
                 fields["arguments"] = entry.arguments
             return Decision(call_id=id, **fields)

@@ -596,6 +596,25 @@ async def test_odd_runs_are_equal_to_themselves(
     assert (read(), airline.effects().count("LH1 W")) == (effects, 1)
 
 
+async def test_an_answer_that_the_run_ignored_is_not_repeated(
+    record: Open, logs: dict[str, list[dict[str, Any]]]
+) -> None:
+    asks = {"_tool": "ask_person", "_person": True, "_approval": {"approvers": ["desk"]}}
+    here = await record(answered=[Answer(calls=[call("ask_person")]), DONE])
+    run = await here.start("answered", [asks])
+    [asked] = await run.waiting()
+    mine = {"by": "ann", "groups": ["desk"]}
+    for wrong in ({**mine, "digest": "0" * 64}, {"by": "ann", "groups": ["sales"]}, {"by": "bob"}):
+        await run.signal("t1c1", "respond", result="wrong", **wrong)
+    await run.decide("t1c1", "respond", result="right", digest=asked["digest"], **mine)
+    await run.result()
+    assert len([each for each in await run.context() if each.get("ignored")]) == 3
+    _, [report] = await here.reports(run.id)
+    assert report["verdict"] == "equal"
+    [read] = [each for each in logs[run.id] if each.get("message", {}).get("role") == "tool"]
+    assert read["message"]["content"] == "right"
+
+
 async def test_its_requests_count_in_the_budgets_of_production(
     record: Open, client: Client, tmp_path: Path
 ) -> None:
