@@ -143,12 +143,12 @@ async def run_suites(
         for each in found
     ]
     print_table(["CASE", "PASSED", "COST", "WHY NOT"], rows, cut=False)
+    worse = results.regressions(found, before, fail_under)
     if junit is not None:
-        results.write_text(junit, results.junit(found))
+        results.write_text(junit, results.junit(found, worse))
     if write_baseline is not None:
         results.write_text(write_baseline, results.baseline(found))
-    worse = results.regressions(found, before, fail_under)
-    for line in worse:
+    for line in worse.values():
         print(f"holdfast: {clean(line)}", file=sys.stderr)
     return RUN_FAILED if worse else DONE
 
@@ -229,45 +229,35 @@ class _Suites:
         self._progress = Progress(console=console, transient=True, disable=not console.is_terminal)
 
     async def run(self, suites: Mapping[str, EvalSuite]) -> list[results.CaseResult]:
-        runs = sum(each.repeat * len(each.cases) for each in suites.values())
-        task = self._progress.add_task("cases", total=runs)
-        found = list[results.CaseResult]()
+        cases = [(name, suite, case) for name, suite in suites.items() for case in suite.cases]
+        task = self._progress.add_task("cases", total=sum(suite.repeat for _, suite, _ in cases))
         with self._progress:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._tests.end_abandoned())
-                started = [
-                    (
-                        name,
-                        suite,
-                        case,
-                        [
-                            group.create_task(self._run(name, suite, case, task))
-                            for _ in range(suite.repeat)
-                        ],
-                    )
-                    for name, suite in suites.items()
-                    for case in suite.cases
+                runs = [
+                    [group.create_task(self._run(*each, task)) for _ in range(each[1].repeat)]
+                    for each in cases
                 ]
-        for name, suite, case, tasks in started:
-            done = [each.result() for each in tasks]
-            found.append(results.CaseResult(name, case.name, suite.pass_rate, done))
-        return found
+        return [
+            results.CaseResult(name, case.name, suite.pass_rate, [one.result() for one in tasks])
+            for (name, suite, case), tasks in zip(cases, runs, strict=True)
+        ]
 
     async def _run(self, name: str, suite: EvalSuite, case: EvalCase, task: Any) -> results.CaseRun:
-        record = record_of(name, case)
         tests = replace(self._tests, candidate=self._candidate or suite.agent)
         async with self._slots:
             began = monotonic()
             try:
-                async with tests.ended(record) as (run, answers):
+                async with tests.ended(record_of(name, case)) as (run, answers):
                     outcome, why = await self._checked(run, answers, case, suite.judge)
                     if not why and (evaluated := self._evaluated.get((name, case.name))):
                         from holdfast.evals.datasets import evaluator_failures
 
                         why = await evaluator_failures(evaluated, outcome)
                     return results.CaseRun(run.id, outcome, why, monotonic() - began)
-            except HoldfastError as error:
-                problem = error.line()
+            except Exception as error:  # the results of the other cases stay
+                text = one_line(f"holdfast: {type(error).__name__}: {error}", _WHY_CHARS)
+                problem = error.line() if isinstance(error, HoldfastError) else text
                 return results.CaseRun("", Outcome("failed", problem=problem), [problem])
             finally:
                 self._progress.advance(task)

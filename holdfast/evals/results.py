@@ -11,6 +11,8 @@ from holdfast.evals.checks import Outcome
 from holdfast.runtime.text_safety import clean
 from holdfast.validation.problems import FixableError
 
+# By this name, what all runs together fail by.
+ALL_RUNS = "all runs"
 _SLACK = 1e-9
 
 
@@ -47,10 +49,6 @@ class CaseResult:
         return self.passed / len(self.runs)
 
     @property
-    def passes(self) -> bool:
-        return self.rate >= self.wanted - _SLACK
-
-    @property
     def cost(self) -> float | None:
         costs = [run.outcome.cost for run in self.runs]
         return None if None in costs else sum(cost or 0 for cost in costs)
@@ -62,22 +60,21 @@ class CaseResult:
 
 def regressions(
     results: Iterable[CaseResult], baseline: Mapping[str, float], fail_under: float | None
-) -> list[str]:
-    """Return what makes the suites fail, a line each.
+) -> dict[str, str]:
+    """Return why the suites fail, a line each by the key of a case, or by `ALL_RUNS`.
 
     Against a baseline, a case fails if fewer of its runs pass than did there; a case that is not in
     it, as without one, if fewer pass than it requires.
     """
-    found, results = list[str](), [*results]
+    found, results = dict[str, str](), [*results]
     for each in results:
         before = baseline.get(each.key)
-        if before is None and not each.passes:
-            found.append(f"{each.key}: {each.rate:.0%} of its runs passed, not {each.wanted:.0%}")
-        elif before is not None and each.rate < before - _SLACK:
-            found.append(f"{each.key}: {each.rate:.0%} of its runs passed, and {before:.0%} before")
-    rate = sum(each.rate for each in results) / len(results)
+        if each.rate < (each.wanted if before is None else before) - _SLACK:
+            than = f"not {each.wanted:.0%}" if before is None else f"and {before:.0%} before"
+            found[each.key] = f"{each.key}: {each.rate:.0%} of its runs passed, {than}"
+    rate = sum(each.passed for each in results) / sum(len(each.runs) for each in results)
     if fail_under is not None and rate < fail_under - _SLACK:
-        found.append(f"{rate:.0%} of all runs passed; at least {fail_under:.0%}")
+        found[ALL_RUNS] = f"{rate:.0%} of all runs passed; at least {fail_under:.0%}"
     return found
 
 
@@ -121,22 +118,26 @@ def write_text(path: Path, text: str | None = None) -> None:
         raise FixableError(wrong, "name another file") from None
 
 
-def junit(results: Iterable[CaseResult]) -> str:
-    """Return the results as JUnit's XML: a suite each, a case each, with the reasons it failed."""
+def junit(results: Iterable[CaseResult], failed: Mapping[str, str]) -> str:
+    """Return the results as JUnit's XML: a suite each, a case each; `failed` are `regressions`."""
     suites = dict[str, list[CaseResult]]()
     for each in results:
         suites.setdefault(each.suite, []).append(each)
     root = Element("testsuites")
     for name, cases in suites.items():
-        failed = sum(not each.passes for each in cases)
-        counts = {"tests": str(len(cases)), "failures": str(failed)}
+        failures = sum(each.key in failed for each in cases)
+        counts = {"tests": str(len(cases)), "failures": str(failures)}
         suite = SubElement(root, "testsuite", {"name": clean(name), **counts})
         for each in cases:
             seconds = f"{sum(run.seconds for run in each.runs):.3f}"
             attributes = {"classname": clean(name), "name": clean(each.name), "time": seconds}
             case = SubElement(suite, "testcase", attributes)
-            if not each.passes:
-                message = f"{each.rate:.0%} of {len(each.runs)} runs passed"
-                failure = SubElement(case, "failure", {"message": message})
+            if each.key in failed:
+                failure = SubElement(case, "failure", {"message": clean(failed[each.key])})
                 failure.text = "\n".join(map(clean, each.reasons()))
+    if ALL_RUNS in failed:
+        counts = {"tests": "1", "failures": "1"}
+        suite = SubElement(root, "testsuite", {"name": ALL_RUNS, **counts})
+        case = SubElement(suite, "testcase", {"classname": ALL_RUNS, "name": "--fail-under"})
+        SubElement(case, "failure", {"message": failed[ALL_RUNS]})
     return tostring(root, encoding="unicode", xml_declaration=True) + "\n"

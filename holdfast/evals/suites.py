@@ -58,10 +58,11 @@ def record_of(suite: str, case: EvalCase) -> RunRecord:
     questions, calls = list[QuestionRecord](), list[CallRecord]()
     for each in case.decisions:
         fields = each.model_dump(include={"decision", "result", "reason"}, exclude_none=True)
+        fields |= {"result": each.result} if each.decision == "respond" else {}
         vote = Decision(call_id="t1c1", by="recorded", arguments=each.edit, **fields)
-        kind: Kind = "input" if each.decision == "respond" else "call"
-        digest = digest_of(each.tool, each.arguments, kind, 1)
-        questions.append(QuestionRecord(digest, [vote]))
+        kinds: tuple[Kind, ...] = ("call",) if each.decision == "edit" else ("call", "input")
+        digests = [digest_of(each.tool, each.arguments, kind, 1) for kind in kinds]
+        questions += [QuestionRecord(digest, [vote]) for digest in digests]
     for n, answer in enumerate(case.answers, start=1):
         calls.append(CallRecord(f"t{n}c1", answer.tool, answer.arguments, [_end(answer)]))
     hooks = [

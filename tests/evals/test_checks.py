@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from junitparser import JUnitXml
 
 from holdfast.evals.checks import Call, Outcome, failures
 from holdfast.evals.results import CaseResult, CaseRun, junit, regressions
@@ -93,20 +94,46 @@ def case(name: str, *passed: bool, wanted: float = 1.0) -> CaseResult:
 
 def test_a_case_fails_by_its_rate_or_by_its_baseline() -> None:
     results = [case("a", True, False), case("b", True, False, wanted=0.5)]
-    assert regressions(results, {}, None) == ["desk/a: 50% of its runs passed, not 100%"]
+    failed = {"desk/a": "desk/a: 50% of its runs passed, not 100%"}
+    assert regressions(results, {}, None) == failed
     # It was no better before.
-    assert regressions(results, {"desk/a": 0.5, "desk/b": 1.0}, None) == [
-        "desk/b: 50% of its runs passed, and 100% before"
-    ]
-    assert regressions([case("a", True)], {}, 1.0) == []
-    assert regressions([case("b", True, False, wanted=0.5)], {}, 0.6) == [
-        "50% of all runs passed; at least 60%"
-    ]
+    failed = {"desk/b": "desk/b: 50% of its runs passed, and 100% before"}
+    assert regressions(results, {"desk/a": 0.5, "desk/b": 1.0}, None) == failed
+    assert regressions([case("a", True)], {}, 1.0) == {}
+
+
+def test_all_runs_count_alike_for_the_bound_of_all() -> None:
+    results = [case("a", *[True] * 9), case("b", False)]
+    baseline = {"desk/b": 0.0}
+    assert regressions(results, baseline, 0.9) == {}
+    assert regressions(results, baseline, 0.91) == {
+        "all runs": "90% of all runs passed; at least 91%"
+    }
 
 
 def test_junit_names_each_case_and_why_it_failed() -> None:
-    text = junit([case("a", True), case("b", False)])
+    results = [case("a", True), case("b", False)]
+    text = junit(results, regressions(results, {}, None))
     assert '<testsuite name="desk" tests="2" failures="1">' in text
     assert '<testcase classname="desk" name="a" time="0.000" />' in text
-    assert '<failure message="0% of 1 runs passed">it &lt;did&gt; not' in text
+    message = "desk/b: 0% of its runs passed, not 100%"
+    assert f'<failure message="{message}">it &lt;did&gt; not' in text
     assert "\x1b" not in text
+
+
+@pytest.mark.parametrize(
+    ("baseline", "fail_under", "failed"),
+    [
+        ({}, None, ["b"]),
+        ({"desk/b": 0.5}, None, []),  # no better before
+        ({"desk/a": 1.0, "desk/b": 0.75}, None, ["b"]),
+        ({"desk/b": 0.5}, 0.8, ["--fail-under"]),
+    ],
+)
+def test_junit_has_a_failure_for_what_makes_the_exit_code_1(
+    baseline: dict[str, float], fail_under: float | None, failed: list[str]
+) -> None:
+    results = [case("a", True, True), case("b", True, False)]
+    text = junit(results, regressions(results, baseline, fail_under))
+    cases = [each for suite in JUnitXml.fromstring(text.encode()) for each in suite]
+    assert [each.name for each in cases if each.is_failure] == failed

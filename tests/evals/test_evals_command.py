@@ -105,6 +105,38 @@ async def test_a_suite_fails_by_the_cases_that_are_not_as_expected(suites: Suite
     assert "holdfast: desk/small: 0% of its runs passed, and 100% before" in worse.err
 
 
+ASKS = {
+    "desk/tools/ask_person.yaml": "{_person: true, properties: {question: {type: string}}}",
+    "script.yaml": """- calls:
+    - {tool: refund, arguments: {order: "7", amount: 20}}
+    - {tool: ask_person, arguments: {question: "Why?"}}
+- text: Nobody knows.
+""",
+    "evals/desk.yaml": """agent: desk
+cases:
+  - name: broken
+    messages: [7]
+  - name: decided
+    request: {input: Order 7 is broken.}
+    decisions:
+      - {tool: refund, arguments: {order: "7", amount: 20}, decision: respond}
+      - {tool: ask_person, arguments: {question: "Why?"}, decision: deny}
+    expect: {calls: {exactly: []}, approvals: [refund, ask_person]}
+""",
+}
+
+
+async def test_any_call_is_answered_or_denied_and_an_error_fails_one_case(suites: Suites) -> None:
+    for name, text in ASKS.items():
+        (suites.folder / name).write_text(text)
+    agent = suites.folder / "desk/agents/desk.md"
+    agent.write_text(agent.read_text().replace("[refund]", "[refund, ask_person]"))
+    ran = await suites.run()
+    rows = [line.split(maxsplit=3) for line in ran.out.splitlines()[1:]]
+    assert [row[:2] for row in rows] == [["desk/broken", "0/1"], ["desk/decided", "1/1"]], ran.out
+    assert "holdfast: ValidationError: " in rows[0][3]
+
+
 def refunds(turn: int, body: dict[str, Any]) -> Answer:
     """A model that refunds, but for two orders where its prompt has photos in it."""
     prompt, asked = (each["content"] for each in body["messages"][:2])
@@ -361,7 +393,7 @@ async def test_a_recorded_run_becomes_a_case(
     with pytest.raises(FixableError, match="is a suite of the agent helper"):
         add_case(path, "other", {"name": "third"})
     (tmp_path / "file").write_text("")
-    with pytest.raises(FixableError, match="cannot be written: Not a directory"):
+    with pytest.raises(FixableError, match="cannot be written: File exists"):
         add_case(tmp_path / "file/suite.yaml", "helper", {"name": "third"})
     case = suite.cases[0]
     assert case.request == {"input": "Find [secret]."}
