@@ -63,7 +63,7 @@ _WHY_CHARS: Final = 300
 def add_options(parsers: Parsers) -> None:
     """Add the options of `evals run` and `evals add`."""
     actions = parsers["evals"].add_subparsers(metavar="ACTION", required=True)
-    text = "run suites of cases: nothing but the model is asked"
+    text = "run suites of cases: the model is asked, and no tool is run"
     parser = actions.add_parser("run", help=text, description=f"{text.capitalize()}.")
     add = parser.add_argument
     text = "files of cases, or folders of them (default: evals)"
@@ -194,7 +194,7 @@ async def _worker(
 ) -> AsyncIterator[Backtests]:
     settings = WorkerSettings(**with_environment({**given}))
     secrets = Secrets(environment_secrets(os.environ))
-    host = BacktestHost.load(settings, secrets, "stop", model=model)
+    host = BacktestHost.load(settings, secrets, "stop", model=model, has_servers=True)
     client = await host.connect(where)
     queue = names.backtest_queue(uuid.uuid4().hex[:12])
     recorded, own = (HoldfastClient(client, each) for each in (settings.task_queue, queue))

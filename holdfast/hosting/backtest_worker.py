@@ -1,7 +1,7 @@
 """The worker of `holdfast backtest`: it runs backtests, and lets out requests to models alone.
 
 It has the settings of a worker, without what writes, notifies, reports or is connected to: no
-notifiers, viewers, telemetry, permits or MCP servers.
+notifiers, viewers, telemetry, permits or MCP servers; for a suite, these list their tools.
 """
 
 from collections.abc import Callable, Collection
@@ -62,10 +62,13 @@ class BacktestHost:
         principal: dict[str, Any] | None = None,
         model: ModelSettings | None = None,
         provider: Provider | None = None,
+        *,
+        has_servers: bool = False,
     ) -> Self:
         """Load the catalog and the endpoints of a worker; live reads are of this principal.
 
-        A `provider` answers all requests to models.
+        A `provider` answers all requests to models. With `has_servers`, agents have the tools that
+        MCP servers list, as they have in production; else those that a record has.
 
         Raises:
             StartError: something that the settings name does not load.
@@ -82,11 +85,13 @@ class BacktestHost:
         )
         loaded = load_resources(settings, secrets, provider=provider)
         catalog = loaded.current_catalog.catalog
-        world = replace(catalog.definitions, mcp_lock=None)
-        current = CurrentCatalog(replace(catalog, definitions=world))
+        if not has_servers:
+            world = replace(catalog.definitions, mcp_lock=None)
+            catalog, loaded = replace(catalog, definitions=world), replace(loaded, servers=None)
+        current = CurrentCatalog(catalog)
         # Its telemetry is not started, and a change of a file changes no backtest.
         channels = NotificationChannels()
-        resources = replace(loaded, current_catalog=current, servers=None, channels=channels)
+        resources = replace(loaded, current_catalog=current, channels=channels)
         reads = _harmless_tools(catalog, settings.catalog)
         fill_in = FillIn(missing, settings.task_queue, reads, principal)
         return cls(settings, resources, fill_in, model)
@@ -116,6 +121,8 @@ class BacktestParts(WorkerParts):
         self._recorded = RecordedActivities(self._client, host.backtests, host.fill_in)
 
     def _list_tools(self, servers: Collection[str]) -> Listing:
+        if (live := self._host.resources.servers) is not None:
+            return live.list_in_thread(servers)
         answers = self._host.backtests.get(activity.info().workflow_id or "")
         return recorded_listing(answers, servers)
 

@@ -1,5 +1,6 @@
 """`holdfast evals`: suites that are run against their answers, and cases from recorded runs."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from holdfast.evals.datasets import dataset
 from holdfast.evals.suites import add_case, load_suites
 from holdfast.runtime.settings_files.file_problems import LoadError
 from holdfast.validation.problems import FixableError
+from tests.activities.mcp.servers import shop
 from tests.support.backend import SIDE_BY_SIDE, TOOLS, Launch
 from tests.support.command import CommandOutput, Holdfast
 from tests.support.model_server import Answer, call, serve
@@ -20,6 +22,7 @@ from tests.workflows.commands.test_child_workflows import agents
 
 pytestmark = pytest.mark.usefixtures("client")
 
+SERVED = {"args": [shop.__file__], "envFrom": [shop.LEDGER]}
 REFUND = {"order": "7", "amount": 20}
 FILES = {
     "desk/agents/desk.md": """---
@@ -135,6 +138,29 @@ async def test_any_call_is_answered_or_denied_and_an_error_fails_one_case(suites
     rows = [line.split(maxsplit=3) for line in ran.out.splitlines()[1:]]
     assert [row[:2] for row in rows] == [["desk/broken", "0/1"], ["desk/decided", "1/1"]], ran.out
     assert "holdfast: ValidationError: " in rows[0][3]
+
+
+async def test_servers_list_the_tools_of_a_suite_and_the_case_answers(
+    suites: Suites, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(shop.LEDGER, str(suites.folder / "effects"))
+    files = {
+        "desk/agents/desk.md": FILES["desk/agents/desk.md"].replace("refund", "mcp:shop/refund"),
+        "script.yaml": "[{calls: [{tool: shop_refund, arguments: {order_id: A1}}]}, {text: Done.}]",
+        "servers.yaml": yaml.safe_dump({"shop": {"command": sys.executable, **SERVED}}),
+        "evals/desk.yaml": """agent: desk
+cases:
+  - name: served
+    request: {input: Order A1 is broken.}
+    answers: [{tool: shop_refund, arguments: {order_id: A1}, result: refunded}]
+    expect: {calls: {exactly: [shop_refund]}, approvals: [shop_refund]}
+""",
+    }
+    for name, text in files.items():
+        (suites.folder / name).write_text(text)
+    ran = await suites.run("--servers", str(suites.folder / "servers.yaml"))
+    assert ran.code == 0, ran.out + ran.err
+    assert shop.effects() == []
 
 
 def refunds(turn: int, body: dict[str, Any]) -> Answer:

@@ -18,6 +18,7 @@ from holdfast.activities.backtest.recorded_activities import TIMED_OUT
 from holdfast.catalog.mcp_tools import ListedTool, Listing
 from holdfast.runtime.backtest.recorded_answers import RecordedAnswers
 from holdfast.runtime.backtest.run_record import MessageRecord, all_tools
+from holdfast.runtime.settings_files.file_problems import InvalidValueError
 from holdfast.schemas import names
 from holdfast.schemas.agent import AgentSnapshot, ModelSettings, ResolvedAgent
 from holdfast.schemas.tool import ActivityBinding, Hooks, RepairAgent, ResolvedTool, Retry
@@ -100,9 +101,13 @@ class BacktestGate(ActivityInboundInterceptor):
             found: dict[str, Any] = await self.next.execute_activity(call)
             return found
         except ApplicationError as error:
-            # No server is asked again, and no list is to have the failure.
+            # Without its details: no list is to have the failure.
             raise ApplicationError(
-                error.message, type=error.type, non_retryable=True, category=error.category
+                error.message,
+                type=error.type,
+                non_retryable=error.non_retryable,
+                next_retry_delay=error.next_retry_delay,
+                category=error.category,
             ) from None
 
     def _resolved(
@@ -130,11 +135,11 @@ class BacktestGate(ActivityInboundInterceptor):
 
 
 def recorded_listing(answers: RecordedAnswers | None, servers: Collection[str]) -> Listing:
-    """Return what MCP servers listed for a recorded run, as far as it had their tools."""
+    """Return what servers listed for a recorded run, or raise `InvalidValueError` without it."""
     snapshot = None if answers is None else answers.record.snapshot
     agent = None if snapshot is None else snapshot.agent
     tools = [] if agent is None else all_tools(agent)
-    listing: dict[str, list[ListedTool] | str] = {}
+    listing: dict[str, list[ListedTool]] = {}
     for server in servers:
         listing[server] = [
             ListedTool(
@@ -151,24 +156,24 @@ def recorded_listing(answers: RecordedAnswers | None, servers: Collection[str]) 
             # A prompt, which was its instructions.
             listing[server] = [ListedTool(name=server, description=agent.instructions)]
         elif not listing[server]:
-            listing[server] = (
-                f"a backtest has what the recorded run had of MCP servers: not `{server}`"
-            )
+            reason = f"a backtest has what the recorded run had of MCP servers: not `{server}`"
+            raise InvalidValueError.of(reason, "name tools that it had")
     return listing
 
 
 def _with_recorded_tools(agent: ResolvedAgent, answers: RecordedAnswers) -> ResolvedAgent:
-    """Return an agent whose tools of MCP servers are those of the recorded run."""
+    """Return an agent whose tools of MCP servers are those of the run that a record is of."""
     snapshot = answers.record.snapshot
     recorded = {
         (tool.mcp.server, tool.mcp.tool): tool
         for tool in ([] if snapshot is None else all_tools(snapshot.agent))
         if tool.mcp is not None
     }
-    return _with_tools(
-        agent,
-        lambda tool: tool if tool.mcp is None else recorded[tool.mcp.server, tool.mcp.tool],
-    )
+
+    def as_recorded(tool: ResolvedTool) -> ResolvedTool:
+        return tool if tool.mcp is None else recorded.get((tool.mcp.server, tool.mcp.tool), tool)
+
+    return _with_tools(agent, as_recorded)
 
 
 def _with_tools(
