@@ -30,7 +30,7 @@ from holdfast.validation.schema_node import ValidationLimits
 from holdfast.workflows.engine.approvals.pending import PendingApprovals
 from holdfast.workflows.engine.budget.meter import Meter
 from holdfast.workflows.engine.call.activities import CallRefused
-from holdfast.workflows.engine.call.outcomes import Answered, Failed, Refused, Succeeded, refuse
+from holdfast.workflows.engine.call.outcomes import Answered, Failed, Succeeded, refuse
 from holdfast.workflows.engine.call.states import Turn
 from holdfast.workflows.engine.conversation import initial_context
 from holdfast.workflows.engine.conversation.recorded_prefix import RecordedPrefix, check_fork
@@ -312,7 +312,9 @@ class AgentRun(ExecutionBase):
         else:
             for name in self.state.meter.pass_thresholds():
                 self.limits.log_threshold(name)
-        if isinstance(call.outcome, Failed | Refused) and self.state.meter.out_of_time:
+        error = call.ended.error
+        was_cut = isinstance(call.outcome, Failed) or (error and error.code == ErrorCode.BLOCKED)
+        if was_cut and self.state.meter.out_of_time:
             self._exceed("maxDuration")
             return
         if isinstance(call.outcome, Succeeded | Answered):

@@ -131,12 +131,12 @@ class TurnExecution:
     async def _execute_call(self, turn: Turn, call: ToolCall) -> None:
         # While it waited for a slot, the run may have ended, or a message may have come.
         work, lifecycle, decided = self._work, self._work.calls, call.decided
-        is_under_way = bool(decided.unknown_attempts or decided.mcp.continuation)
+        has_run = bool(decided.unknown_attempts or decided.mcp.continuation)
         if work.is_halting and not decided.unknown_attempts:
             lifecycle.refuse(call, ErrorCode.CANCELLED, _RUN_ENDED)
-        elif work.is_steered and not is_under_way:
+        elif work.is_steered and not has_run:
             work.planning.hold_back([call])
-        elif work.state.meter.out_of_time and not is_under_way:
+        elif work.state.meter.out_of_time and not (has_run or lifecycle.doubt_after_reset(call)):
             lifecycle.refuse(call, ErrorCode.BLOCKED, _NO_TIME)
         else:
             if call.is_undecided:

@@ -17,7 +17,7 @@ YAML; the lines after it are what the log gained.
     > message: …                      a person sends a message; or {content, delivery, …}
     > time: 10m                       time passes, and what is due by the clock is applied
     > renew: {id, scopes, for: 1h}    a new token of the principal arrives
-    > run: cancel                     or `close`, `continue as new`, `reset`
+    > run: cancel                     or `close`, `continue as new`, `reset`, `use up its time`
     > hook NAME: …                    what the activity of a hook returns from now on
 
 The run is a request with its agent, as `holdfast run` takes it, or a single `call`; `hooks` is what
@@ -164,7 +164,7 @@ class Transcript(Play):
         self.settle()
 
     def control(self, action: str) -> None:
-        """Cancel, close, reset or continue the run."""
+        """Cancel, close, reset or continue the run, or use up its time."""
         match action:
             case "cancel":
                 self.run.cancel()
@@ -172,6 +172,8 @@ class Transcript(Play):
                 self.mailbox.close()
             case "reset":
                 self.run.state.was_reset = True
+            case "use up its time":
+                self.run.state.meter.run_out_of_time()
             case "continue as new":
                 self.chained = True
             case _:

@@ -290,15 +290,21 @@ class _Fold:
                     self.summary = entry
                 case log_entry.ToolStartEntry(call_id=id, tool=tool):
                     self._started[id] = tool
-                case log_entry.ToolEndEntry(call_id=id, tool=tool, error=None):
-                    result = self._results.get(id)
-                    if result is not None and not content_text(result.content).startswith(_STOPPED):
-                        self.succeeded[tool] = None
+                case log_entry.ToolEndEntry():
+                    self._end_call(entry)
 
     def started(self) -> dict[str, int]:
         """Return how many calls of each tool were started: of a loop its items, and not itself."""
         loops = {loop_of(id) for id in self._started}
         return dict(Counter(tool for id, tool in self._started.items() if id not in loops))
+
+    def _end_call(self, end: log_entry.ToolEndEntry) -> None:
+        result = self._results.get(end.call_id)
+        if end.error is not None:
+            if end.error.code == ErrorCode.BLOCKED:  # nothing was left of a budget for it
+                self._started.pop(end.call_id, None)
+        elif result is not None and not content_text(result.content).startswith(_STOPPED):
+            self.succeeded[end.tool] = None
 
     def _write(self, entry: log_entry.WriteEntry) -> None:
         reference = parse_reference(entry.path)
