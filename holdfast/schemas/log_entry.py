@@ -257,7 +257,7 @@ _TYPES = {kind.model_fields["type"].default: kind for kind in Entry.__subclasses
 EVENTS = frozenset(name for name, kind in _TYPES.items() if kind.event)
 """The types of those entries that are events."""
 LAST_ENTRIES = frozenset(("done", "error"))
-"""The types of those entries that nothing follows."""
+"""The types of those entries that end a log: only messages that no model reads follow."""
 SHOWN_TO_MODELS = frozenset(("message", "summary"))
 """The types of those entries that a model reads."""
 

@@ -187,14 +187,13 @@ def fit_edit(call: ToolCall, edited: dict[str, Any], limits: ValidationLimits) -
     written, fitted = edited.get(EACH), list[Any]()
     if len(edited) != 1 or not isinstance(written, list) or len(written) != len(call.items):
         raise InvalidArguments(f"this call has {len(call.items)} items: {_ITEMS}")
-    for n, (item, arguments) in enumerate(zip(call.items, written, strict=True)):
+    for n, (item, own) in enumerate(zip(call.items, written, strict=True)):
         try:
-            if not isinstance(arguments, dict | None):
+            if not isinstance(own, dict | None):
                 raise InvalidArguments(f"this is no object; {_ITEMS}")
-            if arguments is not None and item.has_ended:
+            if own is not None and item.has_ended:
                 raise InvalidArguments("it cannot run; leave it null")
-            is_kept = arguments is not None
-            fitted.append(fit_arguments(call.tool, arguments, limits) if is_kept else None)
+            fitted.append(None if own is None else fit_arguments(call.tool, own, limits))
         except InvalidArguments as error:
             raise InvalidArguments(f"{EACH}[{n}]: {error}") from None
     if all(arguments is None for arguments in fitted):
