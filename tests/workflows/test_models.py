@@ -1,8 +1,12 @@
 """Runs whose models are asked in several formats, are several, or take no tools or images."""
 
 import json
+import threading
 from typing import Any
 
+import pytest
+
+from holdfast.workflows.engine.model.prompt import FINALIZE
 from tests.providers.writers import responses
 from tests.providers.writers.abstract_answer import AbstractAnswer, Call, Choices, Thought
 from tests.support import tools
@@ -183,6 +187,24 @@ async def test_a_hook_sees_the_written_answer_and_whose_run_it_is(launch: Launch
         "output": {"id": 1, "text": "Ann has it."},
     }
     assert views["t1-beforeModel"].items() >= whose.items()
+
+
+@pytest.mark.parametrize(
+    ("hook", "output"),
+    [({"_beforeModel": "mask"}, "DONE"), ({"_afterAnswer": "proofread"}, "Done.")],
+)
+async def test_a_hook_of_the_last_request_counts_without_any_time_left(
+    launch: Launch, hook: dict[str, str], output: str
+) -> None:
+    gate = threading.Event()
+
+    def answer(_: int, body: dict[str, Any]) -> Answer:
+        return Answer("DONE") if FINALIZE in str(body) else Answer("late", hold=gate)
+
+    limit = {"budget": {"maxDuration": "300ms"}, "onLimit": {"maxDuration": "finalize"}}
+    run = await (await launch(answer)).start(agent={**limit, **hook})
+    assert (await run.result())["output"] == output
+    gate.set()
 
 
 async def test_a_hook_answers_for_a_model_that_is_down(launch: Launch) -> None:

@@ -8,11 +8,12 @@ import pytest
 from holdfast.schemas.internal.solution import Solution, WrittenCall
 from holdfast.schemas.names import ErrorCode
 from holdfast.schemas.run import RunRequest
-from holdfast.schemas.tool import ActivityBinding, Hooks
+from holdfast.schemas.tool import ActivityBinding, CallLimits, Hooks
 from holdfast.workflows.engine.approvals.pending import PendingApprovals
 from holdfast.workflows.engine.budget.meter import Meter
 from holdfast.workflows.engine.call.activities import CallRefused, advance
 from holdfast.workflows.engine.call.states import ToolCall
+from holdfast.workflows.engine.execution import loops
 from holdfast.workflows.engine.execution.preparation import (
     MAX_ARGUMENT_BYTES,
     prepare,
@@ -199,3 +200,20 @@ def test_an_id_that_looks_like_ours_makes_no_two_alike() -> None:
     found = ids_of("t1c2", None, "t1c2", "t1c2x", "t1c3")
 
     assert len(set(found)) == len(found)
+
+
+def test_a_refused_loop_uses_nothing_of_the_limit_of_its_tool(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(loops, "MAX_ARGUMENT_BYTES", 40)
+    find = tool("find", output_path="†state.lines")
+    pay = tool("pay", each=True, limits=CallLimits(per_run=2))
+    loop = call("pay", {"_each": "†state.lines", "note": "†item"})
+    play = Play(
+        *(find, pay),
+        model=[reply("", call("find"), loop), reply("", *[call("pay")] * 3), reply("Done.")],
+        outcomes={"find": ["x" * 30, "y" * 30]},
+    )
+    errors = play.to_end().errors()
+    assert errors["t1c2"] == "invalid_arguments"
+    assert [errors[each] for each in ("t2c1", "t2c2", "t2c3")] == [None, None, "blocked"]

@@ -83,7 +83,8 @@ def test_a_queued_message_is_listed_and_can_be_withdrawn() -> None:
 
 def test_a_message_is_answered_although_an_earlier_one_was_withdrawn_meanwhile() -> None:
     mailbox = Mailbox()
-    gone, read = (mailbox.put(Delivered(content="go", delivery=how)) for how in ("followUp", "steer"))
+    gone = mailbox.put(Delivered(content="go", delivery="followUp"))
+    read = mailbox.put(Delivered(content="go", delivery="steer"))
     mailbox.take(ending=False)
     assert mailbox.heard < gone
     mailbox.withdraw(gone)

@@ -145,6 +145,28 @@ async def test_a_message_during_the_last_notification_of_a_run_is_answered(
     assert await waits(run) == 2
 
 
+@pytest.mark.parametrize("decision", ["approve", "deny"])
+async def test_a_message_that_arrives_after_the_end_of_a_run_is_in_its_log(
+    launch: Launch, program: Listening, tmp_path: Path, decision: str
+) -> None:
+    deaf_to(program, "decided")
+    backend = await launch([], notifiers=notifiers(tmp_path, desk=hook(program)))
+    # A run without a model ends with its last call.
+    run = await backend.start(["pay"], agent={"calls": [{"_tool": "pay", "amount": 5}]})
+    await run.waiting()
+    await run.decide("t1c1", decision)
+    await eventually(lambda: waits(run))
+    await run.handle.signal("message", "what else?")
+    if decision == "deny":
+        assert (await run.failure()).type == "denied"
+    else:
+        [unread] = (await run.result())["undelivered"]
+        assert unread["text"] == "what else?"
+    end, last = (await run.context())[-2:]
+    assert end["type"] == ("done" if decision == "approve" else "error")
+    assert last["message"]["content"] == "what else?"
+
+
 async def test_a_channel_that_cannot_be_reached_holds_up_no_other_and_is_not_flooded(
     launch: Launch, program: Listening, tmp_path: Path
 ) -> None:
