@@ -60,10 +60,12 @@ def _expand(call: ToolCall, state: RunState, seen: VisibleData) -> None:
     values = _items_of(call, seen)
     _count(call, state, len(values))
     items, room_bytes = list[ToolCall](), MAX_ARGUMENT_BYTES
+    template = {name: one for name, one in call.prepared.raw_arguments.items() if name != EACH}
     for n, value in enumerate(values):
         arguments, unresolved = dict[str, Any](), ""
         try:
-            arguments = _resolved(call, value, seen)
+            data = _ItemData(seen.data, seen.void, value)
+            arguments = resolve(template, data, call.meta.instance)
         except Unresolved as error:
             unresolved = str(error)
         room_bytes -= json_size(arguments)
@@ -135,13 +137,6 @@ def collect(items: Sequence[ToolCall]) -> outcomes.Final:
     if all(isinstance(end, outcomes.Refused) for end in ends):
         return outcomes.refuse(ErrorCode(code), message)
     return outcomes.fail(ErrorCode(code), message)
-
-
-def _resolved(call: ToolCall, item: Any, seen: VisibleData) -> dict[str, Any]:
-    template = {name: one for name, one in call.prepared.raw_arguments.items() if name != EACH}
-    data = _ItemData(seen.data, seen.void, item)
-    arguments: dict[str, Any] = resolve(template, data, call.meta.instance)
-    return arguments
 
 
 def _items_of(call: ToolCall, seen: VisibleData) -> list[Any]:
