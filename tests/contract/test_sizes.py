@@ -15,7 +15,7 @@ MAX_LINES = {
     "providers": 5_740,
     "definitions": 570,
     "catalog": 3_825,
-    "workflows": 15_891,
+    "workflows": 15_930,
     "activities": 6_394,
     "hosting": 3_695,
     "client": 5_750,
