@@ -194,8 +194,8 @@ def test_channels_of_the_whole_content_have_a_row_for_each_call_of_a_plan() -> N
     ]
     question.arguments = {"calls": calls}
     assert shown_rows(question) == [
-        ("t1c1 find", 'order_id "7"'),
-        ("t1c2 pay", "amount 1250 · order_id †state.order"),
+        ("t1c1 find", 'Order "7"'),
+        ("t1c2 pay", "Amount 1250 · Order †state.order"),
     ]
     question.arguments = {"calls": [{**calls[0], "id": f"t1c{n}"} for n in range(100)]}
     assert len(shown_rows(question)) == MAX_ROWS
