@@ -87,6 +87,7 @@ async def test_a_reader_that_has_enough_is_no_error(launch: Launch) -> None:
             b"holdfast: the output cannot be written: No space left on device\n",
         ),
     ],
+    ids=["closed", "full"],
 )
 async def test_streams_that_are_closed_or_full_break_no_command(
     tmp_path: Path, streams: str, code: int, said: bytes
