@@ -70,12 +70,17 @@ def matched_calls(drafts: list[CallDraft], calls: list[WholeCall]) -> list[CallD
 def are_repeated(drafts: list[CallDraft], calls: list[WholeCall]) -> list[bool]:
     """Report for each call of the event that ends an answer whether it came before.
 
-    Some proxies send the whole list of calls again: then all calls so far are in it.
+    Some proxies send the whole list of calls again: then all calls so far are in it. An equal call
+    with another id is another one.
     """
     found = matched(
         drafts,
         calls,
-        lambda draft, call: draft.name == call.name and draft.equals(call.name, call.arguments),
+        lambda draft, call: (
+            draft.name == call.name
+            and draft.equals(call.name, call.arguments)
+            and draft.may_have_id(call.provider_id)
+        ),
     )
     is_whole_list = sum(each is not None for each in found) == len(drafts)
     return [is_whole_list and each is not None for each in found]
