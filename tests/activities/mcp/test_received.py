@@ -20,7 +20,8 @@ from mcp_types.methods import parse_server_result
 from pydantic import ValidationError
 
 from holdfast.activities.mcp import servers
-from holdfast.activities.mcp.http_client import McpHttpClient
+from holdfast.activities.mcp.http_client import McpHttpClient, _checked
+from holdfast.runtime.mcp.errors import SessionEndedError
 from holdfast.runtime.mcp.received import PROBLEM, fitted, repaired
 
 HEAD = '{"jsonrpc": "2.0", "id": 7, '
@@ -191,3 +192,16 @@ async def test_an_event_in_several_lines_is_passed_on() -> None:
     async with McpHttpClient(transport=transport) as http:
         read = await http.post("http://shop.example", json={"id": 7})
         assert await read.aread() == lines
+
+
+async def test_an_error_of_a_request_does_not_end_its_session() -> None:
+    request = httpx2.Request("POST", "https://a.example", headers={"mcp-session-id": "s"})
+
+    def answer(code: int) -> httpx2.Response:
+        error = {"code": code, "message": "session_date is required"}
+        return httpx2.Response(400, json={"jsonrpc": "2.0", "error": error}, request=request)
+
+    assert b"session_date" in (await _checked(request, answer(-32602), is_open=True)).content
+    for code in (-32000, -32600):
+        with pytest.raises(SessionEndedError):
+            await _checked(request, answer(code), is_open=True)

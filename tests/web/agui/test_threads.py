@@ -92,6 +92,26 @@ async def test_a_thread_waits_for_an_approval_of_others_and_is_its_senders(
     assert len(await runs(desk)) == 2
 
 
+async def test_no_message_is_taken_for_the_decision_of_another(
+    client: Client, desk: Backend
+) -> None:
+    """Temporal takes each id of an update once, whatever its name."""
+    async with inbox(client) as ann:
+        talking = asyncio.create_task(talk(ann, desk, "Pay."))
+        run = await started(desk)
+        await run.waiting()
+        more = asyncio.create_task(talk(ann, desk, "Pay.", "decision-of-bob"))
+
+        async def is_queued() -> bool:
+            return bool((await run.status())["queued"])
+
+        await eventually(is_queued)
+        decision = {"callId": "t1c1", "decision": "approve", "by": "bob", "groups": ["finance"]}
+        receipt = await run.handle.execute_update("decide", decision, id="decision-of-bob")
+        assert receipt["decided"]
+        await asyncio.gather(talking, more)
+
+
 async def test_a_cancelled_run_ends_the_stream_and_its_turn(client: Client, desk: Backend) -> None:
     own = PermissionRule(agents=["clerk"], principals=["own"], may=["read", "message"])
     async with inbox(client, permissions=Permissions([own])) as stage:
