@@ -12,7 +12,7 @@ MAX_LINES = {
     "schemas": 6_280,
     "validation": 2_849,
     "runtime": 7_412,
-    "providers": 5_745,
+    "providers": 5_750,
     "definitions": 570,
     "catalog": 3_825,
     "workflows": 15_930,
