@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, get_args
 
 from pydantic import BaseModel, JsonValue, PydanticUserError, TypeAdapter, ValidationError
 
@@ -13,6 +13,11 @@ from holdfast.schemas.phrases import suggest_names
 from holdfast.validation.problems import problems_of
 
 T = TypeVar("T")
+
+
+def mentions(kind: object, what: type) -> bool:
+    """Return whether an annotation is this type, or has it in a union, a list and so on."""
+    return kind is what or any(mentions(each, what) for each in get_args(kind))
 
 
 def type_schema(

@@ -78,18 +78,25 @@ class _Parameters:
     def __init__(self, function: Callable[..., Any], name: str) -> None:
         hints = get_type_hints(function, include_extras=True)
         self.result = hints.pop("return", None)
+        if json_form.mentions(self.result, bytes):
+            raise TypeError(f"tool `{name}`: its result is `bytes`, which JSON lacks; return text")
         self.context = next((one for one, kind in hints.items() if kind is CallContext), None)
         signature = inspect.signature(function)
         own = [each for each in signature.parameters.values() if each.name != self.context]
         self._signature = signature.replace(parameters=own)
-        for each in own:
-            if each.kind not in _ONE_EACH:
-                raise TypeError(f"tool `{name}`: `{each}` has no name of its own; give it one")
         kinds = [hints.get(each.name, Any) for each in own]
         # The name of a single parameter that is the object itself.
         only = kinds[0] if len(own) == 1 and inspect.isclass(kinds[0]) else object
         has_fields = issubclass(only, BaseModel) or is_dataclass(only)
         self._whole = own[0].name if has_fields else None
+        for each in own:
+            if each.kind not in _ONE_EACH:
+                raise TypeError(f"tool `{name}`: `{each}` has no name of its own; give it one")
+            if json_form.mentions(hints.get(each.name), CallContext):
+                fix = "annotate one parameter, with `CallContext` alone"
+                raise TypeError(f"tool `{name}`: a model would fill in `{each.name}`; {fix}")
+            if each.name.startswith("_") and not self._whole:
+                raise TypeError(f"tool `{name}`: `{each.name}` begins with `_`; rename it")
         self._fields: dict[str, Any] = {
             each.name: (kind, ... if each.default is each.empty else each.default)
             for each, kind in zip(own, kinds, strict=True)

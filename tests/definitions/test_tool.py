@@ -119,6 +119,16 @@ async def test_a_function_is_called_as_before_and_by_its_activity() -> None:
     assert whoami.arguments("hi") == {"greeting": "hi"}
 
 
+def test_a_single_model_and_the_context_may_have_private_names() -> None:
+    @tool
+    def send(_mail: SentMail, _call: CallContext) -> str:
+        return f"{_mail.to} {_call.call_id}"
+
+    context = CallContext.read({"runId": "r", "callId": "c", "idempotencyKey": "k"})
+    assert send.to_json()["required"] == ["to"]
+    assert ActivityEnvironment().run(send.activity, SentMail("ada"), {}, context) == "ada c"
+
+
 def test_every_meta_property_is_an_argument() -> None:
     from_function = {"type", "properties", "required", "parameters", "output", "tool"}
     without_function = {"delegate", "person"}
@@ -154,6 +164,23 @@ def _many(*texts: str) -> None:
     """Take many."""
 
 
+def _context_or_none(call: CallContext | None, text: str) -> None:
+    """Take a context that may be missing."""
+
+
+def _noted_context(call: Annotated[CallContext, "note"]) -> None:
+    """Take a context with a note."""
+
+
+def _private(_text: str, number: int) -> None:
+    """Take a text under a private name."""
+
+
+def _bytes(text: str) -> bytes | None:
+    """Return bytes."""
+    return text.encode()
+
+
 def _unfit(value: type) -> complex:
     """Take a type."""
     return 1j
@@ -163,6 +190,14 @@ def _unfit(value: type) -> complex:
     ("make", "wrong"),
     [
         (lambda: tool(_many), "tool `_many`: `*texts: str` has no name of its own"),
+        (
+            lambda: tool(_context_or_none),
+            "tool `_context_or_none`: a model would fill in `call`; annotate one parameter, with"
+            " `CallContext` alone",
+        ),
+        (lambda: tool(_noted_context), "tool `_noted_context`: a model would fill in `call`; ann"),
+        (lambda: tool(_private), "tool `_private`: `_text` begins with `_`; rename it"),
+        (lambda: tool(_bytes), "tool `_bytes`: its result is `bytes`, which JSON lacks; return"),
         (lambda: tool(_unfit), "a parameter or the result of tool `_unfit` has no JSON Schema"),
         (
             lambda: tool(shw="full")(_nothing),  # type: ignore[call-overload]
