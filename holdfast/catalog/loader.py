@@ -47,6 +47,7 @@ from holdfast.schemas.settings.limits import NO_LIMITS
 from holdfast.schemas.settings.schedules import ScheduleDefinition
 from holdfast.schemas.settings.servers import Server
 from holdfast.schemas.tool import ANONYMOUS, ActivityBinding, ResolvedTool
+from holdfast.validation.content_cache import ContentCache
 from holdfast.validation.problems import ValueProblem
 
 MadeT = TypeVar("MadeT", ResolvedTool, ResolvedAgent)
@@ -193,6 +194,7 @@ class _Loading:
             tools=self._tools,
             broken_tools=self._broken,
             agents=None,
+            resolved=ContentCache(),
             activities=frozenset([*world.activities, *self._activities]),
             signatures={name: each.signature for name, each in self._activities.items()},
             is_incomplete=bool(problems),

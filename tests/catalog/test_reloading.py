@@ -7,6 +7,7 @@ import shutil
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from holdfast.catalog.catalog_files import folder_signature
 from holdfast.catalog.loader import Catalog, CurrentCatalog, load_catalog, reload_catalog
 from holdfast.catalog.mcp_tools import ListedTool, lock_text
 from holdfast.catalog.reload import STAYS, CatalogReloader, ChangeDetector
+from holdfast.catalog.tool_reader import resolve_tool_entry
 from holdfast.hosting.sdk_workarounds.activity_definitions import activity_definition
 from holdfast.runtime.settings_files.source import Signature, file_signature
 from tests.catalog.catalog_folder import Folder
@@ -182,6 +184,17 @@ def test_a_changed_lock_is_read(place: WatchedFolder) -> None:
     [said] = place.settle()
     assert said.endswith("for new runs: new: locked tool `shop/find`")
     assert place.shelf.catalog.definitions.mcp_lock
+
+
+def test_tightened_limits_count_for_tools_that_earlier_runs_had(place: WatchedFolder) -> None:
+    def require() -> str | None:
+        world = replace(place.shelf.catalog.definitions, is_inline=True)
+        return resolve_tool_entry({"_tool": "own", "_activity": "charge"}, world).approval.require
+
+    assert require() is None
+    place.folder.write("limits.yaml", "approval: {require: always}\n")
+    place.settle()
+    assert require() == "always"
 
 
 def test_of_many_names_the_first_are_listed(place: WatchedFolder) -> None:
