@@ -14,6 +14,7 @@ from holdfast.definitions.json_form import as_written, read_as
 from holdfast.definitions.tool import JsonObject
 from holdfast.schemas import names
 from holdfast.schemas.agent import ToolChoice
+from holdfast.schemas.base import Stored
 from holdfast.schemas.budget import Budget
 from holdfast.schemas.message import ContextMessage, Part
 from holdfast.schemas.names import ErrorCode
@@ -69,7 +70,8 @@ async def execute_agent(
 
     Raises:
         ChildWorkflowError: the run failed; its cause has the code.
-        ApplicationError: the run stopped before it had an output of the agent's type.
+        ApplicationError: the run used up its budget (`budget_exceeded`), or has no output of the
+            agent's type that a workflow can read (`invalid_output`).
     """
     value = await workflow.execute_child_workflow(
         names.AGENT_WORKFLOW,
@@ -80,6 +82,12 @@ async def execute_agent(
         result_type=dict[str, Any],
     )
     result = RunResult.read(value)
+    if result.status == names.BUDGET_EXCEEDED:
+        reason = f"the run of agent `{agent.name}` used up its budget: {result.reason}"
+        raise ApplicationError(reason, type=names.BUDGET_EXCEEDED)
+    if Stored.of(result.output) is not None:
+        reason = f"the output of agent `{agent.name}` is in the store, and no workflow reads it"
+        raise ApplicationError(reason, type=ErrorCode.INVALID_OUTPUT)
     try:
         return read_as(agent.output_type, result.output)
     except ValidationError as error:

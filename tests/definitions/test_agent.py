@@ -8,15 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
+from temporalio import workflow
+from temporalio.exceptions import ApplicationError
 
 from holdfast import Agent, Budget, Skill, tool
 from holdfast.definitions.agent import AgentFields, SkillFields
 from holdfast.definitions.json_form import read_as
-from holdfast.definitions.run_request import RequestFields, run_request
+from holdfast.definitions.run_request import RequestFields, execute_agent, run_request
 from holdfast.definitions.tool import Approval
 from holdfast.runtime.settings_files.source import read_source
 from holdfast.schemas.agent import AgentDefinition, Knowledge, ModelSettings, SkillDefinition
-from holdfast.schemas.base import parse_duration
+from holdfast.schemas.base import Stored, parse_duration
 from holdfast.schemas.run import RunRequest
 from holdfast.schemas.tool import ActivityBinding
 
@@ -185,3 +187,33 @@ def test_a_request_is_written_as_others_write_it() -> None:
         "skill": "s",
     }
     assert RunRequest.model_validate(request).budget == Budget(max_turns=2)
+
+
+@pytest.mark.parametrize(
+    ("result", "code", "message"),
+    [
+        (
+            {"status": "budget_exceeded", "reason": "maxTurns"},
+            "budget_exceeded",
+            "the run of agent `a` used up its budget: maxTurns",
+        ),
+        (
+            {
+                "status": "completed",
+                "output": Stored(sha256="0", size_bytes=3_000_000, beginning="{").value(),
+            },
+            "invalid_output",
+            "the output of agent `a` is in the store, and no workflow reads it",
+        ),
+    ],
+)
+async def test_a_child_without_an_output_is_an_error_for_an_agent_of_any_output(
+    monkeypatch: pytest.MonkeyPatch, result: dict[str, Any], code: str, message: str
+) -> None:
+    async def execute_child(*request: object, **options: object) -> dict[str, Any]:
+        return {"turns": 1, "calls": 0, "usage": {}, **result}
+
+    monkeypatch.setattr(workflow, "execute_child_workflow", execute_child)
+    with pytest.raises(ApplicationError, match=message) as refused:
+        await execute_agent(Agent("a", model="m"), "Order 7 broke.")
+    assert refused.value.type == code
