@@ -123,6 +123,8 @@ def resolve_definition(
     """
     if not isinstance(written, dict):
         raise InvalidValueError.of("this is no agent", "write an object with `model` in it")
+    # A blank `name:` is none.
+    written = {key: each for key, each in written.items() if key != "name" or each is not None}
     unfit = None if "name" in written else name_problem(name, "name")
     named = {"name": name, **written} if unfit is None else written
     faults = [] if unfit is None else [unfit]

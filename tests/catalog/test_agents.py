@@ -182,6 +182,16 @@ def test_what_names_tools_may_name_those_of_skills_knowledge_and_memory(shop: Fo
     assert kept.tools[0].limits.after == ["pay"]
 
 
+def test_a_blank_name_is_that_of_the_file(shop: Folder) -> None:
+    for name in ("a", "b"):
+        shop.write(f"agents/{name}.yaml", MINIMAL + "name:\nmemory: true\n")
+    agents = shop.load().agents
+    for name in ("a", "b"):
+        assert {each.memory and each.memory.agent for each in agents[name].tools} == {name}
+    shop.write("agents/no name.yaml", MINIMAL + "name:\n")
+    assert "no name.yaml" in shop.problem()
+
+
 def test_a_skills_tool_may_wait_for_one_of_the_agents_own(shop: Folder) -> None:
     paid = {**PAY, "_limits": {"after": ["look_up", "quote"]}}
     quote = {"_tool": "quote", "_activity": "look_up"}
