@@ -91,7 +91,10 @@ export class HoldfastError extends Error {
 
 /** The fields of a run's request beside its agent and its input, and how Temporal has the run. */
 export interface StartOptions extends Omit<RunRequest, 'agent' | 'input'> {
-  /** The run's workflow id; a second start with it returns the same run. */
+  /**
+   * The run's workflow id; a second start with it returns the same run. Without it, a principal's
+   * token has the id, as its `jti`.
+   */
   id?: string;
   /** After which time Temporal ends the run, waiting for people included: `24h`, or milliseconds. */
   timeout?: `${number}${'s' | 'm' | 'h' | 'd'}` | number;
@@ -172,7 +175,9 @@ export class HoldfastClient {
     const request: RunRequest = { agent, ...(input !== undefined && { input }), ...fields };
     const name = (typeof agent === 'string' ? agent : agent.name) ?? 'agent';
     const workflowId =
-      id ?? `${name.replace(/[^\w.-]+/g, '-').slice(0, 100)}-${randomUUID().slice(0, 8)}`;
+      id ??
+      runOfToken(fields.principal) ??
+      `${name.replace(/[^\w.-]+/g, '-').slice(0, 100)}-${randomUUID().slice(0, 8)}`;
     const subject = typeof input === 'string' ? input : JSON.stringify(input ?? {});
     try {
       await this.ask(workflowId, () =>
@@ -295,6 +300,19 @@ export class HoldfastClient {
     } catch (error) {
       throw explained(error, run, late);
     }
+  }
+}
+
+/** The workflow id that a principal's token is for; the worker reports a token without one. */
+function runOfToken(principal: RunRequest['principal']): string | undefined {
+  if (!principal || !('token' in principal)) return undefined;
+  try {
+    const [, payload = ''] = principal.token.split('.');
+    const { jti } = JSON.parse(Buffer.from(payload, 'base64url').toString());
+    const isPrintable = typeof jti === 'string' && /^(?:[^\p{C}\p{Z}]| )+$/u.test(jti);
+    return isPrintable ? jti : undefined;
+  } catch {
+    return undefined;
   }
 }
 

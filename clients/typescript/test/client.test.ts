@@ -194,6 +194,22 @@ test('a second start with an id starts nothing', async () => {
   assert.equal(told(await agents.result(run)), 'output Hello.');
 });
 
+test('a run of a principal with a token has the id that the token is for', async () => {
+  const idle = new HoldfastClient(agents.temporal, 'a-queue-without-a-worker', 500);
+  const tokenOf = (payload: unknown) =>
+    `e30.${Buffer.from(JSON.stringify(payload)).toString('base64url')}.c2ln`;
+  const started = async (token: string, options = {}) => {
+    const run = await idle.start('clerk', 'hello', { principal: { token }, ...options });
+    await agents.temporal.workflow.getHandle(run).terminate();
+    return run;
+  };
+  const signed = tokenOf({ sub: 'ann', jti: `für-ann-${process.pid}` });
+  assert.equal(await started(signed), `für-ann-${process.pid}`);
+  assert.equal(await started(signed, { id: `own-${process.pid}` }), `own-${process.pid}`);
+  for (const token of ['no token', tokenOf(null), tokenOf({ jti: 7 }), tokenOf({ jti: 'a\u200b' })])
+    assert.match(await started(token), /^clerk-[0-9a-f]{8}$/);
+});
+
 test('an agent is written out in the request', async () => {
   const agent = {
     name: 'poet',
