@@ -79,7 +79,7 @@ ACTION_RESULTS: Final = {
     " run ends as soon as one is back.",
     "people": "Sent: it is in the log, and the model never reads it.",
     "withdrawn": "Withdrawn: the model never reads the message.",
-    "read": "Not withdrawn: the run has read the message.",
+    "read": "Nothing was changed: the run has read the message, or it was withdrawn before.",
     "over": "The run had already ended: nothing was changed.",
 }
 _EMPTY: Final = "Not sent: the message is empty."
@@ -233,7 +233,9 @@ class RunPages:
         except HoldfastError as error:
             wrong = f"Not sent. {reader_texts(error)[0]}"
         if wrong:
-            draft = {"run": run.id, "text": text, "delivery": delivery, "problem": wrong}
+            # As it was selected: a remark must not reach the model.
+            again = how if how in ("message", _PEOPLE) else delivery
+            draft = {"run": run.id, "text": text, "delivery": again, "problem": wrong}
             return page(request, "run/message.html", 409, **draft)
         return _back(run, how if how in ("message", _PEOPLE) else delivery)
 
@@ -348,6 +350,8 @@ async def run_frames(run: Run, seen: str) -> AsyncGenerator[str, None]:
                     yield _frame("trouble", {"text": reader_texts(look)[0]})
                 is_over, is_troubled = look.exit_code != UNREACHABLE, True
                 continue
+            if is_troubled:
+                yield _frame("trouble", {"text": ""})
             is_over, is_troubled = look.closed, False
             is_answered = feed.answer.is_over(look.streaming)
             here, found = place(*look.position, look.attempts), list[str]()

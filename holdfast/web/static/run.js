@@ -85,7 +85,9 @@ function put(part) {
   for (const id of ["now", "how", "more", "earlier"]) {
     const [old, made] = [document.getElementById(id), part.getElementById(id)];
     if (!old || !made) continue;
-    if (id === "how" && old.innerHTML.trim() === made.innerHTML.trim()) continue;
+    // A remark for people stays one, although the run now waits for a message.
+    const isRemark = old.querySelector("[value=people]:checked");
+    if (id === "how" && (isRemark || old.innerHTML.trim() === made.innerHTML.trim())) continue;
     Idiomorph.morph(old, made.outerHTML, { morphStyle: "outerHTML" });
     if (id === "earlier") htmx.process(document.getElementById(id));
   }
@@ -146,7 +148,10 @@ function listen() {
   const entries = document.getElementById("entries");
   const { here, place } = entries.dataset;
   stream = new EventSource(`${here}/changes?seen=${encodeURIComponent(place)}`);
-  stream.addEventListener("open", () => writing.clear());
+  stream.addEventListener("open", () => {
+    writing.clear();
+    say("");
+  });
   stream.addEventListener("changed", (event) => {
     entries.dataset.place = event.lastEventId;
     news.fetch(JSON.parse(event.data).answered ? writing.key : "");
@@ -190,6 +195,13 @@ document.addEventListener("DOMContentLoaded", () => {
   document.addEventListener("visibilitychange", seen);
   listen();
 });
+
+// A second tap sends nothing.
+document.addEventListener("submit", (event) => {
+  if (event.target.dataset.sent) event.preventDefault();
+  event.target.dataset.sent = "yes";
+});
+addEventListener("pageshow", () => document.querySelectorAll("[data-sent]").forEach((form) => delete form.dataset.sent));
 
 document.addEventListener("click", async ({ target }) => {
   const button = target.closest("[data-copy]");

@@ -57,6 +57,8 @@ async def test_a_message_that_is_not_read_is_withdrawn_and_a_remark_is_for_peopl
         await run.waiting()
         remark = {"text": "She called again.", "delivery": "people"}
         assert result_of(await stage.post(f"/run/{run.id}/message", remark)) == "people"
+        failed = await stage.post(f"/run/{run.id}/message", {**remark, "text": " "})
+        assert 'name="delivery" value="people"' in failed.text, "it stays a remark"
         await stage.post(f"/run/{run.id}/message", {"text": "Hurry.", "delivery": "steer"})
         page = (await stage.get(f"/run/{run.id}")).text
         assert "Not read yet: message 1: Hurry." in page

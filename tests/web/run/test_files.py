@@ -119,6 +119,18 @@ async def test_an_upload_without_end_is_cut_off_at_the_bound(
         assert await contents(run) == ["go"]
 
 
+async def test_the_page_of_a_form_that_was_not_sent_names_the_files_that_it_lost(
+    stage: Stage,
+) -> None:
+    files, text = [("files", ("a.png", b"\x89PNG"))], {"text": "Look."}
+    headers = {"accept": "text/html", "x-form-token": "of another session"}
+    answer = await stage.http.post("/run/order-7/message", files=files, data=text, headers=headers)
+    assert answer.status_code == 403
+    assert "Not kept: a.png." in answer.text
+    assert "Look." in answer.text
+    assert "<button" not in answer.text.partition("Your input")[2]
+
+
 async def test_few_large_uploads_run_at_a_time_and_only_where_files_are_taken(
     stage: Stage,
 ) -> None:

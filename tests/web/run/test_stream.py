@@ -168,7 +168,8 @@ async def test_trouble_is_reported_once_each_time_and_the_stream_continues() -> 
     looks: list[RunDescription | HoldfastError] = [gone, gone, look(2), gone]
     changed = ("changed", "r:2:0")
     found = await frames("r:1:0", *looks, look(2, closed=True))
-    assert found == [trouble, changed, trouble, ("over", {})]
+    over = ("trouble", {"text": ""})
+    assert found == [trouble, over, changed, trouble, over, ("over", {})]
 
 
 async def test_a_page_that_stays_open_asks_again_after_a_while(
