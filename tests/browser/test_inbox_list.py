@@ -69,6 +69,7 @@ async def test_what_is_new_appears_by_itself_and_what_is_ticked_stays_so(
         tick = page.locator(f"[value^='{first.id}/']")
         await tick.focus()
         await page.keyboard.press("Space")
+        await page.keyboard.press("Enter")  # which submits a form, by its first button
         await expect(page.locator("#ticked")).to_have_text("Send a mail")
         badge = page.locator("#badge")
         await expect(badge).to_have_text(re.compile("[0-9]"))
