@@ -1,14 +1,17 @@
 """What people see of the budgets that runs share: in the terminal, over HTTP and in the inbox."""
 
 import uuid
+from typing import Any
 
 import pytest
 from temporalio.client import Client
 
 from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.client.shared_budgets import read_budgets
+from holdfast.schemas.internal.shared_budgets import BudgetView
 from holdfast.schemas.names import BUDGET_WORKFLOW
 from holdfast.web import home
+from holdfast.web.api import lists
 from holdfast.web.auth.permissions import Permissions
 from holdfast.web.services import Services
 from tests.support.backend import Launch
@@ -46,6 +49,25 @@ async def test_what_is_used_is_listed(
     assert f"{own.name} <small>all, {view.window}</small></th><td>50 of 1,000 tokens</td>" in page
     none = await shown_to(Services(HoldfastClient(backend.client), permissions=Permissions([])))
     assert own.name not in none
+
+
+async def test_pages_of_the_api_have_each_window_once(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    places = [("ada@x.com", "2026-03"), ("ada2@x.com", "2026-03"), ("ada2@x.com", "2026-04")]
+    views = [BudgetView(name="b", scope=scope, window=window) for scope, window in places]
+
+    async def read(*_: Any) -> list[BudgetView]:
+        return views
+
+    monkeypatch.setattr(lists, "read_budgets", read)
+    found = list[tuple[str, str]]()
+    after: Any = ""
+    for _ in places:
+        answer = (await stage.http.get("/budgets", params={"limit": 1, "after": after})).json()
+        found += [(each["scope"], each["window"]) for each in answer["budgets"]]
+        after = answer["next"]
+    assert (sorted(found), after) == (places, None)
 
 
 async def test_a_budget_whose_worker_does_not_answer_is_listed_without_its_use(

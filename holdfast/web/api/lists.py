@@ -98,10 +98,11 @@ async def list_budgets(asked: ApiRequest) -> Response:
     may_read = "read" in asked.parts.permissions.rights(asked.person, None, None)
     found = await read_budgets(asked.parts.client) if may_read else []
     after, limit = asked.request.query_params.get("after", ""), _limit(asked)
-    later = [each for each in found if f"{each.name}/{each.scope}" > after]
-    last = later[limit - 1] if len(later) > limit else None
-    following = None if last is None else f"{last.name}/{last.scope}"
-    return JSONResponse(models.BudgetPage(budgets=later[:limit], next=following).to_json())
+    by_place = {f"{each.name}/{each.scope}/{each.window}": each for each in found}
+    later = sorted(place for place in by_place if place > after)
+    shown = [by_place[place] for place in later[:limit]]
+    following = later[limit - 1] if len(later) > limit else None
+    return JSONResponse(models.BudgetPage(budgets=shown, next=following).to_json())
 
 
 def _knows(asked: ApiRequest, agent: str | None) -> bool:
