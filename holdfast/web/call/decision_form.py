@@ -6,7 +6,7 @@ The input is kept unchanged until a decision is accepted. The buttons need no sc
 submitted, changed, and shown again with all input.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -273,7 +273,8 @@ def apply_action(
         case "drop":
             new, is_empty = MISSING, value == "" or found.children
             text = "" if is_empty else one_line(found.display_text, _VALUE_CHARS)
-            is_item = isinstance(found.place[-1], int)
+            if is_item := isinstance(found.place[-1], int):
+                branches = dict(_moved(branches, inner))
             notice = f"Removed entry {found.key}" if is_item else f"Omitted “{found.label}”"
             notice += f": {text}" if text else "."
         case "null":
@@ -302,6 +303,17 @@ def apply_action(
             new = {**value, key: _new_value(found.shape.property_schema(key), shapes)}
             notice_place, notice = (*inner, key), f"Added “{one_line(key, _VALUE_CHARS)}”."
     return FormValue(_put(form.value, inner, new), branches, EditNotice(notice_place, notice))
+
+
+def _moved(branches: Mapping[Place, int], gone: Place) -> Iterator[tuple[Place, int]]:
+    """Yield the selected alternatives where they are without an entry."""
+    n, number = len(gone) - 1, int(gone[-1])
+    for at, one in branches.items():
+        is_inside = at[:n] == gone[:n] and len(at) > n
+        if not is_inside or int(at[n]) < number:
+            yield at, one
+        elif int(at[n]) > number:
+            yield (*at[:n], int(at[n]) - 1, *at[n + 1 :]), one
 
 
 def _put(value: Any, place: Place, new: Any) -> Any:

@@ -231,3 +231,13 @@ def test_a_long_list_that_lost_an_entry_is_a_form_again() -> None:
     said = apply_action(FormValue({"it": ["x"] * MAX_ITEMS}, {}), f"drop:/it/{MAX_ITEMS - 1}", rows)
     [found] = build_fields(rows, said).children
     assert found.notice_after == f"Removed entry {MAX_ITEMS}: x"
+
+
+def test_alternatives_move_up_with_their_entries() -> None:
+    card, bank = (of_object(**{name: TEXT}) for name in ("card", "bank"))
+    rows = of_object(it={"type": "array", "items": {"oneOf": [card, bank]}})
+    written = {"it": [{"card": "1"}, {"bank": "2"}, {"card": "3"}]}
+    branches: dict[tuple[str | int, ...], int] = {("it", n): n % 2 for n in range(3)}
+    said = apply_action(FormValue(written, branches), "drop:/it/0", rows)
+    assert said.branches == {("it", 0): 1, ("it", 1): 0}
+    assert said.value == {"it": [{"bank": "2"}, {"card": "3"}]}
