@@ -269,8 +269,9 @@ def _part_problems(definition: ToolDefinition, schema: Mapping[str, Any]) -> Ite
     known = ShapeReader(schema).read(schema).properties
     for where, policy in _policies(definition):
         yield from under(_policy_problems(policy, known), *where)
-    if isinstance(definition.approval, list):
-        yield from under(rule_problems(definition.approval, schema), "_approval")
+    rules = definition.approval if isinstance(definition.approval, list) else []
+    if not any(True for rule in rules for _ in schema_problems(rule.when)):
+        yield from under(rule_problems(rules, schema), "_approval")
     if definition.output_path is not None:
         yield from output_path_problems(definition.output_path)
 

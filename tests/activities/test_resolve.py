@@ -89,6 +89,11 @@ def test_a_worker_without_a_catalog_has_no_agents_to_delegate_to() -> None:
     assert said.endswith("there is no agent `desk`; known: `anonymous`")
 
 
+def ruled(required: Any) -> dict[str, Any]:
+    rule = {"when": {"required": required}}
+    return {"_tool": "pay", "_activity": "charge", "_approval": [rule]}
+
+
 @pytest.mark.parametrize(
     ("request_", "message"),
     [
@@ -106,6 +111,10 @@ def test_a_worker_without_a_catalog_has_no_agents_to_delegate_to() -> None:
         (
             {"agent": {**INLINE, "output": {"$ref": "http://x/y"}}},
             "`agent.output.$ref`: `http://x/y` is outside of this schema",
+        ),
+        *(
+            ({"agent": {**INLINE, "tools": [ruled(no)]}}, "`agent.tools[0]._approval[0].when.requ")
+            for no in (True, None, 5, "amount", [5])
         ),
         ({"agent": {**INLINE, "instructions": "x" * 1_000_001}}, "`agent`: the agent has 100"),
         ({"tool": "look_ap"}, "`tool`: there is no tool `look_ap`; did you mean `look_up`?"),

@@ -211,6 +211,10 @@ REFUSED = [
         "3: `_approval.when.type`: `strin` is no type; did you mean `string`?",
     ),
     (
+        "_activity: charge\n_approval:\n- when: {required: true}",
+        "3: `_approval[0].when.required`: `true` does not fit; write the list",
+    ),
+    (
         "_activity: charge\n_approval:\n  require: never\n  onTimeout: fail",
         "4: `onTimeout` does not apply to an unknown outcome, the only question here; leave it out,"
         " or leave out `require: never`",
@@ -275,6 +279,14 @@ def test_a_catalog_that_may_not_be_read_is_reported(
     monkeypatch.setattr(Path, "iterdir", forbid)  # root may read everything
     [said] = shop.problems()
     assert said.endswith(": it cannot be read: Permission denied; make it a readable folder")
+
+
+def test_a_condition_of_a_rule_may_refer_to_itself(shop: Folder) -> None:
+    part = {"properties": {"a": {"$ref": "#/$defs/p"}}, "required": ["a"], "type": "object"}
+    tree = {"$defs": {"p": part}, **part}
+    rules = {"_approval": [{"when": tree, "require": "never"}, {}]}
+    shop.write("tools/t.yaml", json.dumps({"_activity": "charge", **tree, **rules}))
+    assert len(shop.load().definitions.tools["t"].approval_rules) == 2
 
 
 def test_all_problems_are_reported_at_once(shop: Folder) -> None:

@@ -14,7 +14,7 @@ MAX_LINES = {
     "runtime": 7_412,
     "providers": 5_750,
     "definitions": 583,
-    "catalog": 3_829,
+    "catalog": 3_851,
     "workflows": 15_930,
     "activities": 6_400,
     "hosting": 3_720,

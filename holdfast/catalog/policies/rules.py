@@ -16,16 +16,19 @@ from holdfast.runtime.narration.schema_shapes import Rules, Shape, ShapeReader
 from holdfast.runtime.text_safety import format_argument, one_line
 from holdfast.schemas.phrases import suggest_names
 from holdfast.schemas.tool import ApprovalRule, ResolvedTool, Schema
-from holdfast.validation.problems import ValueProblem, under
+from holdfast.validation.problems import ValueProblem, Where, under
 
 # The keywords that every value of another type fits, by the types that they apply to.
 _OF_TYPES = {
     ("number", "integer"): ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"),
     ("string",): ("minLength", "maxLength", "pattern"),
-    ("array",): ("minItems", "maxItems"),
+    ("array",): ("minItems", "maxItems", "items"),
+    ("object",): ("properties", "required"),
 }
 _CATCH_ALL: tuple[Schema | bool | None, ...] = (None, True, {})
 MAX_CONDITION_CHARS: Final = 300
+# Of the place of a condition inside others: one may refer to itself.
+_MAX_STEPS: Final = 32
 _PART_CHARS: Final = 80
 _WORDS: Final = {
     "exclusiveMinimum": "over {}",
@@ -122,35 +125,53 @@ def rule_advice(tool: ResolvedTool) -> Iterator[ValueProblem]:
 
 def _condition_problems(rule: ApprovalRule, parameters: Rules) -> Iterator[ValueProblem]:
     """Yield the conditions on no parameter, and those that values of another type fit."""
-    reader, condition = ShapeReader(parameters), ShapeReader(rule.when).read(rule.when)
-    whole = reader.read(parameters)
-    named = [*condition.properties, *condition.rules.get("required", [])]
-    for name in dict.fromkeys(map(str, named)):
-        if name not in whole.properties:
-            if not whole.takes_properties:
-                fix = suggest_names(name, whole.properties, "the tool has none")
-                yield ValueProblem((), f"`{name}` is no parameter of the tool", fix)
-            continue
-        shape, part = reader.read(whole.property_schema(name)), condition.property_schema(name)
-        part = part if isinstance(part, dict) else {}
-        for kinds, keywords in _OF_TYPES.items():
+    for where, name, condition, shape in _conditions_in(rule, parameters):
+        of = f"property of `{name}`" if name else "parameter of the tool"
+        required = condition.rules.get("required", [])
+        for key in dict.fromkeys(map(str, [*condition.properties, *required])):
+            if key not in shape.properties and not shape.takes_properties:
+                fix = suggest_names(key, shape.properties, "the tool has none")
+                yield ValueProblem(where, f"`{key}` is no {of}", fix)
+        for kinds, keywords in _OF_TYPES.items() if name else ():
             is_sure = shape.kinds and {*shape.kinds} <= {*kinds} and not shape.nullable
-            used = [] if is_sure or "type" in part else [key for key in keywords if key in part]
-            if used:
+            used = [key for key in keywords if key in condition.rules]
+            if used and not is_sure and "type" not in condition.rules:
                 reason = f"what is no {kinds[0]} fits every `{used[0]}`, and `{name}` may be none"
                 fix = f"write `type: {kinds[0]}` of the parameter, or beside `{used[0]}`"
-                yield ValueProblem(("properties", name, used[0]), reason, fix)
+                yield ValueProblem((*where, used[0]), reason, fix)
 
 
 def _open_conditions(rule: ApprovalRule, parameters: Rules) -> Iterator[ValueProblem]:
     """Yield the conditions that a call fits which leaves the argument out."""
-    reader, condition = ShapeReader(parameters), ShapeReader(rule.when).read(rule.when)
-    whole = reader.read(parameters)
-    for name in condition.properties:
-        has_default = "default" in reader.read(whole.property_schema(name)).rules
-        if not (condition.requires(name) or whole.requires(name) or has_default):
-            reason = f"a call without `{name}` fits, too"
-            if rule.require == "never":
-                reason += ", and would run unasked"
-            fix = f"add `required: [{name}]` to this `when`, or to the tool"
-            yield ValueProblem(("properties", name), reason, fix)
+    reader = ShapeReader(parameters)
+    for where, name, condition, shape in _conditions_in(rule, parameters):
+        for key in condition.properties:
+            has_default = "default" in reader.read(shape.property_schema(key)).rules
+            if not (condition.requires(key) or shape.requires(key) or has_default):
+                reason = f"a call without `{f'{name}.{key}'.lstrip('.')}` fits, too"
+                if rule.require == "never":
+                    reason += ", and would run unasked"
+                of = f"`{name}` in this `when`" if name else "this `when`"
+                fix = f"add `required: [{key}]` to {of}, or to the tool"
+                yield ValueProblem((*where, "properties", key), reason, fix)
+
+
+def _conditions_in(
+    rule: ApprovalRule, parameters: Rules
+) -> Iterator[tuple[Where, str, Shape, Shape]]:
+    """Yield a `when` and the conditions inside it: its place, what it is on, and both shapes."""
+    conditions, values = ShapeReader(rule.when), ShapeReader(parameters)
+    found: list[tuple[Where, str, Any, Any]] = [((), "", rule.when, parameters)]
+    for where, name, written, schema in found:  # which grows
+        condition, shape = conditions.read(written), values.read(schema)
+        yield where, name, condition, shape
+        if len(where) >= _MAX_STEPS:
+            continue
+        for key in condition.properties:
+            if key in shape.properties or shape.takes_properties:
+                parts = condition.property_schema(key), shape.property_schema(key)
+                inner = f"{name}.{key}".lstrip(".")
+                found.append(((*where, "properties", key), inner, *parts))
+        if "items" in condition.rules:
+            parts = condition.rules["items"], shape.rules.get("items", True)
+            found.append(((*where, "items"), f"{name}[]", *parts))
