@@ -39,6 +39,7 @@ from holdfast.runtime.attachments import check_types
 from holdfast.runtime.storage.run_files import move_files
 from holdfast.runtime.text_safety import one_line
 from holdfast.schemas import names
+from holdfast.schemas.base import canonical_json, sha256
 from holdfast.schemas.decision import ApprovalClaim, Decision, PendingApproval, Receipt, Verdict
 from holdfast.schemas.log_entry import ConfirmationRequiredEntry, LogRecord, read_record
 from holdfast.schemas.message import Content, Delivered
@@ -265,7 +266,8 @@ class Run(RemoteRun, Generic[OutputT]):
     async def decide(self, decision: Decision, update_id: str | None = None) -> Receipt:
         """Send a decision and return its receipt; of two with the same id, the run takes the first.
 
-        The default id is that of the same decision of the same approver on the same question.
+        The default id is that of the same decision of the same approver on the same question. If a
+        token is wrong, the failure keeps the id: another token is sent again with an id of its own.
 
         Raises:
             NoWorkerError: no worker answers, and nothing was sent.
@@ -275,11 +277,19 @@ class Run(RemoteRun, Generic[OutputT]):
         call, pending = decision.call_id, await self.approvals()
         question = [(one.nonce, one.digest) for one in pending if one.call_id == call]
         id = update_id or decision.update_id(self.id, question)
+        try:
+            return await self._decide(decision, id)
+        except errors.DecisionRejectedError as refusal:
+            if decision.token is None or refusal.code != names.INVALID_DECISION:
+                raise
+            return await self._decide(decision, sha256(canonical_json([id, decision.token])))
+
+    async def _decide(self, decision: Decision, id: str) -> Receipt:
         stage, rejected = WorkflowUpdateStage.COMPLETED, errors.DecisionRejectedError
-        answer = await self._update(
-            names.DECIDE, decision.to_json(), stage, rejected=rejected, id=id
+        argument = decision.to_json()
+        return Receipt.read(
+            await self._update(names.DECIDE, argument, stage, rejected=rejected, id=id)
         )
-        return Receipt.read(answer)
 
     async def claim(self, claim: ApprovalClaim) -> None:
         """Show others that a person looks at a pending call, or does not any more.

@@ -90,7 +90,7 @@ class Decision(Strict):
                 approver = [claims.get("iss"), claims.get("sub")]
             except ValueError:  # the run rejects it
                 approver = self.token
-        verdict = [self.decision, self.arguments, self.result, self.reason]
+        verdict = [self.decision, self.arguments, self.result, self.reason, *[True] * self.remember]
         return sha256(canonical_json([run_id, self.call_id, question, approver, *verdict]))
 
     @model_validator(mode="after")

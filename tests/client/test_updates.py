@@ -1,5 +1,6 @@
 """Updates whose answer is lost, and updates that are sent again."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from temporalio.client import (
 
 from holdfast.client.errors import (
     UNREACHABLE,
+    DecisionRejectedError,
     NoWorkerError,
     UnansweredUpdateError,
 )
@@ -20,11 +22,13 @@ from holdfast.client.run import Run
 from holdfast.schemas.decision import Decision
 from tests.support import tools
 from tests.support.backend import Launch
+from tests.support.backend import Run as BackendRun
 from tests.support.eventually import eventually
-from tests.support.identity.signing import Approver
+from tests.support.identity.signing import SIGNED_PAY, Approver, write_keys
 from tests.support.model_server import Answer, call
 
 APPROVES = Decision(call_id="t1c1", decision="approve", by="ada")
+MARKER = "marker_recorded_event_attributes"
 QUESTION = [("nonce", "digest")]
 
 
@@ -109,6 +113,7 @@ def test_an_id_is_that_of_one_persons_decision_on_one_question() -> None:
         APPROVES.model_copy(update={"by": "bob"}),
         APPROVES.model_copy(update={"decision": "deny"}),
         APPROVES.model_copy(update={"reason": "why"}),
+        APPROVES.model_copy(update={"remember": True}),
         Decision(call_id="t1c1", decision="edit", by="ada", arguments={"amount": 1}),
         Decision(call_id="t1c1", decision="respond", by="ada", result=None),
         Decision(call_id="t1c1", decision="respond", by="ada", result=0),
@@ -123,3 +128,29 @@ def test_an_id_is_that_of_one_persons_decision_on_one_question() -> None:
     ]
     first, later, other = (each.update_id("run-1", QUESTION) for each in signed)
     assert first == later != other
+
+
+async def test_a_wrong_token_blocks_no_right_one_of_the_same_decision(
+    client: Client, launch: Launch, tmp_path: Path
+) -> None:
+    ann, answers = Approver(), [Answer(calls=[call("pay_out", amount=5)]), Answer("paid")]
+    made = await launch(answers, keys=str(write_keys(tmp_path / "keys.json", ann)))
+
+    async def signed(*signers: Approver) -> tuple[BackendRun, list[Decision]]:
+        run = await made.start([{**SIGNED_PAY, "_approval": {"signed": True, "quorum": 2}}])
+        [waiting] = await run.waiting()
+        tokens = [one.on(run.id, waiting) for one in signers]
+        return run, [Decision(call_id="t1c1", decision="approve", token=one) for one in tokens]
+
+    run, [first, again] = await signed(ann, ann)
+    receipts = [await Run(client, run.id).decide(one) for one in (first, again)]
+    assert [one.missing for one in receipts] == [1, 1], "it counts once, and is answered twice"
+    await run.handle.cancel()
+    # The forged one has the public claims of a decision that Ann has not made yet.
+    run, [forged, right] = await signed(Approver(), ann)
+    for _ in range(2):
+        with pytest.raises(DecisionRejectedError, match="signature is wrong"):
+            await Run(client, run.id).decide(forged)
+    assert (await Run(client, run.id).decide(right)).missing == 1
+    markers = [one for one in await run.history() if one.HasField(MARKER)]
+    assert len(markers) == 4, "the agent, the forged token with either id, and the right one"
