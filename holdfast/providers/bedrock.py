@@ -286,7 +286,7 @@ class BedrockFormat(AnthropicFormat):
             "inferenceConfig": {name: each for name, each in limits.items() if each is not None},
             "toolConfig": tools | ({"toolChoice": forced} if forced else {}) if specs else None,
             "outputConfig": output or None,
-            "additionalModelRequestFields": own or None,
+            "additionalModelRequestFields": {k: v for k, v in own.items() if v is not None} or None,
             **top_level,
         }
         marks = (b"," + encode_json(mark)[1:-1], b"]}") if mark else ()

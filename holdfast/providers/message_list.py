@@ -24,6 +24,8 @@ ANSWER_FIRST = "(the conversation begins with an answer)"
 _RESULTS_RECEIVED = "I have the results."
 # The fields of a model's reasoning in the formats that `alternate_roles` is for.
 _REASONING_FIELDS = ("reasoning_content", "thinking")
+# The fields that only blocks of thoughts have, in the Messages API and in Converse.
+_FIELDS_OF_THOUGHTS = {"thinking", "data", "reasoningContent"}
 _CLOSING = b"]}"
 # The fields of an answer and of its calls that every server has.
 _FIELDS = {"role", "content", "tool_calls"}
@@ -99,25 +101,40 @@ def further_fields(fragments: Iterable[bytes]) -> set[str]:
     found: set[str] = set()
     for fragment in fragments:
         message = read_object(parsed_or_none(fragment.decode()))
-        if message.get("role") == "assistant":
+        # Items of the Responses API, which have a type, have only the fields of the format.
+        if message.get("role") == "assistant" and "type" not in message:
             found |= message.keys() - _FIELDS
-            for part in (*read_objects(message.get("tool_calls")), *_unsigned(message)):
+            for part in (*read_objects(message.get("tool_calls")), *_thoughts(message)):
                 found |= {"signature"} if "thinking" in part else part.keys() - _CALL_FIELDS
     return found
 
 
-def _unsigned(message: Message) -> list[Message]:
+def _thoughts(message: Message, *, signed: bool = False) -> list[Message]:
+    """Return the blocks of unsigned thoughts in an encoded message, and of `signed` ones."""
     blocks = read_objects(message.get("content"))
-    return [each for each in blocks if each.get("type") == "thinking" and "signature" not in each]
+    unsigned = [each for each in blocks if each.keys() == {"type", "thinking"}]
+    return [each for each in blocks if each.keys() & _FIELDS_OF_THOUGHTS] if signed else unsigned
 
 
-def without_unsigned(fragment: bytes) -> bytes:
-    """Return an encoded message without thoughts that no one signed; or nothing."""
+def _without_thoughts(fragment: bytes, *, signed: bool) -> bytes:
+    """Return an encoded message without unsigned thoughts, and `signed` ones; or nothing."""
     message = json.loads(fragment)
-    if not (unsigned := _unsigned(message)):
+    if not (thoughts := _thoughts(message, signed=signed)):
         return fragment
-    content = [each for each in message["content"] if each not in unsigned]
+    content = [each for each in message["content"] if each not in thoughts]
     return encode_json({**message, "content": content}) if content else b""
+
+
+def with_thought(fragment: bytes) -> bytes:
+    """Return an encoded message; an answer of chat completions without a thought has a blank one.
+
+    Kimi's and DeepSeek's models count an empty one as missing, and accept a space.
+    """
+    message = json.loads(fragment)
+    is_answer = message.get("role") == "assistant" and not isinstance(message["content"], list)
+    if not is_answer or message.get("reasoning_content"):
+        return fragment
+    return encode_json({**message, "reasoning_content": " "})
 
 
 def without_fields(message: Message, names: Collection[str]) -> Message:
@@ -190,8 +207,9 @@ def joined_messages(
     """
     user, model = openings
     fragments = list(request.fragments)
-    if "signature" in request.omitted_fields:
-        fragments = [*filter(None, map(without_unsigned, fragments))]
+    if request.omits_reasoning or "signature" in request.omitted_fields:
+        changed = (_without_thoughts(each, signed=request.omits_reasoning) for each in fragments)
+        fragments = [*filter(None, changed)]
     if fragments and fragments[0].startswith(model):
         fragments[:0] = encode_parts(user, texts(ANSWER_FIRST))
     messages = merge_neighbours(fragments, openings)

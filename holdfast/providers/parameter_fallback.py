@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from holdfast.providers import base
 from holdfast.providers.base import ProviderRefused, ProviderRequest, ToolsUnsupported
-from holdfast.providers.message_list import further_fields
+from holdfast.providers.message_list import further_fields, with_thought
 from holdfast.schemas.agent import ModelSettings
 
 _DEFAULT_TEMPERATURE = ModelSettings.model_fields["temperature"].default
@@ -31,6 +31,7 @@ _NO_EFFORT = (
     "the model does not accept its `reasoning`: the request was sent without it; set another, or"
     " leave it out"
 )
+_NO_THOUGHTS = "an answer lacks the thoughts that the model requires: it did not reason this time"
 _NO_NONE = "the model always reasons: low `reasoning` was requested in place of none"
 _NO_USAGE = "the endpoint does not report the usage of a streamed answer, which may be unknown"
 
@@ -58,8 +59,10 @@ _REASONING = (
     *("reasoning_content", "both content and thinking", "encrypted content is not supported"),
     *("'include'", "include: extra", "param: include"),
 )
-# Reasoning encrypted with other keys, or none: of another model, organization or region.
-_NOT_DECRYPTED = ("encrypted content", "encrypted_content", "items are not persisted")
+# Reasoning encrypted or signed with other keys, or none: of another model, organization or region.
+# The last one is in all of Claude's: "Invalid `signature` in `thinking` block", "Invalid `data` in
+# `redacted_thinking` block", "`redacted_thinking` blocks … cannot be modified".
+_NOT_DECRYPTED = ("encrypted content", "encrypted_content", "not persisted", "thinking` block")
 _REQUIRED = ("missing", "passed back", "required")
 # The whole message that a model or a server takes no tools, who sends it, and where it was found
 # (November 2026). An error about a tool's schema, an image or an account may name tools too, and
@@ -154,6 +157,11 @@ def _with_newer_length(request: ProviderRequest) -> ProviderRequest | None:
     return request.with_changes(model=renamed)
 
 
+def _with_thoughts(request: ProviderRequest) -> ProviderRequest | None:
+    fragments = tuple(map(with_thought, request.fragments))
+    return None if fragments == request.fragments else replace(request, fragments=fragments)
+
+
 def _flag(name: str, value: Any) -> Change:
     def change(request: ProviderRequest) -> ProviderRequest | None:
         return None if getattr(request, name) == value else replace(request, **{name: value})
@@ -163,8 +171,11 @@ def _flag(name: str, value: Any) -> Change:
 
 def _omitting(fields: frozenset[str]) -> ParameterFallback:
     """Return the fallback to a request whose answers have none of these fields."""
+    # Thoughts that lack this field are left out because it is required.
+    is_lacking = fields == {"signature"}
     named = ", ".join(f"`{name}`" for name in sorted(fields))
-    notice = f"the server takes no {named} in an answer: it was left out"
+    refused = "thought without a `signature`" if is_lacking else f"{named} in an answer"
+    notice = f"the server takes no {refused}: it was left out"
 
     def change(request: ProviderRequest) -> ProviderRequest | None:
         omitted = request.omitted_fields | fields
@@ -172,7 +183,7 @@ def _omitting(fields: frozenset[str]) -> ParameterFallback:
             return None
         return replace(request, omitted_fields=omitted, notices=(*request.notices, notice))
 
-    return ParameterFallback(change, of=tuple(fields), unless=_REQUIRED)
+    return ParameterFallback(change, of=tuple(fields), unless=() if is_lacking else _REQUIRED)
 
 
 _without_temperature = _model(_NO_TEMPERATURE, temperature=None)
@@ -228,6 +239,13 @@ _FALLBACKS = (
     ),
     ParameterFallback(
         _flag("omits_reasoning", True), of=_NOT_DECRYPTED, statuses=(400, 404), scope="request"
+    ),
+    # Of answers by another model of the agent's list.
+    ParameterFallback(_with_thoughts, of=("reasoning_content",), how=_REQUIRED),
+    ParameterFallback(
+        _model(_NO_THOUGHTS, {"thinking": None}, reasoning=None),
+        of=("must start with a thinking block",),
+        scope="request",
     ),
     ParameterFallback(
         _model(_NO_NONE, reasoning="low"),

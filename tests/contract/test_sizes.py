@@ -12,7 +12,7 @@ MAX_LINES = {
     "schemas": 6_280,
     "validation": 2_849,
     "runtime": 7_412,
-    "providers": 5_750,
+    "providers": 5_800,
     "definitions": 583,
     "catalog": 3_851,
     "workflows": 15_930,
