@@ -287,7 +287,6 @@ def read_options(arguments: Sequence[str]) -> Options:
     values["tool_heartbeat_timeout"] = values.get("heartbeat_timeout", TOOL_HEARTBEAT_TIMEOUT)
     check = CheckOptions(**how) if values.pop("check", False) else None
     settings = WorkerSettings(**values)
-    settings.version  # noqa: B018  # raises
     keyed = (settings.encryption, settings.permits, settings.keys)
     files = (settings.catalog, settings.endpoints, settings.servers, settings.notifiers, *keyed)
     if check and not (settings.tools or any(files)):

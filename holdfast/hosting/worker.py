@@ -200,6 +200,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if arguments is None else arguments
     try:
         settings, dev, how = read_options(words)
+        settings.version  # noqa: B018  # raises; other commands than a worker need no build
         if how is not None:
             return check(settings, how, secrets)
         log_to_stderr(secrets.clean_for_operator)

@@ -15,6 +15,7 @@ from holdfast.cli import server_commands
 from holdfast.cli.main import client_parser
 from holdfast.cli.server_commands import SETTINGS_VARIABLE
 from holdfast.hosting.options import VARIABLES, read_options
+from holdfast.runtime.attachments import DEFAULT_BYTES
 from holdfast.runtime.connection_errors import _VARIABLES as OF_TEMPORAL
 from holdfast.runtime.telemetry.telemetry import FLUSH_SECONDS
 from holdfast.schemas.internal.live_answer import VIEWERS_KEY
@@ -101,7 +102,8 @@ def seconds(text: str) -> int:
 def check_proxy(body: str, buffering: str, silence: timedelta) -> None:
     """See whether what is in front of the inbox passes on what it takes and what it sends: a body
     of this size, events as they come, a stream that sends nothing for so long."""
-    assert int(body.removesuffix("m")) * 1024**2 >= MAX_BODY_BYTES
+    most_bytes = MAX_BODY_BYTES + DEFAULT_BYTES["MESSAGE"]
+    assert int(body.removesuffix("m")) * 1024**2 >= most_bytes
     assert buffering == "off"
     assert silence > timedelta(seconds=2 * KEEP_ALIVE_SECONDS)
 

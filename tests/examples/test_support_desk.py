@@ -3,6 +3,8 @@
 import ast
 import dataclasses
 import json
+import re
+import shutil
 import sqlite3
 import sys
 from collections.abc import Callable
@@ -28,10 +30,12 @@ from examples.support_desk.tools import (
 from holdfast.schemas.run import CallContext, CallPrincipal
 from tests.encryption.keys import OLD, key_file
 from tests.support.backend import Launch
+from tests.support.command import holdfast
 from tests.support.model_server import Answer
 from tests.support.model_server import call as model_calls
 
 Result = TypeVar("Result")
+EXAMPLE = Path(tools.__file__).parent
 
 REFUND = RefundOrder(order_id=1042, amount=249, reason="arrived broken")
 CANCEL = CancelShipment(shipment_id="S-2057", reason="no longer wanted")
@@ -279,6 +283,35 @@ async def test_an_agent_reads_the_orders_of_its_principal_alone(
     own, other = (await run.results()).values()
     assert json.loads(own)["email"] == "ada@example.com"
     assert json.loads(other)["error"]["message"] == "no order 1049; search by customer first"
+
+
+# --- a reader's own ---
+
+
+async def test_the_steps_to_a_desk_of_ones_own_lead_to_files_that_load(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    readme = (EXAMPLE / "README.md").read_text(encoding="utf-8")
+    steps, desk = readme.partition("## Your own")[2], tmp_path / "my_desk"
+    desk.mkdir()
+    [copied] = re.findall(r"^1\. Copy (.*) into", steps, re.MULTILINE)
+    for name in re.findall("`(.*?)`", copied):
+        copy = shutil.copytree if (EXAMPLE / name).is_dir() else shutil.copy
+        copy(EXAMPLE / name, desk / name)
+    model = re.search(
+        r"4\. Write .*?`(mine: .*?)`, and name `mine` and the model", steps, re.DOTALL
+    )
+    assert model
+    (desk / "endpoints.yaml").write_text(model[1])
+    agent = desk / "agents/support_desk.md"
+    named = agent.read_text().replace("endpoint: demo", "endpoint: mine")
+    agent.write_text(named.replace("name: script", "name: large"))
+    [worker] = re.findall(r"holdfast worker --dev (.*)", steps)
+    monkeypatch.chdir(tmp_path)
+
+    said = await holdfast("check", *worker.split())
+    assert (said.code, said.err) == (0, "")
+    assert said.out == "5 tools, 1 agent, endpoints mine: OK\n"
 
 
 # --- what it is made of ----------------------------------------------------------------

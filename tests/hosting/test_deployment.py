@@ -11,9 +11,11 @@ from temporalio.api.workflowservice.v1 import DescribeWorkerDeploymentResponse
 from temporalio.client import Client
 from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
 
+from holdfast.cli.server_commands import load_catalog
 from holdfast.hosting.options import read_options
 from holdfast.hosting.plugin import worker_parts
-from holdfast.hosting.worker import WorkerSettings, build_worker, routing_advice
+from holdfast.hosting.process_exit import WRONG_SETUP
+from holdfast.hosting.worker import WorkerSettings, build_worker, main, routing_advice
 from holdfast.validation.problems import FixableError
 
 
@@ -29,8 +31,6 @@ def test_a_build_is_named_by_options_or_in_the_environment(monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--deployment", "desk"], "`--deployment` is given, and `--build` is not; name the build"),
-        (["--build", "1"], "`--build` is given, and `--deployment` is not; name its deployment"),
         (["--deployment", "a.b", "--build", "1"], "`--deployment`: `a.b` does not fit; write up"),
         (["--deployment", "a:b", "--build", "1"], "`--deployment`: `a:b` does not fit; write up"),
         (["--deployment", "__a", "--build", "1"], "`--deployment`: `__a` does not fit; write up"),
@@ -43,6 +43,33 @@ def test_a_build_is_named_by_options_or_in_the_environment(monkeypatch: pytest.M
 def test_what_temporal_does_not_take_is_refused(arguments: list[str], said: str) -> None:
     with pytest.raises(FixableError, match=f"^{re.escape(said)}"):
         read_options(arguments)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--deployment=desk"], "`--deployment` is given, and `--build` is not; name the build"),
+        (
+            ["--check", "--catalog=desk", "--build=1"],
+            "`--build` is given, and `--deployment` is not; name its deployment",
+        ),
+    ],
+)
+def test_a_worker_and_its_check_need_both(
+    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == WRONG_SETUP
+    assert capsys.readouterr().err == f"holdfast: {said}\n"
+
+
+def test_a_command_that_is_no_worker_reads_the_catalog_without_a_build(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The inbox has the settings of workers, but no build: deploy/kubernetes/production."""
+    monkeypatch.setenv("HOLDFAST_DEPLOYMENT", "desk")
+    (tmp_path / "tools").mkdir()
+    catalog, _ = load_catalog({"catalog": str(tmp_path)})
+    assert not catalog.agents
 
 
 async def test_every_worker_of_a_process_is_of_its_build(client: Client, tmp_path: Path) -> None:
