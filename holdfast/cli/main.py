@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from errno import EAGAIN, EBADF, EDQUOT, EFBIG, EIO, ENOSPC
 from importlib import import_module
 from io import TextIOWrapper
 from pathlib import Path
@@ -76,6 +77,8 @@ COMMANDS: Final[dict[str, dict[str, str]]] = {
 # The extras, by the packages that they bring.
 _EXTRAS = dict.fromkeys(("starlette", "uvicorn", "jinja2", "python_multipart"), "web")
 _EXTRAS |= dict.fromkeys(("mcp", "mcp_types"), "mcp") | {"pydantic_evals": "evals"}
+# A full disk, and others with which a stream is not written.
+_OF_OUTPUT: Final = (ENOSPC, EDQUOT, EFBIG, EIO, EBADF, EAGAIN)
 
 
 def main() -> NoReturn:
@@ -109,7 +112,9 @@ def command_line(arguments: Sequence[str] | None = None) -> int:
         from holdfast.client.errors import PIPE_CLOSED
 
         code = PIPE_CLOSED
-    except OSError as error:  # the disk is full
+    except OSError as error:
+        if error.errno not in _OF_OUTPUT or error.filename is not None:
+            raise
         from holdfast.client.errors import RUN_FAILED
 
         print(f"holdfast: the output cannot be written: {error.strerror}", file=sys.stderr)

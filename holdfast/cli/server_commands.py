@@ -254,7 +254,7 @@ async def codec(
         raise wrong_command("no keys are named", f"name them with `--encryption` or {VARIABLE}")
     converter = client_converter(file, "`--encryption`" if encryption else VARIABLE)
     assert converter.payload_codec is not None  # there is one with and without keys
-    place = store[0] if store else locations.reader_store_location(os.environ)
+    place = store[-1] if store else locations.reader_store_location(os.environ)
     served = converter.payload_codec, secret, frozenset(origins)
     await serve_codec(*served, place, host, port, url)
     return DONE

@@ -178,7 +178,7 @@ def free_port(preferred: int = 0) -> int:
     server has started.
 
     Raises:
-        OSError: no port is free.
+        FixableError: no port is free.
     """
     wanted = [preferred] if preferred else []
     first = os.getpid() * _PORTS_OF_A_PROCESS % len(_PORTS)
@@ -190,4 +190,5 @@ def free_port(preferred: int = 0) -> int:
             probe.bind((HOST, port))
             _returned.add(port)
             return port
-    raise OSError(f"no port from {_PORTS.start} to {_PORTS.stop - 1} is free")
+    wrong = f"no port from {_PORTS.start} to {_PORTS.stop - 1} is free"
+    raise FixableError(wrong, "stop a program that listens there")

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.cli import project_commands
 from holdfast.cli.screens.live import LiveScreen
 from holdfast.client.stream.heartbeats import AnswerProgress
-from tests.cli.conftest import Start
+from tests.cli.conftest import Holdfast, Start
 from tests.cli.program import CURSOR_UP, HIDE_CURSOR, SHOW_CURSOR
 from tests.support.backend import Launch
 from tests.support.eventually import eventually
@@ -97,6 +98,20 @@ async def test_streams_that_are_closed_or_full_break_no_command(
     _, errors = await program.communicate()
     assert (program.returncode, errors) == (code, said)
     assert (tmp_path / "desk/agents").is_dir()
+
+
+@pytest.mark.parametrize(
+    "error", [TimeoutError(), OSError("no port"), PermissionError(13, "Permission denied", "x")]
+)
+async def test_an_error_that_is_not_of_the_output_is_not_reported_as_one(
+    error: OSError, holdfast: Holdfast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fails(**_: object) -> int:
+        raise error
+
+    monkeypatch.setattr(project_commands, "demo", fails)
+    with pytest.raises(type(error)):
+        await holdfast("demo")
 
 
 async def test_a_program_that_is_ended_leaves_the_terminal_as_it_was(

@@ -7,6 +7,7 @@ import socket
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import AsyncMock
 
 import pytest
 from temporalio.client import Client
@@ -14,6 +15,7 @@ from temporalio.client import Client
 from holdfast.hosting.dev_server import run_dev_server, temporal_binary
 from holdfast.hosting.options import read_options
 from holdfast.schemas import names
+from holdfast.web import codec
 from tests.cli.program import Program
 from tests.encryption.conftest import Holdfast, Keyed
 from tests.encryption.keys import NEW, key_file
@@ -52,6 +54,18 @@ async def test_temporals_command_line_reads_by_it_what_is_encrypted(
     for words in ((), (*by_it, "Bearer unknown")):
         assert await first_input(client, run, *words) is None
     await handle.terminate()
+
+
+async def test_the_last_store_of_a_command_is_the_one_that_is_read(
+    keys: str, holdfast: Holdfast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    serve = AsyncMock()
+    monkeypatch.setattr(codec, "serve_codec", serve)
+    monkeypatch.setenv(TOKEN, SECRET)
+    stores = ("--store", "none", "--store", "/srv/runs")
+    said = await holdfast("codec", "--encryption", keys, "--origin", UI, *stores)
+    [served] = serve.await_args_list
+    assert (said.code, served.args[3]) == (0, Path("/srv/runs"))
 
 
 async def first_input(client: Client, run: str, *words: str) -> object:
