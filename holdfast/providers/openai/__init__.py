@@ -1,1 +1,1 @@
-"""OpenAI's chat completions: `format` of requests, `answer`, `schema`."""
+"""OpenAI's chat completions: `format` of requests, `answer`, `extra_fields`."""

@@ -80,12 +80,11 @@ class OpenAIFormat(ProviderFormat):
         return host.endswith(OWN_HOSTS)
 
     def encode_user(self, content: Content) -> tuple[bytes, ...]:
-        """Encode a message, whose content is a text unless it has media."""
-        shown: Any = contents.text_of(content)
+        """Encode a message, whose content is a text unless it has media; some reject a blank one."""
+        text = contents.text_of(content)
+        shown: Any = text if text.strip() else contents.EMPTY_MESSAGE
         if contents.media_of(content):
-            shown = contents.parts_of(
-                content, lambda text: [{"type": "text", "text": text}], _media
-            )
+            shown = contents.parts_of(content, _texts, _media)
         return (contents.encode_json({"role": "user", "content": shown}),)
 
     def encode_other(self, message: ChatMessage, names: ToolNames) -> tuple[bytes, ...]:
@@ -96,9 +95,9 @@ class OpenAIFormat(ProviderFormat):
             REASONING,
             lambda _, call: {"arguments": json.dumps(call.arguments, ensure_ascii=False)},
         )
-        if message.calls:
-            encoded["content"] = encoded["content"] or None
         if message.role == "assistant":
+            if not encoded["content"].strip():
+                encoded["content"] = None if message.calls else contents.EMPTY_MESSAGE
             encoded = with_extra_fields(encoded, message)
         return (contents.encode_json(encoded),)
 
@@ -147,6 +146,10 @@ def response_format(output: dict[str, Any] | bool | None) -> dict[str, Any] | No
         "strict": strict,
     }
     return {"type": "json_schema", "json_schema": schema}
+
+
+def _texts(text: str) -> list[Part]:
+    return [{"type": "text", "text": text}] if text.strip() else []
 
 
 def _media(part: Media) -> Part:
