@@ -65,7 +65,7 @@ class OpenAIResponsesAnswerReader(AnswerReader):
 
     format_name = "response of the Responses API"
     marker = '"type"'
-    whole_endings = ("stop", "completed")
+    whole_endings = ()  # a status has them
     counts = COUNTS
 
     def __init__(self, answer: StreamedAnswer) -> None:

@@ -52,7 +52,11 @@ class OpenAIResponsesFormat(OpenAIFormat):
         """Encode a message as items: an answer is several, in the order in which it came."""
         match message.role:
             case "assistant":
-                return tuple(map(encode_json, _answer(message, names)))
+                items = [*_answer(message, names)]
+                # Reasoning is rejected "without its required following item".
+                while items and items[-1]["type"] == "reasoning":
+                    items.pop()
+                return tuple(map(encode_json, items))
             case "tool":
                 call_id, output = message.provider_id or message.call_id, _shown(message.content)
                 result = {"type": "function_call_output", "call_id": call_id, "output": output}
