@@ -80,7 +80,7 @@ class OpenAIFormat(ProviderFormat):
         return host.endswith(OWN_HOSTS)
 
     def encode_user(self, content: Content) -> tuple[bytes, ...]:
-        """Encode a message, whose content is a text unless it has media; a blank one is rejected."""
+        """Encode a message: a text, which is never blank, unless it has media."""
         text = contents.text_of(content)
         shown: Any = text if text.strip() else contents.EMPTY_MESSAGE
         if contents.media_of(content):
