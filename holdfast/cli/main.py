@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
-from errno import EAGAIN, EBADF, EDQUOT, EFBIG, EIO, ENOSPC
+from errno import EAGAIN, EBADF, EDQUOT, EFBIG, EIO, ENOSPC, EPIPE
 from importlib import import_module
 from io import TextIOWrapper
 from pathlib import Path
@@ -77,8 +77,8 @@ COMMANDS: Final[dict[str, dict[str, str]]] = {
 # The extras, by the packages that they bring.
 _EXTRAS = dict.fromkeys(("starlette", "uvicorn", "jinja2", "python_multipart"), "web")
 _EXTRAS |= dict.fromkeys(("mcp", "mcp_types"), "mcp") | {"pydantic_evals": "evals"}
-# A full disk, and others with which a stream is not written.
-_OF_OUTPUT: Final = (ENOSPC, EDQUOT, EFBIG, EIO, EBADF, EAGAIN)
+# A full disk, a reader that has closed it, and others with which a stream is not written.
+_OF_OUTPUT: Final = (ENOSPC, EPIPE, EDQUOT, EFBIG, EIO, EBADF, EAGAIN)
 
 
 def main() -> NoReturn:
@@ -108,17 +108,13 @@ def command_line(arguments: Sequence[str] | None = None) -> int:
     try:
         code = _run(words)
         sys.stdout.flush()
-    except BrokenPipeError:  # the reader of the output has closed it
-        from holdfast.client.errors import PIPE_CLOSED
-
-        code = PIPE_CLOSED
     except OSError as error:
+        from holdfast.client.errors import PIPE_CLOSED, RUN_FAILED
+
         if error.errno not in _OF_OUTPUT or error.filename is not None:
             raise
-        from holdfast.client.errors import RUN_FAILED
-
-        print(f"holdfast: the output cannot be written: {error.strerror}", file=sys.stderr)
-        code = RUN_FAILED
+        if (code := PIPE_CLOSED if error.errno == EPIPE else RUN_FAILED) == RUN_FAILED:
+            print(f"holdfast: the output cannot be written: {error.strerror}", file=sys.stderr)
     sys.stderr.flush()
     return code
 
@@ -156,10 +152,9 @@ def _run(words: Sequence[str]) -> int:
             from holdfast.cli.parser import take_approver
 
             options["approver"] = take_approver(options)
-        code: int = asyncio.run(command(**options))
+        return int(asyncio.run(command(**options)))
     except (KeyboardInterrupt, Exception) as error:
-        code = _report(error, options.get("run"))
-    return code
+        return _report(error, options.get("run"))
 
 
 def _report(error: BaseException, run_id: str | None) -> int:

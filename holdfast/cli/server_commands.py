@@ -255,6 +255,5 @@ async def codec(
     converter = client_converter(file, "`--encryption`" if encryption else VARIABLE)
     assert converter.payload_codec is not None  # there is one with and without keys
     place = store[-1] if store else locations.reader_store_location(os.environ)
-    served = converter.payload_codec, secret, frozenset(origins)
-    await serve_codec(*served, place, host, port, url)
+    await serve_codec(converter.payload_codec, secret, frozenset(origins), place, host, port, url)
     return DONE
