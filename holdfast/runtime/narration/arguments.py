@@ -242,7 +242,7 @@ def money_amount(arguments: Mapping[str, Any], schema: Any) -> str:
     for name, value in arguments.items():
         rules = shapes.read(whole.property_schema(name)).rules
         if rules.get("format") == "money" and isinstance(value, str | int | float):
-            amount, code = _exact_money(value, rules, arguments)
+            amount, code = exact_money(value, rules, arguments)
             found.append("" if amount is None else f"{amount} {code}")
     return found[0] if len(found) == 1 else ""
 
@@ -262,7 +262,7 @@ def cost_text(cost: float, currency: str | None) -> str:
 
 def _money(value: str | float, rules: Mapping[str, Any], siblings: Any) -> str:
     """Return an amount in its currency, raw where it has fractions of the minor unit."""
-    amount, code = _exact_money(value, rules, siblings)
+    amount, code = exact_money(value, rules, siblings)
     if amount is None:
         written, is_minor = format_argument(value), rules.get("minorUnits") is True
         raw = f"{written} minor units of {code}" if is_minor else f"{code} {written}"
@@ -270,8 +270,8 @@ def _money(value: str | float, rules: Mapping[str, Any], siblings: Any) -> str:
     return f"{'-' * (amount < 0)}{_SYMBOLS.get(code, f'{code} ')}{abs(amount):,f}"
 
 
-def _exact_money(
-    value: str | float, rules: Mapping[str, Any], siblings: Any
+def exact_money(
+    value: str | float, rules: Mapping[str, Any], siblings: Any = None
 ) -> tuple[Decimal | None, str]:
     """Return an amount in its currency and the code; None with fractions of the minor unit."""
     code, raw = rules.get("currency"), value if isinstance(value, str) else repr(value)

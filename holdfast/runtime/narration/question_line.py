@@ -3,11 +3,18 @@
 A list has no schemas, which would need a query for each row: its money is the `amount` of the run.
 """
 
+import re
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, Final
 
-from holdfast.runtime.narration.arguments import DOT, arguments_in_line, labels_of, total_text
+from holdfast.runtime.narration.arguments import (
+    DOT,
+    arguments_in_line,
+    exact_money,
+    labels_of,
+    total_text,
+)
 from holdfast.runtime.narration.question_view import QuestionView
 from holdfast.runtime.narration.schema_shapes import ShapeReader
 from holdfast.runtime.text_safety import as_json, one_line
@@ -28,8 +35,8 @@ def question_line(view: QuestionView, agent: str | None = None) -> tuple[str, st
         title, effect = f"{effect[:1].upper()}{effect[1:]}", title
     elif approval.kind == "call" and amount:
         title = f"{title} · {amount}"
-    if amount and amount in f"{title} {effect}":
-        in_line = in_line.removeprefix(amount).removeprefix(" · ")
+    if amount and re.search(rf"(?<![-\w]){re.escape(amount)}(?![.,]?\d)", f"{title} {effect}"):
+        in_line = f"{in_line} · ".removeprefix(f"{amount} · ").removesuffix(" · ")
     return title, " · ".join(filter(None, [effect, in_line]))
 
 
@@ -46,8 +53,9 @@ def argument_line(waiting: PendingApproval) -> str:
         found = ((n, str(call.get("label") or call.get("tool") or call["id"])) for n, call in steps)
         return ", ".join(f"{n}. {one_line(label, _NAME_CHARS)}" for n, label in found)
     if (items := loop_arguments(waiting.arguments)) is not None:
-        shown = (waiting.model_copy(update={"arguments": one}) for one in items if one is not None)
-        return "; ".join(map(argument_line, shown))
+        # The amount is that of all items.
+        each = ({"arguments": one, "amount": ""} for one in items if one is not None)
+        return "; ".join(argument_line(waiting.model_copy(update=one)) for one in each)
     texts = {name: as_json(value) for name, value in waiting.arguments.items()}
     exact = {
         name: text
@@ -98,8 +106,8 @@ def _money(arguments: Mapping[str, Any], amount: str) -> dict[str, Any]:
     """Return the schema of the argument that is the amount of its call, if only one can be."""
     found, (value, _, code) = dict[str, Any](), amount.partition(" ")
     for name, one in arguments.items():
-        for units in (1, 100) if value and type(one) in (int, float) else ():
-            if Decimal(str(one)) == Decimal(value) * units:
-                rules = {"format": "money", "currency": code, "minorUnits": units > 1}
+        for is_minor in (False, True) if value and isinstance(one, str | int | float) else ():
+            rules = {"format": "money", "currency": code, "minorUnits": is_minor}
+            if exact_money(one, rules) == (Decimal(value), code):
                 found.setdefault(name, rules)
     return found if len(found) == 1 else {}

@@ -1,5 +1,7 @@
 """Arguments as a person reads them: formatted where that loses nothing, and else as written."""
 
+import re
+from itertools import product
 from typing import Any
 
 import pytest
@@ -19,6 +21,7 @@ from holdfast.runtime.narration.question_line import argument_line, is_whole, qu
 from holdfast.runtime.narration.question_view import QuestionView
 from holdfast.runtime.narration.schema_shapes import ShapeReader
 from holdfast.runtime.narration.value_diff import differences
+from holdfast.runtime.text_safety import as_json
 from holdfast.web.forms.fields import build_fields
 from holdfast.web.forms.form_values import FormValue
 from tests.support.news_receivers import WAITING
@@ -160,6 +163,30 @@ def test_a_row_of_a_list_has_every_value_or_is_not_whole() -> None:
     alike = {"order_id": "a" * 70, "orderId": "b" * 70}
     line = argument_line(asked.model_copy(update={"arguments": alike}))
     assert line.startswith("Order (order_id) ")
+
+
+TEXT = {**EUROS, "type": "string"}
+NUMBERS = (5, 500, 5.0, "5.00", "500", None, "€5.00")
+LABELS = {"price": "Price", "quantity": "Quantity", "a_price": "A price", "€5.00": "€5.00"}
+
+
+@pytest.mark.parametrize("price", [EUROS, TEXT, {**CENTS, "currency": "KWD"}, {}], ids=str)
+@pytest.mark.parametrize("effect", ["", "fee of €5.00", "fee of €5.001"])
+def test_the_amount_of_money_hides_no_other_value(price: dict[str, Any], effect: str) -> None:
+    for value, other, name in product(NUMBERS, NUMBERS, [*LABELS][1:]):
+        one = {name: other, "price": value}
+        for items in ([one], [one, {name: other, "price": 7}]):
+            arguments = one if items == [one] else {"_each": items}
+            amount = money_amount(arguments, {"properties": {"price": price}})
+            more = {"arguments": arguments, "amount": amount, "effect": effect}
+            title, line = question_line(QuestionView.of(WAITING.model_copy(update=more)))
+            assert is_whole(line, arguments)
+            shown = {title.removeprefix("Fee of "), *re.split(" · |; ", f"{title} · {line}")}
+            leads = {("price", total_text([amount]))} if arguments is one else set()
+            for each, its in (pair for item in items for pair in item.items()):
+                texts = {f"{LABELS[each]} {text}" for text in (its, as_json(its))}
+                texts |= {text for of, text in leads if of == each and text}
+                assert not texts.isdisjoint(shown), (arguments, title, line)
 
 
 @pytest.mark.parametrize(

@@ -79,6 +79,20 @@ def test_what_needs_more_than_a_yes_or_a_no_cannot_be_ticked(
     assert row.obstacle.startswith(obstacle)
 
 
+def test_a_row_that_can_be_ticked_shows_what_equals_the_amount_of_money() -> None:
+    [row] = shown(waiting(arguments={"price": "5.00", "quantity": 500}, amount="5.00 EUR"))
+    assert (row.title, row.brief) == ("Pay · €5.00", 'Price "5.00" · Quantity 500')
+
+
+def test_an_edit_of_another_person_restarts_the_count() -> None:
+    before = {"decision": "approve", "by": "ann", "at": AT.isoformat(), "digest": "of before"}
+    edit = {**before, "decision": "edit", "by": "bob", "digest": waiting().digest}
+    [row] = shown(waiting(quorum=2, decisions=[before, edit]))
+    assert row.choice
+    [row] = shown(waiting(quorum=2, decisions=[before, edit, {**edit, "by": "Ann"}]))
+    assert row.obstacle.startswith("You have already decided")
+
+
 def test_where_the_inbox_signs_what_has_to_be_signed_can_be_ticked() -> None:
     [row] = shown(waiting(signed=True), signs=True)
     assert SelectedCall.parse(row.choice) == SelectedCall("order-7", "t1c1", waiting().digest)
