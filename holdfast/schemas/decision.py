@@ -268,6 +268,11 @@ class PendingApproval(Explicit):
     """The title of its run, by the `title` of the agent. The log does not have it."""
 
     @property
+    def decided_by(self) -> list[str | None]:
+        """Return who has decided on these arguments: an edit restarts the count."""
+        return [one.by for one in self.decisions if one.digest == self.digest]
+
+    @property
     def shared_budget(self) -> str:
         """Return the budget that runs share, if a request does not fit into it; else nothing."""
         own, _, name = self.label.partition("budget ")

@@ -63,7 +63,7 @@ class ApprovalPrompts:
 
     async def _ask(self, waiting: PendingApproval, answers: AnswerSource) -> None:
         """Ask, unless and until it is decided elsewhere."""
-        if any(is_same_person(decided.by, answers.approver.name) for decided in waiting.decisions):
+        if any(is_same_person(each, answers.approver.name) for each in waiting.decided_by):
             return
         answers.keep_draft("")
         for _ in range(MAX_TRIES):

@@ -41,7 +41,7 @@ def is_approver(person: Person, approvers: Iterable[str]) -> bool:
 
 
 def has_decided(person: Person, approval: PendingApproval) -> bool:
-    return any(is_same_person(one.by, person.name) for one in approval.decisions)
+    return any(is_same_person(each, person.name) for each in approval.decided_by)
 
 
 @dataclass(frozen=True)

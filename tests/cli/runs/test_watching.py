@@ -272,11 +272,15 @@ async def test_what_led_to_a_question_is_drawn_before_it() -> None:
 async def test_who_has_decided_on_it_already_is_not_asked(answers: AnswerSource) -> None:
     run = Asked()
     people = ApprovalPrompts(run, PlainScreen(io.StringIO(), run.id), answers)
-    one = {"decision": "approve", "at": ASKED["requestedAt"], "digest": "d"}
+    one = {"decision": "approve", "at": ASKED["requestedAt"], "digest": waiting().digest}
     await people.ask_new([waiting(decisions=[{**one, "by": "anna"}])])
     assert run.decided == []
-    await people.ask_new([waiting(5, decisions=[{**one, "by": "bea"}, one])])
+    other = {**one, "digest": waiting(5).digest}
+    await people.ask_new([waiting(5, decisions=[{**other, "by": "bea"}, other])])
     assert [each.by for each in run.decided] == ["anna"]
+    edited = {**one, "digest": waiting(6).digest, "decision": "edit", "by": "bea"}
+    await people.ask_new([waiting(6, decisions=[{**one, "by": "anna"}, edited])])
+    assert len(run.decided) == 2, "the edit of another person restarts the count"
 
 
 async def test_what_is_left_of_a_plan_is_approved_as_it_was_read() -> None:

@@ -154,6 +154,10 @@ async def test_several_are_decided_at_once_and_each_shows_its_outcome(
     assert (given["by"], given["groups"], given["decision"]) == ("ann", ["finance"], "approve")
     again = rows_of(await stage.get(f"/?run={first.id}"))
     assert "You have already decided; other approvers must agree." in again[-1]
+    call = f"/waiting/{quote(first.id, safe='')}/t1c5"
+    assert "You have already decided" in (await stage.get(call)).text
+    await first.decide("t1c5", "edit", arguments=changed, by="bob", groups=["finance"])
+    assert "You have already decided" not in (await stage.get(call)).text, "an edit restarts it"
     later = await run_of(made, "desk")
     page = await stage.get(f"/waiting/{quote(later.id, safe='')}/t1c1")
     assert "An identical call was approved here" in page.text
