@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
-from errno import EAGAIN, EBADF, EDQUOT, EFBIG, EIO, ENOSPC, EPIPE
+from errno import EAGAIN, EBADF, EDQUOT, EFBIG, EIO, ENOSPC
 from importlib import import_module
 from io import TextIOWrapper
 from pathlib import Path
@@ -77,8 +77,8 @@ COMMANDS: Final[dict[str, dict[str, str]]] = {
 # The extras, by the packages that they bring.
 _EXTRAS = dict.fromkeys(("starlette", "uvicorn", "jinja2", "python_multipart"), "web")
 _EXTRAS |= dict.fromkeys(("mcp", "mcp_types"), "mcp") | {"pydantic_evals": "evals"}
-# A full disk, a reader that has closed it, and others with which a stream is not written.
-_OF_OUTPUT: Final = (ENOSPC, EPIPE, EDQUOT, EFBIG, EIO, EBADF, EAGAIN)
+# A full disk, and others with which a stream is not written.
+_OF_OUTPUT: Final = (ENOSPC, EDQUOT, EFBIG, EIO, EBADF, EAGAIN)
 
 
 def main() -> NoReturn:
@@ -111,10 +111,12 @@ def command_line(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         from holdfast.client.errors import PIPE_CLOSED, RUN_FAILED
 
-        if error.errno not in _OF_OUTPUT or error.filename is not None:
-            raise
-        if (code := PIPE_CLOSED if error.errno == EPIPE else RUN_FAILED) == RUN_FAILED:
+        code = PIPE_CLOSED
+        if not isinstance(error, BrokenPipeError):  # else the reader of the output has closed it
+            if error.errno not in _OF_OUTPUT or error.filename is not None:
+                raise
             print(f"holdfast: the output cannot be written: {error.strerror}", file=sys.stderr)
+            code = RUN_FAILED
     sys.stderr.flush()
     return code
 
