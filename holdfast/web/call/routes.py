@@ -33,7 +33,7 @@ from holdfast.runtime.text_safety import clean
 from holdfast.schemas import names
 from holdfast.schemas.decision import RUNS_AGAIN, Decision, PendingApproval
 from holdfast.schemas.settings.inbox import Right
-from holdfast.web.auth.permissions import access_of
+from holdfast.web.auth.permissions import RunAccess, access_of
 from holdfast.web.auth.sessions import Person, person_of
 from holdfast.web.call import decision_form, loader, view_model
 from holdfast.web.call.history import QuestionRound
@@ -153,11 +153,18 @@ class CallPages:
 
     async def changes(self, request: Request) -> Response:
         """Return the event stream of a call, or a refusal where too many are open."""
-        person, seen = person_of(request), request.query_params.get("seen", "")
         await self._check_visible(request)
-        root = root_of(request)
-        frames = self._frames(**request.path_params, seen=seen, person=person, root=root)
-        return page_stream(self._room, person.name, frames)
+        shown, access = request.query_params.get("seen", ""), access_of(request)
+        seen = request.headers.get("last-event-id") or shown
+        follows_outcome = shown.startswith(loader.CLOSED_MARK)
+        frames = self._frames(
+            **request.path_params,
+            seen=seen,
+            access=access,
+            root=root_of(request),
+            follows_outcome=follows_outcome,
+        )
+        return page_stream(self._room, access.person.name, frames)
 
     async def _load(self, request: Request) -> loader.OpenApproval | loader.ClosedApproval:
         run, call = request.path_params["run"], request.path_params["call"]
@@ -253,29 +260,37 @@ class CallPages:
         return page(request, "call/closed.html", status, next_call=next_call, form=form, **values)
 
     async def _frames(
-        self, run: str, call: str, seen: str, person: Person, root: str = ""
+        self,
+        run: str,
+        call: str,
+        seen: str,
+        access: RunAccess,
+        root: str = "",
+        *,
+        follows_outcome: bool = False,
     ) -> AsyncGenerator[str, None]:
-        follows_outcome = seen.startswith(loader.CLOSED_MARK)
-        watched, load = (
-            self._parts.client.run(run),
-            partial(loader.load_call, self._parts, run, call),
-        )
+        """Yield what changed since `seen`; the last frame of a look has its mark as id."""
+        person, watched = access.person, self._parts.client.run(run)
+        load = partial(loader.load_call, self._parts, run, call, access)
+        key = ("call", call, None if "read" in access.rights else access)
         feed = RunFeed(watched)
         async with aclosing(feed.moves()) as moves:
             async for look in moves:
                 try:
-                    found = await watched.share(("call", call), load)
+                    found = await watched.share(key, load)
                 except HoldfastError:
                     continue  # the next look loads the call again
+                if not access.sees(found.approval.approvers):
+                    break  # it was forwarded to others
                 feed.has_read(look)
                 (question, _, claim), before = found.mark.partition("/"), seen.partition("/")
+                has_claim = claim != before[2] and isinstance(found, loader.OpenApproval)
                 if question != before[0]:
-                    had_outcome = seen.startswith(loader.CLOSED_MARK)
-                    make = partial(_news, found, person, root, had_outcome=had_outcome)
-                    yield await asyncio.to_thread(make)
-                if claim != before[2] and isinstance(found, loader.OpenApproval):
+                    make = partial(_news, found, person, root, had_outcome=follows_outcome)
+                    yield await asyncio.to_thread(make, id_="" if has_claim else found.mark)
+                if has_claim:
                     text = view_model.claim_text(found.approval, person)
-                    yield frame("claim", escape(text) or "<!-- none -->")
+                    yield frame("claim", escape(text) or "<!-- none -->", found.mark)
                 seen = found.mark
                 if is_last_event(found, follows_outcome=follows_outcome):
                     break
@@ -288,6 +303,7 @@ def _news(
     root: str,
     *,
     had_outcome: bool,
+    id_: str,
 ) -> str:
     is_closed = isinstance(found, loader.ClosedApproval)
     values = (
@@ -298,7 +314,7 @@ def _news(
     values |= {"found": found, "is_closed": is_closed, "had_outcome": had_outcome}
     values["you"] = person.name
     event = "outcome" if is_closed and had_outcome else "news"
-    return frame(event, render(f"call/{event}.html", root, **values))
+    return frame(event, render(f"call/{event}.html", root, **values), id_)
 
 
 def _here(request: Request) -> str:

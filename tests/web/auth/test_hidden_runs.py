@@ -1,18 +1,22 @@
 """A run that a person may not know of is as one that does not exist, also by the time it takes."""
 
 import asyncio
+import re
 from types import SimpleNamespace
 from typing import Any
 
 import jwt
 import pytest
+from starlette.requests import Request
 from temporalio.client import Client
 
 from holdfast.client.errors import NO_SUCH, HoldfastError, NoSuchRunError
 from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.client.run import Run
 from holdfast.client.start import RunExistsError
+from holdfast.client.stream.run_watch import RunDescription
 from holdfast.runtime.text_sealer import TextSealer
+from holdfast.schemas.run import CallReport, RunReport
 from holdfast.schemas.settings.inbox import PermissionRule
 from holdfast.web.auth import permissions
 from holdfast.web.auth.permissions import Permissions, RunAccess
@@ -20,8 +24,11 @@ from holdfast.web.auth.sessions import BearerTokens, Person
 from holdfast.web.auth.sign_in import LinkSignIn
 from holdfast.web.call import loader
 from holdfast.web.call.history import history_of
+from holdfast.web.call.routes import CallPages
+from holdfast.web.http.streaming import EventStream, frame
 from holdfast.web.services import Services
 from tests.support.inbox import opened
+from tests.web.call.test_page import question
 from tests.web.call.test_texts import asks, decided, log
 from tests.web.call.test_texts import waiting as asked
 from tests.web.run.test_bounds import description
@@ -144,6 +151,86 @@ def test_what_led_to_a_call_leaves_out_the_calls_of_other_approvers() -> None:
     assert "that needed no approval" in shown("decide")
     assert shown("decide", "read").count("tell") == 5
     assert "decided t1c2" in shown("decide", "read")
+
+
+async def test_the_stream_of_a_plan_shows_what_its_page_shows(
+    nowhere: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The plan is for one group, and its second step also for another one."""
+    steps = [{"id": id, "tool": "tell", "label": "Tell"} for id in ("t1c1", "t1c2")]
+    plan, theirs = asks("plan"), {**asks(), "callId": "t1c2"}
+    bound: dict[str, Any] = {
+        "callId": "t1-plan",
+        "approvers": ["finance"],
+        "arguments": {"calls": steps},
+    }
+    plan["approval"] |= bound
+    theirs["approval"] = {**theirs["approval"], "callId": "t1c2", "approvers": ["legal"]}
+    of_plan = ({**one, "callId": "t1-plan"} for one in (plan, decided("approve")))
+    results = list[dict[str, Any]]()
+    for id, text in (("t1c1", "for finance"), ("t1c2", "for legal")):
+        result = {"role": "tool", "callId": id, "content": text}
+        results.append({"type": "tool_end", "tool": "tell", "callId": id})
+        results.append({"type": "message", "callId": None, "message": result})
+    entries = log(*of_plan, theirs, *results)
+
+    async def describe(_: Run) -> Any:
+        return description([], typed_search_attributes=[])
+
+    async def report(*_: Any) -> CallReport:
+        return CallReport(status=RunReport(status="running"), pending=[], entries=entries)
+
+    async def observe(_: Run) -> Any:
+        return RunDescription(("r", len(entries)), closed=False, streaming=None)
+
+    async def no_other(*_: Any) -> None:
+        return None
+
+    for name, instead in {"describe": describe, "call": report, "observe": observe}.items():
+        monkeypatch.setattr(Run, name, instead)
+    monkeypatch.setattr(loader, "find_next_pending", no_other)
+    pages = CallPages(Services(HoldfastClient(nowhere), permissions=RULES))
+
+    def opened_by(access: RunAccess) -> Request:
+        scope = {"type": "http", "path": "/", "query_string": b"seen=over:", "headers": []}
+        path = {"run": "order-7", "call": "t1-plan"}
+        state = {"person": access.person, "access": access}
+        return Request({**scope, "path_params": path, "state": state})
+
+    async def shown(*rights: Any) -> str:
+        request = opened_by(RunAccess(APPROVER, frozenset(rights)))
+        stream = await pages.changes(request)
+        assert isinstance(stream, EventStream)
+        sent = await anext(stream._frames)
+        await stream._frames.aclose()
+        outcome = "".join(re.findall("^data: (.*)", sent, re.M))
+        page = bytes((await pages.show(request)).body).decode()
+        assert "".join(outcome.split()) in "".join(page.split())
+        return outcome
+
+    # At the same time: who sees the same shares a reading of the run.
+    whole, own = await asyncio.gather(shown("read", "decide"), shown("decide"))
+    assert ("for finance" in whole, "for legal" in whole) == (True, True)
+    assert ("for finance" in own, "for legal" in own) == (True, False)
+
+
+async def test_the_stream_of_a_call_ends_once_it_is_for_others(
+    nowhere: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forwarded = question(approvers=["legal"])
+
+    async def load(*_: Any) -> Any:
+        return forwarded
+
+    async def observe(_: Run) -> Any:
+        return RunDescription(("r", 1), closed=False, streaming=None)
+
+    monkeypatch.setattr(loader, "load_call", load)
+    monkeypatch.setattr(Run, "observe", observe)
+    access = RunAccess(APPROVER, frozenset({"decide"}))
+    pages = CallPages(Services(HoldfastClient(nowhere), permissions=RULES))
+    frames = [one async for one in pages._frames("order-7", "t1c1", "", access)]
+    assert frames == [frame("over", "")]
 
 
 REQUEST = {"agent": "desk", "input": "Pay."}

@@ -30,6 +30,7 @@ from holdfast.web.call import decision_form, loader, routes
 from holdfast.web.call.decision_form import DecisionForm
 from holdfast.web.call.loader import ClosedApproval, OpenApproval, find_next_pending
 from holdfast.web.forms.form_values import SubmittedForm
+from holdfast.web.http.streaming import EventStream, frame
 from holdfast.web.listing.pending_runs import PendingList, PendingRuns
 from holdfast.web.services import Services
 from tests.web.call.test_page import over, question
@@ -270,12 +271,51 @@ async def test_an_open_page_receives_what_others_do(
         ("Withdrawn.", ""),
         ("A decision is needed again.", loader.CLOSED_MARK),
     ):
-        frames = pages._frames("order-7", "t1c1", seen, ANN)
+        frames = pages._frames("order-7", "t1c1", seen, RunAccess(ANN), follows_outcome=bool(seen))
         first = await anext(frames)
         await frames.aclose()
-        assert first.startswith("event: news\n"), first
+        assert first.startswith(f"id: {found[0].mark}\nevent: news\n"), first
         assert said in first.replace("</strong>", "")
         del found[0]
+
+
+async def test_a_page_that_connects_again_receives_what_is_new_to_it(
+    monkeypatch: pytest.MonkeyPatch, nowhere: Client
+) -> None:
+    """Not the decision before again, and also the end of a claim that it shows."""
+    claim = {"by": "bob", "until": "2099-01-01T00:00:00Z"}
+    made = [{"decision": "approve", "by": "bob", "at": AT.isoformat(), "digest": "d"}]
+    before = question()
+    found: list[Any] = [question(quorum=2, decisions=made, claim=claim)]
+    pages = routes.CallPages(Services(HoldfastClient(nowhere)))
+
+    async def look(*_: Any) -> Any:
+        return found[0]
+
+    async def observe(_: Run) -> Any:
+        return RunDescription(("r", len(found)), closed=False, streaming=None)
+
+    monkeypatch.setattr(loader, "load_call", look)
+    monkeypatch.setattr(Run, "observe", observe)
+
+    async def first(last_id: str) -> list[str]:
+        """The frames up to the one with an id."""
+        one = request(ANN)
+        one.scope["query_string"] = f"seen={before.mark}".encode()
+        one.scope["headers"] = [(b"last-event-id", last_id.encode())] if last_id else []
+        stream = await routes.CallPages.changes(pages, one)
+        assert isinstance(stream, EventStream)
+        frames = list[str]()
+        while not any(each.startswith("id: ") for each in frames):
+            frames.append(await anext(stream._frames))
+        await stream._frames.aclose()
+        return frames
+
+    news, claimed = await first("")
+    assert "Approved by bob (unverified), just now." in news.replace("</strong>", "")
+    assert claimed.startswith(f"id: {found[0].mark}\nevent: claim\n")
+    place, found[0] = found[0].mark, question(quorum=2, decisions=made)
+    assert await first(place) == [frame("claim", "<!-- none -->", found[0].mark)]
 
 
 def test_of_a_question_no_more_tools_are_read_than_it_is_about() -> None:
