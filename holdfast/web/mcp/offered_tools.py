@@ -123,11 +123,13 @@ def _offered(name: str, definition: ResolvedAgent | ResolvedTool) -> OfferedTool
     label, hints, is_wrapped = None, None, False
     if isinstance(definition, ResolvedTool):
         schema, label = {"type": "object", **definition.parameters}, definition.label
-        hints = ToolAnnotations(
-            read_only_hint=not definition.side_effects,
-            destructive_hint=definition.side_effects,
-            idempotent_hint=definition.idempotent,
-        )
+        # What a delegate does, the calls of its agent declare.
+        if definition.delegate is None or definition.side_effects:
+            hints = ToolAnnotations(
+                read_only_hint=not definition.side_effects,
+                destructive_hint=definition.side_effects,
+                idempotent_hint=definition.idempotent,
+            )
     else:
         wanted = {"type": "string"} if definition.input is None else definition.input
         is_wrapped = not (isinstance(wanted, dict) and wanted.get("type") == "object")

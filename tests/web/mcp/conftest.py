@@ -64,6 +64,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "agents" / "wait_run.yaml").write_text(MODEL)
     (folder / "tools").mkdir()
     (folder / "tools" / "choose.yaml").write_text(PERSON)
+    (folder / "tools" / "errand.yaml").write_text("_delegate: clerk\n")
     (folder / "tools" / "spend.yaml").write_text(SPEND)
     return folder
 

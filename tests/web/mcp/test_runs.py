@@ -41,6 +41,7 @@ async def test_agents_and_tools_are_listed_with_their_schemas(open_client: Open)
     hints = listed["echo"].annotations
     assert hints is not None
     assert hints.read_only_hint
+    assert listed["errand"].annotations is None  # its agent may pay
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
