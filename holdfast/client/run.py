@@ -336,7 +336,7 @@ class Run(RemoteRun, Generic[OutputT]):
         except TimeoutError:
             pass  # the answer is for others
         except errors.RejectedError as error:
-            if error.code != names.CONTINUED:
+            if error.code not in (names.CONTINUED, *names.NO_ANSWER):
                 raise  # otherwise, the run has it
 
     async def post(self, message: Content | Delivered) -> None:

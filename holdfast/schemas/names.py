@@ -185,6 +185,7 @@ NO_SUCH_MESSAGE: Final = "no_such_message"
 # And those with which `send` fails: no answer comes.
 BUDGET_EXCEEDED: Final = "budget_exceeded"
 WITHDRAWN: Final = "withdrawn"
+NO_ANSWER: Final = (BUDGET_EXCEEDED, WITHDRAWN, "cancelled")
 # Also what lists show of a history that a run has left.
 CONTINUED: Final = "continued"
 # And those with which a memory's `write` does.

@@ -325,7 +325,7 @@ class LogEnd(Explicit):
 
 
 class RunError(Explicit):
-    """Why a run failed or was cancelled."""
+    """Why a run failed or was cancelled, or the last message of a conversation has no answer."""
 
     code: str
     message: str
@@ -336,7 +336,8 @@ class RunReport(Explicit):
 
     `turn` is the current one, or the last; `calls` are its calls; `usage` is that of the run;
     `budget` has what is `used` of each budget, and its `limit`; no model has read what is `queued`;
-    `error` is why a run failed or was cancelled; `title` is by that of its agent.
+    `error` is why a run failed or was cancelled, or used up the budget of the last message of a
+    conversation, which waits for the next one; `title` is by that of its agent.
     Of a run that ended, `output_schema` is that of its output, if it has one.
     """
 

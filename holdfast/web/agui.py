@@ -249,9 +249,9 @@ class _Stream:
         state = (await self._news())[-1]  # the snapshot has the others
         for first in [thread.snapshot(), *thread.step("STARTED"), state]:
             yield first
-        is_over, outcome = False, None
+        is_over, last = False, None
         async with aclosing(RunFeed(run).reports(run.status)) as moves:
-            while not (is_over or outcome):
+            while not (is_over or last):
                 each = await anext(moves)
                 if isinstance(each, str):
                     yield each
@@ -261,18 +261,17 @@ class _Stream:
                 for event in events or thread.write(look.streaming):
                     yield event
                 is_over = thread.is_over or look.closed
-                outcome = None if is_over or not report else await self._outcome(report)
-        if outcome:
-            finished = {"type": "RUN_FINISHED", **self._ids, "outcome": outcome}
-            for final in [*thread.step("FINISHED"), thread.snapshot(), finished]:
+                last = None if is_over or not report else await self._last(report)
+        if last:
+            for final in [*thread.step("FINISHED"), thread.snapshot(), last]:
                 yield final
             return
-        end = (await run.ending(unread="not read here")).event()
+        end = await run.ending(unread="not read here")
         last = {"type": "RUN_FINISHED", **self._ids, "outcome": {"type": "cancelled"}}
-        if end["type"] == "done":
-            last |= {"outcome": {"type": "success"}, "result": end["output"]}
-        elif end["code"] != "cancelled":
-            last = {"type": "RUN_ERROR", "code": end["code"], "message": end["message"]}
+        if end.result is not None and not end.exit_code:
+            last |= {"outcome": {"type": "success"}, "result": end.result.output}
+        elif (code := end.code or end.status) != "cancelled":
+            last = {"type": "RUN_ERROR", "code": code, "message": end.message}
         for final in [*thread.step("FINISHED"), last]:
             yield final
 
@@ -286,10 +285,13 @@ class _Stream:
             thread.has_new_state = False
         return events
 
-    async def _outcome(self, report: RunReport) -> Event | None:
-        """Return the outcome if the run waits for the user, whose decision would count."""
+    async def _last(self, report: RunReport) -> Event | None:
+        """Return the last event if the run waits for the user, whose decision would count."""
+        finished = {"type": "RUN_FINISHED", **self._ids}
         if report.status != "awaiting_approval":
-            return {"type": "success"} if report.status == "awaiting_message" else None
+            success = finished | {"outcome": {"type": "success"}}
+            last = {"type": "RUN_ERROR", **report.error.to_json()} if report.error else success
+            return last if report.status == "awaiting_message" else None
         run, person = self._run, self._person
         access = await self._parts.access(person, run.id)
         left = {each.interrupt_id for each in self._sent.resume if each.status == "cancelled"}
@@ -303,4 +305,4 @@ class _Stream:
             and each.find_round() is not None
             and not (each.kind == "call" and each.excludes_principal([await run.tool(each.tool)]))
         ]
-        return {"type": "interrupt", "interrupts": asked} if asked else None
+        return finished | {"outcome": {"type": "interrupt", "interrupts": asked}} if asked else None

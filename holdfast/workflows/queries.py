@@ -49,8 +49,8 @@ class QueryHandlers:
     )
     def status(self) -> dict[str, Any]:
         """Return the status, the usage and the pending approvals of the run."""
-        end = self._start_failure if self._work is None else self._work.phases.end
-        error = {"code": end.code, "message": end.message} if isinstance(end, Fail) else None
+        why = self._start_failure if self._work is None else self._work.failure
+        error = why and {"code": why.code, "message": why.message}
         if self._work is None:
             status = self._start_failure.status if self._start_failure else "running"
             counts: dict[str, Any] = {"turn": 0, "skill": None, "usage": {}, "budget": {}}
@@ -58,7 +58,7 @@ class QueryHandlers:
             return {"status": status, "error": error, **counts, **lists, "queued": self._queued()}
         work, meter, turn = self._work, self._work.state.meter, self._work.phases.turn
         rules, form = work.state.rules, None
-        if isinstance(end, Finish):
+        if isinstance(work.phases.end, Finish):
             form = rules.output if isinstance(rules, ResolvedAgent) else rules.tools[0].output
         return {
             "status": work.status,

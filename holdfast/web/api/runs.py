@@ -26,7 +26,6 @@ from holdfast.schemas import names
 from holdfast.schemas.base import canonical_json, sha256
 from holdfast.schemas.decision import Decision
 from holdfast.schemas.message import Withdrawal
-from holdfast.schemas.names import ErrorCode
 from holdfast.schemas.run import AnyPrincipal, Principal, PrincipalToken
 from holdfast.web.api import models
 from holdfast.web.api.api_request import ApiRequest, read_number
@@ -306,7 +305,7 @@ async def say(asked: ApiRequest) -> Response:
     except RejectedError as refusal:
         if refusal.code == names.NOT_A_CONVERSATION:
             await run.post(new_message)
-        elif refusal.code in (ErrorCode.CANCELLED, names.BUDGET_EXCEEDED, names.WITHDRAWN):
+        elif refusal.code in names.NO_ANSWER:
             raise HttpProblem("no_answer", f"There is no answer: {refusal.reason}.") from None
         elif refusal.code != names.CONTINUED:
             raise

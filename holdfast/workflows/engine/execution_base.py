@@ -109,6 +109,10 @@ class ExecutionBase:
         return "awaiting_approval" if self.state.pending.list_open() else "running"
 
     @property
+    def failure(self) -> Fail | None:
+        return self.phases.end if isinstance(self.phases.end, Fail) else None
+
+    @property
     def is_halting(self) -> bool:
         """Return whether the execution has to end, so that it waits for no decision or result."""
         turn = self.phases.turn

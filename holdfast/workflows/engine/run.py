@@ -24,7 +24,7 @@ from holdfast.schemas.internal.continue_as_new import StepSnapshot
 from holdfast.schemas.internal.solution import Solution
 from holdfast.schemas.log_entry import ForkedEntry
 from holdfast.schemas.message import ChatMessage
-from holdfast.schemas.names import CHOOSE_SKILL, ErrorCode
+from holdfast.schemas.names import BUDGET_EXCEEDED, CHOOSE_SKILL, ErrorCode
 from holdfast.schemas.run import Ended, RunRequest, RunResult, RunStatus
 from holdfast.validation.schema_node import ValidationLimits
 from holdfast.workflows.engine.approvals.pending import PendingApprovals
@@ -46,7 +46,7 @@ from holdfast.workflows.engine.model.answer import (
 )
 from holdfast.workflows.engine.model.prompt import FINALIZE
 from holdfast.workflows.engine.model_requests import ModelRequests
-from holdfast.workflows.engine.phases import AskPeople, RunCalls, RunEvent, RunPhases
+from holdfast.workflows.engine.phases import AskPeople, Fail, RunCalls, RunEvent, RunPhases
 from holdfast.workflows.engine.request_settings import ModelChoice, ModelProgress, RequestSettings
 from holdfast.workflows.engine.run_limits import RunLimits
 from holdfast.workflows.engine.run_messages import Mailbox, RunMessages
@@ -169,6 +169,13 @@ class AgentRun(ExecutionBase):
     def status(self) -> RunStatus:
         status = super().status
         return "awaiting_message" if status == "running" and self._may_continue else status
+
+    @property
+    def failure(self) -> Fail | None:
+        """Return why the run failed, or why the last message of a conversation has no answer."""
+        is_waiting = self.status == "awaiting_message"
+        problem = self.messages.budget_problem(self.mailbox.heard) if is_waiting else None
+        return super().failure if problem is None else Fail(BUDGET_EXCEEDED, problem)
 
     @property
     def is_steered(self) -> bool:

@@ -151,6 +151,28 @@ async def test_a_thread_that_has_ended_takes_no_message(client: Client, desk: Ba
     assert names.EVENTS not in queries.names
 
 
+async def test_a_message_without_an_answer_and_a_used_up_run_end_in_an_error(
+    client: Client, tmp_path: Path
+) -> None:
+    (tmp_path / "agents").mkdir()
+    budget = "budget: {maxTurns: 4, perMessage: {maxTurns: 1}, total: {maxTurns: 3}}\n"
+    (tmp_path / "agents" / "clerk.yaml").write_text(CLERK.replace("spend", "echo") + budget)
+    answers = [Answer("One."), Answer(calls=[call("echo", text="a")]), Answer("Three.")]
+    async with (
+        backend(client, tmp_path, answers, catalog=tmp_path, cached_runs=100) as desk,
+        inbox(client) as stage,
+    ):
+        ends = [(await talk(stage, desk, *"abcd"[:n]))[-1] for n in (1, 2, 2, 3, 4)]
+
+    assert [end["type"] for end in ends] == [
+        *("RUN_FINISHED", "RUN_ERROR", "RUN_ERROR"),
+        *("RUN_FINISHED", "RUN_ERROR"),
+    ]
+    assert {end["code"] for end in ends if "code" in end} == {"budget_exceeded"}
+    assert "maxTurns (1) of this message is used up" in ends[2]["message"]
+    assert ends[-1]["message"] == "the budget maxTurns is used up"
+
+
 async def test_a_yes_runs_no_call_again_whose_outcome_is_unknown(
     client: Client, tmp_path: Path
 ) -> None:
