@@ -16,14 +16,12 @@ from mcp.client.session import ClientRequestContext, ClientSession
 
 from holdfast.runtime.mcp.errors import NoResultError, ServerUnreachableError, no_result
 from holdfast.runtime.mcp.input_forms import read_forms
-from holdfast.schemas.internal.mcp_input import McpTask
+from holdfast.schemas.internal.mcp_input import MAX_MISSES, McpTask
 from holdfast.schemas.names import ErrorCode
 
 HELD_CALL: Final = "open-call/"
 # Of a worker; beyond it, the longest open is answered `cancel`.
 MAX_HELD_CALLS: Final = 100
-# The requests about a call that come to no process that holds it, until it is taken for lost.
-MAX_MISSES: Final = 60
 # A request waits for a change for this time.
 SOON_SECONDS: Final = 1.0
 # A reply is kept, since its first delivery may be lost.

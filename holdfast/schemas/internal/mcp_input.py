@@ -14,6 +14,8 @@ from holdfast.schemas.json_schema import example_json
 
 INPUT_REQUIRED: Final = "_input_required"
 TASK: Final = "_task"
+# The requests about an open call that come to no process that holds it, until it is taken for lost.
+MAX_MISSES: Final = 60
 # An answer that a person has opened an address has no content.
 NO_CONTENT: Final[dict[str, Any]] = {"type": ["object", "null"], "additionalProperties": False}
 

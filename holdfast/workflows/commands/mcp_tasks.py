@@ -16,7 +16,7 @@ from temporalio.exceptions import FailureError
 with workflow.unsafe.imports_passed_through():
     from holdfast.schemas import names
     from holdfast.schemas.internal import mcp_input
-    from holdfast.schemas.internal.mcp_input import McpInputRequired, McpTask
+    from holdfast.schemas.internal.mcp_input import MAX_MISSES, McpInputRequired, McpTask
     from holdfast.schemas.names import ErrorCode
     from holdfast.schemas.tool import ActivityBinding
 
@@ -91,13 +91,21 @@ def pause_before(waited: timedelta, poll_ms: float) -> timedelta:
 
 
 async def cancel(call: ToolCall, executor: BaseExecutor) -> None:
-    """Request once that the server cancels the task of a call, if it still runs one."""
+    """Request that the server cancels the task of a call, if it still runs one.
+
+    An open call is in one process: the request is repeated until it comes there.
+    """
     # Not while the SDK discards a run that was evicted from the cache.
     task = call.decided.mcp.task
     if task is None or call.tool.activity is None or not workflow.in_workflow():
         return
+    request = McpTask(id=task.id, cancel=True)
     with suppress(FailureError, ValueError):
-        await _request(call, call.tool.activity, McpTask(id=task.id, cancel=True), executor)
+        for _ in range(MAX_MISSES):
+            found = await _request(call, call.tool.activity, request, executor)
+            if not (isinstance(found, McpTask) and found.misses > request.misses):
+                return
+            request = found
 
 
 def _set_task(call: ToolCall, task: McpTask | None) -> None:

@@ -12,6 +12,8 @@ import pytest
 import yaml
 from temporalio.client import Client, WorkflowFailureError, WorkflowUpdateFailedError
 
+from holdfast.activities.mcp.held_calls import HeldCalls
+from holdfast.schemas.internal.mcp_input import McpTask
 from holdfast.workflows.commands.mcp_tasks import pause_before
 from tests.activities.mcp.conftest import Open
 from tests.activities.mcp.servers import airline
@@ -246,7 +248,16 @@ async def test_a_form_of_an_older_server_is_answered_within_the_open_call(older:
     assert airline.effects().count("O1 A") == 1
 
 
-async def test_a_denied_form_is_declined_for_its_server(older: Backend) -> None:
+async def test_a_denied_form_is_declined_by_the_worker_that_holds_its_call(
+    older: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    holder, other = HeldCalls.request_state, HeldCalls()
+
+    async def request_state(calls: HeldCalls, task: McpTask) -> Any:
+        """Answer the first requests to end the call as another worker does."""
+        return await holder(other if task.cancel and task.misses < 2 else calls, task)
+
+    monkeypatch.setattr(HeldCalls, "request_state", request_state)
     run = await older.call("mcp:shop/book_within", {"flight": "O2"})
     await run.waiting()
     await run.decide("t1c1", "deny")

@@ -8,9 +8,9 @@ from mcp.client.session import ClientRequestContext
 from mcp_types import ElicitRequestFormParams, ElicitResult
 
 from holdfast.activities.mcp import held_calls
-from holdfast.activities.mcp.held_calls import MAX_MISSES, HeldCall, HeldCalls
+from holdfast.activities.mcp.held_calls import HeldCall, HeldCalls
 from holdfast.runtime.mcp.errors import NoResultError
-from holdfast.schemas.internal.mcp_input import McpTask
+from holdfast.schemas.internal.mcp_input import MAX_MISSES, McpTask
 
 SESSION: Any = object()
 FORM = ElicitRequestFormParams(
