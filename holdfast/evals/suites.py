@@ -1,11 +1,15 @@
 """Suites: reading the files of `evals/`, and writing cases from recorded runs."""
 
 import json
+import re
+import shutil
+import tempfile
+import textwrap
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
 from temporalio.common import RawValue
 from temporalio.converter import DataConverter
 from temporalio.exceptions import ApplicationError, FailureError
@@ -20,7 +24,9 @@ from holdfast.runtime.backtest.run_record import (
     RunRecord,
 )
 from holdfast.runtime.secrets import Secrets
-from holdfast.runtime.settings_files.source import read_source
+from holdfast.runtime.settings_files.file_problems import LoadError, UnreadableError
+from holdfast.runtime.settings_files.json_and_yaml import read_yaml, write_yaml
+from holdfast.runtime.settings_files.source import read_source, read_text
 from holdfast.schemas.base import canonical_json
 from holdfast.schemas.decision import Decision, Kind, digest_of
 from holdfast.schemas.message import Delivered
@@ -30,6 +36,7 @@ from holdfast.validation.problems import FixableError
 
 # What a run may be expected to repeat.
 RESPECTS: Final = ("output", "calls", "approvals", "state")
+_SUFFIXES: Final = (".json", ".yaml", ".yml")
 _OF_ITS_RUN = ("agent", "principal")
 _PAYLOADS = DataConverter.default.payload_converter
 
@@ -43,10 +50,14 @@ def load_suites(paths: Sequence[Path]) -> dict[str, EvalSuite]:
     """
     found = dict[str, EvalSuite]()
     for path in paths:
-        for each in sorted(path.glob("*.yaml")) if path.is_dir() else [path]:
+        beside = [each for each in path.glob("*.*") if each.suffix.lower() in _SUFFIXES]
+        for each in sorted(beside) if path.is_dir() else [path]:
+            source = read_source(each)
+            if beside and isinstance(source.value, dict) and source.value.keys() == {"rates"}:
+                continue  # a baseline beside the suites
             if each.stem in found:
                 raise FixableError(f"two suites have the name {each.stem}", "rename one of them")
-            found[each.stem] = read_source(each).parse_as(EvalSuite)
+            found[each.stem] = source.parse_as(EvalSuite)
     if not found:
         where = ", ".join(map(str, paths))
         raise FixableError(f"there are no suites in {where}", "write one, or `holdfast evals add`")
@@ -126,27 +137,52 @@ def add_case(path: Path, agent: str, case: Mapping[str, Any]) -> None:
         LoadError: the file is no suite, or the case does not fit into it.
         FixableError: the suite is of another agent, or cannot be written.
     """
-    written: dict[str, Any] = {"agent": agent, "cases": []}
+    whole, text = {"agent": agent, "cases": [case]}, None
     if path.exists():
         source = read_source(path)
-        if (of := source.parse_as(EvalSuite).agent) != agent:
-            raise FixableError(f"{path} is a suite of the agent {of}", "name another file")
-        written = source.value
-    text = yaml.safe_dump(
-        {**written, "cases": [*written["cases"], dict(case)]}, sort_keys=False, allow_unicode=True
-    )
-    draft = path.with_suffix(".new.yaml")
+        suite = source.parse_as(EvalSuite)
+        if suite.agent != agent:
+            raise FixableError(f"{path} is a suite of the agent {suite.agent}", "name another file")
+        if case["name"] in [each.name for each in suite.cases]:
+            wrong = f"{path} has a case {case['name']} already"
+            raise FixableError(wrong, "name another with --name")
+        whole = {**source.value, "cases": [*source.value["cases"], case]}
+        text = _appended(read_text(path), source.line(("cases", 0)), whole)
+    if path.suffix.lower() == ".json":
+        text = json.dumps(whole, indent=2, ensure_ascii=False) + "\n"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        draft.write_text(text, encoding="utf-8")
-        try:
-            read_source(draft).parse_as(EvalSuite)
+        with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+            draft = Path(folder) / path.name
+            draft.write_text(text or write_yaml(whole), encoding="utf-8", errors="surrogatepass")
+            if path.exists():
+                shutil.copymode(path, draft)
+            try:
+                read_source(draft).parse_as(EvalSuite)
+            except LoadError as error:
+                raise LoadError(
+                    [replace(each, file=str(path)) for each in error.problems]
+                ) from None
             draft.replace(path)
-        finally:
-            draft.unlink(missing_ok=True)
     except OSError as error:
         wrong = f"{path} cannot be written: {error.strerror}"
         raise FixableError(wrong, "name another file") from None
+
+
+def _appended(text: str, line: int, whole: Mapping[str, Any]) -> str | None:
+    """Return a suite with its last case added below its text; None if that does not read so.
+
+    The first case is at this line. All else of the text stays, also its comments.
+    """
+    dash = re.match(" *(?=- )", text.split("\n")[line - 1])
+    if dash is None:
+        return None
+    text += "" if text.endswith("\n") else "\n"
+    text += textwrap.indent(write_yaml([whole["cases"][-1]]), dash[0])
+    try:
+        return text if read_yaml(text)[0] == whole else None
+    except UnreadableError:
+        return None
 
 
 def _decisions(record: RunRecord) -> Iterator[dict[str, Any]]:

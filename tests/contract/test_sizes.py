@@ -9,9 +9,9 @@ MAX_FILES = 14
 MAX_ENGINE_LINES = 400
 # The lines of Python in each package, and a percent.
 MAX_LINES = {
-    "schemas": 6_280,
+    "schemas": 6_287,
     "validation": 2_849,
-    "runtime": 7_412,
+    "runtime": 7_436,
     "providers": 5_800,
     "definitions": 583,
     "catalog": 3_851,
@@ -19,7 +19,7 @@ MAX_LINES = {
     "activities": 6_400,
     "hosting": 3_720,
     "client": 5_780,
-    "evals": 557,
+    "evals": 592,
     "web": 12_125,
     "cli": 3_535,
     "testing": 580,

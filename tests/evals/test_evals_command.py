@@ -362,37 +362,6 @@ async def test_a_rubric_is_judged_by_a_model(suites: Suites) -> None:
     assert "the judge: it is rude" in ran.out
 
 
-@pytest.mark.parametrize(
-    ("written", "problem"),
-    [
-        ("agent: desk\ncases: []\n", "2: `cases`: `[]` does not fit; write at least 1"),
-        (
-            "agent: desk\ncases:\n  - {name: a}\n  - {name: a}\n",
-            "1: two cases have the name `a`; rename one of them",
-        ),
-        (
-            "agent: desk\ncases:\n  - {name: a, expect: {output: {equal: 1}}}\n",
-            "3: unknown field `equal`; did you mean `equals`?",
-        ),
-        (
-            "agent: desk\ncases:\n  - {name: a, decisions: [{tool: t, decision: edit}]}\n",
-            "3: `cases[0].decisions[0]`: `edit` belongs to `decision: edit`; write both, or"
-            " neither",
-        ),
-        (
-            "agent: desk\ncases:\n  - {name: a, answers: [{tool: t, result: 1, error: x}]}\n",
-            "3: `cases[0].answers[0]`: it has a `result` and an `error`; leave one of them out",
-        ),
-    ],
-)
-def test_what_is_wrong_with_a_suite_is_named(tmp_path: Path, written: str, problem: str) -> None:
-    path = tmp_path / "s.yaml"
-    path.write_text(written)
-    with pytest.raises(LoadError) as raised:
-        load_suites([path])
-    assert [str(each) for each in raised.value.problems] == [f"{path}:{problem}"]
-
-
 async def test_a_recorded_run_becomes_a_case(
     launch: Launch, holdfast: Holdfast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
 from holdfast.runtime.settings_files.file_problems import LoadError
+from holdfast.runtime.settings_files.json_and_yaml import read_yaml, write_yaml
 from holdfast.runtime.settings_files.source import read_source
 from holdfast.schemas.agent import AgentDefinition
 from holdfast.schemas.base import canonical_json, is_deeper, parse_duration
@@ -77,6 +78,12 @@ def test_files(data: bytes, suffix: str, tmp_path_factory: pytest.TempPathFactor
     path.write_bytes(data)
     with suppress(LoadError):
         json.dumps(read_source(path).value)
+
+
+@given(value=json_values.filter(lambda value: '"<<"' not in json.dumps(value)))
+@example(["09112", "1e5", "+08", "yes", "", "a\u2028b", "\x85"])
+def test_written_yaml_is_read_as_the_same_value(value: Any) -> None:
+    assert json.dumps(read_yaml(write_yaml(value))[0]) == json.dumps(value)
 
 
 def test_aliases_that_unfold_to_far_too_much_are_refused(tmp_path: Path) -> None:

@@ -128,6 +128,17 @@ class _Loader(yaml.SafeLoader):
     """The parser, with the plain scalars of YAML 1.2: a scalar that is not JSON is a string."""
 
 
+class _Dumper(yaml.SafeDumper):
+    """The writer: quotes a text that YAML 1.1 or this module would read as another value."""
+
+    def represent_str(self, data: str) -> yaml.ScalarNode:
+        # The other styles lose these line breaks.
+        style = '"' if re.search("[\x85\u2028\u2029]", data) else None
+        return self.represent_scalar(_PREFIX + "str", data, style)
+
+
+_Dumper.add_representer(str, _Dumper.represent_str)
+
 _Loader.yaml_implicit_resolvers = {}
 _PREFIX = "tag:yaml.org,2002:"
 _SCALARS: dict[str, Callable[[str], Any]] = {
@@ -147,7 +158,8 @@ for _kind, _pattern, _first in (
         list("-+.0123456789"),
     ),
 ):
-    _Loader.add_implicit_resolver(_PREFIX + _kind, re.compile(_pattern), _first)
+    for _class in (_Loader, _Dumper):
+        _class.add_implicit_resolver(_PREFIX + _kind, re.compile(_pattern), _first)
 
 
 def read_yaml(text: str, first_line: int = 1) -> tuple[Any, Lines]:
@@ -169,6 +181,11 @@ def read_yaml(text: str, first_line: int = 1) -> tuple[Any, Lines]:
     builder = _Builder(text, first_line)
     value = builder.build(node, ()) if node is not None else None
     return value, builder.lines
+
+
+def write_yaml(value: Any) -> str:
+    """Return a JSON value as the YAML that `read_yaml` reads as equal."""
+    return yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True)
 
 
 class _Builder:
