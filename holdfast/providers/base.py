@@ -174,10 +174,14 @@ class ProviderError(Exception):
 
 @dataclass(eq=False)
 class Rejection(ProviderError):
-    """The provider answered with an error. `message` is its own."""
+    """The provider answered with an error. `message` is its own.
+
+    `is_within_answer`: a part of an answer, or its usage, had arrived before.
+    """
 
     status: int
     message: str
+    is_within_answer: bool = field(default=False, init=False, repr=False)
 
 
 @dataclass(eq=False)

@@ -115,11 +115,13 @@ def rejection_message(error: base.Rejection, target: EndpointTarget, model: str)
 def used_by(error: base.ProviderError | httpx.HTTPError) -> Usage:
     """Return what a failed request has used; nothing of it is known if its end is unknown.
 
-    A gateway's error may hide an answer.
+    A gateway's error may hide an answer, and one within an answer follows a part of it.
     """
     match error:
         case base.FailedAnswer():
             return error.usage
+        case base.Rejection(is_within_answer=True):
+            return Usage()
         case base.Rejection() if error.status < 500 or error.status in _NOT_PROCESSED:
             return NO_USAGE
         case base.NoCredentials() | base.UnanswerableRequest() | httpx.ConnectError():

@@ -10,6 +10,7 @@ import pytest
 import yaml
 from temporalio.exceptions import ApplicationError
 
+from holdfast.catalog.endpoints import FORMATS
 from holdfast.providers.base import (
     FailedAnswer,
     ProviderRefused,
@@ -17,12 +18,13 @@ from holdfast.providers.base import (
     UnanswerableRequest,
     UnreadableAnswer,
 )
-from holdfast.providers.model_errors import is_doubtful, provider_error
+from holdfast.providers.model_errors import is_doubtful, provider_error, used_by
 from holdfast.providers.transport.error_response import CUT, error_in_event, error_of_response
 from holdfast.providers.transport.target import MIN_SECRET_CHARACTERS
 from holdfast.runtime.http_post import retry_delay
-from holdfast.schemas.internal.solution import Usage
-from tests.providers.fakes import KEY, target
+from holdfast.schemas.internal.solution import NO_USAGE, Usage
+from holdfast.schemas.settings.endpoints import ProviderName
+from tests.providers.fakes import KEY, read_answer, stream, target
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
 
@@ -108,6 +110,38 @@ def test_an_account_without_credit_is_final_and_a_limit_is_not(
         raised = failed(each)
         assert raised.non_retryable == is_final
         assert ("Check the balance" in raised.message) == is_final
+
+
+BUSY = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
+BEGUN = {"type": "message_start", "message": {"usage": {"input_tokens": 9, "output_tokens": 1}}}
+FULL = {"error": {"code": 429, "message": "slow"}}
+CREATED = {"type": "response.created", "response": {"usage": None}}
+LIMITED = {"type": "response.failed", "response": {"error": {"code": "rate_limit_exceeded"}}}
+THOUGHT = {"type": "reasoning", "summary": [], "encrypted_content": "gA"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "events", "used"),
+    [
+        ("anthropic", [BUSY], NO_USAGE),
+        ("anthropic", [BEGUN, BUSY], Usage()),
+        ("openai", [{"choices": []}, FULL], NO_USAGE),
+        ("openai", [{"choices": [{"delta": {"content": "Yes"}}]}, FULL], Usage()),
+        ("openai", [{"choices": [{"delta": {"reasoning_content": "Hm"}}]}, FULL], Usage()),
+        ("openai-responses", [CREATED, LIMITED], NO_USAGE),
+        (
+            "openai-responses",
+            [CREATED, {"type": "response.output_item.done", "item": THOUGHT}, LIMITED],
+            Usage(),
+        ),
+    ],
+)
+def test_what_an_error_within_an_answer_used_is_unknown(
+    kind: ProviderName, events: list[Any], used: Usage
+) -> None:
+    with pytest.raises(ProviderRefused) as refused:
+        read_answer(FORMATS[kind], stream(events, end=""))
+    assert used_by(refused.value) == used
 
 
 def test_a_model_larger_than_the_memory_of_its_server_is_final() -> None:

@@ -22,7 +22,7 @@ from holdfast.providers.answer.call_draft import CallDraft
 from holdfast.providers.answer.call_matching import WholeCall, are_repeated, join_halves
 from holdfast.providers.answer.part_order import PartOrder
 from holdfast.providers.answer.streamed_answer import StreamedAnswer
-from holdfast.providers.base import FailedAnswer, TruncatedAnswer, UnreadableAnswer
+from holdfast.providers.base import FailedAnswer, Rejection, TruncatedAnswer, UnreadableAnswer
 from holdfast.providers.json_fields import read_counts, read_text
 from holdfast.providers.transport.error_response import error_in_event, shortened
 from holdfast.schemas.internal.solution import Solution, StopReason, Usage
@@ -30,6 +30,7 @@ from holdfast.schemas.internal.solution import Solution, StopReason, Usage
 CountNames = str | tuple[str, ...]
 UsageCounts = Mapping[str, tuple[CountNames, ...]]
 _MAX_QUOTED_CHARACTERS = 200
+_SERVER_ERROR = 500
 _UNCERTAIN = "the server sent arguments that belong to no certain call"
 
 
@@ -142,6 +143,7 @@ class AnswerReader(ABC):
 
         Raises:
             ProviderRefused, ContextOverflow: it is an error.
+            FailedAnswer: it is an error of the server beside an ending of the answer.
             UnreadableAnswer: it is not JSON.
         """
         try:
@@ -152,12 +154,24 @@ class AnswerReader(ABC):
             raise UnreadableAnswer(self._quoted(data)) from None
         for event in value if isinstance(value, list) and value else [value]:
             error = error_in_event(event)
-            if error is not None:
-                raise error
-            if isinstance(event, dict) and self.read_event(event):
-                self._recognised = True
-            else:
+            try:
+                is_known = isinstance(event, dict) and self.read_event(event)
+                if error is not None:
+                    # OpenRouter's, whose usage the event may have: the answer failed.
+                    if self._ending is Ending.FAILED and error.status >= _SERVER_ERROR:
+                        raise FailedAnswer(f"{NOTICES[self._ending]}: {error.message}", self.usage)
+                    raise error
+            except Rejection as rejection:
+                rejection.is_within_answer = self._has_output
+                raise
+            self._recognised |= is_known
+            if not is_known:
                 self._foreign = self._foreign or data
+
+    @property
+    def _has_output(self) -> bool:
+        has_data = self.data_beside([]) is not None
+        return has_data or not self.answer.is_empty or any(self._counts.values())
 
     def read_usage(self, *values: Any) -> None:
         """Read counts: each is the sum so far; one that is zero or absent changes nothing."""

@@ -92,6 +92,10 @@ class StreamedAnswer:
         return self._names.is_known(name)
 
     @property
+    def is_empty(self) -> bool:
+        return not (self.calls or self._text.pieces)
+
+    @property
     def kept_calls(self) -> list[CallDraft]:
         """The calls of the answer, each once."""
         return distinct_calls(self.calls)
