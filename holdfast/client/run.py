@@ -230,12 +230,12 @@ class Run(RemoteRun, Generic[OutputT]):
 
     async def approval_requests(self) -> AsyncIterator[PendingCall]:
         """Yield each pending call, and each that becomes pending until the run has ended."""
-        yielded = set()
+        yielded = set()  # an edit may request the same call again, with the same nonce
         async for record in self.events():
             if isinstance(record.entry, ConfirmationRequiredEntry):
                 for call in await self.approvals():
-                    if call.nonce not in yielded:
-                        yielded.add(call.nonce)
+                    if (request := (call.nonce, call.requested_at)) not in yielded:
+                        yielded.add(request)
                         yield call
 
     async def status(self) -> RunReport:

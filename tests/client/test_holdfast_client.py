@@ -27,6 +27,7 @@ from tests.support.eventually import eventually
 from tests.support.identity.signing import Approver, write_keys
 from tests.support.model_server import Answer, call
 
+PAY = {"_tool": "pay", "_sideEffects": True, "properties": {"amount": {"type": "number"}}}
 NAMED = Agent("clerk", model="fake:fake", tools=["pay"])
 
 
@@ -178,6 +179,25 @@ async def test_each_pending_call_is_yielded_once_until_the_run_has_ended(launch:
         decided.append(pending.call_id)
         await pending.approve(by="ada")
     assert decided == ["t1c1", "t1c2", "t2c1"]
+    assert await run.result() == "Paid."
+
+
+async def test_a_call_that_an_edit_brings_under_another_rule_is_yielded_again(
+    launch: Launch,
+) -> None:
+    small = {"properties": {"amount": {"maximum": 100}}}
+    rules = [{"when": small, "approvers": ["support"]}, {"approvers": ["finance"]}]
+    agents = agents_of(await launch([Answer("", [call("pay", amount=1)]), Answer("Paid.")]))
+    run = await agents.start(agent({**PAY, "_approval": rules}), "go")
+    amounts = []
+    async for pending in run.approval_requests():
+        amounts.append(pending.arguments["amount"])
+        if len(amounts) < 3:
+            edited = {"amount": 1 if len(amounts) == 2 else 200}
+            await pending.edit(edited, by="ada", groups=pending.approvers)
+        else:
+            await pending.approve(by="bob", groups=pending.approvers)
+    assert amounts == [1, 200, 1]
     assert await run.result() == "Paid."
 
 
