@@ -123,7 +123,7 @@ async def backtest(
 
     all_equal = True
     async with host.worker(client, queue), asyncio.TaskGroup() as group:
-        group.create_task(tests.end_abandoned())
+        group.create_task(tests.end_abandoned(warn))
         for task in [group.create_task(report_on(run)) for run in dict.fromkeys(runs)]:
             report = await task
             if isinstance(report, HoldfastError):

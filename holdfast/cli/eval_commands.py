@@ -233,7 +233,7 @@ class _Suites:
         task = self._progress.add_task("cases", total=sum(suite.repeat for _, suite, _ in cases))
         with self._progress:
             async with asyncio.TaskGroup() as group:
-                group.create_task(self._tests.end_abandoned())
+                group.create_task(self._tests.end_abandoned(warn))
                 runs = [
                     [group.create_task(self._run(*each, task)) for _ in range(each[1].repeat)]
                     for each in cases

@@ -18,7 +18,7 @@ MAX_LINES = {
     "workflows": 15_930,
     "activities": 6_400,
     "hosting": 3_720,
-    "client": 5_780,
+    "client": 5_786,
     "evals": 592,
     "web": 12_125,
     "cli": 3_535,

@@ -3,19 +3,21 @@
 import asyncio
 import uuid
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Final, Literal
 
 from temporalio.client import WorkflowHandle
+from temporalio.exceptions import TemporalError
 from temporalio.service import RPCError, RPCStatusCode
 
 from holdfast.client.errors import (
     DecisionRejectedError,
     HoldfastError,
     read_input,
+    rpc_problem,
     wrong_command,
 )
 from holdfast.client.holdfast_client import HoldfastClient
@@ -38,6 +40,7 @@ from holdfast.schemas.decision import Decision, shown_calls
 from holdfast.schemas.internal.run_comparison import ComparedCalls, RunComparison
 from holdfast.schemas.run import RunRequest
 from holdfast.schemas.tool import loop_arguments
+from holdfast.validation.problems import FixableError
 
 _BY: Final = "backtest"
 _LINE_CHARS: Final = 500
@@ -114,24 +117,27 @@ class Backtests:
                 await handle.terminate("the command that ran the backtest has ended")
             del self.answers[id]
 
-    async def end_abandoned(self) -> None:
-        """End the backtests of commands that were killed: no worker answers a query on them."""
+    async def end_abandoned(self, warn: Callable[[str], None]) -> None:
+        """End the backtests of killed commands, for which no worker answers; raise no failure."""
 
         async def end(handle: WorkflowHandle[Any, Any]) -> None:
             try:
                 await handle.query(names.STATUS, rpc_timeout=_ANSWERED_WITHIN)
-            except RPCError as error:
-                if error.status in _UNANSWERED:
+            except (FixableError, TemporalError) as error:  # any other is a worker's answer
+                if isinstance(error, RPCError) and error.status in _UNANSWERED:
                     with suppress(RPCError):  # it has ended
                         await handle.terminate("the command that ran the backtest was killed")
 
         temporal, query = self.own.temporal, f'WorkflowType = "{names.BACKTEST_WORKFLOW}"'
         query += ' AND ExecutionStatus = "Running"'
         async with asyncio.TaskGroup() as group:
-            async for each in temporal.list_workflows(query, limit=_MAX_ABANDONED):
-                if each.task_queue != self.own.task_queue:
-                    handle = temporal.get_workflow_handle(each.id, run_id=each.run_id)
-                    group.create_task(end(handle))
+            try:
+                async for each in temporal.list_workflows(query, limit=_MAX_ABANDONED):
+                    if each.task_queue != self.own.task_queue:
+                        handle = temporal.get_workflow_handle(each.id, run_id=each.run_id)
+                        group.create_task(end(handle))
+            except RPCError as error:
+                warn(f"backtests of killed commands are not ended: {rpc_problem(error)}")
 
     async def output_of(self, request: dict[str, Any], id: str) -> Any:
         """Return the output of an agent without tools, which is run beside the backtests.
