@@ -75,7 +75,7 @@ test: lint $(VENV)/.test ## run the linter, the type checker and the whole suite
 coverage: $(VENV)/.test ## run the suite and report which lines of the product it covers
 	@$(BIN)/python -m pytest $(SHARED) -m "$(MARKS)" --cov --cov-report=term $(ARGS)
 
-test-faults: $(VENV)/.test ## inject a fault at every point of twelve runs (ARGS="--for 1h --seed 6": at random; --cluster: on a cluster)
+test-faults: $(VENV)/.test ## inject a fault at every point of fourteen runs (ARGS="--for 1h --seed 6": at random; --cluster: on a cluster)
 	@$(BIN)/python -m tests.faults $(ARGS)
 
 test-model: $(VENV)/.test $(VENV)/.model ## run the tests that use a real local model
