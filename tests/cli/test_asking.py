@@ -3,6 +3,7 @@
 import asyncio
 import io
 import os
+import pty
 import re
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -122,6 +123,30 @@ async def test_a_decision_is_given_also_when_the_answers_end_before_its_reason(
     assert decision is not None
     by = {"callId": "t2c1", "digest": "d1", "nonce": "n1", "by": "anna", "groups": ["finance"]}
     assert decision.to_json() == by | {"decision": "deny"}
+
+
+async def test_an_edit_may_change_the_type_of_a_value_alone(typing: Typing) -> None:
+    decision, _ = await decided(typing('e\n{"urgent": true}\n'), waiting(arguments={"urgent": 1}))
+    assert decision is not None
+    assert decision.arguments == {"urgent": True}
+
+
+@pytest.mark.parametrize("no_file", ["editor", "folder"])
+async def test_an_editor_that_leaves_no_file_leads_back_to_the_question(
+    monkeypatch: pytest.MonkeyPatch, no_file: str
+) -> None:
+    ours, theirs = pty.openpty()
+    monkeypatch.setenv("VISUAL", "rm" if no_file == "editor" else "true")
+    if no_file == "folder":
+        monkeypatch.setattr("tempfile.tempdir", "/no/such/folder")
+    answers = AnswerSource(theirs, Approver("anna"))
+    answers.forget_typed = lambda: None  # type: ignore[method-assign]
+    os.write(ours, b"e\ns\n")
+    decision, seen = await decided(answers, waiting())
+    os.close(ours)
+    os.close(theirs)
+    assert decision is None
+    assert f"The editor `{os.environ['VISUAL']}` returned no arguments: [Errno 2] No such" in seen
 
 
 async def test_a_plan_that_is_not_shown_whole_is_not_struck_from_unseen(typing: Typing) -> None:

@@ -21,6 +21,7 @@ from holdfast.client.question_text import parse_call_ids, strike_calls
 from holdfast.runtime.narration.phrases import QUESTIONS, Choice
 from holdfast.runtime.narration.question_view import QuestionView
 from holdfast.runtime.text_safety import as_json, clean, one_line
+from holdfast.schemas.base import canonical_json
 from holdfast.schemas.decision import Decision, PendingApproval
 from holdfast.validation.lenient_json import exact_json
 from holdfast.validation.problems import problems_of, summarize_problems
@@ -128,9 +129,10 @@ async def _edited(waiting: PendingApproval, answers: AnswerSource, screen: Plain
     answers.keep_draft(text)
     try:
         arguments = exact_json(text)
+        is_same = canonical_json(arguments) == canonical_json(waiting.arguments)
     except (ValueError, RecursionError) as error:
         raise _Back(f"That is no JSON: {error}.") from error
-    if arguments == waiting.arguments:
+    if is_same:
         raise _Back("Nothing was changed.")
     return arguments
 
@@ -141,21 +143,21 @@ def _edited_text(editor: str, text: str) -> str:
     The event loop blocks meanwhile: the editor has the terminal. Ctrl-C reaches every program on
     the terminal, and is the editor's.
     """
-    with tempfile.TemporaryDirectory(prefix="holdfast-") as folder:
-        path = Path(folder, "arguments.json")
-        path.write_text(f"{text}\n", encoding="utf-8")
-        before = signal.signal(signal.SIGINT, lambda *_: None)
-        try:
+    before = signal.signal(signal.SIGINT, lambda *_: None)
+    try:
+        with tempfile.TemporaryDirectory(prefix="holdfast-") as folder:
+            path = Path(folder, "arguments.json")
+            path.write_text(f"{text}\n", encoding="utf-8")
             status = subprocess.run([*shlex.split(editor), str(path)], check=False).returncode
-        except (OSError, ValueError) as error:
-            name = one_line(editor, 100)
-            raise _Back(f"The editor `{name}` cannot be started: {error}.") from error
-        finally:
-            signal.signal(signal.SIGINT, before)
-        edited = path.read_text(encoding="utf-8", errors="replace")
-        if status != 0 or not edited.strip():
-            raise _Back
-        return edited
+            edited = path.read_text(encoding="utf-8", errors="replace")
+    except (OSError, ValueError) as error:
+        name = one_line(editor, 100)
+        raise _Back(f"The editor `{name}` returned no arguments: {error}.") from error
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if status != 0 or not edited.strip():
+        raise _Back
+    return edited
 
 
 async def _line(prompt: str, answers: AnswerSource, screen: PlainScreen) -> str:
