@@ -14,7 +14,7 @@ from holdfast.runtime.narration import phrases
 from holdfast.runtime.narration.phrases import NAME_CHARS
 from holdfast.runtime.narration.question_view import QuestionView
 from holdfast.schemas import log_entry, names
-from holdfast.schemas.base import parsed_or_none
+from holdfast.schemas.base import canonical_json, parsed_or_none
 from holdfast.schemas.decision import Kind, shown_calls
 from holdfast.schemas.message import (
     ChatMessage,
@@ -213,7 +213,8 @@ class LogNarration:
             body += (
                 f"{text_safety.clean(call_id)}: {text_safety.as_json(arguments)}"
                 for call_id, arguments in edited.items()
-                if arguments is not None and arguments != planned.get(call_id)
+                if arguments is not None
+                and canonical_json(arguments) != canonical_json(planned.get(call_id))
             )
             body += (
                 f"{text_safety.clean(one)}: within {text_safety.as_json(bound)}"

@@ -210,6 +210,24 @@ def test_a_decision_is_counted_while_more_people_must_agree(
     )
 
 
+def test_an_edited_plan_is_shown_with_what_the_edit_changes() -> None:
+    calls = [{"id": f"t1c{n}", "tool": "pay", "arguments": {"urgent": 1, "n": n}} for n in (1, 2)]
+    plan = {"kind": "plan", "tool": "plan", "arguments": {"calls": calls}}
+    asked = ConfirmationRequiredEntry(
+        turn=1, call_id="t1-plan", approval=WAITING.model_copy(update=plan)
+    )
+    edited: list[Any] = [{"id": "t1c1", "arguments": {"n": 1, "urgent": True}}]
+    entry = DecisionEntry(
+        call_id="t1-plan",
+        decided=Decided(decision="edit", by="ada", at=AT, digest="d"),
+        arguments={"calls": [*edited, {"id": "t1c2", "arguments": {"n": 2, "urgent": 1}}]},
+    )
+    narration = LogNarration("order-7")
+    narration.lines(LogRecord(1, AT, asked))
+    [line] = narration.lines(LogRecord(2, AT, entry))
+    assert line.body == 't1c1: {"n": 1, "urgent": true}'
+
+
 @pytest.mark.parametrize(
     ("forwarded", "words"),
     [
