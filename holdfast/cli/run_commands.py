@@ -359,13 +359,7 @@ async def decide(
         strike = [call for text in strike for call in parse_call_ids(text) or [text]]
         meant = without_calls(meant, await _pending(remote, call), strike)
     if approver.signer is not None:
-        waiting = await _pending(remote, call)
-        is_changed = any(decided.decision == "edit" for decided in waiting.decisions)
-        if is_changed and meant.decision == "approve" and meant.digest is None:
-            look = holdfast_command("approvals", "--json")
-            todo = f"read it again: the digest for --digest is in {look}"
-            raise wrong_command("the arguments were changed since the approval was requested", todo)
-        meant = approver.signer.sign(meant, waiting, run)
+        meant = approver.signer.sign(meant, await _pending(remote, call), run)
     receipt = await remote.decide(meant, update_id)
     done = f"approved without {', '.join(strike)}" if strike else decision_phrase(receipt.decision)
     outcome = f"{clean(done)}. See {holdfast_command('watch', run)}"

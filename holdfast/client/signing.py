@@ -15,15 +15,20 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-from holdfast.client.errors import wrong_command
+from holdfast.client.errors import DecisionRejectedError, wrong_command
 from holdfast.runtime.text_safety import clean
 from holdfast.schemas.base import canonical_json, sha256
 from holdfast.schemas.decision import Decision, PendingApproval, digest_of
+from holdfast.schemas.names import INVALID_DECISION
 from holdfast.schemas.settings.keys import AUDIENCES
 
 VALID_SECONDS: Final = 300
 MAX_KEY_BYTES: Final = 100_000
 _MIN_RSA_BITS: Final = 2_048
+_CHANGED: Final = (
+    "the arguments were changed since the approval was requested: read it again, then approve with"
+    " its `digest`"
+)
 _WANTED: Final = "name a PEM file with a private key of Ed25519, or of RSA with 2048 bits or more"
 
 
@@ -35,11 +40,19 @@ class Signer:
     key_id: str | None = None
 
     def sign(self, decision: Decision, waiting: PendingApproval, run_id: str) -> Decision:
-        """Return the decision with a token that is valid for this decision only."""
+        """Return the decision with a token that is valid for this decision only.
+
+        Raises:
+            HoldfastError: it has no approver, or its call is too large to be edited.
+            DecisionRejectedError: it approves arguments of an edit without their digest.
+        """
         if decision.by is None:
             raise wrong_command(
                 "a signed decision names its approver", "name yourself with --by NAME"
             )
+        is_changed = any(one.decision == "edit" for one in waiting.decisions)
+        if is_changed and decision.decision == "approve" and decision.digest is None:
+            raise DecisionRejectedError(run_id, INVALID_DECISION, _CHANGED)
         # The digest that the person saw, even if the pending call has changed.
         seen = signed = decision.digest or waiting.digest
         if decision.decision == "edit":

@@ -26,7 +26,7 @@ from holdfast.web.api.api_request import ApiRequest
 from holdfast.web.api.runs import decide
 from holdfast.web.auth.permissions import RunAccess
 from holdfast.web.auth.sessions import Person
-from holdfast.web.http.problems import HttpProblem, RefusedRequest
+from holdfast.web.http.problems import RefusedRequest, problem_of
 from holdfast.web.services import Services
 from tests.web.run.test_status import PAY
 from tests.workflows.approvals.test_absences import absence_of
@@ -171,10 +171,10 @@ async def test_no_changed_call_is_signed_for_a_person_who_has_not_seen_it(
     run = Hearing(**CHANGED)
     monkeypatch.setattr(HoldfastClient, "run", lambda self, run_id: run)
 
-    with pytest.raises(HttpProblem, match="changed since the approval was requested") as refused:
+    with pytest.raises(DecisionRejectedError, match="changed since the approval") as refused:
         await decide(asked(parts))
 
-    assert (refused.value.code, run.heard) == ("invalid_decision", [])
+    assert (problem_of(refused.value).code, run.heard) == ("invalid_decision", [])
     for seen in ({"digest": "d"}, {"token": TOKEN}, {"decision": "deny"}):
         await decide(asked(parts, **seen))
     assert len(run.heard) == 3

@@ -259,15 +259,6 @@ async def decide(asked: ApiRequest) -> Response:
     if waiting is None:
         receipt = await run.decide(meant)  # raises the reason of a rejection
     else:
-        # Arguments that were edited since are signed only if the sender sends their digest.
-        changed = any(decided.decision == "edit" for decided in waiting.decisions)
-        blind = meant.digest is None and meant.token is None and meant.decision == "approve"
-        if waiting.signed and changed and blind:
-            todo = "read it again, and send the `digest` of what you approve"
-            raise HttpProblem(
-                "invalid_decision",
-                f"The arguments were changed since the approval was requested; {todo}.",
-            )
         receipt = await asked.parts.decide(run.id, waiting, meant)
     return JSONResponse(receipt.to_json())
 
