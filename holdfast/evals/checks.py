@@ -102,10 +102,10 @@ def _failures(expect: Expectation, run: Outcome) -> Iterator[str]:
 
 def _of_calls(expect: ExpectedCalls, calls: Sequence[Call]) -> Iterator[str]:
     if expect.exactly is not None:
-        left = list(calls)
-        yield from (f"it did not call {_named(each)}" for each in _taken(expect.exactly, left))
+        missing, left = _unmatched(expect.exactly, calls)
+        yield from (f"it did not call {_named(each)}" for each in missing)
         yield from (f"it called {each}, which is not expected" for each in left)
-    for each in _taken(expect.at_least, list(calls)):
+    for each in _unmatched(expect.at_least, calls)[0]:
         yield f"it did not call {_named(each)}"
     for each in expect.never:
         yield from (f"it called {call}" for call in calls if _is(each, call))
@@ -118,19 +118,29 @@ def _of_calls(expect: ExpectedCalls, calls: Sequence[Call]) -> Iterator[str]:
         at = found + 1
 
 
-def _taken(
-    expected: Iterable[str | ExpectedCall], left: list[Call]
-) -> Iterator[str | ExpectedCall]:
-    """Take each expected call from those that are left, and yield those that are not there.
+def _unmatched(
+    expected: Iterable[str | ExpectedCall], calls: Sequence[Call]
+) -> tuple[list[str | ExpectedCall], list[Call]]:
+    """Return the expected calls that are not there, and the calls that are not expected.
 
-    The most demanding ones choose first: a call with arguments fits its bare name too.
+    As many as possible are matched, each with one: a call takes that of another, which finds one
+    more. The most demanding ones choose first: a call with arguments fits its bare name too.
     """
-    for each in sorted(expected, key=lambda one: isinstance(one, str) or -len(one.arguments)):
-        found = next((call for call in left if _is(each, call)), None)
-        if found is None:
-            yield each
-        else:
-            left.remove(found)
+    wanted = sorted(expected, key=lambda one: isinstance(one, str) or -len(one.arguments))
+    fitting = [[at for at, call in enumerate(calls) if _is(each, call)] for each in wanted]
+    matched = dict[int, int]()
+
+    def match(n: int, tried: set[int]) -> bool:
+        for at in fitting[n]:
+            if at not in tried:
+                tried.add(at)
+                if at not in matched or match(matched[at], tried):
+                    matched[at] = n
+                    return True
+        return False
+
+    missing = [each for n, each in enumerate(wanted) if not match(n, set())]
+    return missing, [call for at, call in enumerate(calls) if at not in matched]
 
 
 def _is(expected: str | ExpectedCall, call: Call) -> bool:

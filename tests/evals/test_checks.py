@@ -83,6 +83,21 @@ def test_what_is_not_as_expected_is_named(expect: dict[str, Any], reason: str) -
     assert why(**expect) == [reason]
 
 
+def test_each_expected_call_finds_one_where_all_can() -> None:
+    some = [{"tool": "t", "arguments": {name: 1}} for name in "abc"]
+    calls = [Call("t", {"a": 1, "b": 1}), Call("t", {"a": 1, "c": 1}), Call("t", {"a": 1})]
+    run = Outcome("completed", calls=calls)
+    assert why(run, calls={"exactly": some, "atLeast": some}) == []
+    assert why(run, calls={"exactly": some[:2]}) == ['it called t {"a": 1}, which is not expected']
+    assert why(run, calls={"exactly": [*some, "t"]}) == ["it did not call t"]
+
+
+def test_a_call_with_true_is_not_one_with_1() -> None:
+    run = Outcome("completed", calls=[Call("t", {"a": 1}), Call("t", {"a": True})])
+    exactly = [{"tool": "t", "arguments": {"a": True}}]
+    assert why(run, calls={"exactly": exactly}) == ['it called t {"a": 1}, which is not expected']
+
+
 def test_a_cost_that_is_unknown_is_above_any_limit() -> None:
     assert why(Outcome("completed"), maxCost=1) == ["its cost is not known; at most 1"]
 
