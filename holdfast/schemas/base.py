@@ -167,12 +167,12 @@ def parse_duration(value: Any) -> timedelta:
     """
     if isinstance(value, timedelta):
         return value
-    if not isinstance(value, str) or not re.match(_DURATION, value) or len(value) > 64:
+    if not (isinstance(value, str) and len(value) <= 64 and re.fullmatch(_DURATION, value, re.A)):
         raise ValueError('a duration is a number and a unit: "500ms", "30s", "5m", "24h", "7d"')
     pairs = re.findall(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)", value)
     seconds = sum(float(number) * _SECONDS[unit] for number, unit in pairs)
-    if not 0 < seconds <= 3650 * 86400:
-        raise ValueError("a duration is more than nothing and at most 3650d")
+    if not 0.001 <= seconds <= 3650 * 86400:
+        raise ValueError("a duration is at least 1ms and at most 3650d")
     return timedelta(seconds=seconds)
 
 
