@@ -297,7 +297,7 @@ def _date(text: str, name: Any) -> str:
     day = f"{at:%A}, {at.day} {at:%B} {at.year}"
     if name == "date":
         return day
-    if at.microsecond or at.tzinfo is None:
+    if re.search(r"\.0*[1-9]", text) or at.tzinfo is None:
         return ""
     clock = f"{at:%H:%M:%S}".removesuffix(":00")
     return f"{day}, {clock} {at:%Z}"

@@ -69,6 +69,12 @@ REFUND = {"properties": {"order_id": {"type": "string"}, "amount": EUROS, "note"
         ),
         ("2026-03-01T14:00:00", {"format": "date-time"}, "2026-03-01T14:00:00"),
         ("2026-03-01T14:00:00.5Z", {"format": "date-time"}, "2026-03-01T14:00:00.5Z"),
+        (
+            "2026-03-01T14:00:00.0000001Z",
+            {"format": "date-time"},
+            "2026-03-01T14:00:00.0000001Z",
+        ),
+        ("2026-03-01T14:00:00.000Z", {"format": "date-time"}, "Sunday, 1 March 2026, 14:00 UTC"),
         ("1042", {"type": "string"}, "1042"),
         ("1042", {}, '"1042"'),
         ("null", {"type": ["string", "null"]}, '"null"'),
