@@ -17,7 +17,7 @@ LOST = RPCError("Timeout expired", RPCStatusCode.DEADLINE_EXCEEDED, b"")
 FULL = RPCError("namespace rate limit exceeded", RPCStatusCode.RESOURCE_EXHAUSTED, b"")
 
 
-class Server:
+class BacktestServer:
     """Lists backtests whose workers answer so; `ended` are those that are terminated."""
 
     def __init__(self, answers: dict[str, Exception | str], fails: RPCError | None = None) -> None:
@@ -58,13 +58,13 @@ class Server:
     ],
 )
 async def test_a_backtest_is_ended_only_if_no_worker_answers(answer: Any, ended: list[str]) -> None:
-    server, warnings = Server({"own": LOST, "b": answer}), list[str]()
+    server, warnings = BacktestServer({"own": LOST, "b": answer}), list[str]()
     await server.end_abandoned(warnings.append)
     assert (server.ended, warnings) == (ended, [])
 
 
 async def test_a_listing_that_fails_is_a_warning() -> None:
-    server, warnings = Server({"b": LOST}, fails=FULL), list[str]()
+    server, warnings = BacktestServer({"b": LOST}, fails=FULL), list[str]()
     await server.end_abandoned(warnings.append)
     assert server.ended == ["b"]
     assert warnings == [
