@@ -17,8 +17,10 @@ import pytest
 from holdfast.cli.server_commands import SETTINGS_VARIABLE
 from holdfast.hosting.options import MAX_NAME_CHARACTERS, read_probe_address
 from holdfast.hosting.process_exit import PATIENCE
+from holdfast.runtime.attachments import DEFAULT_BYTES
 from holdfast.schemas.base import parse_duration
 from holdfast.schemas.settings.inbox import InboxSettings
+from holdfast.web.http.requests import MAX_BODY_BYTES, MAX_LARGE_UPLOADS
 from holdfast.web.monitoring import HEALTH
 from tests.deploy.reading import (
     INBOX_PORT,
@@ -98,6 +100,16 @@ def test_a_pod_can_do_nothing_but_its_work(name: str) -> None:
     assert "/tmp" in [each["mountPath"] for each in inside["volumeMounts"]]
     assert {"cpu", "memory"} <= set(inside["resources"]["requests"])
     assert "memory" in inside["resources"]["limits"]
+
+
+def test_an_inbox_has_room_for_the_forms_with_files_that_it_receives_at_a_time() -> None:
+    """A form is in memory about three times: as its body, its parts and what is sent of it."""
+    forms_mib = MAX_LARGE_UPLOADS * (MAX_BODY_BYTES + DEFAULT_BYTES["MESSAGE"]) // 1024**2
+    [tmp] = [each["emptyDir"] for each in template("inbox")["volumes"] if each["name"] == "tmp"]
+    assert tmp == {"sizeLimit": "256Mi"}
+    assert forms_mib < 256
+    assert container("inbox")["resources"]["limits"] == {"memory": "1Gi"}
+    assert 3 * forms_mib < 1024
 
 
 def test_our_containers_receive_what_they_read() -> None:
