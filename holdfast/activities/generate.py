@@ -124,9 +124,10 @@ class GenerateActivity:
                 raise model_error(str(error)) from None
             except conversation_reader.RunUnresponsive as error:
                 message = f"the query for the run's conversation failed: {error}"
-                raise retry_budget.limit_retries(model_error(message, retried=True)) from None
+                retried = model_error(message, retried=True)
+                raise retry_budget.limit_retries(retried, progress.failed_usage) from None
             except ApplicationError as error:
-                raise retry_budget.limit_retries(error) from None
+                raise retry_budget.limit_retries(error, progress.failed_usage) from None
             finally:
                 progress.end()
                 if self._answers.get(run.workflow_id) is progress:
@@ -140,12 +141,13 @@ class GenerateActivity:
         target, model = served.target, request.ask.model
         progress.composed = request.ask.calling == "composed"
         is_known = (model.endpoint, model.name) in self._without_tools
+        failed = progress.failed_usage or Usage()
         if request.ask.tools and is_known:
-            return Solution(no_tools=True)
+            return Solution(no_tools=True, usage=failed)
         attempt, price_at = activity.info().attempt, partial(price_of, target.endpoint, model)
         reserved = await self._reserve(request, price_at)
         if isinstance(reserved, list):
-            return Solution(over_budget=reserved)
+            return Solution(over_budget=reserved, usage=failed)
         try:
             with record_chat(self._telemetry, request.ask, target, pointer, attempt) as chat:
                 answer = await served.provider.solve(request, progress)
@@ -160,7 +162,7 @@ class GenerateActivity:
         except base.ContextOverflow as error:
             reserved.settle(NO_USAGE)
             notice = model_errors.rejection_message(error, target, model.name)
-            return Solution(too_long=True, window=error.window, notices=[notice])
+            return Solution(too_long=True, window=error.window, notices=[notice], usage=failed)
         except (base.ProviderError, httpx.HTTPError) as error:
             reserved.settle(with_cost(model_errors.used_by(error), price_at))
             if isinstance(error, base.ToolsUnsupported):
@@ -168,7 +170,7 @@ class GenerateActivity:
                 if len(self._without_tools) > MAX_MODELS_WITHOUT_TOOLS:
                     del self._without_tools[next(iter(self._without_tools))]
                 notice = model_errors.rejection_message(error, target, model.name)
-                return Solution(no_tools=True, notices=[notice])
+                return Solution(no_tools=True, notices=[notice], usage=failed)
             progress.withdraw()
             if isinstance(error, base.FailedAnswer):
                 cost = with_cost(error.usage, price_at)

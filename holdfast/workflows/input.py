@@ -31,6 +31,7 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas import names
     from holdfast.schemas.base import Strict
     from holdfast.schemas.decision import Decision
+    from holdfast.schemas.internal import solution
     from holdfast.schemas.phrases import misfit_reason
     from holdfast.schemas.run import Spent
     from holdfast.validation.problems import problems_of, summarize_problems
@@ -265,19 +266,31 @@ def activity_failure(error: exceptions.FailureError) -> Failure:
 
 def model_failure_message(error: ActivityError) -> str:
     """Return the reason why a request to a model failed, with the message of its last failure."""
-    innermost: BaseException = error
-    while innermost.__cause__ is not None:
-        innermost = innermost.__cause__
-        if isinstance(innermost, ApplicationError):
-            return innermost.message
-    match innermost:
+    match _last_cause(error):
+        case ApplicationError() as failure:
+            return failure.message
         case exceptions.TimeoutError(type=TimeoutType.SCHEDULE_TO_START):
             return (
                 "the request to the model did not start in time: its endpoint accepts fewer a"
                 " minute than runs send (`maxRequestsPerMinute`), or no worker polls their task"
                 " queue"
             )
-    return f"the model did not answer in time: {innermost}"
+        case cause:
+            return f"the model did not answer in time: {cause}"
+
+
+def failed_usage(error: ActivityError) -> solution.Usage:
+    """Return what a failed request used: its answers that ended in a failure."""
+    match _last_cause(error):
+        case ApplicationError(details=[{solution.FAILED_USAGE: dict(usage)}]):
+            return solution.Usage.read(usage)
+    return solution.NO_USAGE
+
+
+def _last_cause(error: BaseException) -> BaseException:
+    while error.__cause__ is not None and not isinstance(error, ApplicationError):
+        error = error.__cause__
+    return error
 
 
 class TaskBudget:

@@ -28,7 +28,7 @@ from holdfast.providers.base import AnswerSink, EncodedMessage, Provider, Provid
 from holdfast.providers.openai.format import OpenAIFormat
 from holdfast.providers.transport.http import HttpProvider
 from holdfast.schemas.internal.shared_budgets import Reservation
-from holdfast.schemas.internal.solution import Solution, Usage
+from holdfast.schemas.internal.solution import OverBudget, Solution, Usage
 from holdfast.schemas.message import ChatMessage
 from holdfast.schemas.settings.endpoints import Price
 from tests.activities.model.logged_run import RUN, LoggedRun
@@ -338,6 +338,43 @@ async def test_a_failed_answer_is_withdrawn_and_counted_with_the_next_one() -> N
     at_an_attempt(setting, beat)
     usage = (await setting.generate())["usage"]
     assert (usage["inputTokens"], usage["outputTokens"], usage["cost"]) == (2_000, 200, 0.006)
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "flag"),
+    [
+        (400, "bad", None),
+        (400, "tiny does not support tools", "noTools"),
+        (400, "prompt is too long", "tooLong"),
+    ],
+)
+async def test_a_failed_answer_is_counted_however_its_request_ends(
+    status: int, message: str, flag: str | None
+) -> None:
+    handler, _ = refusing(status, message, "messages")
+    setting = Setting(handler=handler)
+    spent = {"inputTokens": 1_000, "outputTokens": 100, "cost": 0.003}
+    at_an_attempt(setting, {"failedUsage": spent})
+    if flag is None:
+        [details] = (await setting.failure()).details
+        assert details["failedUsage"]["cost"] == 0.003
+    else:
+        solution = await setting.generate()
+        assert (solution[flag], solution["usage"]["cost"]) == (True, 0.003)
+
+
+async def test_a_failed_answer_is_counted_where_a_budget_refuses_the_next_attempt() -> None:
+    class Full(SharedBudgets):
+        is_empty = False
+
+        async def reserve(self, *_: Any) -> list[OverBudget]:
+            budget = {"name": "all", "scope": "all", "limit": "maxTokens", "used": 9, "most": 9}
+            return [OverBudget.read({**budget, "onLimit": "fail"})]
+
+    setting = Setting(budgets=Full.__new__(Full))
+    at_an_attempt(setting, {"failedUsage": {"inputTokens": 7, "outputTokens": 1}})
+    solution = await setting.generate()
+    assert (solution["overBudget"][0]["name"], solution["usage"]["inputTokens"]) == ("all", 7)
 
 
 CACHED = {"input": 2, "output": 10, "cached": 0.5}

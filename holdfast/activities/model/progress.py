@@ -19,18 +19,15 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from holdfast.providers.answer.bounded_text import well_formed
-from holdfast.providers.model_errors import model_error
 from holdfast.runtime.secrets import Secrets, StreamRedactor
 from holdfast.schemas.internal.live_answer import MAX_LIVE_CHARACTERS
-from holdfast.schemas.internal.solution import Usage
+from holdfast.schemas.internal.solution import FAILED_USAGE, Usage
 from holdfast.schemas.names import BEATS_PER_TIMEOUT
 
 # In the heartbeat: how long all attempts so far have waited for their turns.
 WAITED_SECONDS = "waitedSeconds"
 # And how many of them may fail again for ever (`model_errors.is_doubtful`).
 DOUBTFUL_ATTEMPTS = "doubtfulAttempts"
-# And what their answers cost, which ended in a failure: a `Usage`.
-FAILED_USAGE = "failedUsage"
 
 # Of the text in a heartbeat, and of the arguments of each call.
 MAX_SHOWN_CHARACTERS = 500
@@ -202,13 +199,21 @@ class RetryBudget:
         if longest is not None:
             self._longest = min(self._longest, longest)
 
-    def limit_retries(self, error: ApplicationError) -> ApplicationError:
-        """Return the error, not retryable if there is no time for another attempt."""
+    def limit_retries(self, error: ApplicationError, failed: Usage | None) -> ApplicationError:
+        """Return the error, not retryable if there is no time for another attempt.
+
+        It has the usage of `failed` answers: of the last error, the run counts it.
+        """
         seconds = self._asked_seconds + time.monotonic() - self._began
         delay = error.next_retry_delay or timedelta()
-        if error.non_retryable or seconds + delay.total_seconds() <= self._longest.total_seconds():
-            return error
-        return model_error(error.message)
+        is_late = seconds + delay.total_seconds() > self._longest.total_seconds()
+        return ApplicationError(
+            error.message,
+            *(() if failed is None else ({FAILED_USAGE: failed.to_json()},)),
+            type=error.type,
+            non_retryable=error.non_retryable or is_late,
+            next_retry_delay=error.next_retry_delay,
+        )
 
 
 def _number(value: Any) -> float:

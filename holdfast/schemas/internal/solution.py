@@ -10,6 +10,8 @@ from holdfast.schemas.base import Json, Lenient
 from holdfast.schemas.budget import OnLimit
 
 _COUNTED = ("input_tokens", "output_tokens", "cost")
+# In heartbeats and errors of `generate`: what answers used that ended in a failure, a `Usage`.
+FAILED_USAGE: Final = "failedUsage"
 StopReason = Literal["stop", "calls", "length", "filtered"]
 AMOUNT_DIGITS = 9
 

@@ -26,6 +26,7 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas.names import ErrorCode
     from holdfast.schemas.tool import ActivityBinding, RepairAgent
 
+from holdfast.workflows import input as received
 from holdfast.workflows.commands import activity_options, child_workflows, mcp_tasks
 from holdfast.workflows.commands.base_executor import (
     MAX_EARLY,
@@ -46,7 +47,6 @@ from holdfast.workflows.engine.phases import AskModel
 from holdfast.workflows.engine.request_settings import TOO_LONG
 from holdfast.workflows.engine.run import AgentRun
 from holdfast.workflows.engine.turn_execution import TurnExecution
-from holdfast.workflows.input import activity_failure, model_failure_message, payload_json
 
 
 class StepExecutor(BaseExecutor):
@@ -79,10 +79,11 @@ class StepExecutor(BaseExecutor):
             try:
                 solution = await self.request_model(pointer, config, run.settings.page)
             except ActivityError as error:
+                run.requests.charge_failed(received.failed_usage(error), model)
                 if left is not None and meter.out_of_time:
                     run.requests.give_up()
                 else:
-                    run.requests.failed(model_failure_message(error))
+                    run.requests.failed(received.model_failure_message(error))
                 return
         take = run.requests.summary_answered if pointer.summary else run.model_answered
         take(solution)
@@ -175,7 +176,7 @@ class StepExecutor(BaseExecutor):
                 )
             )
         except FailureError as error:
-            return activity_failure(error).message
+            return received.activity_failure(error).message
         return None if full is None else f"the budget {full} is used up"
 
     async def run_hook(self, hook: activities.Hook) -> activities.HookResult:
@@ -199,9 +200,9 @@ class StepExecutor(BaseExecutor):
                     hook.activity.type, args=hook.arguments, result_type=RawValue, **config
                 )
             )
-            return outcomes.Succeeded(payload_json(answer))
+            return outcomes.Succeeded(received.payload_json(answer))
         except FailureError as error:
-            return activity_failure(error)
+            return received.activity_failure(error)
         except ValueError as error:
             return outcomes.Failure("other", str(error))
 
@@ -232,7 +233,8 @@ class StepExecutor(BaseExecutor):
             budget = self.work.state.limits.budget()
             return mcp_tasks.read_result(call, activity, call.id, number, result, budget)
         except FailureError as error:
-            failure, waited = activity_failure(error), self.work.state.clock() - scheduled_at
+            failure = received.activity_failure(error)
+            waited = self.work.state.clock() - scheduled_at
             start_is_known = (
                 failure.started
                 or start_timeout is None
@@ -308,9 +310,10 @@ async def execute_model_tool(call: ToolCall, turn: int, executor: BaseExecutor) 
             try:
                 solution = await executor.request_model(pointer, config, latent.page)
             except ActivityError as error:
+                work.requests.charge_failed(received.failed_usage(error), model)
                 if meter.out_of_time:
                     return outcomes.fail(ErrorCode.TIMEOUT, f"{name} was not answered in time.")
-                failure: str | None = model_failure_message(error)
+                failure: str | None = received.model_failure_message(error)
             else:
                 is_answer = work.requests.charge_answer(solution, model)
                 is_refused = not (is_answer or solution.over_budget)

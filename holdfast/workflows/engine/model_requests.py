@@ -22,7 +22,7 @@ from typing import Any
 from holdfast.schemas import names
 from holdfast.schemas.agent import ModelSettings
 from holdfast.schemas.internal.model_request import AnswerRuling, FailureRuling
-from holdfast.schemas.internal.solution import Solution
+from holdfast.schemas.internal.solution import NO_USAGE, Solution, Usage
 from holdfast.schemas.log_entry import TurnEndEntry, TurnStartEntry
 from holdfast.schemas.message import ChatMessage
 from holdfast.schemas.names import MODEL_ERROR
@@ -168,11 +168,14 @@ class ModelRequests:
     ) -> bool:
         """Count an answer, and return True; a request that the model refuses has none: it is free.
 
-        A model can refuse a conversation as too long, and tools, if it was offered some.
+        A model can refuse a conversation as too long, and tools, if it was offered some. Answers
+        that ended in a failure before it did are counted.
         """
         notices, meter = list(solution.notices), self._state.meter
         has_no_tools = solution.no_tools and self._choice.agent.calling == "native"
         is_answer = not (solution.too_long or has_no_tools or solution.over_budget)
+        if not is_answer and solution.usage != Usage():
+            self.charge_failed(solution.usage, model)
         if is_answer:
             meter.charge(solution.usage, turns=int(is_turn))
             self._choice.count(model, solution.usage, turns=int(is_turn))
@@ -183,6 +186,12 @@ class ModelRequests:
         for notice in notices:
             self._state.log.add_notice(notice)
         return is_answer
+
+    def charge_failed(self, usage: Usage, model: ModelSettings) -> None:
+        """Count the answers to a request that ended in a failure, and no request."""
+        if usage != NO_USAGE:
+            self._state.meter.charge(usage, requests=0)
+            self._choice.count(model, usage, turns=0)
 
     def failed(self, message: str) -> None:
         """Ask the hook `_onModelError`, go to the next model, or end the run with the error."""

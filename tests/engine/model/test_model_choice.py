@@ -19,6 +19,16 @@ def test_usage_is_counted_by_model() -> None:
     ]
 
 
+def test_failed_answers_before_a_refusal_are_counted_and_no_request() -> None:
+    spent = Usage(input_tokens=10, output_tokens=1, cost=0.5)
+    refused = reply(too_long=True, usage=spent)
+    done = reply("done", usage=spent)
+    play = Play(tool(), model=[refused, done], definition={"fallbacks": [SECOND]}).to_end()
+    meter = play.run.state.meter
+    assert (meter.requests, meter.input_tokens, meter.cost) == (1, 20, 1.0)
+    assert [each["turns"] for each in play.result["models"]] == [0, 1]
+
+
 def test_the_result_of_a_run_with_one_model_names_none() -> None:
     assert "models" not in Play(tool(), model=[LOOK, reply("done")]).to_end().result
 
