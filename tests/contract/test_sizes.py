@@ -9,14 +9,14 @@ MAX_FILES = 14
 MAX_ENGINE_LINES = 400
 # The lines of Python in each package, and a percent.
 MAX_LINES = {
-    "schemas": 6_287,
+    "schemas": 6_290,
     "validation": 2_849,
     "runtime": 7_436,
-    "providers": 5_800,
+    "providers": 5_825,
     "definitions": 583,
     "catalog": 3_851,
-    "workflows": 15_930,
-    "activities": 6_400,
+    "workflows": 15_975,
+    "activities": 6_405,
     "hosting": 3_720,
     "client": 5_786,
     "evals": 602,
