@@ -13,7 +13,7 @@ from temporalio.client import Client
 from holdfast.runtime.identity.key_sets import FileKeySet
 from holdfast.schemas.settings.keys import KeySet
 from holdfast.web.http.streaming import StreamLimit
-from tests.browser.window import PHONE, check, fits, fits_wide_and_narrow, window
+from tests.browser.window import PHONE, SEEN, check, fits, fits_wide_and_narrow, window
 from tests.client.crowd import Asks, Crowd
 from tests.support import tools
 from tests.support.backend import SIDE_BY_SIDE, Backend, Run, backend
@@ -109,6 +109,21 @@ _OVERLAID = """async () => {
 }"""
 
 
+# How often a small scroll changes a text of the bar: a screen reader reads each out.
+_WRITTEN = """async () => {
+  let written = 0;
+  const watch = new MutationObserver((changes) => { written += changes.length; });
+  const all = { childList: true, characterData: true, subtree: true };
+  watch.observe(document.getElementById("bar"), all);
+  for (const top of [1, 2, 0]) {
+    window.scrollTo(0, top);
+    await new Promise(requestAnimationFrame);
+    await new Promise(requestAnimationFrame);
+  }
+  return written;
+}"""
+
+
 async def test_the_bar_lies_on_top_and_a_call_off_the_screen_is_shown_again(
     browser: Browser, made: Backend, stage: Stage
 ) -> None:
@@ -124,6 +139,7 @@ async def test_the_bar_lies_on_top_and_a_call_off_the_screen_is_shown_again(
         await expect(page.locator("#ticked")).to_have_text(
             "2 × Send a mail (1 not on the screen: shown again first)"
         )
+        assert await page.evaluate(_WRITTEN) == 0
         await check(page)
         place = await page.locator("#bar .main").bounding_box()
         assert place is not None
@@ -219,6 +235,47 @@ async def test_a_page_without_a_connection_shows_that_until_it_has_one(
         await expect(lost).to_be_visible()
     await expect(lost).to_be_hidden()
     await page.close()
+
+
+async def test_a_hidden_list_or_call_holds_no_connection_and_misses_nothing(
+    browser: Browser, made: Backend, stage: Stage
+) -> None:
+    first = await run_of(made)
+    async with window(browser, stage) as page:
+        sent, over = list[str](), list[str]()
+        page.on("request", lambda request: sent.append(request.url))
+        for end in ("requestfinished", "requestfailed"):
+            page.on(end, lambda request: over.append(request.url))
+
+        async def is_closed() -> bool:
+            return any("/changes" in url for url in over)
+
+        await page.goto(f"/?agent={made.task_queue}")
+        await expect(page.locator(f"[value^='{first.id}/']")).to_be_visible()
+        second = await run_of(made)
+        shown = page.locator(f"[value^='{second.id}/']")
+        await expect(shown).to_be_visible()
+        await page.evaluate(SEEN, False)
+        await eventually(is_closed)
+        third = await run_of(made)
+        await page.evaluate(SEEN, True)
+        await expect(page.locator(f"[value^='{third.id}/']")).to_be_visible()
+        await expect(page.locator("#lost")).to_be_hidden()
+        places = [url.partition("&seen=")[2] for url in sent if "/changes" in url]
+        assert len({*places}) == 2, "what the page has received is not sent again"
+
+        await page.goto(f"/waiting/{first.id}/t1c1")
+        over.clear()
+        await page.evaluate(SEEN, False)
+        await eventually(is_closed)
+        await first.decide("t1c1", "deny", reason="No.", by="bob")
+        await page.evaluate(SEEN, True)
+        await expect(page.locator("#news")).to_contain_text("Denied by bob")
+        sent.clear()
+        for is_seen in (False, True):  # of a closed call, nothing more is received
+            await page.evaluate(SEEN, is_seen)
+        assert await page.evaluate("fetch('/static/events.js').then(({ ok }) => ok)")
+        assert not [url for url in sent if "/changes" in url]
 
 
 async def test_every_list_is_accessible(

@@ -10,7 +10,7 @@ from playwright.async_api import Browser, Route, ViewportSize, expect
 from temporalio.client import Client, WorkflowHandle
 
 from holdfast.web.run import routes
-from tests.browser.window import DESKTOP, PHONE, check, fits, window
+from tests.browser.window import DESKTOP, PHONE, SEEN, check, fits, window
 from tests.support import tools
 from tests.support.backend import SIDE_BY_SIDE, Run, backend
 from tests.support.eventually import eventually
@@ -30,13 +30,6 @@ _TELL_ANOTHER = """
 # What the server sends that cannot look at the run.
 _TROUBLE = """
 (text) => stream.dispatchEvent(new MessageEvent("trouble", {data: JSON.stringify({text})}))
-"""
-# What a browser sends to a page whose tab is left, or opened again.
-_SEEN = """
-(seen) => {
-  Object.defineProperty(document, "hidden", {get: () => !seen, configurable: true});
-  document.dispatchEvent(new Event("visibilitychange"));
-}
 """
 ANSWERS = [
     Answer(
@@ -178,7 +171,7 @@ async def test_a_page_shows_what_is_wrong_and_a_hidden_one_holds_no_connection(
         await expect(page.locator("#now")).to_contain_text("Approval needed: Pay (t1c2).")
         await page.evaluate(_TROUBLE, "Temporal does not answer.")
         await expect(page.locator("#trouble")).to_have_text("Temporal does not answer.")
-        await page.evaluate(_SEEN, False)
+        await page.evaluate(SEEN, False)
 
         async def has_left() -> bool:
             return any("/changes" in url for url in over)
@@ -187,7 +180,7 @@ async def test_a_page_shows_what_is_wrong_and_a_hidden_one_holds_no_connection(
         HELD.set()
         await run.decide("t1c2", "approve", by="grace")
         await run.result()
-        await page.evaluate(_SEEN, True)
+        await page.evaluate(SEEN, True)
         await expect(page.locator("#now")).to_contain_text("Completed.")
         await expect(page.locator("#trouble")).to_be_hidden()
 

@@ -23,6 +23,13 @@ _ALL_RULES = "axe.run(document, {resultTypes: ['violations']})"
 _COLOURS = "axe.run(document, {resultTypes: ['violations'], runOnly: ['color-contrast']})"
 _IS_DARK = "matchMedia('(prefers-color-scheme: dark)').matches"
 _MAX_PLACES = 5
+# What a browser sends to a page whose tab is left, or opened again.
+SEEN = """
+(seen) => {
+  Object.defineProperty(document, "hidden", {get: () => !seen, configurable: true});
+  document.dispatchEvent(new Event("visibilitychange"));
+}
+"""
 
 
 @asynccontextmanager

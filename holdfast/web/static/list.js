@@ -6,7 +6,10 @@ Idiomorph.defaults.callbacks.beforeAttributeUpdated = (name, node) =>
 
 const lost = () => document.getElementById("lost");
 document.addEventListener("htmx:sseError", () => { lost().hidden = false; });
-document.addEventListener("htmx:sseOpen", () => { lost().hidden = true; });
+document.addEventListener("htmx:sseOpen", () => {
+  lost().hidden = true;
+  document.querySelector("[sse-swap=trouble]").replaceChildren(); // it comes again if it remains
+});
 
 const ticked = () => [...document.querySelectorAll("#list input[name=chosen]:checked")];
 const place = (one) => one.getBoundingClientRect();
@@ -18,6 +21,8 @@ const isSeen = (box) => {
 const money = (sum, currency) => new Intl.NumberFormat("en", { style: "currency", currency,
   currencyDisplay: ["EUR", "USD", "GBP", "JPY", "INR"].includes(currency) ? "symbol" : "code" }).format(sum);
 const add = (map, key, value) => map.set(key, (map.get(key) ?? 0) + value);
+// A screen reader reads the text again at each assignment.
+const write = (one, text) => { if (one.textContent !== text) one.textContent = text; };
 
 // The bar names what it will do: number, kinds, sum by currency; and what is shown again first.
 const count = () => {
@@ -29,9 +34,9 @@ const count = () => {
   }
   const total = [...sums].map(([currency, sum]) => money(sum, currency)).join(" + ");
   const unseen = boxes.filter((box) => !isSeen(box)).length;
-  document.querySelector("#bar .main").textContent = `Approve ${boxes.length}${total && `: ${total}`}`;
-  summary.textContent = [...kinds].map(([title, n]) => (n > 1 ? `${n} × ${title}` : title)).join(", ")
-    + (unseen ? ` (${unseen} not on the screen: shown again first)` : "");
+  write(document.querySelector("#bar .main"), `Approve ${boxes.length}${total && `: ${total}`}`);
+  write(summary, [...kinds].map(([title, n]) => (n > 1 ? `${n} × ${title}` : title)).join(", ")
+    + (unseen ? ` (${unseen} not on the screen: shown again first)` : ""));
 };
 for (const event of ["change", "scroll", "htmx:afterSettle"]) document.addEventListener(event, count);
 for (const event of ["pageshow", "resize"]) window.addEventListener(event, count);

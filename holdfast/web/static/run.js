@@ -140,46 +140,29 @@ const news = {
   },
 };
 
-// A hidden page holds no connection: a browser has six for all pages.
-let stream = null;
+let stream;
 
 function listen() {
-  if (stream || document.hidden) return;
-  const entries = document.getElementById("entries");
-  const { here, place } = entries.dataset;
-  stream = new EventSource(`${here}/changes?seen=${encodeURIComponent(place)}`);
-  stream.addEventListener("open", () => {
+  const { here, place } = document.getElementById("entries").dataset;
+  stream = new PageEvents(`${here}/changes?seen=${encodeURIComponent(place)}`);
+  stream.onopen = () => {
     writing.clear();
     say("");
-  });
-  stream.addEventListener("changed", (event) => {
-    entries.dataset.place = event.lastEventId;
-    news.fetch(JSON.parse(event.data).answered ? writing.key : "");
-  });
+  };
+  stream.addEventListener("changed", ({ data }) => news.fetch(JSON.parse(data).answered ? writing.key : ""));
   stream.addEventListener("token", (event) => following(() => writing.more(JSON.parse(event.data))));
   stream.addEventListener("update", (event) => tell(JSON.parse(event.data)));
   stream.addEventListener("trouble", (event) => say(JSON.parse(event.data).text));
   stream.addEventListener("over", () => {
-    leave();
-    document.removeEventListener("visibilitychange", seen);
+    stream.close();
+    writing.clear();
   });
-  stream.addEventListener("error", () => {
+  stream.onerror = () => {
     if (stream.readyState !== EventSource.CLOSED) return;
-    leave();
+    writing.clear();
     say("The connection is lost and is retried. If this message stays, reload the page.");
     setTimeout(listen, AGAIN_MS);
-  });
-}
-
-function leave() {
-  stream?.close();
-  stream = null;
-  writing.clear();
-}
-
-function seen() {
-  if (document.hidden) leave();
-  else listen();
+  };
 }
 
 document.addEventListener("DOMContentLoaded", () => {
@@ -192,7 +175,6 @@ document.addEventListener("DOMContentLoaded", () => {
   if (!entries.dataset.answered || entries.dataset.more) news.fetch();
   if (!entries.dataset.live) return;
   document.getElementById("still").hidden = true;
-  document.addEventListener("visibilitychange", seen);
   listen();
 });
 
