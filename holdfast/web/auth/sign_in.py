@@ -115,6 +115,7 @@ def resubmission_page(request: Request, form: FormData | None, person: Person | 
         sign_in=sign_in_path(where),
         token=token,
         written=written,
+        is_cut=getattr(request.state, "is_cut", False),
         files=[clean(name) for _, name, _ in getattr(request.state, "files", [])],
         shown=[(clean(name), clean(value)) for name, value in written if value.strip()],
     )

@@ -106,9 +106,16 @@ def check_size(data: bytes | bytearray, most_bytes: int = MAX_BODY_BYTES) -> Non
 
 
 async def read_body(
-    request: Request, types: Collection[str], most_bytes: int = MAX_BODY_BYTES, seconds: float = 0
+    request: Request,
+    types: Collection[str],
+    most_bytes: int = MAX_BODY_BYTES,
+    seconds: float = 0,
+    *,
+    cuts: bool = False,
 ) -> bytes:
     """Return the body; it is read for so many seconds, by default `BODY_TIMEOUT_SECONDS`.
+
+    With `cuts`, the rest of a larger or slower one is dropped, and `request.state.is_cut` is set.
 
     Raises:
         RefusedRequest: the body is of another type, too large, or incomplete.
@@ -121,9 +128,15 @@ async def read_body(
         async with asyncio.timeout(seconds):
             async for chunk in request.stream():
                 body += chunk
+                if cuts and len(body) > most_bytes:
+                    # The rest is received, too: a browser that still sends shows no response.
+                    request.state.is_cut = True
+                    del body[most_bytes:]
                 check_size(body, most_bytes)
     except TimeoutError:
-        raise RefusedRequest(408, f"it was not received within {seconds} s") from None
+        if not cuts:
+            raise RefusedRequest(408, f"it was not received within {seconds} s") from None
+        request.state.is_cut = True
     except ClientDisconnect:
         raise RefusedRequest(400, "the connection closed before its end") from None
     return bytes(body)
@@ -132,7 +145,8 @@ async def read_body(
 async def read_form(request: Request) -> FormData:
     """Return the submitted form; handlers read forms only with this function.
 
-    Afterwards `request.state.files` has the fields, names and contents of its files.
+    Afterwards `request.state.files` has the fields, names and contents of its files. A large form
+    with files of a sender who is not signed in is cut.
 
     Raises:
         RefusedRequest: the body is no form, or too large, or one of too many.
@@ -140,8 +154,10 @@ async def read_form(request: Request) -> FormData:
     known: FormData | None = getattr(request.state, "form", None)
     if known is None:
         most_bytes, seconds = MAX_BODY_BYTES, 0
-        has_files = media_type_of(request) == MULTIPART and hasattr(request.state, "uploads")
-        if has_files and _TAKES_FILES.fullmatch(request.scope["path"]):
+        has_files = media_type_of(request) == MULTIPART
+        has_files = has_files and bool(_TAKES_FILES.fullmatch(request.scope["path"]))
+        cuts = has_files and not hasattr(request.state, "uploads")
+        if has_files and not cuts:
             seconds, size = UPLOAD_TIMEOUT_SECONDS, request.headers.get("content-length", "")
             if not (size.isdecimal() and int(size) <= MAX_BODY_BYTES):
                 most_bytes += most_bytes_of("MESSAGE")
@@ -149,7 +165,9 @@ async def read_form(request: Request) -> FormData:
                 if uploads.is_full(name):
                     raise RefusedRequest(503, "too many large files at a time; try again")
                 request.state.until_end.enter_context(uploads.open_stream(name))
-        body = await read_body(request, (URLENCODED, MULTIPART), most_bytes, seconds)
+        body = await read_body(request, (URLENCODED, MULTIPART), most_bytes, seconds, cuts=cuts)
+        if getattr(request.state, "is_cut", False):
+            body += b"\r\n%b--\r\n" % body.partition(b"\r\n")[0]  # ends the file that was cut
 
         async def receive() -> Message:
             return {"type": "http.request", "body": body, "more_body": False}

@@ -309,6 +309,34 @@ async def test_what_was_written_is_kept_when_the_session_is_over(inboxes: Inboxe
     assert again.json()["fields"][1:] == [list(each) for each in fields.items()]
 
 
+async def test_of_a_form_with_large_files_the_text_is_kept_when_the_session_is_over(
+    inboxes: Inboxes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at = await inboxes.signed_in()
+    at.http.cookies.clear()
+    file = b"x" * (2 * requests.MAX_BODY_BYTES)
+    parts = {"form_token": (None, at.form_token), "text": (None, "Look at it.")}
+    form = httpx.Request("POST", at.address, files={**parts, "files": ("a.pdf", file)})
+    sent = form.read()
+    slow = (sent[n : n + 100_000] for n in range(0, 500_000, 100_000))
+
+    async def slowly() -> AsyncIterator[bytes]:
+        for part in slow:
+            yield part
+        await asyncio.sleep(0.5)
+
+    for body in (sent, slowly()):
+        headers = {**PAGE, "content-type": form.headers["content-type"]}
+        answer = await at.http.post("/run/order-7/message", content=body, headers=headers)
+        assert answer.status_code == 401
+        assert "You are no longer signed in." in answer.text
+        assert "Not kept: the files, which are too large." in answer.text
+        assert "Look at it." in answer.text
+        assert "Send again" not in answer.text, "it would be sent without its files"
+        monkeypatch.setattr(requests, "BODY_TIMEOUT_SECONDS", 0.2)
+    assert (await at.http.post("/decide", content=sent, headers=headers)).status_code == 413
+
+
 async def test_a_program_without_a_session_receives_that_in_json(inboxes: Inboxes) -> None:
     at = await inboxes.open()
     for method, path in (("GET", "/"), ("GET", "/events"), ("POST", "/runs"), ("GET", "/nothing")):
