@@ -8,7 +8,9 @@ options here, by the model's name.
 
 import asyncio
 import contextlib
+import math
 import re
+import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
@@ -37,6 +39,8 @@ MAX_ERROR_SECONDS = 10.0
 MAX_LEARNED_SETTINGS = 1_000
 # How long a response may take to end after the whole answer.
 END_SECONDS = 0.05
+# How long after a request a kept connection may end because the server had closed it before.
+CLOSED_SECONDS = 1.0
 
 _NOT_REDIRECTED = "only the worker decides where requests go"
 _TOO_LARGE = f"the answer was larger than {MAX_ANSWER_BYTES} bytes; the rest was not read"
@@ -242,20 +246,22 @@ class HttpProvider:
         """Send the request and return the response, whose body is not read yet.
 
         A server may close a kept connection at the moment when it is used again. Then the request
-        is sent over another one: a failed connection is not kept, so the last is a new one.
+        is sent over another one: a failed connection is not kept, so the last is a new one. One
+        that ends later may have brought the request, which costs: it fails the attempt.
         """
         while True:
-            seen: set[str] = set()
+            seen: dict[str, float] = {}
 
-            async def trace(event: str, _: Any, seen: set[str] = seen) -> None:
-                seen.add(event.rpartition(".")[0])
+            async def trace(event: str, _: Any, seen: dict[str, float] = seen) -> None:
+                seen.setdefault(event.rpartition(".")[0], time.monotonic())
 
             sent.extensions["trace"] = trace
             try:
                 return await self._http.send(sent, stream=True)
             except (httpx.ReadError, httpx.WriteError, httpx.RemoteProtocolError):
-                was_kept = any(event.startswith("http11.send_request") for event in seen)
-                if not was_kept or any(event.startswith("connection.connect") for event in seen):
+                sent_at = seen.get("http11.send_request_headers", -math.inf)
+                is_late = time.monotonic() - sent_at > CLOSED_SECONDS
+                if is_late or any(event.startswith("connection.connect") for event in seen):
                     raise
 
 

@@ -116,6 +116,23 @@ async def test_a_connection_that_ends_when_it_is_used_again_is_replaced(
     assert (server.connections, server.requests) == (3, 5)
 
 
+async def test_a_connection_that_ends_later_is_a_failure_since_the_request_may_have_arrived(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(http, "CLOSED_SECONDS", 0)
+
+    def answer(writer: StreamWriter, number: int) -> None:
+        if number == 1:
+            sends_hello(writer, number)
+        else:
+            writer.close()
+
+    server = CountingServer(answer)
+    with pytest.raises(httpx.RemoteProtocolError):
+        await answers(server, 2)
+    assert server.requests == 2
+
+
 async def test_a_new_connection_that_is_closed_is_a_failure_and_not_asked_again() -> None:
     server = CountingServer(lambda writer, _: writer.close())
     with pytest.raises(httpx.RemoteProtocolError):
