@@ -4,6 +4,7 @@ The library drops an answer that it cannot parse, and refuses a result for one p
 with which it reports a lost connection are codes of servers, too: theirs are replaced.
 """
 
+import base64
 import json
 import logging
 import re
@@ -17,6 +18,7 @@ from mcp_types.methods import parse_server_result
 from mcp_types.version import LATEST_HANDSHAKE_VERSION, LATEST_MODERN_VERSION
 from pydantic import ValidationError
 
+from holdfast.runtime.attachments import IMAGES, content_type
 from holdfast.runtime.text_safety import one_line
 
 LOST_CODES: Final = (types.CONNECTION_CLOSED, types.REQUEST_TIMEOUT, types.PARSE_ERROR)
@@ -121,9 +123,8 @@ def _tool(tool: Any, *, is_modern: bool) -> Any:
 
 
 def _block(block: Any) -> dict[str, Any]:
-    media_type: Any
     match block:
-        case {"type": "image", "data": str(data), "mimeType": str(media_type)}:
+        case {"type": "image", "data": str(data)} if (media_type := _image_type(data)) in IMAGES:
             return {"type": "image", "data": data, "mimeType": media_type}
         case {"type": "resource_link", "uri": str(uri)}:
             lines = (block.get("title") or block.get("name"), block.get("description"), uri)
@@ -137,3 +138,11 @@ def _block(block: Any) -> dict[str, Any]:
         case _:
             text = json.dumps(block)
     return {"type": "text", "text": text}
+
+
+def _image_type(data: str) -> str | None:
+    """Return the media type of base64: providers refuse a request whose image states another."""
+    try:
+        return content_type(base64.b64decode(data, validate=True))
+    except ValueError:
+        return None

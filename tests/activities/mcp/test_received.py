@@ -26,6 +26,7 @@ from holdfast.runtime.mcp.received import PROBLEM, fitted, repaired
 
 HEAD = '{"jsonrpc": "2.0", "id": 7, '
 OBJECT: dict[str, Any] = {"type": "object"}
+IMAGE = {"type": "image", "mimeType": "image/svg+xml"}
 
 
 def read(line: str) -> dict[str, Any] | None:
@@ -72,6 +73,8 @@ def test_an_answer_is_read_as_far_as_it_can_be(
     ("result", "text"),
     [
         ({"content": [{"type": "video", "mimeType": "video/mp4"}]}, "[video of video/mp4, not"),
+        ({"content": [{**IMAGE, "data": "PHN2Zy8+"}]}, "[image of image/svg+xml, not shown]"),
+        ({"content": [{**IMAGE, "data": "iVBORw0KGgo=\n"}]}, "[image of image/svg+xml, not shown]"),
         ({"content": [{"type": "text", "text": "a", "annotations": {"priority": 9}}]}, "a"),
         ({"content": {"type": "text", "text": "a"}}, "a"),
         ({"content": "a"}, "a"),
@@ -91,6 +94,14 @@ def test_a_block_that_does_not_fit_is_a_text(result: dict[str, Any], text: str) 
     [block] = CallToolResult.model_validate(found).content
     assert block.type == "text"
     assert block.text.startswith(text)
+
+
+@pytest.mark.parametrize("stated", [{}, {"mimeType": "image/jpeg"}, {"mimeType": "image/PNG"}])
+def test_an_image_has_the_type_of_its_content(stated: dict[str, str]) -> None:
+    image = {"type": "image", "data": "iVBORw0KGgo="}
+    assert fitted({"content": [{**image, **stated}]}) == {
+        "content": [{**image, "mimeType": "image/png"}]
+    }
 
 
 def test_a_result_without_content_keeps_its_object() -> None:

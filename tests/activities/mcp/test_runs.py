@@ -131,7 +131,7 @@ async def given_up(run: Run, reason: str) -> None:
 async def test_a_picture_is_a_part_of_the_result(home: Backend) -> None:
     [text, picture] = (await (await home.call("mcp:shop/draw")).result())["output"]
     assert text == {"type": "text", "text": "a dot"}
-    assert picture == {"type": "image", "mediaType": "image/png", "data": "iVBORw=="}
+    assert picture == {"type": "image", "mediaType": "image/png", "data": "iVBORw0KGgo="}
 
 
 WRONG = [

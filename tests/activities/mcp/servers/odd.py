@@ -8,13 +8,13 @@ from typing import Any
 
 SECRET = "ODD_SECRET"
 OBJECT = {"type": "object"}
-PICTURE = {"type": "image", "mimeType": "image/png"}
+PICTURE = {"type": "image", "mimeType": "image/png", "data": "iVBORw0KGgoA" + "A" * 4_000}
 RESULTS: dict[str, Any] = {
     "object": {"content": [], "structuredContent": {"answer": 42}},
     "both": {"content": [{"type": "text", "text": "42"}], "structuredContent": {"answer": 42}},
     "failure": {"content": [], "structuredContent": {"code": 7}, "isError": True},
     "picture": {
-        "content": [{"type": "text", "text": "no ink"}, {**PICTURE, "data": "A" * 4_000}],
+        "content": [{"type": "text", "text": "no ink"}, PICTURE],
         "isError": True,
     },
     "junk": {"content": [{"type": "text", "text": "after lines of its own"}]},

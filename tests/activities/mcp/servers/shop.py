@@ -62,7 +62,7 @@ def crash(order_id: str) -> str:
 @shop.tool(structured_output=False)
 def draw() -> list[Any]:
     """Return a text and a picture."""
-    return ["a dot", Image(data=b"\x89PNG", format="png")]
+    return ["a dot", Image(data=b"\x89PNG\r\n\x1a\n", format="png")]
 
 
 @shop.tool(structured_output=False)
