@@ -5,6 +5,7 @@ answers a request that fails with an error of its own, which states whether the 
 received it. No error of a server can be taken for one: it has no `mark`.
 """
 
+import json
 import re
 import uuid
 from collections.abc import AsyncIterator
@@ -56,7 +57,7 @@ class McpHttpClient(httpx2.AsyncClient):
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         """Send a request; the library calls this."""
-        if request.method == "DELETE":  # of a session, at its end
+        if not _may_take_long(request):
             request.extensions["timeout"] = httpx2.Timeout(MAX_CONNECT_SECONDS).as_dict()
         if request.method != "POST":
             return _with_events(await self._authorized(request, options))
@@ -92,6 +93,20 @@ class McpHttpClient(httpx2.AsyncClient):
 
     async def _send_beside(self, request: httpx2.Request) -> httpx2.Response:
         return await _read(request, await super().send(request, stream=True))
+
+
+def _may_take_long(request: httpx2.Request) -> bool:
+    """Return whether a server may answer late: neither the end of a session nor a notification.
+
+    The library sends nothing else of a connection until a notification, or a form's answer, is
+    received.
+    """
+    if request.method != "POST":
+        return request.method != "DELETE"
+    match json.loads(request.content):
+        case {"method": _, "id": _}:
+            return True
+    return False
 
 
 async def _checked(

@@ -9,7 +9,7 @@ from mcp import MCPError
 
 from holdfast.activities.mcp.call_tool import request_state
 from holdfast.activities.mcp.connection import Connection
-from holdfast.activities.mcp.http_client import McpHttpClient
+from holdfast.activities.mcp.http_client import MAX_CONNECT_SECONDS, McpHttpClient
 from holdfast.runtime.mcp.errors import NoResultError
 from holdfast.schemas.internal.mcp_input import McpTask
 from tests.activities.mcp.conftest import Open, serving
@@ -96,6 +96,26 @@ async def test_the_phrase_of_a_status_and_broken_bytes_are_not_repeated() -> Non
             found.append(response.json()["error"]["message"])
     assert found[0] == "HTTP 500 Internal Server Error"
     assert found[1] == QUOTED.replace('"timeout', '"illegal status line: timeout')
+
+
+@pytest.mark.parametrize(
+    ("sent", "seconds"),
+    [
+        ({"method": "tools/list", "id": 0}, None),
+        ({"method": "notifications/cancelled", "params": {"requestId": 7}}, MAX_CONNECT_SECONDS),
+        ({"id": 1, "result": {"action": "decline"}}, MAX_CONNECT_SECONDS),
+    ],
+    ids=str,
+)
+async def test_only_a_request_may_take_long(sent: Any, seconds: float | None) -> None:
+    """The library sends nothing else of a connection until the other messages are received."""
+
+    def receive(request: httpx2.Request) -> httpx2.Response:
+        assert request.extensions["timeout"]["read"] == seconds
+        return httpx2.Response(202)
+
+    async with McpHttpClient(transport=httpx2.MockTransport(receive)) as client:
+        assert (await client.post("http://127.0.0.1/mcp", json=sent)).status_code == 202
 
 
 async def test_what_the_library_repeats_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
