@@ -102,7 +102,10 @@ class RunResults:
             output = ending.require_output(run_id)
         except HoldfastError as failure:
             return tool_result([*notes, str(failure)], run_id, is_error=True)
-        made = tool_result(notes, run_id, output if isinstance(output, dict) else None)
+        structured = output if isinstance(output, dict) else None
+        if ending.status == "stopped":  # by a tool, whose output is not of the agent's schema
+            structured = {"run": run_id, "status": ending.status, "output": output}
+        made = tool_result(notes, run_id, structured)
         made.content.extend(_blocks(output))
         return made
 

@@ -62,6 +62,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "agents" / "clerk.yaml").write_text(MODEL)
     (folder / "agents" / "teller.yaml").write_text(TELLER)
     (folder / "agents" / "wait_run.yaml").write_text(MODEL)
+    halts = "output: {type: object}\ncalls: [{_tool: stops}]\n"
+    (folder / "agents" / "halts.yaml").write_text(halts)
     (folder / "tools").mkdir()
     (folder / "tools" / "choose.yaml").write_text(PERSON)
     (folder / "tools" / "errand.yaml").write_text("_delegate: clerk\n")

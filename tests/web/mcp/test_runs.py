@@ -88,6 +88,15 @@ async def test_an_approval_is_a_link_and_the_wait_continues(
     assert tools.read().count(f"pay 5 {run.id}/t1c1") == 1
 
 
+async def test_what_a_tool_has_stopped_fits_the_schema_of_its_agent(open_client: Open) -> None:
+    async with open_client() as mcp:
+        schema = {each.name: each for each in (await mcp.list_tools()).tools}["halts"].output_schema
+        result = await mcp.call_tool("halts", {"input": "go"})  # which the client validates
+    assert schema is not None
+    state = {"run": run_id(result), "status": "stopped", "output": "enough"}
+    assert (text(result), result.structured_content) == ("enough", state)
+
+
 async def test_a_picture_is_one_in_the_result(open_client: Open) -> None:
     picture = {"type": "image", "mediaType": "image/png", "data": "iVBORw=="}
     async with open_client() as mcp:
