@@ -114,6 +114,14 @@ class RunResults:
         told = f"Run {clean(run_id)} has started. The key of your token has no right to read it."
         return tool_result([told], run_id, {"run": run_id, "status": "started"})
 
+    async def current(
+        self, run: Run, notes: Sequence[str] = (), *, with_log: bool = False
+    ) -> types.CallToolResult:
+        """Return the output of a run, or its state if it has not finished."""
+        if (await run.observe()).closed:
+            return self.finished(run.id, await run.ending(), notes)
+        return await self.unfinished(run, notes, with_log=with_log)
+
     async def unfinished(
         self, run: Run, notes: Sequence[str] = (), *, with_log: bool = False
     ) -> types.CallToolResult:

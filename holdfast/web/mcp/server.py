@@ -110,9 +110,7 @@ class McpHandlers:
             if name == offered.SHOW:
                 show = offered.read_arguments(offered.ShowArguments, arguments)
                 run = await self._own_run(show.run, caller)
-                if (await run.observe()).closed:
-                    return self._results.finished(run.id, await run.ending())
-                return await self._results.unfinished(run, with_log=True)
+                return await self._results.current(run, with_log=True)
             if params.request_state is not None:
                 return await self._answer(ctx, params, caller)
             if name == offered.WAIT:
@@ -126,7 +124,7 @@ class McpHandlers:
             if "read" not in caller.may:
                 return self._results.started(run.id)
             if is_detached:
-                return await self._results.unfinished(run)
+                return await self._results.current(run)
             return await self._follow(ctx, run, caller, None)
         except HoldfastError as error:
             return results.tool_result([str(error)], is_error=True)
@@ -163,7 +161,7 @@ class McpHandlers:
             return {"resultType": "task", "_meta": {results.RUN_META: run.id}, **task}
         if form := await self._ask(ctx, run, step, caller):
             return form
-        return await self._results.unfinished(run, notes)
+        return await self._results.current(run, notes)
 
     async def _ask(
         self, ctx: Context, run: Run, approvals: Sequence[PendingCall], caller: Caller
@@ -189,7 +187,7 @@ class McpHandlers:
         given, asked = params.input_responses or {}, state["asked"]
         answers = {key: given[key] for key in asked if key in given}
         if not (notes := await self._forms.decide(run, answers, caller.approver)):
-            return await self._results.unfinished(run)
+            return await self._results.current(run)
         return await self._follow(ctx, run, caller, asked, notes)
 
     async def _start(

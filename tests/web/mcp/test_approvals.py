@@ -102,6 +102,19 @@ async def test_a_form_that_is_closed_decides_nothing(open_client: Open) -> None:
     assert isinstance(empty, InputRequiredResult), "it is shown again to who asks for it"
 
 
+async def test_a_form_that_is_closed_late_shows_the_result(
+    open_client: Open, desk: Backend
+) -> None:
+    async with open_client(ANN, elicitation_callback=Screen()) as mcp:
+        asked = await ask(mcp)
+        await run_of(desk, asked).decide("t1c1", "approve")
+        await run_of(desk, asked).result()
+        closed = dict.fromkeys(asked.input_requests, ElicitResult(action="cancel"))
+        late = await ask(mcp, input_responses=closed, request_state=asked.request_state)
+    assert late.structured_content == {"paid": 3}
+    assert "has not finished" not in text(late)
+
+
 @pytest.mark.parametrize(
     ("caller", "options"),
     [
