@@ -87,10 +87,16 @@ class TokenCallers:
         self._tokens, self._trusted = tokens, trusted
 
     async def verify_token(self, token: str) -> AccessToken | None:
-        """Return what a token states, or None for one that is rejected; the library calls this."""
+        """Return what a token states, or None for one that is rejected; the library calls this.
+
+        Raises:
+            RefusedRequest: its keys are not available.
+        """
         try:
             person, claims = await self._tokens.read(token)
         except RefusedRequest as refused:
+            if refused.status != 401:
+                raise
             logger.warning("an MCP client's token was rejected: %s", refused.sentence)
             return None
         return AccessToken(

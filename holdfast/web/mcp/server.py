@@ -46,6 +46,7 @@ from holdfast.schemas.settings.keys import KeyRight
 from holdfast.web.auth.sessions import Person
 from holdfast.web.http import serving
 from holdfast.web.http.origins import hosts_of, own_origins
+from holdfast.web.http.problems import RefusedRequest, problem_of
 from holdfast.web.mcp import offered_tools as offered
 from holdfast.web.mcp import run_results as results
 from holdfast.web.mcp.callers import Caller, open_token_callers
@@ -290,8 +291,9 @@ async def serve_http(
         allowed = TransportSecuritySettings(allowed_hosts=[*hosts_of(own)], allowed_origins=[*own])
         # Without sessions, also of older revisions: any process answers any request.
         app = served.streamable_http_app(stateless_http=True, transport_security=allowed, **auth)
+        app.add_middleware(accepting)
         await stack.enter_async_context(served.session_manager.run())
-        await serving.serve(accepting(app), socket, f"mcp ready: {at}", _MAX_CONNECTIONS)
+        await serving.serve(app, socket, f"mcp ready: {at}", _MAX_CONNECTIONS)
 
 
 async def parsed_messages(read: Any, write: Any) -> AsyncGenerator[SessionMessage]:
@@ -314,12 +316,18 @@ async def parsed_messages(read: Any, write: Any) -> AsyncGenerator[SessionMessag
 
 
 def accepting(app: ASGIApp) -> ASGIApp:
-    """Return the application; media types are of any case, and a path may end with a slash."""
+    """Return the application; media types are of any case, and a path may end with a slash.
+
+    A refusal of the library's verifier of tokens is answered as the inbox answers it.
+    """
 
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             headers = [(k, v.lower() if k in _ANY_CASE else v) for k, v in scope["headers"]]
             scope = {**scope, "headers": headers, "path": scope["path"].rstrip("/") or "/"}
-        await app(scope, receive, send)
+        try:
+            await app(scope, receive, send)
+        except RefusedRequest as refused:
+            await problem_of(refused).response()(scope, receive, send)
 
     return serve

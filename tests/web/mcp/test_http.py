@@ -139,6 +139,21 @@ async def test_tokens_of_this_server_alone_and_trust_of_clients_alone(start: Sta
             assert refused.status_code in (403, 421)
 
 
+async def test_a_token_is_not_refused_while_its_keys_cannot_be_read(
+    start: Start, tmp_path: Path
+) -> None:
+    away = "https://away.example"
+    with (tmp_path / "keys.yaml").open("a") as file:
+        file.write(f"away: {{url: 'http://127.0.0.1:1', issuer: '{away}'}}\n")
+    url = await address(start())
+    async with httpx.AsyncClient() as http:
+        sent = Approver("away-1").token(sub="ann", aud=url, iss=away)
+        headers = {"authorization": f"Bearer {sent}"}
+        answer = await http.post(url, headers=headers, json={})
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "10")
+    assert "The key set `away` is not available now; try again." in answer.text
+
+
 async def test_the_same_subject_of_another_issuer_is_another_person(
     start: Start, desk: Backend
 ) -> None:
