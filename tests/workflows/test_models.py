@@ -108,19 +108,27 @@ async def test_the_next_model_of_a_list_answers_where_one_fails(launch: Launch) 
     assert ends == ["fake/small"] * 2
 
 
-async def test_failed_answers_count_where_the_next_model_answers(launch: Launch) -> None:
-    def answer(_: int, body: dict[str, Any]) -> Answer:
-        failed = Answer("The total is 4", finish="error", usage=(10, 5))
-        return failed if body["model"] == "big" else DONE
+@pytest.mark.parametrize("failing", ["a turn", "a call"])
+async def test_failed_answers_count_where_the_next_model_answers(
+    launch: Launch, failing: str
+) -> None:
+    mood = {"_tool": "mood", "properties": {"text": {"type": "string"}}, "_output": True}
+
+    def answer(turn: int, body: dict[str, Any]) -> Answer:
+        is_call = "You answer one call of a tool" in str(body["messages"])
+        if body["model"] == "big" and is_call is (failing == "a call"):
+            return Answer("The total is 4", finish="error")
+        calls = [call_of("mood", text="a")] if turn == 1 and not is_call else []
+        return Answer(calls=calls) if calls else DONE
 
     backend = await launch(answer)
-    run = await backend.start([], agent={"model": [BIG | {"retryFor": "1s"}, SMALL]})
+    run = await backend.start([mood], agent={"model": [BIG | {"retryFor": "1s"}, SMALL]})
     result = await run.result()
-    failed = sum(body["model"] == "big" for body in backend.model.requests)
-    big, small = result["models"]
-    assert (big["turns"], small["turns"], result["turns"]) == (0, 1, 1)
-    assert big["usage"]["inputTokens"] == 10 * failed > 0
-    assert result["usage"]["inputTokens"] == 10 * failed + 10
+    models = [body["model"] for body in backend.model.requests]
+    used = {each["model"]: each["usage"]["inputTokens"] for each in result["models"]}
+    assert used == {f"fake/{name}": 10 * models.count(name) for name in ("big", "small")}
+    assert result["usage"]["inputTokens"] == 10 * len(models)
+    assert result["turns"] == 3, "two turns and a call, each once"
 
 
 async def test_a_call_that_a_model_answers_goes_to_the_next_model(launch: Launch) -> None:
