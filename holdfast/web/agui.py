@@ -4,11 +4,11 @@
 
 A thread is its sender's: the id of its run derives from both. Nothing is kept here: a client that
 was cut off sends the thread again, to any inbox, and continues from the state so far. Ids derive
-from the log: `turn-3` is the model's message of a turn, `t3c1` a call, `t3c1.result` its result,
-`n7` any other message; a client's own message keeps its id. So all streams have the same.
+from the log: `holdfast:turn-3` is the model's message of a turn, `holdfast:t3c1` the result of the
+call `t3c1`, `holdfast:n7` any other message; a client's own message keeps its id. So all streams
+have the same.
 """
 
-import re
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import aclosing, suppress
 from itertools import takewhile
@@ -38,7 +38,7 @@ from holdfast.web.auth.permissions import has_decided, is_approver
 from holdfast.web.http.problems import HttpProblem, NotPermittedError, problem_of
 from holdfast.web.http.streaming import comment, frame
 
-OWN_ID: Final = re.compile(r"n[0-9]+|turn-[0-9]+")
+OWN_ID: Final = "holdfast:"  # The beginning of the ids that are not a client's.
 _REASONS: Final = {"call": "tool_call", "input": "input_required"}
 Event = dict[str, Any]
 
@@ -113,20 +113,20 @@ class Thread:
             yield from self._send(text)
             answer |= {"content": text} if text else {}
         elif message.role == "tool" and not message.imported:
-            id, result = f"{message.call_id}.result", {"toolCallId": message.call_id}
+            id, result = f"{OWN_ID}{message.call_id}", {"toolCallId": message.call_id}
             result |= {"role": "tool", "content": text}
             self._messages[id] = {"id": id, **result}
             yield {"type": "TOOL_CALL_RESULT", "messageId": id, **result}
         elif message.role != "tool" and text:
             new = {"role": message.role, "content": text}
-            added = {"id": f"n{self.position}", **new}
+            added = {"id": f"{OWN_ID}n{self.position}", **new}
             known = next((each for each in self._own if each | new == each), added)
             self._own = [each for each in self._own if each is not known]
             self._messages[known["id"]] = known
 
     def _answer(self) -> Event:
         """Return the model's message of this turn, which is added if there is none."""
-        new = {"id": f"turn-{self._turn}", "role": "assistant"}
+        new = {"id": f"{OWN_ID}turn-{self._turn}", "role": "assistant"}
         return self._messages.setdefault(new["id"], new)
 
     def _send(self, text: str) -> Iterator[Event]:
@@ -135,7 +135,7 @@ class Thread:
             self._sent = ""
             yield self.snapshot()  # without the attempt before
         if delta := text[len(self._sent) :]:
-            chunk = {"messageId": f"turn-{self._turn}", "role": "assistant", "delta": delta}
+            chunk = {"messageId": f"{OWN_ID}turn-{self._turn}", "role": "assistant", "delta": delta}
             yield {"type": "TEXT_MESSAGE_CHUNK", **chunk}
         self._sent = text
 
@@ -207,7 +207,7 @@ class _Stream:
     async def _send(self) -> None:
         """Start the run with the user's first new message, or send it the new ones."""
         of_user = takewhile(lambda each: each.role == "user", reversed(self._sent.messages))
-        new = [each for each in of_user if not OWN_ID.fullmatch(each.id)][::-1]
+        new = [each for each in of_user if not each.id.startswith(OWN_ID)][::-1]
         self._thread.new = {each.id for each in new}
         if new:
             queue = self._asked.request.query_params.get("taskQueue", names.TASK_QUEUE)

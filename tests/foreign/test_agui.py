@@ -106,7 +106,7 @@ def thread_of(ran: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 # The client's own ids of messages stay, and the others derive from the log.
-IDS = ["m1", "turn-1", "t1c1.result", "turn-2"]
+IDS = ["m1", "holdfast:turn-1", "holdfast:t1c1", "holdfast:turn-2"]
 ASKED = [("user", "Pay."), ("assistant", "I look."), ("tool", '{"id": 1, "name": "item 1"}')]
 PAID = [*ASKED, ("assistant", "I pay."), ("tool", '{"paid": 5.0}')]
 

@@ -42,7 +42,7 @@ def test_a_text_is_sent_as_it_is_written_and_never_twice() -> None:
     sent += thread.write(written("It is on its way."))
 
     assert text_of(sent) == ["It ", "is", " on its way."]
-    assert {event["messageId"] for event in sent} == {"turn-1"}
+    assert {event["messageId"] for event in sent} == {"holdfast:turn-1"}
 
 
 def test_another_attempt_takes_the_place_of_the_text_before() -> None:
@@ -58,7 +58,7 @@ def test_another_attempt_takes_the_place_of_the_text_before() -> None:
     ]
     assert sent[1]["messages"] == sent[3]["messages"] == [USER]
     assert thread.snapshot()["messages"][1] == {
-        "id": "turn-1",
+        "id": "holdfast:turn-1",
         "role": "assistant",
         "content": "Yes.",
     }
@@ -83,7 +83,15 @@ def test_a_message_of_the_client_keeps_its_id_and_is_there_until_the_run_has_rea
 
     assert before == [USER, more]
     assert thread.snapshot()["messages"][:2] == [USER, more]
-    assert [each["id"] for each in thread.snapshot()["messages"]] == ["m1", "m2", "n4"]
+    assert [each["id"] for each in thread.snapshot()["messages"]] == ["m1", "m2", "holdfast:n4"]
+
+
+def test_no_id_of_a_client_is_taken_for_one_of_ours() -> None:
+    thread = started({**USER, "id": "turn-1"})
+    list(thread.read(message(3, "assistant", "Yes.")))
+
+    ids = [each["id"] for each in thread.snapshot()["messages"]]
+    assert ids == ["turn-1", "holdfast:turn-1"]
 
 
 def test_a_message_that_a_client_sent_twice_is_in_its_thread_once() -> None:

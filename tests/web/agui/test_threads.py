@@ -162,7 +162,8 @@ async def test_a_message_without_an_answer_and_a_used_up_run_end_in_an_error(
         backend(client, tmp_path, answers, catalog=tmp_path, cached_runs=100) as desk,
         inbox(client) as stage,
     ):
-        ends = [(await talk(stage, desk, *"abcd"[:n]))[-1] for n in (1, 2, 2, 3, 4)]
+        said = ("n1", "turn-1", "c", "d")  # as texts, and as ids of the client's own
+        ends = [(await talk(stage, desk, *said[:n]))[-1] for n in (1, 2, 2, 3, 4)]
 
     assert [end["type"] for end in ends] == [
         *("RUN_FINISHED", "RUN_ERROR", "RUN_ERROR"),
