@@ -31,7 +31,7 @@ from holdfast.schemas.decision import PendingApproval
 from holdfast.schemas.internal.selected_call import SelectedCall
 from holdfast.schemas.message import ChatMessage, Delivered, TextPart
 from holdfast.schemas.run import RunReport
-from holdfast.web.api.api_request import ApiRequest
+from holdfast.web.api.api_request import ApiRequest, validated
 from holdfast.web.api.models import NewRun, ResumeEntry, RunAgentInput
 from holdfast.web.api.runs import begin, event_stream, principal_of
 from holdfast.web.auth.permissions import has_decided, is_approver
@@ -215,8 +215,9 @@ class _Stream:
             said["conversation"] = {"idleTimeout": IDLE_TIMEOUT}
             own = principal_of(None, self._person, any_principal=False)
             mark = {REQUEST_MEMO: sha256(canonical_json(["agui", new[0].id]))}
+            run = validated(said, NewRun, "thread")
             with suppress(RunExistsError):  # another message has started it
-                await begin(self._asked, NewRun.model_validate(said), said, own, self._run.id, mark)
+                await begin(self._asked, run, said, own, self._run.id, mark)
                 del new[0]
         # By the facts that its id derives from: Temporal has them after its first task.
         rights = self._parts.permissions.rights(self._person, self._agent, self._person.name)

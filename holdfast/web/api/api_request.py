@@ -82,6 +82,20 @@ class ApiRequest:
         return await asyncio.to_thread(_validate, body, model, what, files)
 
 
+def validated(value: Any, model: type[_SaidT], what: str) -> _SaidT:
+    """Return a value as a model.
+
+    Raises:
+        HttpProblem: it does not fit.
+    """
+    try:
+        return model.model_validate(value)
+    except ValidationError as error:
+        faults = problems_of(error, value, model)
+        sentence = f"That is no {what}: {summarize_problems(faults)}."
+        raise HttpProblem("invalid_request", sentence, faults=faults) from None
+
+
 def _validate(
     body: str | bytes, model: type[_SaidT], what: str, files: Sequence[tuple[str, bytes]]
 ) -> tuple[_SaidT, dict[str, Any]]:
@@ -95,12 +109,7 @@ def _validate(
         raise HttpProblem("bad_request", why) from None
     if field and isinstance(value, dict):
         value.setdefault(field, "")  # files need no text
-    try:
-        request = model.model_validate(value)
-    except ValidationError as error:
-        faults = problems_of(error, value, model)
-        sentence = f"That is no {what}: {summarize_problems(faults)}."
-        raise HttpProblem("invalid_request", sentence, faults=faults) from None
+    request = validated(value, model, what)
     if not files:
         return request, value
     with explain_files():

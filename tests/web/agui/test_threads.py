@@ -211,7 +211,12 @@ async def test_what_is_wrong_is_a_problem_or_the_last_event(client: Client, desk
             f"/agui/nobody?taskQueue={desk.task_queue}",
             {"threadId": "t", "runId": "1", "messages": [{"id": "1", "role": "user"}]},
         )
+        wrong = await stage.send(
+            "/agui/clerk?taskQueue=",
+            {"threadId": "t", "runId": "1", "messages": [{"id": "1", "role": "user"}]},
+        )
 
+    assert '"code": "invalid_request", "message": "That is no thread: `taskQueue`' in wrong.text
     assert [event["type"] for event in empty] == ["RUN_STARTED", "RUN_ERROR"]
     assert empty[-1]["code"] == "no_such_run"
     assert (unfit.status_code, unfit.json()["code"]) == (422, "invalid_request")
