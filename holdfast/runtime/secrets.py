@@ -35,10 +35,10 @@ MAX_SECRETS = 200
 # Of a key with several lines (PEM), each line of this length is a secret by itself.
 _MIN_LINE_CHARACTERS = 32
 
-_SECRET_WORD = re.compile(
-    r".*(KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL)S?|PASS|AUTH|AUTHORIZATION|PAT"
-    r"|COOKIE|SIG|SIGNATURE"
-)
+_SECRET_NOUN = r".*(KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL)S?"
+_SECRET_WORD = re.compile(rf"{_SECRET_NOUN}|PASS|AUTH|AUTHORIZATION|PAT|COOKIE|SIG|SIGNATURE")
+# Even an address is a secret under such a name: that of a webhook. `AUTH` may be an issuer's.
+_SECRET_NAME = re.compile(rf"{_SECRET_NOUN}[_\d]*", re.IGNORECASE)
 # A name that ends in one of these is the name of something that is not secret itself.
 _OPEN_WORD = re.compile(
     r"PATH|FILE|DIR|FOLDER|SOCK|ID|IDS|NAME|URL|URI|HOST|PORT|TYPE|MODE|ENV|TTL|TIMEOUT|LENGTH"
@@ -47,6 +47,11 @@ _OPEN_WORD = re.compile(
 # The values of these variables are addresses, files and switches.
 _OWN_SETTINGS = frozenset({"HOLDFAST_KEYS", "HOLDFAST_PRINCIPAL_TOKENS"})
 _NUMBER = re.compile(r"[-+.\d\seE]+")
+_PATH = re.compile(r"(~\w*|\.\.?)?/[\w./@ -]*")
+# So many letters of both cases and digits are a key, which may begin as a path does.
+_RANDOM = re.compile(
+    r"(?<![A-Za-z0-9])(?=[A-Za-z]*[0-9])(?=[a-z0-9]*[A-Z])(?=[A-Z0-9]*[a-z])[A-Za-z0-9]{12}"
+)
 # Thirty-two bytes, as an encryption key is written, whatever the name of its variable.
 _KEY = re.compile(r"[0-9A-Fa-f]{64}|[A-Za-z0-9+/_-]{43}=?")
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://\S+")
@@ -160,9 +165,11 @@ class StreamRedactor:
 def environment_secrets(environ: Mapping[str, str]) -> Iterator[str]:
     """Yield the values of variables with secret names, and passwords in addresses."""
     for name, value in environ.items():
-        if _ADDRESS.fullmatch(value):
+        is_address = _ADDRESS.fullmatch(value)
+        if is_address:
             yield from address_secrets(value)
-        elif _KEY.fullmatch(value) or (is_secret_name(name) and name not in _OWN_SETTINGS):
+        is_secret = _SECRET_NAME.fullmatch(name) if is_address else is_secret_name(name)
+        if _KEY.fullmatch(value) or (is_secret and name not in _OWN_SETTINGS):
             yield value
 
 
@@ -222,7 +229,8 @@ def _is_telling(value: str) -> bool:
     if not MIN_SECRET_CHARACTERS <= len(value) <= MAX_SECRET_CHARACTERS:
         return False
     # A path is only the place of a secret, and a number may occur anywhere.
-    if value.startswith(("/", "~", "./")) or _NUMBER.fullmatch(value):
+    is_path = _PATH.fullmatch(value) and not _RANDOM.search(value)
+    if is_path or _NUMBER.fullmatch(value):
         return False
     has_digit = any(char.isdigit() for char in value)
     is_mixed = value.lower() != value != value.upper()

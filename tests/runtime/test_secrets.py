@@ -81,7 +81,10 @@ def test_keys_and_values_of_json_are_cleaned_and_all_else_is_as_it_was() -> None
         "-1.5e+300000",
         "/run/secrets/key-1",
         "~/keys/key-1",
-        "./keys/key-1",
+        "~ann/keys/key-1",
+        "../keys/key-1",
+        "/Users/AnnLee88/.ssh/id_ed25519",
+        "/tmp/tmp.Ab1Cd2Ef3G/key.pem",
         "x1" * 5_001,
     ],
 )
@@ -92,7 +95,16 @@ def test_what_is_short_or_plain_garbles_no_text(plain: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "telling", ["a1" * (MIN_SECRET_CHARACTERS // 2), "correct horse battery", "AbCdEfGh"]
+    "telling",
+    [
+        "a1" * (MIN_SECRET_CHARACTERS // 2),
+        "correct horse battery",
+        "AbCdEfGh",
+        "/Jm3K0qXv9bTzR8uW2sYd4fG6hN1pLcE5aViOwQ7xMk=",
+        "/K7MDENGbPxRfi/CYEXAMPLEKEYwJalrXUtnFEMI",
+        "~Ab1!cdef",
+        "./+ab1cd/EF",
+    ],
 )
 def test_what_is_neither_is_looked_for(telling: str) -> None:
     assert Secrets([f" {telling}\n"]).clean(f"x{telling}x") == f"x{REPLACED}x"
@@ -130,6 +142,22 @@ PUBLIC_NAMES = (
 def test_a_variable_is_secret_by_its_name() -> None:
     environ = {name: f"value-of-{name}" for name in (*SECRET_NAMES, *PUBLIC_NAMES)}
     assert list(environment_secrets(environ)) == [environ[name] for name in SECRET_NAMES]
+
+
+@pytest.mark.parametrize(
+    ("name", "is_whole"),
+    [
+        ("CHAT_WEBHOOK_SECRET", True),
+        ("hook_token_2", True),
+        ("OIDC_AUTH", False),
+        ("TOKEN_ENDPOINT", False),
+    ],
+)
+def test_an_address_is_a_secret_by_a_name_that_ends_so(name: str, is_whole: bool) -> None:
+    address = "https://hooks.example/T0/B0/XXyy"
+    assert (address in environment_secrets({name: address})) is is_whole
+    in_it = f"{address}?token=abc"
+    assert "abc" in environment_secrets({name: in_it})
 
 
 @pytest.mark.parametrize("key", ["0a" * 32, "A" * 43, "B" * 43 + "="])
