@@ -79,18 +79,18 @@ class CheckedResults(ActivityInboundInterceptor):
         """Execute the activity, and check what it returns or raises; the SDK calls this."""
         try:
             result = await self.next.execute_activity(call)
+            # Encoded here, and sent as it is: large results are not encoded twice.
+            payload = _redact_payload(_encode_result(result), self._secrets)
+            sign_result(payload, self._permit_keys)
+            return RawValue(await self._for_history(payload))
         except Exception as error:
             redacted = _redact_error(error, self._secrets)
             failure = _encode_failure(redacted)
             if failure is None or failure.ByteSize() > MAX_FAILURE_BYTES:
-                raise _shortened(redacted) from None
+                raise _shortened(redacted, self._secrets) from None
             if redacted is error:
                 raise
             raise redacted from redacted.__cause__
-        # Encoded here, and sent as it is: large results are not encoded twice.
-        payload = _redact_payload(_encode_result(result), self._secrets)
-        sign_result(payload, self._permit_keys)
-        return RawValue(await self._for_history(payload))
 
     async def _for_history(self, payload: Payload) -> Payload:
         """Return the result as it is sent; a large one is stored."""
@@ -172,19 +172,25 @@ def _no_json(reason: str) -> NoReturn:
     ) from None
 
 
-def _shortened(error: Exception) -> ApplicationError:
-    message = error.message if isinstance(error, FailureError) else str(error)
+def _shortened(error: Exception, secrets: Secrets) -> ApplicationError:
+    message = _sendable(error.message if isinstance(error, FailureError) else str(error), secrets)
     if len(message) > MAX_MESSAGE_CHARS:
         message = f"{message[:MAX_MESSAGE_CHARS]}… ({len(message)} characters)"
     if not isinstance(error, ApplicationError):
         return ApplicationError(message, type=type(error).__name__)
     return ApplicationError(
         message,
-        type=error.type,
+        type=_sendable(error.type or "", secrets),
         non_retryable=error.non_retryable,
         next_retry_delay=error.next_retry_delay,
         category=error.category,
     )
+
+
+def _sendable(text: str, secrets: Secrets) -> str:
+    if (cleaned := secrets.clean(text)) != text:
+        _warn("raised")
+    return cleaned.encode("utf-8", "replace").decode()
 
 
 class _RedactedHeartbeats(ActivityOutboundInterceptor):

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, field_serializer
 from temporalio.api.failure.v1 import Failure
 from temporalio.common import RawValue
 from temporalio.contrib.pydantic import pydantic_data_converter
@@ -123,6 +123,38 @@ async def test_one_that_is_too_long_is_shortened_and_clean() -> None:
     failure = await raised(RuntimeError(f"{KEY} {'x' * 200_000}"))
     assert failure.message.startswith(REPLACED)
     assert len(failure.message) < 2 * MAX_MESSAGE_CHARS
+
+
+@pytest.mark.parametrize(
+    ("text", "details"),
+    [
+        (f"401 for {KEY}", [object()]),
+        (f"401 for {KEY}: \ud83d", []),
+        (f"401 for {KEY} ", ["\ud83d"]),
+    ],
+)
+async def test_one_that_cannot_be_encoded_keeps_its_message_and_type(
+    text: str, details: list[Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    error = ApplicationError(text, *details, type=f"Refused {KEY}\ud83d", non_retryable=True)
+    failure = await raised(error)
+    info = failure.application_failure_info
+    assert failure.message == f"401 for {REPLACED}{text.partition(KEY)[2]}".replace("\ud83d", "?")
+    assert (info.type, info.non_retryable) == (f"Refused {REPLACED}?", True)
+    assert "`unknown` raised a secret of this worker" in caplog.text
+
+
+async def test_the_error_of_a_result_that_cannot_be_encoded_is_clean() -> None:
+    class Unreadable(BaseModel):
+        field: str = ""
+
+        @field_serializer("field")
+        def refuse(self, _: str) -> str:
+            raise ValueError(KEY)
+
+    with pytest.raises(ApplicationError, match="its result is no JSON value") as failed:
+        await run_as_activity(Unreadable)
+    assert not SECRETS.occur_in(str(failed.value).encode())
 
 
 async def test_an_error_without_one_is_raised_as_it_is() -> None:
