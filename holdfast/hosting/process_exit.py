@@ -49,8 +49,7 @@ async def run_until_stopped(
         timer.start()
 
     def cut_off() -> NoReturn:
-        message = "holdfast: a part of the process did not stop in time and was ended"
-        print(message, file=sys.stderr, flush=True)
+        print_error("holdfast: a part of the process did not stop in time and was ended")
         try:
             abandon()
         finally:
@@ -63,6 +62,12 @@ async def run_until_stopped(
         await task
     except asyncio.CancelledError:
         return
+
+
+def print_error(text: str) -> None:
+    """Print to standard error, if it can be written: its reader may have ended."""
+    with suppress(OSError, ValueError):
+        print(text, file=sys.stderr, flush=True)
 
 
 def exit_process(code: int) -> NoReturn:

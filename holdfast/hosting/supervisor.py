@@ -36,7 +36,7 @@ from holdfast.hosting.monitoring.probes import (
     Health,
     ProbeAnswer,
 )
-from holdfast.hosting.process_exit import CUT_OFF, STOPPED
+from holdfast.hosting.process_exit import CUT_OFF, STOPPED, print_error
 
 MAX_RESTARTS: Final = 5
 FIRST_PAUSE_SECONDS: Final = 1.0
@@ -208,8 +208,7 @@ class Supervisor:
             logger.warning(text, number, how, pause)
             await asyncio.sleep(pause)
         when = "before all were ready" if is_start else f"{restarts} times, soon after each start"
-        text = f"holdfast: worker process {number} ended with {how} {when}; see the log above"
-        print(text, file=sys.stderr, flush=True)
+        print_error(f"holdfast: worker process {number} ended with {how} {when}; see the log above")
         if self.exit_code == STOPPED:  # no other one has ended the command
             self.exit_code = max(code, CUT_OFF)
             os.kill(os.getpid(), signal.SIGTERM)

@@ -213,7 +213,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         asyncio.run(stopped)
     except (process_exit.StartError, FixableError) as error:
         text = f"holdfast: {error}" if isinstance(error, FixableError) else str(error)
-        print(secrets.clean_for_operator(text), file=sys.stderr)
+        process_exit.print_error(secrets.clean_for_operator(text))
         return process_exit.exit_code(error)
     return process_exit.STOPPED if supervisor is None else supervisor.exit_code
 

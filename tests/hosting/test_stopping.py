@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
-from typing import NoReturn
+from typing import Any, NoReturn, cast
+from unittest.mock import Mock
 
 import pytest
 from temporalio.api.failure.v1 import Failure
@@ -42,10 +43,12 @@ class Timer:
         self.runs = True
 
 
+@pytest.mark.parametrize("error", [None, BrokenPipeError(), ValueError("closed")])
 async def test_who_does_not_heed_a_stop_is_given_a_time_for_it(
-    monkeypatch: pytest.MonkeyPatch,
+    error: Exception | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     timers: list[Timer] = []
+    ends: list[Any] = []
     started, is_over = asyncio.Event(), asyncio.Event()
 
     def timer(seconds: float, then: Callable[[], NoReturn]) -> Timer:
@@ -60,7 +63,7 @@ async def test_who_does_not_heed_a_stop_is_given_a_time_for_it(
 
     monkeypatch.setattr("holdfast.hosting.process_exit.threading", SimpleNamespace(Timer=timer))
     stopping = asyncio.create_task(
-        run_until_stopped(stubborn(), timedelta(seconds=3), lambda: None)
+        run_until_stopped(stubborn(), timedelta(seconds=3), lambda: ends.append("abandoned"))
     )
     try:
         await started.wait()
@@ -71,7 +74,13 @@ async def test_who_does_not_heed_a_stop_is_given_a_time_for_it(
 
         await eventually(stopped)
         [one] = timers
-        assert (one.seconds, one.runs, one.then.__name__) == (13, True, "cut_off")
+        assert (one.seconds, one.runs, ends) == (13, True, [])
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "_exit", ends.append)
+            if error is not None:  # its reader has ended
+                patched.setattr(sys, "stderr", Mock(write=Mock(side_effect=error)))
+            cast(Callable[[], None], one.then)()
+        assert ends == ["abandoned", 1]
         is_over.set()
         await stopping
     finally:
