@@ -197,6 +197,25 @@ def test_a_failed_attempt_is_one_line_and_its_stack_is_for_debugging(
     assert "WARNING root: Completing activity as failed: KeyError: 'a bug'" in said[0]
 
 
+class Unreadable(Exception):
+    def __str__(self) -> str:
+        raise AttributeError
+
+
+@pytest.mark.parametrize("error", [None, KeyError("a bug"), StoreError("gone", "wait")])
+@pytest.mark.parametrize("arguments", [(Unreadable(),), ("one", "too many")])
+def test_what_cannot_be_formatted_fails_no_call_that_logs_it(
+    error: Exception | None, arguments: tuple[Any, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with logging_as_a_worker() as root:
+        root.warning("it is %s", *arguments, exc_info=error)
+        root.warning("it failed", exc_info=Unreadable())
+    said = capsys.readouterr().err
+    assert said.count(f"WARNING root: {__file__}:") == 2
+    assert "Logging error" not in said
+    assert ("KeyError: 'a bug'" in said) is isinstance(error, KeyError)
+
+
 def test_a_task_that_is_replayed_is_no_error_in_the_log(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

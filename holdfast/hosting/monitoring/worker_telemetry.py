@@ -101,10 +101,15 @@ class _Brief(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         error = record.exc_info[1] if record.exc_info else None
-        message = str(error)
+        try:
+            text, message = record.getMessage(), str(error)
+        except Exception as failed:  # raised, it would fail the call of the tool that logs
+            place = f"{record.pathname}:{record.lineno}"
+            record.msg, record.args = f"{place} cannot be logged: {type(failed).__name__}", ()
+            return True
         if error is not None and getattr(record, _FAILED_ATTEMPT, None) == "ActivityFailure":
             what = " ".join(f"{type(error).__name__}: {message}".split())
-            record.msg, record.args = f"{record.getMessage()}: {what}", ()
+            record.msg, record.args = f"{text}: {what}", ()
             if not logging.getLogger("holdfast").isEnabledFor(logging.DEBUG):
                 record.exc_info = record.exc_text = None
             return True
@@ -114,6 +119,6 @@ class _Brief(logging.Filter):
             return True
         if getattr(error, "type", "") == names.AHEAD_OF_HISTORY:  # it is replayed
             record.levelno, record.levelname = logging.WARNING, "WARNING"
-        record.msg, record.args = f"{record.getMessage()}: {message}", ()
+        record.msg, record.args = f"{text}: {message}", ()
         record.exc_info = record.exc_text = None
         return True
