@@ -152,6 +152,9 @@ class BudgetAccount:
 
     def _report(self, settlement: Settlement, within: timedelta) -> None:
         self._settled = [*self._settled, settlement][-MAX_SETTLEMENTS:]
+        self._schedule_flush(within)
+
+    def _schedule_flush(self, within: timedelta) -> None:
         at = asyncio.get_running_loop().time() + within.total_seconds()
         if at < self._flush_at:
             if self._flushing is not None:
@@ -178,6 +181,8 @@ class BudgetAccount:
     async def _flush_in(self, pause: timedelta) -> None:
         await asyncio.sleep(pause.total_seconds())
         await self._flush()
+        if self._settled:  # Temporal did not answer
+            self._schedule_flush(LATEST)
 
     def _take_settled(self) -> list[Settlement]:
         batch = self._settled[: shared_budgets.MAX_BATCH]

@@ -61,6 +61,8 @@ class BudgetServer:
         async def signal(_: str, update: Any, **__: Any) -> None:
             if id not in self.counts:
                 raise RPCError("closed", RPCStatusCode.NOT_FOUND, b"")
+            if self.loses():
+                raise RPCError("lost", RPCStatusCode.UNAVAILABLE, b"")
             self.actions["signal"] += 1
             self.counts[id].settle(BudgetUpdate.read(update).settle)
 
@@ -493,6 +495,21 @@ async def test_what_may_be_a_runs_last_request_is_settled_soon(
     for _ in range(5):
         await asyncio.sleep(0)
     assert (server.tokens, server.actions["signal"]) == (20, 1)
+
+
+async def test_a_settlement_that_is_lost_is_sent_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(budget_account, "SOON", timedelta())
+    monkeypatch.setattr(budget_account, "LATEST", timedelta())
+    server = BudgetServer()
+    worker = server.worker(budget(max_tokens=10_000))
+    last, lost = await reserved(worker, "a"), iter([True])
+    server.loses = lambda: next(lost, False)
+    last.settle(used(10), is_last=True)
+
+    async def settled() -> bool:
+        return server.tokens == 10
+
+    await eventually(settled)
 
 
 async def test_a_worker_that_stops_settles_and_leaves_no_task() -> None:
