@@ -18,7 +18,6 @@ from collections.abc import Collection, Mapping
 from contextlib import suppress
 from functools import partial
 from types import MappingProxyType
-from typing import Self
 from urllib.request import getproxies, proxy_bypass
 
 import httpx
@@ -138,10 +137,6 @@ class PinnedTransport(httpx.AsyncBaseTransport):
         """Close the connections; httpx calls this."""
         for each in (self._inner, *self._proxies.values()):
             await each.aclose()
-
-    async def __aenter__(self) -> Self:
-        await self._inner.__aenter__()
-        return self
 
 
 def knowledge_client(networks: Collection[Network] = ()) -> httpx.AsyncClient:

@@ -29,7 +29,6 @@ class AddressError(FixableError):
 class AddressPrefix:
     """The allowed addresses of one scheme, host and port, at a path and below it."""
 
-    text: str
     origin: tuple[str, str, int]
     steps: tuple[str, ...]
 
@@ -44,7 +43,7 @@ class AddressPrefix:
         if url.query or url.fragment:
             raise AddressError(f"{quote_value(text)} is more than a path", "leave out `?` and `#`")
         steps = _steps(url)
-        return cls(text, _origin(url), steps if steps[-1] else steps[:-1])
+        return cls(_origin(url), steps if steps[-1] else steps[:-1])
 
     def covers(self, url: httpx.URL) -> bool:
         """Return whether the address begins with this prefix."""
