@@ -92,9 +92,10 @@ def content_type(data: bytes) -> str | None:
         return None
 
 
-def _type_of_data(part: Media) -> str | None:
+def type_of(data: str) -> str | None:
+    """Return the media type of a content in base64, as `content_type`; None if it is no base64."""
     try:
-        return content_type(base64.b64decode((part.data or "")[:32], validate=True))
+        return content_type(base64.b64decode(data, validate=True))
     except ValueError:
         return None
 
@@ -103,7 +104,7 @@ def media_type(part: FilePart) -> str | None:
     """Return the media type of a picture or a document, if that is the one of its content."""
     if isinstance(part, TextPart):
         return None
-    found = _type_of_data(part)
+    found = type_of((part.data or "")[:32])
     return found if found in _BEGINNINGS and found == part.media_type else None
 
 
@@ -111,7 +112,7 @@ def check_types(content: Content | dict[str, Any] | None, place: str) -> None:
     """Raise `FileError` if a part states another type than that of its content."""
     for index, part in enumerate(content if isinstance(content, list) else ()):
         if isinstance(part, Media) and part.data is not None:
-            stated, found = part.media_type, _type_of_data(part)
+            stated, found = part.media_type, type_of((part.data or "")[:32])
             if stated != found and not _BEGINNINGS.keys().isdisjoint((stated, found)):
                 wrong = f"`{place}[{index}]` states another `mediaType` than that of its content"
                 raise FileError(wrong, f"state its own, or {_KINDS}")

@@ -263,17 +263,13 @@ class _Stream:
                     yield event
                 is_over = thread.is_over or look.closed
                 last = None if is_over or not report else await self._last(report)
-        if last:
-            for final in [*thread.step("FINISHED"), thread.snapshot(), last]:
-                yield final
-            return
-        end = await run.ending(unread="not read here")
-        last = {"type": "RUN_FINISHED", **self._ids, "outcome": {"type": "cancelled"}}
-        if end.result is not None and not end.exit_code:
-            last |= {"outcome": {"type": "success"}, "result": end.result.output}
-        elif (code := end.code or end.status) != "cancelled":
-            last = {"type": "RUN_ERROR", "code": code, "message": end.message}
-        for final in [*thread.step("FINISHED"), last]:
+        if last is None:
+            end, last = await run.ending(unread="not read here"), self._finished("cancelled")
+            if end.result is not None and not end.exit_code:
+                last = self._finished("success") | {"result": end.result.output}
+            elif (code := end.code or end.status) != "cancelled":
+                last = {"type": "RUN_ERROR", "code": code, "message": end.message}
+        for final in [*thread.step("FINISHED"), thread.snapshot(), last]:
             yield final
 
     async def _news(self, last: float = inf) -> list[Event]:
@@ -288,11 +284,11 @@ class _Stream:
 
     async def _last(self, report: RunReport) -> Event | None:
         """Return the last event if the run waits for the user, whose decision would count."""
-        finished = {"type": "RUN_FINISHED", **self._ids}
+        if report.status == "awaiting_message":
+            why = report.error and {"type": "RUN_ERROR", **report.error.to_json()}
+            return why or self._finished("success")
         if report.status != "awaiting_approval":
-            success = finished | {"outcome": {"type": "success"}}
-            last = {"type": "RUN_ERROR", **report.error.to_json()} if report.error else success
-            return last if report.status == "awaiting_message" else None
+            return None
         run, person = self._run, self._person
         access = await self._parts.access(person, run.id)
         left = {each.interrupt_id for each in self._sent.resume if each.status == "cancelled"}
@@ -306,4 +302,7 @@ class _Stream:
             and each.find_round() is not None
             and not (each.kind == "call" and each.excludes_principal([await run.tool(each.tool)]))
         ]
-        return finished | {"outcome": {"type": "interrupt", "interrupts": asked}} if asked else None
+        return self._finished("interrupt", interrupts=asked) if asked else None
+
+    def _finished(self, outcome: str, **more: Any) -> Event:
+        return {"type": "RUN_FINISHED", **self._ids, "outcome": {"type": outcome, **more}}

@@ -35,6 +35,7 @@ STATE_PAUSES_SECONDS = (0.05, 0.2, 0.5, 1.0, 2.0)
 MAX_POLL_MS: Final = 24 * 3600 * 1000.0
 _STATE: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[str, Any])
 Found = dict[str, Any]
+State = types.CallToolResult | types.InputRequiredResult | McpTask
 _error = partial(request_error, ErrorCode.TOOL_ERROR)
 
 
@@ -61,7 +62,7 @@ class _TaskRequest(types.Request[_Params, str]):
 
 async def request_state(
     task: McpTask, request: Callable[[Callable[[Client], Awaitable[Found]]], Awaitable[Found]]
-) -> types.CallToolResult | types.InputRequiredResult | McpTask:
+) -> State:
     """Make the next request about a task of a server; return it if it runs, or did not answer.
 
     Raises:
@@ -93,9 +94,7 @@ async def request_state(
     return _read(found, task)
 
 
-def _read(
-    found: Found, task: McpTask
-) -> types.CallToolResult | types.InputRequiredResult | McpTask:
+def _read(found: Found, task: McpTask) -> State:
     match found:
         case {"status": "completed", "result": result}:
             result = fitted(result) if isinstance(result, dict) else result
@@ -167,13 +166,10 @@ class CallMcpToolActivity:
             raise _error(_as_text(content) or f"{where}: it failed, and reported no reason")
         return {"_result": {"content": content}}
 
-    async def _reply(
-        self, tool: McpTool, arguments: dict[str, Any], call: McpCall
-    ) -> types.CallToolResult | types.InputRequiredResult | McpTask:
+    async def _reply(self, tool: McpTool, arguments: dict[str, Any], call: McpCall) -> State:
         """Make or continue a call; one that may be made again is, if its state was refused."""
         if call.task is not None and call.task.id.startswith(HELD_CALL):
-            found: types.CallToolResult | types.InputRequiredResult | McpTask
-            found = await self._servers.held_calls.request_state(call.task)
+            found: State = await self._servers.held_calls.request_state(call.task)
             return found
         longest = activity.info().start_to_close_timeout or ACTIVITY_TIMEOUT
         request = partial(self._servers.request, tool.server, call, longest.total_seconds())

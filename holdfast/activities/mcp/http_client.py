@@ -57,7 +57,9 @@ class McpHttpClient(httpx2.AsyncClient):
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         """Send a request; the library calls this."""
-        if not _may_take_long(request):
+        # The library sends nothing else until a notification, or the answer to a form, is received.
+        sent = json.loads(request.content) if request.method == "POST" else {}
+        if request.method != "GET" and not {"method", "id"} <= sent.keys():
             request.extensions["timeout"] = httpx2.Timeout(MAX_CONNECT_SECONDS).as_dict()
         if request.method != "POST":
             return _with_events(await self._authorized(request, options))
@@ -93,20 +95,6 @@ class McpHttpClient(httpx2.AsyncClient):
 
     async def _send_beside(self, request: httpx2.Request) -> httpx2.Response:
         return await _read(request, await super().send(request, stream=True))
-
-
-def _may_take_long(request: httpx2.Request) -> bool:
-    """Return whether a server may answer late: neither the end of a session nor a notification.
-
-    The library sends nothing else of a connection until a notification, or a form's answer, is
-    received.
-    """
-    if request.method != "POST":
-        return request.method != "DELETE"
-    match json.loads(request.content):
-        case {"method": _, "id": _}:
-            return True
-    return False
 
 
 async def _checked(

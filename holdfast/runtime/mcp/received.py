@@ -4,7 +4,6 @@ The library drops an answer that it cannot parse, and refuses a result for one p
 with which it reports a lost connection are codes of servers, too: theirs are replaced.
 """
 
-import base64
 import json
 import logging
 import re
@@ -18,7 +17,7 @@ from mcp_types.methods import parse_server_result
 from mcp_types.version import LATEST_HANDSHAKE_VERSION, LATEST_MODERN_VERSION
 from pydantic import ValidationError
 
-from holdfast.runtime.attachments import IMAGES, content_type
+from holdfast.runtime.attachments import IMAGES, type_of
 from holdfast.runtime.text_safety import one_line
 
 LOST_CODES: Final = (types.CONNECTION_CLOSED, types.REQUEST_TIMEOUT, types.PARSE_ERROR)
@@ -124,7 +123,8 @@ def _tool(tool: Any, *, is_modern: bool) -> Any:
 
 def _block(block: Any) -> dict[str, Any]:
     match block:
-        case {"type": "image", "data": str(data)} if (media_type := _image_type(data)) in IMAGES:
+        # Providers refuse a request with an image that states another type than its own.
+        case {"type": "image", "data": str(data)} if (media_type := type_of(data)) in IMAGES:
             return {"type": "image", "data": data, "mimeType": media_type}
         case {"type": "resource_link", "uri": str(uri)}:
             lines = (block.get("title") or block.get("name"), block.get("description"), uri)
@@ -138,11 +138,3 @@ def _block(block: Any) -> dict[str, Any]:
         case _:
             text = json.dumps(block)
     return {"type": "text", "text": text}
-
-
-def _image_type(data: str) -> str | None:
-    """Return the media type of base64: providers refuse a request whose image states another."""
-    try:
-        return content_type(base64.b64decode(data, validate=True))
-    except ValueError:
-        return None

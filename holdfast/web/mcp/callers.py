@@ -89,8 +89,7 @@ class TokenCallers:
     async def verify_token(self, token: str) -> AccessToken | None:
         """Return what a token states, or None for one that is rejected; the library calls this.
 
-        Raises:
-            RefusedRequest: its keys are not available.
+        Raises `RefusedRequest` while its keys are not available.
         """
         try:
             person, claims = await self._tokens.read(token)

@@ -305,21 +305,17 @@ async def parsed_messages(read: Any, write: Any) -> AsyncGenerator[SessionMessag
         if not isinstance(item, Exception):
             yield item
         elif isinstance(item, ValidationError) and (sent := sent_json(item)) not in ("\n", "\r\n"):
-            error = types.ErrorData(
-                code=types.INVALID_REQUEST, message="this is no message of JSON-RPC"
-            )
+            code, why = types.INVALID_REQUEST, "this is no message of JSON-RPC"
             if isinstance(sent, str):
-                error = types.ErrorData(code=types.PARSE_ERROR, message="this is no JSON")
+                code, why = types.PARSE_ERROR, "this is no JSON"
+            error = types.ErrorData(code=code, message=why)
             id = sent.get("id") if isinstance(sent, dict) else None
             id = id if isinstance(id, int | str) else None
             await write.send(SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=id, error=error)))
 
 
 def accepting(app: ASGIApp) -> ASGIApp:
-    """Return the application; media types are of any case, and a path may end with a slash.
-
-    A refusal of the library's verifier of tokens is answered as the inbox answers it.
-    """
+    """Return the application: media types of any case, a slash at a path's end, our refusals."""
 
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":

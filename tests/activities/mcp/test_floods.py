@@ -2,6 +2,7 @@
 
 import asyncio
 import gzip
+import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -21,16 +22,16 @@ async def test_an_answer_is_measured_as_it_unpacks(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(http_client, "MAX_ANSWER_BYTES", 100_000)
 
     def answer(request: httpx2.Request) -> httpx2.Response:
-        packed = gzip.compress(b'"jsonrpc"' + b"0" * int(request.content))
+        packed = gzip.compress(b'"jsonrpc"' + b"0" * json.loads(request.content)["zeros"])
         headers = {"content-type": "application/json", "content-encoding": "gzip"}
         return httpx2.Response(200, headers=headers, content=packed)
 
     transport = httpx2.MockTransport(answer)
     async with McpHttpClient(transport=transport) as http:
         http.is_open = True
-        small = await http.post("http://shop.example", content="9")
+        small = await http.post("http://shop.example", json={"zeros": 9})
         assert small.content == b'"jsonrpc"' + b"0" * 9
-        large = await http.post("http://shop.example", content="100000")
+        large = await http.post("http://shop.example", json={"zeros": 100_000})
         assert "more than 100000 bytes" in large.json()["error"]["message"]
 
 
