@@ -26,8 +26,10 @@ from holdfast.schemas.internal.shared_budgets import BudgetView
 from holdfast.schemas.internal.solution import add_amounts
 from holdfast.schemas.names import ErrorCode
 from holdfast.schemas.run import RunStatus
-from holdfast.web.auth.sessions import person_of
+from holdfast.web.auth.permissions import has_decided, is_approver
+from holdfast.web.auth.sessions import Person, person_of
 from holdfast.web.listing.page_query import AGES, EXPIRING, MINE, ListView, find_page
+from holdfast.web.listing.pending_runs import RunAnswer
 from holdfast.web.listing.routes import read_page
 from holdfast.web.listing.rows import pending_rows
 from holdfast.web.page_text import STATUS_LABELS
@@ -139,7 +141,7 @@ class HomePage:
         person, permissions = person_of(request), self._parts.permissions
         said, newest = request.query_params.get("days", ""), ListView()
         days = int(said) if said in map(str, PERIODS) else 7
-        mine = replace(newest, group=MINE, order=EXPIRING, size=MAX_WAITING)
+        mine = replace(newest, group=MINE, order=EXPIRING)
         pending, _, found, answers = await read_page(self._parts, person, mine)
         signs = self._parts.signer is not None
         absences = own_substitutions(await self._parts.client.absences.read(), person.name)
@@ -148,7 +150,7 @@ class HomePage:
             for run in found.runs
             if "decide" in (may := permissions.access(person, run).rights)
             for row in pending_rows(
-                run, answers.get(run.id), person, signs=signs, absences=absences
+                run, _to_decide(answers.get(run.id), person), person, signs=signs, absences=absences
             )
         ]
         views = [(label, replace(newest, age=age)) for age, (label, *_) in AGES.items()]
@@ -177,6 +179,14 @@ class HomePage:
         except HoldfastError as error:
             values["problem"] = reader_texts(error)[0]
         return page(request, "home.html", ages=ages, labels=STATUS_LABELS, **values)
+
+
+def _to_decide(answer: RunAnswer | None, person: Person) -> RunAnswer | None:
+    """Return the approvals of an answer that a person can decide, and has not."""
+    if not isinstance(answer, list):
+        return answer
+    own = [one for one in answer if is_approver(person, one.approvers)]
+    return [one for one in own if not has_decided(person, one)]
 
 
 def trend(now: int, before: int, period: str) -> str:

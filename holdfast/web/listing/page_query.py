@@ -182,7 +182,8 @@ def find_page(pending: PendingList, view: ListView, own_groups: tuple[str, ...])
         if not pending.missing_attributes:
             runs = sort_runs(runs, replace(view, after=None))
         asked, is_cut = runs[:MAX_ASKED], left_out > 0 or len(runs) > MAX_ASKED
-        return ListPage(asked, len(asked), False, pending.missing_attributes, is_cut)
+        known = pending.missing_attributes, is_cut
+        return ListPage(asked, len(asked), False, *known, decisions=pending.decisions)
     placed, hour_ends = sort_runs(runs, view), now + SOON
     return ListPage(
         placed[: view.size],

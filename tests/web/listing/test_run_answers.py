@@ -29,6 +29,7 @@ from holdfast.schemas.internal.selected_call import SelectedCall
 from holdfast.web.auth.sessions import Person
 from holdfast.web.listing import bulk, pending_runs, routes, runs
 from holdfast.web.listing.bulk import approve_selected, decide_selected, read_choices
+from holdfast.web.listing.page_query import ListView, find_page
 from holdfast.web.listing.pending_runs import PendingList, PendingRuns, RunAnswers
 from holdfast.web.pages import ENVIRONMENT
 from holdfast.web.services import Services
@@ -435,6 +436,14 @@ async def test_a_viewer_of_their_own_calls_receives_changes_of_those_alone(
     assert ids[2] == ids[3]
     for stream in streams:
         await stream.aclose()
+
+
+@pytest.mark.parametrize("q", ["", "pay"])
+def test_a_page_of_the_list_changes_with_a_decision_that_is_sent_here(q: str) -> None:
+    before = PendingList([run("a", since=AT, tools=("pay",))], 1)
+    after = replace(before, decisions={"a": 1})
+    marks = {find_page(one, ListView(q=q), ()).mark for one in (before, after)}
+    assert len(marks) == 2
 
 
 async def test_a_viewer_receives_changes_failures_and_the_end(
