@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.async_api import Browser, Route, ViewportSize, expect
+from playwright.async_api import Browser, Dialog, Route, ViewportSize, expect
 from temporalio.client import Client, WorkflowHandle
 
 from holdfast.web.run import routes
@@ -37,7 +37,8 @@ ANSWERS = [
     ),
     Answer("Twenty euros are **on their way**.", hold=HELD),
 ]
-
+# Whether a form was sent so long ago that a further click is no second tap.
+_IS_LATER = "performance.now() - document.querySelector('[data-sent]').dataset.sent > DOUBLE_MS"
 
 # Streams that never connect again. The next answer starts before the news of the last one load: of
 # one that was streamed, and of one that never was.
@@ -183,6 +184,45 @@ async def test_a_page_shows_what_is_wrong_and_a_hidden_one_holds_no_connection(
         await page.evaluate(SEEN, True)
         await expect(page.locator("#now")).to_contain_text("Completed.")
         await expect(page.locator("#trouble")).to_be_hidden()
+
+
+async def test_a_form_is_sent_once_and_again_after_a_stop(
+    browser: Browser, stage: Stage, run: Run
+) -> None:
+    sent: list[Route] = []
+
+    async def hold(route: Route) -> None:
+        sent.append(route)
+
+    async def is_sent(times: int) -> bool:
+        return len(sent) == times
+
+    async with window(browser, stage) as page:
+        await page.route("**/message", hold)
+        asked: list[Dialog] = []
+
+        async def accept(dialog: Dialog) -> None:
+            asked.append(dialog)
+            await dialog.accept()
+
+        page.on("dialog", accept)
+        await page.goto(f"/run/{run.id}")
+        await page.get_by_text("Send a message").click()
+        await page.get_by_label("Message").fill("Quick, please.")
+        send = page.get_by_role("button", name="Send", exact=True)
+        await send.evaluate("(button) => { button.click(); button.click(); }")
+        await eventually(lambda: is_sent(1))
+        await sent[0].abort("aborted")  # as a person stops the browser
+        await page.get_by_label("Message").fill("Now, please.")
+        await send.evaluate("(button) => button.click()")
+        await eventually(lambda: is_sent(2))
+        assert not asked
+        await sent[1].abort("aborted")
+        await eventually(lambda: page.evaluate(_IS_LATER))
+        await send.evaluate("(button) => button.click()")
+        await eventually(lambda: is_sent(3))
+        assert len(asked) == 1
+        await sent[2].abort("aborted")
 
 
 async def test_its_log_comes_as_soon_as_a_worker_is_there(

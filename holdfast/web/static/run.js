@@ -171,19 +171,24 @@ document.addEventListener("DOMContentLoaded", () => {
   setInterval(tick, 1000);
   // What a person has unfolded stays open.
   Idiomorph.defaults.callbacks.beforeAttributeUpdated = (name) => name !== "open";
-  if (!entries.dataset.newest) return;
+  if (!entries?.dataset.newest) return;
   if (!entries.dataset.answered || entries.dataset.more) news.fetch();
   if (!entries.dataset.live) return;
   document.getElementById("still").hidden = true;
   listen();
 });
 
-// A second tap sends nothing.
+// A second tap sends nothing. A later one, as after a stop of the browser, needs a confirmation.
+const DOUBLE_MS = 1000;
 document.addEventListener("submit", (event) => {
-  if (event.target.dataset.sent) event.preventDefault();
-  event.target.dataset.sent = "yes";
+  const { dataset } = event.target;
+  const isDouble = event.timeStamp - dataset.sent < DOUBLE_MS;
+  if (isDouble || (dataset.sent && !confirm("This was sent already. Send it again?"))) event.preventDefault();
+  else dataset.sent = event.timeStamp;
 });
-addEventListener("pageshow", () => document.querySelectorAll("[data-sent]").forEach((form) => delete form.dataset.sent));
+const clear = (form) => delete form?.dataset.sent;
+for (const type of ["input", "change"]) document.addEventListener(type, ({ target }) => clear(target.form));
+addEventListener("pageshow", () => document.querySelectorAll("[data-sent]").forEach(clear));
 
 document.addEventListener("click", async ({ target }) => {
   const button = target.closest("[data-copy]");

@@ -162,6 +162,27 @@ async def test_what_ends_meanwhile_has_ended_and_what_cannot_be_reached_has_not(
     assert (answer.status_code, answer.headers.get("location")) == (status, where)
 
 
+@pytest.mark.parametrize("fails_at", ["observe", "post"])
+async def test_without_a_response_the_page_shows_whether_the_message_was_sent(
+    nowhere: Client, monkeypatch: pytest.MonkeyPatch, fails_at: str
+) -> None:
+    async def looked(_: ClientRun) -> RunDescription:
+        return RunDescription(("x", 1), closed=False, streaming=None)
+
+    async def fails(*_: Any) -> None:
+        raise HoldfastError("Temporal does not answer", "check it", UNREACHABLE)
+
+    monkeypatch.setattr(ClientRun, "observe", looked)
+    monkeypatch.setattr(ClientRun, fails_at, fails)
+    async with inbox(nowhere) as stage:
+        answer = await stage.post("/run/x/message", {"text": "Pay.", "delivery": "steer"})
+    assert answer.status_code == 503
+    assert ("may have been sent" in answer.text) == (fails_at == "post")
+    assert ("Not sent. Temporal" in answer.text) == (fails_at == "observe")
+    assert "Pay.</textarea>" in answer.text
+    assert '<script src="/static/run.js"' in answer.text, "a second tap sends nothing"
+
+
 async def test_a_form_that_is_sent_twice_forks_a_run_once(
     client: Client, stage: Stage, tmp_path: Path
 ) -> None:
