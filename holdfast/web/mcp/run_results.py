@@ -223,18 +223,14 @@ class ApprovalForms:
             rows = QuestionView.of(each).rows
             is_whole = all(len(value) <= MAX_VALUE_CHARS for _, value in rows)
             is_whole = is_whole and len(rows) <= MAX_CALLS and each.find_round() is not None
-            if not is_whole:
-                continue
             schema = dict(_DECIDES) if each.kind in ("call", "plan", "budget") else None
-            if each.kind == "input":
+            if is_whole and each.kind == "input":
                 schema = _answer_form(each.form or (await run.tool(each.tool)).output)
-            if schema is None:
+            if schema is None or not is_whole:
                 continue
             where = f"Run {clean(run.id)}: {self._results.where_to_decide(run.id, each)}"
-            lines = [*question_text.summary(each, MAX_VALUE_CHARS), where]
-            params = types.ElicitRequestFormParams(
-                message="\n".join(lines), requested_schema=schema
-            )
+            message = "\n".join([*question_text.summary(each, MAX_VALUE_CHARS), where])
+            params = types.ElicitRequestFormParams(message=message, requested_schema=schema)
             found[approval_key(each)] = types.ElicitRequest(params=params)
         return found
 
