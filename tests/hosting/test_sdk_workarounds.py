@@ -161,7 +161,7 @@ async def test_a_version_that_is_not_known_falls_back_to_the_sdks_own_runner(
     monkeypatch.undo()
     assert type(runner) is SandboxedWorkflowRunner
     warnings = [each.getMessage() for each in caplog.records]
-    assert len(warnings) == 5
+    assert len(warnings) == 6
     assert all("off with temporalio 1." in warning for warning in warnings)
     monkeypatch.setattr(replaying, "workflow_runner", lambda: runner)
     await replaying.replay("approved")

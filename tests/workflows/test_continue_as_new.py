@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from temporalio.api.enums.v1 import EventType
 from temporalio.api.failure.v1 import Failure
 from temporalio.client import Client, WorkflowUpdateFailedError
 from temporalio.common import RetryPolicy
@@ -353,6 +354,28 @@ async def test_a_run_that_is_reset_asks_before_it_does_again_what_it_has_done(
     await again.decide("t1c1", "happened", result="paid")
     assert (await again.result())["output"] == "paid"
     assert tools.read() == [f"pay 7 {run.id}/t1c1"]
+
+
+@pytest.mark.parametrize("how", ["signal", "update"])
+async def test_no_call_is_repeated_by_a_decision_that_temporal_applies_again_after_a_reset(
+    launch: Launch, how: str
+) -> None:
+    backend = await launch([Answer(calls=[call("pay", amount=n) for n in (5, 6)]), Answer("paid")])
+    run = await backend.start(["pay"])
+    await run.waiting(2)
+    decide = run.signal if how == "signal" else run.decide
+    await decide("t1c2", "approve")
+    completed = EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED
+    tasks = sum(event.event_type == completed for event in await run.history())
+    await decide("t1c1", "approve")
+    await run.result()
+    paid = sorted(tools.read())
+    again = await run.reset(tasks - 1)
+
+    waiting = await asked(again)
+    assert "t1c1" in [one["callId"] for one in waiting if one["kind"] == "reconcile"]
+    await again.handle.terminate()
+    assert sorted(tools.read()) == paid == [f"pay {n} {run.id}/t1c{n - 4}" for n in (5, 6)]
 
 
 async def test_so_does_one_that_is_reset_to_its_first_task_while_it_runs(launch: Launch) -> None:

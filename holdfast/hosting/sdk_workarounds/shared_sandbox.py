@@ -10,7 +10,8 @@ Runs work in several threads at once. The SDK replaces `sys.modules`, `__import_
 one thread each. Restrictions also depend on whether modules are being imported: here, that is true
 in the importing thread alone, for as long as it imports.
 
-Private: `Importer` with its overrides, `InSandbox`, `RestrictionContext`, `unsafe._set_in_sandbox`.
+Private: `Importer` with its overrides, `InSandbox`, `RestrictionContext`, `unsafe._set_in_sandbox`,
+`_apply_update_random_seed`.
 """
 
 import builtins
@@ -141,6 +142,12 @@ class _SandboxedRun(WorkflowInstance):
         self._thread_id = get_ident()
         try:
             with self._sandbox.entered:
+                # The only sign of a reset: later, the signals and updates that Temporal applies
+                # again would have started calls that may have run.
+                for job in [each for each in act.jobs if each.HasField("update_random_seed")]:
+                    impl: Any = self._inside.instance
+                    impl._apply_update_random_seed(job.update_random_seed)
+                    act.jobs.remove(job)
                 return self._inside.activate(act)
         finally:
             self._thread_id = None
