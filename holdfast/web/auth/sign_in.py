@@ -8,6 +8,7 @@ After signing in, a browser returns only to a page of the inbox. A form that was
 session is kept on a page, to send it again.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from ipaddress import IPv6Address, ip_address, ip_network
@@ -40,6 +41,8 @@ SIGN_IN: Final = "/sign-in"
 SIGNED_IN: Final = "/sign-in/done"
 SIGN_OUT: Final = "/sign-out"
 MAX_PATH_CHARS: Final = 2_000
+# The forms of a page that have an address of their own, where there is no page.
+_ACTIONS: Final = re.compile("/(message|withdraw|close|claim)$")
 
 
 def sign_out_routes(sessions: Sessions) -> list[Route]:
@@ -107,12 +110,14 @@ def resubmission_page(request: Request, form: FormData | None, person: Person | 
     token = person.form_token if person else "".join(v for name, v in fields if name == FIELD)
     written = [(name, value) for name, value in fields if name != FIELD]
     where = requested_path(request)
+    back = _ACTIONS.sub("", where)
     return page(
         request,
         "access/resubmit.html",
         403 if person else 401,
         where=where,
-        sign_in=sign_in_path(where),
+        back=back,
+        sign_in=sign_in_path(back),
         token=token,
         written=written,
         is_cut=getattr(request.state, "is_cut", False),

@@ -333,6 +333,8 @@ async def test_of_a_form_with_large_files_the_text_is_kept_when_the_session_is_o
         assert "Not kept: the files, which are too large." in answer.text
         assert "Look at it." in answer.text
         assert "Send again" not in answer.text, "it would be sent without its files"
+        assert 'href="/sign-in?next=%2Frun%2Forder-7"' in answer.text
+        assert 'href="/run/order-7">Reload' in answer.text, "a page, not the address of the form"
         monkeypatch.setattr(requests, "BODY_TIMEOUT_SECONDS", 0.2)
     assert (await at.http.post("/decide", content=sent, headers=headers)).status_code == 413
 
