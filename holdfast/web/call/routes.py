@@ -20,7 +20,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from functools import partial
 from html import escape
-from typing import Final
+from typing import Any, Final
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -33,8 +33,8 @@ from holdfast.runtime.text_safety import clean
 from holdfast.schemas import names
 from holdfast.schemas.decision import RUNS_AGAIN, Decision, PendingApproval
 from holdfast.schemas.settings.inbox import Right
-from holdfast.web.auth.permissions import RunAccess, access_of
-from holdfast.web.auth.sessions import Person, person_of
+from holdfast.web.auth.permissions import access_of
+from holdfast.web.auth.sessions import person_of
 from holdfast.web.call import decision_form, loader, view_model
 from holdfast.web.call.history import QuestionRound
 from holdfast.web.call.plan import argument_differences
@@ -154,17 +154,7 @@ class CallPages:
     async def changes(self, request: Request) -> Response:
         """Return the event stream of a call, or a refusal where too many are open."""
         await self._check_visible(request)
-        shown, access = request.query_params.get("seen", ""), access_of(request)
-        seen = request.headers.get("last-event-id") or shown
-        follows_outcome = shown.startswith(loader.CLOSED_MARK)
-        frames = self._frames(
-            **request.path_params,
-            seen=seen,
-            access=access,
-            root=root_of(request),
-            follows_outcome=follows_outcome,
-        )
-        return page_stream(self._room, access.person.name, frames)
+        return page_stream(self._room, person_of(request).name, self._frames(request))
 
     async def _load(self, request: Request) -> loader.OpenApproval | loader.ClosedApproval:
         run, call = request.path_params["run"], request.path_params["call"]
@@ -259,18 +249,13 @@ class CallPages:
         status = 200 if form is None else 409
         return page(request, "call/closed.html", status, next_call=next_call, form=form, **values)
 
-    async def _frames(
-        self,
-        run: str,
-        call: str,
-        seen: str,
-        access: RunAccess,
-        root: str = "",
-        *,
-        follows_outcome: bool = False,
-    ) -> AsyncGenerator[str, None]:
-        """Yield what changed since `seen`; the last frame of a look has its mark as id."""
-        person, watched = access.person, self._parts.client.run(run)
+    async def _frames(self, request: Request) -> AsyncGenerator[str, None]:
+        """Yield what the page lacks; the last frame of a look has its mark as id."""
+        access, shown = access_of(request), request.query_params.get("seen", "")
+        seen = request.headers.get("last-event-id") or shown
+        follows_outcome = shown.startswith(loader.CLOSED_MARK)
+        run, call = request.path_params["run"], request.path_params["call"]
+        watched = self._parts.client.run(run)
         load = partial(loader.load_call, self._parts, run, call, access)
         key = ("call", call, None if "read" in access.rights else access)
         feed = RunFeed(watched)
@@ -286,10 +271,11 @@ class CallPages:
                 (question, _, claim), before = found.mark.partition("/"), seen.partition("/")
                 has_claim = claim != before[2] and isinstance(found, loader.OpenApproval)
                 if question != before[0]:
-                    make = partial(_news, found, person, root, had_outcome=follows_outcome)
-                    yield await asyncio.to_thread(make, id_="" if has_claim else found.mark)
+                    make = partial(_news, found, request, had_outcome=follows_outcome)
+                    event, text = await asyncio.to_thread(make)
+                    yield frame(event, text, "" if has_claim else found.mark)
                 if has_claim:
-                    text = view_model.claim_text(found.approval, person)
+                    text = view_model.claim_text(found.approval, access.person)
                     yield frame("claim", escape(text) or "<!-- none -->", found.mark)
                 seen = found.mark
                 if is_last_event(found, follows_outcome=follows_outcome):
@@ -298,23 +284,15 @@ class CallPages:
 
 
 def _news(
-    found: loader.OpenApproval | loader.ClosedApproval,
-    person: Person,
-    root: str,
-    *,
-    had_outcome: bool,
-    id_: str,
-) -> str:
-    is_closed = isinstance(found, loader.ClosedApproval)
-    values = (
-        view_model.build_closed_page(found, person)
-        if isinstance(found, loader.ClosedApproval)
-        else {}
-    )
-    values |= {"found": found, "is_closed": is_closed, "had_outcome": had_outcome}
+    found: loader.OpenApproval | loader.ClosedApproval, request: Request, *, had_outcome: bool
+) -> tuple[str, str]:
+    person, event, values = person_of(request), "news", dict[str, Any]()
+    if isinstance(found, loader.ClosedApproval):
+        event = "outcome" if had_outcome else "news"
+        values = view_model.build_closed_page(found, person)
+    values |= {"found": found, "is_closed": bool(values), "had_outcome": had_outcome}
     values["you"] = person.name
-    event = "outcome" if is_closed and had_outcome else "news"
-    return frame(event, render(f"call/{event}.html", root, **values), id_)
+    return event, render(f"call/{event}.html", root_of(request), **values)
 
 
 def _here(request: Request) -> str:

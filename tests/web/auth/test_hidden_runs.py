@@ -153,6 +153,13 @@ def test_what_led_to_a_call_leaves_out_the_calls_of_other_approvers() -> None:
     assert "decided t1c2" in shown("decide", "read")
 
 
+def opened_by(access: RunAccess, call: str, seen: str = "") -> Request:
+    """A request for the page or the stream of a call."""
+    scope = {"type": "http", "path": "/", "query_string": f"seen={seen}".encode(), "headers": []}
+    state = {"person": access.person, "access": access}
+    return Request({**scope, "path_params": {"run": "order-7", "call": call}, "state": state})
+
+
 async def test_the_stream_of_a_plan_shows_what_its_page_shows(
     nowhere: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -191,14 +198,8 @@ async def test_the_stream_of_a_plan_shows_what_its_page_shows(
     monkeypatch.setattr(loader, "find_next_pending", no_other)
     pages = CallPages(Services(HoldfastClient(nowhere), permissions=RULES))
 
-    def opened_by(access: RunAccess) -> Request:
-        scope = {"type": "http", "path": "/", "query_string": b"seen=over:", "headers": []}
-        path = {"run": "order-7", "call": "t1-plan"}
-        state = {"person": access.person, "access": access}
-        return Request({**scope, "path_params": path, "state": state})
-
     async def shown(*rights: Any) -> str:
-        request = opened_by(RunAccess(APPROVER, frozenset(rights)))
+        request = opened_by(RunAccess(APPROVER, frozenset(rights)), "t1-plan", "over:")
         stream = await pages.changes(request)
         assert isinstance(stream, EventStream)
         sent = await anext(stream._frames)
@@ -229,7 +230,7 @@ async def test_the_stream_of_a_call_ends_once_it_is_for_others(
     monkeypatch.setattr(Run, "observe", observe)
     access = RunAccess(APPROVER, frozenset({"decide"}))
     pages = CallPages(Services(HoldfastClient(nowhere), permissions=RULES))
-    frames = [one async for one in pages._frames("order-7", "t1c1", "", access)]
+    frames = [one async for one in pages._frames(opened_by(access, "t1c1"))]
     assert frames == [frame("over", "")]
 
 

@@ -125,7 +125,7 @@ async def test_similar_and_next_calls_delay_no_page(
 async def test_the_next_is_one_that_this_person_may_decide_and_has_not(
     monkeypatch: pytest.MonkeyPatch, nowhere: Client
 ) -> None:
-    given = {"decision": "approve", "by": "ann", "at": AT.isoformat(), "digest": "d"}
+    given = {"decision": "approve", "by": "ann", "at": AT.isoformat(), "digest": waiting().digest}
     said: dict[str, Any] = {
         "order-7": [waiting()],
         "silent": HoldfastError("no", "look", UNREACHABLE),
@@ -271,7 +271,9 @@ async def test_an_open_page_receives_what_others_do(
         ("Withdrawn.", ""),
         ("A decision is needed again.", loader.CLOSED_MARK),
     ):
-        frames = pages._frames("order-7", "t1c1", seen, RunAccess(ANN), follows_outcome=bool(seen))
+        one = request(ANN)
+        one.scope["query_string"] = f"seen={seen}".encode()
+        frames = pages._frames(one)
         first = await anext(frames)
         await frames.aclose()
         assert first.startswith(f"id: {found[0].mark}\nevent: news\n"), first
