@@ -231,6 +231,9 @@ class CallLifecycle:
             call.move(CallEvent.POSTPONED, replace(call.prepared, resolved_late=True))
 
     def _decide(self, turn: int, call: ToolCall, ruling: Ruling, question: Question) -> None:
+        if isinstance(ruling, Expired) and question.policy.on_timeout == "approve":
+            # What the question showed: fewer people than its quorum may have edited it.
+            ruling = Approved(question.arguments, question.edited_by)
         match ruling:
             case Approved(arguments, edited_by):
                 if edited_by is not None:
@@ -243,8 +246,6 @@ class CallLifecycle:
                 call.end(outcomes.refuse(ErrorCode.DENIED, reason or "A person denied this call."))
             case AnsweredByPerson(result):
                 call.end(outcomes.Answered(result))
-            case Expired() if question.policy.on_timeout == "approve":
-                self.start(turn, call)
             case Expired():
                 message = f"the approval of `{call.name}` expired"
                 if question.kind == "input":

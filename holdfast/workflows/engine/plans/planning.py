@@ -121,7 +121,7 @@ class Planning:
                 message = reason or "A person denied the plan."
                 self._refuse(calls, ErrorCode.DENIED, message)
             case Expired():
-                self._expire(calls, question)
+                self._expire(turn, calls, question)
             case _:
                 self._state.pending.withdraw(question.call_id)
 
@@ -212,12 +212,17 @@ class Planning:
             by_people = call.prepared.covered(is_approved=is_covered, approver=question.approver)
             call.revise(replace(by_people, decision=decision))
 
-    def _expire(self, calls: Sequence[ToolCall], question: Question) -> None:
+    def _expire(self, turn: Turn, calls: Sequence[ToolCall], question: Question) -> None:
         self._questions.log_expiry(question)
         if question.policy.on_timeout == "approve":
+            self._edit(turn, Plan.model_validate(question.arguments), question.edited_by)
             self.approved.replace(calls)
-            for call in calls:
-                call.revise(call.prepared.covered(is_approved=not is_unseen(call)))
+            for call in unstarted(calls):
+                # Arguments that a person has edited may be those of a stricter rule.
+                own = self._questions.required_policies(call, _checkable_arguments(call))
+                is_covered = all(one.policy.on_timeout == "approve" for one in own)
+                is_covered = is_covered and not is_unseen(call)
+                call.revise(call.prepared.covered(is_approved=is_covered))
             return
         message = "the approval of the plan expired"
         self._refuse(calls, ErrorCode.APPROVAL_TIMEOUT, message)
