@@ -28,6 +28,7 @@ from holdfast.schemas.names import BUDGET_EXCEEDED, CHOOSE_SKILL, ErrorCode
 from holdfast.schemas.run import Ended, RunRequest, RunResult, RunStatus
 from holdfast.validation.schema_node import ValidationLimits
 from holdfast.workflows.engine.approvals.pending import PendingApprovals
+from holdfast.workflows.engine.approvals.rulings import Expired
 from holdfast.workflows.engine.budget.meter import Meter
 from holdfast.workflows.engine.call.activities import CallRefused
 from holdfast.workflows.engine.call.outcomes import Answered, Failed, Succeeded, refuse
@@ -265,6 +266,8 @@ class AgentRun(ExecutionBase):
             self._conclude(step.answer, called=True)
 
     def budget_decided(self, step: AskPeople) -> None:
+        if isinstance(step.question.ruling, Expired):
+            self.questions.log_expiry(step.question)
         if not self.limits.extend(step.budget, step.question.ruling):
             self._exceed(step.budget, is_noted=True)
 
