@@ -59,3 +59,18 @@ def test_a_long_message_is_cut_and_the_oldest_have_no_room() -> None:
     assert len(said) == 1 + 81 - 31
     assert said[1][1].endswith("… (9000 characters)")
     assert len(said[1][1]) < 8_100
+
+
+def test_an_item_of_a_loop_does_not_see_the_answer_that_made_its_loop() -> None:
+    said: list[list[str]] = []
+
+    def look(one: ToolCall) -> Outcome:
+        said.append([str(message.content) for message in visible.transcript(one, play.run.state)])
+        return Succeeded("done")
+
+    peek = tool("peek", scopes=["context"], each=True)
+    calls = [call("peek", {"_each": ["first", "second"]}), call("other")]
+    model = [reply("I look.", *calls), reply("done")]
+    play = Play(peek, tool("other"), model=model, outcomes={"peek": look}, input="go")
+    play.to_end()
+    assert said == [["go"], ["go"]]

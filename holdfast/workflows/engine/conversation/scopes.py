@@ -9,6 +9,7 @@ from collections.abc import Collection
 from itertools import takewhile
 from typing import Any
 
+from holdfast.schemas import names
 from holdfast.schemas.base import json_size, readable_json
 from holdfast.schemas.message import (
     ChatMessage,
@@ -47,8 +48,10 @@ def transcript(call: ToolCall, state: RunState) -> list[ContextMessage]:
     if CONTEXT not in call.meta.scopes:
         return []
 
+    own = names.loop_of(call.id) or call.id
+
     def is_before(record: Record) -> bool:
-        return all(request["id"] != call.id for request in record["message"].get("calls", ()))
+        return all(request["id"] != own for request in record["message"].get("calls", ()))
 
     before = list(takewhile(is_before, state.log.messages()))
     before = visible_messages(before, call.meta.instance, state)
