@@ -37,7 +37,7 @@ from holdfast.workflows import decisions, input, token_verification
 from holdfast.workflows.commands.interceptors import Trace
 from holdfast.workflows.commands.publisher import Publisher, sent_attributes, updates
 from holdfast.workflows.commands.step_executor import StepExecutor
-from holdfast.workflows.engine.approvals.pending import PendingApprovals
+from holdfast.workflows.engine.approvals.pending import MAX_EARLY_DECISIONS, PendingApprovals
 from holdfast.workflows.engine.approvals.verdicts import DecisionRejected
 from holdfast.workflows.engine.continue_as_new import with_shared_definition
 from holdfast.workflows.engine.execution_base import ExecutionBase, SingleCall
@@ -47,7 +47,6 @@ from holdfast.workflows.engine.phases import Fail, Finish, RunCalls, Step
 from holdfast.workflows.engine.run_state import TokenRejected
 from holdfast.workflows.queries import QueryHandlers
 
-MAX_EARLY_DECISIONS = 256
 MAX_NOTES = 256
 _RESET_AT_START = "reset-at-start"
 _RESOLVERS = {"agent": names.RESOLVE_AGENT, "tool": names.RESOLVE_TOOL}
