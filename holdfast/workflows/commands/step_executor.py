@@ -132,11 +132,13 @@ class StepExecutor(BaseExecutor):
         return self._decisions
 
     async def execute(self, turn: Turn, call: ToolCall) -> outcomes.Outcome | None:
-        """Execute a call; `None` if its principal's token expired before its command."""
+        """Execute a call; `None` if its principal's rights or the run's time ended before that."""
         if call.tool.name in self.facts.counted_tools:
             refused = await self._reserve_call(call)
             if refused is not None:
                 return outcomes.refuse(ErrorCode.BLOCKED, f"`{call.name}` was not run: {refused}")
+            if self.work.calls.refuse_without_time(call):
+                return None
         # In a backtest, an activity answers for a delegate.
         if call.tool.delegate is not None and call.tool.activity is None:
             return await child_workflows.execute_delegate(call, turn, self)
@@ -154,7 +156,8 @@ class StepExecutor(BaseExecutor):
             message = f"the input of `{call.name}` has {size} bytes; at most {bound} can be sent"
             return outcomes.fail(ErrorCode.INVALID_ARGUMENTS, message)
         async with self.in_flight(size):
-            if self.work.calls.withhold(turn.number, call):
+            calls = self.work.calls
+            if calls.refuse_without_time(call) or calls.withhold(turn.number, call):
                 return None
             outcome = await self._outcome_of_activity(call, activity, arguments)
         if isinstance(outcome, McpTask):

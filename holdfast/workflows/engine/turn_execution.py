@@ -20,7 +20,6 @@ from holdfast.workflows.engine.execution.lifecycle import Action, AwaitCalls
 from holdfast.workflows.engine.execution_base import ExecutionBase
 
 _RUN_ENDED = "the run ended before this call"
-_NO_TIME = "nothing is left of the run's `maxDuration` for it"
 
 
 class Shell(Protocol):
@@ -136,9 +135,7 @@ class TurnExecution:
             lifecycle.refuse(call, ErrorCode.CANCELLED, _RUN_ENDED)
         elif work.is_steered and not has_run:
             work.planning.hold_back([call])
-        elif work.state.meter.out_of_time and not (has_run or lifecycle.doubt_after_reset(call)):
-            lifecycle.refuse(call, ErrorCode.BLOCKED, _NO_TIME)
-        else:
+        elif not lifecycle.refuse_without_time(call):
             if call.is_undecided:
                 lifecycle.start(turn.number, call)
             if not call.is_running:

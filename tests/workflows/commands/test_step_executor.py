@@ -98,3 +98,22 @@ async def test_a_hook_that_fails_blocks_the_call_in_its_own_words(launch: Launch
     error = await run.error()
     assert error["code"] == "blocked"
     assert "its result is withheld: the hook `_after` failed: string indices" in error["message"]
+
+
+async def test_a_call_that_waits_for_room_does_not_start_after_the_runs_time(
+    launch: Launch,
+) -> None:
+    texts = {name: {"type": "string"} for name in ("name", "pad")}
+    wait = {"_tool": "wait", "_activity": "held", "properties": texts}
+    calls = [call("wait", name=name, pad="†state.pad") for name in ("early", "next", "late")]
+    run = await (await launch([Answer(calls=calls), DONE])).start(
+        [wait], state={"pad": "x" * 880_000}, agent={"budget": {"maxDuration": "2s"}}
+    )
+    await ledger_has("started early", "started next")
+    assert (await run.result())["status"] == "budget_exceeded"
+    error = await run.error("t1c3")
+    assert error["code"] == "blocked"
+    assert "nothing is left of the run's `maxDuration`" in error["message"]
+    assert "started late" not in tools.read()
+    tools.write("open early")
+    tools.write("open next")

@@ -140,9 +140,6 @@ class CallLifecycle:
         if call.open_dependencies:
             call.move(CallEvent.ENQUEUED, call.decided)
             return
-        if (refused := self.missing_scope(call)) is not None:
-            call.end(refused)
-            return
         if self.withhold(turn, call):
             return
         started_at = rfc3339(self._state.clock())
@@ -175,10 +172,13 @@ class CallLifecycle:
         return outcomes.refuse(ErrorCode.TOKEN_SCOPE_INSUFFICIENT, f"`{call.name}` needs {whose}")
 
     def withhold(self, turn: int, call: ToolCall) -> bool:
-        """Withhold a call whose principal's token has expired; return whether this applies.
+        """Withhold a call whose principal lacks a scope, or a valid token; return if this applies.
 
         `start` checks this, and so does the moment of the command: a call may wait for its slot.
         """
+        if (refused := self.missing_scope(call)) is not None:
+            call.end(refused)
+            return True
         principal, now = self._state.principal, self._state.clock()
         until = None if principal is None else principal.expires_at
         needs_token = call.tool.side_effects or call.tool.requires
@@ -189,6 +189,15 @@ class CallLifecycle:
         else:
             message = "the principal's token has expired, and this run does not wait for a new one"
             self.refuse(call, ErrorCode.DENIED, message)
+        return True
+
+    def refuse_without_time(self, call: ToolCall) -> bool:
+        """Refuse a call that would start after the run's time; return whether this applies."""
+        has_run = call.decided.unknown_attempts or call.decided.mcp.continuation
+        if not self._state.meter.out_of_time or has_run or self.doubt_after_reset(call):
+            return False
+        message = "nothing is left of the run's `maxDuration` for it"
+        self.refuse(call, ErrorCode.BLOCKED, message)
         return True
 
     def apply_ruling(self, turn: int, call: ToolCall) -> None:
