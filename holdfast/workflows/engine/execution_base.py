@@ -126,8 +126,10 @@ class ExecutionBase:
 
     def needs_no_decision(self, question: Question) -> bool:
         """Return whether a question is void: not if its call may have had effects."""
-        has_started = question.kind in ("reconcile", "budget") or question.form is not None
-        return self.is_halting or (self.is_steered and not has_started)
+        turn = self.phases.turn if self.is_steered else None
+        calls = [] if turn is None else turn.executed_calls
+        has_run = any(call.id == question.call_id and call.decided.has_run for call in calls)
+        return self.is_halting or (turn is not None and not has_run)
 
     def get_spent(self) -> Spent:
         meter = self.state.meter

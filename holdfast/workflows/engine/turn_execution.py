@@ -108,7 +108,7 @@ class TurnExecution:
                     await self._decide(lifecycle.resume(turn.number, call))
             case Question() as question:
                 await shell.wait_for_ruling(question)
-                if work.is_steered and question.ruling is None:
+                if work.is_steered and question.ruling is None and not call.decided.has_run:
                     work.planning.hold_back([call])
                 else:
                     lifecycle.apply_ruling(turn.number, call)
@@ -130,10 +130,9 @@ class TurnExecution:
     async def _execute_call(self, turn: Turn, call: ToolCall) -> None:
         # While it waited for a slot, the run may have ended, or a message may have come.
         work, lifecycle, decided = self._work, self._work.calls, call.decided
-        has_run = bool(decided.unknown_attempts or decided.mcp.continuation)
         if work.is_halting and not decided.unknown_attempts:
             lifecycle.refuse(call, ErrorCode.CANCELLED, _RUN_ENDED)
-        elif work.is_steered and not has_run:
+        elif work.is_steered and not decided.has_run:
             work.planning.hold_back([call])
         elif not lifecycle.refuse_without_time(call):
             if call.is_undecided:

@@ -155,6 +155,11 @@ class DecidedCall:
     unknown_attempts: tuple[str, ...] = ()
     mcp: McpExchange = NO_EXCHANGE
 
+    @property
+    def has_run(self) -> bool:
+        """Return whether an attempt was lost, or its MCP server has required input."""
+        return bool(self.unknown_attempts or self.mcp.forms)
+
 
 @dataclass(frozen=True)
 class ExecutedCall:

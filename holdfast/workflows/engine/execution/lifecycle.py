@@ -193,8 +193,8 @@ class CallLifecycle:
 
     def refuse_without_time(self, call: ToolCall) -> bool:
         """Refuse a call that would start after the run's time; return whether this applies."""
-        has_run = call.decided.unknown_attempts or call.decided.mcp.continuation
-        if not self._state.meter.out_of_time or has_run or self.doubt_after_reset(call):
+        may_have_run = call.decided.has_run or self.doubt_after_reset(call)
+        if may_have_run or not self._state.meter.out_of_time:
             return False
         message = "nothing is left of the run's `maxDuration` for it"
         self.refuse(call, ErrorCode.BLOCKED, message)
