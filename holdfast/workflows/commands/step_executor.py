@@ -5,7 +5,7 @@ The engine processes the outcome of each; this module makes no decisions: it is 
 """
 
 # Names and not the module: the sandbox checks each use of a module's attribute.
-from asyncio import Lock, Semaphore, gather
+from asyncio import CancelledError, Lock, Semaphore, create_task, gather
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -113,8 +113,13 @@ class StepExecutor(BaseExecutor):
         await workflow.wait_condition(condition)
 
     async def together(self, executions: Iterable[Coroutine[Any, Any, None]]) -> None:
-        """Run the calls of a turn, or of a loop."""
-        await gather(*executions)
+        """Run the calls of a turn, or of a loop; a cancellation waits for the end of each."""
+        tasks = [create_task(execution) for execution in executions]
+        try:
+            await gather(*tasks)
+        except CancelledError:
+            await gather(*tasks, return_exceptions=True)
+            raise
 
     @asynccontextmanager
     async def call_scope(self, call: ToolCall) -> AsyncIterator[None]:

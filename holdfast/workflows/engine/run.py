@@ -266,6 +266,7 @@ class AgentRun(ExecutionBase):
             self._conclude(step.answer, called=True)
 
     def budget_decided(self, step: AskPeople) -> None:
+        """Process the ruling on a budget: its extension, or the end of the run."""
         if isinstance(step.question.ruling, Expired):
             self.questions.log_expiry(step.question)
         if not self.limits.extend(step.budget, step.question.ruling):

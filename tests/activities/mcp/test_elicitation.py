@@ -20,6 +20,7 @@ from tests.activities.mcp.servers import airline
 from tests.encryption.keys import OLD, key_file
 from tests.support.backend import Backend, Run
 from tests.support.eventually import eventually
+from tests.support.model_server import Answer, call
 from tests.support.process import WorkerProcess
 
 FREE = {"_approval": {"require": "never"}}
@@ -214,6 +215,19 @@ async def test_a_cancelled_run_or_a_denial_cancels_the_task_once(
         await run.decide("t1c1", "deny")
         assert (await run.failure()).type == "denied"
     assert airline.effects().count(f"{flight} cancelled") == 1
+
+
+async def test_a_cancelled_run_cancels_a_task_beside_a_pending_approval(open_worker: Open) -> None:
+    calls = [call("shop_fly", flight="LONG"), call("pay", amount=1)]
+    async with open_worker(STDIO, [Answer(calls=calls)]) as home:
+        before = airline.effects().count("LONG cancelled")
+        run = await home.start(["mcp:shop/fly", "pay"])
+        await run.waiting()
+        await eventually(lambda: polled(run))
+        await run.handle.cancel()
+        with pytest.raises(WorkflowFailureError):
+            await run.result()
+        assert airline.effects().count("LONG cancelled") == before + 1
 
 
 async def polled(run: Run) -> bool:

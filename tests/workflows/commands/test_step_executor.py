@@ -100,7 +100,7 @@ async def test_a_hook_that_fails_blocks_the_call_in_its_own_words(launch: Launch
     assert "its result is withheld: the hook `_after` failed: string indices" in error["message"]
 
 
-async def test_a_call_that_waits_for_room_does_not_start_after_the_runs_time(
+async def test_a_call_without_room_does_not_start_after_the_runs_time(
     launch: Launch,
 ) -> None:
     texts = {name: {"type": "string"} for name in ("name", "pad")}
