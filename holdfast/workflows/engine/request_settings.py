@@ -228,7 +228,7 @@ class RequestSettings:
         state = self._state
         for tool in state.tools if self._progress.choice != "none" else ():
             step, after = tool.limits.force_at_step, tool.limits.after
-            is_due = step is not None and turn >= step and not state.started.get(tool.name)
+            is_due = step is not None and turn >= step and tool.name not in state.started
             if is_due and all(one in state.succeeded for one in after):
                 return tool.name
         return None

@@ -217,3 +217,14 @@ def test_a_refused_loop_uses_nothing_of_the_limit_of_its_tool(
     errors = play.to_end().errors()
     assert errors["t1c2"] == "invalid_arguments"
     assert [errors[each] for each in ("t2c1", "t2c2", "t2c3")] == [None, None, "blocked"]
+
+
+def test_items_of_a_loop_that_is_too_large_with_its_defaults_are_not_counted() -> None:
+    text = {"type": "string", "default": "x" * 600_000}
+    order = {"type": "object", "properties": {"text": text}}
+    parameters = {"type": "object", "properties": {"order": order}}
+    pay = tool("pay", parameters, each=True, limits=CallLimits(per_run=2))
+    loop, own = [call("pay", {"_each": [{}, {}], "order": "†item"})], [call("pay")] * 2
+    play = Play(pay, model=[reply("", *loop), reply("", *own), reply("done")])
+    play.to_end()
+    assert play.errors() == {"t1c1": "invalid_arguments", "t2c1": None, "t2c2": None}

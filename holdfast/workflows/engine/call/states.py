@@ -117,9 +117,9 @@ class PreparedCall:
 
     `raw_arguments` hold references, unless the call `is_literal`; `arguments` hold their values.
     The call is `resolved_late` if they were resolved after it was pending and no person has seen
-    them since. It `is_approved` if the approval of its plan, or of an edit, covers it; arguments
-    that the approvers have not seen have to fit the schema `bound`. Its `approver` has approved
-    these arguments; `decision` has the words for the last decision on it.
+    them since, and `is_counted` against `_limits.perRun`. It `is_approved` if the approval of its
+    plan, or of an edit, covers it; arguments that the approvers have not seen have to fit the
+    schema `bound`. Its `approver` has approved these arguments, by `decision`, which is in words.
     """
 
     proposed: ProposedCall
@@ -131,6 +131,7 @@ class PreparedCall:
     arguments: dict[str, Any] = field(default_factory=dict)
     visible_data: Data | None = None
     resolved_late: bool = False
+    is_counted: bool = False
     edited_by: str | None = None
     is_approved: bool = False
     approver: CallApprover | None = None
@@ -181,15 +182,9 @@ class ClosedCall(ExecutedCall):
 CallState = PreparedCall | DecidedCall | ExecutedCall
 # What is known of a call in each stage.
 STATES: dict[CallStage, type[CallState]] = {
-    CallStage.PROPOSED: PreparedCall,
-    CallStage.PENDING: PreparedCall,
-    CallStage.WAITING: DecidedCall,
-    CallStage.QUEUED: DecidedCall,
-    CallStage.RUNNING: DecidedCall,
-    CallStage.UNSURE: DecidedCall,
-    CallStage.ENDED: ExecutedCall,
-    CallStage.REVIEWED: ExecutedCall,
-    CallStage.PUBLISHED: ExecutedCall,
+    **dict.fromkeys(_OPEN, DecidedCall),
+    **dict.fromkeys(_UNDECIDED, PreparedCall),
+    **dict.fromkeys((CallStage.ENDED, *_REVIEWED), ExecutedCall),
     CallStage.CLOSED: ClosedCall,
 }
 

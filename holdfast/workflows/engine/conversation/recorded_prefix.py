@@ -301,7 +301,8 @@ class _Fold:
     def _end_call(self, end: log_entry.ToolEndEntry) -> None:
         result = self._results.get(end.call_id)
         if end.error is not None:
-            if end.error.code == ErrorCode.BLOCKED:  # nothing was left of a budget for it
+            # It was refused while it waited for its slot: it did not run.
+            if end.error.code in (ErrorCode.BLOCKED, ErrorCode.TOKEN_SCOPE_INSUFFICIENT):
                 self._started.pop(end.call_id, None)
         elif result is not None and not content_text(result.content).startswith(_STOPPED):
             self.succeeded[end.tool] = None

@@ -132,8 +132,6 @@ class CallLifecycle:
         yield from self._end_if_refused(call, self._complete(call, is_ready=True))
         if call.is_pending:
             self._ask_or_start(turn, [call])
-        elif isinstance(call.outcome, outcomes.Refused) and not call.items:
-            self._state.started[call.name] -= 1
 
     def start(self, turn: int, call: ToolCall) -> None:
         """Start a call, if the principal holds its scopes now; end it if it has its result."""
@@ -142,8 +140,7 @@ class CallLifecycle:
             return
         if self.withhold(turn, call):
             return
-        started_at = rfc3339(self._state.clock())
-        call.move(CallEvent.STARTED, replace(call.decided, started_at=started_at))
+        call.move(CallEvent.STARTED, replace(call.decided, started_at=rfc3339(self._state.clock())))
         self._state.log.append(
             log_entry.ToolStartEntry(
                 turn=turn,
@@ -177,12 +174,11 @@ class CallLifecycle:
         `start` checks this, and so does the moment of the command: a call may wait for its slot.
         """
         if (refused := self.missing_scope(call)) is not None:
-            call.end(refused)
+            self.end_unstarted(call, refused)
             return True
         principal, now = self._state.principal, self._state.clock()
         until = None if principal is None else principal.expires_at
-        needs_token = call.tool.side_effects or call.tool.requires
-        if until is None or until > now or not needs_token:
+        if until is None or until > now or not (call.tool.side_effects or call.tool.requires):
             return False
         if self._state.asks_people:
             self._ask(turn, call, "principal_expired")
@@ -196,14 +192,12 @@ class CallLifecycle:
         may_have_run = call.decided.has_run or self.doubt_after_reset(call)
         if may_have_run or not self._state.meter.out_of_time:
             return False
-        message = "nothing is left of the run's `maxDuration` for it"
-        self.refuse(call, ErrorCode.BLOCKED, message)
+        self.refuse(call, ErrorCode.BLOCKED, "nothing is left of the run's `maxDuration` for it")
         return True
 
     def apply_ruling(self, turn: int, call: ToolCall) -> None:
         """Apply the ruling on a call's question; without one, the run ends."""
-        question = self._questions.of(call)
-        ruling = question.ruling
+        ruling = (question := self._questions.of(call)).ruling
         if ruling is None:
             self.cancel(call, "the run ended before a decision")
             return
@@ -231,7 +225,7 @@ class CallLifecycle:
         call.edit(arguments, edited_by)
         for item, own in loops.edited_items(call):
             if own is None:
-                item.end(outcomes.refuse(ErrorCode.DENIED, loops.LEFT_OUT))
+                self.refuse(item, ErrorCode.DENIED, loops.LEFT_OUT)
             else:
                 self.edit(item, own, edited_by)
         has_guards = bool(activities.hook_activities(call, self._state.rules, "before"))
@@ -252,14 +246,14 @@ class CallLifecycle:
                 else:
                     self.start(turn, call)
             case Denied(reason):
-                call.end(outcomes.refuse(ErrorCode.DENIED, reason or "A person denied this call."))
+                self.refuse(call, ErrorCode.DENIED, reason or "A person denied this call.")
             case AnsweredByPerson(result):
                 call.end(outcomes.Answered(result))
             case Expired():
                 message = f"the approval of `{call.name}` expired"
                 if question.kind == "input":
                     message = f"`{call.name}` got no answer in time"
-                call.end(outcomes.refuse(ErrorCode.APPROVAL_TIMEOUT, message))
+                self.refuse(call, ErrorCode.APPROVAL_TIMEOUT, message)
                 if question.policy.on_timeout == "fail":
                     self._state.request_end(message)
             case _:
@@ -304,16 +298,17 @@ class CallLifecycle:
                 self._questions.ask_about(turn, call, "reconcile", message)
             case outcomes.Unknown(message):
                 call.end(outcomes.fail(ErrorCode.OUTCOME_UNKNOWN, message))
+            case outcomes.Refused():
+                self.end_unstarted(call, outcome)
             case _:
                 call.end(outcome)
 
     def doubt_after_reset(self, call: ToolCall) -> outcomes.Unknown | None:
         """Return an unknown outcome for a call that may have run before a reset, if so."""
-        tool = call.tool
-        is_once = tool.once or tool.delegate is not None
+        is_once = call.tool.once or call.tool.delegate is not None
         if not (self._state.was_reset and is_once and not call.decided.unknown_attempts):
             return None
-        return outcomes.Unknown(f"`{tool.name}` may have run before the run was reset")
+        return outcomes.Unknown(f"`{call.tool.name}` may have run before the run was reset")
 
     def cancel(self, call: ToolCall, why: str) -> None:
         """End a call because its run ends; the outcome of a started call may be unknown."""
@@ -326,12 +321,14 @@ class CallLifecycle:
             self.refuse(call, ErrorCode.CANCELLED, why)
 
     def refuse(self, call: ToolCall, code: ErrorCode, message: str) -> None:
+        """End a call that has not started with an error, and count it no more."""
+        self.end_unstarted(call, outcomes.refuse(code, message))
+
+    def end_unstarted(self, call: ToolCall, outcome: outcomes.Final) -> None:
         """End a call that has not started, and count it no more."""
         self._questions.withdraw(call)
-        for one in call.open_items or [call]:
-            if one.is_pending or one.prepared.visible_data is not None:
-                self._state.started[call.name] -= 1
-        call.end(outcomes.refuse(code, message))
+        preparation.uncount_call(call, self._state)
+        call.end(outcome)
 
     def _end_if_refused(
         self, call: ToolCall, requests: activities.HookRequests[None]
@@ -339,9 +336,9 @@ class CallLifecycle:
         try:
             yield from requests
         except activities.CallRefused as refusal:
-            call.end(outcomes.refuse(refusal.error.code, refusal.error.message))
+            self.refuse(call, refusal.error.code, refusal.error.message)
         except activities.RunStopped as stop:
-            call.end(outcomes.Stopped(str(stop)))
+            self.end_unstarted(call, outcomes.Stopped(str(stop)))
 
     def _complete(self, call: ToolCall, *, is_ready: bool) -> activities.HookRequests[None]:
         state = self._state
@@ -350,10 +347,9 @@ class CallLifecycle:
             call.move(CallEvent.POSTPONED, replace(call.prepared, resolved_late=True))
             return
         sources = call.dependencies.sources
-        if call.tool.limits.after:
-            succeeded = outcomes.Succeeded | outcomes.Answered
-            others = {one.name for one in sources if isinstance(one.outcome, succeeded)}
-            preparation.check_order(call, state, others)
+        succeeded = outcomes.Succeeded | outcomes.Answered
+        others = {one.name for one in sources if isinstance(one.outcome, succeeded)}
+        preparation.check_order(call, state, others)
         seen = VisibleData(state.data)
         if sources:
             seen = dependency_graph.visible_data(call, state.data)
@@ -368,7 +364,7 @@ class CallLifecycle:
         """Resolve the arguments of a call from the data that it reads, and run its hooks."""
         state, repairs = self._state, call.hook_uses["repair"]
         yield from preparation.resolve_arguments(call, state, seen)
-        if not call.is_pending:
+        if not call.prepared.is_counted:
             preparation.count_call(call, state)
         resolved, is_repaired = call.arguments, call.hook_uses["repair"] > repairs
         outcome = yield from preparation.run_before_hooks(call, state)
@@ -388,9 +384,9 @@ class CallLifecycle:
             if is_free and not call.tool.person:
                 continue
             if not self._state.asks_people:
-                call.end(outcomes.refuse(ErrorCode.DENIED, "this run does not wait for approvals"))
+                self.refuse(call, ErrorCode.DENIED, "this run does not wait for approvals")
             elif refused := self.missing_scope(call):
-                call.end(refused)
+                self.end_unstarted(call, refused)
             else:
                 self._ask(turn, call, "input" if call.tool.person else "call")
         for call in calls:
@@ -400,6 +396,5 @@ class CallLifecycle:
     def _ask(self, turn: int, call: ToolCall, kind: Kind) -> None:
         """Ask people about a call: they see its arguments."""
         call.move(CallEvent.ASKED, call.decided)
-        if call.prepared.resolved_late:
-            call.revise(replace(call.prepared, resolved_late=False))
+        call.revise(replace(call.prepared, resolved_late=False))
         self._questions.ask_about(turn, call, kind)

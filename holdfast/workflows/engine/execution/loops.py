@@ -21,7 +21,7 @@ from holdfast.schemas.tool import EACH, MAX_ITEMS
 from holdfast.workflows.engine.call import outcomes
 from holdfast.workflows.engine.call.activities import CallRefused
 from holdfast.workflows.engine.call.states import PreparedCall, ProposedCall, ToolCall
-from holdfast.workflows.engine.execution.preparation import MAX_ARGUMENT_BYTES
+from holdfast.workflows.engine.execution.preparation import MAX_ARGUMENT_BYTES, uncount_call
 from holdfast.workflows.engine.run_state import RunState
 from holdfast.workflows.engine.state.data import Data, MissingValue, VisibleData, is_same_json
 from holdfast.workflows.engine.state.references import Unresolved, resolve
@@ -78,8 +78,7 @@ def _expand(call: ToolCall, state: RunState, seen: VisibleData) -> None:
         if unresolved:
             item.end(outcomes.refuse(ErrorCode.UNRESOLVED_REFERENCE, unresolved))
         items.append(item)
-    if call.is_pending:  # it was counted as one call
-        state.started[call.name] -= 1
+    uncount_call(call, state)
     call.expand(items)
 
 
@@ -155,8 +154,8 @@ def _items_of(call: ToolCall, seen: VisibleData) -> list[Any]:
 
 def _count(call: ToolCall, state: RunState, number: int) -> None:
     """Check the limits for all items."""
-    most, made = call.tool.limits.per_run, state.started.get(call.name, 0) - call.is_pending
-    if most is not None and made + number > most:
+    most, made = call.tool.limits.per_run, state.started.get(call.name, 0)
+    if most is not None and made - call.prepared.is_counted + number > most:
         message = f"`{call.name}` may be called {most} times in a run: no item of {number} is run"
         raise CallRefused(ErrorCode.BLOCKED, message)
     why = state.meter.refuse_items(call.name, number)

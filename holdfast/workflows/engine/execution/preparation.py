@@ -209,6 +209,15 @@ def count_call(call: ToolCall, state: RunState) -> None:
             ErrorCode.BLOCKED, f"`{call.name}` may be called {most} times in a run"
         )
     state.started[call.name] = made + 1
+    call.revise(replace(call.prepared, is_counted=True))
+
+
+def uncount_call(call: ToolCall, state: RunState) -> None:
+    """Count a call, and the open calls for its items, no more, unless they have run."""
+    for one in (call, *call.open_items):
+        if one.prepared.is_counted and not one.decided.has_run:
+            state.started[call.name] -= 1
+            one.revise(replace(one.prepared, is_counted=False))
 
 
 def check_order(call: ToolCall, state: RunState, others: Collection[str]) -> None:
