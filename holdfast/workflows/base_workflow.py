@@ -27,7 +27,7 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas.agent import AgentSnapshot, ToolSnapshot, WorkerFacts
     from holdfast.schemas.base import parse_duration
     from holdfast.schemas.decision import ApprovalClaim
-    from holdfast.schemas.log_entry import Entry, ErrorEntry, NoticeEntry
+    from holdfast.schemas.log_entry import Entry, ErrorEntry, NoticeEntry, RemarkEntry
     from holdfast.schemas.names import ErrorCode
     from holdfast.schemas.phrases import quote_value, suggest_names
     from holdfast.schemas.run import CallRequest, DelegateNews, PrincipalToken
@@ -353,6 +353,7 @@ class BaseWorkflow(QueryHandlers, ABC, Generic[WorkT]):
         try:
             with self._pending.hold():
                 known = await token_verification.verify_principal(_token(token).token, runs)
+                self._check_not_ended()
                 renewed = self._executor.work.questions.renew(known, at)
         except TokenRejected as error:
             input.fail(names.INVALID_TOKEN, str(error))
@@ -367,6 +368,11 @@ class BaseWorkflow(QueryHandlers, ABC, Generic[WorkT]):
         principal = None if self._work is None else self._work.state.principal
         if principal is None or principal.expires_at is None:
             input.fail(names.INVALID_REQUEST, "the run acts for no principal whose token expires")
+        self._check_not_ended()
+
+    def _check_not_ended(self) -> None:
+        if self._work is not None and self._work.phases.end is not None:
+            input.fail(names.INVALID_REQUEST, "the run has ended: its token is not renewed")
 
     # Input from people.
 
@@ -419,10 +425,10 @@ class BaseWorkflow(QueryHandlers, ABC, Generic[WorkT]):
         self._log(NoticeEntry(text=text))
 
     def _log(self, entry: Entry) -> None:
-        """Log an entry, as soon as there is a log; nothing follows its end."""
+        """Log an entry, as soon as there is a log; only a message for people follows its end."""
         if self._work is None:
             self._early_entries.append(entry)
-        elif self._work.phases.end is None:
+        elif self._work.phases.end is None or isinstance(entry, RemarkEntry):
             self._work.state.log.append(entry)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from starlette.responses import Response
 from temporalio import workflow
-from temporalio.client import WorkflowFailureError
+from temporalio.client import WorkflowFailureError, WorkflowUpdateFailedError
 from temporalio.exceptions import ApplicationError
 
 from holdfast.schemas.settings.notify import Listener
@@ -23,6 +23,7 @@ from tests.engine.asking import approve, asks, decides, open_question
 from tests.engine.driver import FACTS, Play
 from tests.support.backend import Launch, Run
 from tests.support.eventually import eventually
+from tests.support.identity.signing import Approver, write_keys
 from tests.support.model_server import Answer, call
 from tests.support.news_receivers import SECRET, Listening, listening
 
@@ -150,21 +151,29 @@ async def test_a_message_that_arrives_after_the_end_of_a_run_is_in_its_log(
     launch: Launch, program: Listening, tmp_path: Path, decision: str
 ) -> None:
     deaf_to(program, "decided")
-    backend = await launch([], notifiers=notifiers(tmp_path, desk=hook(program)))
+    ann = Approver("ann")
+    known = {"keys": str(write_keys(tmp_path / "keys.json", ann)), "principal_tokens": True}
+    backend = await launch([], notifiers=notifiers(tmp_path, desk=hook(program)), **known)
     # A run without a model ends with its last call.
-    run = await backend.start(["pay"], agent={"calls": [{"_tool": "pay", "amount": 5}]})
+    agent, principal = {"calls": [{"_tool": "pay", "amount": 5}]}, {"token": ann.principal("ann")}
+    run = await backend.start(["pay"], agent=agent, principal=principal)
     await run.waiting()
     await run.decide("t1c1", decision)
     await eventually(lambda: waits(run))
     await run.handle.signal("message", "what else?")
+    await run.handle.signal("message", {"content": "Look into it.", "audience": "people"})
+    with pytest.raises(WorkflowUpdateFailedError) as refused:
+        await run.handle.execute_update("renew", {"token": ann.principal("ann", jti=run.id)})
+    assert "the run has ended" in str(refused.value.cause)
     if decision == "deny":
         assert (await run.failure()).type == "denied"
     else:
         [unread] = (await run.result())["undelivered"]
         assert unread["text"] == "what else?"
-    end, last = (await run.context())[-2:]
+    end, remark, last = (await run.context())[-3:]
     assert end["type"] == ("done" if decision == "approve" else "error")
     assert last["message"]["content"] == "what else?"
+    assert (remark["type"], remark["content"]) == ("remark", "Look into it.")
 
 
 async def test_a_channel_that_cannot_be_reached_holds_up_no_other_and_is_not_flooded(
