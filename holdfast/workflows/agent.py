@@ -217,8 +217,7 @@ class AgentWorkflow(BaseWorkflow[AgentRun]):
         attributes = TypedSearchAttributes(list(workflow.info().typed_search_attributes))
         run.continued_as_new = True
         status = {names.AGENT_STATUS: names.CONTINUED}
-        left = publisher.updates({}, status, facts.search_attributes)
-        if left:
+        if left := publisher.updates({}, status, facts.search_attributes):
             workflow.upsert_search_attributes(left)
         workflow.continue_as_new(
             args=values,
@@ -280,8 +279,7 @@ class AgentWorkflow(BaseWorkflow[AgentRun]):
         assert self._work is not None  # it has answered
         if is_repeated and self._work.progress.answered_up_to > number:
             input.fail(names.CONTINUED, _ANSWERED)
-        problem = self._work.messages.budget_problem(number)
-        if problem is not None:
+        if (problem := self._work.messages.budget_problem(number)) is not None:
             input.fail(names.BUDGET_EXCEEDED, problem)
         if self._work.progress.answered_up_to < number:
             input.fail(

@@ -187,8 +187,7 @@ def model_request_config(
             initial_interval=timedelta(seconds=1), maximum_interval=timedelta(seconds=60)
         ),
     )
-    queue = facts.request_queues.get(model.endpoint)
-    if queue is not None:
+    if (queue := facts.request_queues.get(model.endpoint)) is not None:
         longest = TURN_TO_COME + facts.generate_timeout
         config["task_queue"] = queue
         # Requests are distributed evenly among principals, or else agents.

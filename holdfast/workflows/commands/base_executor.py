@@ -54,10 +54,7 @@ class BaseExecutor:
         self._timer: asyncio.Task[None] | None = None
 
     async def request_model(
-        self,
-        pointer: model_request.ConversationPointer,
-        config: ActivityConfig,
-        page: AnswerPage,
+        self, pointer: model_request.ConversationPointer, config: ActivityConfig, page: AnswerPage
     ) -> Solution:
         """Make one request, and offer its page to the process, if that accepts it.
 

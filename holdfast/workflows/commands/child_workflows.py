@@ -37,11 +37,7 @@ _NOTHING = Spent(
 
 
 async def execute_delegate(
-    call: ToolCall,
-    turn: Turn,
-    executor: BaseExecutor,
-    *,
-    is_hook: bool = False,
+    call: ToolCall, turn: Turn, executor: BaseExecutor, *, is_hook: bool = False
 ) -> outcomes.Outcome:
     """Run a call as a child workflow, and return its outcome.
 
@@ -130,10 +126,7 @@ async def _run(
 
 
 async def _attempt(
-    delegate: delegation.Delegate,
-    call: ToolCall,
-    executor: BaseExecutor,
-    *agents: dict[str, Any],
+    delegate: delegation.Delegate, call: ToolCall, executor: BaseExecutor, *agents: dict[str, Any]
 ) -> delegation.DelegateEnd:
     # A call that may run once is rejected if its id was used before. A person's decision that it
     # did not happen permits the id again.

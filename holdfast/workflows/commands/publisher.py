@@ -71,8 +71,7 @@ class Publisher:
         """Bring all views but the page up to date."""
         current = attributes(self._work)
         if current != self._attributes:
-            changed = updates(self._attributes, current, self._facts.search_attributes)
-            if changed:
+            if changed := updates(self._attributes, current, self._facts.search_attributes):
                 workflow.upsert_search_attributes(changed)
             self._attributes = current
         self.notifier.update()

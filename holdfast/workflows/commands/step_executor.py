@@ -139,8 +139,7 @@ class StepExecutor(BaseExecutor):
     async def execute(self, turn: Turn, call: ToolCall) -> outcomes.Outcome | None:
         """Execute a call; `None` if its principal's rights or the run's time ended before that."""
         if call.tool.name in self.facts.counted_tools:
-            refused = await self._reserve_call(call)
-            if refused is not None:
+            if (refused := await self._reserve_call(call)) is not None:
                 return outcomes.refuse(ErrorCode.BLOCKED, f"`{call.name}` was not run: {refused}")
             if self.work.calls.refuse_without_time(call):
                 return None
@@ -283,8 +282,7 @@ class StepExecutor(BaseExecutor):
 
     async def _count_early(self, question: Question) -> None:
         """Count the signed decisions that arrived before a question, or before its forward."""
-        early = self.work.state.pending.take_early(question, have_tokens=True)
-        if early:
+        if early := self.work.state.pending.take_early(question, have_tokens=True):
             at, limits = min(self.work.state.clock(), question.last_moment), self.work.state.limits
             await gather(*(count_decision(self.work, decision, at, limits) for decision in early))
             self.publisher.update()

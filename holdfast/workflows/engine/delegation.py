@@ -75,11 +75,7 @@ DelegateEnd = RunResult | DelegateFailed
 
 
 def build_delegate(
-    call: ToolCall,
-    turn: Turn,
-    state: RunState,
-    agent: ResolvedAgent | None,
-    workflow_id: str,
+    call: ToolCall, turn: Turn, state: RunState, agent: ResolvedAgent | None, workflow_id: str
 ) -> Delegate:
     """Build the delegate that runs a call of a workflow, or raise `CallRefused`."""
     tool = call.tool

@@ -175,8 +175,7 @@ class ExecutionBase:
         self.phases.move(RunEvent.FINISHED, Finish(result))
 
     def _log_unused_decisions(self) -> None:
-        calls = self.state.pending.name_unused()
-        if calls:
+        if calls := self.state.pending.name_unused():
             text = f"decisions were ignored, since no approval of these calls was pending: {calls}"
             self.state.log.add_notice(text)
 

@@ -345,8 +345,7 @@ class AgentRun(ExecutionBase):
 
     def _conclude(self, answer: ParsedAnswer, *, called: bool) -> None:
         """Set the output, or send the model an error, which costs a turn."""
-        limit = self.settings.lacks_final_answer(answer)
-        if limit is not None:
+        if (limit := self.settings.lacks_final_answer(answer)) is not None:
             self.progress.note_rejection("the final answer has no text")
             self._exceed(limit)
             return

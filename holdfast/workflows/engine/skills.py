@@ -48,8 +48,7 @@ def skill_of(rules: AgentRules, name: str | None) -> ResolvedSkill | None:
 
 def allowed_tools(rules: AgentRules, name: str | None) -> list[ResolvedTool]:
     """Return the tools of a run with the skill of this name, or without one yet."""
-    skill = skill_of(rules, name)
-    if skill is not None:
+    if (skill := skill_of(rules, name)) is not None:
         others = [one for one in rules.skills if one is not skill and one.activity is None]
         changes = [choice(rules, others, _CHANGE)] if rules.change_skill and others else []
         return [*rules.tools, *skill.tools, *changes]

@@ -126,8 +126,7 @@ def check_token(decision: SignedDecision, call_id: str, digest: str) -> None:
 
 def check_unused(decision: SignedDecision, tokens: Mapping[str, str]) -> None:
     """Raise `DecisionRejected` if a token was used; `tokens` has the use of each."""
-    use = tokens.get(decision.claims.id)
-    if use is not None:
+    if (use := tokens.get(decision.claims.id)) is not None:
         # The signer of a used token may have changed the decision since.
         code = ALREADY_DECIDED if use == decision.token_use else INVALID_DECISION
         raise DecisionRejected(code, f"the token was used already: {use}")

@@ -308,8 +308,7 @@ class _Fold:
             self.succeeded[end.tool] = None
 
     def _write(self, entry: log_entry.WriteEntry) -> None:
-        reference = parse_reference(entry.path)
-        if reference is None:
+        if (reference := parse_reference(entry.path)) is None:
             raise CannotFork(f"its log has a write to no place: {entry.path[:100]}")
         path = reference.paths[0].within(entry.instance)
         value = self.data.value_after_write(path, entry.method, entry.value)

@@ -227,8 +227,7 @@ class Summaries:
             raise self._failure("and its last part is too long by itself")
         if self._requests >= MAX_REQUESTS_PER_TURN:
             raise self._failure(f"also after {self._requests} requests for summaries of it")
-        hindrance = self._hindrance()
-        if hindrance is not None:
+        if (hindrance := self._hindrance()) is not None:
             raise self._failure(f"and cannot be summarised: {hindrance}", _FIX_BUDGET)
         size_bytes = _size(found)
         return self._oldest(found, size_bytes * _HALF, size_bytes * WORTH_IT)

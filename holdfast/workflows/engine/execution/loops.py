@@ -158,8 +158,7 @@ def _count(call: ToolCall, state: RunState, number: int) -> None:
     if most is not None and made - call.prepared.is_counted + number > most:
         message = f"`{call.name}` may be called {most} times in a run: no item of {number} is run"
         raise CallRefused(ErrorCode.BLOCKED, message)
-    why = state.meter.refuse_items(call.name, number)
-    if why is not None:
+    if (why := state.meter.refuse_items(call.name, number)) is not None:
         raise CallRefused(ErrorCode.BLOCKED, f"{why}: no item of {number} is run")
 
 

@@ -45,8 +45,7 @@ def prepare(call: ToolCall, state: RunState, room: int) -> activities.HookReques
 
     It raises `CallRefused` or `RunStopped`. `room` is the number of references left for it.
     """
-    why = state.meter.refuse_call(call.name)
-    if why is not None:
+    if (why := state.meter.refuse_call(call.name)) is not None:
         raise activities.CallRefused(ErrorCode.BLOCKED, why)
     if room < 0:
         message = f"the calls before it hold more than {MAX_REFERENCES_IN_TURN} references"

@@ -77,8 +77,7 @@ def read_answer(
 ) -> ComposedAnswer:
     """Read the answer that a text is or contains, or raise `MalformedAnswer`."""
     answer, beside = _found(text)
-    written = answer.get("calls")
-    if written is None:
+    if (written := answer.get("calls")) is None:
         written = []
     if not isinstance(written, list):
         raise MalformedAnswer("`calls` is no list")

@@ -79,10 +79,7 @@ def check_known_arguments(call: ToolCall, state: RunState, limits: ValidationLim
 
 
 def find_unrunnable(
-    turn: Turn,
-    calls: Sequence[ToolCall],
-    state: RunState,
-    gone: Callable[[ToolCall], bool],
+    turn: Turn, calls: Sequence[ToolCall], state: RunState, gone: Callable[[ToolCall], bool]
 ) -> dict[ToolCall, CallRefused]:
     """Find the pending calls that cannot run without those that are `gone`, and the reasons."""
     found: dict[ToolCall, CallRefused] = {}
@@ -151,8 +148,7 @@ def edit_plan(
         struck = call.outcome is None and call.id not in new_arguments
         return struck or isinstance(call.outcome, outcomes.Refused)
 
-    found = find_unrunnable(turn, trial, state, is_gone)
-    if found:
+    if found := find_unrunnable(turn, trial, state, is_gone):
         lost = "; ".join(f"{call.id}: {refusal}" for call, refusal in found.items())
         also = ", ".join(call.id for call in found)
         raise InvalidArguments(f"{lost}. Strike {also} out as well, or change the arguments")

@@ -54,12 +54,7 @@ from holdfast.workflows.engine.plans.plan import (
     unstarted,
 )
 from holdfast.workflows.engine.run_state import RunState
-from holdfast.workflows.engine.state.data import (
-    MISSING,
-    MissingValue,
-    VisibleData,
-    is_same_json,
-)
+from holdfast.workflows.engine.state.data import MISSING, MissingValue, VisibleData, is_same_json
 from holdfast.workflows.engine.state.references import Unresolved, resolve
 
 HELD_BACK = "a message came before this call started: propose it again if it is still needed"
