@@ -20,6 +20,7 @@ from collections.abc import (
 )
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Generic, Self, TypedDict, Unpack, cast
 
 from pydantic import JsonValue, PrivateAttr, ValidationError
@@ -277,19 +278,15 @@ class Run(RemoteRun, Generic[OutputT]):
         call, pending = decision.call_id, await self.approvals()
         question = [(one.nonce, one.digest) for one in pending if one.call_id == call]
         id = update_id or decision.update_id(self.id, question)
+        stage, rejected = WorkflowUpdateStage.COMPLETED, errors.DecisionRejectedError
+        send = partial(self._update, names.DECIDE, decision.to_json(), stage, rejected=rejected)
         try:
-            return await self._decide(decision, id)
-        except errors.DecisionRejectedError as refusal:
+            return Receipt.read(await send(id=id))
+        except rejected as refusal:
             if decision.token is None or refusal.code != names.INVALID_DECISION:
                 raise
-            return await self._decide(decision, sha256(canonical_json([id, decision.token])))
-
-    async def _decide(self, decision: Decision, id: str) -> Receipt:
-        stage, rejected = WorkflowUpdateStage.COMPLETED, errors.DecisionRejectedError
-        argument = decision.to_json()
-        return Receipt.read(
-            await self._update(names.DECIDE, argument, stage, rejected=rejected, id=id)
-        )
+            id = sha256(canonical_json([id, decision.token]))
+            return Receipt.read(await send(id=id))
 
     async def claim(self, claim: ApprovalClaim) -> None:
         """Show others that a person looks at a pending call, or does not any more.

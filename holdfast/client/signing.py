@@ -25,10 +25,6 @@ from holdfast.schemas.settings.keys import AUDIENCES
 VALID_SECONDS: Final = 300
 MAX_KEY_BYTES: Final = 100_000
 _MIN_RSA_BITS: Final = 2_048
-_CHANGED: Final = (
-    "the arguments were changed since the approval was requested: read it again, then approve with"
-    " its `digest`"
-)
 _WANTED: Final = "name a PEM file with a private key of Ed25519, or of RSA with 2048 bits or more"
 
 
@@ -43,8 +39,7 @@ class Signer:
         """Return the decision with a token that is valid for this decision only.
 
         Raises:
-            HoldfastError: it has no approver, or its call is too large to be edited.
-            DecisionRejectedError: it approves arguments of an edit without their digest.
+            HoldfastError: it cannot be signed, or approves edited arguments without their digest.
         """
         if decision.by is None:
             raise wrong_command(
@@ -52,7 +47,10 @@ class Signer:
             )
         is_changed = any(one.decision == "edit" for one in waiting.decisions)
         if is_changed and decision.decision == "approve" and decision.digest is None:
-            raise DecisionRejectedError(run_id, INVALID_DECISION, _CHANGED)
+            wrong = (
+                "the arguments were changed since the approval was requested: read it again, then"
+            )
+            raise DecisionRejectedError(run_id, INVALID_DECISION, f"{wrong} approve with its digest")
         # The digest that the person saw, even if the pending call has changed.
         seen = signed = decision.digest or waiting.digest
         if decision.decision == "edit":

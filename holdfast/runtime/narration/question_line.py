@@ -8,13 +8,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, Final
 
-from holdfast.runtime.narration.arguments import (
-    DOT,
-    arguments_in_line,
-    exact_money,
-    labels_of,
-    total_text,
-)
+from holdfast.runtime.narration import arguments as formats
 from holdfast.runtime.narration.question_view import QuestionView
 from holdfast.runtime.narration.schema_shapes import ShapeReader
 from holdfast.runtime.text_safety import as_json, one_line
@@ -29,7 +23,7 @@ _FIRSTS_CHARS: Final = 100
 def question_line(view: QuestionView, agent: str | None = None) -> tuple[str, str]:
     """Return the title of a row, which leads with the effect, and the rest in one line."""
     approval = view.approval
-    title, amount = view.subject(agent, "Plan of {}"), total_text([approval.amount])
+    title, amount = view.subject(agent, "Plan of {}"), formats.total_text([approval.amount])
     effect, in_line = approval.effect, argument_line(approval)
     if approval.kind == "call" and effect:
         title, effect = f"{effect[:1].upper()}{effect[1:]}", title
@@ -56,22 +50,20 @@ def argument_line(waiting: PendingApproval) -> str:
         # The amount is that of all items.
         each = ({"arguments": one, "amount": ""} for one in items if one is not None)
         return "; ".join(argument_line(waiting.model_copy(update=one)) for one in each)
-    texts = {name: as_json(value) for name, value in waiting.arguments.items()}
+    arguments, text = waiting.arguments, {"type": ["string", "null"]}
+    texts = {name: as_json(value) for name, value in arguments.items()}
     exact = {
         name: text
         for name, text in texts.items()
         if one_line(text, _NAME_CHARS) != text or "\\n" in text
-    } | {name: _table_text(rows) for name, rows in _tables(waiting.arguments).items()}
-    short = {name: value for name, value in waiting.arguments.items() if name not in exact}
-    rules = {
-        name: {"type": ["string", "null"]} if isinstance(value, str) else True
-        for name, value in waiting.arguments.items()
-    }
+    } | {name: _table_text(rows) for name, rows in _tables(arguments).items()}
+    short = {name: value for name, value in arguments.items() if name not in exact}
+    rules = {name: text if isinstance(one, str) else True for name, one in arguments.items()}
     shapes = ShapeReader({"properties": rules | _money(short, waiting.amount)})
-    labels = labels_of(shapes.read(shapes.root), exact, without=" id")
+    labels = formats.labels_of(shapes.read(shapes.root), exact, without=" id")
     parts = [f"{labels[name]} {text}" for name, text in exact.items()]
     # A row may leave out the amount at the start of the line.
-    line = arguments_in_line(short, shapes.root, 2 * MAX_BRIEF_CHARS)
+    line = formats.arguments_in_line(short, shapes.root, 2 * MAX_BRIEF_CHARS)
     return " · ".join(filter(None, [line, *parts]))
 
 
@@ -95,7 +87,7 @@ def _table_text(rows: list[Mapping[str, Any]]) -> str:
     """Return `3 entries: Keyboard, Mouse, Cable`; a text that could pass for more is quoted."""
     firsts = (next(iter(row.values()), "") for row in rows)
     texts = [
-        one if isinstance(one, str) and not DOT.search(one) and "," not in one else as_json(one)
+        as_json(one) if not isinstance(one, str) or formats.DOT.search(one) or "," in one else one
         for one in firsts
     ]
     count = f"{len(rows)} {'entry' if len(rows) == 1 else 'entries'}"
@@ -108,6 +100,6 @@ def _money(arguments: Mapping[str, Any], amount: str) -> dict[str, Any]:
     for name, one in arguments.items():
         for is_minor in (False, True) if value and isinstance(one, str | int | float) else ():
             rules = {"format": "money", "currency": code, "minorUnits": is_minor}
-            if exact_money(one, rules) == (Decimal(value), code):
+            if formats.exact_money(one, rules) == (Decimal(value), code):
                 found.setdefault(name, rules)
     return found if len(found) == 1 else {}
