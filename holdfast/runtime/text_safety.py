@@ -16,9 +16,10 @@ from holdfast.schemas.names import DISTRIBUTION
 from holdfast.validation.text_safety import INVISIBLE
 
 # Whole escape sequences first (strings such as OSC, then CSI, then the short ones), so that
-# their printable remains do not stay behind.
+# their printable remains do not stay behind. No string contains the opener of another: each of a
+# text of openers would read thousands of characters again.
 _ESCAPES = re.compile(
-    r"(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c]{0,4096}(?:\x07|\x1b\\|\x9c)"
+    r"(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x90\x98\x9c-\x9f]{0,4096}(?:\x07|\x1b\\|\x9c)"
     r"|(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"
     r"|\x1b[ -/]*[0-~]"
 )

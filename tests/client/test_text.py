@@ -34,6 +34,17 @@ def test_escape_sequences_and_hidden_characters_are_removed(written: str, printe
     assert text_safety.clean(written) == printed
 
 
+_STRINGS = [*"\x90\x98\x9d\x9e\x9f", *(f"\x1b{kind}" for kind in "]PX^_")]
+
+
+@pytest.mark.parametrize("outer", _STRINGS)
+def test_no_sequence_contains_the_opener_of_another(outer: str) -> None:
+    """Else each of many openers would read thousands of characters again."""
+    for inner in (*_STRINGS, "\x1b[", "\x1b"):
+        assert text_safety.clean(f"{outer}a{inner}b\x9cc").startswith("a")
+    assert text_safety.clean(f"{outer}{'a' * 4_096}\x9cb") == "b"
+
+
 @given(st.text(alphabet=st.characters(exclude_categories=[])))
 def test_no_control_character_is_left_in_any_text(written: str) -> None:
     left = {

@@ -309,6 +309,15 @@ async def test_what_was_written_is_kept_when_the_session_is_over(inboxes: Inboxe
     assert again.json()["fields"][1:] == [list(each) for each in fields.items()]
 
 
+@pytest.mark.timeout(10)
+async def test_a_stranger_costs_the_inbox_linear_time(inboxes: Inboxes) -> None:
+    at = await inboxes.open()
+    openers = "\x90" * (requests.MAX_BODY_BYTES // 2 - 500)
+    headers, files = {**PAGE, "origin": at.address}, {"a": (None, openers)}
+    answer = await at.http.post("/decide", files=files, headers=headers)
+    assert (answer.status_code, openers in answer.text) == (401, True)
+
+
 async def test_of_a_form_with_large_files_the_text_is_kept_when_the_session_is_over(
     inboxes: Inboxes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
