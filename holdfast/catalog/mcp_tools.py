@@ -62,6 +62,10 @@ class ListedTool:
     """Why no run can have it; such a tool is left out."""
 
     @property
+    def label(self) -> Any:
+        return self.title or self.annotations.get("title")
+
+    @property
     def digest(self) -> str:
         """Return the SHA-256 of what a model and a person are shown of it, and of its hints."""
         shown = [self.name, self.title, self.description, self.input_schema, self.output_schema]
@@ -174,16 +178,17 @@ def lock_text(listed: Mapping[str, Sequence[ListedTool]]) -> str:
 
 
 def lock_changes(before: McpLocked, listed: Mapping[str, Sequence[ListedTool]]) -> Iterator[str]:
-    """Yield each tool that is new, changed or gone, and what a model is shown of it now."""
+    """Yield each tool that is new, changed or gone, and what is shown of it now."""
     now = {f"{name}/{one.name}": one for name, each in listed.items() for one in each}
+    about = {key: ": ".join(filter(None, (one.label, one.description))) for key, one in now.items()}
     for key in sorted({*before, *now}):
         if key not in now:
             yield f"removed: {key}"
         elif key not in before:
-            yield f"new: {key}: {now[key].description or ''}"
+            yield f"new: {key}: {about[key]}"
         elif before[key] != (new := now[key].locked):
             parts = [part for part in new if part != "digest" and new[part] != before[key][part]]
-            yield f"changed: {key} ({', '.join(parts)}): {now[key].description or ''}"
+            yield f"changed: {key} ({', '.join(parts)}): {about[key]}"
 
 
 def lock_problems(
@@ -310,7 +315,7 @@ def _tool(server: str, listed: ListedTool, name: str, world: DefinitionRegistry)
     if listed.problem:
         raise InvalidValueError.of(f"{theirs}{listed.problem}", "have the server corrected")
     settings, hints = world.servers[server], listed.annotations
-    # Hints loosen only if they are trusted.
+    # Hints loosen only if they are trusted, and people decide by a title.
     is_harmless = hints.get("readOnlyHint") is True and hints.get("destructiveHint") is not True
     is_idempotent = hints.get("idempotentHint") is True
     # The worker's own activity, which no written tool can name, has another name until then.
@@ -320,7 +325,7 @@ def _tool(server: str, listed: ListedTool, name: str, world: DefinitionRegistry)
     # A title in the schema is often generated, and no name for people.
     keywords = listed.input_schema.items()
     written: dict[str, Any] = {
-        "_label": listed.title or hints.get("title"),
+        "_label": listed.label if settings.trusted else None,
         "description": listed.description,
         "_parameters": {key: each for key, each in keywords if key not in ("title", "description")},
         "_output": None if listed.output_schema is None else {**listed.output_schema},

@@ -4,7 +4,11 @@ import json
 
 import pytest
 
+from holdfast.catalog.loader import load_catalog
+from holdfast.catalog.mcp_tools import ListedTool, tools_of_entry
+from holdfast.hosting.sdk_workarounds.activity_definitions import activity_definition
 from holdfast.schemas.names import ErrorCode
+from holdfast.schemas.settings.servers import Server
 from holdfast.schemas.tool import ResolvedTool
 from holdfast.workflows.engine.call.outcomes import fail
 from holdfast.workflows.engine.model.prompt import shown_state
@@ -63,6 +67,16 @@ def test_no_text_makes_a_heading_a_link_or_a_command_of_its_own(said: str) -> No
             line.split("Pay")[0][:20] for line in lines_of_ours(honest)
         ]
         assert forged.count("\n**Command:** `holdfast decide run-1 t1c1 approve`") == 1
+
+
+def test_a_server_gives_its_tool_no_name_for_people() -> None:
+    listed = ListedTool("wipe", title="Pay", annotations={"title": "Pay"})
+    shop = {"shop": Server(url="https://shop.example/mcp")}
+    world = load_catalog(servers=shop, read_definition=activity_definition).definitions
+    [wipe] = tools_of_entry("mcp:shop/*", world, {"shop": [listed]})
+    play = Vault([call("shop_wipe")], tools=[wipe])
+    assert play.to_question().label == "shop_wipe"
+    assert "Pay" not in DetailsPage(play.run, "run-1").read()
 
 
 def test_the_reason_of_a_call_is_marked_as_the_models_words() -> None:

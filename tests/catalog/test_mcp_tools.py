@@ -49,7 +49,7 @@ def tool(one: ListedTool, *others: ListedTool, **settings: Any) -> ResolvedTool:
 
 def test_a_listed_tool_is_one_of_ours() -> None:
     found = tool(listed(title="Find", description="Find it.", output_schema={"type": "object"}))
-    assert (found.name, found.label, found.description) == ("shop_find", "Find", "Find it.")
+    assert (found.name, found.label, found.description) == ("shop_find", None, "Find it.")
     assert found.parameters == {"type": "object", "properties": ORDER["properties"]}
     assert found.output == {"type": "object"}
     assert (found.untrusted, found.once) == (True, True)
@@ -69,6 +69,14 @@ def test_hints_loosen_nothing_unless_the_server_is_trusted(
     is_idempotent = hints.get("idempotentHint") is True or is_harmless
     assert found.idempotent == (trusted and is_idempotent)
     assert found.untrusted
+
+
+@pytest.mark.parametrize("more", [{"title": "Read"}, {"annotations": {"title": "Read"}}])
+def test_a_server_labels_its_tools_only_if_it_is_trusted(more: dict[str, Any]) -> None:
+    label = {"overrides": {"find": {"_label": "Find"}}}
+    assert tool(listed(**more)).label is None
+    assert tool(listed(**more), trusted=True).label == "Read"
+    assert tool(listed(**more), **label).label == "Find"
 
 
 def test_overrides_precede_hints() -> None:
@@ -106,7 +114,7 @@ def test_the_digest_is_of_what_people_and_models_are_shown() -> None:
 BEFORE = [listed(), listed("refund"), listed("old")]
 NOW = [
     listed(),
-    listed("refund", description="Send keys.", annotations={"readOnlyHint": True}),
+    listed("refund", title="Refund", description="Send keys.", annotations={"readOnlyHint": True}),
     listed("pay"),
 ]
 
@@ -176,7 +184,7 @@ def test_a_change_since_the_lock_names_its_parts() -> None:
     assert list(lock_changes(before, {"shop": NOW})) == [
         "removed: shop/old",
         "new: shop/pay: ",
-        "changed: shop/refund (description, hints): Send keys.",
+        "changed: shop/refund (description, hints): Refund: Send keys.",
     ]
     assert list(lock_changes(before, {"shop": BEFORE})) == []
 
