@@ -216,10 +216,8 @@ class LogNarration:
                 if arguments is not None
                 and canonical_json(arguments) != canonical_json(planned.get(call_id))
             )
-            body += (
-                f"{text_safety.clean(one)}: within {text_safety.as_json(bound)}"
-                for one, bound in bounds.items()
-            )
+            limits = ((text_safety.clean(one), bounds[one]) for one in bounds)
+            body += (f"{one}: within {text_safety.as_json(bound)}" for one, bound in limits)
         elif items := self._item_lines(entry.call_id, entry.arguments):
             body += items
         elif entry.arguments is not None:
