@@ -363,6 +363,7 @@ class AgentRun(ExecutionBase):
 
     def _exceed(self, name: str, *, is_noted: bool = False) -> None:
         self.messages.exceed(name, is_noted=is_noted)
+        self.limits.note_refusals([])  # in a conversation, the next message has its own request
         self.requests.leave_turn()
 
     def _end(self, status: Ended) -> None:

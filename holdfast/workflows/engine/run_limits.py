@@ -15,12 +15,12 @@ message, that the model has not answered yet has nothing to finish, and ends.
 """
 
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from pydantic import ValidationError
 
 from holdfast.schemas import names
-from holdfast.schemas.budget import BudgetLimits, BudgetName
+from holdfast.schemas.budget import BudgetLimits, BudgetName, OnLimit
 from holdfast.schemas.internal.solution import OverBudget
 from holdfast.schemas.log_entry import BudgetThresholdEntry
 from holdfast.schemas.message import ChatMessage
@@ -36,6 +36,9 @@ from holdfast.workflows.engine.model import prompt
 from holdfast.workflows.engine.phases import AskPeople, RunEvent, RunPhases
 from holdfast.workflows.engine.run_state import RunState
 
+# From the mildest to the strictest.
+_STRICTNESS: Final[tuple[OnLimit, ...]] = ("finalize", "ask", "fail")
+
 
 class RunLimits:
     """The limits of one run."""
@@ -45,16 +48,17 @@ class RunLimits:
         self._phases = phases
         self._progress = state.progress
         self._questions = questions
-        # The shared budgets that refused the last request; the first of them applies.
+        # The shared budgets that refused the last request; the strictest of them applies.
         self._refusals: list[OverBudget] = []
 
     @property
     def refusal(self) -> OverBudget | None:
         """Return the shared budget that prevents a request, if there is one."""
-        return next(iter(self._refusals), None)
+        strictness = _STRICTNESS.index
+        return max(self._refusals, key=lambda one: strictness(one.on_limit), default=None)
 
     def note_refusals(self, refusals: list[OverBudget]) -> None:
-        """Record that shared budgets refused a request; with none of them, that it is answered."""
+        """Record that shared budgets refused a request; with none, that it is answered or over."""
         self._refusals = refusals
         if not refusals:
             self._exempt([])
@@ -62,18 +66,17 @@ class RunLimits:
     def apply_refusal(self, shared: OverBudget) -> bool:
         """Request an approval, or let the model finish; return whether the run has to end."""
         state, meter = self._state, self._state.meter
-        is_begun = meter.requests > meter.before.max_turns
+        is_begun, exempt = meter.requests > meter.before.max_turns, state.budget_scopes.exempt
         if shared.on_limit == "ask" and state.asks_people:
             question = self._question_on_request(shared)
             self._phases.move(RunEvent.EXTENSION_REQUESTED, AskPeople(question, shared.label))
             self._questions.ask(question)
         elif shared.on_limit == "finalize" and self._progress.finalizing is None and is_begun:
             state.log.add_notice(f"the budget {shared.label} is used up")
-            self._exempt([each.name for each in self._refusals])
+            self._exempt([*exempt, *(each.name for each in self._refusals)])
             self._progress.finalize(meter.turns)
             state.log.add_message(ChatMessage(role="user", content=prompt.FINALIZE))
         else:
-            self._refusals = []  # in a conversation, the next message has its own request
             return True
         return False
 
@@ -133,7 +136,6 @@ class RunLimits:
             self._exempt([*self._state.budget_scopes.exempt, shared.name])
             return True
         if not isinstance(ruling, Approved):
-            self._refusals = []
             return False
         to = BudgetLimits.model_validate(ruling.arguments) if ruling.edited_by else None
         self._state.meter.extend(cast(BudgetName, name), to)

@@ -6,6 +6,7 @@ YAML; the lines after it are what the log gained.
 
     > model: [pay: {amount: 5}]       the model answers: a text, its calls, or {text, calls}
     > model: {fails: no connection}   the request fails
+    > model: {exempt: [desk], …}      the request may exceed these shared budgets alone
     > summary: …                      the model summarizes; as `model`
     > t1c1: ok                        the activity of a call returns a value
     > t1c1: {error: TEXT}             … fails; {unknown: TEXT}: no one knows whether it happened;
@@ -141,6 +142,8 @@ class Transcript(Play):
                 step = self.next()
                 assert isinstance(step, AskModel), f"the model is not asked: {step}"
                 assert bool(step.pointer.summary) == (key == "summary"), f"it is asked for {step}"
+                exempt = value.pop("exempt", None) if isinstance(value, dict) else None
+                assert exempt in (None, self.run.state.budget_scopes.exempt)
                 (self.summaries if step.pointer.summary else self.model).append(read_answer(value))
                 self.take(step)
             case "message":
