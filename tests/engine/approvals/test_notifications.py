@@ -141,6 +141,24 @@ def test_a_forward_is_sent_to_the_new_approvers(more: dict[str, Any], is_sent: b
     assert news.id != news_of(question).id
 
 
+def test_forwards_that_come_due_together_are_sent_to_the_groups_of_each() -> None:
+    """As after an outage."""
+    forward = [{"after": "4h", "to": ["legal"]}, {"after": "8h", "to": ["board"]}]
+    play, followed = asks(policy={"approvers": ["finance"], "forward": forward}), NewsTracker()
+    question = open_question(play)
+    kinds(followed, play)
+    play.run.questions.forward(question, NOON + timedelta(hours=9))
+    assert kinds(followed, play) == ["forwarded"]
+    assert build_news(question, "forwarded", ORIGIN, NOW).forwarded == ["legal", "board"]
+    told = {
+        group: is_for_listener(listener(groups=[group]), "forwarded", question)
+        for group in ("finance", "legal", "board")
+    }
+    assert told == {"finance": False, "legal": True, "board": True}
+    logged = [entry.get("forwarded", []) for entry in play.records("confirmation_required")]
+    assert logged == [[], ["legal"], ["board"]]
+
+
 def test_a_channel_receives_the_events_that_it_is_for() -> None:
     question = open_question(asks())
     only = listener(on=["reminder"])

@@ -53,13 +53,16 @@ class NewsTracker:
     """The questions of a run that notifications were sent for."""
 
     def __init__(self) -> None:
-        self._told: dict[int, tuple[Question, int, int]] = {}
+        self._told: dict[int, tuple[Question, int, int, list[str]]] = {}
 
     def take_news(self, waiting: list[Question]) -> list[tuple[Question, NewsEvent | None]]:
         """Take the news since the last call; a kind of None means no further news of a question."""
         found: list[tuple[Question, NewsEvent | None]] = []
         told = self._told
-        self._told = {id(each): (each, each.reminders, each.forwards) for each in waiting}
+        self._told = {
+            id(each): (each, each.reminders, each.forwards, each.policy.approvers or [])
+            for each in waiting
+        }
         for key, (question, *_) in told.items():
             if key not in self._told:
                 ruled: NewsKind = "expired" if isinstance(question.ruling, Expired) else "decided"
@@ -69,8 +72,9 @@ class NewsTracker:
             if id(question) not in told:
                 found.append((question, "asked"))
                 continue
-            _, reminders, forwards = told[id(question)]
+            _, reminders, forwards, approvers = told[id(question)]
             if forwards != question.forwards:
+                question.note_forwarded(approvers)
                 found.append((question, "forwarded"))
             # A forward is logged as a reminder, too.
             if question.reminders - reminders > question.forwards - forwards:

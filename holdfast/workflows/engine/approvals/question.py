@@ -145,21 +145,24 @@ class Question:
         self.reminders += self.reminder_intervals > before
         return self.reminder_intervals > before
 
-    def take_forward(self, now: datetime) -> bool:
-        """Let the groups of a due forward decide, too; return whether one is due."""
+    def take_forward(self, now: datetime) -> list[str] | None:
+        """Let the groups of a due forward decide, too; return the new ones, None if none is due."""
         forward, before = self._next_forward, self.policy.approvers or []
         if forward is None or self.requested_at + forward.after > min(now, self.last_moment):
-            return False
+            return None
         self.forwards += 1
         self.reminders += 1
-        self.forwarded = [group for group in forward.to if group not in before]
         self.policy = policies.forward_policy(self.policy, self.forwards)
-        return True
+        return [group for group in forward.to if group not in before]
+
+    def note_forwarded(self, before: Sequence[str]) -> None:
+        """Note the groups that decide, too, since the last news of it, when these decided."""
+        self.forwarded = [group for group in self.policy.approvers or [] if group not in before]
 
     def as_of(self, now: datetime) -> "Question":
         """Return a copy to which the forwards that are due are applied."""
         copy = replace(self)
-        while copy.take_forward(now):
+        while copy.take_forward(now) is not None:
             pass
         return copy
 

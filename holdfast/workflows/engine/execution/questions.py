@@ -147,8 +147,8 @@ class Questions:
 
         The checks have these limits, by default those of the run.
         """
-        while question.ruling is None and question.take_forward(now):
-            self._log(question, question.forwarded)
+        while question.ruling is None and (groups := question.take_forward(now)) is not None:
+            self._log(question, groups)
             for decision in self._state.pending.take_early(question, have_tokens=False):
                 self.count_or_log(decision, min(now, question.last_moment), limits)
 
