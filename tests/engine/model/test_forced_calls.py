@@ -38,6 +38,13 @@ def test_it_is_not_forced_where_it_was_called_before() -> None:
     assert choices(play) == ["auto", "auto", "auto"]
 
 
+def test_it_is_not_forced_again_after_a_denial() -> None:
+    decisions = {"t1c1": [{"decision": "deny"}]}
+    model = [CHECK, reply("done")]
+    play = Play(forced(1, side_effects=True), model=model, decisions=decisions)
+    assert choices(play) == ["check", "auto"]
+
+
 def test_it_is_not_due_before_what_it_comes_after() -> None:
     check = forced(1, limits={"after": ["look"]})
     play = Play(tool(), check, model=[LOOK, CHECK, reply("done")])
