@@ -35,6 +35,7 @@ from holdfast.runtime.narration.phrases import BUTTONS
 from holdfast.runtime.narration.schema_shapes import ShapeReader, describe_limits
 from holdfast.runtime.slack import SlackApi, block, escaped, fitting_lines
 from holdfast.runtime.text_safety import one_line
+from holdfast.schemas.base import canonical_json
 from holdfast.schemas.decision import PendingApproval
 from holdfast.schemas.internal.selected_call import SelectedCall
 from holdfast.schemas.settings.inbox import SlackSettings
@@ -180,7 +181,7 @@ def decision_of(click: Click, approval: PendingApproval) -> dict[str, Any]:
         name: _read(old, values.get(_ARGUMENT + name, str(old)) or "")
         for name, old in approval.arguments.items()
     }
-    if arguments == approval.arguments:
+    if canonical_json(arguments) == canonical_json(approval.arguments):
         return {"decision": "approve", **fields}
     return {"decision": "edit", "arguments": arguments, **fields}
 
@@ -192,7 +193,7 @@ def _read(old: Any, text: str) -> Any:
         number = json.loads(text)
     except (ValueError, RecursionError):
         return text  # the run rejects it, and reports why
-    return old if number == old else number
+    return old if number == old and isinstance(number, bool) is isinstance(old, bool) else number
 
 
 def _input(

@@ -222,6 +222,13 @@ async def test_a_signed_request_that_is_too_deep_is_refused(
     assert slack_actions.decision_of(edited, approval)["arguments"] == {"amount": deep}
 
 
+@pytest.mark.parametrize(("old", "typed"), [(1, "true"), (True, "1")])
+def test_an_edit_may_change_the_type_of_a_value_alone(old: Any, typed: str) -> None:
+    approval = WAITING.model_copy(update={"arguments": {"urgent": old}})
+    edited: Any = SimpleNamespace(action="edit", values={"argument urgent": typed})
+    assert slack_actions.decision_of(edited, approval)["decision"] == "edit"
+
+
 def test_a_dialog_shows_arguments_as_the_page_does_and_the_names_of_files() -> None:
     money = {"format": "money", "currency": "EUR", "minorUnits": True}
     rows = {"type": "array", "items": {"properties": {"price": money}}}
