@@ -190,8 +190,7 @@ class Delegates:
 
     def update_pending(self, news: DelegateNews) -> None:
         """Replace the pending approvals of a delegate; ignore those of one that is not running."""
-        delegate = self._open.get(news.call_id)
-        if delegate is None:
+        if (delegate := self._open.get(news.call_id)) is None:
             return
         # In the delegate, or in one of its own delegates.
         prefix = f"{delegate.workflow_id}."

@@ -74,8 +74,7 @@ class ModelRequests:
 
     def begin(self) -> None:
         """Request a summary that is due, or the next turn, from the model."""
-        activity = self._settings.agent.hooks.before_model
-        if activity is None:
+        if (activity := self._settings.agent.hooks.before_model) is None:
             self._request()
             return
         self._begin_turn()
@@ -109,8 +108,7 @@ class ModelRequests:
 
     def conclude(self, output: Any) -> None:
         """Answer with an output, once the hook `_afterAnswer` has let it pass."""
-        activity = self._choice.agent.hooks.after_answer
-        if activity is None:
+        if (activity := self._choice.agent.hooks.after_answer) is None:
             self._messages.answer(output)
         else:
             self._ask_hook("afterAnswer", activity, {"output": output})

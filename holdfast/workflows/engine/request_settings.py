@@ -78,8 +78,7 @@ class ModelChoice:
 
     def next_model(self, failed: ModelSettings, why: str) -> bool:
         """Go to the next model of the list; return whether there is one."""
-        fallbacks = self.agent.fallbacks
-        if fallbacks:
+        if fallbacks := self.agent.fallbacks:
             self._change(skipped=self.progress.skipped + 1)
             self.use(fallbacks[0], failed, why)
         return bool(fallbacks)

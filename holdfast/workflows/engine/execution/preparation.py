@@ -290,8 +290,7 @@ def _read_meta_properties(
             raise InvalidArguments("_scopes: a list of names")
         instance = references.instance_of(written.get("_instance"), tool, state.data)
         meta = replace(meta, instance=instance, output_method=method, scopes=scopes)
-        path = chosen.get("_outputPath", tool.output_path)
-        if path is not None:
+        if (path := chosen.get("_outputPath", tool.output_path)) is not None:
             try:
                 parsed = parse_output_path(str(path)).within(instance)
             except ValueError as error:

@@ -80,8 +80,7 @@ class _Reading:
     def of(self, value: Any) -> Any:
         match value:
             case str() if MARK in value:
-                reference = parse_reference(value)
-                if reference is not None:
+                if (reference := parse_reference(value)) is not None:
                     return self._fitting(self._named(reference))
                 return replace_inside(value, lambda path: as_text(self._fitting(self._at(path))))
             case list():
